@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from calcli.errors import UsageError, unknown_name
-from calcli.evaluation.results import ENDS, Result, end_of
+from calcli.evaluation.results import ENDS, GroupLine, Result, Score, end_of
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import metric
 from calcli.metrics.intervals import normal_quantile, normal_tail
@@ -48,7 +48,8 @@ class Limit:
 class Outcome:
     """One limit against one result.
 
-    false_alarm : the probability that a calibrated model crosses it on as many rows; q95 : its 95th percentile there.
+    group : of whose rows alone, None for all. false_alarm : the probability that a calibrated model crosses it on as
+    many rows; q95 : its 95th percentile there.
     """
 
     limit: Limit
@@ -59,12 +60,19 @@ class Outcome:
     reason: str | None = None
     false_alarm: float = 0.0
     q95: float = 0.0
+    group: Any = None
+
+    @property
+    def where(self) -> str:
+        """The group, as it follows the name of a result."""
+        return "" if self.group is None else f", group {self.group}"
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "limit": self.limit.text,
             "bundle": self.bundle,
             "calibrator": self.calibrator,
+            **({} if self.group is None else {"group": self.group}),
             "value": self.found,
             "crossed": self.crossed,
             **({"reason": self.reason} if self.reason else {}),
@@ -74,10 +82,12 @@ class Outcome:
     @property
     def sentence(self) -> str:
         """For people and logs."""
-        what = f"{self.bundle}, {self.calibrator or 'uncalibrated'}: {self.limit.name}"
+        what = f"{self.bundle}, {self.calibrator or 'uncalibrated'}{self.where}: {self.limit.name}"
         if self.found is None:
             return f"{what} has no value ({self.reason}), limit {self.limit.text}"
         text = f"{what} is {self.found:.6g}, limit {self.limit.text}"
+        if self.limit.side == "max" and not self.crossed and abs(self.found) > self.limit.value >= 0:
+            text += f"; its absolute value is above that: take --max {self.limit.name}.abs={self.limit.value:g}"
         if self.false_alarm < RARE:
             return text
         often = f"about {self.false_alarm:.0%}" if self.false_alarm < 0.995 else "over 99%"
@@ -113,8 +123,8 @@ def _own_name(text: str) -> str:
     """``ECE.hi`` or ``log_loss_increase`` with the metric's own name in it. Raises UsageError."""
     base, end = _parts(text)
     dot, end = "." if end else "", end.lower()
-    if end and end not in ENDS:
-        raise unknown_name("end of a limit", end, ENDS)
+    if end and end not in (*ENDS, "abs"):
+        raise unknown_name("end of a limit", end, [*ENDS, "abs"])
     change = next((f"_{change}" for change in CHANGES if base.lower().endswith(f"_{change}")), "")
     return metric(base[: len(base) - len(change)]).name + change + dot + end
 
@@ -125,23 +135,32 @@ def needed_metrics(asked: Sequence[Limit]) -> list[str]:
 
 
 def check(asked: Sequence[Limit], result: Result, baseline: Result | None) -> list[Outcome]:
-    """Hold one result against the limits.
+    """Hold one result, and each of its groups, against the limits.
 
     baseline : the result that ``_increase`` and ``_drop`` compare with. A value that is
-    undefined crosses its limit: a gate must not open because something is missing.
+    undefined crosses its limit: a gate must not open because something is missing. Groups have no class-by-class
+    metrics, and their differences no intervals: such limits are for all rows only.
     """
-    outcomes = []
-    for limit in asked:
-        found, reason = _found(limit, result, baseline)
-        crossed = found is None or (found > limit.value if limit.side == "max" else found < limit.value)
-        noise = _false_alarm(limit, result)
-        outcomes.append(Outcome(limit, result.bundle, result.calibrator, found, crossed, reason, *noise))
+    outcomes = [_outcome(limit, result, result, baseline) for limit in asked]
+    others = {} if baseline is None else {line.group: line for line in baseline.per_group or ()}
+    for line in result.per_group or ():
+        for limit in asked:
+            if limit.metric in line.scores and not (limit.change and _parts(limit.name)[1]):
+                outcomes.append(_outcome(limit, result, line, others.get(line.group)))
     return outcomes
 
 
-def _false_alarm(limit: Limit, result: Result) -> tuple[float, float]:
+def _outcome(limit: Limit, result: Result, part: Result | GroupLine, against: Result | GroupLine | None) -> Outcome:
+    """One limit against a result, or against a line of one of its groups."""
+    found, reason = _found(limit, part, against)
+    crossed = found is None or (found > limit.value if limit.side == "max" else found < limit.value)
+    group = part.group if isinstance(part, GroupLine) else None
+    noise = _false_alarm(limit, part.scores[limit.metric])
+    return Outcome(limit, result.bundle, result.calibrator, found, crossed, reason, *noise, group)
+
+
+def _false_alarm(limit: Limit, score: Score) -> tuple[float, float]:
     """How often chance alone crosses a limit on a calibration error, by the law of its p-value; its 95th percentile."""
-    score = result.scores[limit.metric]
     null, z = score.null, score.more.get("z")
     if limit.side == "min" or limit.name != limit.metric:
         return 0.0, 0.0
@@ -151,22 +170,28 @@ def _false_alarm(limit: Limit, result: Result) -> tuple[float, float]:
     return (0.0, 0.0) if null is None or null.above is None else (null.above(limit.value), null.q95)
 
 
-def _found(limit: Limit, result: Result, baseline: Result | None) -> tuple[float | None, str | None]:
+def _found(
+    limit: Limit, result: Result | GroupLine, baseline: Result | GroupLine | None
+) -> tuple[float | None, str | None]:
     base, end = _parts(limit.name)
     score = result.scores[limit.metric]
     if limit.change:
         return _change(limit, result, baseline)
     if not end:
         return score.value, score.reason
+    if end == "abs":
+        return None if score.value is None else abs(score.value), score.reason
     held = end_of(score.to_dict(), end)
     return held, None if held is not None else f"{base} has no {ENDS[end]}"
 
 
-def _change(limit: Limit, result: Result, baseline: Result | None) -> tuple[float | None, str | None]:
+def _change(
+    limit: Limit, result: Result | GroupLine, baseline: Result | GroupLine | None
+) -> tuple[float | None, str | None]:
     """How much larger (``_increase``) or smaller (``_drop``) the metric is than the baseline's."""
     name, end, sign = limit.metric, _parts(limit.name)[1], 1.0 if limit.change == "increase" else -1.0
     if end:
-        paired = None if result.paired is None else result.paired.differences.get(name)
+        paired = None if isinstance(result, GroupLine) or result.paired is None else result.paired.differences.get(name)
         turned = sign < 0 and end in ("lo", "hi")
         if turned:  # the lower end of a drop is the upper end of the increase, with its sign turned
             end = "lo" if end == "hi" else "hi"

@@ -311,6 +311,37 @@ def test_crossed_limits_exit_5_and_say_which(run, fitted):
     assert run("evaluate", fitted, "-q", "-m", "top5_gap", "--max", "top5_gap=1").code == 5
 
 
+def test_a_limit_applies_to_every_group_too(run):
+    """A group that was .3 overconfident was hidden by one as underconfident: --per-group --max gap=0.1 held."""
+    rng = np.random.default_rng(2)
+    confidence = np.full(800, 0.7)
+    np.savez(
+        "g.npz",
+        confidence=confidence,
+        correct=np.concatenate([rng.random(400) < 0.4, np.ones(400)]).astype(int),
+        group=np.repeat(["worse", "better"], 400),
+    )
+    words = ["evaluate", "g.npz", "-m", "gap", "--max", "gap=0.1"]
+    assert run(*words, "-q").code == 0
+    done = run(*words, "--per-group", "--json", "--junit", "gate.xml", "-q")
+    assert done.code == 5 and "uncalibrated, group worse: gap is 0.2825" in done.line
+    held = json.loads(done.out)["limits"]
+    assert {each.get("group"): each["crossed"] for each in held} == {None: False, "worse": True, "better": False}
+    cases = ET.parse("gate.xml").getroot()
+    failed = {case.attrib["classname"].partition(", ")[2]: len(case) for case in cases.iter("testcase")}
+    assert failed == {"": 0, "group worse": 1, "group better": 0}
+
+
+def test_a_limit_on_the_size_of_a_gap(run):
+    """--max gap=0.02 holds of a gap of -.3 and says so; gap.abs is without its sign."""
+    np.savez("u.npz", confidence=np.full(400, 0.7), correct=np.ones(400, dtype=int))
+    done = run("evaluate", "u.npz", "-m", "gap", "--max", "gap=0.02")
+    assert done.code == 0 and "its absolute value is above that: take --max gap.abs=0.02" in done.err
+    done = run("evaluate", "u.npz", "-m", "gap", "--max", "gap.abs=0.02", "-q")
+    assert done.code == 5 and "gap.abs is 0.3, limit --max gap.abs=0.02" in done.line
+    assert "see below" not in run("evaluate", "--help").out
+
+
 @pytest.mark.parametrize(
     ("limit", "part"),
     [

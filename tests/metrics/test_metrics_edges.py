@@ -147,6 +147,7 @@ def test_both_kinds_of_miscalibration_raise_the_lower_end(sign):
         ("accuracy.hi", 0.8),
         ("accuracy.lo", 0.6),
         ("accuracy.se", 0.05),
+        ("accuracy.abs", 0.7),
     ],
 )
 def test_ends_of_limits(limit, found):

@@ -3,7 +3,9 @@
 Calibrators stand beside the uncalibrated scores. Every calibration error comes with what a
 perfectly calibrated model would show on the same confidences, and a p-value. Limits apply
 to the calibrators, or to the uncalibrated scores when there is none: NAME is a metric, METRIC.lo or METRIC.hi (ends
-of its interval), METRIC.p, or METRIC_increase / METRIC_drop against the baseline.
+of its interval), METRIC.p, METRIC.abs (without its sign: gap.abs), or METRIC_increase / METRIC_drop against the
+baseline. With --per-group or --group-by they apply to every group too. No limit is on the verdict: --min ece.p=0.05
+fails where an error is significant, and report.verdict_kind of --json is the verdict in a word.
 
 \b
 calcli evaluate logits.h5 --calibrator logits.ts.json
@@ -62,8 +64,10 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         "-c",
     )
     metric: list[str] | None = flag(None, "Only these metrics (repeatable).", "NAME", "-m")
-    max_: list[str] | None = flag(None, "Fail with code 5 above this (see below).", "NAME=VALUE")
-    min_: list[str] | None = flag(None, "Fail with code 5 below this.", "NAME=VALUE")
+    max_: list[str] | None = flag(
+        None, "Fail with code 5 above this, in every group too with --per-group; the names stand above.", "NAME=VALUE"
+    )
+    min_: list[str] | None = flag(None, "Fail with code 5 below this, likewise.", "NAME=VALUE")
     full: bool = flag(False, "All metrics but the class-by-class L2, and the evidence behind the verdict.")
     baseline: str | None = flag(None, "What differences are taken to.", "ART.json|identity", shown="uncalibrated")
     bins: int = same(MetricSettings, "bins")
