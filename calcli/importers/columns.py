@@ -85,7 +85,7 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
         ranked, used = ranked_columns(path, columns, ask.classes, ask.class_names)
         if ask.class_names:
             ranked["class_names"] = constant(np.array(ask.class_names))
-        columns = {name: column for name, column in columns.items() if name not in used or name in _pieces(ask)}
+        columns = {name: column for name, column in columns.items() if name not in used or name in ask.pieces}
     names = list(columns)
     if names == [str(i) for i in range(len(names))] and len(names) > 1 and not (ask.scores or ask.labels):
         whole = _matrix(path, columns, names)
@@ -103,7 +103,7 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
         _sort_by_number(path, listed)
     inside = {name for listed in declared.values() for name in listed}
     loaders: dict[str, Callable[[], Any]] = {
-        name: columns[name].load for name in columns if name not in inside or name in (*ask.scores, *_pieces(ask))
+        name: columns[name].load for name in columns if name not in inside or name in (*ask.scores, *ask.pieces)
     }
     loaders |= ranked
     rest = [
@@ -142,11 +142,6 @@ def _of_percents(path: Path, name: str, column: Column, asked: bool) -> Column:
     if not asked:
         remark(f"{path.name}: column {name!r} is in percent and was divided by 100")
     return Column("number", constant(numbers if asked else numbers / 100.0))
-
-
-def _pieces(ask: ImportRequest) -> set[str]:
-    """Columns that are named as a confidence, or as what says whether it is right."""
-    return {piece.strip() for text in (ask.confidence or "", ask.correct or "") for piece in text.split("=")}
 
 
 def _take_out_index(path: Path, columns: dict[str, Column], n: int) -> None:
@@ -195,10 +190,7 @@ def _groups(numeric: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, lis
 
 
 def _refuse_offset(path: Path, columns: Mapping[str, Column], listed: Sequence[str], ask: ImportRequest) -> None:
-    """Raises DataError for labels from 1 to less than k beside columns that are numbered from 1 to k.
-
-    They may be these numbers, or count from 0 and have no row of the first class.
-    """
+    """Refuse labels from 1 to below k beside columns numbered 1 to k: those numbers, or counted from 0 without a 0?"""
     numbers = [int(found[-1]) for name in listed if (found := re.findall(r"[0-9]{1,18}", name))]
     if numbers != list(range(1, len(listed) + 1)) or len(numbers) < 2:
         return
@@ -267,10 +259,9 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
 def _matrix(
     path: Path, columns: Mapping[str, Column], names: Sequence[str], *, guessed: bool = False, told: str = ""
 ) -> Callable[[], NDArray[Any]]:
-    """(n, columns) floats of the widest type among the columns; integers count as float64.
+    """(n, columns) floats of the widest type among them, integers as float64; of one column its values or lists.
 
-    One column: its values, which may be rows of lists. guessed : the columns are what was
-    left over, so that one of counts among real numbers is questioned. told : what is said of them where they are used.
+    guessed : columns that were left over; one of counts among real ones is questioned. told : what is said where used.
     """
 
     def load() -> NDArray[Any]:

@@ -132,11 +132,8 @@ ELSEWHERE = (
 """How files begin that are known and not read, and what to do about them."""
 
 
-def recognise(file: SourceFile) -> tuple[Format, str | None]:
-    """The format of a file, by content: (format, a note when its name says otherwise).
-
-    Raises DataError for an unknown file.
-    """
+def recognise(file: SourceFile) -> Format:
+    """The format of a file, by content. Raises DataError for an unknown file."""
     path, members = file.path, file.members or []
     # TorchScript archives carry code, exported programs a file that says what they are.
     told = ("archive_format", "serialized_exported_program.json")
@@ -150,11 +147,10 @@ def recognise(file: SourceFile) -> tuple[Format, str | None]:
     if any(name.startswith("xl/") for name in members):
         raise DataError(f"{path}: is an Excel workbook; {AS_CSV}")
     found = next((format for format in own_formats() if format.sniff(file)), None)
-    if found is not None and not found.general and file.suffix in found.suffixes:
-        return found, None
-    found = next((format for format in formats() if format.sniff(file)), None)
-    promised = suffixes().get(file.suffix)
+    if found is None or found.general or file.suffix not in found.suffixes:
+        found = next((format for format in formats() if format.sniff(file)), None)
     if found is None:
+        promised = suffixes().get(file.suffix)
         known = f"expected one of {', '.join(format.name for format in formats())}"
         about = f"is of no known format, {known}"
         if file.head[257:262] == b"ustar":
@@ -166,19 +162,17 @@ def recognise(file: SourceFile) -> tuple[Format, str | None]:
         elif promised:
             about = f"is not the {promised} file its name promises (cut off at its start?), {known}"
         raise DataError(f"{path}: {about}")
-    if promised and file.suffix not in found.suffixes:
-        return found, f"{path.name} is a {found.name} file in spite of its name; it is read as such"
-    return found, None
+    return found
 
 
 def open_archive(path: Path, stack: ExitStack, ask: ImportRequest = ImportRequest()) -> Archive:
     """Open a file of arrays in any known format; ``stack`` closes it."""
     file = SourceFile(path)
-    format, note = recognise(file)
+    format = recognise(file)
     with reading(path, f"it as {format.name}"):  # what is laid out otherwise than its writer does
         archive = format.read(file, stack, ask)
     if not archive.entries:
         raise DataError(f"{archive.path}: holds no arrays")
-    if note is not None:
-        remark(note)
+    if file.suffix not in format.suffixes and file.suffix in suffixes():
+        remark(f"{path.name} is a {format.name} file in spite of its name; it is read as such")
     return archive

@@ -77,6 +77,11 @@ class ImportRequest(ImportOptions):
     seed: int = 0
     typed: tuple[tuple[str, ...], ...] = ()
 
+    @property
+    def pieces(self) -> set[str]:
+        """Arrays that are named as a confidence, or as what says whether it is right."""
+        return {piece.strip() for text in (self.confidence or "", self.correct or "") for piece in text.split("=")}
+
     def command(self, where: str, options: Sequence[Sequence[str]]) -> str:
         """The command as it was typed with other options, which come instead of those of the same name."""
         named = {option[0] for option in options}

@@ -26,7 +26,7 @@ from calcli.importers.import_report import (
     remark_unused,
 )
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.join import add_gold, aligned_labels, first_rows, join_archives, remark_shards, without_missing
+from calcli.importers.join import add_gold, aligned_labels, join_archives, remark_shards, without_missing
 from calcli.importers.labelled_scores import Imported, labels_as_rows, load
 from calcli.importers.positions import Positions
 from calcli.importers.sources import files_of_units, settle_sources
@@ -93,7 +93,7 @@ def import_scores(
             if ask.sample is not None:
                 origin["sampled"] = {"of_each_unit": ask.sample, "seed": splitting.seed}
             with new_bundles(output, force=force, inputs=sources) as out:
-                used = [piece.strip() for text in (ask.correct, ask.votes) for piece in (text or "").split("=")]
+                used = [*ask.pieces, ask.votes or ""]
                 for imported, arrays in _bundles(entries, ask, ignore_labels, splitting, where):
                     groups = _deal(imported, splitting, ignore_labels, ask)
                     _write(out, imported, groups, origin, arrays, splitting, report)
@@ -138,8 +138,7 @@ def _bundles(
     ask = confidences_by_name(entries, ask)
     if ask.confidence or ask.correct:
         if ask.drop_missing:
-            pieces = [piece.strip() for text in (ask.confidence, ask.correct) for piece in (text or "").split("=")]
-            entries = without_missing(entries, [path for path in entries if path in pieces], where)
+            entries = without_missing(entries, [path for path in entries if path in ask.pieces], where)
         yield load_confidences(entries, ask, ignore, where), entries
         return
     try:
@@ -249,7 +248,11 @@ def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntAr
     unit = imported.columns.get("unit")
     if unit is not None and not ask.drop_duplicates and np.array_equal(ids.astype("U"), unit[:].astype("U")):
         return rows  # asked several times, as their source says
-    first = first_rows(ids[rows], None if group is None else group[rows])
+    keys = np.array(ids[rows]).astype("U")
+    if group is not None:
+        keys = np.char.add(np.char.add(np.array(group[rows]).astype("U"), "\n"), keys)
+    _, firsts, which = np.unique(keys, return_index=True, return_inverse=True)
+    first = firsts[which.reshape(-1)]
     later = np.flatnonzero(first != np.arange(len(rows)))
     if not len(later):
         return rows

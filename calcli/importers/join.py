@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive, Entry, remark
@@ -54,7 +53,9 @@ def join_archives(archives: Sequence[Archive], drop: bool = False) -> tuple[dict
                 " as a sampler of ranks fills its last batch; --drop-duplicates leaves them out"
             )
         remark(f"the last rows of the last {padded} files repeat first ones: left out")
-        parts = {name: _without_last(name, found, padded) for name, found in parts.items()}
+        for name, found in parts.items():
+            if parse_name(name).role not in ("class_names", "specs"):
+                found[-padded:] = map(_without_last_row, found[-padded:])
     joined = {name: Entry(found[0].path, name, _loader(name, found)) for name, found in parts.items()}
     roles = {name: parse_name(name) for name in joined}
     for folder in {name.folder for name in roles.values()}:
@@ -104,29 +105,18 @@ def _padded(parts: Mapping[str, Sequence[Entry]]) -> int:
     return 0
 
 
-def _without_last(name: str, entries: Sequence[Entry], padded: int) -> list[Entry]:
-    """The entries of one array, the last files without their last row; what is no row stays."""
-    if parse_name(name).role in ("class_names", "specs"):
-        return list(entries)
-
-    def shorter(entry: Entry) -> Entry:
-        return Entry(entry.path, entry.name, lambda: np.asarray(entry.load()[()])[:-1])
-
-    return [*entries[:-padded], *map(shorter, entries[-padded:])]
+def _without_last_row(entry: Entry) -> Entry:
+    return Entry(entry.path, entry.name, lambda: np.asarray(entry.load()[()])[:-1])
 
 
 def _check_complete(archives: Sequence[Archive]) -> None:
     several = [archive for archive in archives if not archive.loose]
-    folders: dict[str, set[str]] = {}
+    names = {name for archive in several for name in archive.entries}
     for archive in several:
-        for name in archive.entries:
-            folders.setdefault(name.rpartition("/")[0], set()).add(name)
-    for archive in several:
-        for names in folders.values():
-            here = names & archive.entries.keys()
-            if here and here != names:
-                missing = sorted(names - here)[0]
-                raise DataError(f"{archive.path}: has no array {missing!r}, which the other files to join have")
+        folders = {name.rpartition("/")[0] for name in archive.entries}
+        missing = sorted(n for n in names - archive.entries.keys() if n.rpartition("/")[0] in folders)
+        if missing:
+            raise DataError(f"{archive.path}: has no array {missing[0]!r}, which the other files to join have")
 
 
 def _loader(name: str, entries: Sequence[Entry]) -> Callable[[], Any]:
@@ -192,15 +182,6 @@ def without_missing(entries: Mapping[str, Entry], paths: Sequence[str], where: s
     return {path: _ordered(entry, parse_name(path).role, kept, n) for path, entry in entries.items()}
 
 
-def first_rows(ids: AnyArray, group: AnyArray | None) -> NDArray[np.int64]:
-    """For every row the first of its id (and group), (n,)."""
-    keys = np.array(ids).astype("U")
-    if group is not None:
-        keys = np.char.add(np.char.add(np.array(group).astype("U"), "\n"), keys)
-    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    return np.asarray(first[which.reshape(-1)], dtype=np.int64)
-
-
 # ---- right answers in another file than the scores, put in the order of the scores by ids
 
 
@@ -219,12 +200,24 @@ def add_gold(
     their place. ``--labels NAME`` says which column holds the answers. Raises UsageError where
     only the user can choose, DataError for rows without an answer.
     """
-    ask, answers = _answers(archive, ask)
-    ids = _ids_of(archive.entries)
+    known = archive.entries
+    named = [name for name in ask.labels if name in known]
+    if not named:
+        free = {path: parse_name(path) for path in known if not path.startswith("class_names_")}
+        named = [path for path, name in free.items() if name.role == "labels"]
+        named = named or [path for path, name in free.items() if name.core.lower() in ANSWERS]
+        named = named or [path for path, name in free.items() if not name.role]
+    if len(named) != 1:
+        raise UsageError(
+            f"{archive.path}: which of {', '.join(known)} holds the right answers? choose with --labels NAME"
+        )
+    labels = tuple(GOLD if name == named[0] else name for name in ask.labels)
+    ask = replace(ask, labels=labels if labels or ask.confidence else (GOLD,))
+    answers, ids = known[named[0]], _ids_of(known)
     homes = {name.folder: path for path in entries if (name := parse_name(path)).role == "ids"}
     added = dict(entries)
     if ids is None and not homes:
-        added[GOLD] = Entry(answers.path, answers.name, answers.load)
+        added[GOLD] = replace(answers, made_of={})
         remark(f"{answers.where} was read as the gold, row by row: there are no ids")
         return added, ask
     if ids is None or not homes:
@@ -235,23 +228,6 @@ def add_gold(
         added["/".join((*folder, GOLD))] = Entry(answers.path, answers.name, load)
     remark(f"{answers.where} was read as the gold, {ids.name!r} as its ids; rows were joined by them")
     return added, ask
-
-
-def _answers(archive: Archive, ask: ImportRequest) -> tuple[ImportRequest, Entry]:
-    """The array of answers, and what is asked with the name that it gets."""
-    entries = archive.entries
-    named = [name for name in ask.labels if name in entries]
-    if not named:
-        free = {path: parse_name(path) for path in entries if not path.startswith("class_names_")}
-        named = [path for path, name in free.items() if name.role == "labels"]
-        named = named or [path for path, name in free.items() if name.core.lower() in ANSWERS]
-        named = named or [path for path, name in free.items() if not name.role]
-    if len(named) != 1:
-        raise UsageError(
-            f"{archive.path}: which of {', '.join(entries)} holds the right answers? choose with --labels NAME"
-        )
-    labels = tuple(GOLD if name == named[0] else name for name in ask.labels)
-    return replace(ask, labels=labels if labels or ask.confidence else (GOLD,)), entries[named[0]]
 
 
 def _ids_of(entries: Mapping[str, Entry]) -> Entry | None:
@@ -280,7 +256,10 @@ def aligned_labels(candidate: BundleArrays, entries: Mapping[str, Entry]) -> Map
 
 def _aligned(ids: Entry, other: Entry, answers: Entry) -> AnyArray:
     """Answers in the order of other ids."""
-    wanted, known = _texts(ids), _texts(other)
+    wanted, known = texts_in(ids), texts_in(other)
+    for entry, texts in ((ids, wanted), (other, known)):
+        if texts.ndim != 1:
+            raise DataError(f"{entry.where}: ids have shape {texts.shape}, expected one per row")
     values = np.asarray(answers.load()[()])
     if len(values) != len(known):
         raise DataError(f"{answers.where}: has {len(values)} answers for {len(known)} ids")
@@ -298,13 +277,6 @@ def _aligned(ids: Entry, other: Entry, answers: Entry) -> AnyArray:
             f" ({int(missing.sum())} of {len(wanted)} rows lack an answer)"
         )
     return values[order][place]
-
-
-def _texts(entry: Entry) -> AnyArray:
-    values = texts_in(entry)
-    if values.ndim != 1:
-        raise DataError(f"{entry.where}: ids have shape {values.shape}, expected one per row")
-    return values
 
 
 def texts_in(entry: Entry) -> AnyArray:

@@ -64,13 +64,6 @@ class Parts:
         self.shape = (len(self.shapes), *(max(ends) for ends in zip(*self.shapes, strict=True)))
         self.ndim = len(self.shape)
 
-    @classmethod
-    def cut(cls, whole: AnyArray, lengths: Sequence[int], where: str) -> "Parts":
-        """Consecutive rows of a whole array, so many of each unit."""
-        at = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        shapes = [(int(length), *whole.shape[1:]) for length in lengths]
-        return cls(shapes, whole.dtype, lambda unit: whole[at[unit] : at[unit + 1]], where)
-
     def __len__(self) -> int:
         return len(self.shapes)
 
@@ -139,12 +132,11 @@ def cut_alike(array: Any, like: Any) -> Any:
         return array
     lengths = [shape[0] for shape in like.shapes]
     if len(array) == sum(lengths) != len(like):
-        return Parts.cut(np.asarray(array[()]), lengths, like.where)
+        pieces = np.split(np.asarray(array[()]), np.cumsum(lengths[:-1]))
+        return Parts([piece.shape for piece in pieces], array.dtype, pieces.__getitem__, like.where)
     if len(array) == len(like) and array.ndim > 1 and array.shape[1] >= max(lengths):
         shapes = [(length, *array.shape[2:]) for length in lengths]
-        return Parts(
-            shapes, array.dtype, lambda unit: np.asarray(array[unit : unit + 1])[0, : lengths[unit]], like.where
-        )
+        return Parts(shapes, array.dtype, lambda unit: np.asarray(array[unit])[: lengths[unit]], like.where)
     return array
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError, one_line
 from calcli.fast_dataclass import dataclass
-from calcli.importers.archive import Archive, Entry, constant, remark
+from calcli.importers.archive import Archive, Entry, SourceFile, constant, remark
 from calcli.importers.array_names import SPLIT_WORDS, parse_name
 from calcli.importers.formats import open_archive, suffixes
 from calcli.importers.import_request import ImportRequest
@@ -32,7 +32,7 @@ from calcli.io.validate import is_decompression_bomb
 from calcli.numerics import AnyArray
 from calcli.statistics.units import FEWEST_UNITS
 
-GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
+GZIP = b"\x1f\x8b"
 PACKED = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet"})
 """What the one file in a zip archive may be: pandas writes ``to_csv("a.csv.zip")`` so."""
 
@@ -56,24 +56,22 @@ class Sources:
 
 
 def settle_sources(sources: Sequence[Path], stack: ExitStack, settled: Sources | None = None) -> Sources:
-    """Files of folders in natural order; what comes by a pipe or gzipped as a temporary file.
+    """Files of folders in natural order; what comes by a pipe or gzipped as a temporary file. Raises DataError.
 
-    ``-`` and ``/dev/stdin`` are the standard input. ``stack`` removes what was made. settled :
-    gets them at its end.
-    Raises DataError.
+    ``-`` and ``/dev/stdin`` are the standard input. ``stack`` removes what was made. settled : gets them at its end.
     """
     settled = settled or Sources()
     for source in sources:
-        if (source / "scenario_state.json").is_file():  # a run of HELM, whose other files repeat it
-            _add(settled, source / "scenario_state.json", "", stack)
-        elif source.is_dir():
+        found, folder = [source], source.is_dir()
+        if (state := source / "scenario_state.json").is_file():  # a run of HELM, whose other files repeat it
+            found = [state]
+        elif folder:
             found = [p for p in source.rglob("*") if p.is_file() and _is_known(p) and not _is_about(p)]
             if not found:
                 raise DataError(f"{source}: is a folder without any file of scores")
-            for path in sorted(found, key=lambda path: natural(str(path))):
-                _add(settled, path, str(path.parent.relative_to(source)).removeprefix("."), stack)
-        else:
-            _add(settled, source, "", stack)
+        for path in sorted(found, key=lambda path: natural(str(path))):
+            settled.files.append(_as_file(path, settled, stack))
+            settled.folders.append(str(path.parent.relative_to(source)).removeprefix(".") if folder else "")
     return settled
 
 
@@ -87,10 +85,20 @@ def _is_about(path: Path) -> bool:
     return path.name in ("dataset_info.json", "state.json", "dataset_dict.json") and any(path.parent.rglob("*.arrow"))
 
 
-def _add(settled: Sources, path: Path, folder: str, stack: ExitStack) -> None:
+_spooled: "WeakKeyDictionary[IO[bytes], tuple[ExitStack, Path]]" = WeakKeyDictionary()
+"""What came by the standard input: a command may read it again."""
+
+
+def _as_file(path: Path, settled: Sources, stack: ExitStack) -> Path:
+    """The file, or a temporary one of what comes by a pipe or is packed in it."""
     made = path
     if str(path) == "-":
-        made = _standard_input()
+        stdin: IO[bytes] = sys.stdin.buffer
+        if stdin not in _spooled:
+            lasting = ExitStack()  # as long as the process
+            _spooled[stdin] = lasting, _spool(stdin, lasting)
+            atexit.register(lasting.close)
+        made = _spooled[stdin][1]
     elif str(path).startswith(DESCRIPTORS) and is_stream(path):
         with path.open("rb") as stream:
             made = _spool(stream, stack)
@@ -99,22 +107,7 @@ def _add(settled: Sources, path: Path, folder: str, stack: ExitStack) -> None:
         made = _unpacked(made, path, *packed, stack)
     if made != path:
         settled.shown[str(made)] = "stdin" if made.name == "stdin" else str(path)
-    settled.files.append(made)
-    settled.folders.append(folder)
-
-
-_spooled: "WeakKeyDictionary[IO[bytes], tuple[ExitStack, Path]]" = WeakKeyDictionary()
-"""What came by the standard input: a command may read it again."""
-
-
-def _standard_input() -> Path:
-    """What comes by the standard input, in a file that lasts as long as the process. Raises DataError."""
-    stream: IO[bytes] = sys.stdin.buffer
-    if stream not in _spooled:
-        stack = ExitStack()
-        _spooled[stream] = stack, _spool(stream, stack)
-        atexit.register(stack.close)
-    return _spooled[stream][1]
+    return made
 
 
 def _spool(stream: IO[bytes], stack: ExitStack) -> Path:
@@ -127,23 +120,14 @@ def _spool(stream: IO[bytes], stack: ExitStack) -> Path:
 
 
 def _packed(path: Path, named: Path, stack: ExitStack) -> tuple[str, Callable[[], Any]] | None:
-    """The name of the one file that is packed here, by gzip or as a table in a zip archive, and what opens it.
-
-    What macOS adds to an archive does not count.
-    """
+    """The name of the one file that is packed here, by gzip or as a table in a zip archive, and what opens it."""
     try:
-        if is_stream(path) or not path.is_file():
-            return None
-        with path.open("rb") as file:
-            start = file.read(4)
-        if start.startswith(GZIP):
-            return named.name.removesuffix(".gz") or named.name, lambda: gzip.open(path)
-        if start != ZIP:
-            return None
-        with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if not name.startswith("__MACOSX/")]
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        file = SourceFile(path)
+    except DataError:
         return None  # the reader says what is wrong
+    if file.head.startswith(GZIP):
+        return named.name.removesuffix(".gz") or named.name, lambda: gzip.open(path)
+    names = [name for name in file.members or [] if not name.startswith("__MACOSX/")]  # which macOS adds
     if len(names) != 1 or Path(names[0]).suffix.lower() not in PACKED:
         return None
     return Path(names[0]).name, lambda: stack.enter_context(zipfile.ZipFile(path)).open(names[0])

@@ -167,17 +167,13 @@ def kind_of(values: NDArray[Any]) -> str:
     return "probabilities" if (np.abs(values.sum(axis=1, dtype=float) - 1) <= SUM_TOLERANCE).all() else ""
 
 
-EVIDENCE = {
-    "logits": "; values lie outside [0, 1], so they cannot be probabilities",
-    "probabilities": "; its rows sum to 1, as probabilities do",
-    "": "",
-}
-
-
 def _evidence(array: Any) -> str:
     """What the numbers themselves say about their kind, as the end of a sentence."""
     rows = np.asarray(array[:ROWS_SEEN], dtype=np.float64)
-    return EVIDENCE[kind_of(rows.reshape(-1, array.shape[-1] if array.ndim > 1 else 1))]
+    kind = kind_of(rows.reshape(-1, array.shape[-1] if array.ndim > 1 else 1))
+    if kind == "logits":
+        return "; values lie outside [0, 1], so they cannot be probabilities"
+    return "; its rows sum to 1, as probabilities do" if kind else ""
 
 
 # ---- the whole command to try, where names say too little

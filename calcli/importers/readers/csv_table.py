@@ -126,10 +126,11 @@ def _opening(path: Path) -> Head:
             ended = raw.read(1) in b"\r\n"
     except (OSError, UnicodeDecodeError) as problem:
         raise DataError(f"{path}: cannot be read as a table: {one_line(problem)}; expected UTF-8 text") from None
-    # A line that begins with # is a row all the same where it has scores: #tag,0.31,0.69
-    pieces = [re.split(r"[,;\t|]", line)[1:] for line in lines]
-    rows = [any(DECIMAL.fullmatch(cell.strip()) for cell in cells) for cells in pieces]
-    skip = next((i for i, line in enumerate(lines) if not NO_ROW.match(line) or rows[i]), 0)
+
+    def has_scores(line: str) -> bool:  # of a row that begins with #: #tag,0.31,0.69
+        return any(DECIMAL.fullmatch(cell.strip()) for cell in re.split(r"[,;\t|]", line)[1:])
+
+    skip = next((i for i, line in enumerate(lines) if not NO_ROW.match(line) or has_scores(line)), 0)
     first, then = lines[skip], "".join(lines[skip + 1 : skip + 2])
     if not first.strip():
         raise DataError(f"{path}: the first line is empty, expected the names of the columns")
