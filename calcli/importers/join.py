@@ -58,7 +58,7 @@ def join_archives(archives: Sequence[Archive], drop: bool = False) -> tuple[dict
                 found[-padded:] = map(_without_last_row, found[-padded:])
     joined = {name: Entry(found[0].path, name, _loader(name, found)) for name, found in parts.items()}
     roles = {name: parse_name(name) for name in joined}
-    for folder in {name.folder for name in roles.values()}:
+    for folder in dict.fromkeys(name.folder for name in roles.values()):
         inside = [path for path, name in roles.items() if name.folder == folder]
         ids = [path for path in inside if roles[path].role == "ids"]
         if not ids:
@@ -78,7 +78,7 @@ def _refuse_members(archives: Sequence[Archive], parts: Mapping[str, Sequence[En
     for name, entries in parts.items():
         if parse_name(name).role != "labels" or len(entries) < 2:
             continue
-        first, *others = [np.asarray(entry.load()[()]) for entry in entries]
+        first, *others = [np.atleast_1d(entry.column()) for entry in entries]
         if len(first) >= 10 and len(np.unique(first)) > 1 and all(np.array_equal(first, other) for other in others):
             raise DataError(
                 f"{archives[1].path}: has the labels of {archives[0].path} row by row: models or seeds on one data"
@@ -132,7 +132,8 @@ def _loader(name: str, entries: Sequence[Entry]) -> Callable[[], Any]:
             shape, expected = list(array.shape), list(first.shape)
             if len(shape) == len(expected) and len(shape) > axis:
                 shape[axis] = expected[axis] = 0
-            if shape != expected or (array.dtype.kind in "OUS") != (first.dtype.kind in "OUS"):
+            single = array.ndim <= axis and role not in ("class_names", "specs")
+            if single or shape != expected or (array.dtype.kind in "OUS") != (first.dtype.kind in "OUS"):
                 raise DataError(
                     f"{entry.where}: has shape {tuple(array.shape)} and type {array.dtype}, the first file to join has"
                     f" {tuple(first.shape)} and {first.dtype}"
@@ -260,7 +261,7 @@ def _aligned(ids: Entry, other: Entry, answers: Entry) -> AnyArray:
     for entry, texts in ((ids, wanted), (other, known)):
         if texts.ndim != 1:
             raise DataError(f"{entry.where}: ids have shape {texts.shape}, expected one per row")
-    values = np.asarray(answers.load()[()])
+    values = np.atleast_1d(np.asarray(answers.load()[()]))
     if len(values) != len(known):
         raise DataError(f"{answers.where}: has {len(values)} answers for {len(known)} ids")
     order = np.argsort(known, kind="stable")
@@ -281,7 +282,7 @@ def _aligned(ids: Entry, other: Entry, answers: Entry) -> AnyArray:
 
 def texts_in(entry: Entry) -> AnyArray:
     """Values as texts without space around them: 7 and 7.0 are the same."""
-    values = entry.column()
+    values = np.atleast_1d(entry.column())
     if values.dtype.kind == "f" and (values == np.floor(values)).all():
         values = values.astype(np.int64)
     texts = [v.decode() if isinstance(v, bytes) else str(v) for v in values.ravel().tolist()]

@@ -120,7 +120,7 @@ def load(
         if axis is not None:
             dense = Dense(given, truth, axis, where, ignore=ignore, sample=ask.sample, seed=ask.seed)
             return _load_dense(dense, candidate, entries, ask, kind)
-    raw = None if truth is None else np.asarray(truth[()])
+    raw = None if truth is None else np.atleast_1d(np.asarray(truth[()]))
     scores, kind = one_a_row(given, raw, ask.reduce, kind, where)
     n, k = check_shape(scores.shape, scores.dtype, where)
     binary = len(scores.shape) == 1 or scores.shape[1] == 1

@@ -162,6 +162,8 @@ def _is_feature(path: str, where: str) -> bool:
 
 def kind_of(values: NDArray[Any]) -> str:
     """What the numbers of some rows can be: logits, which leave [0, 1], probabilities, or "" for what may be either."""
+    if values.dtype.kind not in "biuf":  # words among the numbers
+        return ""
     if ((values < 0) | (values > 1)).any():
         return "logits"
     return "probabilities" if (np.abs(values.sum(axis=1, dtype=float) - 1) <= SUM_TOLERANCE).all() else ""

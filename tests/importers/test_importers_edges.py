@@ -372,3 +372,32 @@ def test_rows_read_are_rows_mapped(tmp_path, dtype):
         ):
             np.testing.assert_array_equal(found[key], array[key])
             assert found[key].dtype == array.dtype
+
+
+SINGLE = np.int64(1)
+
+
+@pytest.mark.parametrize(
+    ("files", "ask", "said"),
+    [
+        ([{"logits": 2 * np.eye(3), "labels": SINGLE}], {}, "there are 1 labels for 3 rows"),
+        ([{"logits": 2 * np.eye(3), "labels": SINGLE}] * 2, {"join": True}, r"has shape \(\) and type int64"),
+        ([{"logits": 2 * np.eye(3), "ids": np.arange(3)}], {"gold": "gold.npz"}, "has 1 answers for 3 ids"),
+        ([{"logits": 2 * np.eye(3), "ids": SINGLE}], {"gold": "gold.npz"}, "has 1 answers for 3 ids"),
+        ([{"a_1": np.array(["x", "y"]), "a_2": np.array(["x", "x"]), "gold": SINGLE}], {"votes": "a"}, "for 1 golds"),
+    ],
+    ids=["labels", "joined", "gold", "ids", "votes"],
+)
+def test_a_single_value_is_refused_where_there_should_be_one_a_row(tmp_path, files, ask, said):
+    for number, arrays in enumerate(files):
+        np.savez(tmp_path / f"part{number}.npz", **arrays)
+    np.savez(tmp_path / "gold.npz", answer=SINGLE, ids=np.arange(3))
+    ask = ask | ({"gold": str(tmp_path / ask["gold"])} if "gold" in ask else {})
+    with pytest.raises(DataError, match=said):
+        bring([tmp_path / f"part{number}.npz" for number in range(len(files))], tmp_path / "out.h5", **ask)
+
+
+def test_a_word_among_the_numbers_of_columns_without_telling_names_is_no_internal_error(tmp_path):
+    rows = "".join("1,0.5,1.5,2\n" for _ in range(20))
+    with pytest.raises(DataError, match=r"holds no array named logits.*it has label \(labels\?\), cat, dog"):
+        brought(tmp_path, f"label,cat,dog,eel\n{rows}0,1,n/a?,2\n")
