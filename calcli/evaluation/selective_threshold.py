@@ -23,7 +23,7 @@ from calcli.metrics.coverage import (
     accuracy_at_coverage,
     exact_interval,
 )
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.statistics.units import AcceptedUnits, Units
 
 TESTS = 100
@@ -248,6 +248,8 @@ def search_threshold(
             _described(accuracy_at_coverage(confidence, correct, c), level if alone else None) for c in COVERAGES
         ],
     }
+    if (group := rows.column("group")) is not None and best is not None:
+        content["groups"] = _by_group(group, correct, confidence >= best.threshold)
     if units is not None:
         content["units"] = {"name": rows.own_name("unit"), "n": units.n, "largest": int(units.count.max())}
     elif rows.unit is not None:
@@ -281,6 +283,17 @@ def _guarantee(accuracy: float, level: float, independent: bool) -> str:
         f"With probability {level:g} over the draw of these rows, new rows of the same kind that are"
         f" accepted are right at least {accuracy:g} of the time (exact binomial tests, corrected for the search)."
     )
+
+
+def _by_group(group: AnyArray, correct: FloatArray, accepted: AnyArray) -> list[dict[str, Any]]:
+    """Rows of every group, how many are accepted and how many of these right, the least accurate first."""
+    names, code = np.unique(group, return_inverse=True)
+    counts = (np.bincount(code, weights=w, minlength=len(names)) for w in (None, accepted, accepted * correct))
+    lines = [
+        {"group": name, "n": int(n), "accepted": int(m), "right": int(x), "accuracy": x / m if m else None}
+        for name, n, m, x in zip(names.tolist(), *(c.tolist() for c in counts), strict=True)
+    ]
+    return sorted(lines, key=lambda line: 2.0 if line["accuracy"] is None else line["accuracy"])
 
 
 def _described(here: Accepted, level: float | None) -> dict[str, Any]:

@@ -218,6 +218,29 @@ def test_the_level_of_the_guarantee_has_the_word_of_the_other_levels(at_work):
     assert "--level" in told and "--confidence" not in told
 
 
+def test_every_group_is_told_how_accurate_it_is(at_work):
+    """--group-by was read, said so, and had no word on a group that was less accurate than promised."""
+    c, part = np.linspace(0.5, 1.0, 600), np.where(np.arange(600) % 3 == 0, "b", "a")
+    hit = np.where((part == "b") & (np.cumsum(part == "b") % 5 == 0), 0.0, 1.0)  # b: .8, a: 1
+    np.savez("g.npz", confidence=c, correct=hit.astype(int), site=part)
+    done = at_work("threshold", "g.npz", "--accuracy", "0.7", "--group-by", "site", "--json")
+    found = json.loads(done.out)
+    for line in found["groups"]:
+        own = (part == line["group"]) & (c >= found["threshold"])
+        assert (line["n"], line["accepted"], line["right"]) == (
+            (part == line["group"]).sum(),
+            own.sum(),
+            hit[own].sum(),
+        )
+        assert line["accuracy"] == pytest.approx(hit[own].mean())
+        told = f"group {line['group']}: {own.sum()} of {line['n']} rows, of which {hit[own].mean():.2%} are right"
+        assert f"{told} (no guarantee by group)" in done.err
+    assert [line["group"] for line in found["groups"]] == ["b", "a"] and sum(
+        g["accepted"] for g in found["groups"]
+    ) == found["accepted"]
+    assert "groups" not in json.loads(at_work("threshold", "g.npz", "--accuracy", "0.7", "--json").out)
+
+
 def test_rows_of_the_fit_and_weights(at_work):
     done = at_work("threshold", "a.h5:cal", "--calibrator", "ts.json", "--accuracy", "0.9")
     assert "fitted on these very rows" in done.err

@@ -26,6 +26,8 @@ from calcli.io.atomic import check_output, write_bytes
 from calcli.options import REQUIRED, flag
 
 ORDER = 43
+SHOWN_GROUPS = 20
+"""Groups that are told of, the least accurate ones."""
 EPILOG = "Exit code 4: no threshold satisfies the bound on these rows; with --json its numbers are null."
 
 
@@ -96,3 +98,6 @@ def tell(talk: Console, found: Choice, content: Mapping[str, Any]) -> None:
         )
     for line in dict.fromkeys(lines):  # several shares are one where many confidences are equal
         talk.say(line)
+    for g in content.get("groups", [])[:SHOWN_GROUPS]:
+        share = "" if g["accuracy"] is None else f", of which {g['accuracy']:.2%} are right"
+        talk.say(f"group {g['group']}: {g['accepted']} of {g['n']} rows{share} (no guarantee by group)")
