@@ -27,7 +27,7 @@ from calcli.diagrams.terminal import draw
 from calcli.errors import DataError, FitError, UsageError, unknown_name
 from calcli.evaluation.cross_validation import folds_of
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
-from calcli.evaluation.results import Evaluation
+from calcli.evaluation.results import Evaluation as Evaluation
 from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transforms, fit_artifact, fitted_on, unseen
 from calcli.importers.archive import remarks
 from calcli.importers.labels import labels_in_memory
@@ -49,7 +49,7 @@ from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.warnings import label_doubts
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import by_group, default_method, held_to, parse_options, split_method
-from calcli.rows import ArrayRows, Codes, Rows
+from calcli.rows import ArrayRows, Codes, Rows, ScoreKind
 
 # ---- what a program hands over: arrays, tensors and paths of bundles as rows, keyword arguments as settings
 
@@ -59,12 +59,6 @@ Made = TypeVar("Made")
 Scores = Any
 """An array (n, k), or (n,) for two classes; a torch tensor; or ``"FILE.h5"`` / ``"FILE.h5:GROUP"``, a pattern
 of such names, or a list of them, which are one data set."""
-
-
-def _names(scores: Scores) -> list[str]:
-    """The bundles that are meant, none where scores are numbers."""
-    given = scores if isinstance(scores, list | tuple) else [scores]
-    return [str(name) for name in given] if all(isinstance(name, str | PathLike) for name in given) else []
 
 
 def plain(value: Any) -> Any:
@@ -96,8 +90,9 @@ def open_scores(
     class_names: Sequence[str] | None = None,
 ) -> Iterator[DataSet]:
     """Labelled rows of whatever a user hands over. units : of arrays (n,); of bundles the name of a dataset."""
-    names = _names(scores)
-    if names:
+    given = scores if isinstance(scores, list | tuple) else [scores]
+    if given and all(isinstance(name, str | PathLike) for name in given):
+        names = [str(name) for name in given]
         if labels is not None:
             raise DataError(f"{names[0]}: a bundle brings its own labels; leave labels out")
         if units is not None and not isinstance(units, str):
@@ -118,12 +113,18 @@ def open_scores(
         yield rows
 
 
-def bring(rows: Rows, groups: Any, columns: Iterable[str]) -> None:
-    """Let rows of arrays bring their groups along, (n,), under each name. Raises DataError."""
+def _bring(rows: Rows, groups: Any, calibrators: "Sequence[FittedCalibrator]", columns: Iterable[str] = ()) -> None:
+    """Let rows of arrays bring their groups along, (n,), under the names of columns, and for calibrators by group.
+
+    Raises DataError.
+    """
+    if groups is None:
+        return
     values = as_array(groups, "groups")
     if values.shape != (rows.n,):
         raise DataError(f"groups: have shape {values.shape}, expected ({rows.n},): one per row")
-    rows.columns = {**rows.columns, **dict.fromkeys(columns, Codes.of(values))}
+    names = [name for each in calibrators for name in each._artifact.calibrator.required_columns]
+    rows.columns = {**rows.columns, **dict.fromkeys([*columns, *names], Codes.of(values))}
 
 
 @contextmanager
@@ -142,24 +143,6 @@ def open_unlabelled(scores: Scores, kind: str) -> Iterator[Rows]:
         yield ArrayRows(check_confidences(array, "scores"), kind=own)
         return
     yield ArrayRows(check_scores(array, own, "scores"), kind=own)
-
-
-__all__ = [
-    "Evaluation",
-    "FittedCalibrator",
-    "Picture",
-    "Scores",
-    "compare",
-    "diagram",
-    "evaluate",
-    "export",
-    "extract",
-    "fit",
-    "load",
-    "report",
-    "threshold",
-    "watch",
-]
 
 
 def fit(
@@ -207,8 +190,7 @@ def fit(
         if groups is not None:
             method, written = by_group(method), written | {"by": groups if isinstance(groups, str) else "group"}
         chosen = parse_options(method, written | {name.rstrip("_"): plain(value) for name, value in options.items()})
-        if groups is not None and not isinstance(groups, str):
-            bring(rows, groups, ["group"])
+        _bring(rows, None if isinstance(groups, str) else groups, (), ["group"])
         context = Context(seed=seed, device=resolve(device, method, rows.n * rows.k))
         fitted = FittedCalibrator(fit_artifact(method, chosen, rows, context))
     warn_all(fitted.warnings)
@@ -247,8 +229,7 @@ def evaluate(
     0.75
     """
     plan = _plan(None if metrics is None else [metric(name).name for name in metrics], settings)
-    own = (weights, units, groups, class_names, again)
-    about = dict(zip(ABOUT_ROWS, own, strict=True))
+    about = {"weights": weights, "units": units, "class_names": class_names, "groups": groups, "again": again}
     with _tried(scores, labels, _fitted(calibrators), kind, **about) as (rows, subject, candidates, notes):
         found = assess(subject if plan.report else replace(subject, group=None), candidates, plan)
         notes += label_doubts(found.seen, rows.class_names)
@@ -285,7 +266,7 @@ def report(
     if target.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{target}: expected a name that ends in .html")
     _check_free(target, force)
-    about = {name: how.pop(name) for name in ABOUT_ROWS if name in how}
+    about = {name: how.pop(name) for name in ("weights", "units", "class_names", "groups", "again") if name in how}
     plan = replace(_plan(None, how), metrics=metrics_of_page())
     with _tried(scores, labels, given, kind, **about) as (rows, subject, candidates, notes):
         model, found = gather(subject, candidates, plan)
@@ -307,37 +288,33 @@ def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
     return Plan(tuple(names or report_metrics()), how, report=names is None, about=settings.get("label"))
 
 
-ABOUT_ROWS = ("weights", "units", "groups", "class_names", "again")
-"""What ``evaluate`` is told of the rows."""
-
-
 @contextmanager
 def _tried(
-    scores: Scores, labels: Any, given: "Sequence[FittedCalibrator]", kind: str, **about: Any
+    scores: Scores,
+    labels: Any,
+    given: "Sequence[FittedCalibrator]",
+    kind: str,
+    groups: Any = None,
+    again: bool = False,
+    **about: Any,
 ) -> Iterator[tuple[DataSet, Subject, list[Candidate], list[str]]]:
-    """The rows, what is evaluated on them, and a list of doubts to add to: at the end warnings of the caller's line.
-
-    about : those of ``ABOUT_ROWS``.
-    """
-    groups, again = about.pop("groups", None), about.pop("again", False)
+    """The rows, what is evaluated on them, and a list of doubts to add to: at the end warnings of the caller's line."""
     with open_scores(scores, labels, kind, prefer=("test",), **about) as rows:
-        candidates = [Candidate(None, "uncalibrated", None)]
         _bring(rows, groups, given)
-        first: list[str] = []
+        candidates, notes = [Candidate(None, "uncalibrated", None)], list[str]()
         for i, each in enumerate(given):
             own = each._artifact
-            first += check_fits(own, each.method, rows, again=again)
+            notes += check_fits(own, each.method, rows, again=again)
             checked_transforms(own.calibrator, rows, rows.name)
             alone = [other.method for other in given].count(each.method) == 1
             name = each.method if alone else f"{each.method} {i + 1}"
             candidates.append(Candidate(name, each.method, own.calibrator, seen=partial(fitted_on, own, rows)))
         group = rows.column("group") if groups is None else as_array(groups, "groups")
-        notes: list[str] = []
-        subject = Subject.of(rows, group)
-        yield rows, subject, candidates, notes
+        doubtful = list[str]()
+        yield rows, Subject.of(rows, group), candidates, doubtful
         met = [(each.method, fitted_on(each._artifact, rows)) for each in given]
         seen = [f"{name} was fitted on {what}: evaluate it on held-out rows" for name, what in met if what is not None]
-        warn_all((*first, *rows.caveats, *notes, *seen))
+        warn_all((*notes, *rows.caveats, *doubtful, *seen))
 
 
 def compare(
@@ -481,10 +458,6 @@ def export(
     return export_facts(str(path), target, own._artifact, made, made.agreement)
 
 
-LISTS = ("scores", "labels", "groups")
-"""Settings of an import that take one name or several."""
-
-
 def extract(
     sources: str | PathLike[str] | Sequence[str | PathLike[str]],
     path: str | PathLike[str],
@@ -523,7 +496,8 @@ def extract(
     files = [sources] if isinstance(sources, str | PathLike) else list(sources)
     texts = (split,) if isinstance(split, str) else tuple(split)
     splitting = Splitting(tuple(map(parse_split, texts)), seed, stratify, ordered, texts)
-    many = {name: (value,) for name, value in options.items() if name in LISTS and isinstance(value, str)}
+    lists = ("scores", "labels", "groups")  # one name or several
+    many = {name: (value,) for name, value in options.items() if name in lists and isinstance(value, str)}
     ask = checked(ImportRequest, {**options, **many, "seed": seed})
     where = [Path(file) for file in files]
     made = import_scores(where, Path(path), ask, splitting, ignore_labels=tuple(ignore_labels), force=force)
@@ -644,12 +618,6 @@ def _fitted(calibrators: "FittedCalibrator | Sequence[FittedCalibrator]") -> "li
     return given
 
 
-def _bring(rows: Rows, groups: Any, calibrators: "Sequence[FittedCalibrator]") -> None:
-    """Let rows bring their groups along, for the calibrators by group."""
-    if groups is not None:
-        bring(rows, groups, [name for each in calibrators for name in each._artifact.calibrator.required_columns])
-
-
 def warn_all(notes: Sequence[str]) -> None:
     """Hand sentences to Python's own warnings, as of the line that called us: the nearest that is not ours."""
     level, frame = 1, sys._getframe()
@@ -694,7 +662,7 @@ class FittedCalibrator:
     @property
     def params(self) -> Mapping[str, Any]:
         """Fitted parameters under the names of the artifact."""
-        return dict(json.loads(dumps(self._artifact))["params"])
+        return dict(self.to_dict()["params"])
 
     @property
     def status(self) -> str:
@@ -767,19 +735,14 @@ class FittedCalibrator:
             else:
                 warn_all(unseen(self._artifact.calibrator, rows, "scores"))
             transforms = checked_transforms(self._artifact.calibrator, rows, "scores")
-            if rows.kind == "confidence":
-                return self._of_confidences(rows)
-            probs, labels = np.empty((rows.n, rows.k)), np.empty(rows.n, dtype=np.int64)
-            for start, p, columns, _ in calibrated_blocks(self._artifact.calibrator, rows, "probs", transforms):
-                probs[start : start + len(p)] = p
-                labels[start : start + len(p)] = columns["prediction"]
+            alone = rows.kind == "confidence"
+            probs, labels = np.empty((rows.n, max(rows.k, 2))), np.empty(rows.n, dtype=np.int64)
+            what: ScoreKind = "confidence" if alone else "probs"
+            for start, p, columns, _ in calibrated_blocks(self._artifact.calibrator, rows, what, transforms):
+                stop = start + len(p)
+                probs[start:stop] = np.stack([1.0 - p, p], axis=1) if alone else p
+                labels[start:stop] = p > 0.5 if alone else columns["prediction"]
         return probs, labels
-
-    def _of_confidences(self, rows: Rows) -> tuple[FloatArray, IntArray]:
-        right = np.empty(rows.n)
-        for start, q, _, _ in calibrated_blocks(self._artifact.calibrator, rows, "confidence", ()):
-            right[start : start + len(q)] = q
-        return np.stack([1.0 - right, right], axis=1), (right > 0.5).astype(np.int64)
 
     def __repr__(self) -> str:
         what = "confidences" if self.kind == "confidence" else f"{self.n_classes} classes"

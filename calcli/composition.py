@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cache, partial
 from inspect import getdoc
-from typing import Any, ClassVar, NamedTuple, Self, cast, get_type_hints
+from typing import Any, ClassVar, NamedTuple, Self, cast, get_args, get_type_hints
 
 import msgspec
 import numpy as np
@@ -25,10 +25,8 @@ from calcli.statistics.units import Units
 CACHED_BYTES = 1 << 27
 """Log-probabilities up to this size are kept between stages; larger ones are mapped anew in every pass."""
 
-STATUSES: tuple[Status, ...] = ("ok", "at_bound", "no_root", "degenerate", "not_converged")
+STATUSES: tuple[Status, ...] = get_args(Status)
 """From the best to the worst."""
-
-MEMORIES: tuple[Memory, ...] = ("stream", "row", "array")
 
 
 class Stage(NamedTuple):
@@ -84,7 +82,8 @@ class Composition(Calibrator):
             done = (*done, (name, own))
             if done not in known.fits:
                 begin = context.start.stages[i].calibrator if isinstance(context.start, Composition) else None
-                known.fits[done] = method.fit(rows, own, replace(named(context, name), start=begin))
+                told = partial(_told, context, name)
+                known.fits[done] = method.fit(rows, own, replace(context, progress=told, start=begin))
             fitted = known.fits[done]
             stages.append(Stage(name, own, fitted.calibrator))
             warnings += [f"stage {i + 1} ({name}): {warning}" for warning in fitted.warnings]
@@ -166,54 +165,43 @@ class Composition(Calibrator):
                 )
 
 
-def composition(stages: Sequence[tuple[str, type[Calibrator]]]) -> type[Composition]:
+def _recomposed(stages: tuple[Stage, ...]) -> Composition:
+    """A composition that was pickled: its class is made anew."""
+    return composition(tuple((stage.method, type(stage.calibrator)) for stage in stages))(stages)
+
+
+@cache
+def composition(stages: tuple[tuple[str, type[Calibrator]], ...]) -> type[Composition]:
     """The class of a composition of two or more methods, the first applied first.
 
     stages : names and classes. Raises UsageError for an order that cannot work.
     """
-    return _composition(tuple(stages))
-
-
-def _recomposed(stages: tuple[Stage, ...]) -> Composition:
-    """A composition that was pickled: its class is made anew."""
-    return composition([(stage.method, type(stage.calibrator)) for stage in stages])(stages)
-
-
-@cache
-def _composition(stages: tuple[tuple[str, type[Calibrator]], ...]) -> type[Composition]:
     names, classes = zip(*stages, strict=True)
     for name, method in stages[1:]:
         if method.laws.needs_transforms:
             raise UsageError(f"{name} reads scores under transforms of the input: it must come first")
     titles = ", then ".join(method.title for method in classes)
     parts = "\n\n".join(f"{name}: {(getdoc(method) or '').splitlines()[0]}" for name, method in stages)
+    laws = [method.laws for method in classes]
+    kept = ("keeps_argmax", "monotone", "equivariant", "improves_nll", "weights")
     facts = {
         "__doc__": f"Apply {titles}.\n\nEach stage is fitted on the log-probabilities of the one before.\n\n{parts}",
         "names": names,
         "classes": classes,
         "title": titles,
-        "laws": joint_laws([method.laws for method in classes]),
-        "Options": joint_options(names, classes),
+        "laws": Laws(
+            **{promise: all(getattr(law, promise) for law in laws) for promise in kept},
+            # Later stages see normalised log-probabilities, where a row has no free constant.
+            shift_invariant=laws[0].shift_invariant,
+            # The other classes share the rest as the stage before left them, not as they came in.
+            top_label_only=False,
+            class_shares=laws[-1].class_shares and not laws[-1].top_label_only,
+            memory=max((law.memory for law in laws), key=get_args(Memory).index),
+            needs_transforms=laws[0].needs_transforms,
+        ),
+        "Options": _joint_options(names, classes),
     }
     return type("Composition_" + "_".join(names).replace("-", "_"), (Composition,), facts)
-
-
-def joint_laws(laws: Sequence[Laws]) -> Laws:
-    """What a composition promises, from what its stages promise."""
-    return Laws(
-        keeps_argmax=all(law.keeps_argmax for law in laws),
-        monotone=all(law.monotone for law in laws),
-        # Later stages see normalised log-probabilities, where a row has no free constant.
-        shift_invariant=laws[0].shift_invariant,
-        equivariant=all(law.equivariant for law in laws),
-        improves_nll=all(law.improves_nll for law in laws),
-        # The other classes share the rest as the stage before left them, not as they came in.
-        top_label_only=False,
-        weights=all(law.weights for law in laws),
-        class_shares=laws[-1].class_shares and not laws[-1].top_label_only,
-        memory=max((law.memory for law in laws), key=MEMORIES.index),
-        needs_transforms=laws[0].needs_transforms,
-    )
 
 
 # ---- options
@@ -224,15 +212,11 @@ def attribute(stage: int, field: str) -> str:
     return f"stage{stage}_{field}"
 
 
-def prefixes(names: Sequence[str]) -> list[str]:
-    """How each stage's options are addressed: its name, with a number from the second occurrence on."""
-    return [name if name not in names[:i] else f"{name}{names[: i + 1].count(name)}" for i, name in enumerate(names)]
-
-
-def joint_options(names: Sequence[str], classes: Sequence[type[Calibrator]]) -> type[Options]:
-    """Options of a composition: those of its stages as ``stage.option``."""
+def _joint_options(names: Sequence[str], classes: Sequence[type[Calibrator]]) -> type[Options]:
+    """Options of a composition: those of its stages as ``stage.option``, with a number from the second of a name on."""
     fields: list[tuple[str, Any, Any]] = []
-    for i, (prefix, method) in enumerate(zip(prefixes(names), classes, strict=True)):
+    for i, (name, method) in enumerate(zip(names, classes, strict=True)):
+        prefix = name if name not in names[:i] else f"{name}{names[: i + 1].count(name)}"
         hints = get_type_hints(method.Options, include_extras=True)
         for option in msgspec.structs.fields(method.Options):
             declared = msgspec.field(default=option.default, name=f"{prefix}.{option.encode_name}")
@@ -262,9 +246,9 @@ def full_option_names(name: str, struct: type[Options], settings: Mapping[str, A
 # ---- rows between stages
 
 
-def named(context: Context, name: str) -> Context:
-    """A context whose progress says which stage it is about."""
-    return replace(context, progress=lambda what, done, total: context.progress(f"{name}: {what}", done, total))
+def _told(context: Context, name: str, what: str, done: int, total: int) -> None:
+    """Report the progress of a stage."""
+    context.progress(f"{name}: {what}", done, total)
 
 
 def argmax_at_prediction(prediction: Prediction) -> FloatArray:

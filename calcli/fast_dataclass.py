@@ -13,6 +13,7 @@ flags are made, no cached properties without a ``__dict__``, and no abstract bas
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 __all__ = ["Record", "as_json", "dataclass"]
@@ -34,7 +35,6 @@ else:
             for name, method in {
                 "__init__": _init,
                 "__repr__": _repr,
-                "__signature__": _Signature(),
                 **({"__eq__": _eq, "__hash__": _hash if frozen else None} if eq else {}),
                 **({"__setattr__": _refuse, "__delattr__": _refuse} if frozen and not above else {}),
             }.items():
@@ -80,16 +80,7 @@ class Record:
 
 
 PARAMS = "__dataclass_params__"
-
-
-FIELDS: dict[Any, tuple[Any, ...]] = {}
-
-
-def _fields(cls: Any) -> tuple[Any, ...]:
-    """``dataclasses.fields``, which looks through them anew at every call."""
-    if cls not in FIELDS:
-        FIELDS[cls] = dataclasses.fields(cls)
-    return FIELDS[cls]
+_fields: Callable[[Any], tuple[Any, ...]] = cache(dataclasses.fields)  # which looks through them anew at every call
 
 
 def _init(self: Any, *given: Any, **named: Any) -> None:
@@ -135,20 +126,3 @@ def _hash(self: Any) -> int:
 
 def _refuse(self: Any, name: str, *value: Any) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot change field {name!r}")
-
-
-class _Signature:
-    """What ``inspect.signature`` finds of a class: its fields."""
-
-    def __get__(self, instance: object, owner: type) -> Any:
-        from inspect import Parameter, Signature
-
-        def parameter(each: Any) -> Parameter:
-            some = each.default_factory is not dataclasses.MISSING
-            default = each.default_factory() if some else each.default
-            kind = Parameter.KEYWORD_ONLY if each.kw_only else Parameter.POSITIONAL_OR_KEYWORD
-            none = default is dataclasses.MISSING
-            return Parameter(each.name, kind, default=Parameter.empty if none else default, annotation=each.type)
-
-        found = [parameter(each) for each in dataclasses.fields(owner) if each.init]
-        return Signature(sorted(found, key=lambda each: each.kind))

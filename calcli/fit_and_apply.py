@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Laws, Options
 from calcli.errors import DataError, FitError
-from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.io.artifact import Artifact, FitRecord
 from calcli.io.bundle import open_bundle
@@ -40,12 +40,7 @@ WORSE = 1e-9
 
 
 @same_threads()
-def fit_artifact(
-    name: str,
-    options: Options,
-    rows: DataSet,
-    context: Context,
-) -> Artifact:
+def fit_artifact(name: str, options: Options, rows: DataSet, context: Context) -> Artifact:
     """Fit a method and describe what it did to the calibration data.
 
     options : the method's own, from ``parse_options``. Raises DataError for bad rows,
@@ -268,11 +263,9 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
     share = share_seen(artifact.fit.row_sketch, artifact.fit.n, facts_of(rows))
     if share >= ALL:
         return "these very rows, or copies of them"
-    return f"about {max(share, 0.01):.0%} of these rows" if share else _units_of_the_fit(artifact, rows)
-
-
-def _units_of_the_fit(artifact: Artifact, rows: DataSet) -> str | None:
-    """How many units have rows in the fit as well, where both are parts of one file: elsewhere names may recur."""
+    if share:
+        return f"about {max(share, 0.01):.0%} of these rows"
+    # Units that have rows in the fit as well, where both are parts of one file: elsewhere names may recur.
     path, part = split_where(artifact.fit.source or "")
     if part is None or not rows.location.name or path.name != rows.path.name:
         return None
@@ -322,51 +315,34 @@ def calibrated_blocks(
     that of the prediction. Raises DataError rather than hand out a number that is no
     probability.
     """
+    return rows.each(partial(_calibrated, calibrator, kind, dtype), transforms=transforms)
 
-    return rows.each(_Calibrating(calibrator, kind, dtype), transforms=transforms)
 
-
-@dataclass(frozen=True)
-class _Calibrating:
+def _calibrated(calibrator: Calibrator, kind: ScoreKind, dtype: np.dtype[Any], block: Block) -> Calibrated:
     """What ``calibrated_blocks`` yields, of a block."""
-
-    calibrator: Calibrator
-    kind: ScoreKind
-    dtype: np.dtype[Any]
-
-    def __call__(self, block: Block) -> Calibrated:
-        beta = self.calibrator.logit_scale
-        if beta is not None and self.kind == "probs" and block.kind in ("logits", "log_probs"):
-            return self.scaled(block, beta)
-        result = self.calibrator.apply(block)
-        if self.kind == "confidence":
-            q = result.confidence
-            if not ((q >= 0) & (q <= 1)).all():
-                raise DataError(
-                    f"the calibrator gave numbers that are no probabilities in rows from {block.start} on;"
-                    " were its parameters edited?"
-                )
-            return block.start, q, {} if block.y is None else {"correct": block.y.astype(bool)}, {**result.counts}
-        p = np.exp(result.log_probs)
-        # A comparison with NaN is false too; an infinite logarithm is no number to hand out.
-        if not (np.abs(p.sum(axis=1) - 1.0) <= SUM_ERROR).all() or np.isneginf(result.log_probs.min()):
-            raise DataError(
-                f"the calibrator gave numbers that are no probabilities in rows from {block.start} on;"
-                " were its parameters edited, or fitted on scores of another size?"
-            )
-        conflicts = int((result.log_probs.argmax(axis=1) != result.label).sum())
-        columns: dict[str, AnyArray] = {"prediction": result.label, "confidence": result.confidence}
-        columns |= result.columns
-        if block.y is not None:
-            columns["labels"] = block.y
-        scores = p if self.kind == "probs" else result.log_probs
-        return block.start, scores, columns, {**result.counts, "argmax_conflicts": conflicts}
-
-    def scaled(self, block: Block, beta: float) -> Calibrated:
-        """The same of a calibrator that multiplies logits by beta and does nothing else."""
-        p, confidence, label = softmax_at(block.scores, beta, block.assigned, self.dtype)
-        columns: dict[str, AnyArray] = {"prediction": label, "confidence": confidence}
-        if block.y is not None:
-            columns["labels"] = block.y
+    labels: dict[str, AnyArray] = {} if block.y is None else {"labels": block.y}
+    beta = calibrator.logit_scale
+    if beta is not None and kind == "probs" and block.kind in ("logits", "log_probs"):
+        p, confidence, label = softmax_at(block.scores, beta, block.assigned, dtype)
         conflicts = 0 if block.assigned is None else int((block.scores.argmax(axis=1) != label).sum())
+        columns = {"prediction": label, "confidence": confidence, **labels}
         return block.start, p, columns, {"argmax_conflicts": conflicts}
+    result = calibrator.apply(block)
+    p = result.confidence if kind == "confidence" else np.exp(result.log_probs)
+    # A comparison with NaN is false too; an infinite logarithm is no number to hand out.
+    if kind == "confidence":
+        sound, cause = bool(((p >= 0) & (p <= 1)).all()), ""
+    else:
+        sound = bool((np.abs(p.sum(axis=1) - 1.0) <= SUM_ERROR).all() and not np.isneginf(result.log_probs.min()))
+        cause = ", or fitted on scores of another size"
+    if not sound:
+        raise DataError(
+            f"the calibrator gave numbers that are no probabilities in rows from {block.start} on;"
+            f" were its parameters edited{cause}?"
+        )
+    if kind == "confidence":
+        return block.start, p, {} if block.y is None else {"correct": block.y.astype(bool)}, {**result.counts}
+    conflicts = int((result.log_probs.argmax(axis=1) != result.label).sum())
+    columns = {"prediction": result.label, "confidence": result.confidence, **result.columns, **labels}
+    scores = p if kind == "probs" else result.log_probs
+    return block.start, scores, columns, {**result.counts, "argmax_conflicts": conflicts}

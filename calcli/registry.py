@@ -36,12 +36,8 @@ def canonical(name: str) -> str:
 
     Every part is resolved by itself; a name that nothing is known by stays as it is.
     """
-    return "+".join(_one(part) for part in name.split("+"))
-
-
-def _one(name: str) -> str:
-    plain = _plain(name)
-    return plain if _file(plain) else _aliases().get(plain, name)
+    parts = [(part, _plain(part)) for part in name.split("+")]
+    return "+".join(plain if _file(plain) else _aliases().get(plain, part) for part, plain in parts)
 
 
 def _plain(name: str) -> str:
@@ -66,8 +62,7 @@ def method(name: str) -> type[Calibrator]:
     Raises UsageError for unknown names and for compositions that cannot work.
     """
     if "+" in name:
-        parts = [(part, method(part)) for part in name.split("+")]
-        return composition(parts)
+        return composition(tuple((part, method(part)) for part in name.split("+")))
     file = _file(name)
     if file is None:
         raise unknown_name("method", name, method_names())

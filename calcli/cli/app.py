@@ -73,58 +73,53 @@ def load(name: str) -> TyperCommand:
     module = import_module(f"{PACKAGE}.{name.replace('-', '_')}")
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=CONTEXT)
     struct = get_type_hints(module.run)["args"]
-    alone.command(name, cls=Command, help=getdoc(module), epilog=getattr(module, "EPILOG", None))(_typed(struct))
-    command = typer.main.get_command(alone)
-    assert isinstance(command, Command)
-    command.work = module.run
-    command.former = {
-        each.metadata["flag"]["formerly"]: each.metadata["flag"]["names"][0]
-        for each in dataclasses.fields(struct)
-        if each.metadata.get("flag", {}).get("formerly")
-    }
-    return command
-
-
-def _typed(struct: type) -> Callable[..., Any]:
-    """What makes a struct of what was typed, with its fields as options in typer's words (see ``calcli.options``)."""
 
     def made(**typed: Any) -> Any:
         return struct(**typed)
 
-    hints = get_type_hints(struct)
-    fields = {each.name: each for each in dataclasses.fields(struct)}
-    parameters = []
-    for parameter in inspect.signature(struct).parameters.values():
-        about, kind = fields[parameter.name].metadata, hints[parameter.name]
-        if "argument" in about:
-            option: Any = typer.Argument(**about["argument"])
+    made.__signature__ = inspect.Signature(_parameters(struct))  # type: ignore[attr-defined]
+    alone.command(name, cls=Command, help=getdoc(module), epilog=getattr(module, "EPILOG", None))(made)
+    command = typer.main.get_command(alone)
+    assert isinstance(command, Command)
+    command.work, command.struct = module.run, struct
+    return command
+
+
+def _parameters(struct: type) -> list[inspect.Parameter]:
+    """The fields of a struct as options in typer's words (see ``calcli.options``), in the order of its arguments."""
+    hints, parameters = get_type_hints(struct), []
+    for each in sorted(dataclasses.fields(struct), key=lambda each: bool(each.kw_only)):
+        kind, default = hints[each.name], each.default
+        if "argument" in each.metadata:
+            option: Any = typer.Argument(**each.metadata["argument"])
         else:
-            told = about["flag"]
-            kind = told["typed"] or kind
+            told = each.metadata["flag"]
+            kind, default = (told["typed"], None) if told["typed"] else (kind, default)
             names = list(told["names"])
             if not any(name.startswith("--") for name in names):
-                names = [f"--{parameter.name.strip('_').replace('_', '-')}", *names]
+                names = [f"--{each.name.strip('_').replace('_', '-')}", *names]
             option = typer.Option(
                 *names, help=told["help"], metavar=told["metavar"], show_default=told["shown"], **told["bounds"]
             )
+        if default is dataclasses.MISSING:
+            default = inspect.Parameter.empty
         annotation: Any = Annotated[kind, option]
-        default = None if kind is not hints[parameter.name] else parameter.default
-        parameters.append(parameter.replace(annotation=annotation, default=default, kind=parameter.KEYWORD_ONLY))
-    made.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return made
+        parameters.append(inspect.Parameter(each.name, KEYWORD, default=default, annotation=annotation))
+    return parameters
+
+
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 class Command(TyperCommand):
     """A command whose callback makes a struct of what was typed. work : what is done with it.
-
-    former : older spellings of options.
 
     Where the struct has them: FOLDERS, whether it writes folders too; unused_options, those that are not looked at,
     by the name of their field, and why.
     """
 
     work: Callable[[Any], int]
-    former: dict[str, str]
+    struct: type
 
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """Write the arguments, then the options under their headings; the command's own come first."""
@@ -144,14 +139,22 @@ class Command(TyperCommand):
     def make_parser(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """The parser, which knows former spellings too."""
         parser = super().make_parser(ctx)
-        for old, new in self.former.items():
-            parser._long_opt.setdefault(old, parser._long_opt[new])
+        for told in (each.metadata.get("flag", {}) for each in dataclasses.fields(self.struct)):
+            if told.get("formerly"):
+                parser._long_opt.setdefault(told["formerly"], parser._long_opt[told["names"][0]])
         return parser
 
     def invoke(self, ctx: typer.Context) -> int:  # type: ignore[override]
         """Run the command. Raises UsageError, also for an option that this use of the command does not look at."""
         assert self.callback is not None
-        args = self.callback(**_bounded(ctx.params))
+        for name, value in ctx.params.items():
+            option = f"--{name.strip('_').replace('_', '-')}"
+            for number in value if isinstance(value, list) else [value]:
+                if isinstance(number, float) and not isfinite(number):
+                    raise UsageError(f"{option} {number}: expected a finite number")
+                if isinstance(number, int) and abs(number) >= 2**64:
+                    raise UsageError(f"{option} {str(number)[:30]}: expected a number below 2^64")
+        args = self.callback(**ctx.params)
         for name in () if getattr(args, "FOLDERS", False) else OUTPUTS:
             if str(ctx.params.get(name) or "").endswith(("/", os.sep)):
                 raise UsageError(f"{ctx.params[name]}: names a folder, expected a file to write")
@@ -161,18 +164,6 @@ class Command(TyperCommand):
                 option = next(p.opts[0] for p in self.params if p.name == name)
                 raise UsageError(f"{option} has no effect here: {why}")
         return self.work(args)
-
-
-def _bounded(words: dict[str, Any]) -> dict[str, Any]:
-    """What was typed, if its numbers are ones to count and to calculate with. Raises UsageError."""
-    for name, value in words.items():
-        option = f"--{name.strip('_').replace('_', '-')}"
-        for number in value if isinstance(value, list) else [value]:
-            if isinstance(number, float) and not isfinite(number):
-                raise UsageError(f"{option} {number}: expected a finite number")
-            if isinstance(number, int) and abs(number) >= 2**64:
-                raise UsageError(f"{option} {str(number)[:30]}: expected a number below 2^64")
-    return words
 
 
 class Commands(TyperGroup):

@@ -132,7 +132,7 @@ def test_rounding_ties_do_not_move_a_prediction():
     assert log_p[1, 1] == np.log(0.4)  # the prediction's own array is left alone
     # Two logits one unit in the last place apart: a temperature of 1.7 merges them, later stages may not.
     z = np.array([[1.0, np.nextafter(1.0, 2.0), 0.0]])
-    calibrator = composition([("ts", TemperatureScaling), ("ts", TemperatureScaling)])
+    calibrator = composition((("ts", TemperatureScaling), ("ts", TemperatureScaling)))
     stages = tuple(Stage("ts", parse_options("ts", {}), TemperatureScaling(t)) for t in (1.7, 3.1))
     assert predict(calibrator(stages), ArrayRows(z, None))[1][0] == 1
 

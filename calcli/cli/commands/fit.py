@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from calcli.calibrator import Context, Options
 from calcli.cli import options as o
@@ -39,22 +39,15 @@ from calcli.kernels.device import resolve
 from calcli.options import flag
 from calcli.registry import DEFAULT_METHOD, by_group, default_method, method, parse_options, settings_of, split_method
 
-if TYPE_CHECKING:
-    from calcli.evaluation.cross_validation import Fold
-
-
 ORDER = 20
 HELD_OUT = re.compile(r"(^|[^a-z])(tests?|hold[-_ ]?outs?|held[-_ ]?out)([^a-z]|$)", re.IGNORECASE)
 EPILOG = "calcli methods lists the methods, calcli methods NAME the options of one."
-
-
 DEFAULTS = "ts; of confidences platt, or venn-abers where some are 0 or 1"
 
 
 @dataclass(frozen=True)
 class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
-
     by_default: ClassVar[bool] = False
 
     method: str = flag("", "Method, a composition such as ts+hb, or all.", "NAME", "-m", shown=DEFAULTS)
@@ -117,9 +110,6 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 # ---- what calcli fit says of one fit; and --method all: every method that applies, ranked by what held-out rows lose
 
 
-HEAD = ["method", "status", "seconds", "held-out nll"]
-
-
 @dataclass(frozen=True)
 class FittedMethod:
     """One method: its artifact, or why there is none; the NLL of held-out rows; what it took."""
@@ -160,50 +150,42 @@ def fit_all(args: FitArgs, rows: DataSet, context: Context, command: CommandCont
 
     Returns the worst exit code. Raises UsageError for an output that is no folder.
     """
-    from calcli.evaluation.cross_validation import folds_of
+    from calcli.evaluation.cross_validation import cross_validated_nll, folds_of
 
     targets = _targets(args, rows, command)
     folds = folds_of(rows, context)
     entries: list[FittedMethod] = []
     for i, (name, path) in enumerate(targets.items(), 1):
         command.step(f"{i}/{len(targets)} {name} …")
-        entry = _fit_one(name, path, rows, folds, context, args.force)
+        begun = time.process_time()
+        try:
+            artifact = fit_artifact(name, parse_options(name, {}), rows, context)
+            cv_nll = cross_validated_nll(name, rows, folds, context)
+            save(artifact, str(path), force=args.force)
+            entries.append(FittedMethod(name, path, time.process_time() - begun, cv_nll, artifact))
+        except DataError:
+            raise
+        except Exception as error:  # one method's failure is no reason to lose the others
+            entries.append(FittedMethod(name, path, time.process_time() - begun, error=error))
+            command.clear()
+            command.fail(f"{name}: {error}", entries[-1].code)
+            continue
         command.clear()
-        if entry.artifact is None:
-            command.fail(f"{name}: {entry.error}", entry.code)
-        else:
-            for warning in entry.artifact.fit.warnings:
-                command.warn(warning, about=name)
-            if not args.json:
-                print_path(path)
-        entries.append(entry)
+        for warning in artifact.fit.warnings:
+            command.warn(warning, about=name)
+        if not args.json:
+            print_path(path)
     entries.sort(key=lambda entry: entry.rank)
     command.tell_warnings()
-    _print(entries, rows, len(folds), command)
+    if not command.quiet:
+        _print(entries, rows, len(folds), command)
     if args.json:
         print_json({"calcli_fit_all": 1, "results": [entry.as_json() for entry in entries]})
     bad = any(entry.artifact is not None and entry.artifact.fit.status != "ok" for entry in entries)
     return max(command.code, FitError.exit_code if args.strict and bad else 0)
 
 
-def _fit_one(name: str, path: Path, rows: DataSet, folds: list["Fold"], context: Context, force: bool) -> FittedMethod:
-    from calcli.evaluation.cross_validation import cross_validated_nll
-
-    begun = time.process_time()
-    try:
-        artifact = fit_artifact(name, parse_options(name, {}), rows, context)
-        cv_nll = cross_validated_nll(name, rows, folds, context)
-        save(artifact, str(path), force=force)
-        return FittedMethod(name, path, time.process_time() - begun, cv_nll, artifact)
-    except DataError:
-        raise
-    except Exception as error:  # one method's failure is no reason to lose the others
-        return FittedMethod(name, path, time.process_time() - begun, error=error)
-
-
 def _print(entries: list[FittedMethod], rows: DataSet, folds: int, talk: Console) -> None:
-    if talk.quiet:
-        return
     talk.say(f"{rows.name}, {rows.n} rows, {classes(rows.k)}: ranked by the mean negative log-likelihood of held-out")
     talk.say(f"rows ({folds} random folds); the columns behind it are in-sample, of the calibration data itself")
     table: list[list[Any]] = [entry.row() for entry in entries]
@@ -212,7 +194,8 @@ def _print(entries: list[FittedMethod], rows: DataSet, folds: int, talk: Console
         nll = before["nll" if rows.k > 1 else "nll_top"] or 0.0
         table.insert(sum(entry.rank <= nll for entry in entries), ["identity", "", 0.0, nll, *before.values()])
     names = before or ("accuracy", "nll", "brier", "ece")
-    print_table([*HEAD, *(f"in-sample {name}" for name in names)], table, file=sys.stderr)
+    head = ["method", "status", "seconds", "held-out nll", *(f"in-sample {name}" for name in names)]
+    print_table(head, table, file=sys.stderr)
 
 
 def _targets(args: FitArgs, rows: DataSet, talk: Console) -> dict[str, Path]:
@@ -333,7 +316,24 @@ def fitted(args: FitArgs, folder: Path = Path()) -> tuple[int, str]:
             more = "calcli methods lists them" if rows.k != 2 else "of two classes platt corrects a bias too"
             what = f"{method(args.method).title}, the default{' for confidences' * (rows.k == 1)}"
             command.say(f"method {args.method}, {what} (--method chooses another; {more})")
-        return _fit(args, command, rows, target, options), target
+        rows.progress = command.progress
+        context = Context(args.seed, resolve(args.device, args.method, rows.n * rows.k), command.progress)
+        if options is None:
+            return fit_all(args, rows, context, command), target
+        start = time.process_time()
+        artifact = fit_artifact(args.method, options, rows, context)
+        seconds = time.process_time() - start  # told, never stored: an artifact has the same bytes every time
+        command.clear()
+        save(artifact, target, force=args.force)
+        print_fit(artifact, rows.name, command)
+    if args.json and target != "-":
+        print_json({**as_json(artifact, target), "seconds": seconds})
+    elif target != "-":
+        print_path(target)
+    if args.strict and artifact.fit.status != "ok":
+        command.say(f"--strict: status is {artifact.fit.status}")
+        return FitError.exit_code, target
+    return 0, target
 
 
 def _check_held_out(args: FitArgs) -> None:
@@ -346,25 +346,3 @@ def _check_held_out(args: FitArgs) -> None:
                 f"{name}: a pattern takes it for the fit, and its name says that it is held out; name the bundles"
                 f" of the fit, e.g. {name.rpartition(':')[0]}:cal, or this one too"
             )
-
-
-def _fit(args: FitArgs, command: CommandContext, rows: DataSet, target: str, options: Options | None) -> int:
-    """Fit, save and tell; options : None for all methods."""
-    rows.progress = command.progress
-    context = Context(args.seed, resolve(args.device, args.method, rows.n * rows.k), command.progress)
-    if options is None:
-        return fit_all(args, rows, context, command)
-    start = time.process_time()
-    artifact = fit_artifact(args.method, options, rows, context)
-    seconds = time.process_time() - start  # told, never stored: an artifact has the same bytes every time
-    command.clear()
-    save(artifact, target, force=args.force)
-    print_fit(artifact, rows.name, command)
-    if args.json and target != "-":
-        print_json({**as_json(artifact, target), "seconds": seconds})
-    elif target != "-":
-        print_path(target)
-    if args.strict and artifact.fit.status != "ok":
-        command.say(f"--strict: status is {artifact.fit.status}")
-        return FitError.exit_code
-    return 0
