@@ -9,7 +9,7 @@ from calcli.cli.render import Console, fail
 from calcli.errors import CalcliError, DataError, FitError, UsageError, WorkersLost
 from calcli.fit_and_apply import check_fits, fitted_on
 from calcli.importers.open_any_file import Opening, open_data
-from calcli.io.artifact import Artifact, load
+from calcli.io.artifact import Artifact
 from calcli.io.atomic import real_place
 from calcli.io.provenance import NOT_HELD_OUT
 
@@ -77,16 +77,10 @@ class CommandContext(Console):
         for caveat in rows.caveats:
             self.warn(f"{rows.name}: {caveat}")
 
-    def calibrator(self, name: str | None) -> Artifact | None:
-        """The calibrator of this name, None for the uncalibrated scores."""
-        return None if name is None else load(name)
-
     def check_fits(self, artifact: Artifact | None, name: str | None, rows: "DataSet") -> list[str]:
         """Warn of what is odd about a calibrator on these rows; returns it. Raises DataError where it does not fit."""
-        again = getattr(self.args, "again", False)
-        notes = (
-            [] if artifact is None else check_fits(artifact, "<stdin>" if name == "-" else str(name), rows, again=again)
-        )
+        again, where = getattr(self.args, "again", False), "<stdin>" if name == "-" else str(name)
+        notes = [] if artifact is None else check_fits(artifact, where, rows, again=again)
         for note in notes:
             self.warn(note)
         return notes

@@ -129,15 +129,14 @@ def quotable(evaluation: Evaluation, name: str) -> Iterator[str]:
     """Per bundle one line for a paper: a metric's values with definition, rows, floor and version."""
     for results in evaluation.bundles:
         where = f"{results[0].bundle} ({results[0].n} rows, {results[0].n_classes} classes)"
-        values = ", ".join(_value_with_floor(result.scores[name], result.title) for result in results)
+        shown = []
+        for score, title in ((result.scores[name], result.title) for result in results):
+            floor = "" if score.null is None else f" (floor {number(score.null.mean)})"
+            shown.append(f"{number(score.value)}{floor} {title}")
+        values = ", ".join(shown)
         settings = " ".join(results[0].scores[name].signature.split("|")[1:-1])
         floor = "floor: the value expected under calibration; " if "(floor" in values else ""
         yield f"signature: {where}: {name} {values}; {settings}{'; ' * bool(settings)}{floor}calcli {__version__}"
-
-
-def _value_with_floor(score: Score, title: str) -> str:
-    floor = "" if score.null is None else f" (floor {number(score.null.mean)})"
-    return f"{number(score.value)}{floor} {title}"
 
 
 NOT_IN_XML = r"[^\t\n\r -~\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"

@@ -27,33 +27,11 @@ from calcli.metrics.tally import RunningSums
 from calcli.metrics.warnings import data_warnings, label_doubts, unit_warnings, zero_warnings
 from calcli.rows import ArrayRows
 
-UNCALIBRATED_NAMES = ("identity", "uncalibrated")
-"""Names of a baseline that is no artifact."""
-
 
 def _filled(template: str, bundle: str) -> str:
     """The path of an artifact, with {stem} and {group} of a bundle in their places."""
     path, group = split_where(bundle)
     return template.replace("{stem}", path.stem).replace("{group}", group or "")
-
-
-def _twice(artifact: Artifact, where: str, rows: DataSet) -> list[str]:
-    """What ``--again`` lets pass, for the results to say."""
-    try:
-        check_upstream(artifact, where, rows.name, rows.upstream)
-    except DataError as error:
-        return [str(error).rpartition("; ")[0]]
-    return []
-
-
-def together(rows: DataSet, table: RowTable | RunningSums) -> list[str]:
-    """Doubts that rows are independent, where nothing is said of it; of very many rows from the first ones."""
-    if rows.unit_name is not None:
-        return []
-    if not isinstance(table, RowTable):
-        first = rows.run(0, LONG)
-        table = collect(ArrayRows(first.scores, first.labels, rows.kind))
-    return unit_warnings(table)
 
 
 @dataclass
@@ -70,7 +48,7 @@ class Job:
     noted: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.baseline in UNCALIBRATED_NAMES:
+        if self.baseline in ("identity", "uncalibrated"):  # no artifact
             self.baseline = None
         if [*self.calibrators, self.baseline].count("-") > 1:
             raise UsageError("standard input can be read once: only one artifact may be -")
@@ -130,7 +108,11 @@ class Job:
         """The uncalibrated scores, then the calibrators; warnings are said. Raises DataError where one does not fit."""
         found = [Candidate(None, "uncalibrated", None)]
         for name, artifact in artifacts:
-            self.noted[name] = [*self.command.check_fits(artifact, name, rows), *_twice(artifact, name, rows)]
+            self.noted[name] = self.command.check_fits(artifact, name, rows)
+            try:
+                check_upstream(artifact, name, rows.name, rows.upstream)
+            except DataError as error:  # which --again lets pass, for the results to say
+                self.noted[name].append(str(error).rpartition("; ")[0])
             checked_transforms(artifact.calibrator, rows, rows.name)
             path = "-" if name == "<stdin>" else name
             seen = partial(fitted_on, artifact, rows)
@@ -150,8 +132,14 @@ class Job:
         binned = any("|bins:" in score.signature for score in results[0].scores.values())
         bins = self.plan.settings.bins if binned else None
         classes = int((table.label_counts > 0).sum()) if table.k > 1 else None
-        doubts = [*rows.caveats, *label_doubts(table, rows.class_names), *together(rows, table)]
-        common = [*doubts, *data_warnings(table.n, classes, table.spread, bins)]
+        common = [*rows.caveats, *label_doubts(table, rows.class_names)]
+        if rows.unit_name is None:  # are rows independent?
+            some = table
+            if not isinstance(some, RowTable):  # of very many the first ones tell
+                first = rows.run(0, LONG)
+                some = collect(ArrayRows(first.scores, first.labels, rows.kind))
+            common += unit_warnings(some)
+        common += data_warnings(table.n, classes, table.spread, bins)
         zeros = [
             zero_warnings(result.scores["nll"].more.get("clipped", 0), result.n) if "nll" in result.scores else []
             for result in results

@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from calcli.cli.tables import Cell, number, plain, print_table
 from calcli.evaluation.term_meanings import meaning as meaning_of
@@ -14,8 +14,6 @@ from calcli.metrics.significance import p_cell, p_text
 if TYPE_CHECKING:
     from calcli.evaluation.evaluate_bundle import Plan
     from calcli.evaluation.results import Difference, Evaluation, Result, Score
-
-T = TypeVar("T")
 
 SIDE_BY_SIDE = 4
 """Results of one bundle that stand beside each other at most; more continue below."""
@@ -132,11 +130,6 @@ def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:
     print(LEGEND)
     _print_paired(results, None if plan.report else plan.metrics)
     print()
-
-
-def _blocks(columns: Sequence[T]) -> Iterator[Sequence[T]]:
-    for at in range(0, len(columns), SIDE_BY_SIDE):
-        yield columns[at : at + SIDE_BY_SIDE]
 
 
 def _data_sentence(result: "Result") -> str:
@@ -307,7 +300,7 @@ def _print_per_group(result: "Result") -> None:
         say(f"significant is also {gaps[not positive]}: {', '.join(also)}; --label {way} shows it")
     two = ["frequency of class 1", "mean P(class 1)"] * positive
     names = [name for name in lines[0].scores if metric(name).in_table]
-    for some in _blocks(names):
+    for some in (names[at : at + SIDE_BY_SIDE] for at in range(0, len(names), SIDE_BY_SIDE)):
         print()
         body: list[list[Cell]] = [
             [

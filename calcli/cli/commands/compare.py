@@ -14,7 +14,7 @@ calcli compare new.h5:test --baseline-bundle old.h5:test
 
 import json
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from itertools import groupby
@@ -205,8 +205,16 @@ def _others(task: CompareTask, scene: OpenedFolds) -> Iterator[list[tuple[Rows, 
 LARGEST = 1 << 30
 """Bytes of a result file."""
 
-Fact = int | float | str | bool | None | list[float | None]
-NUMBERS = ("value", "se", "p_value", "null_mean", "null_q95")
+
+class Shown(msgspec.Struct):
+    """What is shown of a number."""
+
+    value: float | None
+    se: float | None = None
+    p_value: float | None = None
+    null_mean: float | None = None
+    null_q95: float | None = None
+    ci: tuple[float | None, float | None] | None = None
 
 
 class KeptDifference(msgspec.Struct):
@@ -214,7 +222,7 @@ class KeptDifference(msgspec.Struct):
 
     bundle: str
     method: str
-    metrics: dict[str, dict[str, Fact]]
+    metrics: dict[str, dict[str, int | float | str | bool | list[float | None] | None]]
 
 
 class KeptResult(KeptDifference):
@@ -234,34 +242,18 @@ class Kept(msgspec.Struct):
     results: list[KeptResult]
     differences: list[KeptDifference]
 
-    @property
-    def whole(self) -> bool:
-        """Whether all that is shown of a result is there, and is numbers."""
-        done = [(result, LEADERBOARD_METRICS) for result in self.results if result.status == "ok"]
-        pairs: list[tuple[KeptDifference, tuple[str, ...]]] = [*done, *((pair, COMPARED) for pair in self.differences)]
-        return all(name in each.metrics for each, names in pairs for name in names) and all(
-            _is_shown(fact) for each, _ in pairs for fact in each.metrics.values()
-        )
-
-
-def _is_shown(fact: dict[str, Fact]) -> bool:
-    ends = fact.get("ci") or [None, None]
-    return (
-        "value" in fact
-        and all(type(fact.get(name)) in (int, float, type(None)) for name in NUMBERS)
-        and (isinstance(ends, list) and len(ends) == 2)
-    )
-
 
 def kept(path: Path) -> Kept:
     """Read what an earlier run has left. Raises UsageError for anything else."""
-    what = "a result of compare"
     try:
-        found = msgspec.json.decode(read_document(str(path), LARGEST, what, own=True), type=Kept)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        found = None
-    if found is None or not found.whole:
-        raise UsageError(f"{path}: exists and is no result of compare; name another -o or pass --force")
+        found = msgspec.json.decode(read_document(str(path), LARGEST, "a result of compare", own=True), type=Kept)
+        done: list[tuple[KeptDifference, tuple[str, ...]]]
+        done = [(result, LEADERBOARD_METRICS) for result in found.results if result.status == "ok"]
+        for each, names in (*done, *((pair, COMPARED) for pair in found.differences)):
+            for name in (*names, *each.metrics):
+                msgspec.convert(each.metrics[name], Shown)
+    except (KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise UsageError(f"{path}: exists and is no result of compare; name another -o or pass --force") from None
     return found
 
 
@@ -346,21 +338,40 @@ def run(args: CompareArgs) -> int:
         finally:
             command.clear()
         try:
-            work.save()
+            if args.output is not None and work.done:
+                text = json.dumps(finite(work.to_dict()), indent=1, allow_nan=False) + "\n"
+                write_bytes(args.output, text, force=True, inputs=args.inputs)
         except CalcliError:
             if journal is not None:
                 journal.forget()  # a disk that is full has no room for it either
             raise
     if not work.plan:
         return command.code
-    board = work.board()
-    _print(args, board, work.to_dict())
+    entries, models = [work.done[key] for key in work.plan], args.baseline_bundle is not None
+    board = Leaderboard(entries, work.ranks(entries), work.baseline, args.how, args.level, models)
+    if not args.people:
+        whole = work.to_dict()
+        args.print("compare", [board.whole()] if args.form == "csv" else board.tables(), whole["results"], whole)
+    elif not args.quiet:
+        board.print()
     if args.diagram is not None:
-        _draw(args, board, command)
-    for entry in board.entries:
+        _draw(args.diagram, args, board, command)
+    for entry in entries:
         if entry.reason is not None:
             command.fail(f"{entry.bundle}, {entry.method}: {entry.reason}", entry.exit_code)
     return command.code
+
+
+def _draw(path: Path, args: CompareArgs, board: Leaderboard, command: CommandContext) -> None:
+    from calcli.diagrams.critical_difference import picture
+
+    if board.ranks is None:
+        raise CalcliError(f"--diagram {path}: no two methods have values on every bundle, there are no ranks")
+    ranks = board.ranks.tests["nll"].ranks
+    what = f"average rank by NLL over {board.ranks.n_bundles} bundles, {board.how}"
+    data = picture(path, list(board.ranks.methods), ranks, board.ranks.distance, what)
+    write_bytes(path, data, force=args.force, inputs=args.inputs)
+    command.say(str(path))
 
 
 class _Work:
@@ -371,17 +382,29 @@ class _Work:
         self.plan: dict[tuple[str, str], LeaderboardEntry] = {}
         self.tasks: dict[tuple[str, str], CompareTask] = {}
         self.done: dict[tuple[str, str], LeaderboardEntry] = {}
-        self.baselines: dict[tuple[str, str], HeldOut] = {}
         self.baseline = UNCALIBRATED
         self.told: set[str] = set()
 
     def prepare(self) -> None:
         """Open every bundle and choose its methods; one that cannot be used does not stop the others."""
-        other, sets = self.args.baseline_bundle, self.args.sets
+        args, sets, other = self.args, self.args.sets, self.args.baseline_bundle
+        asked = args.methods if args.methods is not None or other is None else UNCALIBRATED
         for bundles in sets:
-            with self.command.trying(len(sets) > 1, DataError):
-                self._prepare(bundles)
-        if self.args.diagram is not None and (other is not None or len({b for b, _ in self.plan}) < 2):
+            setting = args.setting(*bundles)
+            with self.command.trying(len(sets) > 1, DataError), opened(setting, self._tell) as scene:
+                for rows in dict.fromkeys((scene.rows, scene.held)):
+                    for _ in rows.blocks():
+                        pass  # a complete walk checks every row and makes the hash
+                    self.command.caveats(rows)
+                names, left_out = entrants(asked, scene.rows, args.thorough)
+                for method, reason in left_out.items():
+                    self.command.say(f"{scene.rows.name}: {method}: left out, {reason}")
+                if other is None:
+                    self.baseline = baseline_of(args.baseline, names)
+                    self._enter(setting, scene, [self.baseline, *names], None)
+                else:
+                    self._enter(setting, scene, names, self._other_model(args.setting(other), scene, names))
+        if args.diagram is not None and (other is not None or len({b for b, _ in self.plan}) < 2):
             raise UsageError("--diagram draws ranks over several bundles: name two or more")
 
     def _tell(self, note: str) -> None:
@@ -390,26 +413,8 @@ class _Work:
             self.told.add(note)
             self.command.say(note)
 
-    def _prepare(self, bundles: Sequence[str]) -> None:
-        args, setting = self.args, self.args.setting(*bundles)
-        with opened(setting, self._tell) as scene:
-            for rows in dict.fromkeys((scene.rows, scene.held)):
-                for _ in rows.blocks():
-                    pass  # a complete walk checks every row and makes the hash
-                self.command.caveats(rows)
-            asked = args.methods if args.methods is not None or args.baseline_bundle is None else UNCALIBRATED
-            names, left_out = entrants(asked, scene.rows, args.thorough)
-            for method, reason in left_out.items():
-                self.command.say(f"{scene.rows.name}: {method}: left out, {reason}")
-            if args.baseline_bundle is not None:
-                against = self._prepare_other(args.setting(args.baseline_bundle), scene, names)
-            else:
-                self.baseline = baseline_of(args.baseline, names)
-                names, against = [self.baseline, *names], None
-            self._enter(setting, scene, list(dict.fromkeys(names)), against)
-
-    def _prepare_other(self, setting: CompareJob, scene: Any, names: Sequence[str]) -> str:
-        """The other model on the same rows; returns its name."""
+    def _other_model(self, setting: CompareJob, scene: OpenedFolds, names: Sequence[str]) -> str:
+        """Enter the other model on the same rows; returns its name."""
         with opened(setting, self._tell) as other:
             for mine, its in ((scene.rows, other.rows), (scene.held, other.held)):
                 for _ in its.blocks():
@@ -419,7 +424,7 @@ class _Work:
                     raise DataError(f"--baseline-bundle needs the same rows in the same order: {found}")
             return self._enter(setting, other, names, None)
 
-    def _enter(self, setting: CompareJob, scene: Any, names: Sequence[str], other: str | None) -> str:
+    def _enter(self, setting: CompareJob, scene: OpenedFolds, names: Sequence[str], other: str | None) -> str:
         bundle = scene.held.name
         known = {task.setting.bundle for (b, _), task in self.tasks.items() if b == bundle}
         if known - {setting.bundle}:
@@ -451,7 +456,7 @@ class _Work:
         if path is None or self.journal is None:
             return
         if os.path.exists(path) and not self.args.force:
-            self._take_over(kept(path))
+            self._take_over(path, kept(path))
         for key, entry in self.plan.items():
             with suppress(KeyError):
                 found = self.journal[self._key(entry)]
@@ -467,15 +472,15 @@ class _Work:
         against = None if entry.against is None else (entry.against, self.plan[entry.against].data_sha256)
         return key_of(repr((entry.bundle, entry.method, entry.data_sha256, against, self.settings)).encode())
 
-    def _take_over(self, held: Kept) -> None:
+    def _take_over(self, path: Path, held: Kept) -> None:
         """Take what holds of a result file. Raises UsageError for one of another comparison."""
-        path = self.args.output
         differ = {(d.bundle, d.method): d for d in held.differences}
         old = {(r.bundle, r.method): r for r in held.results}
-        changed = next((name for name, value in self.settings.items() if held.settings.get(name) != value), None)
-        if changed is not None:
-            got, want = held.settings.get(changed), self.settings[changed]
-            raise UsageError(f"{path}: holds results with {changed} {got}, not {want}; name another -o or pass --force")
+        for name, want in self.settings.items():
+            if (got := held.settings.get(name)) != want:
+                raise UsageError(
+                    f"{path}: holds results with {name} {got}, not {want}; name another -o or pass --force"
+                )
         lost = [f"{bundle} {name}" for bundle, name in old if (bundle, name) not in self.plan]
         if lost:
             raise UsageError(
@@ -498,79 +503,36 @@ class _Work:
         entries = [self.done[key] for key in self.plan if key in self.done]
         return comparison(entries, self.settings, self.ranks(entries))
 
-    def save(self) -> None:
-        """Write the result file, if there is to be one and something to keep."""
-        if self.args.output is not None and self.done:
-            text = json.dumps(finite(self.to_dict()), indent=1, allow_nan=False) + "\n"
-            write_bytes(self.args.output, text, force=True, inputs=self.args.inputs)
-
-    # ---- the work
-
-    def do(self) -> None:
-        """Score what is missing, and the baselines that it is compared with."""
-        missing = [key for key in self.plan if key not in self.done]
-        needed = {against for key in missing if (against := self.plan[key].against) is not None}
-        keys = [key for key in self.plan if key in needed or key not in self.done]
-        settings = MetricSettings(level=self.args.level, seed=self.args.seed)
-        with self.command:
-            for some in ([key for key in keys if key in needed], [key for key in keys if key not in needed]):
-                with closing(outcomes([self._task(key) for key in some], self.command.executor)) as stream:
-                    self._take(some, stream, settings, needed)
-
-    def _take(
-        self,
-        keys: Sequence[tuple[str, str]],
-        stream: Iterable[HeldOut],
-        settings: MetricSettings,
-        needed: set[tuple[str, str]],
-    ) -> None:
-        """Score held-out rows as they come; those in ``needed`` are the baselines of others."""
-        for key, outcome in zip(keys, stream, strict=True):
-            entry = self.plan[key]
-            if key in needed:
-                self.baselines[key] = outcome
-            if key not in self.done:
-                base = self.baselines.get(entry.against) if entry.against is not None else None
-                entry = entered(entry, outcome, base, settings)
-                if outcome.table is not None and self.journal is not None:
-                    self.journal[self._key(entry)] = entry
-                self.done[key] = entry
-            self.command.progress(f"comparing, {key[0]} {key[1]} done", len(self.done), len(self.plan))
-
-    def _task(self, key: tuple[str, str]) -> CompareTask:
-        """What is to be done for a result, with the fits of its baseline."""
-        against = self.plan[key].against
-        if against is None or self.baselines[against].table is None:
-            return self.tasks[key]
-        return replace(self.tasks[key], against=(self.tasks[against].setting, self.baselines[against].fits))
-
     def ranks(self, entries: Sequence[LeaderboardEntry]) -> Any:
         """Ranks over bundles; of two models on the same rows none, as those are no two samples."""
         return ranking(entries, self.args.level) if self.args.baseline_bundle is None else None
 
-    def board(self) -> Leaderboard:
-        """The leaderboard."""
-        entries = [self.done[key] for key in self.plan]
-        models = self.args.baseline_bundle is not None
-        return Leaderboard(entries, self.ranks(entries), self.baseline, self.args.how, self.args.level, models)
+    # ---- the work
 
-
-def _print(args: CompareArgs, board: Leaderboard, whole: dict[str, Any]) -> None:
-    """Write to stdout what was asked for."""
-    if not args.people:
-        args.print("compare", [board.whole()] if args.form == "csv" else board.tables(), whole["results"], whole)
-    elif not args.quiet:
-        board.print()
-
-
-def _draw(args: CompareArgs, board: Leaderboard, command: CommandContext) -> None:
-    from calcli.diagrams.critical_difference import picture
-
-    assert args.diagram is not None
-    if board.ranks is None:
-        raise CalcliError(f"--diagram {args.diagram}: no two methods have values on every bundle, there are no ranks")
-    ranks = board.ranks.tests["nll"].ranks
-    what = f"average rank by NLL over {board.ranks.n_bundles} bundles, {board.how}"
-    data = picture(args.diagram, list(board.ranks.methods), ranks, board.ranks.distance, what)
-    write_bytes(args.diagram, data, force=args.force, inputs=args.inputs)
-    command.say(str(args.diagram))
+    def do(self) -> None:
+        """Score what is missing, and first the baselines that it is compared with."""
+        missing = [key for key in self.plan if key not in self.done]
+        needed = {against for key in missing if (against := self.plan[key].against) is not None}
+        settings = MetricSettings(level=self.args.level, seed=self.args.seed)
+        baselines: dict[tuple[str, str] | None, HeldOut] = {}
+        with self.command:
+            for keys in ([key for key in self.plan if key in needed], [key for key in missing if key not in needed]):
+                tasks = []
+                for key in keys:
+                    against = self.plan[key].against
+                    if against is not None and baselines[against].table is not None:
+                        fits = (self.tasks[against].setting, baselines[against].fits)
+                        tasks.append(replace(self.tasks[key], against=fits))
+                    else:
+                        tasks.append(self.tasks[key])
+                with closing(outcomes(tasks, self.command.executor)) as stream:
+                    for key, outcome in zip(keys, stream, strict=True):
+                        entry = self.plan[key]
+                        if key in needed:
+                            baselines[key] = outcome
+                        if key not in self.done:
+                            self.done[key] = entered(entry, outcome, baselines.get(entry.against), settings)
+                            if outcome.table is not None and self.journal is not None:
+                                self.journal[self._key(entry)] = self.done[key]
+                        told = f"comparing, {key[0]} {key[1]} done"
+                        self.command.progress(told, len(self.done), len(self.plan))

@@ -25,7 +25,7 @@ from calcli.cli.context import CommandContext
 from calcli.cli.evaluate_formats import batch_table, junit, model_index, quotable, result_table
 from calcli.cli.evaluate_job import Job
 from calcli.cli.evaluate_text import print_report, print_verdicts
-from calcli.cli.render import fail, print_json
+from calcli.cli.render import print_json
 from calcli.cli.tables import plain, print_table
 from calcli.errors import LimitCrossed, UsageError, check_choice
 from calcli.evaluation.evaluate_bundle import Plan
@@ -43,9 +43,6 @@ from calcli.options import flag, same, taken
 ORDER = 40
 WITH_ALL = ("table", "json", "jsonl")
 """Formats that hold everything that can be asked for."""
-
-Results = list[Result]
-"""What was measured on one bundle: the uncalibrated scores, then each calibrator."""
 
 
 @dataclass(frozen=True)
@@ -189,16 +186,19 @@ def run(args: EvaluateArgs) -> int:
     command, asked = CommandContext(args), args.limits()
     plan = args.plan(needed_metrics(asked))
     job = Job(command, plan, args.baseline)
-    evaluated: list[Results] = []
+    evaluated: list[list[Result]] = []
     outcomes: list[Outcome] = []
-    bundles = args.expanded if args.pool else _expanded(command)
+    bundles = args.expanded if args.pool else list[str]()
+    for name in () if args.pool else args.given:
+        with command.trying(len(args.given) > 1):
+            bundles += expand(name, args.where)
     read = job.reads(bundles)
     if args.junit is not None:
         check_output(Path(args.junit), force=args.force, inputs=read)
     several = not (args.pool or len(args.given) == len(bundles) == 1)
     with command:
         for together in o.sets_of(bundles, args.pool):
-            results: Results = []
+            results: list[Result] = []
             with command.trying(several):
                 results, against = job.evaluate(together)
                 evaluated.append(results)
@@ -212,22 +212,20 @@ def run(args: EvaluateArgs) -> int:
     _print(args, plan, evaluation)
     if args.junit is not None:
         write_bytes(Path(args.junit), junit(outcomes, evaluation.results), force=args.force, inputs=read)
-    return max(command.code, tell_limits(outcomes, command))
-
-
-def _expanded(command: CommandContext) -> list[str]:
-    """The bundles that the names stand for."""
-    given, found = command.args.given, list[str]()
-    for name in given:
-        with command.trying(len(given) > 1):
-            found += expand(name, command.args.where)
-    return found
+    for outcome in outcomes:
+        if outcome.crossed:
+            command.fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code)
+        else:
+            command.say(f"limit holds: {outcome.sentence}")
+    return command.code
 
 
 def _print(args: EvaluateArgs, plan: Plan, evaluation: Evaluation) -> None:
     """Write to stdout what was asked for; with --quiet the verdicts alone."""
     if args.value_only:
-        _print_values(evaluation, plan.metrics[0])
+        for result in (each for results in evaluation.bundles for each in results[1:] or results):
+            value = result.scores[plan.metrics[0]].value
+            print("null" if value is None else repr(float(value)))
     elif args.wanted == "model-index":
         print(model_index(evaluation), end="")
     elif args.wanted == "json":
@@ -251,22 +249,3 @@ def _print(args: EvaluateArgs, plan: Plan, evaluation: Evaluation) -> None:
         out = sys.stdout if args.people and not args.value_only else sys.stderr
         for line in quotable(evaluation, plan.metrics[0] if args.metric else "ece"):
             print(plain(line), file=out)
-
-
-def tell_limits(outcomes: Sequence[Outcome], talk: CommandContext) -> int:
-    """Say of every limit whether it holds; returns the exit code."""
-    code = 0
-    for outcome in outcomes:
-        if outcome.crossed:
-            code = fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code)
-        else:
-            talk.say(f"limit holds: {outcome.sentence}")
-    return code
-
-
-def _print_values(evaluation: Evaluation, name: str) -> None:
-    """One number per line: the calibrators', or the uncalibrated scores' when there is none."""
-    for results in evaluation.bundles:
-        for result in results[1:] or results:
-            value = result.scores[name].value
-            print("null" if value is None else repr(float(value)))

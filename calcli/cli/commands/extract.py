@@ -28,7 +28,7 @@ from calcli.cli.shards import ShardOutcome, attempted, dealt_out, tried
 from calcli.errors import DataError, UsageError, check_choice
 from calcli.extracting.model_inputs import ModelJob, ModelOptions
 from calcli.fast_dataclass import dataclass
-from calcli.importers.import_report import ImportReport, Splitting, Written
+from calcli.importers.import_report import ImportReport, Splitting
 from calcli.importers.import_request import ImportOptions, ImportRequest
 from calcli.importers.import_scores import import_scores
 from calcli.io.atomic import make_folder, refuse_inputs
@@ -78,26 +78,19 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
         if self.output == "-":
             raise UsageError("-o -: HDF5 cannot be written to a pipe, name a file")
         check_choice("--kind", self.kind, SCORE_KINDS)
-        if self.model is None:
-            self._check_import()
-        else:
-            self._check_model()
-
-    def _check_import(self) -> None:
-        if not self.sources:
+        if self.model is not None:
+            if self.sources:
+                raise UsageError(
+                    f"--model runs over --inputs, but SOURCE {self.sources[0]} is saved scores: do one or the other"
+                )
+            if len(self.labels or ()) > 1:
+                raise UsageError("--model takes one --labels: those of its inputs")
+        elif not self.sources:
             raise UsageError("no SOURCE of saved scores and no --model to run; see calcli extract --help")
-        if self.all_scores and self.scores:
+        elif self.all_scores and self.scores:
             raise UsageError("--all-scores and --scores both say which arrays to take; choose one")
-        if self.no_labels and self.labels:
+        elif self.no_labels and self.labels:
             raise UsageError("--no-labels and --labels exclude each other")
-
-    def _check_model(self) -> None:
-        if self.sources:
-            raise UsageError(
-                f"--model runs over --inputs, but SOURCE {self.sources[0]} is saved scores: do one or the other"
-            )
-        if len(self.labels or ()) > 1:
-            raise UsageError("--model takes one --labels: those of its inputs")
 
     @property
     def unused_options(self) -> dict[str, str]:
@@ -252,7 +245,13 @@ def _finish(command: CommandContext, made: Iterable[tuple[Path, ShardOutcome]], 
     for path, outcome in made:
         with command.trying(several):
             report = outcome.told(command)
-            _tell(report, path, command)
+            for line in report.notes:
+                command.say(line)
+            for b in report.bundles:
+                size = f"{b.n} x {b.k} {b.kind}" if b.k else f"{b.n} rows of (confidence, correct)"
+                transforms = f", {b.transforms} transforms" if b.transforms else ""
+                where = f"{path.name}:{b.name}" if b.name else path.name
+                command.say(f"{where}: {size}, {b.dtype}{'' if b.labelled else ', no labels'}{transforms}")
             told.bundles += report.bundles
             told.notes += report.notes
             if not args.json:
@@ -260,18 +259,3 @@ def _finish(command: CommandContext, made: Iterable[tuple[Path, ShardOutcome]], 
     if args.json:
         print_json(told.to_dict(args.output))
     return command.code
-
-
-def _tell(report: ImportReport, output: Path, talk: Console) -> None:
-    for line in report.notes:
-        talk.say(line)
-    for bundle in report.bundles:
-        talk.say(
-            f"{output.name}{':' + bundle.name if bundle.name else ''}: {_size(bundle)},"
-            f" {bundle.dtype}{'' if bundle.labelled else ', no labels'}"
-            f"{f', {bundle.transforms} transforms' if bundle.transforms else ''}"
-        )
-
-
-def _size(bundle: Written) -> str:
-    return f"{bundle.n} x {bundle.k} {bundle.kind}" if bundle.k else f"{bundle.n} rows of (confidence, correct)"

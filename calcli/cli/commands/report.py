@@ -18,7 +18,7 @@ from pathlib import Path
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, check_weights
 from calcli.cli.evaluate_job import Job
-from calcli.cli.render import fail, print_json, print_path
+from calcli.cli.render import print_json, print_path
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.evaluate_bundle import Plan, Subject
 from calcli.evaluation.metric_limits import Outcome, check, limits, needed_metrics
@@ -126,10 +126,10 @@ def run(args: ReportArgs) -> int:
         print_json(evaluation)
     else:
         print_path(args.output)
-    crossed = [outcome for outcome in outcomes if outcome.crossed]
-    for outcome in crossed:
-        fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code)
-    return LimitCrossed.exit_code if crossed else 0
+    for outcome in outcomes:
+        if outcome.crossed:
+            command.fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code)
+    return command.code
 
 
 def _model(job: Job, bundles: Sequence[str]) -> tuple[ModelResults, list[Result]]:

@@ -22,6 +22,7 @@ from calcli.cli.render import Console, fail, print_json, print_path
 from calcli.errors import FitError
 from calcli.evaluation.selective_threshold import Choice, rounded_down, search_threshold
 from calcli.fast_dataclass import dataclass
+from calcli.io.artifact import load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.options import REQUIRED, flag
 
@@ -55,7 +56,7 @@ def run(args: ThresholdArgs) -> int:
     command = CommandContext(args)
     if args.output is not None:
         check_output(Path(args.output), force=args.force, inputs=args.inputs)
-    artifact = command.calibrator(args.calibrator)
+    artifact = None if args.calibrator is None else load(args.calibrator)
     with command, command.rows(args.expanded) as rows:
         command.check_fits(artifact, args.calibrator, rows)
         searched = search_threshold(rows, artifact, args.accuracy, args.confidence, args.calibrator)

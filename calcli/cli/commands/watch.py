@@ -20,6 +20,7 @@ from calcli.cli.render import print_json
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.watch import watch
 from calcli.fast_dataclass import dataclass
+from calcli.io.artifact import load
 from calcli.options import REQUIRED, flag
 
 ORDER = 44
@@ -59,7 +60,7 @@ def run(args: WatchArgs) -> int:
     if not args.expanded and not path.exists():
         raise UsageError(f"{path}: there is no state yet; name the first batch of labelled rows")
     command = CommandContext(args)
-    artifact = command.calibrator(args.calibrator)
+    artifact = None if args.calibrator is None else load(args.calibrator)
     if args.expanded:
         with command, command.rows(args.expanded) as rows:
             command.check_fits(artifact, args.calibrator, rows)
