@@ -144,7 +144,10 @@ def adapt(
     shares = np.maximum(shares / shares.sum(), LEAST)
     target = shares if shift is None else shift.shares
     if prior is not None:
-        target = _shares(prior, k)
+        target = np.array(prior, dtype=float)
+        if len(target) != k or not np.all(target > 0) or abs(target.sum() - 1.0) > 1e-6:
+            given = ",".join(f"{share:g}" for share in prior)
+            raise UsageError(f"--prior {given}: expected {k} positive shares that sum to 1")
     changed = prior is not None or (shift is not None and shift.ratio_p <= OPEN)
     target = np.maximum(target / target.sum(), LEAST)
     adapted = with_prior(artifact, shares, target, 0 if rows is None else rows.n) if changed else artifact
@@ -174,29 +177,15 @@ def with_prior(artifact: Artifact, source: FloatArray, target: FloatArray, n: in
     name = f"{artifact.method}+prior"
     calibrator = method(name)((*stages, last))  # type: ignore[call-arg]
     assert isinstance(calibrator, Composition)
-    details = {**artifact.fit.details, "adapted_to": n}
-    options = {} if not isinstance(old, Composition) else artifact.options
+    fit = msgspec.structs.replace(artifact.fit, details={**artifact.fit.details, "adapted_to": n})
+    options = artifact.options
     if not isinstance(old, Composition):
-        options = {f"{artifact.method}.{key}": value for key, value in artifact.options.items()}
-    return msgspec.structs.replace(
-        artifact,
-        method=name,
-        options=options,
-        calibrator=calibrator,
-        fit=msgspec.structs.replace(artifact.fit, details=details),
-    )
+        options = {f"{artifact.method}.{key}": value for key, value in options.items()}
+    return msgspec.structs.replace(artifact, method=name, options=options, calibrator=calibrator, fit=fit)
 
 
 def _options(artifact: Artifact) -> Any:
     return msgspec.convert(artifact.options, method(artifact.method).Options)
-
-
-def _shares(prior: Sequence[float], k: int) -> FloatArray:
-    """Shares as given. Raises UsageError."""
-    shares = np.array(prior, dtype=float)
-    if len(shares) != k or not np.all(shares > 0) or abs(shares.sum() - 1.0) > 1e-6:
-        raise UsageError(f"--prior {','.join(f'{s:g}' for s in prior)}: expected {k} positive shares that sum to 1")
-    return shares
 
 
 def _probabilities(calibrator: Calibrator, rows: Rows) -> FloatArray:

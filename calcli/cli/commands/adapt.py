@@ -22,7 +22,7 @@ from calcli.cli.context import CommandContext
 from calcli.cli.render import Console, print_json, print_path
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.io.artifact import Artifact, load, save
+from calcli.io.artifact import load, save
 from calcli.io.atomic import check_output
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
@@ -60,25 +60,19 @@ class AdaptArgs(o.Reading, o.OutputOptions):
             raise UsageError(f"--prior {str(self.prior)[:40]}: expected numbers, e.g. --prior 0.9,0.1") from None
 
 
-def source_of(args: AdaptArgs, artifact: Artifact) -> str | None:
-    """The labelled rows as named, else those of the fit: here, or beside the calibrator. Raises UsageError."""
-    if args.source is not None or args.bundle is None:
-        return args.source
-    fit = artifact.fit.source or ""
-    for folder in (Path(), Path(args.artifact).parent):
-        if fit and split_where(str(folder / fit))[0].is_file():
-            return str(folder / fit)
-    raise UsageError(
-        f"{args.bundle}: the tests need labelled rows of the model before, and those of the fit"
-        f" ({fit or 'not recorded'}) are not here: --source BUNDLE"
-    )
-
-
 def run(args: AdaptArgs) -> int:
     """Estimate, test, write and tell."""
     command, shares = CommandContext(args), args.shares
-    artifact = load(args.artifact)
-    named = source_of(args, artifact)
+    artifact, named = load(args.artifact), args.source
+    if named is None and args.bundle is not None:  # the rows of the fit: here, or beside the calibrator
+        fit = artifact.fit.source or ""
+        places = [str(folder / fit) for folder in (Path(), Path(args.artifact).parent)]
+        named = next((place for place in places if fit and split_where(place)[0].is_file()), None)
+        if named is None:
+            raise UsageError(
+                f"{args.bundle}: the tests need labelled rows of the model before, and those of the fit"
+                f" ({fit or 'not recorded'}) are not here: --source BUNDLE"
+            )
     if args.output != "-":
         check_output(Path(args.output), force=args.force, inputs=[Path(args.artifact)])
     with ExitStack() as stack:

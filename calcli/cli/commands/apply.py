@@ -40,8 +40,6 @@ from calcli.options import REQUIRED, argument, flag
 from calcli.rows import SCORE_KINDS, ScoreKind
 
 ORDER = 30
-LARGEST_THRESHOLD = 1 << 24
-"""Bytes of a file of calcli threshold."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +210,10 @@ def run(args: ApplyArgs) -> int:
     targets = _targets(args)
     probe_all(args.expanded)
     if len(targets) > 1 and any(map(os.path.exists, targets)):
-        _note_all(args)
+        for bundle in args.expanded:  # opened, it notes the files that its links lead to; what is wrong is told later
+            note(split_where(bundle)[0])
+            with suppress(CalcliError), open_bundle(bundle, prefer=("test",), layout=args.where, need_labels=False):
+                pass
         refuse_inputs(targets)
     try:
         with CommandContext(args) as command:
@@ -228,14 +229,6 @@ def run(args: ApplyArgs) -> int:
     if args.json:
         print_json({"calcli_apply": 1, "results": done})
     return command.code
-
-
-def _note_all(args: ApplyArgs) -> None:
-    """Open every bundle, which notes the files that its links lead to; what is wrong with one is told later."""
-    for bundle in args.expanded:
-        note(split_where(bundle)[0])
-        with suppress(CalcliError), open_bundle(bundle, prefer=("test",), layout=args.where, need_labels=False):
-            pass
 
 
 def _outcomes(
@@ -282,7 +275,7 @@ def read_threshold(given: str, artifact: Artifact) -> float:
             return least
         raise UsageError(f"--threshold {given}: expected a confidence from 0 to 1, or a file of calcli threshold")
     try:
-        content = json.loads(read_document(given, LARGEST_THRESHOLD, "a number or a file of calcli threshold"))
+        content = json.loads(read_document(given, 1 << 24, "a number or a file of calcli threshold"))
         least, chosen_with = content["threshold"], content["calibrator_sha256"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError(f"{given}: is neither a number nor a file of calcli threshold") from None

@@ -45,8 +45,7 @@ from calcli.options import flag, same, taken
 
 ORDER = 50
 
-Artifacts = list[tuple[str, Artifact]]
-"""Calibrators with the paths that they were loaded from."""
+Artifacts = list[tuple[str, Artifact]]  # with the paths that they were loaded from
 
 
 @dataclass(frozen=True)
@@ -161,8 +160,11 @@ def run(args: DiagramArgs) -> int:
         print_json(to_object(figure))
     elif args.output is not None:
         print_path(args.output)
-    elif not args.quiet:
-        _show(figure, args.ascii_)
+    elif not args.quiet:  # in what stdout can show
+        unicode = not args.ascii_ and (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        width = min(shutil.get_terminal_size((80, 24)).columns, 200)
+        print(draw(figure, width, Look(unicode, colour)))
     return 0
 
 
@@ -177,13 +179,8 @@ def _labels(args: DiagramArgs, artifacts: Artifacts) -> list[str]:
             )
         return names
     methods = [artifact.method for _, artifact in artifacts]
-    return [
-        "uncalibrated",
-        *(
-            m if methods.count(m) == 1 else f"{m} ({Path(path).name})"
-            for m, (path, _) in zip(methods, artifacts, strict=True)
-        ),
-    ]
+    files = (f" ({Path(path).name})" * (methods.count(artifact.method) > 1) for path, artifact in artifacts)
+    return ["uncalibrated", *map("".join, zip(methods, files, strict=True))]
 
 
 def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> Figure:
@@ -250,11 +247,3 @@ def _sweep(command: CommandContext, request: Request, artifacts: Artifacts) -> F
                 )
         command.caveats(rows)
         return style(args.style).measure(replace(request, rows=rows, source=rows.name, given=given))
-
-
-def _show(figure: Figure, ascii_: bool) -> None:
-    """Draw on stdout, in what it can show."""
-    unicode = not ascii_ and (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    width = min(shutil.get_terminal_size((80, 24)).columns, 200)
-    print(draw(figure, width, Look(unicode, colour)))

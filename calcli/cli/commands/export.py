@@ -71,7 +71,14 @@ def run(args: ExportArgs) -> int:
         command.warn(note)
     agreement = made.agreement
     if args.check:
-        agreement = agreement + checked_on_bundle(args, artifact, made, command)
+        with command.rows(expand(args.check, args.where), need_labels=False) as rows:
+            command.check_fits(artifact, args.artifact, rows)
+            if rows.kind != artifact.input_kind:
+                raise UsageError(f"--check {args.check}: holds {rows.kind}, the export takes {artifact.input_kind}")
+            for block in rows.blocks():
+                command.progress("comparing with apply", block.start, rows.n)
+                agreement = agreement + compare(made.run, artifact, block.scores, block.columns)
+        command.clear()
     check(agreement, args.output)
     write_bytes(Path(args.output), made.data, force=args.force, inputs=args.inputs)
     if args.json:
@@ -82,30 +89,13 @@ def run(args: ExportArgs) -> int:
     return 0
 
 
-def checked_on_bundle(args: ExportArgs, artifact: Artifact, made: Export, command: CommandContext) -> Agreement:
-    """Compare on the rows of --check."""
-    total = Agreement(0, 0.0, 0)
-    with command.rows(expand(str(args.check), args.where), need_labels=False) as rows:
-        command.check_fits(artifact, args.artifact, rows)
-        if rows.kind != artifact.input_kind:
-            raise UsageError(f"--check {args.check}: holds {rows.kind}, the export takes {artifact.input_kind}")
-        for block in rows.blocks():
-            command.progress("comparing with apply", block.start, rows.n)
-            total = total + compare(made.run, artifact, block.scores, block.columns)
-    command.clear()
-    return total
-
-
 def sentence(made: Export, agreement: Agreement, artifact: Artifact) -> str:
     """What was written and how it compares."""
     opset = f"opset {made.opset}, " if made.opset else ""
     behind = f"calibrates output {made.scores!r} as {artifact.input_kind}, " if made.scores else ""
     beside = "".join(f" and the place of {c!r} among the groups" for c in artifact.calibrator.required_columns)
-    jumps = (
-        f"; {agreement.on_jumps} rows lie on the edge of a step, where the last bit decides"
-        if agreement.on_jumps
-        else ""
-    )
+    on_jumps = agreement.on_jumps
+    jumps = f"; {on_jumps} rows lie on the edge of a step, where the last bit decides" if on_jumps else ""
     return (
         f"{opset}{behind}takes {artifact.input_kind} of {artifact.n_classes} classes{beside};"
         f" on {agreement.rows} rows the largest difference to apply is {agreement.difference:.1e}, no prediction"

@@ -9,7 +9,7 @@ calcli inspect logits.h5:test --json
 calcli inspect logits.ts.json
 """
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,13 @@ class InspectArgs(o.Reading):
 
     @cached_property
     def artifact(self) -> bool:
-        """Whether the file is to be read as an artifact."""
-        return split_where(self.file)[1] is None and _begins_as_artifact(self.file)
+        """Whether the file is to be read as an artifact: it begins as JSON that calcli has written."""
+        if split_where(self.file)[1] is not None:
+            return False
+        with suppress(DataError), ExitStack() as stack:  # what is wrong with it, its reader says
+            source = SourceFile(settle_sources([Path(self.file)], stack).files[0])
+            return source.is_json and b'"calcli_' in source.head
+        return False
 
     @property
     def unused_options(self) -> dict[str, str]:
@@ -64,16 +69,6 @@ def run(args: InspectArgs) -> int:
     return 0
 
 
-def _begins_as_artifact(file: str) -> bool:
-    """Whether a file begins as JSON that calcli has written."""
-    try:
-        with ExitStack() as stack:
-            source = SourceFile(settle_sources([Path(file)], stack).files[0])
-            return source.is_json and b'"calcli_' in source.head
-    except DataError:
-        return False  # what is wrong with it, its reader says
-
-
 def _artifact(file: str) -> dict[str, Any]:
     with ExitStack() as stack:  # standard input was looked at, and is kept
         settled = settle_sources([Path(file)], stack)
@@ -82,13 +77,18 @@ def _artifact(file: str) -> dict[str, Any]:
         except DataError as problem:
             raise DataError(settled.translated(str(problem))) from None
     params = encode_params(artifact.calibrator)
+    for name, value in params.items():  # long ones in words
+        if isinstance(value, dict) and "base64" in value:
+            params[name] = f"{value['dtype']} {tuple(value['shape'])}"
+        elif isinstance(value, list) and len(str(value)) > 200:
+            params[name] = f"list of {len(value)}"
     return {
         "calcli_inspect": 1,
         "file": file,
         "artifact": {
             "method": artifact.method,
             "options": artifact.options,
-            "params": {name: _shape(value) for name, value in params.items()},
+            "params": params,
             "n_classes": artifact.n_classes if artifact.input_kind != "confidence" else None,
             "input_kind": artifact.input_kind,
             "class_names": artifact.class_names,
@@ -96,15 +96,6 @@ def _artifact(file: str) -> dict[str, Any]:
             "fit": msgspec.to_builtins(artifact.fit),
         },
     }
-
-
-def _shape(value: Any) -> Any:
-    """A parameter itself when it is short, else what it is."""
-    if isinstance(value, dict) and "base64" in value:
-        return f"{value['dtype']} {tuple(value['shape'])}"
-    if isinstance(value, list) and len(str(value)) > 200:
-        return f"list of {len(value)}"
-    return value
 
 
 def _bundles(args: InspectArgs) -> dict[str, Any]:
@@ -169,11 +160,8 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
         return facts
     if rows.has_labels:
         counts = np.bincount(rows.labels(), minlength=rows.k)
-        facts["rows_per_class"] = {
-            "min": int(counts.min()),
-            "median": float(np.median(counts)),
-            "max": int(counts.max()),
-        }
+        ends = {"min": int(counts.min()), "median": float(np.median(counts)), "max": int(counts.max())}
+        facts["rows_per_class"] = ends
         facts["absent_classes"] = np.flatnonzero(counts == 0).tolist()
     facts["warnings"] += doubts(rows)
     if sure:

@@ -46,18 +46,14 @@ def _print_one(facts: dict[str, Any]) -> None:
             print(f"{words}: {', '.join(facts[key]) if key == 'aliases' else facts[key]}")
     print(f"accuracy-preserving: {'yes' if facts['keeps_argmax'] else 'no'}\n")
     if facts["options"]:
-        print_table(
-            ["option (--set)", "default", "allowed", "meaning"],
-            [[f["name"], _default(f["default"]), f["allowed"], f["description"]] for f in facts["options"]],
-        )
+        rows = []
+        for f in facts["options"]:
+            written = str(f["default"])
+            default = written.lower() if written in ("None", "True", "False") else written
+            rows.append([f["name"], default, f["allowed"], f["description"]])
+        print_table(["option (--set)", "default", "allowed", "meaning"], rows)
     else:
         print("This method has no options.")
-
-
-def _default(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "none" if value is None else str(value)
 
 
 def describe(name: str) -> dict[str, Any]:
