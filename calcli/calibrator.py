@@ -35,17 +35,12 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     def recorded(self) -> dict[str, Any]:
         """What an artifact holds of them."""
-        later = {f.encode_name: f.default for f in msgspec.structs.fields(type(self)) if _came_later(f.type)}
         named = msgspec.to_builtins(self)
-        return {name: value for name, value in named.items() if name not in later or value != later[name]}
-
-
-def _came_later(declared: Any) -> bool:
-    return any(getattr(meta, "extra", None) for meta in get_args(declared))
-
-
-class NoOptions(Options, frozen=True):
-    """A method without options."""
+        for each in msgspec.structs.fields(type(self)):
+            later = any(getattr(meta, "extra", None) for meta in get_args(each.type))
+            if later and named[each.encode_name] == each.default:
+                del named[each.encode_name]
+        return dict(named)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +227,7 @@ class Calibrator(ABC):
     title: ClassVar[str]
     laws: ClassVar[Laws]
     composable: ClassVar[bool] = True
-    Options: ClassVar[type[Options]] = NoOptions
+    Options: ClassVar[type[Options]] = Options  # none
 
     @classmethod
     @abstractmethod

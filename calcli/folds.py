@@ -42,8 +42,9 @@ def unit_folds(units: Units, folds: int, rng: np.random.Generator) -> IntArray:
 
 def stratified_folds(y: IntArray, folds: int, rng: np.random.Generator) -> IntArray:
     """Fold of every row, (n,), each class spread evenly over the folds. y : (n,) labels."""
-    shuffled = rng.permutation(len(y))
-    return _dealt(shuffled[np.argsort(y[shuffled], kind="stable")], folds)
+    shuffled, fold = rng.permutation(len(y)), np.empty(len(y), dtype=np.int64)
+    fold[shuffled[np.argsort(y[shuffled], kind="stable")]] = np.arange(len(y)) % folds
+    return fold
 
 
 def even_by_design(y: IntArray, k: int) -> bool:
@@ -87,11 +88,4 @@ def content_folds(
     mean = np.bincount(y, weights=loss) / np.maximum(count, 1)
     fold = np.empty(len(y), dtype=np.int64)
     fold[np.lexsort((loss, mean[y], count[y]))] = random_folds(len(y), folds, rng)
-    return fold
-
-
-def _dealt(order: IntArray, folds: int) -> IntArray:
-    """Fold of every row when the rows, in this order, are assigned in turn."""
-    fold = np.empty(len(order), dtype=np.int64)
-    fold[order] = np.arange(len(order)) % folds
     return fold

@@ -187,12 +187,6 @@ def part_blocks(k: int) -> int:
     return max(4, min(PART_BLOCKS, PART_ROWS // rows_per_block(k)) // 4 * 4)
 
 
-def summed(results: Iterator[Result], count: int) -> Iterator[Result]:
-    """Sums over ``count`` results at a time."""
-    for first in results:
-        yield reduce(add, islice(results, count - 1), first)
-
-
 class Rows(ABC):
     """A re-iterable source of blocks.
 
@@ -238,8 +232,9 @@ class Rows(ABC):
         found = in_order(walk, self.blocks(walk.transforms, walk.at_once))
         if not walk.add_up:
             return found
-        assert part_blocks(self.k) % walk.at_once == 0, "blocks as one would straddle parts"
-        return summed(found, part_blocks(self.k) // walk.at_once)
+        count, rest = divmod(part_blocks(self.k), walk.at_once)
+        assert rest == 0, "blocks as one would straddle parts"
+        return (reduce(add, islice(found, count - 1), first) for first in found)
 
     @abstractmethod
     def labels(self) -> IntArray:

@@ -13,13 +13,12 @@ class Sums:
     """
 
     def __add__(self, other: Self) -> Self:
-        each = ((_how(f.type), getattr(self, f.name), getattr(other, f.name)) for f in fields(self))  # type: ignore[arg-type]
-        return type(self)(*(None if a is None or b is None else how(a, b) for how, a, b in each))
-
-
-def _how(kind: Any) -> Callable[[Any, Any], Any]:
-    found: Callable[[Any, Any], Any] = getattr(kind, "__metadata__", (_plus,))[0]
-    return found
+        values = []
+        for each in fields(self):  # type: ignore[arg-type]
+            how: Callable[[Any, Any], Any] = getattr(each.type, "__metadata__", (_plus,))[0]
+            a, b = getattr(self, each.name), getattr(other, each.name)
+            values.append(None if a is None or b is None else how(a, b))
+        return type(self)(*values)
 
 
 def _plus(a: Any, b: Any) -> Any:

@@ -1,7 +1,7 @@
 """The leaderboard as people, papers and spreadsheets read it."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calcli.cli.tables import Cell, Table, number, plain, print_table
@@ -127,25 +127,17 @@ class Leaderboard:
         table = self.summary()
         print_table(table.columns, table.rows)
         print(f"better, worse: bundles on which the NLL differs from {plain(self.baseline)}'s significantly (Holm)")
-        for line in _tests(ranks):
-            print(plain(line))
+        for name, t in ranks.tests.items():
+            f = "infinite" if math.isinf(t.f) else f"{t.f:.2f}"
+            chi2 = f"Friedman chi2 {t.chi2:.2f}, p {number(t.p_value)}"
+            print(plain(f"{name}: all alike? {chi2}; Iman-Davenport F {f}, p {number(t.f_p_value)}"))
+        apart = f"ranks less than {ranks.distance:.2f} apart"
+        print(f"{apart} do not differ significantly (Nemenyi, {ranks.level:.0%}); by nll:")
+        for alike in not_told_apart(ranks.tests["nll"].ranks, ranks.distance):
+            print(plain(f"  {' = '.join(ranks.methods[i] for i in alike)}"))
         absent = [m for m in dict.fromkeys(e.method for e in self.entries) if m not in ranks.methods]
         if absent:
             print(plain(f"not ranked, as they failed on some bundle: {', '.join(absent)}"))
-
-
-def _tests(ranks: Ranking) -> Iterator[str]:
-    for name, t in ranks.tests.items():
-        f = "infinite" if math.isinf(t.f) else f"{t.f:.2f}"
-        yield (
-            f"{name}: all alike? Friedman chi2 {t.chi2:.2f}, p {number(t.p_value)};"
-            f" Iman-Davenport F {f}, p {number(t.f_p_value)}"
-        )
-    yield (
-        f"ranks less than {ranks.distance:.2f} apart do not differ significantly (Nemenyi, {ranks.level:.0%}); by nll:"
-    )
-    for alike in not_told_apart(ranks.tests["nll"].ranks, ranks.distance):
-        yield f"  {' = '.join(ranks.methods[i] for i in alike)}"
 
 
 def _difference(entry: LeaderboardEntry, beyond: bool) -> str | None:

@@ -36,7 +36,10 @@ def main() -> NoReturn:
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
     _open_streams()
     _catch_signals()
-    _take_one_blas_thread()
+    # On processors with AVX-512 the last digits of a product depend on how many threads OpenBLAS cuts it among, and
+    # with them the bytes of an artifact. Our loops run side by side over blocks of rows; BLAS threads beside them gain
+    # a tenth of the clock on large full matrices, and where a core is shared wait for each other 200 times longer.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     os.environ["PYTHONSAFEPATH"] = "1"  # no interpreter that a library starts runs files of the working folder
     gc.set_threshold(100_000)  # imports make many objects and no garbage
     if not debug:
@@ -123,17 +126,6 @@ def _message_and_code(error: Exception) -> tuple[str, int]:
         where = f"{os.fsdecode(error.filename)}: " if error.filename else "reading or writing failed: "
         return f"{where}{error.strerror}; --debug shows more", 1
     return f"internal error: {type(error).__name__}: {error}; --debug shows more", 1
-
-
-def _take_one_blas_thread() -> None:
-    """Keep OpenBLAS to one thread, whatever the environment says for other programs.
-
-    On processors with AVX-512 the last digits of a product depend on how many threads it is cut among,
-    and with them the bytes of an artifact. Our loops run side by side over blocks of rows; BLAS threads
-    beside them gain a tenth of the clock on large full matrices and wait for each other as soon as a
-    core is shared, up to 200 times longer than the product takes.
-    """
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 
 # ---- streams

@@ -11,9 +11,8 @@ from run_calcli import runner
 from synthetic import truth
 
 FIT_ALL = """
-import hashlib, sys
-from calcli.cli.main import _take_one_blas_thread
-_take_one_blas_thread()
+import hashlib, os, sys
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as main does, before NumPy is loaded
 import calcli.parallel as parallel
 from calcli.cli.main import run
 from calcli.registry import method_names
