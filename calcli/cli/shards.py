@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from calcli.cli.context import CommandContext, job_file
 from calcli.cli.render import Console
@@ -13,31 +14,14 @@ from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import discard_abandoned
 from calcli.io.inputs import noting
 
-if TYPE_CHECKING:
-    from calcli.workers.journal import Journal
-    from calcli.workers.task import Executor
-
-
-class Shard(Protocol):
-    """One bundle to be made: a task for a worker, and what determines its output."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def target(self) -> Path: ...
-    @property
-    def key(self) -> bytes: ...
-    def __call__(self) -> "ShardOutcome": ...
-
 
 @dataclass(frozen=True)
 class ShardOutcome:
-    """What came of one bundle: facts or an error, and the words on the way; kept : it was done before."""
+    """What came of one bundle: facts or an error, and the words on the way."""
 
     facts: Any
     error: CalcliError | None = None
     words: tuple[str, ...] = ()
-    kept: bool = False
 
     def told(self, talk: Console) -> Any:
         """Say the words; returns the facts. Raises the error."""
@@ -60,6 +44,36 @@ class Heard(CommandContext):
         self.words.append(text)
 
 
+@dataclass(frozen=True)
+class Shard:
+    """One bundle to be made: a task for a worker, who talks to nobody.
+
+    name : what people call it. work : makes it for a command, of these args. asked, files : what determines the output,
+    and the files that it is made of.
+    """
+
+    name: str
+    target: Path
+    work: Callable[[CommandContext], Any]
+    args: Any
+    asked: Any
+    files: tuple[str, ...]
+
+    def __call__(self) -> ShardOutcome:
+        heard = Heard(self.args)
+        with noting():
+            found = tried(partial(self.work, heard))
+        return replace(found, words=tuple(heard.words))
+
+    @property
+    def key(self) -> bytes:
+        """What determines the output. Raises DataError for a file that is gone."""
+        from calcli.workers.journal import key_of
+        from calcli.workers.task import mark
+
+        return key_of(repr((self.asked, self.target, [mark(name) for name in self.files])).encode())
+
+
 def tried(work: Callable[[], Any]) -> ShardOutcome:
     """What comes of work in this process. Raises WorkersLost."""
     try:
@@ -70,56 +84,41 @@ def tried(work: Callable[[], Any]) -> ShardOutcome:
         return ShardOutcome(None, error)
 
 
-def attempted(args: Any, work: Callable[[CommandContext], Any]) -> ShardOutcome:
-    """What comes of work in a worker, which talks to nobody. args : options of the command."""
-    heard = Heard(args)
-    with noting():
-        found = tried(lambda: work(heard))
-    return replace(found, words=tuple(heard.words))
+def made(shards: Sequence[Shard], command: CommandContext, output: str) -> Iterator[ShardOutcome]:
+    """What came of every shard, in their order: made here, or several by workers where there are some.
 
-
-def dealt_out(shards: Sequence[Shard], executor: "Executor", output: str, talk: Console) -> Iterator[ShardOutcome]:
-    """What came of every shard, made by workers; those that an earlier run of the command has made are kept.
-
-    output : the folder of all, beside which the job file lies until everything is made.
+    output : the folder of all, beside which the job file lies until everything is made: what an earlier run of the
+    command has made, and is whole, is kept.
     """
-    with job_file(output) as journal:
-        assert journal is not None
-        failed = kept = 0
-        for outcome in _outcomes(shards, executor, journal, talk):
-            failed += outcome.error is not None
-            kept += outcome.kept
-            yield outcome
-        if kept:
-            talk.say(f"kept {kept} of {len(shards)} outputs that were whole already")
-        journal.keep = bool(failed)
-
-
-def _outcomes(
-    shards: Sequence[Shard], executor: "Executor", journal: "Journal", talk: Console
-) -> Iterator[ShardOutcome]:
-    """What came of every shard, in their order; those that the journal knows to be whole are not done again."""
+    if command.executor is None or len(shards) == 1:
+        for shard in shards:
+            yield tried(partial(shard.work, command))
+        return
     from calcli.workers.task import mark
 
-    known: dict[int, ShardOutcome] = {}
-    for at, shard in enumerate(shards):
-        with suppress(KeyError, DataError, TypeError, ValueError):  # not there, changed; no such three things
-            facts, words, was = journal[shard.key]
-            if mark(str(shard.target)) == was:
-                known[at] = ShardOutcome(facts, None, tuple(words), kept=True)
-    fresh = [shard for at, shard in enumerate(shards) if at not in known]
-    answers: Iterator[Any] = executor.run(fresh)
-    try:
-        for done, shard in enumerate(shards):
-            talk.progress("bundles made", done, len(shards))
-            if done in known:
-                yield known[done]
-                continue
-            outcome = next(answers)
-            if outcome.error is None:
-                journal[shard.key] = outcome.facts, list(outcome.words), mark(str(shard.target))
-            yield outcome
-    finally:
-        answers.close()  # type: ignore[attr-defined]
-        for shard in fresh:
-            discard_abandoned(shard.target)
+    with job_file(output) as journal:
+        assert journal is not None
+        known: dict[int, ShardOutcome] = {}
+        for at, shard in enumerate(shards):
+            with suppress(KeyError, DataError, TypeError, ValueError):  # not there, changed; no such three things
+                facts, words, was = journal[shard.key]
+                if mark(str(shard.target)) == was:
+                    known[at] = ShardOutcome(facts, None, tuple(words))
+        fresh = [shard for at, shard in enumerate(shards) if at not in known]
+        answers: Iterator[Any] = command.executor.run(fresh)
+        failed = False
+        try:
+            for done, shard in enumerate(shards):
+                command.progress("bundles made", done, len(shards))
+                outcome = known[done] if done in known else next(answers)
+                if done not in known and outcome.error is None:
+                    journal[shard.key] = outcome.facts, list(outcome.words), mark(str(shard.target))
+                failed = failed or outcome.error is not None
+                yield outcome
+        finally:
+            answers.close()  # type: ignore[attr-defined]
+            for shard in fresh:
+                discard_abandoned(shard.target)
+        if known:
+            command.say(f"kept {len(known)} of {len(shards)} outputs that were whole already")
+        journal.keep = failed

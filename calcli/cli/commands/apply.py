@@ -15,15 +15,14 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import ClassVar
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.render import print_json, print_path
-from calcli.cli.shards import ShardOutcome, attempted, dealt_out, tried
+from calcli.cli.shards import Shard, made
 from calcli.errors import CalcliError, DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import calibrated_blocks, checked_transforms, fitted_on
@@ -165,39 +164,6 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
     )
 
 
-# ---- shard by shard
-
-
-@dataclass(frozen=True)
-class ApplyShard:
-    """One bundle of several, as a task for a worker."""
-
-    args: ApplyArgs
-    artifact: Artifact
-    bundle: str
-    target: Path
-    least: float | None
-
-    @property
-    def name(self) -> str:
-        """What people call the work."""
-        return self.bundle
-
-    def __call__(self) -> ShardOutcome:
-        return attempted(self.args, lambda heard: apply_one(heard, self.artifact, self.bundle, self.target, self.least))
-
-    @property
-    def key(self) -> bytes:
-        """What determines the output. Raises DataError for a bundle that is gone."""
-        from calcli.workers.journal import key_of
-        from calcli.workers.task import mark
-
-        a = self.args
-        asked = (self.bundle, mark(self.bundle), str(self.target), a.artifact, a.as_, a.form, self.least)
-        read = (a.where, a.ignored, a.again)
-        return key_of(dumps(self.artifact).encode(), repr((asked, read)).encode())
-
-
 # ---- the command
 
 
@@ -217,7 +183,8 @@ def run(args: ApplyArgs) -> int:
         refuse_inputs(targets)
     try:
         with CommandContext(args) as command:
-            for target, outcome in zip(targets, _outcomes(command, artifact, targets, least), strict=True):
+            shards = _shards(command, artifact, targets, least)
+            for target, outcome in zip(targets, made(shards, command, args.output), strict=True):
                 with command.trying(several=len(targets) > 1):
                     done.append({**outcome.told(command), "output": str(target)})
                     if not args.json and args.output != "-":
@@ -231,21 +198,20 @@ def run(args: ApplyArgs) -> int:
     return command.code
 
 
-def _outcomes(
-    command: CommandContext, artifact: Artifact, targets: Sequence[Path], least: float | None
-) -> Iterator[ShardOutcome]:
-    """What came of every bundle: several are given to workers whole, the rows of one in ranges."""
-    args, executor = command.args, command.executor
-    if executor is None or len(targets) == 1:
-        for bundle, target in zip(args.expanded, targets, strict=True):
-            yield tried(lambda: apply_one(command, artifact, bundle, target, least))  # noqa: B023 (called at once)
-        return
-    shards = [ApplyShard(args, artifact, *pair, least) for pair in zip(args.expanded, targets, strict=True)]
-    if executor.remote:
+def _shards(command: CommandContext, artifact: Artifact, targets: Sequence[Path], least: float | None) -> list[Shard]:
+    """The work on every bundle: workers are given several whole, of one ranges of rows."""
+    args: ApplyArgs = command.args
+    bundles, executor = args.expanded, command.executor
+    if executor is not None and executor.remote and len(targets) > 1:
         from calcli.workers.task import absolute
 
-        shards = [replace(s, bundle=absolute(s.bundle), target=Path(os.path.abspath(s.target))) for s in shards]
-    yield from dealt_out(shards, executor, args.output, command)
+        bundles, targets = list(map(absolute, bundles)), [Path(os.path.abspath(target)) for target in targets]
+    how = (dumps(artifact), args.artifact, args.as_, args.form, least, args.where, args.ignored, args.again)
+    work = partial(apply_one, artifact=artifact, least=least)
+    return [
+        Shard(bundle, target, partial(work, bundle=bundle, target=target), args, (bundle, how), (bundle,))
+        for bundle, target in zip(bundles, targets, strict=True)
+    ]
 
 
 def _targets(args: ApplyArgs) -> list[Path]:

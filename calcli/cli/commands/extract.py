@@ -14,17 +14,17 @@ calcli extract --model net.pt2 --inputs images.npz --transform zoom:0.5:0.9 -o l
 """
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable
 from functools import partial
 from glob import glob
 from pathlib import Path
+from typing import Any
 
 from calcli.calibrator import Context
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.render import Console, print_json, print_path
-from calcli.cli.shards import ShardOutcome, attempted, dealt_out, tried
+from calcli.cli.shards import Shard, ShardOutcome, made
 from calcli.errors import DataError, UsageError, check_choice
 from calcli.extracting.model_inputs import ModelJob, ModelOptions
 from calcli.fast_dataclass import dataclass
@@ -130,82 +130,53 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
 # ---- the model half of calcli extract: what is run for a command, shard by shard
 
 
-def shards_of(
-    asked: ModelOptions, output: Path, splitting: Splitting, *, labels: str | None, kind: str, force: bool
-) -> "list[InputShard]":
+def _shards(args: ExtractArgs, output: Path, remote: bool) -> list[Shard]:
     """What is to be run: one bundle, or of a pattern that several files match one each, in the folder ``output``.
 
-    labels, kind : those of ``ModelJob``. Raises UsageError.
+    remote : for processes in another folder. Raises UsageError.
     """
-    if asked.model is None or asked.inputs is None:
-        raise UsageError(f"--model {asked.model}: needs --inputs FILE or FOLDER to run on")
-    job = ModelJob(**taken(ModelOptions, asked), labels=labels, kind=kind, seed=splitting.seed)
-    found = _matching(asked.inputs)
-    if len(found) == 1:
-        return [InputShard(replace(job, inputs=found[0]), output, splitting, force)]
-    targets = [output / f"{Path(name.rpartition(':')[0] or name).stem}.h5" for name in found]
-    if len(set(targets)) < len(targets):
-        twice = next(str(t) for t in targets if targets.count(t) > 1)
-        raise UsageError(f"--inputs {asked.inputs}: two of these files would be written to {twice}; give them names")
-    make_folder(output)
-    for name in found:
-        note(name if os.path.exists(name) else name.rpartition(":")[0])
-    refuse_inputs(targets)
-    pairs = zip(found, targets, strict=True)
-    return [InputShard(replace(job, inputs=name), target, splitting, force) for name, target in pairs]
+    splitting = args.splitting
+    if args.model is None or args.inputs is None:
+        raise UsageError(f"--model {args.model}: needs --inputs FILE or FOLDER to run on")
+    found, targets = _matching(args.inputs), [output]
+    if len(found) > 1:
+        targets = [output / f"{Path(name.rpartition(':')[0] or name).stem}.h5" for name in found]
+        if len(set(targets)) < len(targets):
+            twice = next(str(t) for t in targets if targets.count(t) > 1)
+            raise UsageError(f"--inputs {args.inputs}: two of these files would be written to {twice}; give them names")
+        make_folder(output)
+        for name in found:
+            note(name if os.path.exists(name) else name.rpartition(":")[0])
+        refuse_inputs(targets)
+
+    def there(name: str | None) -> Any:
+        far = remote and len(found) > 1 and name is not None and Path(name.rpartition(":")[0] or name).exists()
+        return str(Path(str(name)).absolute()) if far else name
+
+    given = {**taken(ModelOptions, args), "model": there(args.model), "weights": there(args.weights)}
+    labels = there(args.labels[0]) if args.labels else None
+    shards = []
+    for name, target in zip(map(there, found), targets, strict=True):
+        own = given | {"inputs": name, "labels": labels, "kind": args.kind or "logits", "seed": args.seed}
+        job, place = ModelJob(**own), target.absolute() if remote and len(found) > 1 else target
+        files = (name.rpartition(":")[0] or name, job.model, job.weights)
+        stamped = tuple(file for file in files if file is not None and Path(file).exists())
+        work = partial(_run_model, job=job, target=place, splitting=splitting, force=args.force)
+        shards.append(Shard(name, place, work, args, (job, splitting), stamped))
+    return shards
 
 
-@dataclass(frozen=True)
-class InputShard:
-    """One file of inputs, as a task for a worker."""
+def _run_model(talk: Console, job: ModelJob, target: Path, splitting: Splitting, force: bool) -> ImportReport:
+    """Run the model over one file of inputs and write its scores."""
+    from calcli.extracting.run import run_model
 
-    job: "ModelJob"
-    target: Path
-    splitting: Splitting
-    force: bool
-
-    @property
-    def name(self) -> str:
-        """What people call the work."""
-        return self.job.inputs
-
-    def run(self, talk: Console) -> ImportReport:
-        """Run the model and write its scores."""
-        from calcli.extracting.run import run_model
-
-        try:
-            return run_model(
-                self.job, self.target, self.splitting, force=self.force, context=Context(progress=talk.progress)
-            )
-        except KeyboardInterrupt:
-            talk.say(f"interrupted; what is done is kept in {self.target}.job, repeat the command to go on")
-            raise
-        finally:
-            talk.clear()
-
-    def __call__(self) -> ShardOutcome:
-        return attempted(None, self.run)
-
-    @property
-    def key(self) -> bytes:
-        """What determines the output. Raises DataError for inputs that are gone."""
-        from calcli.workers.journal import key_of
-        from calcli.workers.task import mark
-
-        files = (self.job.inputs.rpartition(":")[0] or self.job.inputs, self.job.model, self.job.weights)
-        stamps = [mark(name) for name in files if name is not None and Path(name).exists()]
-        return key_of(repr((self.job, self.target, self.splitting, stamps)).encode())
-
-    def absolute(self) -> "InputShard":
-        """The same for a process in another folder."""
-
-        def there(name: str) -> str:
-            return str(Path(name).absolute()) if Path(name.rpartition(":")[0] or name).exists() else name
-
-        weights, labels = (None if name is None else there(name) for name in (self.job.weights, self.job.labels))
-        inputs, model = there(self.job.inputs), there(self.job.model)
-        job = replace(self.job, inputs=inputs, model=model, weights=weights, labels=labels)
-        return replace(self, job=job, target=self.target.absolute())
+    try:
+        return run_model(job, target, splitting, force=force, context=Context(progress=talk.progress))
+    except KeyboardInterrupt:
+        talk.say(f"interrupted; what is done is kept in {target}.job, repeat the command to go on")
+        raise
+    finally:
+        talk.clear()
 
 
 def _matching(inputs: str) -> list[str]:
@@ -224,19 +195,15 @@ def _matching(inputs: str) -> list[str]:
 
 def run(args: ExtractArgs) -> int:
     """Import saved scores or run a model, and tell what was written; a shard that fails stops no other."""
-    command, output, splitting = CommandContext(args), Path(args.output), args.splitting
+    command, output = CommandContext(args), Path(args.output)
     if args.model is None:
-        ignore = tuple(args.ignore_label or ())
-        report = import_scores(args.sources or [], output, args.ask, splitting, ignore_labels=ignore, force=args.force)
+        ignore, files = tuple(args.ignore_label or ()), args.sources or []
+        report = import_scores(files, output, args.ask, args.splitting, ignore_labels=ignore, force=args.force)
         return _finish(command, [(output, ShardOutcome(report))])
-    labels = args.labels[0] if args.labels else None
-    shards = shards_of(args, output, splitting, labels=labels, kind=args.kind or "logits", force=args.force)
     with command:
-        outcomes: Iterator[ShardOutcome] = (tried(partial(shard.run, command)) for shard in shards)
-        if (executor := command.executor) is not None and len(shards) > 1:
-            there = [shard.absolute() for shard in shards] if executor.remote else shards
-            outcomes = dealt_out(there, executor, args.output, command)
-        return _finish(command, zip((shard.target for shard in shards), outcomes, strict=True), len(shards) > 1)
+        shards = _shards(args, output, command.executor is not None and command.executor.remote)
+        pairs = zip((shard.target for shard in shards), made(shards, command, args.output), strict=True)
+        return _finish(command, pairs, len(shards) > 1)
 
 
 def _finish(command: CommandContext, made: Iterable[tuple[Path, ShardOutcome]], several: bool = False) -> int:
