@@ -17,7 +17,6 @@ from calcli.io.dataset import DataSet
 from calcli.methods.compared.identity import Identity
 from calcli.methods.prior import LEAST, PriorShift
 from calcli.metrics.collect import predicted
-from calcli.metrics.intervals import Interval
 from calcli.numerics import FloatArray
 from calcli.registry import method
 from calcli.rows import Rows
@@ -49,16 +48,6 @@ class Adapted:
     target: FloatArray
     shift: Shift | None
     n: int
-
-    @property
-    def intervals(self) -> list[Interval] | None:
-        """95 % intervals of the shares now, where they were estimated."""
-        if self.shift is None:
-            return None
-        return [
-            Interval(float(a), float(b), 0.95, "bootstrap")
-            for a, b in zip(self.shift.low, self.shift.high, strict=True)
-        ]
 
     @property
     def holds(self) -> bool:

@@ -28,7 +28,7 @@ class Console:
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
-        self._rates: dict[str, _Rate] = {}
+        self._rates: dict[str, tuple[float, int, int]] = {}  # since when, from how much, to how much is done
         self._due, self._drawn = 0.0, False
         self._step = ""
         self._kept: dict[str, list[str]] = {}
@@ -79,11 +79,13 @@ class Console:
         if self.quiet:
             return
         now, terminal = time.monotonic(), sys.stderr.isatty()
-        rate = self._rates.setdefault(what, _Rate(now))
-        rate.note(done, now)
+        begun, first, before = self._rates.get(what, (now, done, done))
+        if done < before:  # it begins again, as walks over rows do
+            begun, first = now, done
+        self._rates[what] = begun, first, done
         if not self._is_due(now, terminal):
             return
-        text = plain(f"{self._step} {what}: {rate.words(total, now)}".strip())
+        text = plain(f"{self._step} {what}: {_rate(done, done - first, total, now - begun)}".strip())
         if terminal:
             self._drawn = True
             print(f"{ERASE}{text}", end="", file=sys.stderr, flush=True)
@@ -118,28 +120,17 @@ ALIKE = 3
 """Kept warnings that differ in numbers alone are joined where there are more than this."""
 
 
-class _Rate:
-    """How much of one kind of work is done, how fast, how long still; it may begin again, as walks over rows do."""
-
-    def __init__(self, now: float) -> None:
-        self.begun, self.first, self.done = now, -1, 0
-
-    def note(self, done: int, now: float) -> None:
-        """So much is done by now."""
-        if done < self.done or self.first < 0:
-            self.begun, self.first = now, done
-        self.done = done
-
-    def words(self, total: int, now: float) -> str:
-        """In words; total : 0 where nobody knows."""
-        seconds = max(now - self.begun, 1e-9)
-        if not total:
-            return f"{self.done}, {_clock(seconds)}"
-        share, fresh = f"{self.done}/{total} ({self.done / total:.0%})", self.done - self.first
-        if fresh <= 0:  # no speed is known yet
-            return share
-        left = seconds * (total - self.done) / fresh
-        return f"{share}, {float(f'{fresh / seconds:.3g}'):.9g}/s, {_clock(left)} left"
+def _rate(done: int, fresh: int, total: int, seconds: float) -> str:
+    """How much of one kind of work is done, how fast, how long still. fresh : done in these seconds; total : 0 where
+    nobody knows."""
+    seconds = max(seconds, 1e-9)
+    if not total:
+        return f"{done}, {_clock(seconds)}"
+    share = f"{done}/{total} ({done / total:.0%})"
+    if fresh <= 0:  # no speed is known yet
+        return share
+    left = seconds * (total - done) / fresh
+    return f"{share}, {float(f'{fresh / seconds:.3g}'):.9g}/s, {_clock(left)} left"
 
 
 def _clock(seconds: float) -> str:

@@ -109,5 +109,5 @@ def tell(found: Adapted, talk: Console) -> None:
     names = found.artifact.class_names or [f"class {c}" for c in range(len(found.source))]
     order = sorted(range(len(names)), key=lambda c: -abs(found.target[c] - found.source[c]))
     for c in order[:10]:
-        ci = "" if found.intervals is None else f" [{found.intervals[c].low:.3f}, {found.intervals[c].high:.3f}]"
+        ci = "" if shift is None else f" [{shift.low[c]:.3f}, {shift.high[c]:.3f}]"
         talk.say(f"{names[c]}: {found.source[c]:.3f} -> {found.target[c]:.3f}{ci}")

@@ -25,7 +25,7 @@ from calcli.errors import CalcliError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import importing_once, open_rows
 from calcli.io.atomic import check_output, make_folder
-from calcli.io.locate import ByName, split_where
+from calcli.io.locate import split_where
 from calcli.options import REQUIRED, argument, flag, typed
 
 ORDER = 15
@@ -46,17 +46,7 @@ class RunArgs(o.Reading, o.OutputOptions):
     @property
     def common(self) -> dict[str, Any]:
         """What the three commands have in common."""
-        names = (
-            "scores",
-            "labels",
-            "kind",
-            "ignore_label",
-            "allow_external",
-            *o.names_of(ByName),
-            "seed",
-            "force",
-            "quiet",
-        )
+        names = (*o.names_of(o.Reading), "seed", "force", "quiet")
         return {name: getattr(self, name) for name in names}
 
 
