@@ -108,11 +108,7 @@ class BinStats(Sums):
 
     @classmethod
     def of(
-        cls,
-        scores: FloatArray,
-        outcomes: FloatArray,
-        edges: FloatArray,
-        weight: FloatArray | None = None,
+        cls, scores: FloatArray, outcomes: FloatArray, edges: FloatArray, weight: FloatArray | None = None
     ) -> "BinStats":
         """Statistics of scores (n,) in [0, 1] with outcomes (n,) 0/1 over the given edges."""
         return cls.at(bin_index(scores, edges), len(edges) - 1, scores, outcomes, weight)

@@ -51,11 +51,7 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self,
-        method: str = "ts",
-        kind: str = "logits",
-        options: Mapping[str, Any] | None = None,
-        seed: int = 0,
+        self, method: str = "ts", kind: str = "logits", options: Mapping[str, Any] | None = None, seed: int = 0
     ) -> None:
         self.method = method
         self.kind = kind

@@ -122,11 +122,7 @@ class Job:
         return found
 
     def warned(
-        self,
-        rows: DataSet,
-        artifacts: list[tuple[str, Artifact]],
-        table: RowTable | RunningSums,
-        results: list[Result],
+        self, rows: DataSet, artifacts: list[tuple[str, Artifact]], table: RowTable | RunningSums, results: list[Result]
     ) -> list[Result]:
         """The results with warnings about the data, the fit's data, and both together, which are also said."""
         binned = any("|bins:" in score.signature for score in results[0].scores.values())
