@@ -54,7 +54,7 @@ from calcli.io.bundle import BundleRows
 from calcli.io.cells import finite
 from calcli.io.dataset import DataSet
 from calcli.io.inputs import read_document
-from calcli.io.locate import Layout, split_where
+from calcli.io.locate import split_where
 from calcli.io.pooled_bundles import PooledRows
 from calcli.metrics.context import MetricSettings
 from calcli.options import flag, same
@@ -76,74 +76,55 @@ EPILOG = (
 
 
 @dataclass(frozen=True)
-class CompareJob:
-    """How the rows of one bundle, or of some as one data set, become rows to fit to and rows held out.
-
-    test : group that is scored, while the bundle itself is fitted to; None for folds.
-    """
-
-    bundles: tuple[str, ...]
-    test: str | None
-    folds: int
-    seed: int
-    layout: Layout
-    ignored: tuple[int, ...]
-
-    @property
-    def bundle(self) -> str:
-        """The first bundle."""
-        return self.bundles[0]
-
-
-@dataclass(frozen=True)
 class CompareTask:
-    """A method to be scored on a bundle. against : where and by which fits the baseline was scored."""
+    """A method to be scored on bundles, as one data set. against : where and by which fits the baseline was scored."""
 
-    setting: CompareJob
+    args: "CompareArgs"
+    bundles: tuple[str, ...]
     entrant: str
-    against: tuple[CompareJob, Sequence[Fit[Any] | None]] | None = None
+    against: tuple[tuple[str, ...], Sequence[Fit[Any] | None]] | None = None
 
     @property
     def name(self) -> str:
         """What people call the work."""
-        return f"{self.setting.bundle} {self.entrant}"
+        return f"{self.bundles[0]} {self.entrant}"
 
     def __call__(self) -> HeldOut:
-        with opened(self.setting) as scene:
+        with opened(self.args, self.bundles) as scene:
             return _outcome(self, scene)
 
     def absolute(self) -> "CompareTask":
         """The same for a process in another folder."""
         from calcli.workers.task import absolute
 
-        def moved(setting: CompareJob) -> CompareJob:
-            return replace(setting, bundles=tuple(absolute(name) for name in setting.bundles))
-
-        against = None if self.against is None else (moved(self.against[0]), self.against[1])
-        return replace(self, setting=moved(self.setting), against=against)
+        against = None if self.against is None else (tuple(map(absolute, self.against[0])), self.against[1])
+        return replace(self, bundles=tuple(map(absolute, self.bundles)), against=against)
 
 
 @contextmanager
-def opened(setting: CompareJob, tell: Callable[[str], None] | None = None) -> Iterator[OpenedFolds]:
-    """Open a bundle and cut it. tell : hears what was read as what. Raises DataError for rows that cannot be used."""
-    s = setting
-    with open_data(s.bundles, prefer=o.CALIBRATION, layout=s.layout, ignore_labels=s.ignored, tell=tell) as rows:
+def opened(
+    args: "CompareArgs", bundles: tuple[str, ...], tell: Callable[[str], None] | None = None
+) -> Iterator[OpenedFolds]:
+    """Open bundles as one data set, and cut it into rows to fit to and rows held out.
+
+    tell : hears what was read as what. Raises DataError for rows that cannot be used.
+    """
+    where, ignored = args.where, args.ignored
+    with open_data(bundles, prefer=o.CALIBRATION, layout=where, ignore_labels=ignored, tell=tell) as rows:
         if rows.kind == "confidence":
             raise DataError(f"{rows.name}: holds confidences, which have no NLL of the label; use fit --method all")
-        if s.test is None:
-            folds = folds_of(rows, Context(s.seed), s.folds)
+        if args.test is None:
+            folds = folds_of(rows, Context(args.seed), args.folds)
             if not folds:
                 raise DataError(f"{rows.name}: has {rows.n} row, folds need two or more; name rows with --test GROUP")
             yield OpenedFolds(rows, rows, folds)
             return
-        where = list(dict.fromkeys(f"{split_where(bundle)[0]}:{s.test}" for bundle in s.bundles))
-        with open_data(where, layout=s.layout, ignore_labels=s.ignored) as held:
+        names = list(dict.fromkeys(f"{split_where(bundle)[0]}:{args.test}" for bundle in bundles))
+        with open_data(names, layout=where, ignore_labels=ignored) as held:
             if _places(held) & _places(rows):
                 raise DataError(f"{rows.name}: would be fitted to and scored; name other rows with FILE.h5:GROUP")
-            for what in ("k", "kind"):
-                if getattr(rows, what) != getattr(held, what):
-                    name = "classes" if what == "k" else what
-                    got, expected = getattr(held, what), getattr(rows, what)
+            for name, got, expected in (("classes", held.k, rows.k), ("kind", held.kind, rows.kind)):
+                if got != expected:
                     raise DataError(f"{held.name}: {name} {got}, expected {expected} as in {rows.name}")
             yield OpenedFolds(rows, held, [(rows, held, np.arange(held.n))])
 
@@ -178,14 +159,14 @@ def outcomes(tasks: Sequence[CompareTask], executor: "Executor | None") -> Gener
         tasks = [task.absolute() for task in tasks] if executor.remote else tasks
         yield from executor.run(tasks, lambda lost: HeldOut(0.0, reason=str(lost), exit_code=lost.exit_code))
         return
-    for setting, group in groupby(tasks, key=lambda task: task.setting):
-        with opened(setting) as scene:
+    for bundles, group in groupby(tasks, key=lambda task: task.bundles):
+        with opened(tasks[0].args, bundles) as scene:
             for task in group:
                 yield _outcome(task, scene)
 
 
 def _outcome(task: CompareTask, scene: OpenedFolds) -> HeldOut:
-    return held_out(task.entrant, scene, task.setting.seed, _others(task, scene))
+    return held_out(task.entrant, scene, task.args.seed, _others(task, scene))
 
 
 @contextmanager
@@ -194,8 +175,8 @@ def _others(task: CompareTask, scene: OpenedFolds) -> Iterator[list[tuple[Rows, 
     if task.against is None:
         yield []
         return
-    setting, fits = task.against
-    with nullcontext(scene) if setting == task.setting else opened(setting) as other:
+    bundles, fits = task.against
+    with nullcontext(scene) if bundles == task.bundles else opened(task.args, bundles) as other:
         yield [(held, fit) for (_, held, _), fit in zip(other.folds, fits, strict=True)]
 
 
@@ -319,10 +300,6 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             f"scored on group {self.test}, fitted to another" if self.test is not None else f"{self.folds} random folds"
         )
 
-    def setting(self, *bundles: str) -> CompareJob:
-        """How the rows of a bundle, or of some as one data set, are cut."""
-        return CompareJob(bundles, self.test, self.folds, self.seed, self.where, self.ignored)
-
 
 def run(args: CompareArgs) -> int:
     """Find out what there is to do, do it, and write the leaderboard."""
@@ -379,6 +356,7 @@ class _Work:
 
     def __init__(self, args: CompareArgs, command: CommandContext, journal: "Journal | None") -> None:
         self.args, self.command, self.journal = args, command, journal
+        self.how = replace(args, bundles=None, files_from=None)  # a task does not carry the names of all bundles
         self.plan: dict[tuple[str, str], LeaderboardEntry] = {}
         self.tasks: dict[tuple[str, str], CompareTask] = {}
         self.done: dict[tuple[str, str], LeaderboardEntry] = {}
@@ -389,9 +367,8 @@ class _Work:
         """Open every bundle and choose its methods; one that cannot be used does not stop the others."""
         args, sets, other = self.args, self.args.sets, self.args.baseline_bundle
         asked = args.methods if args.methods is not None or other is None else UNCALIBRATED
-        for bundles in sets:
-            setting = args.setting(*bundles)
-            with self.command.trying(len(sets) > 1, DataError), opened(setting, self._tell) as scene:
+        for bundles in map(tuple, sets):
+            with self.command.trying(len(sets) > 1, DataError), opened(args, bundles, self._tell) as scene:
                 for rows in dict.fromkeys((scene.rows, scene.held)):
                     for _ in rows.blocks():
                         pass  # a complete walk checks every row and makes the hash
@@ -401,9 +378,9 @@ class _Work:
                     self.command.say(f"{scene.rows.name}: {method}: left out, {reason}")
                 if other is None:
                     self.baseline = baseline_of(args.baseline, names)
-                    self._enter(setting, scene, [self.baseline, *names], None)
+                    self._enter(bundles, scene, [self.baseline, *names], None)
                 else:
-                    self._enter(setting, scene, names, self._other_model(args.setting(other), scene, names))
+                    self._enter(bundles, scene, names, self._other_model(other, scene, names))
         if args.diagram is not None and (other is not None or len({b for b, _ in self.plan}) < 2):
             raise UsageError("--diagram draws ranks over several bundles: name two or more")
 
@@ -413,22 +390,21 @@ class _Work:
             self.told.add(note)
             self.command.say(note)
 
-    def _other_model(self, setting: CompareJob, scene: OpenedFolds, names: Sequence[str]) -> str:
+    def _other_model(self, bundle: str, scene: OpenedFolds, names: Sequence[str]) -> str:
         """Enter the other model on the same rows; returns its name."""
-        with opened(setting, self._tell) as other:
+        with opened(self.args, (bundle,), self._tell) as other:
             for mine, its in ((scene.rows, other.rows), (scene.held, other.held)):
                 for _ in its.blocks():
                     pass
                 found = differing_row(mine, its)
                 if found is not None:
                     raise DataError(f"--baseline-bundle needs the same rows in the same order: {found}")
-            return self._enter(setting, other, names, None)
+            return self._enter((bundle,), other, names, None)
 
-    def _enter(self, setting: CompareJob, scene: OpenedFolds, names: Sequence[str], other: str | None) -> str:
+    def _enter(self, bundles: tuple[str, ...], scene: OpenedFolds, names: Sequence[str], other: str | None) -> str:
         bundle = scene.held.name
-        known = {task.setting.bundle for (b, _), task in self.tasks.items() if b == bundle}
-        if known - {setting.bundle}:
-            bundle = setting.bundle  # files of one name in two folders
+        if {task.bundles[0] for (b, _), task in self.tasks.items() if b == bundle} - {bundles[0]}:
+            bundle = bundles[0]  # files of one name in two folders
         sha = "+".join(dict.fromkeys((digest_of(scene.rows), digest_of(scene.held))))
         for name in names:
             against = (other, name) if other is not None else (bundle, self.baseline)
@@ -437,7 +413,7 @@ class _Work:
                 bundle, name, scene.held.n, scene.held.k, sha, 0.0, {}, None, None if own else against
             )
             self.plan.setdefault((bundle, name), entry)
-            self.tasks.setdefault((bundle, name), CompareTask(setting, name))
+            self.tasks.setdefault((bundle, name), CompareTask(self.how, bundles, name))
         return bundle
 
     # ---- the result file
@@ -521,7 +497,7 @@ class _Work:
                 for key in keys:
                     against = self.plan[key].against
                     if against is not None and baselines[against].table is not None:
-                        fits = (self.tasks[against].setting, baselines[against].fits)
+                        fits = (self.tasks[against].bundles, baselines[against].fits)
                         tasks.append(replace(self.tasks[key], against=fits))
                     else:
                         tasks.append(self.tasks[key])
