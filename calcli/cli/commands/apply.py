@@ -73,13 +73,6 @@ class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         if not self.output:
             raise UsageError("-o '': expected the name of a file, or of a folder for several bundles")
 
-    def read_with(self, bundle: str) -> list[Path]:
-        """Files that are read for a bundle, and so never written; ``run`` has looked at those of the others."""
-        read = [split_where(bundle)[0]]
-        if self.threshold is not None and os.path.isfile(self.threshold):
-            read.append(Path(self.threshold))
-        return read if self.artifact == "-" else [*read, Path(self.artifact)]
-
 
 # ---- what apply does with each bundle, in this process or in a worker
 
@@ -94,7 +87,8 @@ def apply_one(
     """Write the calibrated rows of one bundle. Returns facts for JSON."""
     args: ApplyArgs = command.args
     name = "<stdin>" if args.artifact == "-" else args.artifact
-    inputs = args.read_with(bundle)
+    named = (split_where(bundle)[0], args.threshold, args.artifact)  # ``run`` has looked at the other bundles
+    inputs = [Path(file) for file in named if file is not None and os.path.exists(file)]
     place = Place(None if args.output == "-" else target, args.force, inputs)
     form = format_of(place.path, args.form)
     if place.path is not None:

@@ -53,25 +53,21 @@ class ExportArgs(o.Reading, o.OutputOptions):
     def unused_options(self) -> dict[str, str]:
         return {} if self.check else dict.fromkeys(o.names_of(o.Reading), "it says how the rows of --check are read")
 
-    @property
-    def inputs(self) -> list[Path]:
-        """Files that are read, and so never written."""
-        named = [name for name in (self.onto, self.artifact) if name not in (None, "-")]
-        bundle = [split_where(name)[0] for name in expand(self.check, self.where)] if self.check else []
-        return [*(Path(str(name)) for name in named), *bundle]
-
 
 def run(args: ExportArgs) -> int:
     """Trace, write, load again, compare, and only then keep the file."""
     command = CommandContext(args)
-    check_output(Path(args.output), force=args.force, inputs=args.inputs)
+    bundles = expand(args.check, args.where) if args.check else []
+    read = [Path(name) for name in (args.onto, args.artifact) if name is not None and name != "-"]
+    read += [split_where(name)[0] for name in bundles]
+    check_output(Path(args.output), force=args.force, inputs=read)
     artifact = load(args.artifact)
     made = export(artifact, str(args.to), args.onto, args.at, name=args.artifact)
     for note in made.notes:
         command.warn(note)
     agreement = made.agreement
     if args.check:
-        with command.rows(expand(args.check, args.where), need_labels=False) as rows:
+        with command.rows(bundles, need_labels=False) as rows:
             command.check_fits(artifact, args.artifact, rows)
             if rows.kind != artifact.input_kind:
                 raise UsageError(f"--check {args.check}: holds {rows.kind}, the export takes {artifact.input_kind}")
@@ -80,7 +76,7 @@ def run(args: ExportArgs) -> int:
                 agreement = agreement + compare(made.run, artifact, block.scores, block.columns)
         command.clear()
     check(agreement, args.output)
-    write_bytes(Path(args.output), made.data, force=args.force, inputs=args.inputs)
+    write_bytes(Path(args.output), made.data, force=args.force, inputs=read)
     if args.json:
         print_json(export_facts(args.output, str(args.to), artifact, made, agreement))
     else:

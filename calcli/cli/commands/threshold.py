@@ -44,18 +44,13 @@ class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     again: bool = o.again()
     force: bool = o.force()
 
-    @property
-    def inputs(self) -> list[Path]:
-        """Files that are read, and so never written."""
-        read = self.files
-        return read if self.calibrator in (None, "-") else [*read, Path(str(self.calibrator))]
-
 
 def run(args: ThresholdArgs) -> int:
     """Collect confidences, search, and tell; 4 when no threshold satisfies the bound."""
     command = CommandContext(args)
+    read = args.files if args.calibrator in (None, "-") else [*args.files, Path(str(args.calibrator))]
     if args.output is not None:
-        check_output(Path(args.output), force=args.force, inputs=args.inputs)
+        check_output(Path(args.output), force=args.force, inputs=read)
     artifact = None if args.calibrator is None else load(args.calibrator)
     with command, command.rows(args.expanded) as rows:
         command.check_fits(artifact, args.calibrator, rows)
@@ -65,7 +60,7 @@ def run(args: ThresholdArgs) -> int:
             command.warn(f"{rows.name}: {told} (on these the guarantee does not hold)")
     found, content = searched.choice, searched.content
     if args.output is not None and found.best is not None:
-        write_bytes(Path(args.output), json.dumps(content, indent=1) + "\n", force=args.force, inputs=args.inputs)
+        write_bytes(Path(args.output), json.dumps(content, indent=1) + "\n", force=args.force, inputs=read)
     if args.json:
         print_json(content)
     elif found.best is None:
