@@ -268,14 +268,8 @@ class Rows(ABC):
     def sample(self, count: int) -> "ArrayRows":
         """About ``count`` rows in memory, in slabs spread evenly over the source; deterministic."""
         index = np.concatenate([np.arange(start, stop) for start, stop in sample_runs(self.n, count)])
-        picked = list(SubsetRows(self, index).blocks())
-        weight = self.weights()
-        return ArrayRows(
-            np.concatenate([block.scores for block in picked]),
-            self.labels()[index],
-            self.kind,
-            weight=None if weight is None else weight[index],
-        )
+        some = SubsetRows(self, index)
+        return ArrayRows(some.array(), some.labels(), self.kind, weight=some.weights())
 
     def take(self, index: IntArray) -> "Rows":
         """The rows at ``index`` (folds of a cross-validation), in the order of the source."""
