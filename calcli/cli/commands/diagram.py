@@ -131,27 +131,24 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             raise unknown_name("theme", self.theme, THEMES)
         return Paper(THEMES[self.theme], None if self.width is None else width_of(self.width), not self.no_stats)
 
-    @property
-    def request(self) -> Request:
-        """What to draw, still without rows."""
-        return Request(
-            CurveSettings(**taken(CurveSettings, self)),
-            title=self.title,
-            layout=self.layout,
-            quantity=self.label,
-            by="class" if self.per_class else "group" if self.per_group else None,
-            ordered=self.ordered,
-            panels=self.panels,
-        )
-
 
 def run(args: DiagramArgs) -> int:
     """Compute the figure, and write or show it."""
-    command, paper, request = CommandContext(args), args.paper, args.request
+    command, paper = CommandContext(args), args.paper
+    request = Request(
+        CurveSettings(**taken(CurveSettings, args)),
+        title=args.title,
+        layout=args.layout,
+        quantity=args.label,
+        by="class" if args.per_class else "group" if args.per_group else None,
+        ordered=args.ordered,
+        panels=args.panels,
+        progress=command.progress,
+    )
     artifacts = [(path, load(path)) for path in args.calibrator or []]
     gather = _sweep if style(args.style).needs_scores else _tables
     with command:
-        figure = gather(command, replace(request, progress=command.progress), artifacts)
+        figure = gather(command, request, artifacts)
     command.clear()
     if args.output is not None:
         written = format_of(args.output).write(figure, paper)

@@ -76,11 +76,6 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         """The names of bundles as typed and listed; none for a page of --state alone."""
         return super().given if self.bundles or self.files_from or self.state is None else []
 
-    def plan(self, limited: Sequence[str]) -> Plan:
-        """What is measured; limited : metrics that limits need."""
-        settings = MetricSettings(**taken(MetricSettings, self))
-        return Plan(metrics_of_page(limited), settings, split=self.split, per_group=self.ordered, ordered=self.ordered)
-
     @property
     def commands(self) -> list[list[str]]:
         """What makes the page again, and what prints its numbers."""
@@ -95,8 +90,8 @@ def run(args: ReportArgs) -> int:
     """Evaluate every bundle, write the page, and judge the limits."""
     command = CommandContext(args)
     asked = limits(args.max_ or [], args.min_ or [])
-    plan = args.plan(needed_metrics(asked))
-    job = Job(command, plan)
+    settings, needed = MetricSettings(**taken(MetricSettings, args)), metrics_of_page(needed_metrics(asked))
+    job = Job(command, Plan(needed, settings, split=args.split, per_group=args.ordered, ordered=args.ordered))
     state = None if args.state is None else (args.state, read_state(args.state))
     read = [*job.reads(args.expanded), *([] if args.state is None else [Path(args.state)])]
     check_output(args.output, force=args.force, inputs=read)
