@@ -110,41 +110,6 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 # ---- what calcli fit says of one fit; and --method all: every method that applies, ranked by what held-out rows lose
 
 
-@dataclass(frozen=True)
-class FittedMethod:
-    """One method: its artifact, or why there is none; the NLL of held-out rows; what it took."""
-
-    name: str
-    path: Path
-    seconds: float
-    cv_nll: float = math.nan
-    artifact: Artifact | None = None
-    error: Exception | None = None
-
-    @property
-    def rank(self) -> float:
-        """Least first, failures last."""
-        return math.inf if math.isnan(self.cv_nll) else self.cv_nll
-
-    @property
-    def code(self) -> int:
-        """Exit code of a failure."""
-        return getattr(self.error, "exit_code", CalcliError.exit_code)
-
-    def as_json(self) -> dict[str, object]:
-        """Stable JSON keys."""
-        if self.artifact is None:
-            return {"method": self.name, "status": "failed", "reason": str(self.error), "exit_code": self.code}
-        return {**as_json(self.artifact, str(self.path)), "seconds": self.seconds, "cv_nll": self.cv_nll}
-
-    def row(self) -> list[Cell]:
-        """A line of the table."""
-        if self.artifact is None:
-            return [self.name, "failed", self.seconds, *[None] * 5]
-        fit = self.artifact.fit
-        return [self.name, fit.status, self.seconds, self.cv_nll, *in_sample(fit.after)]
-
-
 def fit_all(args: FitArgs, rows: DataSet, context: Context, command: CommandContext) -> int:
     """Fit every method that applies, keep going on failures, rank them by cross-validated NLL.
 
@@ -154,7 +119,7 @@ def fit_all(args: FitArgs, rows: DataSet, context: Context, command: CommandCont
 
     targets = _targets(args, rows, command)
     folds = folds_of(rows, context)
-    entries: list[FittedMethod] = []
+    ranked: list[tuple[float, dict[str, Any], list[Cell]]] = []  # NLL, keys of JSON and line of the table
     for i, (name, path) in enumerate(targets.items(), 1):
         command.step(f"{i}/{len(targets)} {name} …")
         begun = time.process_time()
@@ -162,40 +127,46 @@ def fit_all(args: FitArgs, rows: DataSet, context: Context, command: CommandCont
             artifact = fit_artifact(name, parse_options(name, {}), rows, context)
             cv_nll = cross_validated_nll(name, rows, folds, context)
             save(artifact, str(path), force=args.force)
-            entries.append(FittedMethod(name, path, time.process_time() - begun, cv_nll, artifact))
         except DataError:
             raise
         except Exception as error:  # one method's failure is no reason to lose the others
-            entries.append(FittedMethod(name, path, time.process_time() - begun, error=error))
+            code = getattr(error, "exit_code", CalcliError.exit_code)
+            facts = {"method": name, "status": "failed", "reason": str(error), "exit_code": code}
+            ranked.append((math.inf, facts, [name, "failed", time.process_time() - begun, *[None] * 5]))
             command.clear()
-            command.fail(f"{name}: {error}", entries[-1].code)
+            command.fail(f"{name}: {error}", code)
             continue
+        fit, seconds = artifact.fit, time.process_time() - begun
+        facts = {**as_json(artifact, str(path)), "seconds": seconds, "cv_nll": cv_nll}
+        line = [name, fit.status, seconds, cv_nll, *in_sample(fit.after)]
+        ranked.append((math.inf if math.isnan(cv_nll) else cv_nll, facts, line))
         command.clear()
-        for warning in artifact.fit.warnings:
+        for warning in fit.warnings:
             command.warn(warning, about=name)
         if not args.json:
             print_path(path)
-    entries.sort(key=lambda entry: entry.rank)
+    ranked.sort(key=lambda each: each[0])
     command.tell_warnings()
     if not command.quiet:
-        _print(entries, rows, len(folds), command)
+        command.say(
+            f"{rows.name}, {rows.n} rows, {classes(rows.k)}: ranked by the mean negative log-likelihood of held-out"
+        )
+        command.say(
+            f"rows ({len(folds)} random folds); the columns behind it are in-sample, of the calibration data itself"
+        )
+        table = [line for _, _, line in ranked]
+        before = next((facts["before"] for _, facts, _ in ranked if "before" in facts), None)
+        if before is not None:
+            nll = before["nll" if rows.k > 1 else "nll_top"] or 0.0
+            table.insert(sum(rank <= nll for rank, _, _ in ranked), ["identity", "", 0.0, nll, *before.values()])
+        names = before or ("accuracy", "nll", "brier", "ece")
+        head = ["method", "status", "seconds", "held-out nll", *(f"in-sample {name}" for name in names)]
+        print_table(head, table, file=sys.stderr)
+    results = [facts for _, facts, _ in ranked]
     if args.json:
-        print_json({"calcli_fit_all": 1, "results": [entry.as_json() for entry in entries]})
-    bad = any(entry.artifact is not None and entry.artifact.fit.status != "ok" for entry in entries)
+        print_json({"calcli_fit_all": 1, "results": results})
+    bad = any(facts["status"] not in ("ok", "failed") for facts in results)
     return max(command.code, FitError.exit_code if args.strict and bad else 0)
-
-
-def _print(entries: list[FittedMethod], rows: DataSet, folds: int, talk: Console) -> None:
-    talk.say(f"{rows.name}, {rows.n} rows, {classes(rows.k)}: ranked by the mean negative log-likelihood of held-out")
-    talk.say(f"rows ({folds} random folds); the columns behind it are in-sample, of the calibration data itself")
-    table: list[list[Any]] = [entry.row() for entry in entries]
-    before = next((entry.artifact.fit.before for entry in entries if entry.artifact is not None), None)
-    if before is not None:
-        nll = before["nll" if rows.k > 1 else "nll_top"] or 0.0
-        table.insert(sum(entry.rank <= nll for entry in entries), ["identity", "", 0.0, nll, *before.values()])
-    names = before or ("accuracy", "nll", "brier", "ece")
-    head = ["method", "status", "seconds", "held-out nll", *(f"in-sample {name}" for name in names)]
-    print_table(head, table, file=sys.stderr)
 
 
 def _targets(args: FitArgs, rows: DataSet, talk: Console) -> dict[str, Path]:
