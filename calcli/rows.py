@@ -217,15 +217,9 @@ class Rows(ABC):
         """
         return self.walked(Walk(work, along, tuple(transforms), at_once))
 
-    def partial_sums(
-        self, work: Callable[..., Result], *along: AnyArray, transforms: Sequence[int] = (), at_once: AtOnce = 1
-    ) -> Iterator[Result]:
-        """Sums of what ``each`` gives, over ``part_blocks`` blocks at a time."""
-        return self.walked(Walk(work, along, tuple(transforms), at_once, add_up=True))
-
     def sum(self, work: Callable[..., Result], *along: AnyArray, at_once: AtOnce = 1) -> Result:
         """The sum of what ``each`` gives: part by part, in an order that depends on the rows alone."""
-        return reduce(add, self.partial_sums(work, *along, at_once=at_once))
+        return reduce(add, self.walked(Walk(work, along, (), at_once, add_up=True)))
 
     def walked(self, walk: Walk) -> Iterator[Any]:
         """The results of a walk, in the order of the rows: the one place where it is decided who does the work."""

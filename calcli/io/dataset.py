@@ -217,7 +217,7 @@ class DataSet(Rows):
         return max(1, slab // step) * step
 
     def part_rows(self, transforms: Sequence[int] = ()) -> int:
-        """Rows of a part (see ``Rows.partial_sums``)."""
+        """Rows of a part (see ``Rows.walked``)."""
         return part_blocks(self.k) * self.step(transforms)
 
     # ---- work spread over processes

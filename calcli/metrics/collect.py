@@ -102,7 +102,7 @@ def collect_all(
     along = (against.log_probs, against.label) if isinstance(against, Prediction) else ()
     work = _GatherBlock(rows.k, tuple(calibrators), tuple(needed), class_bins, tops, top_only, which)
     gatherers = [_Gatherer(rows.n, rows.k, class_bins) for _ in calibrators]
-    for parts in rows.partial_sums(work, *along, transforms=wanted):
+    for parts in rows.walked(Walk(work, along, tuple(wanted), add_up=True)):
         for gatherer, part in zip(gatherers, parts.each, strict=True):
             gatherer.take(part)
         if progress is not None:
