@@ -4,6 +4,7 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -270,8 +271,6 @@ TWO_SIDED = normal_quantile(0.975)
 MENDS = 0.9
 """Share of the calibration loss that a temperature must remove to be the remedy."""
 
-APART = " Groups need calibrators of their own."
-
 CLEAN_DIRECTION = "neither significantly over- nor underconfident"
 
 
@@ -376,8 +375,11 @@ def errors_words(report: Judgement) -> list[str]:
     """Which calibration errors are significant where the joint test finds nothing; none where none is."""
     if not report.errors:
         return []
-    names, p = " and ".join(report.errors), p_text(min(report.errors.values()))
-    return [f"but {names} {'is' if len(report.errors) == 1 else 'are'} above chance ({p}, adjusted)"]
+    *most, last = report.errors
+    names, p = f"{', '.join(most)} and {last}" if most else last, p_text(min(report.errors.values()))
+    if "errors" in report.findings:
+        return [f"but {names} {'are' if most else 'is'} above chance ({p}, adjusted)"]
+    return [f"{names} give{'' if most else 's'} weak evidence of miscalibration ({p}, adjusted)"]
 
 
 def worst_bin(report: Judgement, way: int = 0, fewest: int = 1) -> list[ConfidenceBin]:
@@ -393,7 +395,7 @@ def groups_words(groups: Groupwise) -> str:
     """How many groups are off, and the worst."""
     are = "is" if groups.n_significant == 1 else "are"
     count = f"{groups.n_significant} of {groups.n_groups} groups {are} miscalibrated"
-    return f"{count}, most of all {groups.worst} by {groups.worst_gap:+.4f}{' of P(class 1)' * groups.of_positive}"
+    return f"{count}, most clearly {groups.worst} by {groups.worst_gap:+.4f}{' of P(class 1)' * groups.of_positive}"
 
 
 def bin_words(b: ConfidenceBin) -> str:
@@ -443,7 +445,7 @@ def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequen
     """What to do about rows, from themselves alone.
 
     zeros : labels or confidences without log-odds. tried : see ``judge``. What comes after a calibrator is the
-    strongest method, and after that nothing.
+    strongest method; after that, none.
     """
     kind, split, k = report.verdict_kind, report.split, report.data.n_classes
     if kind == "check_labels":
@@ -455,7 +457,7 @@ def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequen
         return Advice(f"Label about {report.rows_needed:,} samples,", why)
     if kind == "calibrated":
         return Advice("Nothing.", "Measure again when the data change.")
-    apart, words = APART * ("groups" in report.findings), remedy_words(split, k, tried)
+    apart, words = apart_words(report, where), remedy_words(split, k, tried)
     strongest = strongest_of(k)
     spent = any(strongest in each.split("+") for each in tried)
     if not {"confidence", "split", "errors"} & set(report.findings):
@@ -466,16 +468,18 @@ def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequen
         else:
             rest = f"or fit a calibrator that bends ({strongest})."
         return Advice("Do not use it there,", rest + apart, clause=words)
-    unmoved = split is not None and not words and not zeros
-    if spent or (tried and unmoved):
-        rest = "its bins, classes and groups show where it is off; "
-        more = f"{strongest}, the strongest method, has been tried"
-        if unmoved and split is not None:
-            more = f"{split.method} and ts reduce its NLL no further (cross-validated)"
-        return Advice("No remedy was found:", f"{rest}{more}.{apart}", clause=f"no remedy was found: {more}")
+    if spent:
+        if words:  # what these samples would teach it, those that it was fitted on did not
+            again = f"fit {strongest} anew on samples like these"
+            return Advice(f"{again[0].upper()}{again[1:]}:", f"{words}.{apart}", clause=f"{words}; {again}")
+        most = f"no method here is stronger than {strongest}"
+        still = f"its bins, classes and groups show where it is off.{apart}"
+        return Advice(f"{most[0].upper()}{most[1:]}:", still, clause=most)
     method, words = _advised(report, test, words, zeros)
     place = ""
     if tried:
+        if split is not None and not words:
+            words = f"{' and '.join({split.method: 0, 'ts': 0})} do not reduce its NLL further (cross-validated)"
         method, place = strongest, f" in place of {' and '.join(dict.fromkeys(tried))}"
     others = f"other labelled samples of this model{place}"
     if where.name and where.to_fit == where.name:
@@ -497,7 +501,7 @@ def _advised(report: Judgement, test: JointTest, words: str, zeros: int) -> tupl
         are = " is" if zeros == 1 else "s are"
         return "venn-abers", f"{zeros} confidence{are} exactly 0 or 1, which have no log-odds"
     if zeros:  # the logarithms of forests, trees and neighbours: ts and svs run to their bounds
-        method, badly = ("venn-abers", "ts and platt") if k == 2 else ("auto", "ts and svs")
+        method, badly = strongest_of(k), "ts and platt" if k == 2 else "ts and svs"
         have = "1 label has" if zeros == 1 else f"{zeros} labels have"
         words = f"{have} a probability of exactly 0, which {badly} handle badly"
     return method, words
@@ -534,9 +538,9 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_
     """What to do about rows where calibrators were given: apply one, or what the rows say alone.
 
     report : the judgement on the uncalibrated scores. in_sample : what calibrators that these have been through were
-    fitted on. A calibrator counts whose loss is significantly lower, all of them considered, and whose accuracy is not;
-    where there is none, one of lower loss with which rows that it was not fitted on show no miscalibration. Those
-    fitted on other rows come first, then the one of least loss.
+    fitted on. A calibrator counts whose loss is significantly lower, all of them considered; where there is none, one
+    of lower loss with which rows that it was not fitted on show no miscalibration. Those fitted on other rows come
+    first, then those whose accuracy is not significantly lower, then the one of least loss.
     """
     if in_sample and report.verdict_kind == "calibrated":
         return _on_other_samples(in_sample, where)
@@ -545,15 +549,18 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_
         return report.advice
     p_values = adjusted(np.array([d.p_value for _, d in told]))
     significant = [(g, d) for (g, d), p in zip(told, p_values.tolist(), strict=True) if p <= LEVEL]
-    lower = [(g, d) for g, d in told if d.value < 0.0 and not _loses_answers(g.result)]
+    lower = [(g, d) for g, d in told if d.value < 0.0]
     helpful = [each for each in lower if each in significant]
     calibrated = [(g, d) for g, d in lower if g.seen is None and g.result.report and not g.result.report.findings]
     if not helpful and not calibrated:
         worse = [g.result.title for g, d in significant if d.value > 0.0]
-        out = f"With {' and '.join(worse)} it gets worse. " if worse else ""
-        a = report.advice
-        return replace(a, lead="None of these helps.", rest=f"{out}{a.lead} {a.rest}")
-    best, change = min(helpful or calibrated, key=lambda each: (each[0].seen is not None, each[1].value))
+        out, a = f"{' and '.join(worse)} makes it worse", report.advice
+        rest, clause = (f"{out}. " * bool(worse), f"{out}; " * bool(worse))
+        return replace(a, lead="None of these helps.", rest=f"{rest}{a.lead} {a.rest}", clause=f"{clause}{a.clause}")
+    best, change = min(
+        helpful or calibrated,
+        key=lambda each: (each[0].seen is not None, _accuracy_change(each[0].result) < 0.0, each[1].value),
+    )
     title, file = best.result.title, best.path
     if best.seen is not None:
         return _on_other_samples(f"{title} was fitted on {best.seen}", where, file)
@@ -562,8 +569,13 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_
     gain = f"{title} reduces {loss} by {small(-change.value)}{reach or ''}"
     if not helpful:
         gain = f"{title} leaves no significant miscalibration (its change in {loss} is not significant)"
+    points = 100.0 * _accuracy_change(best.result)
+    if points > 0.0:
+        gain += f", accuracy rises by {points:.1f} points"
+    if points < 0.0:
+        gain += f", accuracy falls by {-points:.1f} points (auto --set keep_argmax=true keeps every answer)"
     left = "" if best.result.report is None else f" With it: {'; '.join(best.result.report.found)}."
-    rest = f"{gain}. {answers_words(best.result)}{left}{APART * ('groups' in report.findings)}"
+    rest = f"{gain}. {answers_words(best.result)}{left}{apart_words(report, where)}"
     command = ""
     if file and where.name:
         command = command_line(f"apply {shlex.quote(file)}", where.name, where, "-o", "calibrated.h5")
@@ -578,9 +590,21 @@ def _on_other_samples(seen: str, where: Location, file: str | None = "") -> Advi
     return Advice("Evaluate the calibrator on other samples:", f"{why}.", command, None, why)
 
 
-def _loses_answers(result: Result) -> bool:
-    accuracy = None if result.paired is None else result.paired.differences.get("accuracy")
-    return accuracy is not None and accuracy.interval is not None and accuracy.interval.high < 0.0
+def _accuracy_change(result: Result) -> float:
+    """By how much a calibrator changes the accuracy; 0 where the interval of the change holds 0."""
+    change = None if result.paired is None else result.paired.differences.get("accuracy")
+    if change is None or change.interval is None or change.interval.low <= 0.0 <= change.interval.high:
+        return 0.0
+    return change.value
+
+
+def apart_words(report: Judgement, where: Location) -> str:
+    """That groups can be calibrated one by one, and the option for it where one column holds them."""
+    if "groups" not in report.findings:
+        return ""
+    columns = [name for option, name in pairwise(where.options) if option == "--group-by"] or ["group"]
+    how = f" (calcli fit --by {shlex.quote(columns[0])})" if where.name and len(columns) == 1 else ""
+    return f" Groups can have calibrators of their own{how}."
 
 
 def answers_words(result: Result) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import h5py
 import numpy as np
@@ -10,7 +11,10 @@ from metric_cases import draw_labels, softmax
 
 import calcli
 from calcli.evaluation.verdict_results import LossPart, LossSplit
-from calcli.evaluation.verdict_rules import remedy_words
+from calcli.evaluation.verdict_rules import data_summary, errors_words, judge, remedy_words
+from calcli.metrics.collect import collect
+from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.rows import ArrayRows
 
 
 def rows_of(kind, k, n=3000):
@@ -41,7 +45,8 @@ def test_advice_that_is_followed_three_times_gains_or_stops(kind, k):
     for _ in range(3):
         found = re.fullmatch(r"calcli fit --method (\S+) <other labelled samples>", report.advice.command)
         if found is None:
-            assert report.advice.lead in ("Nothing.", "No remedy was found:") or report.verdict_kind == "too_few"
+            stops = report.advice.lead == "Nothing." or report.verdict_kind == "too_few"
+            assert stops or re.search("stronger than (auto|venn-abers)|Fit (auto|venn-abers) anew", report.advice.lead)
             break
         assert found[1] not in tried
         tried.append(found[1])
@@ -163,3 +168,65 @@ def test_advice_to_fit_on_these_samples_names_what_the_calibrator_replaces(run, 
     assert found[0]["rest"].startswith("on other labelled samples of this model in place of ts. ")
     assert found[1]["rest"].startswith("on these samples in place of ts, and evaluate it on both.h5:test. ")
     assert {each["command"] for each in found} == {"calcli fit --method auto both.h5:cal"}
+
+
+def test_a_calibrator_that_helps_is_advised_though_it_loses_answers_and_says_how_many():
+    """Logits six times too large; the labels of the fit have a bias that these do not: lower NLL, fewer right."""
+    rng = np.random.RandomState(3)
+    z, bias = rng.normal(size=(8000, 3)), np.array([0.4, 0.0, -0.4])
+    y = draw_labels(softmax(z), rng)
+    biased = calcli.fit(6 * z[:4000], draw_labels(softmax(z[:4000] + bias), rng), method="vs")
+    plain = calcli.fit(6 * z[:4000], y[:4000], method="ts")
+    advice = calcli.evaluate(6 * z[4000:], y[4000:], calibrators=[biased]).results[0].report.advice
+    assert advice.lead == "Apply the calibrator."
+    lost = r"accuracy falls by (\d\.\d) points \(auto --set keep_argmax=true keeps every answer\)"
+    assert 0.5 < float(re.search(lost, advice.clause)[1]) < 5.0
+    both = calcli.evaluate(6 * z[4000:], y[4000:], calibrators=[biased, plain]).results[0].report.advice
+    assert "accuracy" not in both.clause and "No answer becomes right or wrong." in both.rest
+
+
+def test_one_that_makes_it_worse_is_named_in_the_verdict():
+    rng = np.random.RandomState(3)
+    z = 2.0 * rng.normal(size=(3000, 3))
+    y = draw_labels(softmax(z), rng)
+    bad = calcli.fit(z, draw_labels(softmax(9 * z), rng), method="ts")
+    report = calcli.evaluate(1.5 * z, y, calibrators=[bad]).results[0].report
+    assert report.advice.lead == "None of these helps." and "ts makes it worse; " in report.verdict
+
+
+def test_after_a_method_that_leaves_something_the_strongest_is_advised_and_after_that_none():
+    """3 times too large: neither ts nor svs finds more, by the split that is given."""
+    rng = np.random.RandomState(8)
+    z = rng.normal(size=(2000, 3))
+    context = MetricContext(collect(ArrayRows(3 * z, draw_labels(softmax(z), rng)), class_bins=15), MetricSettings())
+    part = LossPart(0.9, 0.9, 1e-5, 0.01)
+    for tried, said, command in (
+        ("ts", "svs and ts do not reduce its NLL further (cross-validated); fit another in place of ts", "fit"),
+        ("auto", "no method here is stronger than auto", ""),
+    ):
+        split = LossSplit("svs", 5, part, part, part)
+        advice = judge(data_summary("logits", context), context, split, tried=(tried,)).advice
+        assert advice.clause == said and advice.command.startswith(f"calcli {command}" if command else "")
+        assert bool(advice.command) == bool(command)
+
+
+def test_groups_that_are_off_come_with_the_option_that_calibrates_each(run, tmp_path):
+    rng = np.random.RandomState(2)
+    z, topic = rng.normal(size=(6000, 3)) * 2, np.arange(6000) % 3
+    y = draw_labels(softmax(z * np.array([0.4, 1.0, 2.0])[topic][:, None]), rng)
+    with h5py.File("m.h5", "w") as file:
+        file["logits"], file["labels"], file["my topic"] = z, y, topic
+    report = json.loads(run("evaluate", "m.h5", "--group-by", "my topic", "--json", "-q").out)["results"][0]["report"]
+    assert "Groups can have calibrators of their own (calcli fit --by 'my topic')." in report["advice"]["rest"]
+    assert run("fit", "m.h5", "--by", "my topic", "-o", "by.json", "-q").code == 0
+
+
+def test_errors_that_do_not_decide_are_called_weak_evidence():
+    p, y = rows_of("bayes", 3)
+    report = replace(calcli.evaluate(p, y, kind="probs").results[0].report, findings=())
+    assert errors_words(replace(report, errors={"ece": 0.03})) == [
+        "ece gives weak evidence of miscalibration (p = 0.030, adjusted)"
+    ]
+    assert errors_words(replace(report, errors={"ece": 0.03, "tce2": 0.02, "smece": 0.04})) == [
+        "ece, tce2 and smece give weak evidence of miscalibration (p = 0.020, adjusted)"
+    ]

@@ -113,7 +113,7 @@ def test_no_clause_contradicts_a_number(seed):
     assert (said is not None) == (rows.k > 2 and findings >= {"classes"} and "confidence" not in findings)
     if said:
         assert [int(x) for x in said] == [classes["n_significant"], rows.k]
-    said = number(r"(\d+) of (\d+) groups (?:is|are) miscalibrated, most of all (\w+) by ([+-][\d.]+)", verdict)
+    said = number(r"(\d+) of (\d+) groups (?:is|are) miscalibrated, most clearly (\w+) by ([+-][\d.]+)", verdict)
     assert (said is not None) == ("groups" in findings)
     if said:
         assert [int(said[0]), int(said[1])] == [groups["n_significant"], groups["n_groups"]]

@@ -229,7 +229,7 @@ def test_groups_that_differ_are_named_beside_an_overconfidence():
     report, verdict = report_of(model.versions[0]), verdict_of(model)
     assert report.sign == "▲"
     assert "It differs by group: night (30.0 points too low)" in verdict.direction.rest
-    assert "Groups need calibrators of their own." in report.advice.rest
+    assert "Groups can have calibrators of their own" in report.advice.rest
 
 
 def test_intervals_and_bins_of_the_page_are_those_asked_for():
