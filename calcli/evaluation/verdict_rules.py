@@ -573,7 +573,7 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_
     if points > 0.0:
         gain += f", accuracy rises by {points:.1f} points"
     if points < 0.0:
-        gain += f", accuracy falls by {-points:.1f} points (auto --set keep_argmax=true keeps every answer)"
+        gain += f", accuracy falls by {-points:.1f} points (auto --set keep_argmax=true is accuracy-preserving)"
     left = "" if best.result.report is None else f" With it: {'; '.join(best.result.report.found)}."
     rest = f"{gain}. {answers_words(best.result)}{left}{apart_words(report, where)}"
     command = ""

@@ -179,7 +179,7 @@ def test_a_calibrator_that_helps_is_advised_though_it_loses_answers_and_says_how
     plain = calcli.fit(6 * z[:4000], y[:4000], method="ts")
     advice = calcli.evaluate(6 * z[4000:], y[4000:], calibrators=[biased]).results[0].report.advice
     assert advice.lead == "Apply the calibrator."
-    lost = r"accuracy falls by (\d\.\d) points \(auto --set keep_argmax=true keeps every answer\)"
+    lost = r"accuracy falls by (\d\.\d) points \(auto --set keep_argmax=true is accuracy-preserving\)"
     assert 0.5 < float(re.search(lost, advice.clause)[1]) < 5.0
     both = calcli.evaluate(6 * z[4000:], y[4000:], calibrators=[biased, plain]).results[0].report.advice
     assert "accuracy" not in both.clause and "No answer becomes right or wrong." in both.rest
