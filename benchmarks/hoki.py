@@ -18,7 +18,7 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 
 from calcli.io.bundle import open_bundle
-from calcli.kernels.numpy import retention_rates, runner_up_gaps
+from calcli.kernels.numpy.hoki_retention import retention_rates, runner_up_gaps
 from calcli.kernels.numpy.noise import standard_noise
 from calcli.rows import ArrayRows
 

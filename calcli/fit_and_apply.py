@@ -17,7 +17,7 @@ from calcli.io.locate import Layout, split_where
 from calcli.io.provenance import check_upstream
 from calcli.io.row_facts import facts_of, share_seen, sketch, unwritten
 from calcli.kernels.device import idle
-from calcli.kernels.numpy import summary_at
+from calcli.kernels.numpy.expansion import summary_at
 from calcli.kernels.numpy.temperature import softmax_at
 from calcli.metrics.collect import summarise
 from calcli.metrics.warnings import data_warnings, zero_warnings

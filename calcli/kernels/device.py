@@ -61,7 +61,7 @@ def _driver_present() -> bool:
 
 
 def kernels(context: Context) -> Any:
-    """The package with the loops that run on a context's device: ``retention_rates`` and ``row_sharpness``."""
+    """The package with the loops that run on a context's device: ``retention_rates`` and ``RowSharpness``."""
     if context.device == "cuda":
         from calcli.kernels import torch as loops
     else:

@@ -9,7 +9,8 @@ from msgspec import Meta
 from calcli.calibrator import Calibrator, Context, Prediction, param
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
-from calcli.kernels.numpy import Expansion, Slope, expand
+from calcli.kernels.numpy.expansion import Expansion, expand
+from calcli.kernels.numpy.temperature import Slope
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
 from calcli.solvers import Root, find_root
@@ -69,6 +70,27 @@ class OneTemperature(Calibrator):
         return Prediction(log_softmax(block.z / self.temperature), block.prediction)
 
 
+class Search(NamedTuple):
+    """A temperature, how its search ended and what to record; the one walk's expansion, where there was one.
+
+    rise : derivative of the equation by beta at the root, 0 unless the series found the root. centre : the beta that
+    the series is expanded around.
+    """
+
+    temperature: float
+    root: Root
+    details: dict[str, Any]
+    expansion: Expansion | None = None
+    by_series: bool = False
+    rise: float = 0.0
+    centre: float = 0.0
+
+    @property
+    def before(self) -> Summary | None:
+        """The summary of the rows as they came, when the walk has made it."""
+        return None if self.expansion is None else self.expansion.summary
+
+
 def solve_temperature(
     slope: Slope,
     context: Context,
@@ -77,8 +99,8 @@ def solve_temperature(
     low: float = LOG_BETA_LOW,
     high: float = LOG_BETA_HIGH,
     flat: float = 0.0,
-) -> tuple[float, Root, dict[str, Any]]:
-    """Temperature at the root of an increasing function of log beta, and what to record.
+) -> Search:
+    """The temperature at the root of an increasing function of log beta.
 
     start : log beta to begin at; that of ``context.start`` if it has a temperature, or 0.
     """
@@ -95,7 +117,7 @@ def solve_temperature(
 
     root = find_root(watched, low, high, start, flat=flat)
     temperature = {"at_low": 100.0, "at_high": 0.01}.get(root.status, float(np.exp(-root.x)))
-    return temperature, root, {"evaluations": root.evaluations, "residual": float(root.value)}
+    return Search(temperature, root, {"evaluations": root.evaluations, "residual": float(root.value)})
 
 
 # ---- two walks instead of one per Newton step
@@ -122,31 +144,6 @@ NEAR = 1e-6
 """A residual up to which one Newton step with the series' rise leaves less than the tolerance."""
 
 
-class Search(NamedTuple):
-    """A temperature, how its search ended and what to record; the one walk's expansion, where there was one.
-
-    rise : derivative of the equation by beta at the root, 0 unless the series found the root. centre : the beta that
-    the series is expanded around.
-    """
-
-    temperature: float
-    root: Root
-    details: dict[str, Any]
-    expansion: Expansion | None = None
-    by_series: bool = False
-    rise: float = 0.0
-    centre: float = 0.0
-
-    @property
-    def before(self) -> Summary | None:
-        """The summary of the rows as they came, when the walk has made it."""
-        return None if self.expansion is None else self.expansion.summary
-
-
-SlopeOf = Callable[[Rows], Slope]
-SeriesOf = Callable[[Expansion], FloatArray]
-
-
 def start_rows(rows: Rows) -> int:
     """Rows of a sample on which a start pays, about a sixteenth; 0 where none does."""
     least = min(SMALL_SAMPLE, max(FEWEST, SMALL_SCORES // rows.k))
@@ -156,8 +153,8 @@ def start_rows(rows: Rows) -> int:
 def search_temperature(
     rows: Rows,
     context: Context,
-    slope_of: SlopeOf,
-    series_of: SeriesOf,
+    slope_of: Callable[[Rows], Slope],
+    series_of: Callable[[Expansion], FloatArray],
     flat: float = 0.0,
     *,
     unverified: float = TOLERANCE**0.5,
@@ -176,15 +173,14 @@ def search_temperature(
     if sample is not None and (sample.weight is None or sample.weight.any()):
         start = find_root(slope_of(sample), LOG_BETA_LOW, LOG_BETA_HIGH, 0.0, step=ROUGH)
     if start is None or start.status != "ok":
-        return Search(*solve_temperature(slope_of(rows), context, flat=flat))
+        return solve_temperature(slope_of(rows), context, flat=flat)
     context.progress("searching the temperature", 1, 2)
     beta = float(np.exp(start.x))
     expansion = expand(rows, beta, summarise=rows.kind != "probs")
     step, last, rise = series_root(series_of(expansion))
     if not (abs(step) <= FAR * beta and abs(last) <= unverified * beta):
         first = np.log(beta + step) if abs(step) <= FAR * beta else start.x
-        found = solve_temperature(slope_of(rows), context, start=float(first), flat=flat)
-        return Search(*found, expansion)
+        return solve_temperature(slope_of(rows), context, start=float(first), flat=flat)._replace(expansion=expansion)
     temperature = float(1.0 / (beta + step))
     root = Root(-float(np.log(temperature)), 0.0, start.evaluations + 1, "ok")
     details = {"evaluations": root.evaluations, "sample": sample.n if sample else 0}

@@ -9,8 +9,8 @@ from calcli.calibrator import param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample, log_sigmoid
-from calcli.methods._binary.logistic import Loss, regress
-from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions
+from calcli.methods._binary.logistic import Loss, MapFit, regress
+from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptions
 from calcli.numerics import FloatArray
 
 LOG_2 = float(np.log(2.0))
@@ -84,6 +84,5 @@ def fit_beta(
     found = regress(
         sample, features, low=0.0, intercept=variant != "ab", loss=loss, constant_if_separable=constant_if_separable
     )
-    a, b = found.slopes[0], found.slopes[-1]
-    c = found.intercept + (LOG_2 * (a - b) if variant == "ab" else 0.0)
-    return MapFit.regressed(found, (a, b, c))
+    a, b, c = found.params[0], found.params[-2], found.params[-1]
+    return found.rising((a, b, c + (LOG_2 * (a - b) if variant == "ab" else 0.0)))

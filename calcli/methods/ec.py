@@ -11,7 +11,8 @@ from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, param
 from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
-from calcli.kernels.numpy import Expansion, Slope, top_mass_slope
+from calcli.kernels.numpy.expansion import Expansion
+from calcli.kernels.numpy.temperature import Slope, top_mass_slope
 from calcli.methods._temperature import TOLERANCE, OneTemperature, Search, search_temperature, solve_temperature
 from calcli.numerics import FloatArray
 from calcli.rows import Block, Rows
@@ -62,19 +63,19 @@ class ExpectationConsistency(OneTemperature):
         if top == 1:
             search = search_temperature(rows, context, slope, confidence_series, flat=1e-15)
         else:
-            search = Search(*solve_temperature(slope(rows), context, flat=1e-15))
+            search = solve_temperature(slope(rows), context, flat=1e-15)
         seen = search.expansion
         accuracy = top_accuracy(rows, top) if seen is None else seen.right / seen.weight
         if accuracy == 1.0:  # a confidence within rounding of 1 is no root either
             search = Search(0.01, search.root._replace(status="at_high"), search.details, seen)
-        fitted, details = cls(search.temperature, top, accuracy), search.details
 
         def verify(after: Summary) -> Fit[Self] | None:
             if abs(after.confidence_gap) <= TOLERANCE:
                 return None
             again = solve_temperature(slope(rows), context, start=search.root.x, flat=1e-15)
-            return Fit(cls(again[0], top, accuracy), "ok", (), again[2], before=search.before)
+            return Fit(cls(again.temperature, top, accuracy), "ok", (), again.details, before=search.before)
 
+        fit = Fit(cls(search.temperature, top, accuracy), details=search.details, before=search.before)
         match search.root.status:
             case "at_high" | "at_low":
                 end = "above" if search.root.status == "at_high" else "below"
@@ -82,10 +83,10 @@ class ExpectationConsistency(OneTemperature):
                     f"no temperature in [0.01, 100] makes the top-{top} confidence equal to the accuracy"
                     f" {accuracy:.6g}: it is {end} what any of them reaches; T is left at {search.temperature:g}"
                 )
-                return Fit(fitted, "no_root", (warning,), details, before=search.before)
+                return replace(fit, status="no_root", warnings=(warning,))
             case "not_converged":
-                return Fit(fitted, "not_converged", ("the search for T did not converge",), details)
-        return Fit(fitted, "ok", (), details, before=search.before, verify=verify if search.by_series else None)
+                return replace(fit, status="not_converged", warnings=("the search for T did not converge",))
+        return replace(fit, verify=verify if search.by_series else None)
 
 
 def confidence_series(expansion: Expansion) -> FloatArray:

@@ -10,7 +10,7 @@ from msgspec import Meta
 from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.kernels.numpy import row_series
+from calcli.kernels.numpy.expansion import row_series
 from calcli.methods._temperature import USUAL_PRIOR, Prior, effective_rows, start_rows
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_softmax, mixed_with_uniform, row_max

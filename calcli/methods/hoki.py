@@ -17,9 +17,8 @@ from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.folds import unit_folds
 from calcli.kernels.device import kernels
-from calcli.kernels.numpy import runner_up_gaps
 from calcli.kernels.numpy.hoki_draws import Races
-from calcli.kernels.numpy.hoki_retention import block_retention
+from calcli.kernels.numpy.hoki_retention import block_retention, runner_up_gaps
 from calcli.kernels.numpy.noise import QUANTILES, digest, standard_noise
 from calcli.methods._binary.curves import logs, share_rest
 from calcli.methods._binary.log_odds import counted_rows, single_sample, top_log_odds

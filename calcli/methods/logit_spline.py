@@ -9,8 +9,8 @@ from calcli.calibrator import Curves, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.logistic import regress
-from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions
+from calcli.methods._binary.logistic import MapFit, regress
+from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptions
 from calcli.numerics import FloatArray, sigmoid
 from calcli.solvers import minimise_box
 
@@ -57,18 +57,18 @@ class LogitSpline(LogisticCalibrator):
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
         line = regress(sample, [sample.s], low=0.0, constant_if_separable=options.mode == "top")
-        slope = line.slopes[0]
-        straight = (line.intercept, np.zeros(1), np.array([slope]))
+        slope, intercept = line.params
+        straight = (intercept, np.zeros(1), np.array([slope]))
         if line.status != "ok" or slope == 0.0:
-            return MapFit.regressed(line, straight)
+            return line.rising(straight)
         share = np.full(len(sample.s), 1.0) if sample.weight is None else sample.weight / sample.weight.mean()
-        p = sigmoid(slope * sample.s + line.intercept)
+        p = sigmoid(slope * sample.s + intercept)
         knots = spread_knots(sample.s, share, share * p * (1.0 - p), options.knots)
         if len(knots) < 2:
-            return MapFit(straight, "ok", "", line.record)
-        start = np.array([line.intercept + slope * knots[0], *[slope] * len(knots)])
+            return MapFit(straight, record=line.record)
+        start = np.array([intercept + slope * knots[0], *[slope] * len(knots)])
         theta, record = smoothest(sample, share, knots, start)
-        return MapFit((float(theta[0]), knots, theta[1:]), "ok", "", record)
+        return MapFit((float(theta[0]), knots, theta[1:]), record=record)
 
     @staticmethod
     def logit(s: FloatArray, *params: Any) -> FloatArray:

@@ -8,7 +8,8 @@ from msgspec import Meta
 from calcli.calibrator import param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample, log_sigmoid
-from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions
+from calcli.methods._binary.logistic import MapFit
+from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptions
 from calcli.numerics import FloatArray, sigmoid
 from calcli.solvers import minimise_box
 
@@ -93,7 +94,7 @@ class LineWithPrior(LogisticCalibrator):
         params = (float(slope), float(turn), float(tail), b)
         if found.status != "ok":
             return MapFit(params, "not_converged", "the fit did not reach its optimum", record)
-        return MapFit(params, "ok", "", record)
+        return MapFit(params, record=record)
 
     @staticmethod
     def logit(s: FloatArray, *params: Any) -> FloatArray:

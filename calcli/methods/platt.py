@@ -7,8 +7,8 @@ from msgspec import Meta
 from calcli.calibrator import param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.logistic import Loss, Smooth, regress
-from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions
+from calcli.methods._binary.logistic import Loss, MapFit, Smooth, regress
+from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptions
 from calcli.numerics import FloatArray
 
 
@@ -53,12 +53,8 @@ class PlattScaling(LogisticCalibrator):
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
-        return fit_platt(
-            sample,
-            smooth=options.smooth,
-            loss=options.loss,
-            constant_if_separable=options.mode == "top",
-        )
+        one_map = options.mode == "top"
+        return fit_platt(sample, smooth=options.smooth, loss=options.loss, constant_if_separable=one_map)
 
     @staticmethod
     def logit(s: FloatArray, *params: Any) -> FloatArray:
@@ -71,6 +67,5 @@ def fit_platt(
 ) -> MapFit:
     """Slope and intercept of one map."""
     found = regress(sample, [sample.s], smooth=smooth, loss=loss, constant_if_separable=constant_if_separable)
-    slope = found.slopes[0]
-    note = found.note or ("the slope is negative: the outcome gets rarer as its score rises" if slope < 0 else "")
-    return MapFit((slope, found.intercept), found.status, note, found.record)
+    falls = "the slope is negative: the outcome gets rarer as its score rises" * (found.params[0] < 0)
+    return found._replace(note=found.note or falls)

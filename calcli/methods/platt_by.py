@@ -1,13 +1,13 @@
 """Platt scaling by group."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 
 from calcli.calibrator import Prediction, check_numbers, param
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.log_odds import Mode, single_sample
+from calcli.methods._binary.log_odds import single_sample
 from calcli.methods._binary.maps import TOP_LABEL
 from calcli.methods._groups import ByGroup, ByOptions, GroupSums, Pooled, codes, places, pool
 from calcli.methods.platt import PlattScaling
@@ -46,7 +46,7 @@ class PlattByGroup(ByGroup):
     @classmethod
     def pooled(cls, rows: Rows, common: PlattScaling, names: Sequence[str], options: ByOptions) -> tuple[Self, Pooled]:
         weight, mode = rows.weights(), str(common.mode)
-        sample = single_sample(rows, cast(Mode, mode), weight).within(common.sure)
+        sample = single_sample(rows, mode, weight).within(common.sure)
         code = codes(rows, options.by, names)
         slope, intercept = float(common.slope[0]), float(common.intercept[0])
         u, own = slope * sample.s + intercept, np.ones(rows.n) if weight is None else weight

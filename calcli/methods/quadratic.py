@@ -8,8 +8,8 @@ from calcli.calibrator import param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.logistic import Smooth, regress
-from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, MapFit, ModeOptions
+from calcli.methods._binary.logistic import MapFit, Smooth, regress
+from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptions
 from calcli.numerics import FloatArray
 
 
@@ -58,15 +58,15 @@ class QuadraticScaling(LogisticCalibrator):
         features = [-((high - sample.s) ** 2) / (2 * width), (sample.s - low) ** 2 / (2 * width)]
         one_map = options.mode == "top"
         found = regress(sample, features, low=0.0, smooth=options.smooth, constant_if_separable=one_map)
-        left, right = found.slopes
+        left, right, intercept = found.params
         params = (
-            found.intercept + (low**2 * right - high**2 * left) / (2 * width),
+            intercept + (low**2 * right - high**2 * left) / (2 * width),
             (high * left - low * right) / width,
             (right - left) / (2 * width),
             low,
             high,
         )
-        return MapFit.regressed(found, params)
+        return found.rising(params)
 
     @staticmethod
     def logit(s: FloatArray, *params: Any) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, replace
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from msgspec import Meta
@@ -32,17 +32,6 @@ multipliers it leads to were within 2e-10 of the exact ones over 200 rounds."""
 TRUST = 0.5
 """Longest relative step for which the four cumulants are believed."""
 PASSES = 60
-
-Evaluate = Callable[[FloatArray, BoolArray], FloatArray]
-"""From the groups' beta (4,) and the groups wanted (4,) to sums (4 groups, 4 orders):
-derivatives of the group's NLL in relative beta, of order 1 to 4."""
-
-
-class GroupFit(NamedTuple):
-    """beta : (4,) inverse temperatures. bounded : (4,) which of them ran into the bracket."""
-
-    beta: FloatArray
-    bounded: BoolArray
 
 
 def group_of(agree: BoolArray, log_p: FloatArray, log_q: FloatArray) -> IntArray:
@@ -78,14 +67,18 @@ def series_root(derivatives: FloatArray) -> tuple[float, float]:
     return found[1], abs(found[1] - found[0])
 
 
-def fit_groups(start: FloatArray, evaluate: Evaluate, share: FloatArray, sure: BoolArray) -> GroupFit:
+def fit_groups(
+    start: FloatArray, evaluate: Callable[[FloatArray, BoolArray], FloatArray], share: FloatArray, sure: BoolArray
+) -> tuple[FloatArray, BoolArray]:
     """Minimise the NLL of every group over its inverse temperature, all groups at once.
 
-    start : (4 groups, 4 orders) derivatives at beta = 1, known beforehand. evaluate walks
-    over the rows. share : (4,) of the rows that are in the group. sure : (4,) groups whose
+    start : (4 groups, 4 orders) derivatives of the NLL in relative beta, of order 1 to 4, at
+    beta = 1, known beforehand. evaluate walks over the rows: from beta (4,) and the groups wanted (4,) to
+    these. share : (4,) of the rows that are in the group. sure : (4,) groups whose
     loss falls for ever as beta grows (every row right). The loss is convex in beta: its
     derivative increases, so its sign shrinks a bracket; steps come from the cumulants
     (order five near the root) and are halvings of log beta where those are not believed.
+    Returns inverse temperatures (4,), and which of them ran into the bracket.
     """
     low, high = np.full(GROUPS, BETA_LOW), np.full(GROUPS, BETA_HIGH)
     seen_low, seen_high = np.zeros(GROUPS, bool), np.zeros(GROUPS, bool)
@@ -119,7 +112,7 @@ def fit_groups(start: FloatArray, evaluate: Evaluate, share: FloatArray, sure: B
         if not active.any():
             break
         here = evaluate(beta, active)
-    return GroupFit(beta, bounded)
+    return beta, bounded
 
 
 SCALE_LOW, SCALE_HIGH = 1e-6, 1e6
@@ -211,9 +204,8 @@ class ReCal(Calibrator):
     @classmethod
     def fit(cls, rows: Rows, options: RecalOptions, context: Context) -> Fit[Self]:
         pool = choose_pool(rows.transforms, options.pool, "recal")
-        return cls.play(
-            rows, options, context, np.asarray(pool)[context.rng().integers(len(pool), size=options.rounds)]
-        )
+        drawn = np.asarray(pool)[context.rng().integers(len(pool), size=options.rounds)]
+        return cls.play(rows, options, context, drawn)
 
     @classmethod
     def play(cls, rows: Rows, options: RecalOptions, context: Context, drawn: IntArray) -> Fit[Self]:
@@ -233,10 +225,11 @@ class ReCal(Calibrator):
         specs = tuple(rows.transforms[m] for m in drawn[: len(sigmas)])
         fitted = cls(np.asarray(sigmas), np.asarray(specs), options.conf_at == "own", temperature=start)
         status, warnings = run.verdict()
-        alone = run.nll_at(1.0 / scaled.calibrator.temperature)
-        if run.nll > alone + WORSE:
+        scale = np.full(rows.n, 1.0 / scaled.calibrator.temperature)
+        nll, alone = run.nll(run.now, run.scale), run.nll(run.tilt(scale), scale)
+        if nll > alone + WORSE:
             better = "ts, or recal with init=ts," if options.init == "none" else "ts"
-            told = f"NLL on these rows is {run.nll:.5f}, one temperature reaches {alone:.5f}"
+            told = f"NLL on these rows is {nll:.5f}, one temperature reaches {alone:.5f}"
             warnings = (*warnings, f"{told}: {better} would serve better")
         details = {
             "rounds": len(sigmas),
@@ -244,7 +237,7 @@ class ReCal(Calibrator):
             "rejected_rounds": run.rejected,
             "ece": run.ece,
             "bounded_groups": len(run.bounded),
-            "nll": run.nll,
+            "nll": nll,
             "nll_of_ts": alone,
             "passes": run.passes,
             "groups": [
@@ -303,8 +296,8 @@ class Rounds:
     """
 
     def __init__(self, rows: Rows, options: RecalOptions, context: Context, temperature: float) -> None:
-        self.options, self.n = options, rows.n
-        self.sharpness: RowSharpness = kernels(context).row_sharpness(rows)
+        self.options = options
+        self.sharpness: RowSharpness = kernels(context).RowSharpness(rows)
         weight = rows.weights()
         self.weight = np.ones(rows.n) if weight is None else weight
         self.total = float(self.weight.sum())
@@ -313,7 +306,7 @@ class Rounds:
         self.tables: list[dict[str, Any]] = []
         self.scales: dict[int, FloatArray] = {}
         self.passes = 1
-        self.now = self._tilt(self.scale)
+        self.now = self.tilt(self.scale)
         self.ece = self._ece(self.now.log_top)
         self.previous = 1.0  # as the released code, so that the first round never settles it
         self.rejected = self.accepted = 0
@@ -322,17 +315,15 @@ class Rounds:
 
     def round(self, transform: int) -> FloatArray:
         """Play one round; returns the four multipliers that were kept."""
-        scales = self.scales.get(transform)
-        if scales is None:
-            scales = self.start
-        response = self.sharpness.response(transform, scales, self.options.conf_at == "own")
+        scales = self.scales.get(transform, self.start)
+        log_share, agree = self.sharpness.response(transform, scales, self.options.conf_at == "own")
         self.passes += 1
-        group = group_of(response.agree, self.now.log_top, response.log_share)
+        group = group_of(agree, self.now.log_top, log_share)
         share = np.bincount(group, self.weight, GROUPS) / self.total
-        fit = self._fit(group, share)
-        sigma = 1.0 + share * (fit.beta - 1.0)
+        beta, bounded = self._fit(group, share)
+        sigma = 1.0 + share * (beta - 1.0)
         new_scale = rescaled(self.scale, sigma[group])
-        new = self._tilt(new_scale)
+        new = self.tilt(new_scale)
         ece = self._ece(new.log_top)
         counts = True
         if self.options.guard:
@@ -348,17 +339,16 @@ class Rounds:
             )
             new_scale = np.where(undone, self.scale, new_scale)
             ece = self._ece(new.log_top)
-        self.tables.append(
-            {
-                "rows": np.bincount(group, minlength=GROUPS).tolist(),
-                "ece_before": self._group_ece(group, self.now.log_top),
-                "ece_after": self._group_ece(group, new.log_top),
-                "multiplier": np.round(sigma, 6).tolist(),
-            }
-        )
+        table = {
+            "rows": np.bincount(group, minlength=GROUPS).tolist(),
+            "ece_before": self._group_ece(group, self.now.log_top),
+            "ece_after": self._group_ece(group, new.log_top),
+            "multiplier": np.round(sigma, 6).tolist(),
+        }
+        self.tables.append(table)
         kept = sigma != 1
         self.accepted += bool(kept.any())
-        self.bounded += list(share[fit.bounded & kept])
+        self.bounded += list(share[bounded & kept])
         self.scale, self.now, self.ece = new_scale, new, ece
         self.scales[transform] = rescaled(scales, sigma[group])
         if counts:
@@ -381,18 +371,9 @@ class Rounds:
             )
         return "ok", ()
 
-    @property
-    def nll(self) -> float:
-        """Mean NLL of the rows as they are now."""
-        return self._nll(self.now.log_top, self.scale)
-
-    def nll_at(self, scale: float) -> float:
-        """Mean NLL of softmax(scale z)."""
-        everywhere = np.full(self.n, scale)
-        return self._nll(self._tilt(everywhere).log_top, everywhere)
-
-    def _nll(self, log_top: FloatArray, scale: FloatArray) -> float:
-        return -float(self.weight @ (log_top + scale * self.sharpness.label_gap)) / self.total
+    def nll(self, tilted: TiltedRows, scale: FloatArray) -> float:
+        """Mean NLL of rows tilted to these inverse temperatures."""
+        return -float(self.weight @ (tilted.log_top + scale * self.sharpness.label_gap)) / self.total
 
     def _group_ece(self, group: IntArray, log_top: FloatArray) -> list[float]:
         """ECE of each group by itself, in its own 15 bins; 0 for an empty one."""
@@ -402,7 +383,8 @@ class Rounds:
             for g in range(GROUPS)
         ]
 
-    def _tilt(self, scale: FloatArray, wanted: BoolArray | None = None) -> TiltedRows:
+    def tilt(self, scale: FloatArray, wanted: BoolArray | None = None) -> TiltedRows:
+        """One more pass over the rows (see ``RowSharpness.tilt``)."""
         self.passes += 1
         return self.sharpness.tilt(scale, wanted)
 
@@ -412,13 +394,13 @@ class Rounds:
         terms = [k1 - scale * self.sharpness.label_gap, *higher]
         return np.stack([np.bincount(group, self.weight * term, GROUPS) for term in terms], axis=1)
 
-    def _fit(self, group: IntArray, share: FloatArray) -> GroupFit:
+    def _fit(self, group: IntArray, share: FloatArray) -> tuple[FloatArray, BoolArray]:
         wrong = np.bincount(group, self.weight * ~self.right, GROUPS)
 
         def evaluate(beta: FloatArray, wanted: BoolArray) -> FloatArray:
             scale = self.scale * beta[group]
             rows = wanted[group]
-            tilted = self._tilt(scale, None if rows.all() else rows)
+            tilted = self.tilt(scale, None if rows.all() else rows)
             return self._sums(tilted, np.where(rows, scale, 0.0), group)
 
         return fit_groups(self._sums(self.now, self.scale, group), evaluate, share, wrong == 0)

@@ -1,8 +1,8 @@
 """Scaling-binning."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, replace
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from msgspec import Meta
@@ -13,11 +13,13 @@ from calcli.calibrator import Calibrator, Context, Curves, Fit, param
 from calcli.composition import mapped
 from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
-from calcli.methods._affine.matrix_maps import OdirOptions
+from calcli.methods._affine.fitting import identity_map, split_map
+from calcli.methods._affine.matrix_maps import OdirOptions, log_probabilities, odir_ridge, raw_scores
+from calcli.methods._affine.objective import affine_logits
 from calcli.methods._binary.curves import EMPTY, check_steps, step
 from calcli.methods._binary.log_odds import Sample, counted_rows, log_sigmoid
-from calcli.methods._binary.logistic import Loss
-from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions, fit_maps
+from calcli.methods._binary.logistic import Loss, MapFit
+from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, ModeOptions, behind, fit_maps
 from calcli.methods.beta import fit_beta
 from calcli.methods.compared.dir import DirichletCalibration
 from calcli.methods.compared.identity import Identity
@@ -129,12 +131,10 @@ class ScalingBinning(BinaryCalibrator):
             whole = {name: getattr(first.calibrator, name) for name in WHOLE if hasattr(first.calibrator, name)}
         sure, told = cls.certainty(rows)
         fit_map = lambda sample: cls.fit_map(sample.within(sure), options, parts)  # noqa: E731
-        maps = fit_maps(cls, seen, options.mode, fit_map, context)
-        if first is not None:
-            maps.before(first)
-        slope, intercept, edges, values, slope_rest = maps.params
-        whole = {"temperature": None, "mode": options.mode, "slope_rest": slope_rest, "sure": sure, **whole}
-        return maps.finish(cls(slope, intercept, edges, values, **whole), (*told, *cls.advice(rows, options)))
+        whole = {"temperature": None, "mode": options.mode, "sure": sure, **whole}
+        build = lambda *maps: cls(*maps[:4], slope_rest=maps[4], **whole)  # noqa: E731
+        fit = fit_maps(cls, seen, options.mode, fit_map, context, build, (*told, *cls.advice(rows, options)))
+        return fit if first is None else behind(first, fit)
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any, parts: Parts | None = None) -> MapFit:
@@ -187,39 +187,36 @@ class ScalingBinning(BinaryCalibrator):
 
 
 def fit_whole_rows(rows: Rows, options: ScalingBinningOptions, context: Context) -> Fit[Any]:
-    """The base that calibrates whole rows: temperature, vector or Dirichlet calibration."""
+    """The base that calibrates whole rows: temperature, vector or Dirichlet calibration.
+
+    The least squared loss of the latter two is searched from the map of least log loss.
+    """
     squared = options.loss == "brier"
+    ridge: FloatArray | float
+    build: type[VectorScaling | DirichletCalibration]
     if options.base == "vector":
         vector = VectorScaling.fit(rows, VectorScalingOptions(), context)
-        return by_squares(rows, vector, VectorScaling) if squared else vector
-    if options.base == "dirichlet":
+        scale, bias = vector.calibrator.scale, vector.calibrator.bias
+        fitted: Fit[Any] = vector
+        build, features, ridge = VectorScaling, raw_scores, VectorScalingOptions().ridge
+    elif options.base == "dirichlet":
         penalised = OdirOptions(lambda_=DIRICHLET_PENALTY, mu=DIRICHLET_PENALTY, final="refit", ridge=DIRICHLET_RIDGE)
-        fitted = RegularisedDirichlet.fit(rows, penalised, context)
-        one = fitted.calibrator
-        full = Fit(DirichletCalibration(one.weight, one.bias), fitted.status, fitted.warnings, fitted.details)
-        return by_squares(rows, full, DirichletCalibration) if squared else full
-    loss: Literal["nll", "brier"] = "brier" if options.loss == "brier" else "nll"
-    return TemperatureScaling.fit(rows, TemperatureOptions(loss=loss), context)
-
-
-def by_squares(rows: Rows, start: Fit[Any], method: type[Any]) -> Fit[Any]:
-    """The base of least squared loss, searched from that of least log loss."""
-    one = start.calibrator
-    calibrator: Calibrator
-    if method is VectorScaling:
-        theta = np.stack([one.scale, one.bias], axis=1)
-        x = np.concatenate([block.z for block in rows.blocks()])
-        found = squared_vector(x, rows.labels(), rows.weights(), theta, VectorScalingOptions().ridge)
-        calibrator = VectorScaling(found.theta[:, 0].copy(), found.theta[:, 1].copy())
+        full = RegularisedDirichlet.fit(rows, penalised, context)
+        scale, bias = full.calibrator.weight, full.calibrator.bias
+        fitted = Fit(DirichletCalibration(scale, bias), full.status, full.warnings, full.details)
+        build, features = DirichletCalibration, log_probabilities
+        ridge = odir_ridge(rows.k, DIRICHLET_PENALTY, penalised, 1.0, rows.n).weight
     else:
-        theta = np.hstack([one.weight, one.bias[:, None]])
-        x = np.concatenate([one.features(block) for block in rows.blocks()])
-        found = squared_matrix(x, rows.labels(), rows.weights(), theta, DIRICHLET_PENALTY, DIRICHLET_RIDGE)
-        calibrator = DirichletCalibration(found.theta[:, :-1].copy(), found.theta[:, -1].copy())
-    if found.converged:
-        return replace(start, calibrator=calibrator)
+        return TemperatureScaling.fit(rows, TemperatureOptions(loss="brier" if squared else "nll"), context)
+    if not squared:
+        return fitted
+    x = np.concatenate([features(block) for block in rows.blocks()])
+    theta, stationary = least_squares(x, rows, np.column_stack([scale, bias]), ridge)
+    fitted = replace(fitted, calibrator=build(*split_map(theta)))
+    if stationary:
+        return fitted
     told = "the search for the least squared loss did not reach a stationary point"
-    return replace(start, calibrator=calibrator, status="not_converged", warnings=(*start.warnings, told))
+    return replace(fitted, status="not_converged", warnings=(*fitted.warnings, told))
 
 
 def split_rows(n: int, split: str, rng: np.random.Generator) -> Parts:
@@ -245,83 +242,32 @@ GRADIENT = 1e-9
 STEPS = 2000
 
 
-class Squared(NamedTuple):
-    """Parameters (k, d) where the search ended, and whether it ended at a stationary point."""
+def least_squares(x: FloatArray, rows: Rows, start: FloatArray, ridge: FloatArray | float) -> tuple[FloatArray, bool]:
+    """The affine map of least mean_n sum_c (p_nc - 1[y_n = c])^2 + sum ridge (theta - identity)^2.
 
-    theta: FloatArray
-    converged: bool
-
-
-def squared_vector(x: FloatArray, y: IntArray, weight: FloatArray | None, theta: FloatArray, ridge: float) -> Squared:
-    """softmax(a x + b) of least squared loss plus ridge (|a - 1|^2 + |b|^2). theta : (k, 2), a and b of the start."""
-    centre = np.array([1.0, 0.0])
-
-    def scores(t: FloatArray) -> FloatArray:
-        return x * t[:, 0] + t[:, 1]
-
-    def back(g: FloatArray) -> FloatArray:
-        return np.stack([(g * x).sum(axis=0), g.sum(axis=0)], axis=1)
-
-    def penalty(t: FloatArray) -> tuple[float, FloatArray]:
-        return ridge * float(((t - centre) ** 2).sum()), 2.0 * ridge * (t - centre)
-
-    return _descend(scores, back, penalty, y, weight, theta)
-
-
-def squared_matrix(
-    x: FloatArray, y: IntArray, weight: FloatArray | None, theta: FloatArray, lam: float, diagonal: float
-) -> Squared:
-    """softmax(W x + b) of least squared loss plus lam / (k (k - 1)) sum offdiagonal^2 + lam / k |b|^2.
-
-    theta : (k, k + 1), W and b of the start. diagonal : ridge of the squared distance of the diagonal to 1.
-    """
-    k = x.shape[1]
-    weights, centre = np.full((k, k + 1), lam / (k * (k - 1))), np.zeros((k, k + 1))
-    weights[:, -1] = lam / k
-    weights[np.arange(k), np.arange(k)], centre[np.arange(k), np.arange(k)] = diagonal, 1.0
-
-    def scores(t: FloatArray) -> FloatArray:
-        return x @ t[:, :-1].T + t[:, -1]
-
-    def back(g: FloatArray) -> FloatArray:
-        return np.hstack([g.T @ x, g.sum(axis=0)[:, None]])
-
-    def penalty(t: FloatArray) -> tuple[float, FloatArray]:
-        return float((weights * (t - centre) ** 2).sum()), 2.0 * weights * (t - centre)
-
-    return _descend(scores, back, penalty, y, weight, theta)
-
-
-def _descend(
-    scores: Callable[[FloatArray], FloatArray],
-    back: Callable[[FloatArray], FloatArray],
-    penalty: Callable[[FloatArray], tuple[float, FloatArray]],
-    y: IntArray,
-    weight: FloatArray | None,
-    start: FloatArray,
-) -> Squared:
-    """Minimise mean_n sum_c (p_nc - 1[y_n = c])^2 + penalty; never worse than the start.
-
-    Classes without a row keep their parameters: the loss would drive them away for ever.
+    x : (n, k) what is mapped. start : (k, 2) or (k, k + 1). Returns parameters, never worse than the start, and
+    whether they are stationary. Classes without a row keep theirs: the loss would drive them away for ever.
     """
     from scipy.optimize import minimize
 
+    y, weight = rows.labels(), rows.weights()
     share = np.full(len(y), 1.0 / len(y)) if weight is None else weight / weight.sum()
     seen = np.bincount(y, weights=share, minlength=len(start)) > 0
-    hit = np.eye(len(start))[y]
+    hit, centre = np.eye(len(start))[y], identity_map(*start.shape)
 
     def loss(flat: FloatArray) -> tuple[float, FloatArray]:
         theta = flat.reshape(start.shape)
-        p = np.exp(log_softmax(scores(theta)))
-        miss = p - hit
+        p = np.exp(log_softmax(affine_logits(x, theta)))
+        miss, away = p - hit, theta - centre
         pull = p * (miss - (p * miss).sum(axis=1, keepdims=True)) * (2.0 * share[:, None])
-        added, slope = penalty(theta)
-        gradient = (back(pull) + slope) * seen[:, None]
-        return float(share @ (miss**2).sum(axis=1)) + added, gradient.ravel()
+        back = (pull * x).sum(axis=0) if start.shape[1] == 2 else pull.T @ x
+        gradient = (np.column_stack([back, pull.sum(axis=0)]) + 2.0 * ridge * away) * seen[:, None]
+        penalty = ridge * (away**2).sum() if isinstance(ridge, float) else (ridge * away**2).sum()
+        return float(share @ (miss**2).sum(axis=1)) + float(penalty), gradient.ravel()
 
     options = {"maxiter": STEPS, "maxfun": 2 * STEPS, "gtol": GRADIENT, "ftol": 0.0, "maxcor": 30}
     found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=options)
     if not found.fun < loss(start.ravel())[0]:
-        return Squared(start, True)
+        return start, True
     # L-BFGS ends in its line search where rounding leaves no step; far from stationary it has not arrived.
-    return Squared(found.x.reshape(start.shape), bool(np.abs(found.jac).max() <= 1e3 * GRADIENT))
+    return found.x.reshape(start.shape), bool(np.abs(found.jac).max() <= 1e3 * GRADIENT)

@@ -1,30 +1,16 @@
 """Structured matrix scaling."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import msgspec
-import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
+from calcli.calibrator import Laws, Options, Prediction, param
 from calcli.fast_dataclass import dataclass
-from calcli.methods._affine.fitting import FitNotes, fit_map, identity_map, refuse_hopeless
-from calcli.methods._affine.matrix import MatrixObjective
-from calcli.methods._affine.path import (
-    LAMBDAS,
-    Smoothed,
-    load_table,
-    path_folds,
-    presmooth,
-    search_path,
-    structured_ridge,
-)
-from calcli.methods._temperature import USUAL_PRIOR, Prior, effective_rows
+from calcli.methods._affine.path import Structured
+from calcli.methods._temperature import USUAL_PRIOR, Prior
 from calcli.numerics import FloatArray, log_softmax
-from calcli.rows import Block, Rows
-
-ROWS_PER_CLASS = 20
-"""Rows per class below which lambda is cross-validated and svs recommended."""
+from calcli.rows import Block
 
 
 class StructuredMatrixOptions(Options, frozen=True):
@@ -38,7 +24,7 @@ class StructuredMatrixOptions(Options, frozen=True):
 
 
 @dataclass(frozen=True)
-class StructuredMatrixScaling(Smoothed):
+class StructuredMatrixScaling(Structured):
     """Matrix scaling of temperature-scaled scores under a ridge that fits the number of rows.
 
     u = log((1 - a) softmax(z / T) + a / k), T by maximum likelihood and ``prior``, a = 1 / (n + 1);
@@ -58,40 +44,8 @@ class StructuredMatrixScaling(Smoothed):
     use = "when classes are confused with each other, from some 20 rows per class on"
     title = "structured matrix scaling"
     Options = StructuredMatrixOptions
+    full = True
     laws = Laws(shift_invariant=True, equivariant=True, weights=True, class_shares=True)
-
-    @classmethod
-    def fit(cls, rows: Rows, options: StructuredMatrixOptions, context: Context) -> Fit[Self]:
-        notes, k = FitNotes(), rows.k
-        temperature, smoothing, features = presmooth(rows, options.prior, notes, context)
-        theta, held = identity_map(k, k + 1), (temperature, options.prior)
-        if notes.absent_classes(rows, "only the ridge speaks for them"):
-            lam, folds = options.lambda_, min(5, rows.n)
-            if rows.n < ROWS_PER_CLASS * k:
-                notes.warn(f"{rows.n} rows are fewer than {ROWS_PER_CLASS} per class: svs serves better")
-                lam = "cv" if lam == "auto" else lam
-            lam = 1.0 if lam == "auto" else lam
-            fits = folds * len(LAMBDAS) + 1 if lam == "cv" else 1
-            long = refuse_hopeless(rows, fits, "use svs, or give lambda")
-            if lam == "cv":
-                table = load_table(rows, features, path_folds(rows, folds, context.rng()))
-                path = search_path(
-                    table.folds(complete=True),
-                    LAMBDAS,
-                    lambda lam, n: structured_ridge(k, k + 1, lam, n, held),
-                    theta,
-                    lambda done: context.progress(f"cross-validating lambda{long}", done, folds * len(LAMBDAS)),
-                )
-                lam, theta = path.best, np.mean(path.thetas, axis=0)
-                notes.details |= path.details
-            else:
-                table = load_table(rows, features)
-            notes.details["lambda"] = lam
-            ridge = structured_ridge(k, k + 1, lam, effective_rows(rows), held)
-            objective = MatrixObjective(table.chunks(), k, ridge, complete=True)
-            begin = theta
-            theta = fit_map(cls, objective, lambda: begin, notes, context, f"fitting{long}")
-        return notes.fit(cls(temperature, smoothing, theta[:, :-1].copy(), theta[:, -1].copy()))
 
     def apply(self, block: Block) -> Prediction:
         return Prediction.by_argmax(log_softmax(self.smoothed(block) @ self.weight.T + self.bias))

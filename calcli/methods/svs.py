@@ -1,27 +1,16 @@
 """Structured vector scaling."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from calcli.calibrator import Context, Fit, Laws, Options, Prediction, param
+from calcli.calibrator import Laws, Options, Prediction, param
 from calcli.fast_dataclass import dataclass
-from calcli.methods._affine.fitting import FitNotes, fit_map, identity_map
-from calcli.methods._affine.objective import Chunks
-from calcli.methods._affine.path import (
-    LAMBDAS,
-    Smoothed,
-    diagonal_folds,
-    path_folds,
-    presmooth,
-    search_path,
-    structured_ridge,
-)
-from calcli.methods._affine.vector import VectorObjective
-from calcli.methods._temperature import USUAL_PRIOR, Prior, effective_rows
+from calcli.methods._affine.path import Structured
+from calcli.methods._temperature import USUAL_PRIOR, Prior
 from calcli.numerics import FloatArray, log_softmax
-from calcli.rows import Block, Rows
+from calcli.rows import Block
 
 
 class StructuredVectorOptions(Options, frozen=True):
@@ -35,7 +24,7 @@ class StructuredVectorOptions(Options, frozen=True):
 
 
 @dataclass(frozen=True)
-class StructuredVectorScaling(Smoothed):
+class StructuredVectorScaling(Structured):
     """Vector scaling of temperature-scaled scores under a ridge that fits the number of rows.
 
     u = log((1 - a) softmax(z / T) + a / k), T by maximum likelihood and ``prior``, a = 1 / (n + 1);
@@ -56,30 +45,8 @@ class StructuredVectorScaling(Smoothed):
     use = "when some classes are favoured: vector scaling that few rows do not spoil"
     title = "structured vector scaling"
     Options = StructuredVectorOptions
+    full = False
     laws = Laws(shift_invariant=True, equivariant=True, weights=True, class_shares=True, memory="stream")
-
-    @classmethod
-    def fit(cls, rows: Rows, options: StructuredVectorOptions, context: Context) -> Fit[Self]:
-        notes, k = FitNotes(), rows.k
-        temperature, smoothing, features = presmooth(rows, options.prior, notes, context)
-        theta, held = identity_map(k, 2), (temperature, options.prior)
-        if notes.absent_classes(rows, "only the ridge speaks for them"):
-            lam, folds = options.lambda_, min(5, rows.n)
-            if lam == "cv":
-                path = search_path(
-                    diagonal_folds(rows, features, path_folds(rows, folds, context.rng())),
-                    LAMBDAS,
-                    lambda lam, n: structured_ridge(k, 2, lam, n, held),
-                    theta,
-                    lambda done: context.progress("cross-validating lambda", done, folds * len(LAMBDAS)),
-                )
-                lam = path.best
-                notes.details |= path.details
-            notes.details["lambda"] = lam
-            ridge = structured_ridge(k, 2, lam, effective_rows(rows), held)
-            objective = VectorObjective(Chunks(rows, features), k, ridge, complete=True)
-            theta = fit_map(cls, objective, lambda: identity_map(k, 2), notes, context, "fitting scales and biases")
-        return notes.fit(cls(temperature, smoothing, theta[:, 0].copy(), theta[:, 1].copy()))
 
     def apply(self, block: Block) -> Prediction:
         return Prediction.by_argmax(log_softmax(self.smoothed(block) * self.scale + self.bias))

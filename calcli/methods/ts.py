@@ -11,7 +11,8 @@ from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, Predictio
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
-from calcli.kernels.numpy import Expansion, Slope, brier_slope, nll_slope
+from calcli.kernels.numpy.expansion import Expansion
+from calcli.kernels.numpy.temperature import Slope, brier_slope, nll_slope
 from calcli.methods._temperature import (
     FAR,
     LOG_BETA_HIGH,
@@ -81,7 +82,7 @@ class TemperatureScaling(OneTemperature):
     def fit(cls, rows: Rows, options: TemperatureOptions, context: Context) -> Fit[Self]:
         if options.loss == "brier":
             (low, best, high), slope = brier_slope(rows, LOG_BETA_LOW, LOG_BETA_HIGH)
-            search = Search(*solve_temperature(slope, context, start=best, low=low, high=high))
+            search = solve_temperature(slope, context, start=best, low=low, high=high)
         else:
             # The mixture's summary says nothing of the slope by which T would be checked afterwards.
             left = TOLERANCE if options.mixture else TOLERANCE**0.5
@@ -98,7 +99,7 @@ class TemperatureScaling(OneTemperature):
                 nearer = cls(1.0 / (beta - residual / beta / search.rise), uniform)
                 return Fit(nearer, "ok", (), search.details, before=search.before)
             again = solve_temperature(nll_slope(rows), context, start=search.root.x)
-            return Fit(cls(again[0], uniform), "ok", (), again[2], before=search.before)
+            return Fit(cls(again.temperature, uniform), "ok", (), again.details, before=search.before)
 
         match search.root.status:
             case "at_high":
@@ -147,7 +148,7 @@ def likeliest(rows: Rows, context: Context, prior: float = 0.0, *, unverified: f
             return search._replace(temperature=float(np.exp(-root.x)), root=root, by_series=False)
     start = search.root.x if search.root.status == "ok" else 0.0
     slope = partial(penalised, nll_slope(rows))
-    return Search(*solve_temperature(slope, context, start=start), search.expansion)
+    return solve_temperature(slope, context, start=start)._replace(expansion=search.expansion)
 
 
 def nll_series(expansion: Expansion) -> FloatArray:

@@ -11,7 +11,8 @@ from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.curves import EMPTY, check_probabilities, step
 from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, MapFit, ModeOptions
+from calcli.methods._binary.logistic import MapFit
+from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, ModeOptions
 from calcli.numerics import TIE, FloatArray, sigmoid, tie_groups
 from calcli.rows import Block
 

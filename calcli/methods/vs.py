@@ -12,6 +12,7 @@ from calcli.methods._affine.fitting import (
     fit_map,
     identity_map,
     refuse_level,
+    split_map,
     uniform_ridge,
 )
 from calcli.methods._affine.objective import Chunks, logits_as
@@ -67,7 +68,7 @@ class VectorScaling(Calibrator):
             objective = VectorObjective(Chunks(rows, logits_as), k, uniform_ridge(options.ridge, k, 2))
             start = lambda: identity_map(k, 2) / best_temperature(rows, notes, context)  # noqa: E731
             theta = fit_map(cls, objective, start, notes, context, "fitting scales and biases")
-        return notes.fit(cls(theta[:, 0].copy(), theta[:, 1].copy()))
+        return notes.fit(cls(*split_map(theta)))
 
     def apply(self, block: Block) -> Prediction:
         return Prediction.by_argmax(log_softmax(block.z * self.scale + self.bias))

@@ -96,7 +96,7 @@ def test_rows_that_do_not_fit_are_uploaded_for_every_pass(monkeypatch, device):
 def test_recal_sums(device, kind):
     z, y = truth(250, 6, seed=10)
     rows = rows_of(z if kind == "logits" else softmax(z), y, block_rows=60, kind=kind)
-    ours, theirs = kernels.row_sharpness(rows), twins.row_sharpness(rows, device=device)
+    ours, theirs = kernels.RowSharpness(rows), twins.RowSharpness(rows, device=device)
     scale = np.random.default_rng(11).uniform(0.2, 3.0, size=250)
     wanted = scale > 1.0
     for chosen in (None, wanted):

@@ -8,7 +8,6 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from calcli.errors import FitError
-from calcli.kernels.numpy import retention_rates, runner_up_gaps
 from calcli.kernels.numpy.hoki_draws import Races, sampled_retention
 from calcli.kernels.numpy.hoki_retention import (
     block_retention,
@@ -19,6 +18,8 @@ from calcli.kernels.numpy.hoki_retention import (
     gumbel_retention,
     log_phi,
     products,
+    retention_rates,
+    runner_up_gaps,
     uniform_retention,
 )
 from calcli.kernels.numpy.noise import digest, exact_log, gaussian_quantile, gumbel_quantile, standard_noise

@@ -292,8 +292,8 @@ def test_logistic_is_at_the_optimum_in_any_unit():
     oracle = LogisticRegression(C=np.inf, tol=1e-12, solver="newton-cholesky").fit(design[:1].T, hit)
     for unit in (1e-6, 1.0, 1e6):
         found = fit_logistic(design * [[unit], [1.0]], hit)
-        assert found.converged
-        np.testing.assert_allclose(found.coef * [unit, 1.0], [oracle.coef_[0, 0], oracle.intercept_[0]], rtol=1e-8)
+        assert found.status == "ok"
+        np.testing.assert_allclose(found.x * [unit, 1.0], [oracle.coef_[0, 0], oracle.intercept_[0]], rtol=1e-8)
 
 
 def test_platt_smoothing_equals_a_fit_to_platts_targets():
@@ -380,7 +380,7 @@ def test_nonnegative_fit_may_end_with_every_coefficient_at_zero():
     p, hit = binary(200)
     log_p, rest = np.log(1 - p), -np.log(p)  # turned round, so both want to be negative
     found = fit_logistic(np.stack([log_p, rest, np.ones(200)]), hit, low=np.array([0.0, 0.0, -np.inf]))
-    np.testing.assert_allclose(found.coef, [0.0, 0.0, np.log(hit.mean() / (1 - hit.mean()))], atol=1e-9)
+    np.testing.assert_allclose(found.x, [0.0, 0.0, np.log(hit.mean() / (1 - hit.mean()))], atol=1e-9)
 
 
 # ---- bins

@@ -311,7 +311,7 @@ def test_torch_twin_equals_numpy(device, kind):
     z[:5] = np.round(z[:5])  # ties
     scores = softmax(z) if kind == "probs" else z
     rows = ArrayRows(scores, y, kind, transformed=moved, transforms=SPECS, block_rows=97)
-    plain, twin = kernels.row_sharpness(rows), kernels_torch.row_sharpness(rows, device=device)
+    plain, twin = kernels.RowSharpness(rows), kernels_torch.RowSharpness(rows, device=device)
     np.testing.assert_array_equal(twin.predicted, plain.predicted)
     np.testing.assert_allclose(twin.label_gap, plain.label_gap, rtol=1e-12)
     rng = np.random.default_rng(0)

@@ -15,8 +15,15 @@ from scipy.special import log_softmax, softmax
 from synthetic import truth
 
 from calcli.calibrator import Context
-from calcli.kernels.numpy import brier_slope, nll_slope, top_mass_slope
-from calcli.kernels.numpy.temperature import LONGEST_DOT, VECDOT, at_once, row_dots
+from calcli.kernels.numpy.temperature import (
+    LONGEST_DOT,
+    VECDOT,
+    at_once,
+    brier_slope,
+    nll_slope,
+    row_dots,
+    top_mass_slope,
+)
 from calcli.parallel import in_order, same_threads
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows, part_blocks, rows_per_block

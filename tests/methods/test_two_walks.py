@@ -11,7 +11,8 @@ from calcli.calibrator import Context
 from calcli.fit_and_apply import fit_artifact
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.kernels import device as device_module
-from calcli.kernels.numpy import expand, nll_slope, summary_at, top_mass_slope
+from calcli.kernels.numpy.expansion import expand, summary_at
+from calcli.kernels.numpy.temperature import nll_slope, top_mass_slope
 from calcli.methods._temperature import series_root, start_rows
 from calcli.metrics.collect import summarise
 from calcli.registry import method, parse_options

@@ -12,7 +12,7 @@ from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.kernels.numpy import nll_slope, top_mass_slope
+from calcli.kernels.numpy.temperature import nll_slope, top_mass_slope
 from calcli.numerics import NLL_OF_ZERO, TINY, FloatArray
 from calcli.rows import Rows
 from calcli.solvers import find_root

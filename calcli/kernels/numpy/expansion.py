@@ -7,7 +7,6 @@ ten digits.
 """
 
 from collections.abc import Sequence
-from dataclasses import field
 from functools import partial
 from math import factorial
 
@@ -48,8 +47,8 @@ def expand(rows: Rows, beta: float, *, summarise: bool) -> Expansion:
     return over_rows(rows, partial(_expansion_terms, beta, summarise), partial(_expansion, rows.k, summarise))
 
 
-def _expansion_terms(beta: float, summarise: bool, r: TemperedRows, block: Block, here: slice) -> Sequence[FloatArray]:
-    seen = _seen(1.0, r, block, here) if summarise else ()
+def _expansion_terms(beta: float, summarise: bool, r: TemperedRows) -> Sequence[FloatArray]:
+    seen = _seen(1.0, r) if summarise else ()
     return r.tilt(beta), *r.power_sums(ORDER), r.d_y, r.top == r.y, *seen
 
 
@@ -94,27 +93,17 @@ def row_series(rows: Rows, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
     scale : (n,). Returns (n,) and (ROW_ORDER, n).
     """
     found, at = np.empty((1 + ROW_ORDER, rows.n)), 0
-    for some in rows.each(_RowSeries(rows.k), scale, at_once=at_once(rows.k)):
-        found[:, at : at + some.shape[1]] = some
-        at += some.shape[1]
+    of_block = OfBlock(rows.k, _scaled_terms, _row_series)
+    for parts in rows.each(of_block.parts, scale, at_once=at_once(rows.k)):
+        for some in parts:
+            found[:, at : at + some.shape[1]] = some
+            at += some.shape[1]
     return found[0], found[1:]
 
 
-@dataclass(frozen=True)
-class _RowSeries:
-    """Value and coefficients of a block's rows."""
-
-    k: int
-    spare: list[TemperedRows] = field(default_factory=list)
-
-    def __call__(self, block: Block, scale: FloatArray) -> FloatArray:
-        series = OfBlock(self.k, partial(_scaled_terms, scale), _row_series, self.spare)
-        return np.concatenate(list(series.each(block)), axis=1)
-
-
-def _scaled_terms(scale: FloatArray, r: TemperedRows, block: Block, here: slice) -> Sequence[FloatArray]:
-    r.d *= scale[here, None] if r.axis else scale[here]
-    return r.tilt(1.0), *r.power_sums(ROW_ORDER), r.d_y * scale[here]
+def _scaled_terms(r: TemperedRows, scale: FloatArray) -> Sequence[FloatArray]:
+    r.d *= scale[:, None] if r.axis else scale
+    return r.tilt(1.0), *r.power_sums(ROW_ORDER), r.d_y * scale
 
 
 def _row_series(block: Block, found: FloatArray) -> FloatArray:
@@ -128,11 +117,10 @@ def summary_at(rows: Rows, beta: float) -> Summary:
     return over_rows(rows, partial(_seen, beta), partial(_summary, rows.k, beta))
 
 
-def _seen(beta: float, r: TemperedRows, block: Block, here: slice) -> Sequence[FloatArray]:
+def _seen(beta: float, r: TemperedRows) -> Sequence[FloatArray]:
     """Of e = exp(beta d): its sum, at the prediction, at the label, sums of e^2 and e d; the label's d; correctness."""
     norm = r.tilt(beta)
-    label = r.top if block.assigned is None else block.assigned[here]
-    return norm, r.at(r.e, label), r.at_label(r.e), r.dot(r.e, r.e), r.dot(r.e, r.d), r.d_y, label == r.y
+    return norm, r.at(r.e, r.label), r.at_label(r.e), r.dot(r.e, r.e), r.dot(r.e, r.d), r.d_y, r.label == r.y
 
 
 def _summary(k: int, beta: float, block: Block, seen: FloatArray) -> Summary:

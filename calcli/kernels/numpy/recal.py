@@ -26,17 +26,6 @@ class TiltedRows(NamedTuple):
     cumulants: FloatArray
 
 
-class Response(NamedTuple):
-    """What a transform does to the rows.
-
-    log_share : (n,) log-probability under the transform, of the class predicted for the
-    original row or of the transform's own class. agree : (n,) both predict the same.
-    """
-
-    log_share: FloatArray
-    agree: BoolArray
-
-
 def log_confidence(gaps: FloatArray, scale: FloatArray) -> FloatArray:
     """Log of the largest probability of softmax(scale gaps): minus its log-normaliser.
 
@@ -71,7 +60,7 @@ def tilt(gaps: FloatArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 class RowSharpness:
-    """The scores behind the rounds: every method walks over the rows once.
+    """The scores behind ReCal's rounds: every method walks over the rows once.
 
     label_gap : (n,) z_y - max z <= 0. predicted : (n,) argmax, ties to the lowest index.
     """
@@ -88,11 +77,15 @@ class RowSharpness:
         log_top, cumulants = zip(*self.rows.each(_tilted, *along), strict=True)
         return TiltedRows(np.concatenate(log_top), np.concatenate(cumulants, axis=1))
 
-    def response(self, transform: int, scale: FloatArray, own: bool) -> Response:
-        """Answer to the transform with this index; own : at its own predicted class."""
+    def response(self, transform: int, scale: FloatArray, own: bool) -> tuple[FloatArray, BoolArray]:
+        """What the transform with this index does to the rows, (n,) each.
+
+        Log-probability under it of the class predicted for the original row, or with ``own`` of its own class; and
+        whether both predict the same.
+        """
         work = partial(_response, own)
         share, agree = zip(*self.rows.each(work, self.predicted, scale, transforms=[transform]), strict=True)
-        return Response(np.concatenate(share), np.concatenate(agree))
+        return np.concatenate(share), np.concatenate(agree)
 
 
 def _label_gap(block: Block) -> tuple[FloatArray, IntArray]:
@@ -113,8 +106,3 @@ def _response(own: bool, block: Block, predicted: IntArray, scale: FloatArray) -
     z = block.transformed_z(0)
     gaps = z - z.max(axis=1, keepdims=True)
     return log_share(gaps, scale, None if own else predicted), z.argmax(axis=1) == predicted
-
-
-def row_sharpness(rows: Rows) -> RowSharpness:
-    """The scores of ``rows`` behind ReCal's rounds."""
-    return RowSharpness(rows)

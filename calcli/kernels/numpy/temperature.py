@@ -4,7 +4,7 @@ Functions here return a function of log beta (beta = 1/T) that gives the value a
 derivative of a fit's estimating equation, for a root finder.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial, reduce
 from operator import add
@@ -14,7 +14,7 @@ import numpy as np
 
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, FloatArray, IntArray, store, tile_rows
-from calcli.rows import AtOnce, Block, Rows, ScoreKind, part_blocks, rows_per_block, to_logits
+from calcli.rows import AtOnce, Block, Rows, part_blocks, rows_per_block, to_logits
 
 Slope = Callable[[float], tuple[float, float]]
 
@@ -65,12 +65,13 @@ class TemperedRows:
 
     d = z - max z <= 0 and e = exp(beta d) are (k, b) where classes are few, else (b, k). Every
     moment of z under p = e / sum e is taken of d, which does not cancel when logits are
-    large. y, d_y : (b,) labels and their gaps. top : (b,) class of the largest logit.
+    large. y, d_y : (b,) labels and their gaps. top : (b,) class of the largest logit. label : (b,) predictions.
     """
 
     y: IntArray
     d_y: FloatArray
     top: IntArray
+    label: IntArray
 
     def __init__(self, k: int) -> None:
         self.axis = 0 if k <= FEW_CLASSES else 1
@@ -80,12 +81,11 @@ class TemperedRows:
         self._dot = row_dots if self.axis == 1 and VECDOT is not None else None
         self._ones = np.ones(k)
 
-    def load(self, scores: AnyArray, kind: ScoreKind, y: IntArray) -> None:
-        """Take in (b, k) scores and their labels."""
-        n = len(scores)
-        z = to_logits(scores, kind) if kind == "probs" else scores
+    def load(self, block: Block, here: slice) -> None:
+        """Take in some rows of a block."""
+        z = to_logits(block.scores[here], block.kind) if block.kind == "probs" else block.scores[here]
+        n, self.y = len(z), block.labels[here]
         self.d, self.e, self._square = (a[:, :n] if self.axis == 0 else a[:n] for a in self._room)
-        self.y = y
         if self.axis == 0:
             self.d[...] = z.T
             self.d -= self.d.max(axis=0)
@@ -100,6 +100,7 @@ class TemperedRows:
             self.top = z.argmax(axis=1)
             subtract_column(z, self.at(z, self.top).astype(np.float64), self.d)
         self.d_y = self.at_label(self.d)
+        self.label = self.top if block.assigned is None else block.assigned[here]
 
     def at_label(self, a: FloatArray) -> FloatArray:
         """The label's entry of every row, (b,)."""
@@ -144,8 +145,8 @@ class TemperedRows:
         return tuple(sums)
 
 
-Values = Callable[[TemperedRows, Block, slice], Sequence[FloatArray]]
-"""Arrays (b,) of some rows of a block that a ``TemperedRows`` holds; what can wait for about a thousand rows waits."""
+Values = Callable[..., Sequence[FloatArray]]
+"""Of a ``TemperedRows``, arrays (b,) of the rows that it holds; what can wait for about a thousand rows waits."""
 
 
 def weighted_sums(rows: Rows, values: Values) -> list[float]:
@@ -166,7 +167,10 @@ Sums = TypeVar("Sums")
 
 @dataclass(frozen=True)
 class OfBlock(Generic[Sums]):
-    """The sum of what ``of_rows`` makes of some rows of a block and of their values (m, b)."""
+    """The sum of what ``of_rows`` makes of some rows of a block and of their values (m, b).
+
+    along : arrays with an entry for every row of the block, whose part ``values`` is given too.
+    """
 
     k: int
     values: Values
@@ -174,23 +178,24 @@ class OfBlock(Generic[Sums]):
     spare: list[TemperedRows] = field(default_factory=list)
 
     def __call__(self, block: Block) -> Sums:
-        return reduce(add, self.each(block))
+        return reduce(add, self.parts(block))
 
-    def each(self, block: Block) -> Iterator[Sums]:
+    def parts(self, block: Block, *along: FloatArray) -> list[Sums]:
         """What is made of the rows, of about a thousand at once or more."""
         try:
             some = self.spare.pop()
         except IndexError:
             some = TemperedRows(self.k)
-        step = some.rows * -(-FEWEST_ROWS // some.rows)
+        step, made = some.rows * -(-FEWEST_ROWS // some.rows), []
         for first in range(0, len(block), step):
             last, found = min(first + step, len(block)), []
             for at in range(first, last, some.rows):
                 here = slice(at, min(at + some.rows, last))
-                some.load(block.scores[here], block.kind, block.labels[here])
-                found.append(np.stack(self.values(some, block, here)))
-            yield self.of_rows(block.cut(first, last), np.concatenate(found, axis=1))
+                some.load(block, here)
+                found.append(np.stack(self.values(some, *(a[here] for a in along))))
+            made.append(self.of_rows(block.cut(first, last), np.concatenate(found, axis=1)))
         self.spare.append(some)
+        return made
 
 
 MOST_BYTES = 1 << 24
@@ -210,23 +215,27 @@ def over_rows(rows: Rows, values: Values, of_rows: Callable[[Block, FloatArray],
     return rows.sum(OfBlock(rows.k, values, of_rows), at_once=at_once(rows.k))
 
 
-def nll_slope(rows: Rows) -> Slope:
-    """d mean NLL / d log beta = beta mean(E_p[z] - z_y), and its derivative.
-
-    (Guo et al. 2017, equation 9, in beta = 1/T, where the NLL is convex.)
-    """
+def slope_by(terms: Callable[[float, TemperedRows], Sequence[FloatArray]], rows: Rows) -> Slope:
+    """The derivative by log beta of a mean loss, and its own, of those by beta that ``terms`` gives of every row."""
 
     def at(log_beta: float) -> tuple[float, float]:
         beta = float(np.exp(log_beta))
-        mass, first, second = weighted_sums(rows, partial(_nll_terms, beta))
+        mass, first, second = weighted_sums(rows, partial(terms, beta))
         g, h = first / mass, second / mass
         return beta * g, beta * g + beta**2 * h
 
     return at
 
 
-def _nll_terms(beta: float, r: TemperedRows, block: Block, here: slice) -> Sequence[FloatArray]:
-    """Derivatives of the NLL in beta."""
+def nll_slope(rows: Rows) -> Slope:
+    """d mean NLL / d log beta = beta mean(E_p[z] - z_y), and its derivative.
+
+    (Guo et al. 2017, equation 9, in beta = 1/T, where the NLL is convex.)
+    """
+    return slope_by(_nll_terms, rows)
+
+
+def _nll_terms(beta: float, r: TemperedRows) -> Sequence[FloatArray]:
     norm = r.tilt(beta)
     mean = r.mean(norm)  # leaves e d in e
     return mean - r.d_y, r.dot(r.e, r.d) / norm - mean**2
@@ -246,7 +255,7 @@ def top_mass_slope(rows: Rows, top: int, target: float) -> Slope:
     return at
 
 
-def _top_mass_terms(beta: float, top: int, k: int, r: TemperedRows, block: Block, here: slice) -> Sequence[FloatArray]:
+def _top_mass_terms(beta: float, top: int, k: int, r: TemperedRows) -> Sequence[FloatArray]:
     """Probability of the ``top`` largest of k classes, and its derivative in beta."""
     norm = r.tilt(beta)
     mean = r.mean(norm)
@@ -274,20 +283,14 @@ def brier_slope(rows: Rows, low: float, high: float) -> tuple[tuple[float, float
     the sum of the squares that the error is made of is the next point's norm.
     """
     chains = octaves(low, high)
-
-    def at(log_beta: float) -> tuple[float, float]:
-        beta = float(np.exp(log_beta))
-        mass, first, second = weighted_sums(rows, partial(_brier_terms, beta))
-        g, h = first / mass, second / mass
-        return beta * g, beta * g + beta**2 * h
-
-    errors = weighted_sums(rows, partial(_brier_errors, chains))[1:]
-    return around_least(np.concatenate(chains), errors, low, high), at
+    errors = np.array(weighted_sums(rows, partial(_brier_errors, chains))[1:])
+    grid = np.concatenate(chains)
+    order = np.argsort(grid)
+    x, best = [low, *grid[order].tolist(), high], 1 + int(np.argmin(errors[order]))
+    return (x[best - 1], x[best], x[best + 1]), slope_by(_brier_terms, rows)
 
 
-def _brier_errors(
-    chains: tuple[FloatArray, FloatArray], r: TemperedRows, block: Block, here: slice
-) -> Sequence[FloatArray]:
+def _brier_errors(chains: tuple[FloatArray, FloatArray], r: TemperedRows) -> Sequence[FloatArray]:
     """Squared error, less 1, at every point of chains of octaves."""
     found = []
     for chain in chains:
@@ -302,8 +305,7 @@ def _brier_errors(
     return found
 
 
-def _brier_terms(beta: float, r: TemperedRows, block: Block, here: slice) -> Sequence[FloatArray]:
-    """Derivatives of the squared error in beta."""
+def _brier_terms(beta: float, r: TemperedRows) -> Sequence[FloatArray]:
     norm = r.tilt(beta)
     p_y, pp = r.at_label(r.e) / norm, r.dot(r.e, r.e) / norm**2
     pp_d = np.einsum(f"ij,ij,ij->{'ji'[r.axis]}", r.e, r.e, r.d) / norm**2
@@ -312,14 +314,6 @@ def _brier_terms(beta: float, r: TemperedRows, block: Block, here: slice) -> Seq
     pp_u, u_y = pp_d - mean * pp, r.d_y - mean
     pp_uu = pp_dd - mean * (pp_d + pp_u)
     return 2 * (pp_u - p_y * u_y), 2 * (2 * pp_uu - pp * variance - p_y * (u_y**2 - variance))
-
-
-def around_least(grid: FloatArray, values: Sequence[float], low: float, high: float) -> tuple[float, float, float]:
-    """The point of the grid with the least value between its neighbours, or the ends of the range."""
-    order = np.argsort(grid)
-    x = [low, *grid[order].tolist(), high]
-    best = 1 + int(np.argmin(np.asarray(values)[order]))
-    return x[best - 1], x[best], x[best + 1]
 
 
 # ---- probabilities at one temperature, in the type in which they will be written

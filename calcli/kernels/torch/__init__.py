@@ -7,6 +7,6 @@ to 1e-9 relative; ReCal's cumulants, differences of larger numbers, to 1e-11 abs
 """
 
 from calcli.kernels.torch.hoki_retention import retention_rates
-from calcli.kernels.torch.recal import row_sharpness
+from calcli.kernels.torch.recal import RowSharpness
 
-__all__ = ["retention_rates", "row_sharpness"]
+__all__ = ["RowSharpness", "retention_rates"]

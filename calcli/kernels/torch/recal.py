@@ -4,19 +4,19 @@ from typing import Any
 
 import numpy as np
 
-from calcli.kernels.numpy.recal import Response, RowSharpness, TiltedRows
+from calcli.kernels.numpy import recal
 from calcli.kernels.torch.upload import DeviceRows
 from calcli.numerics import AnyArray, BoolArray, FloatArray
 from calcli.rows import Rows
 
 
-class DeviceSharpness(RowSharpness):
+class RowSharpness(recal.RowSharpness):
     """The scores behind the rounds, uploaded once with all their transforms.
 
     A round sends one number per row and brings back a few, never scores.
     """
 
-    def __init__(self, rows: Rows, device: Any) -> None:
+    def __init__(self, rows: Rows, *, device: Any = "cuda") -> None:
         super().__init__(rows)
         self.data = DeviceRows(rows, device, range(len(rows.transforms)))
 
@@ -25,8 +25,7 @@ class DeviceSharpness(RowSharpness):
 
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.data.device)
 
-    def tilt(self, scale: FloatArray, wanted: BoolArray | None = None) -> TiltedRows:
-        """Rows at ``scale`` (n,); those not ``wanted`` hold zeros."""
+    def tilt(self, scale: FloatArray, wanted: BoolArray | None = None) -> recal.TiltedRows:
         sent = self._send(scale)
         out = self.data.zeros(5, self.rows.n)
         for chunk in self.data:
@@ -35,7 +34,7 @@ class DeviceSharpness(RowSharpness):
             x = gaps * sent[here, None]
             p = x.exp()
             norm = p.sum(dim=1)
-            m1, m2, m3, m4 = (_next_moment(p, x, norm) for _ in range(4))
+            m1, m2, m3, m4 = (p.mul_(x).sum(dim=1) / norm for _ in range(4))  # E[x], E[x^2] and so on
             out[0, here] = -norm.log()
             out[1, here] = m1
             out[2, here] = m2 - m1 * m1
@@ -44,10 +43,9 @@ class DeviceSharpness(RowSharpness):
         if wanted is not None:
             out *= self._send(wanted)
         found = out.cpu().numpy()
-        return TiltedRows(found[0], found[1:])
+        return recal.TiltedRows(found[0], found[1:])
 
-    def response(self, transform: int, scale: FloatArray, own: bool) -> Response:
-        """Answer to the transform with this index; own : at its own predicted class."""
+    def response(self, transform: int, scale: FloatArray, own: bool) -> tuple[FloatArray, BoolArray]:
         sent, predicted = self._send(scale), self._send(self.predicted)
         share, agree = self.data.zeros(self.rows.n), self.data.zeros(self.rows.n)
         for chunk in self.data:
@@ -59,15 +57,4 @@ class DeviceSharpness(RowSharpness):
             at_predicted = predicted[here][:, None]
             share[here] = -log_norm if own else x.gather(1, at_predicted)[:, 0] - log_norm
             agree[here] = (gaps.argmax(dim=1) == predicted[here]).double()
-        return Response(share.cpu().numpy(), agree.cpu().numpy() > 0)
-
-
-def _next_moment(p: Any, x: Any, norm: Any) -> Any:
-    """Multiply the weights by x once more and average: E[x], then E[x^2], and so on."""
-    p *= x
-    return p.sum(dim=1) / norm
-
-
-def row_sharpness(rows: Rows, *, device: Any = "cuda") -> RowSharpness:
-    """The scores of ``rows`` behind ReCal's rounds, on a device."""
-    return DeviceSharpness(rows, device)
+        return share.cpu().numpy(), agree.cpu().numpy() > 0

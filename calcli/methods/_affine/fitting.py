@@ -90,6 +90,12 @@ def identity_map(k: int, columns: int) -> FloatArray:
     return np.eye(k, columns)
 
 
+def split_map(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Scale (k,) or weight (k, k), and bias (k,), of parameters (k, 2) or (k, k + 1)."""
+    weight = theta[:, 0] if theta.shape[1] == 2 else theta[:, :-1]
+    return weight.copy(), theta[:, -1].copy()
+
+
 def uniform_ridge(weight: float, k: int, columns: int) -> Ridge:
     """One ridge on every parameter's distance from the identity map."""
     return Ridge(np.full((k, columns), weight), identity_map(k, columns))
@@ -142,23 +148,20 @@ def best_temperature(rows: Rows, notes: FitNotes, context: Context, prior: float
     return search.temperature if search.root.status == "ok" else 1.0
 
 
-def begin_map(context: Context, cls: type, objective: AffineObjective, start: Callable[[], FloatArray]) -> FloatArray:
-    """Where a search begins: at a map fitted to much the same rows if there is one, else at ``start()``.
-
-    Where classes are absent, whose rows stay as they begin, it is ``start()``.
-    """
-    near = context.start
-    if not isinstance(near, cls) or not objective.present.all():
-        return start()
-    weights = vars(near)["scale" if objective.columns == 2 else "weight"]
-    return np.column_stack([weights, vars(near)["bias"]])
-
-
 def fit_map(
     cls: type, objective: AffineObjective, start: Callable[[], FloatArray], notes: FitNotes, context: Context, what: str
 ) -> FloatArray:
-    """Parameters at the minimum of an objective, searched from ``start`` (see ``begin_map``); notes how it ended."""
-    begin = begin_map(context, cls, objective, start)
+    """Parameters at the minimum of an objective; notes how the search ended.
+
+    It begins at a map fitted to much the same rows if there is one, else at ``start()``, where
+    classes that are absent keep their rows.
+    """
+    near = context.start
+    if isinstance(near, cls) and objective.present.all():
+        weights = vars(near)["scale" if objective.columns == 2 else "weight"]
+        begin = np.column_stack([weights, vars(near)["bias"]])
+    else:
+        begin = start()
     found = solve(objective, begin, lambda done: context.progress(what, done, 0), early=context.early)
     notes.optimum(found)
     return found.theta

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
@@ -20,6 +21,7 @@ from calcli.methods._affine.fitting import (
     refuse_hopeless,
     refuse_level,
     solve,
+    split_map,
     uniform_ridge,
 )
 from calcli.methods._affine.matrix import MatrixObjective
@@ -92,7 +94,7 @@ class FullMap(Calibrator):
     weight: FloatArray = param("k", "k")
     bias: FloatArray = param("k")
 
-    Options = RidgeOptions
+    Options: ClassVar[type[Options]] = RidgeOptions
 
     @staticmethod
     @abstractmethod
@@ -112,14 +114,14 @@ class FullMap(Calibrator):
             objective = MatrixObjective(chunks, k, uniform_ridge(options.ridge, k, k + 1))
             start = lambda: identity_map(k, k + 1) / best_temperature(rows, notes, context)  # noqa: E731
             theta = fit_map(cls, objective, start, notes, context, f"fitting{long}")
-        return notes.fit(cls(theta[:, :-1].copy(), theta[:, -1].copy()))
+        return notes.fit(cls(*split_map(theta)))
 
     def apply(self, block: Block) -> Prediction:
         return Prediction.by_argmax(log_softmax(self.features(block) @ self.weight.T + self.bias))
 
 
 @dataclass(frozen=True)
-class OdirMap(Calibrator):
+class OdirMap(FullMap):
     """softmax(W x + b) with penalties on the off-diagonal entries and on the bias.
 
     One map (``weight``, ``bias``); or one per fold (``fold_weight``, ``fold_bias``), whose
@@ -127,18 +129,10 @@ class OdirMap(Calibrator):
     the one map to use (their normalised geometric mean) where a program can hold only one.
     """
 
-    weight: FloatArray = param("k", "k")
-    bias: FloatArray = param("k")
     fold_weight: FloatArray | None = param("folds", "k", "k", optional=True)
     fold_bias: FloatArray | None = param("folds", "k", optional=True)
 
     Options = OdirOptions
-    grid: ClassVar[tuple[float, ...]] = GRID
-
-    @staticmethod
-    @abstractmethod
-    def features(block: Block) -> FloatArray:
-        """What the matrix multiplies, (b, k) float64."""
 
     @classmethod
     def fit(cls, rows: Rows, options: OdirOptions, context: Context) -> Fit[Self]:
@@ -149,7 +143,7 @@ class OdirMap(Calibrator):
         if not notes.absent_classes(rows, ABSENT):
             return notes.fit(cls.single(theta))
         notes.too_many_parameters(rows, k * (k + 1), "svs")
-        grid = cls.grid if options.lambda_ is None else (options.lambda_,)
+        grid = GRID if options.lambda_ is None else (options.lambda_,)
         folds = min(options.folds, rows.n)
         one_fit = options.lambda_ is not None and options.final == "refit"
         long = refuse_hopeless(
@@ -164,15 +158,9 @@ class OdirMap(Calibrator):
         start = theta / temperature
         lam, thetas = grid[0], [start] * folds
         if len(grid) > 1:
-            path = search_path(
-                parts,
-                grid,
-                lambda lam, n: odir_ridge(k, lam, options, temperature, n),
-                start,
-                lambda done: context.progress(f"cross-validating lambda{long}", done, folds * len(grid)),
-            )
-            lam, thetas = path.best, path.thetas
-            notes.details |= path.details
+            along = lambda lam, n: odir_ridge(k, lam, options, temperature, n)  # noqa: E731
+            tell = partial(context.progress, f"cross-validating lambda{long}")
+            lam, thetas = search_path(parts, grid, along, start, notes, tell)
         notes.details |= {"lambda": lam, "mu": lam if options.mu is None else options.mu}
         ridge = odir_ridge(k, lam, options, temperature, effective_rows(rows))
         if options.final == "refit":
@@ -182,8 +170,8 @@ class OdirMap(Calibrator):
         found = []
         for part, theta in zip(parts, thetas, strict=True):
             part.objective.exchange(ridge)
-            tell = lambda done: context.progress(f"fitting{long}", done, 0)  # noqa: E731
-            found.append(solve(part.objective, theta, tell, early=context.early))
+            told = lambda done: context.progress(f"fitting{long}", done, 0)  # noqa: E731
+            found.append(solve(part.objective, theta, told, early=context.early))
         notes.optimum(found)
         stack = np.stack([o.theta for o in found])
         mean = cls.single(stack.mean(axis=0))
@@ -193,18 +181,17 @@ class OdirMap(Calibrator):
     @classmethod
     def single(cls, theta: FloatArray) -> Self:
         """One map from parameters (k, k + 1)."""
-        return cls(theta[:, :-1].copy(), theta[:, -1].copy(), None, None)
+        return cls(*split_map(theta), None, None)
 
     def apply(self, block: Block) -> Prediction:
-        x = self.features(block)
         if self.fold_weight is None or self.fold_bias is None:
-            log_p = log_softmax(x @ self.weight.T + self.bias)
-        else:
-            p = np.zeros_like(x)
-            for weight, bias in zip(self.fold_weight, self.fold_bias, strict=True):
-                p += softmax(x @ weight.T + bias)
-            log_p = floored_log(p / len(self.fold_weight))
-        return Prediction(log_p, log_p.argmax(axis=1), floored=self.fold_weight is not None)
+            return super().apply(block)
+        x = self.features(block)
+        p = np.zeros_like(x)
+        for weight, bias in zip(self.fold_weight, self.fold_bias, strict=True):
+            p += softmax(x @ weight.T + bias)
+        log_p = floored_log(p / len(self.fold_weight))
+        return Prediction(log_p, log_p.argmax(axis=1), floored=True)
 
     def check_own(self, k: int) -> None:
         if (self.fold_weight is None) != (self.fold_bias is None):

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Literal
 
 import numpy as np
 
@@ -12,9 +11,6 @@ from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import TIE, TINY, FloatArray, IntArray, floored_log, log_normalizer, row_max, sigmoid
 from calcli.rows import Block, Rows, rows_per_block, to_logits
-
-Mode = Literal["binary", "top", "ova", "marginal"]
-"""What is asked: is it class 1 (of two), is the prediction right, is it this class (each of them)."""
 
 WIDTH = 16
 """Classes whose log-odds are made at a time: beyond the scores, memory for these only."""
@@ -57,16 +53,6 @@ class Sample:
         """The probabilities of these log-odds, (n,)."""
         return sigmoid(self.s) if self.stated is None else self.stated
 
-    @property
-    def positive(self) -> float:
-        """Weight of the positive outcomes."""
-        return float(self.hit.sum() if self.weight is None else self.weight @ self.hit)
-
-    @property
-    def mass(self) -> float:
-        """Weight of all outcomes."""
-        return float(len(self.s) if self.weight is None else self.weight.sum())
-
     def within(self, sure: float | None) -> "Sample":
         """The same with log-odds of at most ``sure`` in size; None for no bound."""
         return self if sure is None else replace(self, s=within(self.s, sure))
@@ -94,27 +80,16 @@ def one_vs_rest_log_odds(z: FloatArray) -> FloatArray:
     Beside the largest term the sum over the others does not cancel; for the class that has
     the largest term itself they are summed directly.
     """
-    facts = _RowFacts.of(z)
-    s = _below_top((z - facts.largest[:, None]).T, facts.total).T
-    s[np.arange(len(z)), facts.top] = facts.s_top
+    largest, total, top, s_top = _row_facts(z)
+    s = _below_top((z - largest[:, None]).T, total).T
+    s[np.arange(len(z)), top] = s_top
     return s.copy()
 
 
-@dataclass(frozen=True)
-class _RowFacts:
-    """largest : (b,) largest logits. total : (b,) sums of exp(z - largest). top : (b,) their
-    classes. s_top : (b,) their log-odds."""
-
-    largest: FloatArray
-    total: FloatArray
-    top: IntArray
-    s_top: FloatArray
-
-    @classmethod
-    def of(cls, z: FloatArray) -> "_RowFacts":
-        top = z.argmax(axis=1)
-        largest = row_max(z)
-        return cls(largest, np.exp(z - largest[:, None]).sum(axis=1), top, top_log_odds(z, top))
+def _row_facts(z: FloatArray) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
+    """Of every row, (b,) each: its largest logit, the sum of exp(z - largest), that logit's class and its log-odds."""
+    top, largest = z.argmax(axis=1), row_max(z)
+    return largest, np.exp(z - largest[:, None]).sum(axis=1), top, top_log_odds(z, top)
 
 
 def _below_top(d: FloatArray, total: FloatArray) -> FloatArray:
@@ -157,7 +132,7 @@ def counted_rows(n: int, weight: FloatArray | None) -> IntArray:
     return index
 
 
-def single_sample(rows: Rows, mode: Mode, weight: FloatArray | None = None) -> Sample:
+def single_sample(rows: Rows, mode: str, weight: FloatArray | None = None) -> Sample:
     """The one question of mode=binary (is it class 1?) or mode=top (is the prediction right?)."""
     if rows.kind == "confidence":
         c = rows.array()[:, 0].astype(np.float64)
@@ -166,7 +141,7 @@ def single_sample(rows: Rows, mode: Mode, weight: FloatArray | None = None) -> S
     return Sample(np.concatenate(s), np.concatenate(hit), weight, one_map=True)
 
 
-def _asked(mode: Mode, block: Block) -> tuple[FloatArray, FloatArray]:
+def _asked(mode: str, block: Block) -> tuple[FloatArray, FloatArray]:
     """Log-odds and outcomes of a block's rows."""
     z = block.z
     s = z[:, 1] - z[:, 0] if mode == "binary" else top_log_odds(z, block.prediction)
@@ -177,10 +152,8 @@ def class_samples(rows: Rows, weight: FloatArray | None = None) -> Iterator[Samp
     """Class after class: is it this one? Bit by bit what ``one_vs_rest_log_odds`` gives."""
     y, whole = rows.labels(), rows.array()
     step = rows_per_block(rows.k)
-    parts = [_RowFacts.of(to_logits(whole[at : at + step], rows.kind)) for at in range(0, rows.n, step)]
-    largest, total, top, s_top = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("largest", "total", "top", "s_top")
-    )
+    parts = [_row_facts(to_logits(whole[at : at + step], rows.kind)) for at in range(0, rows.n, step)]
+    largest, total, top, s_top = map(np.concatenate, zip(*parts, strict=True))
     for first in range(0, rows.k, WIDTH):
         z = np.array(to_logits(whole[:, first : first + WIDTH], rows.kind).T, order="C")
         for c, s in enumerate(_below_top(z - largest, total), first):

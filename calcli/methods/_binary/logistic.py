@@ -1,14 +1,14 @@
 """Logistic regression with a few features, to the optimum, and what to do where there is none."""
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import Status
 from calcli.methods._binary.log_odds import Sample
-from calcli.numerics import BoolArray, FloatArray
-from calcli.solvers import minimise_box
+from calcli.numerics import FloatArray, sigmoid
+from calcli.solvers import BoxMinimum, minimise_box
 
 Loss = Literal["log", "brier"]
 
@@ -20,16 +20,6 @@ GRADIENT = 1e-12
 """A fit is at the optimum when no entry of the mean gradient, features scaled to size 1, is larger."""
 
 
-class Logistic(NamedTuple):
-    """coef : (d,) coefficients. gradient : largest absolute entry of the mean gradient that
-    no bound explains. steps : evaluations of the loss. converged : the search reached its end."""
-
-    coef: FloatArray
-    gradient: float
-    steps: int
-    converged: bool
-
-
 def fit_logistic(
     design: FloatArray,
     target: FloatArray,
@@ -37,7 +27,7 @@ def fit_logistic(
     *,
     low: FloatArray | float = -np.inf,
     loss: Loss = "log",
-) -> Logistic:
+) -> BoxMinimum:
     """Minimise the mean loss of target given sigmoid(coef . design), with coef >= low.
 
     design : (d, n) features, a row of ones among them for an intercept. target : (n,) in
@@ -68,20 +58,40 @@ def fit_logistic(
     found = minimise_box(log_loss, np.zeros(len(design)), low=low, tolerance=GRADIENT)
     if loss == "brier":
         found = minimise_box(squared_loss, found.x, low=low, tolerance=GRADIENT)
-    return Logistic(found.x / size, found.gradient, found.evaluations, found.status == "ok")
+    return found._replace(x=found.x / size)
 
 
 # ---- one map: the fit, or the constant that stands in for it
 
 
-class Regression(NamedTuple):
-    """slopes : (d,) and intercept of a map's log-odds. Status, note and record as in ``MapFit``."""
+class MapFit(NamedTuple):
+    """One fitted map.
 
-    slopes: list[float]
-    intercept: float
-    status: Status
-    note: str
-    record: dict[str, float]
+    params : its parameters, in the order of the calibrator's fields. note : what the user
+    should know, a phrase (equal phrases of many classes are told once). record : numbers
+    worth recording; the largest over the classes is kept. log_odds : see ``Table``.
+    """
+
+    params: tuple[Any, ...]
+    status: Status = "ok"
+    note: str = ""
+    record: dict[str, float] = {}
+    log_odds: FloatArray | None = None
+
+    def rising(self, params: tuple[Any, ...]) -> "MapFit":
+        """These parameters, of a regression whose slopes are at least 0: where none is above, the map is a constant."""
+        if self.status == "ok" and not any(self.params[:-1]):
+            note = "the scores do not rise with the outcomes, so the map is a constant"
+            return MapFit(params, "degenerate", note, self.record)
+        return self._replace(params=params)
+
+    @classmethod
+    def table(cls, sample: Sample, at: FloatArray, values: FloatArray, record: dict[str, float]) -> "MapFit":
+        """A table of values at knots, or between edges, of ``sample.x``."""
+        if not sample.in_log_odds:
+            return cls((at, values), record=record)
+        inner = at if len(at) == len(values) else at[1:-1]
+        return cls((sigmoid(at), values), record=record, log_odds=inner)
 
 
 def regress(
@@ -93,45 +103,39 @@ def regress(
     smooth: bool = False,
     loss: Loss = "log",
     constant_if_separable: bool = True,
-) -> Regression:
-    """Log-odds of the outcomes, linear in features, each coefficient at least ``low``.
+) -> MapFit:
+    """Log-odds of the outcomes, linear in features: one slope for each, at least ``low``, then the intercept.
 
     Outcomes that are all alike, or scores that are, give the constant (n1 + 1) / (n + 2), as
     do separable scores, where the likelihood has no maximum; without ``constant_if_separable``
     these get smoothed targets, whose optimum is finite. smooth : use those in any case.
     """
     hit = sample.hit > 0
-    ones, zeros = sample.positive, sample.mass - sample.positive
-    constant = float(np.log((ones + 1.0) / (zeros + 1.0)))
-    flat = [0.0] * len(features)
+    weight = np.ones(len(hit)) if sample.weight is None else sample.weight
+    ones = float(weight @ sample.hit)
+    zeros = float(weight.sum()) - ones
+    constant = (*[0.0] * len(features), float(np.log((ones + 1.0) / (zeros + 1.0))))
     if hit.all() or not hit.any():
-        return Regression(flat, constant, "degenerate", "all outcomes are alike, so the map is a constant", {})
+        return MapFit(constant, "degenerate", "all outcomes are alike, so the map is a constant")
     if sample.s.min() == sample.s.max():
-        return Regression(flat, constant, "degenerate", "all scores are equal, so the map is a constant", {})
+        return MapFit(constant, "degenerate", "all scores are equal, so the map is a constant")
     above, below = sample.s[hit], sample.s[~hit]  # one threshold tells them apart, up to ties at it
     separable = bool(below.max() <= above.min() or above.max() <= below.min())
     if separable and constant_if_separable and not smooth:
-        return Regression(flat, constant, "degenerate", SEPARABLE, {})
-    target = smoothed_targets(hit, ones, zeros) if smooth or separable else sample.hit
+        return MapFit(constant, "degenerate", SEPARABLE)
+    target = sample.hit
+    if smooth or separable:  # Platt (1999)
+        target = np.where(hit, (ones + 1.0) / (ones + 2.0), 1.0 / (zeros + 2.0))
     design = np.stack([*features, np.ones(len(hit))] if intercept else features)
     lowest = np.array([low] * len(features) + [-np.inf] * intercept)
     found = fit_logistic(design, target, sample.weight, low=lowest, loss=loss)
-    slopes, offset = found.coef[: len(features)].tolist(), float(found.coef[-1]) if intercept else 0.0
-    record = {"gradient": found.gradient, "steps": float(found.steps)}
-    if not found.converged:
-        return Regression(slopes, offset, "not_converged", "the fit did not reach its optimum", record)
+    params = (*found.x.tolist(), *[0.0] * (not intercept))
+    record = {"gradient": found.gradient, "steps": float(found.evaluations)}
+    if found.status != "ok":
+        return MapFit(params, "not_converged", "the fit did not reach its optimum", record)
     if separable and not smooth:
-        return Regression(slopes, offset, "degenerate", SMOOTHED, record)
-    return Regression(slopes, offset, "ok", "", record)
-
-
-def smoothed_targets(hit: BoolArray, ones: float, zeros: float) -> FloatArray:
-    """Targets (n1+1)/(n1+2) and 1/(n0+2) in place of 1 and 0.
-
-    ones, zeros : weight of the positives and of the negatives, n1 and n0. With them the
-    optimum is finite whatever the data. (Platt 1999.)
-    """
-    return np.where(hit, (ones + 1.0) / (ones + 2.0), 1.0 / (zeros + 2.0))
+        return MapFit(params, "degenerate", SMOOTHED, record)
+    return MapFit(params, record=record)
 
 
 SEPARABLE = (

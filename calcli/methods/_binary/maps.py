@@ -2,21 +2,21 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import KW_ONLY, field, fields, replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
+from dataclasses import KW_ONLY, fields, replace
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
 from calcli.cached import cached_property
-from calcli.calibrator import Calibrator, Context, Curves, Fit, Laws, Options, Prediction, Status, param
-from calcli.composition import through
+from calcli.calibrator import C, Calibrator, Context, Curves, Fit, Laws, Options, Prediction, param
+from calcli.composition import STATUSES, through
 from calcli.errors import DataError, FitError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.curves import EMPTY, check_line, check_steps, line, logs, normalize, share_rest, step
 from calcli.methods._binary.log_odds import (
-    Mode,
     Sample,
     class_samples,
     clipped_log_odds,
@@ -29,7 +29,7 @@ from calcli.methods._binary.log_odds import (
     top_log_odds,
     within,
 )
-from calcli.methods._binary.logistic import Regression
+from calcli.methods._binary.logistic import MapFit
 from calcli.numerics import TINY, FloatArray, sigmoid
 from calcli.rows import Block, Rows
 
@@ -58,45 +58,6 @@ TOP_LABEL = Laws(
     memory="row",
 )
 """What these methods promise with their default, mode=auto: with two classes P(class 1) may cross 1/2."""
-
-ONE_VS_REST = replace(TOP_LABEL, confidence=False, top_label_only=False, class_shares=False, memory="array")
-"""What one map per class against the rest promises."""
-
-
-class MapFit(NamedTuple):
-    """One fitted map.
-
-    params : its parameters, in the order of the calibrator's fields. note : what the user
-    should know, a phrase (equal phrases of many classes are told once). record : numbers
-    worth recording; the largest over the classes is kept. log_odds : see ``Table``.
-    """
-
-    params: tuple[Any, ...]
-    status: Status = "ok"
-    note: str = ""
-    record: dict[str, float] = {}
-    log_odds: FloatArray | None = None
-
-    @classmethod
-    def regressed(cls, found: Regression, params: tuple[Any, ...]) -> "MapFit":
-        """A map that never falls, of a regression: where no slope rises it is a constant."""
-        if found.status == "ok" and not any(found.slopes):
-            note = "the scores do not rise with the outcomes, so the map is a constant"
-            return cls(params, "degenerate", note, found.record)
-        return cls(params, found.status, found.note, found.record)
-
-    @classmethod
-    def table(cls, sample: Sample, at: FloatArray, values: FloatArray, record: dict[str, float]) -> "MapFit":
-        """A table of values at knots, or between edges, of ``sample.x``."""
-        if not sample.in_log_odds:
-            return cls((at, values), record=record)
-        inner = at if len(at) == len(values) else at[1:-1]
-        return cls((sigmoid(at), values), record=record, log_odds=inner)
-
-
-SEVERITY: tuple[Status, ...] = ("ok", "at_bound", "no_root", "degenerate", "not_converged")
-
-FitMap = Callable[[Sample], MapFit]
 
 
 @dataclass(frozen=True)
@@ -166,9 +127,9 @@ class BinaryCalibrator(Calibrator):
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         options = cls.resolve_options(options, rows.k)
         sure, told = cls.certainty(rows)
-        maps = fit_maps(cls, rows, options.mode, lambda sample: cls.fit_map(sample.within(sure), options), context)
-        calibrator = cls(*maps.params, mode=options.mode, sure=sure, **maps.more)
-        return maps.finish(calibrator, (*told, *cls.advice(rows, options)))
+        build = partial(cls, mode=options.mode, sure=sure)
+        fit_map = lambda sample: cls.fit_map(sample.within(sure), options)  # noqa: E731
+        return fit_maps(cls, rows, options.mode, fit_map, context, build, (*told, *cls.advice(rows, options)))
 
     @classmethod
     def takes_logarithms(cls) -> bool:
@@ -306,6 +267,8 @@ class Table(BinaryCalibrator):
 
     identity = (EMPTY, EMPTY)
     flexible = True
+    check_map: ClassVar[Callable[..., None]]
+    """Raise DataError for parameters of a map that are none."""
 
     def _arrays(self) -> list[Any]:
         found = super()._arrays()
@@ -315,6 +278,8 @@ class Table(BinaryCalibrator):
         super().check_own(k)
         if self.log_odds is not None and (self.mode not in ("binary", "top") or len(self.maps) > 1 or k == 1):
             raise DataError("params.log_odds is of one map of the log-odds of classes")
+        for one in self.maps:
+            self.check_map(*one)
 
 
 @dataclass(frozen=True)
@@ -323,16 +288,12 @@ class Steps(Table):
 
     edges: Curves = param()
     values: Curves = param()
+    check_map = staticmethod(check_steps)
 
     @staticmethod
     def curve(x: FloatArray, *params: Any) -> FloatArray:
         edges, values, log_odds = (*params, None)[:3]
         return step(x, edges if log_odds is None else np.pad(log_odds, 1), values)
-
-    def check_own(self, k: int) -> None:
-        super().check_own(k)
-        for one in self.maps:
-            check_steps(*one)
 
 
 @dataclass(frozen=True)
@@ -341,49 +302,24 @@ class PiecewiseLinear(Table):
 
     scores: Curves = param()
     values: Curves = param()
+    check_map = staticmethod(check_line)
 
     @staticmethod
     def curve(x: FloatArray, *params: Any) -> FloatArray:
         scores, values, log_odds = (*params, None)[:3]
         return line(x, scores if log_odds is None else log_odds, values)
 
-    def check_own(self, k: int) -> None:
-        super().check_own(k)
-        for one in self.maps:
-            check_line(*one)
-
-
-@dataclass
-class Maps:
-    """Fitted maps and what there is to say about them.
-
-    params : one value per field of the calibrator, ready for its constructor; more : further ones by name.
-    """
-
-    params: list[Any]
-    status: Status = "ok"
-    warnings: list[str] = field(default_factory=list)
-    details: dict[str, Any] = field(default_factory=dict)
-    more: dict[str, Any] = field(default_factory=dict)
-
-    def before(self, stage: Fit[Any]) -> None:
-        """Add what a fit that came before these maps had to say."""
-        self.warnings[:0] = stage.warnings
-        self.status = max(self.status, stage.status, key=SEVERITY.index)
-
-    def finish(self, calibrator: Any, advice: Iterable[str]) -> Fit[Any]:
-        """The fit, with further warnings."""
-        return Fit(calibrator, self.status, (*self.warnings, *advice), self.details)
-
 
 def fit_maps(
     cls: type[BinaryCalibrator],
     rows: Rows,
     mode: str,
-    fit_map: FitMap,
+    fit_map: Callable[[Sample], MapFit],
     context: Context,
-) -> Maps:
-    """Fit the one map of mode=binary or top, or one per class.
+    build: Callable[..., C],
+    advice: Iterable[str],
+) -> Fit[C]:
+    """Fit the one map of mode=binary or top, or one per class; ``build`` makes the calibrator of a value per field.
 
     A class without a positive row keeps the identity, which is told, as is the mean sum
     over classes of the calibrated probabilities, that rows are divided by. Rows of weight
@@ -392,10 +328,11 @@ def fit_maps(
     weight = rows.weights() if cls.laws.weights else None
     counted = counted_rows(rows.n, weight)
     if mode in ("binary", "top"):
-        one = fit_map(single_sample(rows, cast(Mode, mode), weight).part(counted))
+        one = fit_map(single_sample(rows, mode, weight).part(counted))
         params = [np.array([v]) if isinstance(v, float) else v for v in one.params]
         more = {} if one.log_odds is None else {"log_odds": one.log_odds}
-        return Maps(params, one.status, [one.note] if one.note else [], dict(one.record), more)
+        told = [one.note] if one.note else []
+        return Fit(build(*params, **more), one.status, (*told, *advice), dict(one.record))
 
     fits: list[MapFit] = []
     absent: list[int] = []
@@ -415,14 +352,19 @@ def fit_maps(
     warnings = [f"{note}: {name_classes(classes)}" for note, classes in noted.items()]
     if absent:
         warnings.append(f"without a row in these data, and left as they were: {name_classes(absent)}")
-    columns = zip(*(one.params for one in fits), strict=True)
     details: dict[str, Any] = {"row_sum_mean": float(row_sum.mean()), "zero_rows": int((row_sum < TINY).sum())}
     for one in fits:
         for name, value in one.record.items():
             details[name] = max(value, details.get(name, value))
-    status = max((one.status for one in fits), key=SEVERITY.index)
-    params = [np.array(v) if isinstance(v[0], float) else v for v in columns]
-    return Maps(params, status, warnings, details)
+    columns = zip(*(one.params for one in fits), strict=True)
+    calibrator = build(*(np.array(v) if isinstance(v[0], float) else v for v in columns))
+    return Fit(calibrator, max((one.status for one in fits), key=STATUSES.index), (*warnings, *advice), details)
+
+
+def behind(first: Fit[Any], fit: Fit[C]) -> Fit[C]:
+    """A fit to what another has left of the rows: both have their say, the worse status counts."""
+    status = max(first.status, fit.status, key=STATUSES.index)
+    return replace(fit, status=status, warnings=(*first.warnings, *fit.warnings))
 
 
 def name_classes(classes: list[int]) -> str:

@@ -1,5 +1,7 @@
 """Isotonic regression one-vs-all, ties broken."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 from calcli.calibrator import Context, Fit
@@ -7,7 +9,8 @@ from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.isotonic import fit_isotonic
 from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.maps import ONE_VS_REST, MapFit, PiecewiseLinear, few_rows_per_class, fit_maps
+from calcli.methods._binary.logistic import MapFit
+from calcli.methods._binary.maps import TOP_LABEL, PiecewiseLinear, few_rows_per_class, fit_maps
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
@@ -31,12 +34,12 @@ class IsotonicOneVsAll(PiecewiseLinear):
     aliases = ("isotonic-ova",)
     use = "to compare with: loses accuracy with many classes"
     title = "isotonic regression one-vs-all"
-    laws = ONE_VS_REST
+    laws = replace(TOP_LABEL, confidence=False, top_label_only=False, class_shares=False, memory="array")
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
-        maps = fit_maps(cls, rows, "ova", lambda sample: cls.fit_map(sample, options), context)
-        return maps.finish(cls(*maps.params, mode="ova"), few_rows_per_class(rows, "ova"))
+        fit_map, build = partial(cls.fit_map, options=options), partial(cls, mode="ova")
+        return fit_maps(cls, rows, "ova", fit_map, context, build, few_rows_per_class(rows, "ova"))
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:

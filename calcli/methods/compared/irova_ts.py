@@ -1,12 +1,13 @@
 """Temperature scaling, then isotonic regression one-vs-all."""
 
+from functools import partial
 from typing import Any, Self
 
 from calcli.cached import cached_property
 from calcli.calibrator import Calibrator, Context, Fit, param
 from calcli.composition import mapped
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.maps import few_rows_per_class, fit_maps
+from calcli.methods._binary.maps import behind, few_rows_per_class, fit_maps
 from calcli.methods.compared.irova import IsotonicOneVsAll
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.rows import Rows
@@ -33,11 +34,9 @@ class IsotonicAfterTemperature(IsotonicOneVsAll):
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         ts = TemperatureScaling.fit(rows, TemperatureOptions(loss="brier"), context)
         scaled = mapped(rows, ts.calibrator)
-        maps = fit_maps(cls, scaled, "ova", lambda sample: cls.fit_map(sample, options), context)
-        maps.before(ts)
-        scores, values = maps.params
-        fitted = cls(scores, values, ts.calibrator.temperature, mode="ova")
-        return maps.finish(fitted, few_rows_per_class(rows, "ova"))
+        fit_map = partial(cls.fit_map, options=options)
+        build = partial(cls, temperature=ts.calibrator.temperature, mode="ova")
+        return behind(ts, fit_maps(cls, scaled, "ova", fit_map, context, build, few_rows_per_class(rows, "ova")))
 
     @cached_property
     def upstream(self) -> Calibrator:
