@@ -22,11 +22,6 @@ def seconds_on_cpu(method: str) -> float:
     return sum(CPU_SECONDS.get(name, 0.0) for name in (CPU_SECONDS if method == "all" else method.split("+")))
 
 
-def pays(method: str, scores: int) -> bool:
-    """Whether a GPU is worth its start for a method and so many scores (rows x classes)."""
-    return scores * seconds_on_cpu(method) > GPU_SECONDS
-
-
 def idle(method: str, context: Context) -> list[str]:
     """Plain words where a GPU was asked for and does nothing in a fit of this method."""
     asked = context.device == "cuda" and not seconds_on_cpu(method)
@@ -36,12 +31,13 @@ def idle(method: str, context: Context) -> list[str]:
 def resolve(device: str, method: str, scores: int) -> str:
     """Turn auto|cpu|cuda into cpu or cuda for the fit of a method to ``scores`` = rows x classes.
 
-    ``auto`` stays on NumPy without importing torch where a GPU does not pay (``pays``) or the machine
+    ``auto`` stays on NumPy without importing torch where a GPU does not pay for its start or the machine
     has no NVIDIA driver. Raises UsageError when cuda is asked for and not there.
     """
     if device not in DEVICES:
         raise UsageError(f"--device is {device!r}, expected one of {', '.join(DEVICES)}")
-    if device == "cpu" or (device == "auto" and not (pays(method, scores) and _driver_present())):
+    pays = scores * seconds_on_cpu(method) > GPU_SECONDS
+    if device == "cpu" or (device == "auto" and not (pays and _driver_present())):
         return "cpu"
     try:
         import torch

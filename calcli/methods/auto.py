@@ -49,14 +49,6 @@ MATRIX = (
 FEW_CLASSES, MATRIX_CLASSES, LONG_SCORES = 12, 50, 40_000
 
 
-def member_options(alone: bool) -> dict[str, Any]:
-    """Options of candidates: few rows sharpen none without end, and an average mixes in the uniform distribution once.
-
-    alone : for a candidate that is chosen, which has its own share of the uniform distribution.
-    """
-    return {"mixture": alone, "prior": USUAL_PRIOR}
-
-
 KEPT_BYTES = 1 << 27
 """Logits in float64 up to this size are held in memory: they are walked over hundreds of times."""
 
@@ -92,13 +84,14 @@ def default_candidates(n: int, k: int) -> list[str]:
 
 @lru_cache(maxsize=256)
 def parse_candidate(text: str, alone: bool = False) -> tuple[str, Options]:
-    """Method and options of ``svs`` or ``svs(lambda=0.1;...)``, with ``member_options`` where a method has them.
+    """Method and options of ``svs`` or ``svs(lambda=0.1;...)``. Raises UsageError for unknown names and options.
 
-    Raises UsageError for unknown names and options.
+    Few rows sharpen no candidate without end. alone : for one that is chosen, which has its own share of the uniform
+    distribution; an average mixes that in once.
     """
     name, typed = split_method(text)
     given: dict[str, Any] = dict(typed)
-    usual = member_options(alone)
+    usual = {"mixture": alone, "prior": USUAL_PRIOR}
     for option in msgspec.structs.fields(method(name).Options):
         short = option.encode_name.split(".")[-1]
         if short in usual and not any(short in key for key in given):

@@ -28,9 +28,6 @@ from calcli.numerics import LOG_ZERO, NLL_FLOOR, NLL_OF_ZERO, FloatArray, IntArr
 from calcli.rows import Block, Rows
 from calcli.statistics.units import Units
 
-# ---- the rounds: lines in the retention probability, one per bin of confidence
-
-
 # ---- which of a bundle's transforms of the input a method uses
 
 
@@ -52,6 +49,9 @@ def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:
         if not any(name in (spec, spec.partition(":")[0]) for spec in transforms):
             raise UsageError(f"option pool={pool!r}: no transform is {name!r}; there are: {', '.join(transforms)}")
     return [m for m, spec in enumerate(transforms) if spec in wanted or spec.partition(":")[0] in wanted]
+
+
+# ---- the rounds: lines in the retention probability, one per bin of confidence
 
 
 SLACK = 1e-12
@@ -280,7 +280,7 @@ def choose_noise(rows: Rows, options: Any, context: Context, counted: IntArray, 
     for family in families:
         scales = grid(rows, options, context, counted, family)
         gammas = retention(rows, family, scales, context)[counted]
-        evidences = [Evidence(g, base.hit, base.weight, base.start) for g in gammas.T]
+        evidences = [replace(base, gamma=g) for g in gammas.T]
         if options.select == "sd":
             values = [one_bin_sd(e) for e in evidences]
             best = int(np.argmax(values))
@@ -335,8 +335,8 @@ def cross_validated_nll(evidence: Evidence, folds: tuple[IntArray, IntArray], op
             continue
         past, new = evidence.part(there), evidence.part(here)
         if options.init == "accuracy":
-            new = Evidence(new.gamma, new.hit, new.weight, np.full(len(here), past.accuracy))
-            past = Evidence(past.gamma, past.hit, past.weight, np.full(len(there), past.accuracy))
+            new = replace(new, start=np.full(len(here), past.accuracy))
+            past = replace(past, start=np.full(len(there), past.accuracy))
         found = design(past, options.bins, options.rounds)
         q = replay(new.start, new.gamma, found.alpha, found.beta)
         p_outcome = np.where(new.hit > 0, q, 1.0 - q)
@@ -544,12 +544,13 @@ class Hoki(Calibrator):
         if options.mix and not transforms:
             transforms = choose_pool(rows.transforms, options.pool, f"hoki with mix={options.mix:g}")
             gamma = (1.0 - options.mix) * gamma + options.mix * survival(rows, transforms)[counted]
-        evidence = Evidence(gamma, sample.hit, mass, start)
+        evidence = replace(base, gamma=gamma)
         found, status, told = rounds(evidence, options)
         details = {**choice.details, **report(found, evidence, sample.p, options.bins)}
         ts = TemperatureScaling.fit(rows, TemperatureOptions(), context)
-        details["ts_brier_top"] = brier_of_ts(rows, ts.calibrator, counted, base)
-        warnings += [*choice.warnings, *told, *behind_ts(details), judge(details)]
+        theirs = np.concatenate(list(rows.each(partial(_confidence, ts.calibrator))))[counted]
+        details["ts_brier_top"] = float(np.average((theirs - base.hit) ** 2, weights=mass))
+        warnings += [*choice.warnings, *told, *judge(details)]
         fitted = cls(
             noise=noise,
             scale=scale,
@@ -647,7 +648,10 @@ def rounds(evidence: Evidence, options: HokiOptions) -> tuple[Design, Status, li
     status: Status = "ok"
     if accuracy in (0.0, 1.0):
         status = "degenerate"
-        told.append(f"every prediction on these rows is {'right' if accuracy else 'wrong'}: {ALL_SAME}{accuracy:g}")
+        told.append(
+            f"every prediction on these rows is {'right' if accuracy else 'wrong'}: no line can be learnt, and every"
+            f" confidence becomes {accuracy:g}"
+        )
     if found.ended == "limit":
         status = "not_converged"
         told.append(f"the bins still changed after {options.rounds} rounds; more rounds may settle them")
@@ -668,27 +672,10 @@ NO_SPREAD = (
     "noise of this scale tells no row from another (their retention probabilities agree): every row gets the"
     " accuracy as its confidence; another scale, or ts, would serve better"
 )
-ALL_SAME = "no line can be learnt, and every confidence becomes "
-
-
-def brier_of_ts(rows: Rows, ts: TemperatureScaling, counted: IntArray, base: Evidence) -> float:
-    """Top-label Brier score of temperature scaling on the same rows."""
-    confidence = np.concatenate(list(rows.each(partial(_confidence, ts))))[counted]
-    return float(np.average((confidence - base.hit) ** 2, weights=base.weight))
 
 
 def _confidence(calibrator: TemperatureScaling, block: Block) -> FloatArray:
     return sigmoid(top_log_odds(block.z / calibrator.temperature, block.prediction))
-
-
-def behind_ts(details: dict[str, Any]) -> Iterator[str]:
-    """The criterion measures how far confidences spread, not how good they are."""
-    ours, theirs = details["calibrated"]["brier_top"], details["ts_brier_top"]
-    if ours > theirs:
-        yield (
-            f"top-label Brier {ours:.4f} on these rows, temperature scaling {theirs:.4f}: the criterion looks for"
-            " spread, not for skill; ts would serve better"
-        )
 
 
 def report(found: Design, evidence: Evidence, uncalibrated: FloatArray, bins: int) -> dict[str, Any]:
@@ -715,10 +702,15 @@ def report(found: Design, evidence: Evidence, uncalibrated: FloatArray, bins: in
     }
 
 
-def judge(details: dict[str, Any]) -> str:
-    """Why the width-bin ECE of the calibration data is no evidence, and what is."""
-    after, before = details["calibrated"], details["uncalibrated"]
-    return (
+def judge(details: dict[str, Any]) -> Iterator[str]:
+    """Where ts is better; why the width-bin ECE of the calibration data is no evidence, and what is."""
+    after, before, theirs = details["calibrated"], details["uncalibrated"], details["ts_brier_top"]
+    if after["brier_top"] > theirs:
+        yield (
+            f"top-label Brier {after['brier_top']:.4f} on these rows, temperature scaling {theirs:.4f}: the criterion"
+            " looks for spread, not for skill; ts would serve better"
+        )
+    yield (
         f"equal-width ECE on these very rows is {details['ece_width']:.1g} because the rounds drive it to 0 by"
         f" construction, which proves nothing; mass-bin ECE {before['ece_mass']:.4f} -> {after['ece_mass']:.4f},"
         f" top-label Brier {before['brier_top']:.4f} -> {after['brier_top']:.4f}: judge on other rows, beside ts"

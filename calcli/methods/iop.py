@@ -37,17 +37,6 @@ class Net(NamedTuple):
     b3: FloatArray
 
 
-class TrainingPlan(NamedTuple):
-    """How the networks are trained (Adam with weight decay, mini-batches, held-out folds)."""
-
-    hidden: int
-    epochs: int
-    folds: int
-    rate: float
-    decay: float
-    batch: int
-
-
 def initial_net(k: int, hidden: int, scale: float, rng: np.random.Generator) -> Net:
     """Random hidden layers; the outputs start at ``scale`` = 1/T, i.e. at temperature scaling."""
 
@@ -151,17 +140,17 @@ class TrainingRows:
 def train_folds(
     rows: TrainingRows,
     scale: float,
-    plan: TrainingPlan,
+    options: "IntraOrderPreservingOptions",
     rng: np.random.Generator,
     progress: Callable[[int, int], None],
 ) -> tuple[list[Net], list[float], list[int]]:
-    """One network per fold, each the epoch with the least NLL on its held-out fold.
+    """One network per fold, each the epoch with the least NLL on its held-out fold, by Adam on mini-batches.
 
     Epoch 0, temperature scaling with 1/T = ``scale``, takes part. Returns networks,
     held-out NLLs, epochs. With too few rows for folds there is one network, chosen on its
     own rows.
     """
-    folds = min(plan.folds, rows.n // 2) if rows.n >= 4 else 1
+    folds = min(options.folds, rows.n // 2) if rows.n >= 4 else 1
     if rows.units is None or folds == 1:
         parts = np.array_split(rng.permutation(rows.n), folds)
     else:
@@ -171,13 +160,13 @@ def train_folds(
     nets, values, epochs = [], [], []
     for fold, held in enumerate(parts):
         learn = np.setdiff1d(np.arange(rows.n), held) if folds > 1 else held
-        net = best = initial_net(rows.k, plan.hidden, scale, rng)
-        least, when, adam = rows.nll(net, held), 0, Adam(plan.rate, plan.decay)
-        for epoch in range(1, plan.epochs + 1):
-            progress(fold * plan.epochs + epoch, folds * plan.epochs)
+        net = best = initial_net(rows.k, options.hidden, scale, rng)
+        least, when, adam = rows.nll(net, held), 0, Adam(options.rate, options.decay)
+        for epoch in range(1, options.epochs + 1):
+            progress(fold * options.epochs + epoch, folds * options.epochs)
             order = rng.permutation(learn)
-            for at in range(0, len(order), plan.batch):
-                x, gaps, rank, weight = rows.part(order[at : at + plan.batch])
+            for at in range(0, len(order), options.batch):
+                x, gaps, rank, weight = rows.part(order[at : at + options.batch])
                 total = weight.sum()
                 if total > 0:
                     _, gradient = loss_and_gradient(net, x, gaps, rank, weight / total)
@@ -340,13 +329,10 @@ class IntraOrderPreserving(Calibrator):
     def _fit_networks(cls, rows: Rows, options: IntraOrderPreservingOptions, context: Context) -> Fit[Self]:
         first = TemperatureScaling.fit(rows, TemperatureOptions(prior=options.prior), context)
         sorted_rows = TrainingRows(rows, sorted_input=options.variant == "oi")
-        plan = TrainingPlan(
-            options.hidden, options.epochs, options.folds, options.rate, options.decay, options.batch
-        )  # fmt: skip
         nets, held_out, epochs = train_folds(
             sorted_rows,
             1.0 / first.calibrator.temperature,
-            plan,
+            options,
             context.rng(),
             lambda done, total: context.progress("training networks", done, total),
         )

@@ -6,13 +6,14 @@ from typing import Any, Self
 import numpy as np
 
 from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Curves, Fit, Prediction, param
+from calcli.composition import argmax_at_prediction
 from calcli.errors import DataError, FitError
 from calcli.fast_dataclass import dataclass
 from calcli.isotonic import PooledOutcomes
 from calcli.methods._binary.curves import check_line, line, normalize
 from calcli.methods._binary.log_odds import probabilities
 from calcli.methods.compared.irova import TIE_BREAK
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import FloatArray
 from calcli.rows import Block, Rows
 
 
@@ -60,9 +61,9 @@ class IsotonicMulticlass(Calibrator):
         p = probabilities(block.z)
         label = block.prediction
         q = line(p.ravel(), *self.knots).reshape(p.shape) + TIE_BREAK * p
-        log_probs = normalize(q, block.z, label).log_probs
-        keep_first(log_probs, p.argmax(axis=1))
-        return Prediction(log_probs, label, floored=True)
+        # Probabilities closer than 1e-7 can become equal once 1e-9 of their difference is added to a number near 1.
+        mapped = Prediction(normalize(q, block.z, label).log_probs, p.argmax(axis=1))
+        return Prediction(argmax_at_prediction(mapped), label, floored=True)
 
     @property
     def knots(self) -> tuple[FloatArray, FloatArray]:
@@ -91,13 +92,3 @@ def _other_probabilities(block: Block) -> tuple[int, FloatArray, FloatArray | No
     others[np.arange(len(p)), block.labels[kept]] = False
     weights = None if block.weight is None else np.repeat(block.weight[kept], p.shape[1] - 1)
     return len(block), p[others], weights
-
-
-def keep_first(log_probs: FloatArray, label: IntArray) -> None:
-    """Make each row's largest entry its label's, in place, where rounding tied it with others.
-
-    Probabilities closer than 1e-7 can become equal once 1e-9 of their difference is added
-    to a number near 1. log_probs : (b, k); label : (b,).
-    """
-    tied = np.flatnonzero(log_probs.argmax(axis=1) != label)
-    log_probs[tied, label[tied]] = np.nextafter(log_probs[tied].max(axis=1), np.inf)

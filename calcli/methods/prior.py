@@ -10,7 +10,6 @@ from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
-from calcli.sums import Sums
 
 LEAST = 1e-12
 """Least share of a class."""
@@ -39,8 +38,8 @@ class PriorShift(Calibrator):
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
-        sums = rows.sum(partial(_shares, rows.k))
-        source, labels = sums.probability, sums.label + 0.5
+        source, labels = rows.sum(partial(_sums, rows.k))
+        labels += 0.5
         return Fit(cls(np.maximum(source / source.sum(), LEAST), labels / labels.sum()))
 
     def apply(self, block: Block) -> Prediction:
@@ -52,14 +51,7 @@ class PriorShift(Calibrator):
                 raise DataError(f"params.{name} are {shares[:5]}…, expected positive shares that sum to 1")
 
 
-@dataclass(frozen=True)
-class _Shares(Sums):
-    """Weighted sums over rows, (k,) each: probabilities, and labels."""
-
-    probability: FloatArray
-    label: FloatArray
-
-
-def _shares(k: int, block: Block) -> _Shares:
+def _sums(k: int, block: Block) -> FloatArray:
+    """Weighted sums over a block's rows, (2, k): of probabilities, and of labels."""
     w = np.ones(len(block)) if block.weight is None else block.weight
-    return _Shares(w @ np.exp(log_softmax(block.z)), np.asarray(np.bincount(block.labels, weights=w, minlength=k)))
+    return np.stack([w @ np.exp(log_softmax(block.z)), np.bincount(block.labels, weights=w, minlength=k)])

@@ -1,6 +1,6 @@
 """Scaling-binning."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, replace
 from typing import Annotated, Any, Literal, Self
 
@@ -14,7 +14,7 @@ from calcli.composition import mapped
 from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import identity_map, split_map
-from calcli.methods._affine.matrix_maps import OdirOptions, log_probabilities, odir_ridge, raw_scores
+from calcli.methods._affine.maps import OdirOptions, log_probabilities, odir_ridge, raw_scores
 from calcli.methods._affine.objective import affine_logits
 from calcli.methods._binary.curves import EMPTY, check_steps, step
 from calcli.methods._binary.log_odds import Sample, counted_rows, log_sigmoid
@@ -65,7 +65,7 @@ class ScalingBinningOptions(ModeOptions, frozen=True):
 WHOLE = ("temperature", "scale", "weight", "bias")
 """Parameters of the bases that calibrate whole rows."""
 
-Parts = tuple[IntArray, IntArray, IntArray]
+Parts = Sequence[IntArray]
 """Rows for the three steps."""
 
 
@@ -112,11 +112,16 @@ class ScalingBinning(BinaryCalibrator):
 
     @classmethod
     def fit(cls, rows: Rows, options: ScalingBinningOptions, context: Context) -> Fit[Self]:
-        counted = counted_rows(rows.n, rows.weights())
-        return cls.fit_parts(rows, options, context, split_rows(len(counted), options.split, context.rng()))
+        n = len(counted_rows(rows.n, rows.weights()))
+        if options.split == "shared" or n < 3:
+            return cls.fit_parts(rows, options, context, [np.arange(n)] * 3)
+        parts = np.array_split(context.rng().permutation(n), 3)
+        return cls.fit_parts(rows, options, context, [np.sort(part) for part in parts])
 
     @classmethod
-    def fit_parts(cls, rows: Rows, options: ScalingBinningOptions, context: Context, parts: Parts) -> Fit[Self]:
+    def fit_parts(
+        cls, rows: Rows, options: ScalingBinningOptions, context: Context, parts: Sequence[IntArray]
+    ) -> Fit[Self]:
         """The fit with given rows for the three steps, indices among the rows of positive weight."""
         options = cls.resolve_options(options, rows.k)
         counted = counted_rows(rows.n, rows.weights())
@@ -137,7 +142,7 @@ class ScalingBinning(BinaryCalibrator):
         return fit if first is None else behind(first, fit)
 
     @classmethod
-    def fit_map(cls, sample: Sample, options: Any, parts: Parts | None = None) -> MapFit:
+    def fit_map(cls, sample: Sample, options: Any, parts: Parts = ()) -> MapFit:
         one, two, three = (sample.part(part) for part in parts) if parts else (sample, sample, sample)
         one_map = options.mode == "top"
         base = MapFit((1.0, 1.0, 0.0))
@@ -217,15 +222,6 @@ def fit_whole_rows(rows: Rows, options: ScalingBinningOptions, context: Context)
         return fitted
     told = "the search for the least squared loss did not reach a stationary point"
     return replace(fitted, status="not_converged", warnings=(*fitted.warnings, told))
-
-
-def split_rows(n: int, split: str, rng: np.random.Generator) -> Parts:
-    """Rows for the three steps: all of them each time, or three random disjoint parts."""
-    everything = np.arange(n)
-    if split == "shared" or n < 3:
-        return everything, everything, everything
-    one, two, three = np.array_split(rng.permutation(n), 3)
-    return np.sort(one), np.sort(two), np.sort(three)
 
 
 def smooth(s: FloatArray, a: float, b: float, c: float) -> FloatArray:

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from calcli.calibrator import Laws, Options, Prediction, param
 from calcli.fast_dataclass import dataclass
-from calcli.methods._affine.path import Structured
+from calcli.methods._affine.maps import Structured
 from calcli.methods._temperature import USUAL_PRIOR, Prior
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -51,7 +52,7 @@ class TemperatureByGroup(ByGroup):
 
         def walk(shift: FloatArray) -> GroupSums:
             log_beta = np.clip(start + shift[:, 0], LOG_BETA_LOW, LOG_BETA_HIGH)
-            return rows.sum(_Scaled(options.by, tuple(names), np.exp(log_beta)))
+            return rows.sum(partial(_sums, options.by, tuple(names), np.exp(log_beta)))
 
         found = pool(walk, len(names), 1, options.tau)
         d = np.clip(found.theta[:, 0], LOG_BETA_LOW - start, LOG_BETA_HIGH - start)
@@ -70,21 +71,14 @@ class TemperatureByGroup(ByGroup):
         check_numbers("groups", abs(self.beta) * np.exp(np.minimum(d, 800.0)), "positive")
 
 
-@dataclass(frozen=True)
-class _Scaled:
+def _sums(by: str, names: tuple[str, ...], scale: FloatArray, block: Block) -> GroupSums:
     """Sums by group over a block, at the groups' own scales (g,): by the logarithm of the scale."""
-
-    by: str
-    names: tuple[str, ...]
-    scale: FloatArray
-
-    def __call__(self, block: Block) -> GroupSums:
-        code = places(self.by, self.names, block)
-        l = block.z * self.scale[code][:, None]
-        p = np.exp(log_softmax(l))
-        mean = np.einsum("ij,ij->i", p, l)
-        l -= mean[:, None]
-        gradient = -l[np.arange(len(l)), block.labels]
-        variance = np.einsum("ij,ij,ij->i", p, l, l)
-        weight = np.ones(len(l)) if block.weight is None else block.weight
-        return GroupSums.of(code, len(self.names), weight, gradient[:, None], variance[:, None, None])
+    code = places(by, names, block)
+    l = block.z * scale[code][:, None]
+    p = np.exp(log_softmax(l))
+    mean = np.einsum("ij,ij->i", p, l)
+    l -= mean[:, None]
+    gradient = -l[np.arange(len(l)), block.labels]
+    variance = np.einsum("ij,ij,ij->i", p, l, l)
+    weight = np.ones(len(l)) if block.weight is None else block.weight
+    return GroupSums.of(code, len(names), weight, gradient[:, None], variance[:, None, None])

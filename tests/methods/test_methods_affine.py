@@ -6,9 +6,8 @@ import pytest
 from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.calibrator import Context
 from calcli.errors import DataError, FitError
-from calcli.methods._affine.fitting import identity_map, refuse_hopeless, solve, uniform_ridge
+from calcli.methods._affine.fitting import identity_map, path_folds, refuse_hopeless, solve, uniform_ridge
 from calcli.methods._affine.objective import Chunks, logits_as
-from calcli.methods._affine.path import path_folds
 from calcli.methods._affine.vector import DOUBLE_CLASSES, VectorObjective, solver_of
 from calcli.numerics import log_softmax
 from calcli.registry import method, parse_options
@@ -171,7 +170,7 @@ def test_absent_classes_get_what_the_ridge_gives_them(name, sample):
 
 def test_dirichlet_features_have_the_floor_of_the_authors():
     """softmax of (0, 100): p = 3.7e-44 is below 2.2e-16 = 2.2 * 10^-16: ln 2.2 - 16 ln 10."""
-    from calcli.methods._affine.matrix_maps import log_probabilities
+    from calcli.methods._affine.maps import log_probabilities
 
     x = log_probabilities(next(ArrayRows(np.array([[0.0, 100.0]])).blocks()))
     assert x[0] == pytest.approx([0.78845736 - 16 * 2.30258509, 0.0], rel=1e-6, abs=1e-6)

@@ -11,7 +11,6 @@ from calcli.methods.iop import (
     IntraOrderPreserving,
     IntraOrderPreservingOptions,
     Net,
-    TrainingPlan,
     TrainingRows,
     climb,
     gap_weights,
@@ -178,8 +177,8 @@ def test_held_out_nll_is_never_above_that_of_the_start():
     rows = TrainingRows(ArrayRows(*truth(300, 4, seed=7)), sorted_input=True)
     held_out = {}
     for epochs in (0, 5):
-        plan = TrainingPlan(8, epochs, 3, 5e-3, 0.0, 64)
-        _, held_out[epochs], _ = train_folds(rows, 0.9, plan, np.random.default_rng(0), lambda done, total: None)
+        options = IntraOrderPreservingOptions(hidden=8, epochs=epochs, folds=3, rate=5e-3, decay=0.0, batch=64)
+        _, held_out[epochs], _ = train_folds(rows, 0.9, options, np.random.default_rng(0), lambda done, total: None)
     assert np.mean(held_out[5]) < np.mean(held_out[0])  # the start, T = 1 / 0.9, is off: truth is 1.6
 
 

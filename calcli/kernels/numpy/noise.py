@@ -7,6 +7,7 @@ rounds alike: libraries' logarithms differ in the last bit, and the distribution
 NumPy's generators may change between releases.
 """
 
+from collections.abc import Callable
 from hashlib import sha256
 
 import numpy as np
@@ -100,9 +101,8 @@ def gumbel_quantile(p: FloatArray) -> FloatArray:
     return -exact_log(-exact_log(p))
 
 
-def uniform_quantile(p: FloatArray) -> FloatArray:
-    """Quantile of the uniform distribution on -1/2..1/2."""
-    return p - 0.5
-
-
-QUANTILES = {"gaussian": gaussian_quantile, "uniform": uniform_quantile, "gumbel": gumbel_quantile}
+QUANTILES: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "gaussian": gaussian_quantile,
+    "uniform": lambda p: p - 0.5,
+    "gumbel": gumbel_quantile,
+}

@@ -48,7 +48,11 @@ def retention_rates(
         d, top = gaps_to_top(data.gaps(chunk.scores))
         here = out[chunk.start : chunk.start + len(chunk)]
         if table is not None and tables is not None:
-            gaussian_into(here, d, table, tables)
+            moments, (*per_scale, log_weight) = power_sums(d, table), tables
+            for j, coefficients in enumerate(per_scale):
+                log_products = moments[:, : len(coefficients)] @ coefficients
+                log_products += log_weight
+                here[:, j] = log_products.exp_().sum(dim=1)
         else:
             for j, scale in enumerate(scales):
                 if by_class is None:
@@ -68,16 +72,6 @@ def gaps_to_top(gaps: Any) -> tuple[Any, Any]:
     d = -gaps
     d.scatter_(1, top[:, None], torch.inf)
     return d, top
-
-
-def gaussian_into(out: Any, d: Any, table: GapTable, tables: list[Any]) -> None:
-    """Exact retention of one chunk under Gaussian noise, written to out (b, scales)."""
-    moments = power_sums(d, table)
-    *per_scale, log_weight = tables
-    for j, coefficients in enumerate(per_scale):
-        log_products = moments[:, : len(coefficients)] @ coefficients
-        log_products += log_weight
-        out[:, j] = log_products.exp_().sum(dim=1)
 
 
 def power_sums(d: Any, table: GapTable) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,23 @@ from calcli.calibrator import C, Context, Fit, Status
 from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
-from calcli.methods._affine.objective import AffineObjective, Ridge
+from calcli.folds import content_folds
+from calcli.methods._affine.matrix import MatrixObjective
+from calcli.methods._affine.objective import (
+    AffineObjective,
+    Chunk,
+    Chunked,
+    Chunks,
+    Features,
+    Ridge,
+    held_in_memory,
+    labels_of,
+    mean_nll,
+)
+from calcli.methods._affine.vector import VectorObjective
 from calcli.methods.ts import likeliest
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, IntArray, log_softmax
+from calcli.parallel import check_memory
 from calcli.rows import Block, Rows
 from calcli.solvers import LOOSE_AIM, Optimum, minimise_convex
 
@@ -68,14 +83,11 @@ class FitNotes:
                 f" {better} serves better"
             )
 
-    def optimum(self, found: Optimum | Sequence[Optimum]) -> None:
+    def optimum(self, *found: Optimum) -> None:
         """Record where the search (or one search per fold) ended."""
-        every = [found] if isinstance(found, Optimum) else list(found)
-        worst = max(every, key=lambda o: o.gap)
-        self.details |= worst.details()
-        if len(every) > 1:
-            self.details["newton_steps"] = sum(o.steps for o in every)
-        if not all(o.converged for o in every):
+        worst = max(found, key=lambda o: o.gap)
+        self.details |= worst.details() | {"newton_steps": sum(o.steps for o in found)}
+        if not all(o.converged for o in found):
             self.warn(
                 f"the search did not converge (largest entry of the gradient {worst.gradient:.2g}): with rows that are"
                 " separable and no ridge there is no optimum; a larger ridge, svs or ts serves better",
@@ -198,3 +210,119 @@ def _levels(block: Block) -> tuple[float, float, float]:
     high, low = block.z.max(axis=1), block.z.min(axis=1)
     size = max(0.0, float(high.max()), -float(low.min()))
     return float(np.abs(0.5 * high + 0.5 * low).max()), float((0.5 * high - 0.5 * low).max()), size
+
+
+# ---- cross-validation inside the calibration rows: folds, and the path along lambda
+
+
+CLEARLY_WORSE = 1e-3
+"""Relative rise of the held-out NLL at which a path is left; loose fits stay well below."""
+
+
+def path_folds(rows: Rows, folds: int, rng: np.random.Generator) -> IntArray:
+    """Random fold of each row, (n,), whatever the order of rows and classes."""
+    losses = np.concatenate(list(rows.each(_label_losses)))
+    return content_folds(rows.labels(), losses, folds, rng, rows.units())
+
+
+def _label_losses(block: Block) -> FloatArray:
+    return np.asarray(-log_softmax(block.z)[np.arange(len(block)), block.labels])
+
+
+class Fold:
+    """One fold: the objective on the other rows, and its own rows.
+
+    rows : number of training rows (with weights, effective). share : weight of the held-out rows.
+    """
+
+    def __init__(self, objective: AffineObjective, held: Chunked) -> None:
+        square = sum(float(len(y)) if w is None else float(w @ w) for y, w in labels_of(objective.chunks))
+        self.objective, self.held = objective, held
+        self.rows = objective.mass**2 / max(square, 1e-300)
+        self.share = sum(float(len(y)) if w is None else float(w.sum()) for y, w in labels_of(held))
+
+
+@dataclass(frozen=True)
+class FoldedRows:
+    """All rows in memory, fold by fold.
+
+    x : (n, k) float64 features; y : (n,); w : (n,) or None; ends : where folds begin and end.
+    """
+
+    x: FloatArray
+    y: IntArray
+    w: FloatArray | None
+    ends: list[int]
+
+    def chunks(self, *slices: slice) -> list[Chunk]:
+        return held_in_memory(self.x, self.y, self.w, slices or [slice(None)])
+
+    def folds(self, *, complete: bool = False) -> list[Fold]:
+        """Folds with an objective of a full matrix. Nothing is copied."""
+        n, k = self.x.shape
+        folds = []
+        for first, last in pairwise(self.ends):
+            train = self.chunks(slice(0, first), slice(last, n))
+            objective = MatrixObjective(train, k, uniform_ridge(1.0, k, k + 1), complete=complete)
+            folds.append(Fold(objective, self.chunks(slice(first, last))))
+        return folds
+
+
+def load_table(rows: Rows, features: Features, fold: IntArray | None = None) -> FoldedRows:
+    """Load features, labels and weights. Raises FitError when a matrix fit would not fit into memory."""
+    n, k = rows.n, rows.k
+    check_memory(8 * n * k + 4 * n * k + 20 * 8 * k * (k + 1), f"a full matrix map of {n} x {k} scores")
+    fold = np.zeros(n, dtype=np.int64) if fold is None else fold
+    order = np.argsort(fold, kind="stable")
+    place = np.empty(n, dtype=np.int64)
+    place[order] = np.arange(n)
+    x, w = np.empty((n, k)), rows.weights()
+    for block in rows.blocks():
+        x[place[block.start : block.start + len(block)]] = features(block)
+    ends = [0, *np.cumsum(np.bincount(fold)).tolist()]
+    return FoldedRows(x, rows.labels()[order], None if w is None else w[order], ends)
+
+
+def diagonal_folds(rows: Rows, features: Features, fold: IntArray) -> list[Fold]:
+    """Folds of a fit with a scale and a bias per class."""
+    folds = []
+    for held in range(int(fold.max()) + 1):
+        train = Chunks(rows.take(np.flatnonzero(fold != held)), features)
+        objective = VectorObjective(train, rows.k, uniform_ridge(1.0, rows.k, 2), complete=True)
+        folds.append(Fold(objective, Chunks(rows.take(np.flatnonzero(fold == held)), features)))
+    return folds
+
+
+def search_path(
+    folds: Sequence[Fold],
+    grid: Sequence[float],
+    ridge: Callable[[float, float], Ridge],
+    start: FloatArray,
+    notes: FitNotes,
+    progress: Callable[[int, int], None],
+) -> tuple[float, list[FloatArray]]:
+    """The lambda of a grid with the least held-out NLL, and the parameters of every fold there; notes what was tried.
+
+    ridge(lambda, n) : the ridge for n training rows. Strongest first, each fit started from the one before: the
+    held-out NLL falls and then rises along such a path; it is left two points after the best when it has clearly
+    risen, before the weakest ridges, whose fits cost most and overfit worst. Fits are loose: the held-out NLL
+    is wanted to about 1e-4.
+    """
+    thetas = [start] * len(folds)
+    best, best_thetas, nll = 0, thetas, list[float]()
+    total = sum(f.share for f in folds)
+    for index, lam in enumerate(grid):
+        mean = 0.0
+        for at, fold in enumerate(folds):
+            progress(index * len(folds) + at, len(folds) * len(grid))
+            fold.objective.exchange(ridge(lam, fold.rows))
+            start_here = fold.objective.aligned(thetas[at])
+            thetas[at] = minimise_convex(fold.objective, start_here, aim=3e-5, products=1000).theta
+            mean += fold.share / total * mean_nll(fold.held, thetas[at])
+        nll.append(mean)
+        if mean < nll[best] or index == 0:
+            best, best_thetas = index, list(thetas)
+        if index - best >= 2 and mean > (1 + CLEARLY_WORSE) * nll[best]:
+            break
+    notes.details |= {"grid": list(grid[: len(nll)]), "cv_nll": nll}
+    return grid[best], best_thetas

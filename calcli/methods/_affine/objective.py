@@ -69,24 +69,14 @@ class Chunks:
     """Features of labelled rows, walked over again and again; kept when they are small."""
 
     def __init__(self, rows: Rows, features: Features) -> None:
-        self.n, self.k = rows.n, rows.k
-        self.rows, self.features = rows, features
-        self.kept = list(self.walk()) if 8 * rows.n * rows.k <= SMALL else None
-
-    def walk(self) -> Iterator[Chunk]:
-        return (self.chunk(block) for block in self.rows.blocks())
+        self.rows, self.features, self.n = rows, features, rows.n
+        self.kept = [self.chunk(block) for block in rows.blocks()] if 8 * rows.n * rows.k <= SMALL else None
 
     def __iter__(self) -> Iterator[Chunk]:
-        return self.walk() if self.kept is None else iter(self.kept)
+        return map(self.chunk, self.rows.blocks()) if self.kept is None else iter(self.kept)
 
     def chunk(self, block: Block, *dtype: Any) -> Chunk:
         return Chunk(self.features(block, *dtype), block.labels, block.weight)
-
-    def each(self, work: Callable[[Chunk], Result], *dtype: Any) -> Iterator[Result]:
-        """What ``work`` makes of every chunk, in the order of the rows, side by side, features included."""
-        if self.kept is not None:
-            return in_order(work, self.kept)
-        return in_order(lambda block: work(self.chunk(block, *dtype)), self.rows.blocks())
 
 
 def held_in_memory(x: FloatArray, y: IntArray, w: FloatArray | None, slices: Iterable[slice]) -> list[Chunk]:
@@ -105,8 +95,15 @@ Chunked = Chunks | list[Chunk]
 
 
 def each_chunk(chunks: Chunked, work: Callable[[Chunk], Result], *dtype: Any) -> Iterator[Result]:
-    """What ``work`` makes of every chunk, in order. dtype : of the features, where they are made for it."""
-    return in_order(work, chunks) if isinstance(chunks, list) else chunks.each(work, *dtype)
+    """What ``work`` makes of every chunk, in the order of the rows, side by side.
+
+    dtype : of the features, where they are made for it.
+    """
+    if isinstance(chunks, list):
+        return in_order(work, chunks)
+    if chunks.kept is not None:
+        return in_order(work, chunks.kept)
+    return in_order(lambda block: work(chunks.chunk(block, *dtype)), chunks.rows.blocks())
 
 
 def affine_logits(x: Reals, theta: Reals) -> Any:

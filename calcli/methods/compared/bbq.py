@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
@@ -78,26 +78,19 @@ class BayesianBinning(Steps):
         return MapFit.table(sample, edges, values, record)
 
 
-class Binnings(NamedTuple):
-    """All binnings of n sorted rows, laid end to end.
-
-    cut : (bins in all,) first row of each bin. first : (models + 1,) where each model's
-    bins begin in ``cut``, and their total number.
-    """
-
-    cut: IntArray
-    first: IntArray
-
-
 @lru_cache(maxsize=2)
-def all_binnings(n: int) -> Binnings:
-    """The binnings that are averaged over, for n rows."""
+def all_binnings(n: int) -> tuple[IntArray, IntArray]:
+    """The binnings that are averaged over, for n sorted rows, laid end to end.
+
+    Returns the first row of each bin, (bins in all,), and where each model's bins begin there and their total
+    number, (models + 1,).
+    """
     root = n ** (1.0 / 3.0)
     least = max(1, int(root / 10.0))
     most = max(least, min(-(-n // 5), int(np.ceil(10.0 * root))))
     sizes = np.arange(least, most + 1)
     cut = np.concatenate([np.arange(bins) * (n // bins) for bins in sizes])
-    return Binnings(cut, np.concatenate([[0], np.cumsum(sizes)]))
+    return cut, np.concatenate([[0], np.cumsum(sizes)])
 
 
 def fit_bbq(sample: Sample, prior: str, theta: str, prune: str) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:

@@ -20,39 +20,32 @@ STRIPE = 32
 """Columns for which the sums over all later classes are held at once."""
 
 
+@dataclass(frozen=True)
 class Others:
     """What the classes other than one amount to, row by row: a sum and a winner.
 
-    total : (n,) log of the sum of exponentials; top, index : the largest and its class,
-    ties to the lowest index. Starts empty.
+    total : (n,) log of the sum of exponentials; top, index : the largest and its class, ties to the lowest index.
     """
 
-    def __init__(self, n: int) -> None:
-        self.total = np.full(n, -np.inf)
-        self.top = np.full(n, -np.inf)
-        self.index = np.full(n, np.iinfo(np.int64).max)
+    total: FloatArray
+    top: FloatArray
+    index: IntArray
 
-    def add(self, c: int, u: FloatArray) -> None:
-        """Take in class c with scaled logits u (n,)."""
-        self.total = np.logaddexp(self.total, u)
-        wins = (u > self.top) | ((u == self.top) & (c < self.index))
-        self.top = np.where(wins, u, self.top)
-        self.index = np.where(wins, c, self.index)
+    @classmethod
+    def none(cls, n: int) -> "Others":
+        """No class at all."""
+        nothing = np.full(n, -np.inf)
+        return cls(nothing, nothing, np.full(n, np.iinfo(np.int64).max))
 
     def plus(self, other: "Others") -> "Others":
         """Both sets of classes together."""
-        both = Others(0)
-        both.total = np.logaddexp(self.total, other.total)
         wins = (other.top > self.top) | ((other.top == self.top) & (other.index < self.index))
-        both.top = np.where(wins, other.top, self.top)
-        both.index = np.where(wins, other.index, self.index)
-        return both
+        top, index = np.where(wins, other.top, self.top), np.where(wins, other.index, self.index)
+        return Others(np.logaddexp(self.total, other.total), top, index)
 
-    def copy(self) -> "Others":
-        """The same; what ``add`` replaces is never written to."""
-        same = Others(0)
-        same.total, same.top, same.index = self.total, self.top, self.index
-        return same
+    def add(self, c: int, u: FloatArray) -> "Others":
+        """These and class c with scaled logits u (n,)."""
+        return self.plus(Others(u, u, np.array(c)))
 
 
 class ClassSearch:
@@ -138,14 +131,12 @@ class ClassSearch:
         movable = np.zeros(self.k, dtype=bool)
         movable[classes] = True
         moved = 0
-        before = Others(self.n)
+        before = Others.none(self.n)
         for low, after_stripe in self._stripes():
             high = min(low + STRIPE, self.k)
             after = [after_stripe]
             for c in range(high - 1, low, -1):
-                later = after[-1].copy()
-                later.add(c, self.column(c) / self.temperature[c])
-                after.append(later)
+                after.append(after[-1].add(c, self.column(c) / self.temperature[c]))
             for c in range(low, high):
                 others = before.plus(after.pop())
                 if movable[c]:
@@ -157,18 +148,18 @@ class ClassSearch:
                         self.temperature[c], self.ece = grid[best], float(ece[best])
                         self.accuracy = float(accuracy[best])
                         moved += 1
-                before.add(c, self.column(c) / self.temperature[c])
+                before = before.add(c, self.column(c) / self.temperature[c])
                 tell(c)
         return moved
 
     def _stripes(self) -> list[tuple[int, Others]]:
         """First column of every stripe, and the sum over the classes behind the stripe."""
-        stripes, behind = [], Others(self.n)
+        stripes, behind = [], Others.none(self.n)
         for low in reversed(range(0, self.k, STRIPE)):
-            stripes.append((low, behind.copy()))
+            stripes.append((low, behind))
             if low > 0:
                 for c in range(low, min(low + STRIPE, self.k)):
-                    behind.add(c, self.column(c) / self.temperature[c])
+                    behind = behind.add(c, self.column(c) / self.temperature[c])
         return stripes[::-1]
 
 

@@ -2,7 +2,7 @@
 
 from calcli.calibrator import Laws
 from calcli.fast_dataclass import dataclass
-from calcli.methods._affine.matrix_maps import FullMap, log_probabilities
+from calcli.methods._affine.maps import FullMap, log_probabilities
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
-"""What the methods with a full matrix share: one map, or one per fold of a cross-validation."""
+"""The affine calibrators: one map, one behind a smoothed temperature step, or one per fold of a cross-validation."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 import msgspec
 import numpy as np
@@ -15,19 +16,24 @@ from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import (
     FitNotes,
     best_temperature,
+    diagonal_folds,
     fit_map,
     held_back,
     identity_map,
+    load_table,
+    path_folds,
     refuse_hopeless,
     refuse_level,
+    search_path,
     solve,
     split_map,
     uniform_ridge,
 )
 from calcli.methods._affine.matrix import MatrixObjective
-from calcli.methods._affine.objective import Ridge
-from calcli.methods._affine.path import load_table, path_folds, search_path
+from calcli.methods._affine.objective import AffineObjective, Chunks, Ridge, logits_as
+from calcli.methods._affine.vector import VectorObjective
 from calcli.methods._temperature import LaterPrior, effective_rows
+from calcli.methods.ts import likeliest
 from calcli.numerics import FloatArray, floored_log, log_softmax, softmax
 from calcli.rows import Block, Rows
 
@@ -172,7 +178,7 @@ class OdirMap(FullMap):
             part.objective.exchange(ridge)
             told = lambda done: context.progress(f"fitting{long}", done, 0)  # noqa: E731
             found.append(solve(part.objective, theta, told, early=context.early))
-        notes.optimum(found)
+        notes.optimum(*found)
         stack = np.stack([o.theta for o in found])
         mean = cls.single(stack.mean(axis=0))
         fitted = replace(mean, fold_weight=stack[:, :, :-1].copy(), fold_bias=stack[:, :, -1].copy())
@@ -209,3 +215,91 @@ def odir_ridge(k: int, lam: float, options: OdirOptions, temperature: float, row
     at = np.arange(k)
     weight[at, at] = options.ridge
     return held_back(Ridge(weight, identity_map(k, k + 1)), 1.0 / temperature, temperature, options.prior, rows)
+
+
+# ---- structured vector and matrix scaling: a smoothed temperature step, then a map under a ridge
+
+
+LAMBDAS = (30.0, 10.0, 3.0, 1.0)
+"""Values of lambda that cross-validation looks at, strongest first."""
+
+ROWS_PER_CLASS = 20
+"""Rows per class below which a matrix has its lambda cross-validated, and svs recommended."""
+
+
+@dataclass(frozen=True)
+class Structured(Calibrator):
+    """Scores brought to the temperature-scaling optimum and mixed with the uniform vector; then a map."""
+
+    temperature: float = param(within="positive")
+    smoothing: float = param()
+
+    full: ClassVar[bool]
+    """Is the map a full matrix, not a scale per class?"""
+
+    @classmethod
+    def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
+        notes, k, columns = FitNotes(), rows.k, rows.k + 1 if cls.full else 2
+        search = likeliest(rows, context, options.prior)
+        temperature, smoothing, notes.before = search.temperature, 1.0 / (rows.n + 1), search.before
+        if search.root.status in ("at_low", "at_high"):
+            notes.warn(f"the temperature of the first step ran into its bound: T = {temperature:g}", "at_bound")
+
+        def features(block: Block, *dtype: Any) -> Any:
+            return smoothed_log_probs(block, temperature, smoothing, *dtype)
+
+        def ridge(lam: float, n: float) -> Ridge:
+            return structured_ridge(k, columns, lam, n, temperature, options.prior)
+
+        theta, build = identity_map(k, columns), cast(Callable[..., Self], partial(cls, temperature, smoothing))
+        if not notes.absent_classes(rows, "only the ridge speaks for them"):
+            return notes.fit(build(*split_map(theta)))
+        lam, folds, long, words = options.lambda_, min(5, rows.n), "", "fitting scales and biases"
+        if cls.full:
+            if rows.n < ROWS_PER_CLASS * k:
+                notes.warn(f"{rows.n} rows are fewer than {ROWS_PER_CLASS} per class: svs serves better")
+                lam = "cv" if lam == "auto" else lam
+            lam = 1.0 if lam == "auto" else lam
+            fits = folds * len(LAMBDAS) + 1 if lam == "cv" else 1
+            long = refuse_hopeless(rows, fits, "use svs, or give lambda")
+            words = f"fitting{long}"
+        fold = path_folds(rows, folds, context.rng()) if lam == "cv" else None
+        table = load_table(rows, features, fold) if cls.full else None
+        if fold is not None:
+            parts = diagonal_folds(rows, features, fold) if table is None else table.folds(complete=True)
+            tell = partial(context.progress, f"cross-validating lambda{long}")
+            lam, thetas = search_path(parts, LAMBDAS, ridge, theta, notes, tell)
+            theta = np.mean(thetas, axis=0) if cls.full else theta
+        notes.details["lambda"] = lam
+        held = ridge(lam, effective_rows(rows))
+        objective: AffineObjective
+        if table is None:
+            objective = VectorObjective(Chunks(rows, features), k, held, complete=True)
+        else:
+            objective = MatrixObjective(table.chunks(), k, held, complete=True)
+        return notes.fit(build(*split_map(fit_map(cls, objective, lambda: theta, notes, context, words))))
+
+    def smoothed(self, block: Block) -> FloatArray:
+        """log((1 - a) softmax(z / T) + a / k), (b, k)."""
+        return smoothed_log_probs(block, self.temperature, self.smoothing)
+
+    def check_own(self, k: int) -> None:
+        if not 0 <= self.smoothing <= 1:
+            raise DataError(f"smoothing is {self.smoothing}, expected 0..1")
+
+
+def smoothed_log_probs(block: Block, temperature: float, smoothing: float, dtype: Any = np.float64) -> Any:
+    p = softmax(logits_as(block, dtype) / temperature)
+    p *= 1.0 - smoothing
+    p += smoothing / p.shape[1]
+    return np.log(p, out=p)
+
+
+def structured_ridge(k: int, columns: int, lam: float, rows: float, temperature: float, prior: float) -> Ridge:
+    """lam k/n on diagonal and bias, lam k (k - 1)/n off the diagonal, about the identity map (see ``held_back``)."""
+    weight = np.full((k, columns), lam * k / rows)
+    if columns > 2:
+        weight[:, :-1] *= k - 1
+        at = np.arange(k)
+        weight[at, at] = lam * k / rows
+    return held_back(Ridge(weight, identity_map(k, columns)), 1.0, temperature, prior, rows)
