@@ -117,7 +117,7 @@ def as_if_right(s: FloatArray, hit: FloatArray, weight: FloatArray) -> tuple[Flo
         while len(corners) > 1 and not turns_left([at, corners[-1]], corners[-2]):
             corners.pop()
         corners.append(at)
-    steps = np.array([*values, 1.0])
+    steps = np.minimum([*values, 1.0], 1.0)  # sums of weights may round to a share just above 1
     kept = np.diff(steps) != 0
     edges = scores[kept]
     return edges + TIE * np.maximum(np.abs(edges), 1.0), steps[np.append(kept, True)]
