@@ -36,8 +36,6 @@ EXACT, SETTLED, CHANGE = 1e-11, 1e-6, 1e-4
 
 
 class ByOptions(Options, frozen=True):
-    """Options of the methods by group."""
-
     by: Annotated[str, Meta(min_length=1, description="column with the group of every row, or prediction")] = PREDICTION
     tau: Annotated[
         float,

@@ -264,8 +264,6 @@ which the more rows the less is needed."""
 
 
 class AutoOptions(Options, frozen=True):
-    """Options of auto."""
-
     candidates: Annotated[
         str,
         Meta(

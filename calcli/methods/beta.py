@@ -19,8 +19,6 @@ Variant = Literal["abm", "am", "ab"]
 
 
 class BetaOptions(ModeOptions, frozen=True):
-    """Options of beta calibration."""
-
     variant: Annotated[
         Variant,
         Meta(description="abm (a, b and c free), am (a = b), ab (no intercept: q(1/2) = 1/2)"),

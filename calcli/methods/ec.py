@@ -19,8 +19,6 @@ from calcli.rows import Block, Rows
 
 
 class ExpectationConsistencyOptions(Options, frozen=True):
-    """Options of expectation consistency."""
-
     top: Annotated[
         int,
         Meta(ge=1, le=1_000_000, description="match the probability mass of the n largest classes to top-n accuracy"),

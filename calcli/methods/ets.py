@@ -21,8 +21,6 @@ LEAST_ORDER = 1e-6
 
 
 class EnsembleTemperatureOptions(Options, frozen=True):
-    """Options of ensemble temperature scaling."""
-
     loss: Annotated[
         Literal["nll", "brier"],
         Meta(description="what the temperature, and then the weights, minimise on the calibration data"),

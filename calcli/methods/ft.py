@@ -40,8 +40,6 @@ FURTHEST = 3.0
 
 
 class FeatureTemperatureOptions(Options, frozen=True):
-    """Options of feature temperature."""
-
     ridge: Annotated[
         float,
         Meta(ge=0, description="pull of the weights towards plain temperature scaling, divided by the rows"),

@@ -23,8 +23,6 @@ THIN = 20
 
 
 class HistogramOptions(ModeOptions, frozen=True):
-    """Options of histogram binning."""
-
     bins: Bins = 15
     scheme: Annotated[Scheme, Meta(description="bins of equal width, or holding equally many rows")] = "width"
     smooth: Annotated[

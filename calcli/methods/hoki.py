@@ -383,8 +383,6 @@ SAME_EVERYWHERE = 1e-6
 
 
 class HokiOptions(Options, frozen=True):
-    """Options of Hoki."""
-
     noise: Annotated[
         Literal["gaussian", "uniform", "gumbel", "auto", "transforms"],
         Meta(

@@ -226,8 +226,6 @@ REACH = 20.0
 
 
 class IntraOrderPreservingOptions(Options, frozen=True):
-    """Options of the intra-order-preserving maps."""
-
     variant: Annotated[
         Literal["diag", "oi", "op"],
         Meta(description="one curve for all logits, or a network on the sorted (oi) or plain (op) logits"),

@@ -19,8 +19,6 @@ STIFFNESS = 10.0 ** np.arange(5.0, -2.0, -1.0)
 
 
 class LogitSplineOptions(ModeOptions, frozen=True):
-    """Options of the monotone spline of the log-odds."""
-
     knots: Annotated[int, Meta(ge=2, le=100, description="knots, spread over the log-odds that are uncertain")] = 8
 
 

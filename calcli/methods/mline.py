@@ -21,8 +21,6 @@ EXPONENTS = {"line": [[1.0, 0.0]], "beta": [[1.0, 0.5], [1.0, -0.5]], "bend": [[
 
 
 class LineOptions(ModeOptions, frozen=True):
-    """Options of lines with a prior."""
-
     shape: Annotated[
         Literal["line", "beta", "bend"],
         Meta(description="a straight line, the curve of beta calibration, or a line with a logarithm beside it"),

@@ -18,8 +18,6 @@ LOG_SLOPE_LIMIT = float(np.log(100.0))
 
 
 class SharedMonotoneOptions(Options, frozen=True):
-    """Options of the shared monotone map."""
-
     knots: Annotated[int, Meta(ge=2, le=200, description="knots, geometric from 0.05 to 30 nats below certainty")] = 12
     prior: LaterPrior = 0.0
     smooth: Annotated[

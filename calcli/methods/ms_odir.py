@@ -2,7 +2,7 @@
 
 from calcli.calibrator import Laws
 from calcli.fast_dataclass import dataclass
-from calcli.methods._affine.maps import OdirMap, raw_scores
+from calcli.methods._affine.maps import OdirMap
 
 
 @dataclass(frozen=True)
@@ -22,4 +22,3 @@ class RegularisedMatrixScaling(OdirMap):
     use = "when classes are confused with each other and rows are plenty"
     title = "matrix scaling, off-diagonal and intercept regularisation"
     laws = Laws(equivariant=True, weights=True, class_shares=True)
-    features = staticmethod(raw_scores)

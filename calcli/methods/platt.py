@@ -13,8 +13,6 @@ from calcli.numerics import FloatArray
 
 
 class PlattOptions(ModeOptions, frozen=True):
-    """Options of Platt scaling."""
-
     smooth: Smooth = False
     loss: Annotated[Loss, Meta(description="what the line minimises: log loss, or squared error")] = "log"
 

@@ -14,8 +14,6 @@ from calcli.numerics import FloatArray
 
 
 class QuadraticOptions(ModeOptions, frozen=True):
-    """Options of quadratic scaling."""
-
     smooth: Smooth = False
 
 

@@ -126,8 +126,6 @@ BOUND_SHARE = 0.01
 
 
 class RecalOptions(Options, frozen=True):
-    """Options of ReCal."""
-
     init: Annotated[
         Literal["ts", "none"],
         Meta(description="where the rounds start: at one temperature (ts), or at the uncalibrated scores (none)"),

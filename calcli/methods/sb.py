@@ -14,8 +14,8 @@ from calcli.composition import mapped
 from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.fitting import identity_map, split_map
-from calcli.methods._affine.maps import OdirOptions, log_probabilities, odir_ridge, raw_scores
-from calcli.methods._affine.objective import affine_logits
+from calcli.methods._affine.maps import OdirOptions, log_probabilities, odir_ridge
+from calcli.methods._affine.objective import Features, affine_logits, logits_as
 from calcli.methods._binary.curves import EMPTY, check_steps, step
 from calcli.methods._binary.log_odds import Sample, counted_rows, log_sigmoid
 from calcli.methods._binary.logistic import Loss, MapFit
@@ -39,8 +39,6 @@ DIRICHLET_RIDGE = 1e-8
 
 
 class ScalingBinningOptions(ModeOptions, frozen=True):
-    """Options of scaling-binning."""
-
     base: Annotated[
         Literal["platt", "beta", "temperature", "vector", "dirichlet", "ts"],
         Meta(
@@ -197,13 +195,14 @@ def fit_whole_rows(rows: Rows, options: ScalingBinningOptions, context: Context)
     The least squared loss of the latter two is searched from the map of least log loss.
     """
     squared = options.loss == "brier"
+    features: Features
     ridge: FloatArray | float
     build: type[VectorScaling | DirichletCalibration]
     if options.base == "vector":
         vector = VectorScaling.fit(rows, VectorScalingOptions(), context)
         scale, bias = vector.calibrator.scale, vector.calibrator.bias
         fitted: Fit[Any] = vector
-        build, features, ridge = VectorScaling, raw_scores, VectorScalingOptions().ridge
+        build, features, ridge = VectorScaling, logits_as, VectorScalingOptions().ridge
     elif options.base == "dirichlet":
         penalised = OdirOptions(lambda_=DIRICHLET_PENALTY, mu=DIRICHLET_PENALTY, final="refit", ridge=DIRICHLET_RIDGE)
         full = RegularisedDirichlet.fit(rows, penalised, context)

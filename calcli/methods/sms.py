@@ -14,8 +14,6 @@ from calcli.rows import Block
 
 
 class StructuredMatrixOptions(Options, frozen=True):
-    """Options of structured matrix scaling."""
-
     lambda_: Annotated[
         Annotated[float, Meta(gt=0)] | Literal["auto", "cv"],
         Meta(description="strength of the ridge; cv chooses it by cross-validation, auto does so when rows are few"),

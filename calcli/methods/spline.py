@@ -14,8 +14,6 @@ from calcli.numerics import FloatArray, tie_groups
 
 
 class SplineOptions(ModeOptions, frozen=True):
-    """Options of spline calibration."""
-
     knots: Annotated[int, Meta(ge=3, le=1000, description="knots of the spline, evenly spaced over the ranks")] = 6
     points: Annotated[
         int,

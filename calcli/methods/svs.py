@@ -14,8 +14,6 @@ from calcli.rows import Block
 
 
 class StructuredVectorOptions(Options, frozen=True):
-    """Options of structured vector scaling."""
-
     lambda_: Annotated[
         Annotated[float, Meta(gt=0)] | Literal["cv"],
         Meta(description="strength of the ridge, or cv to choose it by cross-validation"),

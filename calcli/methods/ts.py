@@ -36,8 +36,6 @@ from calcli.solvers import find_root
 
 
 class TemperatureOptions(Options, frozen=True):
-    """Options of temperature scaling."""
-
     loss: Annotated[
         Literal["nll", "brier"],
         Meta(description="what the temperature minimises on the calibration data"),

@@ -1,29 +1,17 @@
 """Vector scaling."""
 
-from typing import Annotated, Self
+from typing import Annotated
 
 from msgspec import Meta
 
-from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
+from calcli.calibrator import Laws, Options, Prediction, param
 from calcli.fast_dataclass import dataclass
-from calcli.methods._affine.fitting import (
-    FitNotes,
-    best_temperature,
-    fit_map,
-    identity_map,
-    refuse_level,
-    split_map,
-    uniform_ridge,
-)
-from calcli.methods._affine.objective import Chunks, logits_as
-from calcli.methods._affine.vector import VectorObjective
+from calcli.methods._affine.maps import RidgeMap
 from calcli.numerics import FloatArray, log_softmax
-from calcli.rows import Block, Rows
+from calcli.rows import Block
 
 
 class VectorScalingOptions(Options, frozen=True):
-    """Options of vector scaling."""
-
     ridge: Annotated[
         float,
         Meta(ge=0, description="weight of |scale - 1|^2 + |bias|^2 beside the mean NLL; 0 for none"),
@@ -31,7 +19,7 @@ class VectorScalingOptions(Options, frozen=True):
 
 
 @dataclass(frozen=True)
-class VectorScaling(Calibrator):
+class VectorScaling(RidgeMap):
     """Give every class its own scale and bias, fitted by maximum likelihood.
 
     p = softmax(a * z + b) with a, b (k,) that minimise the mean NLL plus
@@ -56,19 +44,8 @@ class VectorScaling(Calibrator):
     use = "when some classes are favoured and rows are plenty"
     title = "vector scaling"
     Options = VectorScalingOptions
+    full = False
     laws = Laws(equivariant=True, improves_nll=True, weights=True, class_shares=True, memory="stream")
-
-    @classmethod
-    def fit(cls, rows: Rows, options: VectorScalingOptions, context: Context) -> Fit[Self]:
-        refuse_level(rows)
-        notes, k = FitNotes(), rows.k
-        theta = identity_map(k, 2)
-        if notes.absent_classes(rows, "each keeps the scale of temperature scaling and bias 0"):
-            notes.too_many_parameters(rows, 2 * k, "ts or svs")
-            objective = VectorObjective(Chunks(rows, logits_as), k, uniform_ridge(options.ridge, k, 2))
-            start = lambda: identity_map(k, 2) / best_temperature(rows, notes, context)  # noqa: E731
-            theta = fit_map(cls, objective, start, notes, context, "fitting scales and biases")
-        return notes.fit(cls(*split_map(theta)))
 
     def apply(self, block: Block) -> Prediction:
         return Prediction.by_argmax(log_softmax(block.z * self.scale + self.bias))

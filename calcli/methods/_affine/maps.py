@@ -1,6 +1,5 @@
 """The affine calibrators: one map, one behind a smoothed temperature step, or one per fold of a cross-validation."""
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -47,19 +46,12 @@ the best is 1e3 or more when penalties are means."""
 ABSENT = "each keeps the row of temperature scaling and bias 0"
 
 
-def raw_scores(block: Block) -> FloatArray:
-    """The logits as they are."""
-    return block.z
-
-
 def log_probabilities(block: Block) -> FloatArray:
     """Log-probabilities, with the floor of the Dirichlet methods."""
     return np.maximum(log_softmax(block.z), np.log(EPS))
 
 
 class RidgeOptions(Options, frozen=True):
-    """Options of an unstructured matrix map."""
-
     ridge: Annotated[
         float,
         Meta(ge=0, description="weight of |W - I|^2 + |b|^2 beside the mean NLL; 0 for none"),
@@ -67,8 +59,6 @@ class RidgeOptions(Options, frozen=True):
 
 
 class OdirOptions(Options, frozen=True):
-    """Options of off-diagonal and intercept regularisation."""
-
     lambda_: Annotated[
         Annotated[float, Meta(ge=0)] | None,
         Meta(description="weight of the off-diagonal penalty; cross-validated when not given"),
@@ -93,34 +83,43 @@ class OdirOptions(Options, frozen=True):
     prior: LaterPrior = 0.0
 
 
+class RidgeMap(Calibrator):
+    """Base of the affine maps that are fitted under a small ridge."""
+
+    full: ClassVar[bool] = True
+    """Is the map a full matrix, not a scale per class?"""
+
+    features: ClassVar[Callable[..., FloatArray]] = staticmethod(logits_as)
+    """Of a block, what is mapped, (b, k) float64."""
+
+    @classmethod
+    def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
+        if cls.features is logits_as:
+            refuse_level(rows)
+        notes, k, columns = FitNotes(), rows.k, rows.k + 1 if cls.full else 2
+        theta, build = identity_map(k, columns), cast(Callable[..., Self], cls)
+        if notes.absent_classes(rows, ABSENT if cls.full else ABSENT.replace("row", "scale")):
+            notes.too_many_parameters(rows, k * columns, "ts or svs")
+            ridge, what = uniform_ridge(options.ridge, k, columns), "fitting scales and biases"
+            objective: AffineObjective
+            if cls.full:
+                what = f"fitting{refuse_hopeless(rows, 1, '')}"
+                objective = MatrixObjective(load_table(rows, cls.features).chunks(), k, ridge)
+            else:
+                objective = VectorObjective(Chunks(rows, cls.features), k, ridge)
+            start = lambda: identity_map(k, columns) / best_temperature(rows, notes, context)  # noqa: E731
+            theta = fit_map(cls, objective, start, notes, context, what)
+        return notes.fit(build(*split_map(theta)))
+
+
 @dataclass(frozen=True)
-class FullMap(Calibrator):
-    """softmax(W x + b) with x made of the scores, fitted under a small ridge."""
+class FullMap(RidgeMap):
+    """softmax(W x + b) with x made of the scores."""
 
     weight: FloatArray = param("k", "k")
     bias: FloatArray = param("k")
 
     Options: ClassVar[type[Options]] = RidgeOptions
-
-    @staticmethod
-    @abstractmethod
-    def features(block: Block) -> FloatArray:
-        """What the matrix multiplies, (b, k) float64."""
-
-    @classmethod
-    def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
-        if cls.features is raw_scores:
-            refuse_level(rows)
-        notes, k = FitNotes(), rows.k
-        theta = identity_map(k, k + 1)
-        if notes.absent_classes(rows, ABSENT):
-            notes.too_many_parameters(rows, k * (k + 1), "ts or svs")
-            long = refuse_hopeless(rows, 1, "")
-            chunks = load_table(rows, cls.features).chunks()
-            objective = MatrixObjective(chunks, k, uniform_ridge(options.ridge, k, k + 1))
-            start = lambda: identity_map(k, k + 1) / best_temperature(rows, notes, context)  # noqa: E731
-            theta = fit_map(cls, objective, start, notes, context, f"fitting{long}")
-        return notes.fit(cls(*split_map(theta)))
 
     def apply(self, block: Block) -> Prediction:
         return Prediction.by_argmax(log_softmax(self.features(block) @ self.weight.T + self.bias))
@@ -142,7 +141,7 @@ class OdirMap(FullMap):
 
     @classmethod
     def fit(cls, rows: Rows, options: OdirOptions, context: Context) -> Fit[Self]:
-        if cls.features is raw_scores:
+        if cls.features is logits_as:
             refuse_level(rows)
         notes, k = FitNotes(), rows.k
         theta = identity_map(k, k + 1)

@@ -22,8 +22,6 @@ ELBOW = 1e-3
 
 
 class BayesianBinningOptions(ModeOptions, frozen=True):
-    """Options of Bayesian binning into quantiles."""
-
     prior: Annotated[
         Literal["midpoint", "bdeu"],
         Meta(

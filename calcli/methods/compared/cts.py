@@ -168,8 +168,6 @@ GRID = np.arange(1, 101) / 10.0
 
 
 class ClassTemperatureOptions(Options, frozen=True):
-    """Options of class-based temperature scaling."""
-
     passes: Annotated[int, Meta(ge=1, le=100, description="passes over all classes; it stops when none moves")] = 5
     guard: Annotated[
         bool,

@@ -2,7 +2,7 @@
 
 from calcli.calibrator import Laws
 from calcli.fast_dataclass import dataclass
-from calcli.methods._affine.maps import FullMap, raw_scores
+from calcli.methods._affine.maps import FullMap
 
 
 @dataclass(frozen=True)
@@ -28,4 +28,3 @@ class MatrixScaling(FullMap):
     use = "to compare with: overfits unless rows are many"
     title = "matrix scaling"
     laws = Laws(equivariant=True, improves_nll=True, weights=True, class_shares=True)
-    features = staticmethod(raw_scores)
