@@ -133,10 +133,7 @@ class FeatureTemperature(Calibrator):
 
 
 def features(z: FloatArray, temperature: float) -> FloatArray:
-    """Entropy, margin and spread of every row, in logarithms.
-
-    z : (n, k) logits, natural log. Returns (n, 3) float64, finite.
-    """
+    """Entropy, margin and spread of rows of logits (n, k), in logarithms, (n, 3), finite."""
     here, top = np.arange(len(z)), z.argmax(axis=1)
     u = (z - z[here, top][:, None]) / temperature
     e = np.exp(u)
@@ -220,10 +217,7 @@ class Weighing:
     def near(
         self, centre: FloatArray, value: FloatArray, slopes: FloatArray, w: FloatArray, cut: int = 0
     ) -> tuple[float, FloatArray, FloatArray]:
-        """Value, gradient and Hessian at w, of the rows' series around ``centre`` (see ``row_series``).
-
-        cut : terms that are left out at the series' end.
-        """
+        """Value, gradient and Hessian at w of the rows' series around ``centre``, less ``cut`` terms at their end."""
         total, gradient = self.ridge * float(w @ w), 2 * self.ridge * w
         hessian = 2 * self.ridge * np.eye(4)
         for at in range(0, len(value), AT_ONCE):

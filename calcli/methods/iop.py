@@ -206,10 +206,7 @@ class Adam:
 
 
 def mapped_logits(z: FloatArray, nets: list[Net], center: float, spread: float, *, sorted_input: bool) -> FloatArray:
-    """Logits of the mean of the networks, (n, k), in the classes' own order.
-
-    z : (n, k). The networks see (z - center) / spread, sorted if ``sorted_input``.
-    """
+    """Logits of the mean of the networks, (n, k), which see (z - center) / spread, sorted if ``sorted_input``."""
     order = np.argsort(-z, axis=1, kind="stable")
     ranked = np.take_along_axis(z, order, axis=1)
     x = ((ranked if sorted_input else z) - center) / spread

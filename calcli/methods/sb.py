@@ -190,10 +190,7 @@ class ScalingBinning(BinaryCalibrator):
 
 
 def fit_whole_rows(rows: Rows, options: ScalingBinningOptions, context: Context) -> Fit[Any]:
-    """The base that calibrates whole rows: temperature, vector or Dirichlet calibration.
-
-    The least squared loss of the latter two is searched from the map of least log loss.
-    """
+    """The base of whole rows; the least squared loss is searched from the map of least log loss (ts: see there)."""
     squared = options.loss == "brier"
     features: Features
     ridge: FloatArray | float

@@ -106,12 +106,12 @@ def test_recal_sums(device, kind):
         np.testing.assert_allclose(b.cumulants, a.cumulants, rtol=1e-9, atol=1e-11)
     for own in (True, False):
         a, b = ours.response(1, scale, own), theirs.response(1, scale, own)
-        np.testing.assert_allclose(b.log_share, a.log_share, rtol=1e-9, atol=1e-13)
-        np.testing.assert_array_equal(b.agree, a.agree)
+        np.testing.assert_allclose(b[0], a[0], rtol=1e-9, atol=1e-13)
+        np.testing.assert_array_equal(b[1], a[1])
 
 
 def test_twins_have_the_same_names():
-    assert set(twins.__all__) < set(kernels.__all__)
+    assert set(twins.__all__) == set(kernels.__all__)
 
 
 @pytest.mark.cuda

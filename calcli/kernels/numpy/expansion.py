@@ -88,10 +88,7 @@ def falling_exponential(p: FloatArray, slope: Sequence[FloatArray]) -> list[Floa
 
 
 def row_series(rows: Rows, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """NLL of softmax(scale z) of every row, and Taylor coefficients of its slope in x, the scale times 1 + x.
-
-    scale : (n,). Returns (n,) and (ROW_ORDER, n).
-    """
+    """NLL of softmax(scale z), (n,), and Taylor coefficients of its slope in x, scale times 1 + x, (ROW_ORDER, n)."""
     found, at = np.empty((1 + ROW_ORDER, rows.n)), 0
     of_block = OfBlock(rows.k, _scaled_terms, _row_series)
     for parts in rows.each(of_block.parts, scale, at_once=at_once(rows.k)):

@@ -28,10 +28,7 @@ class Races:
 
     @cached_property
     def leaders(self) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The classes with the highest draws in every race, best first, and these draws.
-
-        Both are (m, min(k, STAGES[-1])).
-        """
+        """The classes of the highest draws of every race, best first, and these, (m, min(k, STAGES[-1])) each."""
         m, k = self.by_race.shape
         count = min(k, STAGES[-1])
         who = np.empty((m, count), dtype=np.int32)

@@ -41,10 +41,7 @@ exp(-NEGLIGIBLE) are shortened first."""
 
 
 def uniform_retention(d: FloatArray, widths: Sequence[float]) -> FloatArray:
-    """Exact retention when every logit gets independent uniform noise, for some widths.
-
-    d : (b, k) gaps, infinite for the top class itself. Returns (b, widths) float64.
-    """
+    """Exact retention under uniform noise, (b, widths), of gaps (b, k), infinite for the top class itself."""
     near = max(1, int((d < max(widths)).sum(axis=1).max(initial=0)))
     nearest = np.partition(d, near - 1, axis=1)[:, :near] if near < d.shape[1] else d
     # Classes lie along the first axis: products over them run down contiguous rows of samples.
@@ -84,10 +81,7 @@ def _one_width(ascending: FloatArray, width: float) -> FloatArray:
 
 
 class _Factors:
-    """u + delta_c of the nearest classes, and room for them: memory is taken once, not at every node.
-
-    delta : (classes, rows), ascending.
-    """
+    """u + delta of the nearest classes, (classes, rows) ascending, and room for them: not taken anew at every node."""
 
     def __init__(self, delta: FloatArray) -> None:
         self.delta, self._some, self._room = delta, np.empty(delta.size), np.empty(delta.size)
@@ -224,10 +218,7 @@ def block_retention(
     races: Races | None = None,
     room: "GapArrays | None" = None,
 ) -> FloatArray:
-    """Retention probabilities of (b, k) logits of any float type at the given scales, (b, len(scales)).
-
-    room : for Gaussian noise, for as many rows.
-    """
+    """Retention of (b, k) logits of any float type, (b, len(scales)). room : for Gaussian noise, for as many rows."""
     k = z.shape[1]
     if noise == "gaussian" and races is None and k >= IN_ORDER_FROM and min(scales) >= SMALLEST:
         d = gaps_in_order(z, None if room is None else room.gaps[: len(z)])

@@ -65,10 +65,7 @@ def exact_log(x: FloatArray) -> FloatArray:
 
 
 def gaussian_quantile(p: FloatArray) -> FloatArray:
-    """Quantile of the standard normal, to 1e-7 relative: float32 is what is kept.
-
-    Rational approximations PPND7 of Wichura (1988), Algorithm AS 241.
-    """
+    """Quantile of the standard normal, to 1e-7 relative: PPND7 of Wichura (1988), Algorithm AS 241."""
     q = p - 0.5
     r = 0.180625 - q * q
     central = q * _ratio(r, CENTRAL)

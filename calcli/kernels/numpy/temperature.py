@@ -167,10 +167,7 @@ Sums = TypeVar("Sums")
 
 @dataclass(frozen=True)
 class OfBlock(Generic[Sums]):
-    """The sum of what ``of_rows`` makes of some rows of a block and of their values (m, b).
-
-    along : arrays with an entry for every row of the block, whose part ``values`` is given too.
-    """
+    """The sum of what ``of_rows`` makes of some rows of a block and of their values (m, b)."""
 
     k: int
     values: Values

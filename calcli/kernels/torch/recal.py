@@ -11,10 +11,7 @@ from calcli.rows import Rows
 
 
 class RowSharpness(recal.RowSharpness):
-    """The scores behind the rounds, uploaded once with all their transforms.
-
-    A round sends one number per row and brings back a few, never scores.
-    """
+    """The scores behind the rounds, uploaded once: a round sends one number per row and brings back a few."""
 
     def __init__(self, rows: Rows, *, device: Any = "cuda") -> None:
         super().__init__(rows)

@@ -35,10 +35,7 @@ class DeviceChunk:
 
 
 class DeviceRows:
-    """Rows that were uploaded once, or are uploaded again for every pass when too large.
-
-    rows : the source. device : a torch device. transforms : indices of the transforms to upload too.
-    """
+    """Rows, and some of their transforms, that were uploaded once, or are again for every pass when too large."""
 
     def __init__(self, rows: Rows, device: Any = "cuda", transforms: Sequence[int] = ()) -> None:
         import torch

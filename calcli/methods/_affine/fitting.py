@@ -244,10 +244,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class FoldedRows:
-    """All rows in memory, fold by fold.
-
-    x : (n, k) float64 features; y : (n,); w : (n,) or None; ends : where folds begin and end.
-    """
+    """Features (n, k), labels (n,) and weights (n,) or None in memory, fold by fold, and where folds begin and end."""
 
     x: FloatArray
     y: IntArray

@@ -33,10 +33,7 @@ SMALL = 1 << 25
 
 @dataclass(frozen=True)
 class Ridge:
-    """A quadratic penalty: sum of weight * (theta - centre)^2.
-
-    weight : (k, m) float64 >= 0. centre : (k, m) float64.
-    """
+    """A quadratic penalty: sum of weight * (theta - centre)^2, weight >= 0 and centre (k, m)."""
 
     weight: FloatArray
     centre: FloatArray

@@ -84,10 +84,7 @@ def share_rest(z: FloatArray, label: IntArray, log_q: FloatArray, log_rest: Floa
 
 
 def normalize(q: FloatArray, z: FloatArray, label: IntArray) -> Prediction:
-    """Rows of one-vs-all probabilities divided by their sums; rows of zeros stay uncalibrated.
-
-    q : (b, k) in [0, 1]. z, label : uncalibrated logits (b, k) and predictions (b,).
-    """
+    """Rows of probabilities (b, k) divided by their sums; rows of zeros stay as logits z and predictions label say."""
     total = q.sum(axis=1)
     zero = total < TINY
     log_probs = floored_log(q) - np.log(np.where(zero, 1.0, total))[:, None]
