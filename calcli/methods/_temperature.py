@@ -1,6 +1,7 @@
 """What the one-temperature methods share: the bracket, the search and the map."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from calcli.calibrator import Calibrator, Context, Prediction, param
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.kernels.numpy.expansion import Expansion, expand
-from calcli.kernels.numpy.temperature import Slope
+from calcli.kernels.numpy.temperature import Slope, nll_slope
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
 from calcli.solvers import Root, find_root
@@ -37,8 +38,7 @@ LaterPrior = Annotated[Prior, Meta(extra={"came later": True})]
 
 
 Mixing = Annotated[
-    bool,
-    Meta(description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)"),
+    bool, Meta(description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)")
 ]
 
 
@@ -212,3 +212,34 @@ def series_root(series: FloatArray) -> tuple[float, float, float]:
         if abs(step) <= 1e-16:
             return x, float(series[-1]) * x ** (len(series) - 1) / rise, rise
     return x, np.inf, np.inf
+
+
+def likeliest(rows: Rows, context: Context, prior: float = 0.0, *, unverified: float = TOLERANCE**0.5) -> Search:
+    """The temperature of greatest likelihood; below 1, with a prior (see ``Prior``), that of greatest posterior.
+
+    unverified : as for ``search_temperature``.
+    """
+    search = search_temperature(rows, context, nll_slope, nll_series, unverified=unverified)
+    if not prior or search.temperature >= 1.0:
+        return search
+    count = effective_rows(rows)
+
+    def penalised(slope: Slope, log_beta: float) -> tuple[float, float]:
+        (value, rise), (_, push, stiffness) = slope(log_beta), sharpening(log_beta, prior, count)
+        return value + push, rise + stiffness
+
+    if search.by_series and search.expansion is not None:
+        series, beta = nll_series(search.expansion), search.centre
+        root = find_root(partial(penalised, series_slope(series, beta)), LOG_BETA_LOW, LOG_BETA_HIGH, search.root.x)
+        step = abs(float(np.exp(root.x)) - beta)
+        last = abs(float(series[-1])) * step ** (len(series) - 1) / search.rise
+        if root.status == "ok" and step <= FAR * beta and last <= TOLERANCE * beta:
+            return search._replace(temperature=float(np.exp(-root.x)), root=root, by_series=False)
+    start = search.root.x if search.root.status == "ok" else 0.0
+    slope = partial(penalised, nll_slope(rows))
+    return solve_temperature(slope, context, start=start)._replace(expansion=search.expansion)
+
+
+def nll_series(expansion: Expansion) -> FloatArray:
+    """The slope of the mean NLL in beta, with its derivatives."""
+    return expansion.gap / expansion.weight

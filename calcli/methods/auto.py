@@ -100,11 +100,7 @@ def parse_candidate(text: str, alone: bool = False) -> tuple[str, Options]:
 
 
 def fit_candidate(
-    candidate: tuple[str, Options],
-    rows: Rows,
-    known: FittedPrefixes,
-    context: Context,
-    start: Calibrator | None = None,
+    candidate: tuple[str, Options], rows: Rows, known: FittedPrefixes, context: Context, start: Calibrator | None = None
 ) -> Fit[Any]:
     """Fit a candidate; ``known`` holds what these rows have seen already, ``start`` is where a search may begin."""
     name, options = candidate

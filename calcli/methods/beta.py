@@ -20,8 +20,7 @@ Variant = Literal["abm", "am", "ab"]
 
 class BetaOptions(ModeOptions, frozen=True):
     variant: Annotated[
-        Variant,
-        Meta(description="abm (a, b and c free), am (a = b), ab (no intercept: q(1/2) = 1/2)"),
+        Variant, Meta(description="abm (a, b and c free), am (a = b), ab (no intercept: q(1/2) = 1/2)")
     ] = "abm"
 
 
@@ -74,11 +73,8 @@ def fit_beta(
 ) -> MapFit:
     """a, b, c of one map."""
     log_p, minus_log_rest = log_sigmoid(sample.s), -log_sigmoid(-sample.s)
-    features = {
-        "abm": [log_p, minus_log_rest],
-        "am": [sample.s],
-        "ab": [log_p + LOG_2, minus_log_rest - LOG_2],
-    }[variant]
+    shapes = {"abm": [log_p, minus_log_rest], "am": [sample.s], "ab": [log_p + LOG_2, minus_log_rest - LOG_2]}
+    features = shapes[variant]
     found = regress(
         sample, features, low=0.0, intercept=variant != "ab", loss=loss, constant_if_separable=constant_if_separable
     )

@@ -41,13 +41,11 @@ FURTHEST = 3.0
 
 class FeatureTemperatureOptions(Options, frozen=True):
     ridge: Annotated[
-        float,
-        Meta(ge=0, description="pull of the weights towards plain temperature scaling, divided by the rows"),
+        float, Meta(ge=0, description="pull of the weights towards plain temperature scaling, divided by the rows")
     ] = 1.0
     prior: Prior = USUAL_PRIOR
     mixture: Annotated[
-        bool,
-        Meta(description="mix in 1/(n+1) of the uniform distribution, which keeps every NLL finite"),
+        bool, Meta(description="mix in 1/(n+1) of the uniform distribution, which keeps every NLL finite")
     ] = True
 
 

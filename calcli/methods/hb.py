@@ -26,8 +26,7 @@ class HistogramOptions(ModeOptions, frozen=True):
     bins: Bins = 15
     scheme: Annotated[Scheme, Meta(description="bins of equal width, or holding equally many rows")] = "width"
     smooth: Annotated[
-        bool,
-        Meta(description="pull each bin's value towards its midpoint with the weight of one row"),
+        bool, Meta(description="pull each bin's value towards its midpoint with the weight of one row")
     ] = False
 
 

@@ -397,7 +397,7 @@ class HokiOptions(Options, frozen=True):
         Annotated[float, Meta(ge=1e-9, le=1e9)] | None,
         Meta(
             description="standard deviation (gaussian), width (uniform) or scale (gumbel) of the noise,"
-            " in units of the logits; searched when absent",
+            " in units of the logits; searched when absent"
         ),
     ] = None
     scales: Annotated[

@@ -161,7 +161,7 @@ def train_folds(
     for fold, held in enumerate(parts):
         learn = np.setdiff1d(np.arange(rows.n), held) if folds > 1 else held
         net = best = initial_net(rows.k, options.hidden, scale, rng)
-        least, when, adam = rows.nll(net, held), 0, Adam(options.rate, options.decay)
+        least, when, adam = rows.nll(net, held), 0, Adam(net, options.rate, options.decay)
         for epoch in range(1, options.epochs + 1):
             progress(fold * options.epochs + epoch, folds * options.epochs)
             order = rng.permutation(learn)
@@ -183,16 +183,12 @@ def train_folds(
 class Adam:
     """Adam with an L2 penalty in the gradient (Kingma and Ba 2015, algorithm 1)."""
 
-    def __init__(self, rate: float, decay: float) -> None:
+    def __init__(self, net: Net, rate: float, decay: float) -> None:
         self.rate, self.decay, self.steps = rate, decay, 0
-        self.first: list[FloatArray] = []
-        self.second: list[FloatArray] = []
+        self.first, self.second = ([np.zeros_like(w) for w in net] for _ in range(2))
 
     def step(self, net: Net, gradient: Net) -> Net:
         """The network after one step."""
-        if not self.first:
-            self.first = [np.zeros_like(w) for w in net]
-            self.second = [np.zeros_like(w) for w in net]
         self.steps += 1
         moved = []
         for i, (w, slope) in enumerate(zip(net, gradient, strict=True)):

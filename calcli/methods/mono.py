@@ -21,8 +21,7 @@ class SharedMonotoneOptions(Options, frozen=True):
     knots: Annotated[int, Meta(ge=2, le=200, description="knots, geometric from 0.05 to 30 nats below certainty")] = 12
     prior: LaterPrior = 0.0
     smooth: Annotated[
-        float,
-        Meta(ge=0, description="pull of neighbouring log-slopes towards each other, divided by the rows"),
+        float, Meta(ge=0, description="pull of neighbouring log-slopes towards each other, divided by the rows")
     ] = 1.0
     mixture: Mixing = False
 

@@ -143,8 +143,7 @@ class RecalOptions(Options, frozen=True):
     delta: Annotated[float, Meta(ge=0.0, le=1.0, description="stop when the ECE changes by less than this")] = 0.0
     rounds: Annotated[int, Meta(ge=1, le=100_000, description="most rounds")] = 100
     pool: Annotated[
-        str,
-        Meta(description="transforms to draw from: all, or names and specs with commas (zoom,brightness:0.35)"),
+        str, Meta(description="transforms to draw from: all, or names and specs with commas (zoom,brightness:0.35)")
     ] = "all"
 
 
@@ -332,8 +331,7 @@ class Rounds:
                 sigma = self._guard_groups(group, new.log_top, sigma)
             undone = (sigma == 1)[group]
             new = TiltedRows(
-                np.where(undone, self.now.log_top, new.log_top),
-                np.where(undone, self.now.cumulants, new.cumulants),
+                np.where(undone, self.now.log_top, new.log_top), np.where(undone, self.now.cumulants, new.cumulants)
             )
             new_scale = np.where(undone, self.scale, new_scale)
             ece = self._ece(new.log_top)

@@ -16,8 +16,7 @@ from calcli.numerics import FloatArray, tie_groups
 class SplineOptions(ModeOptions, frozen=True):
     knots: Annotated[int, Meta(ge=3, le=1000, description="knots of the spline, evenly spaced over the ranks")] = 6
     points: Annotated[
-        int,
-        Meta(ge=2, le=1_000_000, description="most points of the map to keep (evenly spaced over the ranks)"),
+        int, Meta(ge=2, le=1_000_000, description="most points of the map to keep (evenly spaced over the ranks)")
     ] = 10_000
 
 

@@ -1,20 +1,16 @@
 """Temperature scaling."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Literal, Self
 
-import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, Prediction, param
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
-from calcli.kernels.numpy.expansion import Expansion
-from calcli.kernels.numpy.temperature import Slope, brier_slope, nll_slope
+from calcli.kernels.numpy.temperature import brier_slope, nll_slope
 from calcli.methods._temperature import (
-    FAR,
     LOG_BETA_HIGH,
     LOG_BETA_LOW,
     NEAR,
@@ -23,22 +19,16 @@ from calcli.methods._temperature import (
     LaterPrior,
     Mixing,
     OneTemperature,
-    Search,
-    effective_rows,
-    search_temperature,
-    series_slope,
-    sharpening,
+    likeliest,
     solve_temperature,
 )
-from calcli.numerics import FloatArray, mixed_with_uniform
+from calcli.numerics import mixed_with_uniform
 from calcli.rows import Block, Rows
-from calcli.solvers import find_root
 
 
 class TemperatureOptions(Options, frozen=True):
     loss: Annotated[
-        Literal["nll", "brier"],
-        Meta(description="what the temperature minimises on the calibration data"),
+        Literal["nll", "brier"], Meta(description="what the temperature minimises on the calibration data")
     ] = "nll"
     mixture: Mixing = False
     prior: LaterPrior = 0.0
@@ -121,37 +111,6 @@ class TemperatureScaling(OneTemperature):
     def apply(self, block: Block) -> Prediction:
         plain = super().apply(block)
         return Prediction(mixed_with_uniform(plain.log_probs, self.uniform), plain.label)
-
-
-def likeliest(rows: Rows, context: Context, prior: float = 0.0, *, unverified: float = TOLERANCE**0.5) -> Search:
-    """The temperature of greatest likelihood; below 1, with a prior (see ``Prior``), that of greatest posterior.
-
-    unverified : as for ``search_temperature``.
-    """
-    search = search_temperature(rows, context, nll_slope, nll_series, unverified=unverified)
-    if not prior or search.temperature >= 1.0:
-        return search
-    count = effective_rows(rows)
-
-    def penalised(slope: Slope, log_beta: float) -> tuple[float, float]:
-        (value, rise), (_, push, stiffness) = slope(log_beta), sharpening(log_beta, prior, count)
-        return value + push, rise + stiffness
-
-    if search.by_series and search.expansion is not None:
-        series, beta = nll_series(search.expansion), search.centre
-        root = find_root(partial(penalised, series_slope(series, beta)), LOG_BETA_LOW, LOG_BETA_HIGH, search.root.x)
-        step = abs(float(np.exp(root.x)) - beta)
-        last = abs(float(series[-1])) * step ** (len(series) - 1) / search.rise
-        if root.status == "ok" and step <= FAR * beta and last <= TOLERANCE * beta:
-            return search._replace(temperature=float(np.exp(-root.x)), root=root, by_series=False)
-    start = search.root.x if search.root.status == "ok" else 0.0
-    slope = partial(penalised, nll_slope(rows))
-    return solve_temperature(slope, context, start=start)._replace(expansion=search.expansion)
-
-
-def nll_series(expansion: Expansion) -> FloatArray:
-    """The slope of the mean NLL in beta, with its derivatives."""
-    return expansion.gap / expansion.weight
 
 
 TOO_SURE = (

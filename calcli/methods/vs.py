@@ -13,8 +13,7 @@ from calcli.rows import Block
 
 class VectorScalingOptions(Options, frozen=True):
     ridge: Annotated[
-        float,
-        Meta(ge=0, description="weight of |scale - 1|^2 + |bias|^2 beside the mean NLL; 0 for none"),
+        float, Meta(ge=0, description="weight of |scale - 1|^2 + |bias|^2 beside the mean NLL; 0 for none")
     ] = 1e-6
 
 

@@ -212,11 +212,7 @@ SMALLEST, LARGER = 2.0**-900, 2.0**800
 
 
 def block_retention(
-    z: AnyArray,
-    noise: str,
-    scales: Sequence[float],
-    races: Races | None = None,
-    room: "GapArrays | None" = None,
+    z: AnyArray, noise: str, scales: Sequence[float], races: Races | None = None, room: "GapArrays | None" = None
 ) -> FloatArray:
     """Retention of (b, k) logits of any float type, (b, len(scales)). room : for Gaussian noise, for as many rows."""
     k = z.shape[1]

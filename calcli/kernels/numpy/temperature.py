@@ -149,12 +149,6 @@ Values = Callable[..., Sequence[FloatArray]]
 """Of a ``TemperedRows``, arrays (b,) of the rows that it holds; what can wait for about a thousand rows waits."""
 
 
-def weighted_sums(rows: Rows, values: Values) -> list[float]:
-    """Total weight of the rows, then the weighted sum of each of the values of a row."""
-    sums: list[float] = over_rows(rows, values, weighted).tolist()
-    return sums
-
-
 def weighted(block: Block, values: FloatArray) -> FloatArray:
     """Total weight of some rows, then the weighted sums of their values (m, b)."""
     if block.weight is None:
@@ -217,7 +211,7 @@ def slope_by(terms: Callable[[float, TemperedRows], Sequence[FloatArray]], rows:
 
     def at(log_beta: float) -> tuple[float, float]:
         beta = float(np.exp(log_beta))
-        mass, first, second = weighted_sums(rows, partial(terms, beta))
+        mass, first, second = over_rows(rows, partial(terms, beta), weighted).tolist()
         g, h = first / mass, second / mass
         return beta * g, beta * g + beta**2 * h
 
@@ -246,7 +240,7 @@ def top_mass_slope(rows: Rows, top: int, target: float) -> Slope:
 
     def at(log_beta: float) -> tuple[float, float]:
         beta = float(np.exp(log_beta))
-        mass, value, slope = weighted_sums(rows, partial(_top_mass_terms, beta, top, rows.k))
+        mass, value, slope = over_rows(rows, partial(_top_mass_terms, beta, top, rows.k), weighted).tolist()
         return value / mass - target, beta * slope / mass
 
     return at
@@ -280,7 +274,7 @@ def brier_slope(rows: Rows, low: float, high: float) -> tuple[tuple[float, float
     the sum of the squares that the error is made of is the next point's norm.
     """
     chains = octaves(low, high)
-    errors = np.array(weighted_sums(rows, partial(_brier_errors, chains))[1:])
+    errors = over_rows(rows, partial(_brier_errors, chains), weighted)[1:]
     grid = np.concatenate(chains)
     order = np.argsort(grid)
     x, best = [low, *grid[order].tolist(), high], 1 + int(np.argmin(errors[order]))

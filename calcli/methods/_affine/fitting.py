@@ -25,7 +25,7 @@ from calcli.methods._affine.objective import (
     mean_nll,
 )
 from calcli.methods._affine.vector import VectorObjective
-from calcli.methods.ts import likeliest
+from calcli.methods._temperature import likeliest
 from calcli.numerics import FloatArray, IntArray, log_softmax
 from calcli.parallel import check_memory
 from calcli.rows import Block, Rows

@@ -31,8 +31,7 @@ from calcli.methods._affine.fitting import (
 from calcli.methods._affine.matrix import MatrixObjective
 from calcli.methods._affine.objective import AffineObjective, Chunks, Ridge, logits_as
 from calcli.methods._affine.vector import VectorObjective
-from calcli.methods._temperature import LaterPrior, effective_rows
-from calcli.methods.ts import likeliest
+from calcli.methods._temperature import LaterPrior, effective_rows, likeliest
 from calcli.numerics import FloatArray, floored_log, log_softmax, softmax
 from calcli.rows import Block, Rows
 
@@ -152,9 +151,7 @@ class OdirMap(FullMap):
         folds = min(options.folds, rows.n)
         one_fit = options.lambda_ is not None and options.final == "refit"
         long = refuse_hopeless(
-            rows,
-            1 if one_fit else folds * (len(grid) + 1),
-            "use svs, or give lambda and --set final=refit for one fit",
+            rows, 1 if one_fit else folds * (len(grid) + 1), "use svs, or give lambda and --set final=refit for one fit"
         )
         fold = None if one_fit else path_folds(rows, folds, context.rng())
         table = load_table(rows, cls.features, fold)

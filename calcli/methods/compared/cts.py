@@ -170,8 +170,7 @@ GRID = np.arange(1, 101) / 10.0
 class ClassTemperatureOptions(Options, frozen=True):
     passes: Annotated[int, Meta(ge=1, le=100, description="passes over all classes; it stops when none moves")] = 5
     guard: Annotated[
-        bool,
-        Meta(description="never accept a temperature that takes accuracy below the uncalibrated one"),
+        bool, Meta(description="never accept a temperature that takes accuracy below the uncalibrated one")
     ] = True
     bins: Annotated[int, Meta(ge=1, le=1000, description="equal-width bins of the calibration error")] = 15
 
@@ -236,12 +235,7 @@ class ClassTemperatureScaling(Calibrator):
             warnings.append(
                 f"{rows.k} temperatures chosen on {rows.n} rows: fewer than 20 rows per class; ts or vs are safer"
             )
-        details = {
-            "start": start,
-            "passes": len(moves),
-            "moves": moves,
-            "ece": {"before": before, "after": search.ece},
-        }
+        details = {"start": start, "passes": len(moves), "moves": moves, "ece": {"before": before, "after": search.ece}}
         return Fit(cls(search.temperature), status, tuple(warnings), details, before=first.before)
 
     def apply(self, block: Block) -> Prediction:
