@@ -336,8 +336,10 @@ class Auto(Mixture):
             only = fit_candidate(candidates[names[0]], rows, FittedPrefixes(), context)
             fit = cls.average({names[0]: only}, [1.0], rows) if averaged else alone(candidates[names[0]], only, rows)
             return replace(fit, warnings=(*fit.warnings, warning))
-        folds = draw_folds(rows, options.folds, context)
-        trials, fits = cross_validate(candidates, rows, folds, context, options.budget)
+        rng, y, units = context.rng(), rows.labels(), rows.units()
+        folds = min(options.folds, rows.n if units is None else units.n)
+        draws = [sampled_folds(y, rows.k, folds, rng, units) for _ in range(2 if rows.n <= REPEATED_ROWS else 1)]
+        trials, fits = cross_validate(candidates, rows, np.stack(draws), context, options.budget)
         good = [trial for trial in trials if not trial.failed]
         if not good:
             raise FitError(f"no candidate could be fitted; {trials[0].name}: {trials[0].failed}")
@@ -382,14 +384,6 @@ class Auto(Mixture):
             if not method(name).composable:
                 why = "cannot choose itself" if name == "auto" else "keeps a choice of its own, so it is no candidate"
                 raise UsageError(f"option candidates of method 'auto': {name} {why}")
-
-
-def draw_folds(rows: Rows, folds: int, context: Context) -> IntArray:
-    """The fold of every row, (draws, n)."""
-    rng, y, units = context.rng(), rows.labels(), rows.units()
-    folds = min(folds, rows.n if units is None else units.n)
-    draws = 2 if rows.n <= REPEATED_ROWS else 1
-    return np.stack([sampled_folds(y, rows.k, folds, rng, units) for _ in range(draws)])
 
 
 def usable(names: Sequence[str], rows: Rows, options: AutoOptions) -> list[str]:

@@ -61,7 +61,10 @@ class LogitSpline(LogisticCalibrator):
             return line.rising(straight)
         share = np.full(len(sample.s), 1.0) if sample.weight is None else sample.weight / sample.weight.mean()
         p = sigmoid(slope * sample.s + intercept)
-        knots = spread_knots(sample.s, share, share * p * (1.0 - p), options.knots)
+        information, order = share * p * (1.0 - p), np.argsort(sample.s, kind="stable")
+        mass = np.cumsum((share / share.sum() + information / information.sum())[order]) / 2.0
+        at = np.searchsorted(mass, np.linspace(0.005, 0.995, options.knots))
+        knots = np.unique(sample.s[order[np.minimum(at, len(order) - 1)]])
         if len(knots) < 2:
             return MapFit(straight, record=line.record)
         start = np.array([intercept + slope * knots[0], *[slope] * len(knots)])
@@ -84,14 +87,6 @@ class LogitSpline(LogisticCalibrator):
                 raise DataError("params.knots do not rise, or there are not as many slopes")
             if (slopes < 0).any():
                 raise DataError("params.slopes holds a negative number")
-
-
-def spread_knots(s: FloatArray, share: FloatArray, information: FloatArray, count: int) -> FloatArray:
-    """Rising knots, at most ``count``: quantiles of s by half its rows and half their information."""
-    order = np.argsort(s, kind="stable")
-    mass = np.cumsum((share / share.sum() + information / information.sum())[order]) / 2.0
-    at = np.searchsorted(mass, np.linspace(0.005, 0.995, count))
-    return np.unique(s[order[np.minimum(at, len(s) - 1)]])
 
 
 def areas(s: FloatArray, knots: FloatArray) -> FloatArray:

@@ -328,7 +328,10 @@ class Rounds:
                 sigma, counts = np.ones(GROUPS), False
                 self.rejected += 1
             else:
-                sigma = self._guard_groups(group, new.log_top, sigma)
+                for g in range(GROUPS):
+                    rows = group == g
+                    if rows.any() and self._ece(new.log_top, rows) > self._ece(self.now.log_top, rows):
+                        sigma[g] = 1.0
             undone = (sigma == 1)[group]
             new = TiltedRows(
                 np.where(undone, self.now.log_top, new.log_top), np.where(undone, self.now.cumulants, new.cumulants)
@@ -407,12 +410,3 @@ class Rounds:
             np.exp(log_top[rows]), self.right[rows].astype(np.float64), width_edges(15), self.weight[rows]
         )
         return float(np.abs(seen.score - seen.outcome).sum() / self.total)
-
-    def _guard_groups(self, group: IntArray, log_top: FloatArray, sigma: FloatArray) -> FloatArray:
-        """The multipliers, 1 where a group's own ECE rises."""
-        kept = sigma.copy()
-        for g in range(GROUPS):
-            rows = group == g
-            if rows.any() and self._ece(log_top, rows) > self._ece(self.now.log_top, rows):
-                kept[g] = 1.0
-        return kept

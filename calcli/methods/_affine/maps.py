@@ -245,7 +245,12 @@ class Structured(Calibrator):
             return smoothed_log_probs(block, temperature, smoothing, *dtype)
 
         def ridge(lam: float, n: float) -> Ridge:
-            return structured_ridge(k, columns, lam, n, temperature, options.prior)
+            """lam k/n on diagonal and bias, lam k (k - 1)/n off the diagonal, about the identity map."""
+            weight = np.full((k, columns), lam * k / n)
+            if cls.full:
+                weight[:, :-1] *= k - 1
+                weight[np.arange(k), np.arange(k)] = lam * k / n
+            return held_back(Ridge(weight, identity_map(k, columns)), 1.0, temperature, options.prior, n)
 
         theta, build = identity_map(k, columns), cast(Callable[..., Self], partial(cls, temperature, smoothing))
         if not notes.absent_classes(rows, "only the ridge speaks for them"):
@@ -289,13 +294,3 @@ def smoothed_log_probs(block: Block, temperature: float, smoothing: float, dtype
     p *= 1.0 - smoothing
     p += smoothing / p.shape[1]
     return np.log(p, out=p)
-
-
-def structured_ridge(k: int, columns: int, lam: float, rows: float, temperature: float, prior: float) -> Ridge:
-    """lam k/n on diagonal and bias, lam k (k - 1)/n off the diagonal, about the identity map (see ``held_back``)."""
-    weight = np.full((k, columns), lam * k / rows)
-    if columns > 2:
-        weight[:, :-1] *= k - 1
-        at = np.arange(k)
-        weight[at, at] = lam * k / rows
-    return held_back(Ridge(weight, identity_map(k, columns)), 1.0, temperature, prior, rows)
