@@ -145,7 +145,9 @@ def harm(
     """Plain words when a method made the calibration data worse; b, a : values of the summaries."""
     found = zero_warnings(before.zeros, before.n)
     if found and kind != "confidence" and method(name).takes_logarithms():
-        found.append("a probability of 0 has no logarithm: put floor+ before a method (floor+ts), or take auto")
+        alone = name.removesuffix("-by")
+        how = "floor+ts" if alone == name else f"floor+{alone}, for all groups alike"
+        found.append(f"a probability of 0 has no logarithm: put floor+ before a method ({how}), or take auto")
     if a["accuracy"] < b["accuracy"] - WORSE:
         found.append(
             f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f};"

@@ -216,6 +216,15 @@ def test_more_rows_than_are_kept():
     assert share_seen(sketch(facts_of(half)), KEPT // 2, facts) == pytest.approx(1 / 6, abs=0.12)
 
 
+def test_inspect_shows_no_base64(run):
+    """A calibrator had kilobytes of "smallest" in front of those who looked what it is; --json has them."""
+    written("cal.h5", *drawn(500, 3))
+    run("fit", "-m", "ts", "cal.h5", "-o", "ts.json")
+    shown, sketched = run("inspect", "ts.json").out, json.loads(run("inspect", "ts.json", "--json").out)
+    assert max(map(len, shown.splitlines())) < 200 and "characters)" in shown
+    assert len(sketched["artifact"]["fit"]["row_sketch"]["smallest"]) > 1000
+
+
 def test_artifacts_without_a_sketch_load_and_those_with_a_bad_one_do_not(run):
     written("cal.h5", *drawn(200, 3))
     run("fit", "-m", "ts", "cal.h5", "-o", "ts.json")

@@ -33,6 +33,8 @@ from calcli.io.validate import doubts
 from calcli.options import REQUIRED, argument
 
 ORDER = 60
+LONGEST_WORD = 200
+"""Characters of a text without a blank that are shown to people: more are numbers as base64."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
 
 
 def _words(value: Any) -> str:
-    """A value as a person writes it; numbers in six digits, long lists cut."""
+    """A value as a person writes it; numbers in six digits, long lists and words without a blank cut."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -201,4 +203,5 @@ def _words(value: Any) -> str:
     if isinstance(value, list):
         shown = ", ".join(map(_words, value[:12]))
         return f"{shown}, … ({len(value)})" if len(value) > 12 else shown or "none"
-    return str(value)
+    text = str(value)
+    return f"{text[:24]}… ({len(text)} characters)" if len(text) > LONGEST_WORD and " " not in text else text
