@@ -173,6 +173,8 @@ def _evidence(array: Any) -> str:
     """What the numbers themselves say about their kind, as the end of a sentence."""
     rows = np.asarray(array[:ROWS_SEEN], dtype=np.float64)
     kind = kind_of(rows.reshape(-1, array.shape[-1] if array.ndim > 1 else 1))
+    if kind == "logits" and (rows > 0).any():  # a logarithm of a probability is never positive
+        return "; some values above 0 and some outside [0, 1]: take --kind logits if they are the scores"
     if kind == "logits":
         return "; values lie outside [0, 1], so they cannot be probabilities"
     return "; its rows sum to 1, as probabilities do" if kind else ""

@@ -62,8 +62,13 @@ def _other_rows(args: RunArgs) -> str:
             own += ["-m", "platt"] if rows.k == 2 and not args.method else []
     except CalcliError as problem:
         advised, _, made = str(problem).rpartition(" -o ")  # a command to try ends with its output
+        command = advised.rpartition("to try: ")[2]
+        if command.endswith("--kind logits") and "--scores" not in command:
+            parts = ""  # of a file that may have two sets of rows; where it has one, the next refusal splits it
         then = " ".join(["calcli run", made, *map(shlex.quote, own)])
-        raise type(problem)(f"{problem} {parts} && {then}" if "to try: " in advised else f"{problem}") from None
+        raise type(problem)(
+            f"{problem}{parts and ' '}{parts} && {then}" if command != advised else f"{problem}"
+        ) from None
     halves = f"{'stdin' if str(path) == '-' else path.stem}.halves.h5"
     words = ["calcli", "extract", str(path), *(word for group in about for word in group), "-o", halves]
     then = shlex.join(["calcli", "run", halves, *own])
