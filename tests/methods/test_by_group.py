@@ -324,9 +324,10 @@ def test_auto_takes_no_method_that_may_hand_back_another():
 
 def test_what_is_advised_for_a_probability_of_0_can_be_done():
     """platt-by advised floor+ before the method, and floor+platt-by was refused."""
-    p = np.column_stack([np.linspace(0.02, 0.98, 400), np.linspace(0.98, 0.02, 400)])
-    y = (np.random.default_rng(0).random(400) < p[:, 1]).astype(int)
+    q, group = np.linspace(0.02, 0.98, 400), np.arange(400) % 2
+    p = np.column_stack([1 - q, q])
+    y = (np.random.default_rng(0).random(400) < np.where(group, q**3, q ** (1 / 3))).astype(int)
     p[0], y[0] = [1.0, 0.0], 1
     with pytest.warns(UserWarning, match=r"\(floor\+platt, for all groups alike\)"):
-        calcli.fit(p, y, "platt-by", kind="probs", groups=np.arange(400) % 2)
+        assert calcli.fit(p, y, "platt-by", kind="probs", groups=group).method == "platt-by"
     assert calcli.fit(p, y, "floor+platt", kind="probs").method == "floor+platt"
