@@ -41,8 +41,7 @@ from calcli.evaluation.results import Score
 from calcli.evaluation.selective_threshold import choose_threshold
 from calcli.evaluation.verdict_rules import CLAUSE, ERRORS, LEVEL, MAIN, data_summary, judge, normal_tail
 from calcli.metrics.catalog import measure
-from calcli.metrics.class_sums import class_columns
-from calcli.metrics.collect import collect
+from calcli.metrics.collect import class_columns, collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.intervals import Mean, t_interval, t_p_value
 from calcli.numerics import log_softmax, softmax

@@ -3,8 +3,7 @@
 import numpy as np
 
 from calcli.metrics.catalog import measure
-from calcli.metrics.class_sums import class_columns
-from calcli.metrics.collect import collect
+from calcli.metrics.collect import class_columns, collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.rowtable import RowTable
 from calcli.rows import ArrayRows

@@ -30,8 +30,7 @@ from calcli.metrics.catalog import (
     top_suffices,
     tops_needed,
 )
-from calcli.metrics.class_sums import class_columns
-from calcli.metrics.collect import collect_all
+from calcli.metrics.collect import class_columns, collect_all
 from calcli.metrics.context import Label, MetricContext, MetricSettings
 from calcli.metrics.debiased import class_p_values_of
 from calcli.metrics.intervals import mean_of

@@ -16,31 +16,48 @@ RARE = 0.01
 """False alarms from which a limit is one that noise decides."""
 
 NAMED = re.compile(r"(?P<base>[^.(@]*(\([^)]*\)|@[\d.]*\d)?)(\.(?P<end>.*))?")
+"""A metric and the end of it that is meant: ``ece.hi``, ``accuracy_at_coverage(0.8).lo``."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit as given: ``--max ece.hi=0.03``. change: how much the baseline may be exceeded by."""
+    """A limit as given: ``--max ece.hi=0.03``, ``--max nll_increase=0.01``.
+
+    metric : its own name. change : ``increase`` or ``drop`` where the limit is on how far it is from the baseline's,
+    end : one of ``ENDS``, or ``abs``, where that is meant; else nothing.
+    """
 
     side: Literal["max", "min"]
-    name: str
+    metric: str
+    change: str
+    end: str
     value: float
 
-    @property
-    def metric(self) -> str:
-        """The metric that it needs."""
-        base = _parts(self.name)[0]
-        return base.removesuffix(f"_{self.change}") if self.change else base
+    @classmethod
+    def of(cls, side: Literal["max", "min"], text: str) -> "Limit":
+        """Of ``ECE=0.03``, ``log_loss_increase.hi=0`` and the like. Raises UsageError."""
+        name, equals, number = text.partition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not equals or math.isnan(value):
+            raise UsageError(f"--{side} {text}: expected NAME=NUMBER, e.g. --{side} ece=0.03")
+        named = NAMED.fullmatch(name.strip())
+        base, end = (named["base"], (named["end"] or "").lower()) if named else (name.strip(), "")
+        if end and end not in (*ENDS, "abs"):
+            raise unknown_name("end of a limit", end, [*ENDS, "abs"])
+        change = next((change for change in CHANGES if base.lower().endswith(f"_{change}")), "")
+        return cls(side, metric(base[: -len(change) - 1] if change else base).name, change, end, value)
 
     @property
-    def change(self) -> str:
-        """``increase`` or ``drop`` where the limit is one of a change, else nothing."""
-        base = _parts(self.name)[0]
-        return next((change for change in CHANGES if base.endswith(f"_{change}")), "")
+    def name(self) -> str:
+        """What is limited, under the metric's own name."""
+        return self.metric + f"_{self.change}" * bool(self.change) + f".{self.end}" * bool(self.end)
 
     @property
     def text(self) -> str:
-        """As a user writes it, under the metric's own name."""
+        """As a user writes it."""
         return f"--{self.side} {self.name}={self.value:g}"
 
 
@@ -98,35 +115,7 @@ class Outcome:
 
 def limits(maxima: Sequence[str], minima: Sequence[str]) -> list[Limit]:
     """Parse ``ece=0.03`` and the like. Raises UsageError."""
-    found = []
-    sides: tuple[tuple[Literal["max", "min"], Sequence[str]], ...] = (("max", maxima), ("min", minima))
-    for side, texts in sides:
-        for text in texts:
-            name, equals, number = text.partition("=")
-            try:
-                value = float(number)
-            except ValueError:
-                value = math.nan
-            if not equals or math.isnan(value):
-                raise UsageError(f"--{side} {text}: expected NAME=NUMBER, e.g. --{side} ece=0.03")
-            found.append(Limit(side, _own_name(name.strip()), value))
-    return found
-
-
-def _parts(text: str) -> tuple[str, str]:
-    """A metric and the end of it that is meant: ``ece.hi``, ``accuracy_at_coverage(0.8).lo``."""
-    found = NAMED.fullmatch(text)
-    return (found["base"], found["end"] or "") if found else (text, "")
-
-
-def _own_name(text: str) -> str:
-    """``ECE.hi`` or ``log_loss_increase`` with the metric's own name in it. Raises UsageError."""
-    base, end = _parts(text)
-    dot, end = "." if end else "", end.lower()
-    if end and end not in (*ENDS, "abs"):
-        raise unknown_name("end of a limit", end, [*ENDS, "abs"])
-    change = next((f"_{change}" for change in CHANGES if base.lower().endswith(f"_{change}")), "")
-    return metric(base[: len(base) - len(change)]).name + change + dot + end
+    return [*(Limit.of("max", text) for text in maxima), *(Limit.of("min", text) for text in minima)]
 
 
 def needed_metrics(asked: Sequence[Limit]) -> list[str]:
@@ -145,24 +134,32 @@ def check(asked: Sequence[Limit], result: Result, baseline: Result | None) -> li
     others = {} if baseline is None else {line.group: line for line in baseline.per_group or ()}
     for line in result.per_group or ():
         for limit in asked:
-            if limit.metric in line.scores and not (limit.change and _parts(limit.name)[1]):
+            if limit.metric in line.scores and not (limit.change and limit.end):
                 outcomes.append(_outcome(limit, result, line, others.get(line.group)))
     return outcomes
 
 
 def _outcome(limit: Limit, result: Result, part: Result | GroupLine, against: Result | GroupLine | None) -> Outcome:
     """One limit against a result, or against a line of one of its groups."""
-    found, reason = _found(limit, part, against)
+    score = part.scores[limit.metric]
+    found, reason = score.value, score.reason
+    if limit.change:
+        found, reason = _change(limit, part, against)
+    elif limit.end == "abs":
+        found = None if found is None else abs(found)
+    elif limit.end:
+        found = end_of(score.to_dict(), limit.end)
+        reason = None if found is not None else f"{limit.metric} has no {ENDS[limit.end]}"
     crossed = found is None or (found > limit.value if limit.side == "max" else found < limit.value)
     group = part.group if isinstance(part, GroupLine) else None
-    noise = _false_alarm(limit, part.scores[limit.metric])
+    noise = _false_alarm(limit, score)
     return Outcome(limit, result.bundle, result.calibrator, found, crossed, reason, *noise, group)
 
 
 def _false_alarm(limit: Limit, score: Score) -> tuple[float, float]:
     """How often chance alone crosses a limit on a calibration error, by the law of its p-value; its 95th percentile."""
     null, z = score.null, score.more.get("z")
-    if limit.side == "min" or limit.name != limit.metric:
+    if limit.side == "min" or limit.change or limit.end:
         return 0.0, 0.0
     if z and score.value:  # a mean gap, which is normal around 0
         sd = score.value / z
@@ -170,26 +167,11 @@ def _false_alarm(limit: Limit, score: Score) -> tuple[float, float]:
     return (0.0, 0.0) if null is None or null.above is None else (null.above(limit.value), null.q95)
 
 
-def _found(
-    limit: Limit, result: Result | GroupLine, baseline: Result | GroupLine | None
-) -> tuple[float | None, str | None]:
-    base, end = _parts(limit.name)
-    score = result.scores[limit.metric]
-    if limit.change:
-        return _change(limit, result, baseline)
-    if not end:
-        return score.value, score.reason
-    if end == "abs":
-        return None if score.value is None else abs(score.value), score.reason
-    held = end_of(score.to_dict(), end)
-    return held, None if held is not None else f"{base} has no {ENDS[end]}"
-
-
 def _change(
     limit: Limit, result: Result | GroupLine, baseline: Result | GroupLine | None
 ) -> tuple[float | None, str | None]:
     """How much larger (``_increase``) or smaller (``_drop``) the metric is than the baseline's."""
-    name, end, sign = limit.metric, _parts(limit.name)[1], 1.0 if limit.change == "increase" else -1.0
+    name, end, sign = limit.metric, limit.end, 1.0 if limit.change == "increase" else -1.0
     if end:
         paired = None if isinstance(result, GroupLine) or result.paired is None else result.paired.differences.get(name)
         turned = sign < 0 and end in ("lo", "hi")

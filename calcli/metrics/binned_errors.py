@@ -12,9 +12,8 @@ import numpy as np
 
 from calcli.binning import BinStats, bin_index, binned_error, mass_edges, width_edges
 from calcli.errors import UsageError
-from calcli.metrics.context import MetricContext, Value
+from calcli.metrics.context import BINNED_L1, MetricContext, Value, metric
 from calcli.metrics.debiased import squared_of
-from calcli.metrics.definition import BINNED_L1, metric
 from calcli.metrics.intervals import Interval, t_interval
 from calcli.metrics.losses import mean_gap
 from calcli.metrics.nulls import Null, class_bin_outcomes, null_of

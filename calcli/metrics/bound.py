@@ -3,8 +3,7 @@
 import math
 
 from calcli.binning import binned_error
-from calcli.metrics.context import MetricContext, Value
-from calcli.metrics.definition import metric
+from calcli.metrics.context import MetricContext, Value, metric
 from calcli.metrics.losses import mean_named
 
 

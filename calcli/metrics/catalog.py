@@ -8,9 +8,8 @@ from importlib import import_module
 
 from calcli import __version__
 from calcli.errors import UsageError, unknown_name
-from calcli.metrics.context import MetricContext, MetricSettings, Value, norm_text
-from calcli.metrics.definition import METRICS as REGISTERED
-from calcli.metrics.definition import Metric
+from calcli.metrics.context import METRICS as REGISTERED
+from calcli.metrics.context import Metric, MetricContext, MetricSettings, Value, norm_text
 
 FAMILIES = ("losses", "binned_errors", "debiased", "smooth", "significance", "ranking", "coverage", "bound")
 """Files whose import registers metrics; their order is that of every list."""

@@ -1,7 +1,6 @@
 """Row tables of score files: one pass fills the columns of every calibrator asked for."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
@@ -9,13 +8,23 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from calcli.binning import bin_index, width_edges
 from calcli.calibrator import Calibrator, Prediction, Progress
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
-from calcli.metrics.class_sums import ClassSums, Piece
-from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, RowTable
-from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, TINY, AnyArray, FloatArray, IntArray, log_softmax, tile_rows
+from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, ClassStats, RowTable
+from calcli.numerics import (
+    LOG_ZERO,
+    NLL_OF_ZERO,
+    TINY,
+    AnyArray,
+    FloatArray,
+    IntArray,
+    log_softmax,
+    softmax,
+    tile_rows,
+)
 from calcli.rows import Block, Rows, Walk
 from calcli.statistics.paired import expected_powers
 from calcli.sums import Sums
@@ -103,7 +112,7 @@ def collect_all(
     work = _GatherBlock(rows.k, tuple(calibrators), tuple(needed), class_bins, tops, top_only, which)
     gatherers = [_Gatherer(rows.n, rows.k, class_bins) for _ in calibrators]
     for parts in rows.walked(Walk(work, along, tuple(wanted), add_up=True)):
-        for gatherer, part in zip(gatherers, parts.each, strict=True):
+        for gatherer, part in zip(gatherers, parts.each.values(), strict=True):
             gatherer.take(part)
         if progress is not None:
             progress("rows read", gatherers[0].done, rows.n)
@@ -169,11 +178,77 @@ def needed_transforms(rows: Rows, calibrators: Sequence[Calibrator | None]) -> t
     return needed, [rows.transforms.index(spec) for spec in needed]
 
 
-def _with_transforms(block: Block, which: Sequence[int]) -> Block:
-    assert block.transformed is not None
-    if list(which) == list(range(len(block.transformed))):
-        return block
-    return replace(block, transformed=block.transformed[list(which)])
+# ---- sums over (class, width bin) of the probabilities of every class, gathered piece by piece
+
+
+PAIRS_AT_ONCE = 1 << 15
+"""Pairs that wait before they are added up."""
+
+
+@dataclass(frozen=True)
+class Piece(Sums):
+    """Sums of some rows. Adds. totals : (6, k) what ``ClassStats`` has of each class, over all its bins. pairs : arrays
+    (cell, p, weight, is it the label) of large p."""
+
+    totals: FloatArray
+    pairs: list[tuple[AnyArray, ...]]
+
+    @classmethod
+    def of(
+        cls, e: FloatArray, e2: FloatArray, norm: FloatArray, y: IntArray, weight: FloatArray | None, bins: int
+    ) -> "Piece":
+        """The sums of rows with p = e / norm and p^2 = e2 / norm^2."""
+        k, edges = e.shape[1], width_edges(bins)
+        w, ones = np.ones(len(e)) if weight is None else weight, np.ones(k)
+        expected = (w / norm) @ e
+        variance = (expected if weight is None else (w**2 / norm) @ e) - (w**2 / norm**2) @ e2
+        # One bound for the piece is cheaper than one per row and lets few too many through.
+        row, c = np.divmod(np.flatnonzero(e > edges[1] * norm.min() * (1 - 1e-12)), k)
+        p = e[row, c] / norm[row]
+        keep = p > edges[1]
+        row, c, p = row[keep], c[keep], p[keep]
+        pairs = c * bins + bin_index(p, edges), p, w[row], c == y[row]
+        labels = np.bincount(y, weights=w, minlength=k)
+        totals = [len(e) * ones, expected, labels, float(w.sum()) * ones, float(w @ w) * ones, variance]
+        return cls(np.array(totals, dtype=np.float64), [pairs])
+
+
+class ClassSums:
+    """Sums over (class, width bin).
+
+    At most ``bins`` classes of a row lie above the first bin, so only those are binned
+    one by one; the first bin is what remains of the column sums.
+    """
+
+    def __init__(self, k: int, bins: int) -> None:
+        self.totals, self.cells = np.zeros((6, k)), np.zeros((6, k * bins))
+        self.waiting: list[tuple[AnyArray, ...]] = []
+
+    def take(self, piece: Piece) -> None:
+        """Add the sums of some rows."""
+        self.totals += piece.totals
+        self.waiting += piece.pairs
+        if sum(len(pairs[0]) for pairs in self.waiting) > PAIRS_AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Add up the pairs that wait; one by one, piece by piece, would cost k x bins each."""
+        if not self.waiting:
+            return
+        cell, p, w, label = (np.concatenate(part) for part in zip(*self.waiting, strict=True))
+        self.waiting = []
+        for sums, values in zip(self.cells, (None, w * p, w * label, w, w * w, w * w * p * (1.0 - p)), strict=True):
+            sums += np.bincount(cell, values, len(sums))
+
+    def stats(self) -> ClassStats:
+        """The sums with the first bin filled in."""
+        self.flush()
+        cells = self.cells.reshape(*self.totals.shape, -1).copy()
+        cells[:, :, 0] = np.maximum(self.totals - cells[:, :, 1:].sum(axis=2), 0.0)
+        return ClassStats(cells[0].astype(np.int64), *cells[1:])
+
+
+# ---- the walk
 
 
 @dataclass
@@ -193,13 +268,10 @@ class _Part(Sums):
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """The same rows through every calibrator. Adds."""
+class _Parts(Sums):
+    """The same rows through every calibrator, by its place. Adds."""
 
-    each: list[_Part]
-
-    def __add__(self, other: "_Parts") -> "_Parts":
-        return _Parts([a + b for a, b in zip(self.each, other.each, strict=True)])
+    each: dict[int, _Part]
 
 
 @dataclass(frozen=True)
@@ -227,7 +299,7 @@ class _GatherBlock:
         base = Prediction(other[0], other[1]) if other else None
         if self.against is not None:
             base = self.prediction(self.calibrators[self.against], block) or _as_it_is(block)
-        found = [self.through(at, block, room, base) for at in range(len(self.calibrators))]
+        found = {at: self.through(at, block, room, base) for at in range(len(self.calibrators))}
         self.spare.append(room)
         return _Parts(found)
 
@@ -254,7 +326,10 @@ class _GatherBlock:
         if calibrator is None:
             return None
         own = [self.needed.index(spec) for spec in calibrator.required_transforms]
-        return calibrator.apply(_with_transforms(block, own) if own else block)
+        if own and own != [*range(len(self.needed))]:
+            assert block.transformed is not None
+            block = replace(block, transformed=block.transformed[own])
+        return calibrator.apply(block)
 
     def raw(self, block: Block, room: list[FloatArray]) -> _Part:
         """Uncalibrated rows: softmax of the scores, or the stored probabilities themselves."""
@@ -265,7 +340,11 @@ class _GatherBlock:
             if block.kind == "probs":
                 e[...] = some.scores
                 top = e.argmax(axis=1)
-                norm = _norm_of_probabilities(e, some.scores.dtype)
+                norm = e.sum(axis=1)
+                # By rounding alone no row is divided: it would move a stored 0.5 off its bin edge.
+                whole = np.issubdtype(some.scores.dtype, np.floating)
+                rounding = 0.5 * float(np.finfo(some.scores.dtype).eps) * self.k if whole else 0.0
+                norm = np.where(np.abs(norm - 1.0) <= rounding, 1.0, norm)
                 if not self.top_only or self.k == 2:  # 0 ln 0 = 0: the floor only keeps the logarithm finite
                     np.log(np.maximum(e, TINY, out=d), out=d)
             else:
@@ -379,22 +458,18 @@ class _Reducing:
     reduce: Callable[[list[RowTable]], Any]
 
     def __call__(self, block: Block) -> Any:
-        tables = []
-        for part in self.work(block).each:
-            gatherer = _Gatherer(len(block), self.work.k, self.work.class_bins)
+        gatherers = [_Gatherer(len(block), self.work.k, self.work.class_bins) for _ in self.work.calibrators]
+        for gatherer, part in zip(gatherers, self.work(block).each.values(), strict=True):
             gatherer.take(part)
-            tables.append(gatherer.table(None))
-        return self.reduce(tables)
+        return self.reduce([gatherer.table(None) for gatherer in gatherers])
 
 
 class _Gatherer:
-    """Columns of all rows, filled in the order of the rows."""
+    """Columns of all rows, filled in the order of the rows, and the sums beside them."""
 
     def __init__(self, n: int, k: int, class_bins: int) -> None:
-        self.n, self.k, self.done = n, k, 0
+        self.n, self.k, self.done, self.rest = n, k, 0, _Part()
         self.columns: dict[str, AnyArray] = {}
-        self.clipped, self.counts = 0, Counter[str]()
-        self.expected: dict[str, FloatArray] = {}
         self.sums = ClassSums(k, class_bins) if class_bins else None
 
     def take(self, part: _Part) -> None:
@@ -407,12 +482,9 @@ class _Gatherer:
                 self.columns[name][at : at + len(values)] = values
                 at += len(values)
         self.done += sum(map(len, part.columns["confidence"]))
-        self.clipped += part.clipped
-        self.counts.update(part.counts)
-        for name, sums in part.expected.items():
-            self.expected[name] = self.expected.get(name, 0.0) + sums
         if self.sums is not None and part.classes is not None:
             self.sums.take(part.classes)
+        self.rest += replace(part, columns={}, classes=None)
 
     def table(self, group: AnyArray | None) -> RowTable:
         """Everything gathered."""
@@ -424,11 +496,11 @@ class _Gatherer:
             log_odds=c.get("log_odds"),
             weight=c.get("weight"),
             group=group,
-            clipped=self.clipped,
+            clipped=self.rest.clipped,
             classes=None if self.sums is None else self.sums.stats(),
-            counts=dict(self.counts),
+            counts=self.rest.counts,
             tops={int(n[4:]): (c[n], c[f"within {n[4:]}"]) for n in c if n.startswith("top ")},
-            expected=self.expected,
+            expected=self.rest.expected,
         )
 
 
@@ -439,11 +511,36 @@ def _as_it_is(block: Block) -> Prediction:
     return Prediction(log_softmax(block.z), block.prediction)
 
 
-def _norm_of_probabilities(p: FloatArray, dtype: np.dtype[Any]) -> FloatArray:
-    """Row sums to divide by; exactly 1 where a sum differs from 1 by rounding alone.
+# ---- probabilities class by class, through a calibrator: for metrics that need every class's own bins
 
-    Dividing such rows would move a stored 0.5 off its bin edge.
+
+COLUMN_BYTES = 96 << 20
+"""Columns held at once; more classes than fit mean more walks over the rows."""
+
+
+def class_columns(
+    rows: Rows, calibrator: Calibrator | None = None, *, raw: bool = False
+) -> Iterator[tuple[int, FloatArray]]:
+    """Walk over (class, probabilities (n,) float64), classes ascending, in bounded memory.
+
+    raw : each class's own value, before a calibrator with one map per class divides by the row's sum.
     """
-    total = p.sum(axis=1)
-    rounding = 0.5 * float(np.finfo(dtype).eps) * p.shape[1] if np.issubdtype(dtype, np.floating) else 0.0
-    return np.where(np.abs(total - 1.0) <= rounding, 1.0, total)
+    width = max(1, min(rows.k, COLUMN_BYTES // (8 * rows.n)))
+    needed = () if calibrator is None else calibrator.required_transforms
+    wanted = [rows.transforms.index(spec) for spec in needed]
+    held = np.empty((width, rows.n))
+    for first in range(0, rows.k, width):
+        last = min(first + width, rows.k)
+        for block in rows.blocks(wanted):
+            here = slice(block.start, block.start + len(block))
+            if calibrator is not None and raw:
+                p = calibrator.marginals(block)[:, first:last]
+            elif calibrator is not None:
+                p = np.exp(calibrator.apply(block).log_probs[:, first:last])
+            elif block.kind == "probs":
+                p = block.scores[:, first:last].astype(np.float64)
+            else:
+                p = softmax(block.z)[:, first:last]
+            held[: last - first, here] = p.T
+        for c in range(first, last):
+            yield c, held[c - first]

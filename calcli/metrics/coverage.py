@@ -4,8 +4,7 @@ import numpy as np
 
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import MetricContext, Value
-from calcli.metrics.definition import TOP, metric
+from calcli.metrics.context import TOP, MetricContext, Value, metric
 from calcli.metrics.intervals import Interval
 from calcli.numerics import FloatArray, IntArray, starts_of_ties
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from calcli.binning import BinStats, bin_index, binned_error, mass_edges, width_edges
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import MetricContext, Value, edges_of_values, made_once
-from calcli.metrics.definition import metric
+from calcli.metrics.context import MetricContext, Value, edges_of_values, made_once, metric
 from calcli.metrics.intervals import Interval, normal_quantile, normal_tail
 from calcli.metrics.significance import class_p_values, sum_p_value, vanishes
 from calcli.numerics import FloatArray, IntArray

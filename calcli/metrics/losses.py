@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.metrics.context import SHARED_LUCK, MetricContext, Value, made_once
-from calcli.metrics.definition import METRICS, TOP, metric
+from calcli.metrics.context import METRICS, SHARED_LUCK, TOP, MetricContext, Value, made_once, metric
 from calcli.metrics.intervals import (
     BOOTSTRAP_WORK,
     Interval,

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import MetricContext, Value
-from calcli.metrics.definition import TOP, metric
+from calcli.metrics.context import TOP, MetricContext, Value, metric
 from calcli.metrics.intervals import Interval, t_quantile
 from calcli.metrics.ties import Ordered, Ranked, running
 from calcli.numerics import FloatArray

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import Label, MetricContext, Value, made_once
-from calcli.metrics.definition import metric
+from calcli.metrics.context import Label, MetricContext, Value, made_once, metric
 from calcli.metrics.intervals import normal_p_value, t_p_value
 from calcli.metrics.nulls import Null, label_losses, poisson_binomial, reaching
 from calcli.metrics.rowtable import ClassStats, RowTable

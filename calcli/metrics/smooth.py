@@ -5,8 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from calcli.metrics.context import MetricContext, Value, made_once
-from calcli.metrics.definition import metric
+from calcli.metrics.context import MetricContext, Value, made_once, metric
 from calcli.numerics import AnyArray, FloatArray, IntArray
 
 Residuals = tuple[FloatArray, IntArray]

@@ -14,8 +14,7 @@ from calcli.calibrator import Context
 from calcli.io.params import decode_params, encode_params
 from calcli.methods.sb import ScalingBinning, ScalingBinningOptions
 from calcli.metrics.catalog import measure
-from calcli.metrics.class_sums import class_columns
-from calcli.metrics.collect import collect
+from calcli.metrics.collect import class_columns, collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.numerics import log_softmax
 from calcli.rows import ArrayRows

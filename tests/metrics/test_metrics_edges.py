@@ -20,8 +20,7 @@ from calcli.evaluation.term_meanings import explained
 from calcli.metrics.binned_errors import gap_variance, monotone_mass_bins
 from calcli.metrics.bound import generalisation_bound
 from calcli.metrics.catalog import measure
-from calcli.metrics.class_sums import class_columns
-from calcli.metrics.collect import collect
+from calcli.metrics.collect import class_columns, collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.corp import _draw_right, consistency_band, merge_cells
 from calcli.metrics.debiased import SquaredError, signed_square, squared_error
@@ -217,7 +216,7 @@ def test_two_even_rows_by_hand():
 
 def test_columns_that_need_several_walks_are_the_same(monkeypatch):
     p = np.random.default_rng(0).dirichlet(np.ones(5), size=7)
-    monkeypatch.setattr("calcli.metrics.class_sums.COLUMN_BYTES", 8 * 7 * 2)
+    monkeypatch.setattr("calcli.metrics.collect.COLUMN_BYTES", 8 * 7 * 2)
     found = {c: column.copy() for c, column in class_columns(ArrayRows(p, kind="probs", block_rows=3))}
     assert list(found) == [0, 1, 2, 3, 4]
     np.testing.assert_array_equal(np.stack(list(found.values()), axis=1), p)

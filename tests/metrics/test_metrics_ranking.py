@@ -6,8 +6,7 @@ from metric_cases import draw_labels, softmax, top_label_table
 
 from calcli.errors import UsageError
 from calcli.metrics.catalog import measure, metric, report_metrics
-from calcli.metrics.class_sums import class_columns
-from calcli.metrics.collect import collect
+from calcli.metrics.collect import class_columns, collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.ranking import (
     area_under_roc,

@@ -11,8 +11,7 @@ from calcli.errors import UsageError
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.binned_errors import monotone_mass_bins
 from calcli.metrics.catalog import describe_metric, measure, metric_names, signature
-from calcli.metrics.class_sums import class_columns
-from calcli.metrics.collect import collect
+from calcli.metrics.collect import class_columns, collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.debiased import debiased_error, signed_square
 from calcli.metrics.smooth import smooth_error_at, smooth_errors, smooth_residuals

@@ -15,8 +15,7 @@ from calcli.io import spool
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics import external_sort, out_of_core
 from calcli.metrics.catalog import metric_names
-from calcli.metrics.context import MetricSettings, Value
-from calcli.metrics.definition import Metric
+from calcli.metrics.context import Metric, MetricSettings, Value
 from calcli.metrics.external_sort import Runs, keys_of
 from calcli.metrics.out_of_core import measured_long
 from calcli.metrics.ranking import HARMONIC, _inverses
