@@ -34,8 +34,7 @@ from pathlib import Path
 import numpy as np
 
 from calcli.evaluation import evaluate_bundle
-from calcli.evaluation.joint_test import joint_test
-from calcli.evaluation.loss_decomposition import cross_fitted_split
+from calcli.evaluation.cross_validation import cross_fitted_split
 from calcli.evaluation.paired_differences import differences
 from calcli.evaluation.results import Score
 from calcli.evaluation.selective_threshold import choose_threshold
@@ -44,6 +43,7 @@ from calcli.metrics.catalog import measure
 from calcli.metrics.collect import class_columns, collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.intervals import Mean, t_interval, t_p_value
+from calcli.metrics.joint_test import joint_test
 from calcli.numerics import log_softmax, softmax
 from calcli.rows import ArrayRows
 from calcli.statistics.paired import PairedSums, expected_powers

@@ -21,9 +21,8 @@ from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.io.provenance import check_upstream
 from calcli.metrics.collect import collect
-from calcli.metrics.out_of_core import LONG
+from calcli.metrics.out_of_core import LONG, RunningSums
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.tally import RunningSums
 from calcli.metrics.warnings import data_warnings, label_doubts, unit_warnings, zero_warnings
 from calcli.rows import ArrayRows
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from calcli.calibrator import Calibrator, Progress
 from calcli.errors import DataError
-from calcli.evaluation.loss_decomposition import cross_fitted_split, split_is_cheap
+from calcli.evaluation.cross_validation import cross_fitted_split, split_is_cheap
 from calcli.evaluation.paired_differences import compared, differences
 from calcli.evaluation.results import ClassLine, Difference, GroupLine, Paired, Result, Score
 from calcli.evaluation.verdict_results import Judgement
@@ -35,11 +35,10 @@ from calcli.metrics.context import Label, MetricContext, MetricSettings
 from calcli.metrics.debiased import class_p_values_of
 from calcli.metrics.intervals import mean_of
 from calcli.metrics.losses import gap_interval
-from calcli.metrics.out_of_core import LONG, LongContext, long_contexts, measured_long
+from calcli.metrics.out_of_core import LONG, LongContext, RunningSums, long_contexts, measured_long
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import adjusted, group_gaps
 from calcli.metrics.smooth import solve_together
-from calcli.metrics.tally import RunningSums
 from calcli.metrics.warnings import label_doubts
 from calcli.numerics import AnyArray, in_order
 from calcli.parallel import check_memory

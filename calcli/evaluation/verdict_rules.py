@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from calcli.evaluation.joint_test import JointTest, joint_test
 from calcli.evaluation.results import Difference, Result, Score
 from calcli.evaluation.verdict_results import (
     SIZES,
@@ -30,6 +29,7 @@ from calcli.metrics.confidence_bins import ConfidenceBin, confidence_bins
 from calcli.metrics.context import Label, MetricContext
 from calcli.metrics.debiased import class_p_values_of, cwece2
 from calcli.metrics.intervals import normal_quantile, normal_tail
+from calcli.metrics.joint_test import JointTest, joint_test
 from calcli.metrics.losses import FEW, gap_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import (

@@ -15,7 +15,7 @@ import numpy as np
 from calcli.binning import BinStats
 from calcli.cached import cached_property
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.label_agreement import LabelAgreement
+from calcli.metrics.warnings import LabelAgreement
 from calcli.numerics import NLL_OF_ZERO, AnyArray, FloatArray, IntArray
 from calcli.statistics.units import Units, design_effect
 

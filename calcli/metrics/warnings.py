@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:  # a fit says what its rows are and needs neither
+from calcli.fast_dataclass import dataclass
+from calcli.numerics import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from calcli.metrics.out_of_core import RunningSums
     from calcli.metrics.rowtable import RowTable
-    from calcli.metrics.tally import RunningSums
 
 ROWS_PER_BIN = 50
 
@@ -66,3 +69,112 @@ def label_doubts(table: "RowTable | RunningSums", names: Sequence[str] | None) -
     """Plain words where the labels hardly belong to the scores. names : of the classes."""
     met = table.agreement
     return [] if met is None else met.doubts(table.mean_confidence, names)
+
+
+# ---- whether predictions and labels speak of the same rows, and of the same classes in the same order
+
+
+FEWEST = 50
+"""Fewer rows say nothing about how they are matched."""
+
+SURE = 5.0
+"""Standard errors, among all pairs of classes, from which it is no chance that two names look exchanged."""
+
+HARDLY = 3.0
+"""Standard errors within which an accuracy is hardly better than that of random labels."""
+
+FAR = 0.1
+"""So much larger is the mean confidence than the accuracy of a model that claims to know what it does not."""
+
+EXPECTED = 20.0
+"""Errors that a model expects of itself, from which none at all is asked about: e^-20 by chance."""
+
+SHIFTED, MORE = 0.3, 0.2
+"""Share of labels one beside the prediction, and how much more that is than the accuracy, before it is asked why."""
+
+
+@dataclass(frozen=True)
+class LabelAgreement:
+    """How often each prediction met each label. Adds.
+
+    code : (m,) prediction * k + label, ascending. count : (m,) rows.
+    """
+
+    k: int
+    code: IntArray
+    count: IntArray
+
+    @classmethod
+    def of(cls, prediction: IntArray, labels: IntArray, k: int) -> "LabelAgreement":
+        """Of some rows, (n,) each."""
+        code = prediction * k + labels
+        if k * k > len(code):
+            return cls(k, *np.unique(code, return_counts=True))
+        count = np.bincount(code)
+        return cls(k, met := np.flatnonzero(count), count[met])
+
+    def __add__(self, other: "LabelAgreement") -> "LabelAgreement":
+        code, place = np.unique(np.concatenate([self.code, other.code]), return_inverse=True)
+        count = np.bincount(place, np.concatenate([self.count, other.count]), len(code))
+        return LabelAgreement(self.k, code, count.astype(np.int64))
+
+    def doubts(self, confidence: float, names: Sequence[str] | None) -> list[str]:
+        """What makes one ask whether the labels belong to these scores: one sentence at most.
+
+        confidence : mean confidence of the rows. names : of the classes.
+        """
+        n, k = int(self.count.sum()), self.k
+        if n < FEWEST or k < 2:
+            return []
+        predicted, label = np.divmod(self.code, k)
+        right = predicted == label
+        accuracy = float(self.count[right].sum()) / n
+        if right.all() and n * (1.0 - confidence) >= EXPECTED:
+            return [
+                f"all of {n} predictions are right, where their confidences expect {n * (1.0 - confidence):.0f} errors:"
+                " are the labels the model's own predictions?"
+            ]
+        for by, why in ((1, "are labels counted from 1"), (-1, "do the scores begin with a class that labels lack")):
+            share = float(self.count[label == predicted + by].sum()) / n
+            if k > 2 and share >= max(SHIFTED, accuracy + MORE):
+                return [
+                    f"{share:.0%} of the labels are the prediction {'plus' if by > 0 else 'minus'} 1, only"
+                    f" {accuracy:.0%} the prediction itself: {why}, or are the classes in another order?"
+                ]
+        swapped = self._exchanged(predicted, label)
+        if swapped is not None:
+            a, b, as_b, as_a = swapped
+            called = [f"{c} ({names[c]})" if names else str(c) for c in (a, b)]
+            return [
+                f"of the rows predicted as class {called[0]}, {as_b} are labelled {called[1]} and {as_a} are right, and"
+                " exchanging the two names would raise the accuracy: are the classes of scores and labels in the same"
+                " order?"
+            ]
+        shares = [np.bincount(c, self.count, k) / n for c in (predicted, label)]
+        chance = float(shares[0] @ shares[1])
+        vary = min(np.count_nonzero(share) for share in shares) > 1  # else every pairing agrees as well
+        if vary and accuracy <= chance + HARDLY * np.sqrt(chance * (1.0 - chance) / n) and confidence - accuracy >= FAR:
+            return [
+                f"accuracy {accuracy:.4f} is hardly better than chance ({chance:.4f}), at a mean confidence of"
+                f" {confidence:.4f}: do labels and scores belong to the same rows and the same order of classes?"
+            ]
+        return []
+
+    def _exchanged(self, predicted: IntArray, label: IntArray) -> tuple[int, int, int, int] | None:
+        """The two classes whose names are most clearly exchanged, rows of the first under either; None for none."""
+        wrong = predicted != label
+        if not wrong.any():
+            return None
+        a, b, as_b = predicted[wrong], label[wrong], self.count[wrong]
+        as_a, back, own = self._count(a, a), self._count(b, a), self._count(b, b)
+        gain = as_b + back - as_a - own
+        clear = (as_b > as_a) & (gain > SURE * np.sqrt(as_b + back + as_a + own))
+        if not clear.any():
+            return None
+        i = int(np.argmax(np.where(clear, gain, -1)))
+        return int(a[i]), int(b[i]), int(as_b[i]), int(as_a[i])
+
+    def _count(self, predicted: IntArray, label: IntArray) -> FloatArray:
+        code = predicted * self.k + label
+        place = np.minimum(np.searchsorted(self.code, code), len(self.code) - 1)
+        return np.where(self.code[place] == code, self.count[place], 0).astype(np.float64)

@@ -164,7 +164,7 @@ def test_simple_fits_load_no_heavy_package(method, tmp_path):
     assert code == 0
     assert not {"torch", "scipy", "pandas", "matplotlib", "rich", "dask", "multiprocessing"} & set(loaded)
     assert "calcli.metrics.rowtable" in loaded  # the summary's
-    assert not {"calcli.metrics.catalog", "calcli.metrics.tally", "calcli.evaluation"} & set(loaded)
+    assert not {"calcli.metrics.catalog", "calcli.metrics.out_of_core", "calcli.evaluation"} & set(loaded)
 
 
 def test_help_loads_neither_numpy_nor_h5py(tmp_path):

@@ -13,7 +13,7 @@ from metric_cases import draw_labels, softmax
 from run_calcli import process
 
 from calcli.calibrator import Context
-from calcli.evaluation.loss_decomposition import cross_fitted_split
+from calcli.evaluation.cross_validation import cross_fitted_split
 from calcli.evaluation.metric_limits import limits
 from calcli.folds import stratified_folds
 from calcli.metrics.collect import collect

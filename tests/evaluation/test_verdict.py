@@ -9,12 +9,12 @@ import pytest
 from metric_cases import draw_labels, softmax
 from run_calcli import runner
 
-from calcli.evaluation.joint_test import joint_test
-from calcli.evaluation.loss_decomposition import cross_fitted_split
+from calcli.evaluation.cross_validation import cross_fitted_split
 from calcli.evaluation.verdict_results import LossPart, LossSplit
 from calcli.evaluation.verdict_rules import CLAUSE, LEVEL, MAIN, data_summary, judge
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.joint_test import joint_test
 from calcli.rows import ArrayRows
 
 

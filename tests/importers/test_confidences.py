@@ -10,9 +10,9 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from calcli.calibrator import Context
-from calcli.evaluation.joint_test import joint_test
 from calcli.io.artifact import load
 from calcli.metrics.context import MetricContext
+from calcli.metrics.joint_test import joint_test
 from calcli.metrics.rowtable import RowTable
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows

@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from calcli.evaluation.joint_test import POSITIVE_SHARES, joint_test, min_p
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.joint_test import POSITIVE_SHARES, joint_test, min_p
 from calcli.metrics.nulls import SAME
 from calcli.metrics.smooth import smooth_error, smooth_errors, smooth_residuals
 from calcli.rows import ArrayRows

@@ -11,7 +11,6 @@ from metric_cases import draw_labels, measured, softmax, top_label_table
 from calcli.binning import mass_edges
 from calcli.calibrator import Context
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
-from calcli.evaluation.joint_test import joint_test
 from calcli.fit_and_apply import fit_artifact
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import dumps, loads
@@ -19,6 +18,7 @@ from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import measure, metric_names
 from calcli.metrics.collect import summarise
 from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.joint_test import joint_test
 from calcli.metrics.nulls import null_of
 from calcli.registry import method, method_names, parse_options
 from calcli.rows import ArrayRows, Block

@@ -1,0 +1,151 @@
+"""One test of calibration from three: a mean gap, a gap of sharpness and the smooth error, at one level.
+
+The three look at different departures (all scores too high; overconfident or underconfident, as a
+temperature changes it; any shape) and depend on each other, so their joint law under calibration
+is drawn. Of two classes the scores are P(class 1), of more the confidence with the whole vector
+behind its sharpness: outcomes are drawn from the confidences, and what the label's probability
+then is from its first two moments.
+"""
+
+import math
+
+import numpy as np
+
+from calcli.fast_dataclass import dataclass
+from calcli.metrics.context import MetricContext, made_once
+from calcli.metrics.intervals import normal_p_value, normal_tail
+from calcli.metrics.nulls import SAME, standardised
+from calcli.metrics.significance import MeanGap, direction_of, entropy_columns, entropy_draws
+from calcli.metrics.smooth import null_draws
+from calcli.numerics import FloatArray
+
+
+@dataclass(frozen=True)
+class JointDraws:
+    """Smooth errors, and sums of the gap and the entropy gap, (draws,) each; sd_gap, sd_entropy : of the sums.
+
+    observed : the smooth error of the outcomes themselves, found as those of the draws are.
+    """
+
+    smooth: FloatArray
+    observed: float
+    gap: FloatArray
+    entropy: FloatArray
+    sd_gap: float
+    sd_entropy: float
+
+
+FARTHEST = -math.log(1e-12)
+"""Log-odds beyond which those of a stored probability have no digits."""
+
+
+def log_odds(p: FloatArray) -> FloatArray:
+    """Log-odds of probabilities (n,), within +-27.6."""
+    with np.errstate(divide="ignore"):
+        return np.clip(np.log(p) - np.log1p(-p), -FARTHEST, FARTHEST)
+
+
+def residual_slope(v: float, vl: float, vll: float) -> tuple[float, float]:
+    """Mean m of log-odds l with weights v, and the root of sum v (l - m)^2: 0 where they hardly differ.
+
+    v, vl, vll : sums of v, v l and v l^2.
+    """
+    if v <= 0.0:
+        return 0.0, 0.0
+    spread = vll - vl * vl / v
+    return vl / v, math.sqrt(spread) if spread > 1e-12 * vll else 0.0
+
+
+@made_once
+def drawn_from_confidences(context: MetricContext) -> JointDraws:
+    """The three statistics of outcomes drawn from the confidences."""
+    t = context.table
+    w = t.weights
+    (smooth, observed), sums = null_draws(context, entropy_columns(t))
+    wider = _widening(context)
+    return JointDraws(
+        smooth,
+        observed,
+        float(w @ t.confidence) - sums[:, 0],
+        entropy_draws(context, sums),
+        float(np.sqrt(w**2 @ (t.confidence * (1.0 - t.confidence)))) * wider,
+        float(np.sqrt(w**2 @ t.varentropy)) * wider,
+    )
+
+
+def _widening(context: MetricContext) -> float:
+    """By what standard deviations of sums grow as rows belong together."""
+    return 1.0 if context.luck is None else math.sqrt(context.luck.effect)
+
+
+@made_once
+def drawn_from_positive(context: MetricContext) -> tuple[MeanGap, JointDraws]:
+    """The residual slope of P(class 1), and the three statistics of outcomes drawn from it.
+
+    z_gap = sum r / sqrt(sum w) and z_slope = sum r (l - m) / sqrt(sum w (l - m)^2), with r = p - y, w = p (1 - p),
+    l the log-odds and m their mean with weights w: the two are uncorrelated under calibration.
+    """
+    t, p = context.table, context.scores
+    w = t.weights
+    odds, v = log_odds(p), w**2 * p * (1.0 - p)
+    mean, sd = residual_slope(float(v.sum()), float(v @ odds), float(v @ odds**2))
+    lift = w * (odds - mean) if sd > 0.0 else np.zeros(t.n)
+    (smooth, observed), sums = null_draws(context, np.stack([w, lift], axis=1))
+    gap, slope = float(w @ p) - sums[:, 0], float(lift @ p) - sums[:, 1]
+    sd = sd if context.luck is None else float(slope.std())
+    drawn = JointDraws(smooth, observed, gap, slope, math.sqrt(float(v.sum())) * _widening(context), sd)
+    return MeanGap.of(float(lift @ (p - context.outcomes)) / float(w.sum()), sd / float(w.sum())), drawn
+
+
+TOP_SHARES, POSITIVE_SHARES = (0.3, 0.45, 0.25), (0.4, 0.35, 0.25)
+"""How the level is shared by gap, sharpness and smooth error. A temperature is the commonest departure of a
+confidence and the entropy gap is its score test, so it has the largest share; of P(class 1) a bias is."""
+
+
+@dataclass(frozen=True)
+class JointTest:
+    """gap, sharpness : departures with their z. p_value : of all three tests together, from ``draws`` draws.
+
+    positive : are they of P(class 1)? Then the sharpness is the residual slope, what of the log-odds' slope a bias
+    does not explain; else the entropy gap.
+    """
+
+    gap: MeanGap
+    sharpness: MeanGap
+    p_value: float
+    draws: int
+    positive: bool = False
+
+
+def joint_test(context: MetricContext, positive: bool = False) -> JointTest:
+    """Test the scores, and the sharpness around them, all at once.
+
+    Each statistic is turned into a p-value (normal; the smooth error by mean and standard
+    deviation of its draws), the least of them over their shares is the joint statistic, and its
+    p-value its rank among the draws: the level is exact, for a confidence up to the normal noise
+    that stands for the labels of wrong rows. Reference: Westfall, Young (1993), section 2 (min-p).
+    """
+    own = context.labelled("positive" if positive else "top")
+    gap = direction_of(own, "positive" if positive else "confidence")
+    if positive:
+        shares, (sharpness, drawn) = POSITIVE_SHARES, drawn_from_positive(own)
+    else:
+        shares, sharpness, drawn = TOP_SHARES, direction_of(own, "entropy"), drawn_from_confidences(own)
+    tails = (standardised(errors, drawn.smooth) for errors in (np.array([drawn.observed]), drawn.smooth))
+    observed = min_p(np.array([gap.z]), np.array([sharpness.z]), next(tails), shares)
+    z = _scaled(drawn.gap, drawn.sd_gap), _scaled(drawn.entropy, drawn.sd_entropy)
+    draws = min_p(*z, next(tails), shares)
+    reached = int((draws <= observed * (1.0 + SAME)).sum())
+    return JointTest(gap, sharpness, (1 + reached) / (1 + len(draws)), len(draws), positive)
+
+
+def min_p(
+    gap_z: FloatArray, sharpness_z: FloatArray, smooth_z: FloatArray, shares: tuple[float, float, float]
+) -> FloatArray:
+    """The joint statistic, (m,): the least of three p-values over its share, of standard scores (m,) each."""
+    p = [*([normal_p_value(z) for z in each] for each in (gap_z, sharpness_z)), [normal_tail(z) for z in smooth_z]]
+    return np.asarray((np.array(p) / np.array(shares)[:, None]).min(axis=0))
+
+
+def _scaled(values: FloatArray, sd: float) -> FloatArray:
+    return values / sd if sd > 0.0 else np.zeros_like(values)
