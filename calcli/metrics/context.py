@@ -17,7 +17,7 @@ from calcli.metrics.intervals import Interval
 from calcli.metrics.nulls import Laws, Null, bin_laws, bin_outcomes, expected_error, null_of, outcome_draws
 from calcli.metrics.other_programs import CONVENTIONS, Convention
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.ties import Ordered, Ranked
+from calcli.metrics.ties import Ranked
 from calcli.numerics import AnyArray, FloatArray, IntArray, distinct, starts_of_ties
 from calcli.options import flag, seed
 from calcli.parallel import check_memory
@@ -252,13 +252,13 @@ class MetricContext:
 
     def ranked(self) -> Ranked:
         """Scores in order, with outcomes."""
-        return Ordered.of(self.scores, self.outcomes, self.table.weight)
+        return Ranked.of(self.scores, self.outcomes, self.table.weight)
 
     def ranked_by_odds(self) -> Ranked:
         """The log-odds of class 1 of two in order, with whether it is the label."""
         t = self.table
         assert t.log_odds is not None
-        return Ordered.of(t.log_odds, (t.y == 1).astype(np.float64), t.weight, least=1.0)
+        return Ranked.of(t.log_odds, (t.y == 1).astype(np.float64), t.weight, least=1.0)
 
     @cached_property
     def discrete(self) -> FloatArray | None:

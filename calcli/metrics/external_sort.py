@@ -6,13 +6,13 @@ make room for the outcome.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.fast_dataclass import dataclass
 from calcli.io.spool import Spool, check_room
-from calcli.metrics.ties import TieBlocks
+from calcli.metrics.ties import Ranked, TieBlocks
 from calcli.numerics import FloatArray, sigmoid, starts_of_ties
 
 Keys = NDArray[np.uint64]
@@ -135,29 +135,8 @@ class Runs:
             yield merged
 
 
-@dataclass(frozen=True)
-class SortedOdds:
-    """Rows in the order of their log-odds. See ``ties.Ranked``."""
-
-    rows: "SortedRows"
-    weighted: bool = False
-
-    @property
-    def right(self) -> float:
-        return self.rows.right
-
-    @property
-    def wrong(self) -> float:
-        return self.rows.wrong
-
-    def __iter__(self) -> Iterator[TieBlocks]:
-        return self.rows.tie_blocks(odds_of, least=1.0)
-
-
 class SortedRows:
-    """Rows in the order of their scores, on disk. See ``ties.Ranked``. odds : they are kept as log-odds."""
-
-    weighted = False
+    """Rows in the order of their scores, on disk. odds : they are kept as log-odds."""
 
     def __init__(self, odds: bool = False) -> None:
         self.odds = odds
@@ -178,16 +157,6 @@ class SortedRows:
     @property
     def n(self) -> int:
         return self._spool.count
-
-    @property
-    def right(self) -> float:
-        """Rows whose outcome is 1."""
-        return float(self._right)
-
-    @property
-    def wrong(self) -> float:
-        """The others."""
-        return float(self.n - self._right)
 
     def _score_of(self, keys: Keys) -> FloatArray:
         return sigmoid(odds_of(keys)) if self.odds else score_of(keys)
@@ -216,10 +185,12 @@ class SortedRows:
             keys = self._spool.read(start, min(start + AT_ONCE, self.n))
             yield score_of(keys), (keys & np.uint64(1)).astype(np.float64)
 
-    def __iter__(self) -> Iterator[TieBlocks]:
-        return self.tie_blocks(self._score_of)
+    def ranked(self, by_odds: bool = False) -> Ranked:
+        """The rows by their scores, or by the log-odds themselves, which tell more of them apart."""
+        walk = partial(self._tie_blocks, odds_of, 1.0) if by_odds else partial(self._tie_blocks, self._score_of)
+        return Ranked(float(self._right), float(self.n - self._right), walk)
 
-    def tie_blocks(self, score_of: Callable[[Keys], FloatArray], least: float = 0.0) -> Iterator[TieBlocks]:
+    def _tie_blocks(self, score_of: Callable[[Keys], FloatArray], least: float = 0.0) -> Iterator[TieBlocks]:
         """The rows by what keys say, ties together; least : as ``numerics.starts_of_ties`` takes it."""
         waiting: TieBlocks | None = None  # the last score, of which more may come
         for scores, outcomes in self.slabs(score_of):

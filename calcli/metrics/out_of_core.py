@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.binning import BinStats, bin_index, width_edges
 from calcli.cached import cached_property
@@ -25,7 +24,7 @@ from calcli.metrics.collect import reduced
 from calcli.metrics.confidence_bins import EDGES, bin_p_values, binned
 from calcli.metrics.context import MetricContext, MetricSettings, made_once
 from calcli.metrics.debiased import SquaredError, plugin_square, square_and_draws, squared_of
-from calcli.metrics.external_sort import Runs, SortedOdds, SortedRows, check_order_fits, keys_of, keys_of_odds
+from calcli.metrics.external_sort import Keys, Runs, SortedRows, check_order_fits, keys_of, keys_of_odds
 from calcli.metrics.intervals import Mean
 from calcli.metrics.joint_test import JointDraws, drawn_from_confidences, drawn_from_positive, log_odds, residual_slope
 from calcli.metrics.losses import (
@@ -41,6 +40,7 @@ from calcli.metrics.nulls import EXACT_ROWS, GROUPS, expected_of_bin, label_loss
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.significance import MeanGap, direction_of, spiegelhalter_of
 from calcli.metrics.smooth import grid_cells, of_draws, smooth_draws, smooth_error, smooth_errors, smooth_residuals
+from calcli.metrics.ties import Ranked
 from calcli.metrics.warnings import LabelAgreement
 from calcli.numerics import AnyArray, FloatArray, IntArray, distinct
 from calcli.rows import Rows
@@ -89,9 +89,16 @@ class SumsRequest:
     ordered: bool
     joint: bool
 
-    def __call__(self, tables: list[RowTable]) -> "list[Reduced]":
-        """What is kept of some rows, through every calibrator."""
-        return [Reduced.of(table, self, tables[0] if at else None) for at, table in enumerate(tables)]
+    def __call__(self, tables: list[RowTable]) -> "list[tuple[RunningSums, list[Keys]]]":
+        """What is kept of some rows, through every calibrator: their sums, and where their order is wanted the keys of
+        the confidence, and of the log-odds of class 1 of two."""
+        found = []
+        for at, table in enumerate(tables):
+            keys = [keys_of(table.confidence, table.correct)] if self.ordered else []
+            if self.ordered and table.log_odds is not None:
+                keys.append(keys_of_odds(table.log_odds, table.y == 1))
+            found.append((RunningSums.of(table, self, tables[0] if at else None), keys))
+        return found
 
 
 @dataclass(frozen=True)
@@ -116,8 +123,10 @@ class Scored(Sums):
     @classmethod
     def of(cls, c: FloatArray, y: FloatArray, wanted: SumsRequest) -> "Scored":
         """Of scores and outcomes (n,)."""
-        edges, cells = fine_edges(wanted.settings.bins), grid_cells(wanted.total)
-        where, size = bin_index(c, edges), len(edges) - 1
+        edges, cells = width_edges(wanted.settings.bins), grid_cells(wanted.total)
+        # the bins' own edges are among the finer ones bit by bit
+        inner = edges[:-1, None] + (edges[1:] - edges[:-1])[:, None] * (np.arange(FINE) / FINE)
+        where, size = bin_index(c, np.append(inner, edges[-1])), inner.size
         place = np.minimum((c * cells).astype(np.int64), cells - 1)
         slope, variance = 1.0 - 2.0 * c, c * (1.0 - c)
         return cls(
@@ -256,35 +265,6 @@ class RunningSums(Sums):
         return self.highest - self.lowest
 
 
-@dataclass(frozen=True)
-class Reduced:
-    """Some rows through one calibrator: their sums, and where their order is wanted their keys.
-
-    keys : of the confidence, and of the log-odds of class 1 of two classes.
-    """
-
-    tally: RunningSums
-    keys: tuple[NDArray[np.uint64], ...]
-
-    @classmethod
-    def of(cls, table: RowTable, wanted: SumsRequest, first: RowTable | None) -> "Reduced":
-        """Of a table of these rows."""
-        keys: list[AnyArray] = []
-        if wanted.ordered:
-            keys.append(keys_of(table.confidence, table.correct))
-            if table.log_odds is not None:
-                keys.append(keys_of_odds(table.log_odds, table.y == 1))
-        return cls(RunningSums.of(table, wanted, first), tuple(keys))
-
-
-def fine_edges(bins: int) -> FloatArray:
-    """Edges of ``FINE`` cells in every width bin, whose own edges are among them bit by bit."""
-    edges = width_edges(bins)
-    steps = np.arange(FINE) / FINE
-    inner = edges[:-1, None] + (edges[1:] - edges[:-1])[:, None] * steps
-    return np.append(inner.reshape(-1), edges[-1])
-
-
 # ---- metrics from these sums
 
 
@@ -292,14 +272,13 @@ FEW_VALUES = 1 << 14
 """Distinct scores up to which errors over bins of equal scores are drawn, and not taken to be normal."""
 
 
-@dataclass(frozen=True)
-class _Ordered:
-    """What is known of the rows in order over the bins that hold equally many of them."""
+BinSums = tuple[BinStats, FloatArray, FloatArray]
+"""Sums over bins, and of (y - c)^2 and of c (1 - c) in them, (bins,) each."""
 
-    edges: FloatArray
-    bins: BinStats
-    squares: FloatArray
-    variance: FloatArray
+
+def _coarse(values: AnyArray) -> AnyArray:
+    """Sums over the ``FINE`` cells of every bin."""
+    return np.asarray(values.reshape(*values.shape[:-1], -1, FINE).sum(axis=-1))
 
 
 class LongContext(MetricContext):
@@ -311,7 +290,7 @@ class LongContext(MetricContext):
         tops = {j: (nothing, nothing) for j in (2, 3, 5) if f"top {j}" in tally.means}
         table = RowTable(
             tally.k,
-            *(nothing, nothing, none, none, nothing, nothing, nothing, nothing),
+            *(nothing, nothing, none, none),
             positive=positive,
             clipped=tally.clipped,
             classes=tally.classes,
@@ -355,11 +334,11 @@ class LongContext(MetricContext):
     def variance(self) -> float:
         return self.scored.variance
 
-    def ranked(self) -> SortedRows:
-        return self.order
+    def ranked(self) -> Ranked:
+        return self.order.ranked()
 
-    def ranked_by_odds(self) -> SortedOdds:
-        return SortedOdds(self.orders[1])
+    def ranked_by_odds(self) -> Ranked:
+        return self.orders[1].ranked(by_odds=True)
 
     @property
     def discrete(self) -> FloatArray | None:
@@ -374,56 +353,52 @@ class LongContext(MetricContext):
     def fullest(self, scheme: str) -> int:
         return 2 if scheme == "values" else super().fullest(scheme)  # fewer values than a quarter of the rows
 
-    @made_once
+    # ---- bins of equal width, or of equally many rows
+
     def bins(self, scheme: str) -> BinStats:
-        return self._width_bins() if scheme == "width" else self._mass.bins
+        return self._sums(scheme)[0]
 
     @made_once
-    def null_outcomes(self, scheme: str) -> FloatArray:
-        return self._width_outcomes() if scheme == "width" else self._mass_outcomes()
-
-    # ---- width bins
-
-    def _coarse(self, values: FloatArray) -> FloatArray:
-        return np.asarray(values.reshape(*values.shape[:-1], -1, FINE).sum(axis=-1))
-
-    def _width_bins(self) -> BinStats:
-        fine = self.scored.fine
-        count = fine.count.reshape(-1, FINE).sum(axis=-1)
-        rows = count.astype(np.float64)
-        return BinStats(count, self._coarse(fine.score), self._coarse(fine.outcome), rows, rows)
-
-    def _width_outcomes(self) -> FloatArray:
-        """Right rows per bin under calibration, (resamples, bins): every cell a binomial."""
-        fine, rng = self.scored.fine, self.rng("hits:width")
-        held = fine.count > 0
-        drawn = np.zeros((self.settings.resamples, len(held)))
-        chance = np.clip(fine.score[held] / fine.count[held], 0.0, 1.0)
-        drawn[:, held] = rng.binomial(fine.count[held], chance, size=(self.settings.resamples, int(held.sum())))
-        return self._coarse(drawn)
-
-    # ---- bins of equally many rows
-
-    @cached_property
-    def _mass(self) -> _Ordered:
+    def _sums(self, scheme: str) -> BinSums:
+        """Sums over bins, and of (y - c)^2 and of c (1 - c) in them."""
+        if scheme == "width":
+            s = self.scored
+            count, score, outcome, squares, variance = map(
+                _coarse, (s.fine.count, s.fine.score, s.fine.outcome, s.squares, s.spread)
+            )
+            rows = count.astype(np.float64)
+            return BinStats(count, score, outcome, rows, rows), squares, variance
         order, n, wanted = self.order, self.n, self.settings.bins
         sizes = np.array([n // wanted + (b < n % wanted) for b in range(wanted)])
         inner = [order.edge(rank) for rank in np.cumsum(sizes[sizes > 0])[:-1].tolist()]
         edges = np.concatenate([[0.0], distinct(np.asarray([*inner, 1.0]))])
         size, parts = len(edges) - 1, []
         for c, y in order.slabs():
-            where, variance = bin_index(c, edges), c * (1.0 - c)
-            sums = (np.bincount(where, values, size).astype(np.float64) for values in ((y - c) ** 2, variance))
+            where, spread = bin_index(c, edges), c * (1.0 - c)
+            sums = [np.bincount(where, values, size).astype(np.float64) for values in ((y - c) ** 2, spread)]
             parts.append((BinStats.at(where, size, c, y), *sums))
-        bins, squares, spread = (sum(each[1:], each[0]) for each in zip(*parts, strict=True))
-        return _Ordered(edges, bins, squares, spread)
+        bins, squares, variance = (sum(each[1:], each[0]) for each in zip(*parts, strict=True))
+        return bins, squares, variance
+
+    @made_once
+    def null_outcomes(self, scheme: str) -> FloatArray:
+        """Right rows per bin under calibration, (resamples, bins): every cell of bins of equal width a binomial."""
+        if scheme != "width":
+            return self._mass_outcomes()
+        fine, rng = self.scored.fine, self.rng("hits:width")
+        held = fine.count > 0
+        drawn = np.zeros((self.settings.resamples, len(held)))
+        chance = np.clip(fine.score[held] / fine.count[held], 0.0, 1.0)
+        drawn[:, held] = rng.binomial(fine.count[held], chance, size=(self.settings.resamples, int(held.sum())))
+        return _coarse(drawn)
 
     def _mass_outcomes(self) -> FloatArray:
         """The same draws as ``nulls.bin_outcomes`` makes: exact laws of small bins, groups of like scores of large."""
-        stops, rng, order = np.cumsum(self._mass.bins.count), self.rng("hits:mass"), self.order
-        starts, draws = stops - self._mass.bins.count, self.settings.resamples
+        counts, rng, order = self.bins("mass").count, self.rng("hits:mass"), self.order
+        stops, draws = np.cumsum(counts), self.settings.resamples
+        starts = stops - counts
         cuts: list[IntArray] = []
-        for start, count in zip(starts.tolist(), self._mass.bins.count.tolist(), strict=True):
+        for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
             sizes = [count // GROUPS + (g < count % GROUPS) for g in range(GROUPS)] if count > EXACT_ROWS else [count]
             cuts.append(start + np.concatenate([[0], np.cumsum(sizes)]))
         marks = np.unique(np.concatenate(cuts))
@@ -444,10 +419,10 @@ class LongContext(MetricContext):
     @made_once
     def expected(self, scheme: str) -> float:
         """Mean error of bins under calibration (see ``nulls.expected_error``)."""
+        bins, _, variance = self._sums(scheme)
         if scheme == "width":
-            count, variance = self._width_bins().count, self._coarse(self.scored.spread)
             return float(np.sqrt(2.0 * variance / np.pi).sum()) / self.n
-        count, variance, total = self._mass.bins.count, self._mass.variance, 0.0
+        count, total = bins.count, 0.0
         stops = np.cumsum(count).tolist()
         for b, stop in enumerate(stops):
             few = 0 < count[b] <= EXACT_ROWS
@@ -458,13 +433,13 @@ class LongContext(MetricContext):
 
     # ---- bins of equal scores
 
-    def _values(self) -> Iterator[tuple[BinStats, FloatArray, FloatArray]]:
-        """Bins with edges midway between distinct scores, some at a time, with sums of (y - c)^2 and of c (1 - c).
+    def _values(self) -> Iterator[BinSums]:
+        """Bins with edges midway between distinct scores, some at a time.
 
         Every score is a bin of its own, but for those whose neighbour's half is rounded to themselves.
         """
         held, last, offset = np.empty((6, 0)), -1.0, 0
-        for each in self.order:
+        for each in self.ranked():
             c, right, wrong = each.score, each.right, each.wrong
             below = np.concatenate([[last], c[:-1]])
             bin_of = offset + np.arange(len(c)) - (0.5 * (below + c) >= c)
@@ -478,7 +453,7 @@ class LongContext(MetricContext):
             held = found[:, -1:]
         yield self._as_bins(held)
 
-    def _as_bins(self, sums: FloatArray) -> tuple[BinStats, FloatArray, FloatArray]:
+    def _as_bins(self, sums: FloatArray) -> BinSums:
         _, count, score, right, squares, variance = sums
         return BinStats(count.astype(np.int64), score, right, count, count), squares, variance
 
@@ -509,7 +484,7 @@ class LongContext(MetricContext):
                 variance += float(own.sum()) / n**2
             for low in range(0, len(chance) if few else 0, 1024):
                 here = slice(low, low + 1024)
-                some = BinStats(*(getattr(bins, name)[here] for name in _BIN_SUMS))
+                some = BinStats(*(sums[here] for sums in vars(bins).values()))
                 hits = rng.binomial(some.count, chance[here], size=(s.resamples, len(some.count)))
                 drawn += square(some.with_outcomes(hits.astype(np.float64))) * float(some.weight.sum()) / n
         if not few:
@@ -517,18 +492,10 @@ class LongContext(MetricContext):
         return value, drawn
 
     def _squared(self, scheme: str) -> SquaredError:
-        if scheme == "values":
-            parts = self._values()
-            return SquaredError.of_sums(
-                (bins.weight, bins.outcome - bins.score, squares, variance) for bins, squares, variance in parts
-            )
-        if scheme == "width":
-            bins = self._width_bins()
-            squares, variance = self._coarse(self.scored.squares), self._coarse(self.scored.spread)
-        else:
-            bins, squares, variance = self._mass.bins, self._mass.squares, self._mass.variance
-        count = bins.count.astype(np.float64)
-        return SquaredError.of_sums([(count, bins.outcome - bins.score, squares, variance)])
+        return SquaredError.of_sums(
+            (bins.weight, bins.outcome - bins.score, squares, variance)
+            for bins, squares, variance in (self._values() if scheme == "values" else [self._sums(scheme)])
+        )
 
     def _confidence_bins(self) -> tuple[BinStats, FloatArray]:
         parts = []
@@ -577,7 +544,7 @@ class LongContext(MetricContext):
         )
 
     def _slope_draws(self) -> tuple[MeanGap, JointDraws]:
-        """As of single rows (see ``evaluation.joint_test``), from the cells of P(class 1)."""
+        """As of single rows (see ``joint_test``), from the cells of P(class 1)."""
         joint, (_, score, _) = self.tally.slope, self.scored.grid
         assert joint is not None
         v, vl, vll = (float(sums.sum()) for sums in joint.cells[:3])
@@ -599,11 +566,6 @@ class LongContext(MetricContext):
         gap = float(scored.fine.score.sum() - scored.fine.outcome.sum())
         return _direction(np.array([gap, scored.variance]), self.n)
 
-    def _top_means(self, j: int) -> tuple[Mean, Mean, Mean]:
-        names = (f"top {j}", f"top {j} mass", f"top {j} accuracy")
-        gap, mass, accuracy = (self.tally.means[name].as_mean for name in names)
-        return gap, mass, accuracy
-
 
 def _direction(sums: FloatArray, n: int) -> MeanGap:
     """Of the sum of a gap and its variance."""
@@ -611,12 +573,10 @@ def _direction(sums: FloatArray, n: int) -> MeanGap:
     return MeanGap.of(total / n, math.sqrt(variance) / n)
 
 
-_BIN_SUMS = ("count", "score", "outcome", "weight", "weight_square")
-
 LongContext.instead = {
     mean_named: lambda c, name: c.tally.means[name].as_mean,
     expected_means: lambda c, name: tuple(c.tally.means[f"{name} {key}"].mean for key in ("expected", "squared")),
-    top_means: LongContext._top_means,
+    top_means: lambda c, j: tuple(c.tally.means[f"top {j}{what}"].as_mean for what in ("", " mass", " accuracy")),
     mean_gap: lambda c: c.scored.gap.as_mean,
     variance_of_confidence: lambda c: c.tally.top.moments.square / c.n,
     direction_of: LongContext._direction,
@@ -677,10 +637,10 @@ def long_contexts(
         tallies: list[RunningSums] = []
         tops = tops_needed(names)
         for part in reduced(rows, calibrators, wanted, class_bins=bins, tops=tops, top_only=top_only):
-            found = [each.tally for each in part]
+            found = [tally for tally, _ in part]
             tallies = [a + b for a, b in zip(tallies, found, strict=True)] if tallies else found
-            for own, each in zip(runs, part, strict=True):
-                for run, keys in zip(own, each.keys, strict=True):
+            for own, (_, each) in zip(runs, part, strict=True):
+                for run, keys in zip(own, each, strict=True):
                     run.take(keys)
             if progress is not None:
                 progress("rows read", tallies[0].n, rows.n)

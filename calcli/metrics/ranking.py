@@ -9,7 +9,7 @@ import numpy as np
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import TOP, MetricContext, Value, metric
 from calcli.metrics.intervals import Interval, t_quantile
-from calcli.metrics.ties import Ordered, Ranked, running
+from calcli.metrics.ties import Ranked, running
 from calcli.numerics import FloatArray
 from calcli.statistics.units import Units
 
@@ -296,7 +296,7 @@ def _one_vs_rest(context: MetricContext, of: Callable[[Ranked], float | None]) -
     if context.columns is None:
         return Value.undefined("needs the probabilities of every class, which are not at hand here")
     t = context.table
-    found = [of(Ordered.of(p, (t.y == c).astype(np.float64), t.weight)) for c, p in context.columns()]
+    found = [of(Ranked.of(p, (t.y == c).astype(np.float64), t.weight)) for c, p in context.columns()]
     values = [value for value in found if value is not None]
     if not values:
         return Value.undefined("all labels are the same class: nothing to rank")

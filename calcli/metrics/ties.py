@@ -1,7 +1,6 @@
 """Rows in the order of their scores, equal scores together: all that metrics of order look at."""
 
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -21,32 +20,22 @@ class TieBlocks:
     wrong: FloatArray
 
 
-class Ranked(Protocol):
+@dataclass(frozen=True)
+class Ranked:
     """Tie blocks of all rows, some at a time, ascending; can be walked over again and again.
 
-    right, wrong : total weights. weighted : whether rows count by weights.
+    right, wrong : total weights of the outcomes. walk : begins a walk. weighted : whether rows count by weights.
     """
 
-    @property
-    def right(self) -> float: ...
-    @property
-    def wrong(self) -> float: ...
-    @property
-    def weighted(self) -> bool: ...
-    def __iter__(self) -> Iterator[TieBlocks]: ...
-
-
-@dataclass(frozen=True)
-class Ordered:
-    """Tie blocks in memory. See ``Ranked``."""
-
-    blocks: TieBlocks
+    right: float
+    wrong: float
+    walk: Callable[[], Iterator[TieBlocks]]
     weighted: bool = False
 
     @classmethod
     def of(
         cls, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None, least: float = 0.0
-    ) -> "Ordered":
+    ) -> "Ranked":
         """Of scores and outcomes (n,). least : as ``numerics.starts_of_ties`` takes it."""
         order = np.argsort(scores, kind="stable")
         ordered = scores[order]
@@ -55,20 +44,10 @@ class Ordered:
         first = starts_of_ties(ordered, least)
         last = np.append(first[1:], len(ordered)) - 1
         blocks = TieBlocks(ordered[last], np.add.reduceat(right, first), np.add.reduceat(w - right, first))
-        return cls(blocks, weight is not None)
-
-    @property
-    def right(self) -> float:
-        """Total weight of right outcomes."""
-        return float(self.blocks.right.sum())
-
-    @property
-    def wrong(self) -> float:
-        """The same of wrong ones."""
-        return float(self.blocks.wrong.sum())
+        return cls(float(blocks.right.sum()), float(blocks.wrong.sum()), lambda: iter([blocks]), weight is not None)
 
     def __iter__(self) -> Iterator[TieBlocks]:
-        yield self.blocks
+        return self.walk()
 
 
 def running(ranked: Iterable[TieBlocks]) -> Iterator[tuple[TieBlocks, FloatArray, FloatArray]]:

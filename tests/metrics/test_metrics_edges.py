@@ -46,7 +46,7 @@ from calcli.metrics.significance import (
     spiegelhalter,
 )
 from calcli.metrics.smooth import grid_cells, smooth_errors, smooth_residuals
-from calcli.metrics.ties import Ordered
+from calcli.metrics.ties import Ranked
 from calcli.metrics.warnings import data_warnings
 from calcli.rows import ArrayRows
 
@@ -104,9 +104,9 @@ def test_the_adaptive_test_looks_at_fine_bins():
 
 def test_kuiper_begins_at_zero():
     """Two rows at 0.5, both wrong: C = 0, -1/2 where ties count at once; at .4 and .5: 0, -.2, -.45."""
-    assert cumulative_gaps(Ordered.of(np.array([0.5, 0.5]), np.zeros(2)), 0.5).kuiper == pytest.approx(0.5)
-    assert cumulative_gaps(Ordered.of(np.array([0.4, 0.5]), np.zeros(2)), 0.5).kuiper == pytest.approx(0.45)
-    assert cumulative_gaps(Ordered.of(np.array([0.4, 0.5]), np.ones(2)), 0.5).kuiper == pytest.approx(0.55)
+    assert cumulative_gaps(Ranked.of(np.array([0.5, 0.5]), np.zeros(2)), 0.5).kuiper == pytest.approx(0.5)
+    assert cumulative_gaps(Ranked.of(np.array([0.4, 0.5]), np.zeros(2)), 0.5).kuiper == pytest.approx(0.45)
+    assert cumulative_gaps(Ranked.of(np.array([0.4, 0.5]), np.ones(2)), 0.5).kuiper == pytest.approx(0.55)
 
 
 def test_the_grid_of_the_smooth_error_is_fine_against_its_kernel():

@@ -16,7 +16,7 @@ from calcli.metrics.ranking import (
     risk_coverage,
     risk_spread,
 )
-from calcli.metrics.ties import Ordered
+from calcli.metrics.ties import Ranked
 from calcli.rows import ArrayRows
 
 RNG = np.random.RandomState(0)
@@ -38,10 +38,10 @@ def binary(n=400, shift=0.0, weight=None, seed=1, **settings):
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["plain", "weighted"])
 def test_areas_equal_scikit_learns(weight):
     metrics = pytest.importorskip("sklearn.metrics")
-    assert area_under_roc(Ordered.of(SCORES, OUTCOMES, weight)) == pytest.approx(
+    assert area_under_roc(Ranked.of(SCORES, OUTCOMES, weight)) == pytest.approx(
         metrics.roc_auc_score(OUTCOMES, SCORES, sample_weight=weight), abs=1e-12
     )
-    assert average_precision(Ordered.of(SCORES, OUTCOMES, weight)) == pytest.approx(
+    assert average_precision(Ranked.of(SCORES, OUTCOMES, weight)) == pytest.approx(
         metrics.average_precision_score(OUTCOMES, SCORES, sample_weight=weight), abs=1e-12
     )
 
@@ -63,10 +63,10 @@ def test_several_classes_are_averaged_one_against_the_rest():
 
 def test_delong_by_hand():
     """Scores 1 3 | 0 2: a right row wins over 1, 2 of 2; a wrong one loses to 2, 1: variances 1/8 each, over 2."""
-    ranked = Ordered.of(np.array([1.0, 3.0, 0.0, 2.0]), np.array([1.0, 1.0, 0.0, 0.0]))
+    ranked = Ranked.of(np.array([1.0, 3.0, 0.0, 2.0]), np.array([1.0, 1.0, 0.0, 0.0]))
     se = delong(ranked, area_under_roc(ranked)).se
     assert se == pytest.approx(np.sqrt(0.125 / 2 + 0.125 / 2))
-    assert np.isnan(delong(Ordered.of(np.array([1.0, 2.0]), np.array([1.0, 0.0])), 1.0).se)
+    assert np.isnan(delong(Ranked.of(np.array([1.0, 2.0]), np.array([1.0, 0.0])), 1.0).se)
 
 
 def test_delong_interval_covers():
@@ -98,7 +98,7 @@ def test_delong_interval_holds_where_few_rows_are_wrong():
 def test_risk_coverage_by_hand():
     """Confidences .9 .8 .7, the second wrong: risks 0, 1/2, 1/3."""
     c, right = np.array([0.9, 0.8, 0.7]), np.array([1.0, 0.0, 1.0])
-    assert risk_coverage(Ordered.of(c, right)) == pytest.approx((0 + 1 / 2 + 1 / 3) / 3)
+    assert risk_coverage(Ranked.of(c, right)) == pytest.approx((0 + 1 / 2 + 1 / 3) / 3)
     assert best_risk_coverage(2.0, 1.0) == pytest.approx((0 + 0 + 1 / 3) / 3)
     context = MetricContext(top_label_table(c, right))
     assert measure("aurc", context).value == pytest.approx(5 / 18)
@@ -111,10 +111,10 @@ def test_the_spread_of_risk_coverage_is_the_jackknifes(decimals):
     rng = np.random.default_rng(3)
     c = np.round(rng.beta(3, 1, 250), decimals)
     right = (rng.random(250) < c).astype(float)
-    found = [each.se for each in risk_spread(Ordered.of(c, right))]
+    found = [each.se for each in risk_spread(Ranked.of(c, right))]
 
     def areas(rows):
-        ranked = Ordered.of(c[rows], right[rows])
+        ranked = Ranked.of(c[rows], right[rows])
         area = risk_coverage(ranked)
         return area, area - best_risk_coverage(ranked.right, ranked.wrong)
 
@@ -159,7 +159,7 @@ def test_ties_enter_in_random_order():
     for _ in range(20_000):
         order = np.lexsort((RNG.random_sample(12), -c))
         drawn.append((np.cumsum(1 - right[order]) / np.arange(1, 13)).mean())
-    assert risk_coverage(Ordered.of(c, right)) == pytest.approx(
+    assert risk_coverage(Ranked.of(c, right)) == pytest.approx(
         np.mean(drawn), abs=4.5 * np.std(drawn) / np.sqrt(20_000)
     )
 
@@ -167,10 +167,10 @@ def test_ties_enter_in_random_order():
 def test_weights_of_coverage_have_no_scale():
     """Weighted rows: an integral, which many repetitions of every row come near."""
     w = RNG.randint(1, 5, 300).astype(float)
-    value = risk_coverage(Ordered.of(SCORES, OUTCOMES, w))
-    assert risk_coverage(Ordered.of(SCORES, OUTCOMES, 1000 * w)) == pytest.approx(value, rel=1e-12)
+    value = risk_coverage(Ranked.of(SCORES, OUTCOMES, w))
+    assert risk_coverage(Ranked.of(SCORES, OUTCOMES, 1000 * w)) == pytest.approx(value, rel=1e-12)
     repeated = np.repeat(np.arange(300), 200 * w.astype(int))
-    assert risk_coverage(Ordered.of(SCORES[repeated], OUTCOMES[repeated])) == pytest.approx(value, rel=1e-4)
+    assert risk_coverage(Ranked.of(SCORES[repeated], OUTCOMES[repeated])) == pytest.approx(value, rel=1e-4)
     assert best_risk_coverage(w @ OUTCOMES, w @ (1 - OUTCOMES), True) <= value
 
 

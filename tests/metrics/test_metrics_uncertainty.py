@@ -38,7 +38,7 @@ from calcli.metrics.significance import (
     range_brownian_tail,
     scaled_tail,
 )
-from calcli.metrics.ties import Ordered
+from calcli.metrics.ties import Ranked
 from calcli.rows import ArrayRows
 
 REPEATS = 250
@@ -301,8 +301,8 @@ def test_brownian_tails():
 
 
 def test_cumulative_gaps_see_ties_as_one_point():
-    order = cumulative_gaps(Ordered.of(np.array([0.5, 0.5]), np.array([1.0, 0.0])), 0.5)
-    other = cumulative_gaps(Ordered.of(np.array([0.5, 0.5]), np.array([0.0, 1.0])), 0.5)
+    order = cumulative_gaps(Ranked.of(np.array([0.5, 0.5]), np.array([1.0, 0.0])), 0.5)
+    other = cumulative_gaps(Ranked.of(np.array([0.5, 0.5]), np.array([0.0, 1.0])), 0.5)
     assert order == other
     assert order.mad == 0.0
     assert scaled_tail(max_brownian_tail, order.sigma, order.mad) == 1.0

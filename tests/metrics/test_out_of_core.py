@@ -19,7 +19,7 @@ from calcli.metrics.context import Metric, MetricSettings, Value
 from calcli.metrics.external_sort import Runs, keys_of
 from calcli.metrics.out_of_core import measured_long
 from calcli.metrics.ranking import HARMONIC, _inverses
-from calcli.metrics.ties import Ordered
+from calcli.metrics.ties import Ranked
 from calcli.rows import ArrayRows
 
 COUNTED = ("bins_used", "clipped", "right", "accepted")
@@ -209,11 +209,12 @@ def test_runs_are_merged_in_order(shape):
         with closing(some.merged()) as found:
             assert found.n == len(c) and found.distinct == len(np.unique(c))
             assert np.array_equal(found.scores(0, len(c)), np.sort(c))
-            expected, blocks = Ordered.of(c, y), list(found)
+            (expected,), ranked = Ranked.of(c, y), found.ranked()
+            blocks = list(ranked)
             for name in ("score", "right", "wrong"):
                 together = np.concatenate([getattr(each, name) for each in blocks])
-                assert np.array_equal(together, getattr(expected.blocks, name)), name
-            assert (found.right, found.wrong) == (y.sum(), len(y) - y.sum())
+                assert np.array_equal(together, getattr(expected, name)), name
+            assert (ranked.right, ranked.wrong) == (y.sum(), len(y) - y.sum())
             assert found.sums(np.array([0, 5, 9000, len(c)])) == pytest.approx(
                 [np.sort(c)[:5].sum(), np.sort(c)[5:9000].sum(), np.sort(c)[9000:].sum()], rel=1e-12
             )

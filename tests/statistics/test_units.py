@@ -19,7 +19,7 @@ from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.debiased import UnitPairs
 from calcli.metrics.ranking import area_under_roc, delong, delong_of_units
 from calcli.metrics.significance import luck_p_value
-from calcli.metrics.ties import Ordered
+from calcli.metrics.ties import Ranked
 from calcli.rows import ArrayRows
 from calcli.statistics.units import (
     AcceptedUnits,
@@ -326,7 +326,7 @@ def test_the_error_of_a_roc_area_by_unit():
     rng = np.random.default_rng(5)
     score = np.round(rng.normal(size=300), 1)
     y = (rng.random(300) < 1 / (1 + np.exp(-score))).astype(float)
-    ranked = Ordered.of(score, y)
+    ranked = Ranked.of(score, y)
     area = float(np.mean([(a > b) + 0.5 * (a == b) for a in score[y > 0] for b in score[y <= 0]]))
     alone, rows = delong_of_units(score, y, area, Units.of(np.arange(300))), delong(ranked, area)
     assert alone.se == pytest.approx(rows.se, rel=0.01)  # G / (G - 1) for the two of DeLong
@@ -342,7 +342,7 @@ def test_a_roc_area_by_unit_is_covered_and_has_no_interval_where_few_units_carry
     """At most 20 of 200 sets miss (binomial at .065: .03); a symmetric t interval missed in .07, .12 and .19 of 400."""
     rng = np.random.default_rng(9)
     many = score(200_000, rng)
-    true = area_under_roc(Ordered.of(many, (rng.random(200_000) < many).astype(float)))
+    true = area_under_roc(Ranked.of(many, (rng.random(200_000) < many).astype(float)))
     found = [
         measure("auroc", in_memory(*alike(np.random.default_rng([9, r]), units, rows, rho, score), seed=r))
         for r in range(200)
