@@ -131,9 +131,9 @@ class Leaderboard:
             f = "infinite" if math.isinf(t.f) else f"{t.f:.2f}"
             chi2 = f"Friedman chi2 {t.chi2:.2f}, p {number(t.p_value)}"
             print(plain(f"{name}: all alike? {chi2}; Iman-Davenport F {f}, p {number(t.f_p_value)}"))
-        apart = f"ranks less than {ranks.distance:.2f} apart"
-        print(f"{apart} do not differ significantly (Nemenyi, {ranks.level:.0%}); by nll:")
-        for alike in not_told_apart(ranks.tests["nll"].ranks, ranks.distance):
+        distance, level = ranks.nemenyi["critical_difference"], ranks.nemenyi["level"]
+        print(f"ranks less than {distance:.2f} apart do not differ significantly (Nemenyi, {level:.0%}); by nll:")
+        for alike in not_told_apart(ranks.tests["nll"].ranks, distance):
             print(plain(f"  {' = '.join(ranks.methods[i] for i in alike)}"))
         absent = [m for m in dict.fromkeys(e.method for e in self.entries) if m not in ranks.methods]
         if absent:

@@ -12,7 +12,7 @@ from calcli.calibrator import Calibrator, Progress
 from calcli.errors import DataError
 from calcli.evaluation.cross_validation import cross_fitted_split, split_is_cheap
 from calcli.evaluation.paired_differences import compared, differences
-from calcli.evaluation.results import ClassLine, Difference, GroupLine, Paired, Result, Score
+from calcli.evaluation.results import ClassLine, GroupLine, Paired, Result, Score
 from calcli.evaluation.verdict_results import Judgement
 from calcli.evaluation.verdict_rules import LEVEL, Given, advice_among, data_summary, judge
 from calcli.fast_dataclass import dataclass
@@ -178,8 +178,11 @@ def assess(
             own = [each.method for each in ([candidate] if candidate.calibrator else candidates) if each.calibrator]
             result = _result(subject, candidate, context, plan, scores, doubts, [*through, *own], progress)
             if reference is not None:
-                paired = Paired(None if baseline is None else baseline.name, _differences(context, reference))
-                result = replace(result, paired=paired)
+                if isinstance(context, LongContext):  # they are among its sums
+                    changes = differences(context.tally.paired, context.settings.level)
+                else:
+                    changes = compared(context, reference)
+                result = replace(result, paired=Paired(None if baseline is None else baseline.name, changes))
             results.append(result)
             first, reference = first or context, reference or context
             tables += [] if long else [context.table]
@@ -205,13 +208,6 @@ def _beside(subject: Subject, candidates: Sequence[Candidate]) -> Subject:
 def _seen(context: MetricContext) -> RowTable | RunningSums:
     """What is known of the rows of a context."""
     return context.tally if isinstance(context, LongContext) else context.table
-
-
-def _differences(context: MetricContext, reference: MetricContext) -> dict[str, Difference]:
-    """The paired differences to a reference, which are among the sums where no table of the rows is kept."""
-    if isinstance(context, LongContext):
-        return differences(context.tally.paired, context.settings.level)
-    return compared(context, reference)
 
 
 @contextmanager

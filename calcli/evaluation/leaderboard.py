@@ -17,7 +17,7 @@ from calcli.errors import CalcliError
 from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.evaluate_bundle import scores_of
 from calcli.evaluation.paired_differences import compared, tests_of
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import Record, dataclass
 from calcli.io.dataset import DataSet
 from calcli.kernels.device import resolve
 from calcli.metrics.context import MetricContext, MetricSettings
@@ -138,14 +138,6 @@ class LeaderboardEntry:
         facts |= {"seconds": self.seconds, "data_sha256": self.data_sha256, "fits": dict(self.fits)}
         return facts if self.reason is None else {**facts, "reason": self.reason, "exit_code": self.exit_code}
 
-    def difference_dict(self) -> dict[str, Any] | None:
-        """Keys of ``differences`` in the JSON output."""
-        if self.differences is None or self.against is None:
-            return None
-        bundle, name = self.against
-        own = {"bundle": self.bundle, "method": self.method, "baseline": name, "baseline_bundle": bundle}
-        return {**own, "metrics": dict(self.differences)}
-
 
 @dataclass(frozen=True)
 class OpenedFolds:
@@ -223,7 +215,17 @@ def comparison(
     entries: Sequence[LeaderboardEntry], settings: Mapping[str, Any], ranks: "Ranking | None"
 ) -> dict[str, Any]:
     """The JSON of ``calcli compare``."""
-    differences = [d for d in (entry.difference_dict() for entry in entries) if d is not None]
+    differences = [
+        {
+            "bundle": entry.bundle,
+            "method": entry.method,
+            "baseline": entry.against[1],
+            "baseline_bundle": entry.against[0],
+            "metrics": dict(entry.differences),
+        }
+        for entry in entries
+        if entry.differences is not None and entry.against is not None
+    ]
     return {
         "calcli_compare": 1,
         "settings": {**settings, "calcli_version": __version__},
@@ -267,20 +269,15 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Ranking:
-    """Average ranks over bundles, by metric. distance : Nemenyi's critical difference at ``level``."""
+class Ranking(Record):
+    """Average ranks over bundles, by metric. nemenyi : the critical difference, and its level."""
 
     methods: tuple[str, ...]
     n_bundles: int
     tests: Mapping[str, Friedman]
-    distance: float
-    level: float
+    nemenyi: Mapping[str, float]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Keys of ``ranks`` in the JSON output."""
-        tests = {name: test.to_dict() for name, test in self.tests.items()}
-        nemenyi = {"critical_difference": self.distance, "level": self.level}
-        return {"methods": list(self.methods), "n_bundles": self.n_bundles, "metrics": tests, "nemenyi": nemenyi}
+    JSON = {"tests": "metrics"}
 
 
 def ranking(entries: Sequence[LeaderboardEntry], level: float) -> Ranking | None:
@@ -295,4 +292,5 @@ def ranking(entries: Sequence[LeaderboardEntry], level: float) -> Ranking | None
     )
     if "nll" not in tests:
         return None
-    return Ranking(tuple(methods), len(bundles), tests, nemenyi_distance(len(methods), len(bundles), level), level)
+    distance = nemenyi_distance(len(methods), len(bundles), level)
+    return Ranking(tuple(methods), len(bundles), tests, {"critical_difference": distance, "level": level})

@@ -173,7 +173,7 @@ def _change(
     """How much larger (``_increase``) or smaller (``_drop``) the metric is than the baseline's."""
     name, end, sign = limit.metric, limit.end, 1.0 if limit.change == "increase" else -1.0
     if end:
-        paired = None if isinstance(result, GroupLine) or result.paired is None else result.paired.differences.get(name)
+        paired = None if isinstance(result, GroupLine) else result.change(name)
         turned = sign < 0 and end in ("lo", "hi")
         if turned:  # the lower end of a drop is the upper end of the increase, with its sign turned
             end = "lo" if end == "hi" else "hi"

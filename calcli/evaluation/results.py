@@ -197,6 +197,10 @@ class Result(Record):
             found.append(f"{', '.join(names)}: {how}")
         return f"p-values: {'; '.join(found)}"
 
+    def change(self, name: str) -> Difference | None:
+        """How a loss differs from the baseline's, where that is known."""
+        return None if self.paired is None else self.paired.differences.get(name)
+
     @property
     def title(self) -> str:
         """The calibrator as people call it."""

@@ -35,11 +35,9 @@ from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import (
     MeanGap,
     adjusted,
-    benjamini_hochberg,
     direction_of,
     group_gaps,
     p_text,
-    simes,
 )
 from calcli.numerics import FloatArray
 from calcli.statistics.units import FEWEST_UNITS
@@ -208,9 +206,10 @@ def _class_findings(context: MetricContext) -> Classwise | None:
     p = class_p_values_of(context)
     if p is None:
         return None
-    value = cwece2(context)
-    off = benjamini_hochberg(p, LEVEL).tolist()
-    return Classwise(value.value, value.more["signed_square"], simes(p), len(off), tuple(off[:20]))
+    value, together = cwece2(context), adjusted(p)
+    off = [c for c in np.argsort(p, kind="stable").tolist() if together[c] <= LEVEL]
+    square = value.more["signed_square"]
+    return Classwise(value.value, square, float(together.min()), len(off), tuple(off[:20]))
 
 
 def _group_findings(context: MetricContext, about: Label | None) -> Groupwise | None:
@@ -365,9 +364,15 @@ def _clauses(report: Judgement) -> list[str]:
         are = "is" if classes.n_significant == 1 else "are"
         found.append(f"{classes.n_significant} of {report.data.n_classes} classes {are} miscalibrated")
     if "groups" in report.findings and report.groups is not None:
-        found.append(groups_words(report.groups))
+        off, worst = report.groups, f"{report.groups.worst} by {report.groups.worst_gap:+.4f}"
+        are = "is" if off.n_significant == 1 else "are"
+        count = f"{off.n_significant} of {off.n_groups} groups {are} miscalibrated"
+        found.append(f"{count}, most clearly {worst}{' of P(class 1)' * off.of_positive}")
     if "bins" in report.findings and report.size in ("", SIZES[0][1]):
-        found += [bin_words(b) for b in worst_bin(report)]
+        for b in worst_bin(report):
+            ends = f"{b.accuracy:.4f} [{b.accuracy_low:.4f}, {b.accuracy_high:.4f}]"
+            than = f"{'fewer' if b.gap > 0 else 'more'} than the {b.confidence:.4f} stated"
+            found.append(f"of {b.n} samples with confidence {b.low:g} to {b.high:g}, {ends} are right, {than}")
     return found + errors_words(report) * ("errors" in report.findings and "confidence" not in report.findings)
 
 
@@ -389,20 +394,6 @@ def worst_bin(report: Judgement, way: int = 0, fewest: int = 1) -> list[Confiden
     """
     found = [b for b in report.bins if b.significant and b.n >= fewest and (way == 0 or b.gap * way > 0)]
     return [max(found, key=lambda b: abs(b.gap) * b.n)] if found else []
-
-
-def groups_words(groups: Groupwise) -> str:
-    """How many groups are off, and the worst."""
-    are = "is" if groups.n_significant == 1 else "are"
-    count = f"{groups.n_significant} of {groups.n_groups} groups {are} miscalibrated"
-    return f"{count}, most clearly {groups.worst} by {groups.worst_gap:+.4f}{' of P(class 1)' * groups.of_positive}"
-
-
-def bin_words(b: ConfidenceBin) -> str:
-    """What happens in one bin of confidences."""
-    ends = f"[{b.accuracy_low:.4f}, {b.accuracy_high:.4f}]"
-    stated = f"{'fewer' if b.gap > 0 else 'more'} than the {b.confidence:.4f} stated"
-    return f"of {b.n} samples with confidence {b.low:g} to {b.high:g}, {b.accuracy:.4f} {ends} are right, {stated}"
 
 
 def whole_points(gap: float) -> str:
@@ -530,8 +521,7 @@ class Given:
     @property
     def loss(self) -> Difference | None:
         """The change of the NLL; of confidences alone of the squared error."""
-        found = {} if self.result.paired is None else self.result.paired.differences
-        return found.get("nll", found.get("brier_top"))
+        return self.result.change("nll") or self.result.change("brier_top")
 
 
 def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_sample: str = "") -> Advice:
@@ -592,7 +582,7 @@ def _on_other_samples(seen: str, where: Location, file: str | None = "") -> Advi
 
 def _accuracy_change(result: Result) -> float:
     """By how much a calibrator changes the accuracy; 0 where the interval of the change holds 0."""
-    change = None if result.paired is None else result.paired.differences.get("accuracy")
+    change = result.change("accuracy")
     if change is None or change.interval is None or change.interval.low <= 0.0 <= change.interval.high:
         return 0.0
     return change.value
@@ -609,7 +599,7 @@ def apart_words(report: Judgement, where: Location) -> str:
 
 def answers_words(result: Result) -> str:
     """Which answers a calibrator makes right and wrong, and what that does to the accuracy."""
-    change = None if result.paired is None else result.paired.differences.get("accuracy")
+    change = result.change("accuracy")
     if change is None or change.answers is None:
         return ""
     right, wrong = change.answers

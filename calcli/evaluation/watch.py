@@ -24,7 +24,6 @@ from calcli.io.inputs import open_document
 from calcli.io.job_files import in_use, lock, open_job_file, remove
 from calcli.io.provenance import in_sample, link_to
 from calcli.metrics.collect import collect
-from calcli.numerics import FloatArray
 from calcli.statistics.betting import ALTERNATIVES, Evidence, batch_log_factors
 
 Watched = Literal["top", "positive"]
@@ -214,7 +213,9 @@ def watch(
             sha256 = None if artifact is None else link_to(artifact).sha256
             settings = msgspec.structs.replace(settings, calibrator=sha256, units=rows.given_units is not None)
         if state is None or new_episode:
-            state = _new_episode(state, settings)
+            # with a level of its own and perhaps another calibrator; the batches before are kept
+            episode, batches = (1, []) if state is None else (state.episode + bool(state.current), state.batches)
+            state = State(FORMAT, __version__, settings, episode, [], [], [], batches)
         elif settings != state.settings:
             names = [name for name in settings.__struct_fields__ if getattr(settings, name) != getattr(former, name)]
             raise DataError(
@@ -225,13 +226,6 @@ def watch(
         if rows is not None or new_episode:
             write_bytes(path, state.dumps(), force=True)
         return state
-
-
-def _new_episode(state: State | None, settings: Settings) -> State:
-    """The next episode, with a level of its own and perhaps another calibrator; the batches before are kept."""
-    if state is None:
-        return State(FORMAT, __version__, settings, 1, [], [], [], [])
-    return State(FORMAT, __version__, settings, state.episode + bool(state.current), [], [], [], state.batches)
 
 
 def _with_batch(state: State, rows: DataSet, artifact: Artifact | None) -> State:
@@ -248,7 +242,8 @@ def _with_batch(state: State, rows: DataSet, artifact: Artifact | None) -> State
         if table.positive is None:
             raise DataError(f"{rows.name}: label positive is for two classes, {table.known}")
         score, outcome = table.positive, (table.y == 1).astype(np.float64)
-    digest = batch_digest(score, outcome)
+    order = np.lexsort((outcome, score))  # in whatever order the rows come
+    digest = hashlib.sha256(score[order].tobytes() + outcome[order].astype(np.uint8).tobytes()).hexdigest()
     before = next((batch for batch in state.batches if batch.sha256 == digest), None)
     if before is not None:
         raise DataError(f"{rows.name}: these rows were there before, as {before.name}; a batch counts once")
@@ -272,9 +267,3 @@ def _with_batch(state: State, rows: DataSet, artifact: Artifact | None) -> State
         best_start=[int(start) for start in found.best_start],
         batches=[*state.batches, batch],
     )
-
-
-def batch_digest(score: FloatArray, outcome: FloatArray) -> str:
-    """Hash of the rows of a batch, in whatever order they come."""
-    order = np.lexsort((outcome, score))
-    return hashlib.sha256(score[order].tobytes() + outcome[order].astype(np.uint8).tobytes()).hexdigest()

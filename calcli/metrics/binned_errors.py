@@ -43,9 +43,6 @@ def monotone_mass_bins(scores: FloatArray, outcomes: FloatArray, weight: FloatAr
     return best
 
 
-MASS_L1 = (*BINNED_L1[:2], ("scheme", "mass"), *BINNED_L1[3:])
-
-
 def _binned(context: MetricContext, scheme: str, norm: float) -> Value:
     s, t = context.settings, context.table
     if s.label == "class":
@@ -131,7 +128,7 @@ def ece_positive(context: MetricContext) -> Value:
     "Expected calibration error over bins that hold equally many rows",
     "as ece; edges midway between neighbouring chunks of the sorted confidences",
     reference="Nguyen, O'Connor (2015); Kumar, Liang, Ma (2019)",
-    signature=MASS_L1,
+    signature=(*BINNED_L1[:2], ("scheme", "mass"), *BINNED_L1[3:]),
     aliases=("adaptive_ece", "ace", "adaece"),
     report="default",
     meaning="as ece, bins of equally many rows",

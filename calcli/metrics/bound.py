@@ -34,9 +34,6 @@ def _bound(context: MetricContext, which: str) -> Value:
     return Value(bounds[which], signature={"delta": f"{1.0 - s.level:g}"})
 
 
-SIGNATURE = (("norm", "1"), ("bins", None), ("scheme", "width"), ("label", None))
-
-
 for _which, _words, _formula, _reference in (
     ("printed", "as printed", "ECE + J sqrt(2 ln(4/delta)/N)", "Jang et al. (2021), theorem 2"),
     (
@@ -51,7 +48,7 @@ for _which, _words, _formula, _reference in (
         f"Generalisation bound of the ECE {_words}",
         f"{_formula}, delta = 1 - level",
         reference=_reference,
-        signature=SIGNATURE,
+        signature=(("norm", "1"), ("bins", None), ("scheme", "width"), ("label", None)),
         report="full",
         reads="sums",
     )(lambda context, which=_which: _bound(context, which))

@@ -68,7 +68,10 @@ def confidence_bins(context: MetricContext) -> tuple[ConfidenceBin, ...]:
     """The bins of the predicted class's probability, significance at a false discovery rate of 5 %."""
     own = context.labelled("top")
     bins, p_values = binned(own)
-    effect = _effects(own) if own.table.units is not None else 1.0
+    effect = np.ones(len(bins.count))  # by what the variance of the number of right rows grows as they belong together
+    for b, part in enumerate(_parts(own) if own.table.units is not None else ()):
+        if part.units is not None:
+            effect[b] = Luck.of(part.confidence, part.correct, part.units, part.weight).effect
     with np.errstate(invalid="ignore", divide="ignore"):
         confidence, accuracy = bins.score / bins.weight, np.minimum(bins.outcome / bins.weight, 1.0)
     low, high = wilson_interval(accuracy, bins.effective / effect, context.settings.level)
@@ -83,16 +86,6 @@ def confidence_bins(context: MetricContext) -> tuple[ConfidenceBin, ...]:
 def _parts(context: MetricContext) -> list[RowTable]:
     index = bin_index(context.table.confidence, EDGES)
     return [context.table.take(index == b) for b in range(len(EDGES) - 1)]
-
-
-def _effects(context: MetricContext) -> FloatArray:
-    """By what the variance of the number of right rows grows in every bin as rows belong together."""
-    return np.array(
-        [
-            1.0 if part.units is None else Luck.of(part.confidence, part.correct, part.units, part.weight).effect
-            for part in _parts(context)
-        ]
-    )
 
 
 @made_once

@@ -1,12 +1,14 @@
 """Accuracy of the most confident rows: the risk-coverage curve read at one point, with intervals."""
 
+from typing import Any
+
 import numpy as np
 
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import TOP, MetricContext, Value, metric
 from calcli.metrics.intervals import Interval
-from calcli.numerics import FloatArray, IntArray, starts_of_ties
+from calcli.numerics import AnyArray, FloatArray, IntArray, starts_of_ties
 
 
 @dataclass(frozen=True)
@@ -31,29 +33,27 @@ class Accepted:
 
 @dataclass(frozen=True)
 class AcceptanceCurve:
-    """Every distinct confidence as a threshold, the highest first; rows accepted and right at each, (g,)."""
+    """Every distinct confidence as a threshold, the highest first; rows accepted and right at each, (g,), or where they
+    have weights the sums of these."""
 
     threshold: FloatArray
-    accepted: IntArray
-    right: IntArray
+    accepted: AnyArray
+    right: AnyArray
 
     @classmethod
-    def of(cls, confidence: FloatArray, correct: FloatArray) -> "AcceptanceCurve":
-        """The curve of rows, confidence and correct (n,)."""
+    def of(cls, confidence: FloatArray, correct: FloatArray, weight: FloatArray | None = None) -> "AcceptanceCurve":
+        """The curve of rows, confidence, correct and weight (n,)."""
         order = np.argsort(-confidence, kind="stable")
-        c, hits = confidence[order], np.cumsum(correct[order] > 0, dtype=np.int64)
-        ends = _ends_of_ties(c)
-        return cls(c[ends], ends + 1, hits[ends])
+        c = confidence[order]
+        ends = (len(c) - 1 - starts_of_ties(c[::-1]))[::-1]  # the last place of every distinct confidence
+        if weight is None:
+            return cls(c[ends], ends + 1, np.cumsum(correct[order] > 0, dtype=np.int64)[ends])
+        return cls(c[ends], np.cumsum(weight[order])[ends], np.cumsum((weight * correct)[order])[ends])
 
     def at(self, j: int) -> Accepted:
         """One threshold."""
         n = int(self.accepted[-1])
         return Accepted(float(self.threshold[j]), n, int(self.accepted[j]), int(self.right[j]))
-
-
-def _ends_of_ties(descending: FloatArray) -> IntArray:
-    """The last place of every distinct confidence, (g,); those equal but for rounding are one."""
-    return (len(descending) - 1 - starts_of_ties(descending[::-1]))[::-1]
 
 
 def exact_interval(count: int, n: int, level: float = 0.95) -> tuple[float, float]:
@@ -107,16 +107,6 @@ def coverage_interval(
     return start, float(share[end]) if end >= 0 else 0.0
 
 
-def _weighted_curve(confidence: FloatArray, correct: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Weight of all and of the right rows down to every confidence there is, the most confident first."""
-    order = np.argsort(-confidence, kind="stable")
-    ends = _ends_of_ties(confidence[order])
-    return np.cumsum(weight[order])[ends], np.cumsum((weight * correct)[order])[ends]
-
-
-ROWS_ALONE = {"ci_reason": "its interval is exact for independent rows only: no interval with units"}
-
-
 def _share(value: float, name: str) -> float:
     if not 0 < value <= 1:
         raise UsageError(f"{name} is {value:g}, expected a number above 0, at most 1")
@@ -134,19 +124,16 @@ def _share(value: float, name: str) -> float:
     meaning="accuracy of the most confident rows, so many of them",
 )
 def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
-    t = context.table
-    _share(coverage, "coverage")
-    signature = {"coverage": f"{coverage:g}"}
+    t, signature = context.table, {"coverage": f"{_share(coverage, 'coverage'):g}"}
     if t.weight is not None:
-        accepted, right = _weighted_curve(t.confidence, t.correct, t.weight)
-        j = np.searchsorted(accepted, coverage * accepted[-1] * (1 - 1e-12), side="left")
-        return Value(float(right[j] / accepted[j]), signature=signature | {"share": "weight"})
-    found = accuracy_at_coverage(t.confidence, t.correct, coverage)
-    level = context.settings.level
-    if t.units is not None:
-        return Value(found.accuracy, signature=signature, more={**_where(found), **ROWS_ALONE})
-    interval = Interval(*exact_interval(found.right, found.accepted, level), level, "clopper-pearson")
-    return Value(found.accuracy, interval=interval, signature=signature, more=_where(found))
+        curve = AcceptanceCurve.of(t.confidence, t.correct, t.weight)
+        j = np.searchsorted(curve.accepted, coverage * curve.accepted[-1] * (1 - 1e-12), side="left")
+        return Value(float(curve.right[j] / curve.accepted[j]), signature=signature | {"share": "weight"})
+    found, level = accuracy_at_coverage(t.confidence, t.correct, coverage), context.settings.level
+    interval = None
+    if t.units is None:
+        interval = Interval(*exact_interval(found.right, found.accepted, level), level, "clopper-pearson")
+    return _value(found.accuracy, found, interval, signature)
 
 
 @metric(
@@ -160,23 +147,23 @@ def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
     meaning="share of the rows, most confident first, that is so accurate",
 )
 def coverage_at(context: MetricContext, accuracy: float = 0.95) -> Value:
-    t = context.table
-    _share(accuracy, "accuracy")
-    signature = {"accuracy": f"{accuracy:g}"}
+    t, signature = context.table, {"accuracy": f"{_share(accuracy, 'accuracy'):g}"}
     if t.weight is not None:
-        accepted, right = _weighted_curve(t.confidence, t.correct, t.weight)
-        good = accepted[right >= accuracy * accepted]
-        value = float(good[-1] / accepted[-1]) if len(good) else 0.0
+        curve = AcceptanceCurve.of(t.confidence, t.correct, t.weight)
+        good = curve.accepted[curve.right >= accuracy * curve.accepted]
+        value = float(good[-1] / curve.accepted[-1]) if len(good) else 0.0
         return Value(value, signature=signature | {"share": "weight"})
     found, level = coverage_at_accuracy(t.confidence, t.correct, accuracy), context.settings.level
-    if t.units is not None:
-        value, where = (0.0, {}) if found is None else (found.coverage, _where(found))
-        return Value(value, signature=signature, more={**where, **ROWS_ALONE})
-    ends_at = coverage_interval(t.confidence, t.correct, accuracy, level)
-    interval = Interval(*ends_at, level, "inverted clopper-pearson")
-    value = 0.0 if found is None else found.coverage
-    return Value(value, interval=interval, signature=signature, more={} if found is None else _where(found))
+    interval = None
+    if t.units is None:
+        ends_at = coverage_interval(t.confidence, t.correct, accuracy, level)
+        interval = Interval(*ends_at, level, "inverted clopper-pearson")
+    return _value(0.0 if found is None else found.coverage, found, interval, signature)
 
 
-def _where(found: Accepted) -> dict[str, float]:
-    return {"threshold": found.threshold, "accepted": found.accepted}
+def _value(value: float, found: Accepted | None, interval: Interval | None, signature: dict[str, str]) -> Value:
+    """What was found, and at which threshold; without an interval of rows in units."""
+    more: dict[str, Any] = {} if found is None else {"threshold": found.threshold, "accepted": found.accepted}
+    if interval is None:
+        more["ci_reason"] = "its interval is exact for independent rows only: no interval with units"
+    return Value(value, interval=interval, signature=signature, more=more)

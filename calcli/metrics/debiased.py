@@ -321,25 +321,10 @@ def class_p_values_of(context: MetricContext) -> FloatArray | None:
     return class_p_values(t.classes, t.weight is not None) if t.units is None else classes_by_unit(context)[0]
 
 
-@dataclass(frozen=True)
-class _Raw:
-    """Of each class by itself, (k,): squared errors and squared difference. sums : (n,) row sums."""
-
-    debiased: FloatArray
-    plugin: FloatArray
-    difference: FloatArray
-    sums: FloatArray
-
-    @property
-    def facts(self) -> dict[str, float]:
-        """How far the rows are from summing to one."""
-        of = ("min", self.sums.min()), ("mean", self.sums.mean()), ("max", self.sums.max())
-        return {f"row_sum_{name}": float(value) for name, value in of}
-
-
 @made_once
-def _raw(context: MetricContext) -> _Raw | None:
-    """What the classes' own values give, or None where they are not at hand."""
+def _raw(context: MetricContext) -> tuple[list[float], dict[str, float]] | None:
+    """Of the classes' own values the mean debiased and plugin squared error and squared difference, and how far the
+    rows are from summing to one; None where they are not at hand."""
     if context.raw_columns is None:
         return None
     t = context.table
@@ -353,8 +338,9 @@ def _raw(context: MetricContext) -> _Raw | None:
         debiased = signed_square(bins) if t.units is None else _unit_square(context, c, p, edges)
         each.append((float(debiased), float(plugin_square(bins)), squares))
         sums += p
-    debiased, plugin, difference = np.array(each).T
-    return _Raw(debiased, plugin, difference, sums)
+    facts = {"row_sum_min": sums.min(), "row_sum_mean": sums.mean(), "row_sum_max": sums.max()}
+    means = [float(column.mean()) for column in np.array(each).T]
+    return means, {name: float(value) for name, value in facts.items()}
 
 
 NO_CLASSES = "needs the values of every class, which are not at hand here"
@@ -372,9 +358,8 @@ def marginal2_raw(context: MetricContext) -> Value:
     found = _raw(context)
     if found is None:
         return Value.undefined(NO_CLASSES)
-    mean = float(found.debiased.mean())
-    more = {"signed_square": mean, "plugin_square": float(found.plugin.mean()), **found.facts}
-    return Value(signed_root(mean), more=more)
+    (mean, plugin, _), facts = found
+    return Value(signed_root(mean), more={"signed_square": mean, "plugin_square": plugin, **facts})
 
 
 @metric(
@@ -389,7 +374,8 @@ def mse_raw(context: MetricContext) -> Value:
     found = _raw(context)
     if found is None:
         return Value.undefined(NO_CLASSES)
-    return Value(float(found.difference.mean()), more=found.facts)
+    (*_, difference), facts = found
+    return Value(difference, more=facts)
 
 
 @metric(

@@ -398,21 +398,18 @@ def top_means(context: MetricContext, j: int) -> tuple[Mean, Mean, Mean]:
     return first, second, third
 
 
-def _top_gap(j: int) -> Callable[[MetricContext], Value]:
-    def measured(context: MetricContext) -> Value:
-        t = context.table
-        if j >= t.k:
-            return Value.undefined(f"there are only {t.k} classes")
-        if j not in t.tops:
-            return Value.undefined("the largest classes were not gathered here")
-        gaps, mass, accuracy = top_means(context, j)
-        interval = None if context.few_wrong is not None else t_interval(gaps, context.settings.level)
-        if resampled(context):
-            sums, inside = t.tops[j]
-            interval = _bootstrap(context, (sums - inside)[:, None])[0]
-        return replace(row_mean(gaps, interval), more={"mass": mass.value, "accuracy": accuracy.value})
-
-    return measured
+def _top_gap(context: MetricContext, j: int) -> Value:
+    t = context.table
+    if j >= t.k:
+        return Value.undefined(f"there are only {t.k} classes")
+    if j not in t.tops:
+        return Value.undefined("the largest classes were not gathered here")
+    gaps, mass, accuracy = top_means(context, j)
+    interval = None if context.few_wrong is not None else t_interval(gaps, context.settings.level)
+    if resampled(context):
+        sums, inside = t.tops[j]
+        interval = _bootstrap(context, (sums - inside)[:, None])[0]
+    return replace(row_mean(gaps, interval), more={"mass": mass.value, "accuracy": accuracy.value})
 
 
 for _j in (2, 3, 5):
@@ -427,4 +424,4 @@ for _j in (2, 3, 5):
         whole=True,
         reads="sums",
         report="full",
-    )(_top_gap(_j))
+    )(lambda context, j=_j: _top_gap(context, j))

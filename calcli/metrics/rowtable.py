@@ -8,7 +8,7 @@ pass). What belongs to (class, row) pairs is kept as bin sums, which add.
 from collections.abc import Mapping
 from dataclasses import field
 from functools import partial
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.metrics.warnings import LabelAgreement
 from calcli.numerics import NLL_OF_ZERO, AnyArray, FloatArray, IntArray
 from calcli.statistics.units import Units, design_effect
+from calcli.sums import Sums
 
 TOP_COLUMNS = ("confidence", "correct", "prediction", "y")
 COLUMNS = ("confidence", "nll", "brier", "entropy", "varentropy")
@@ -40,9 +41,22 @@ class ClassStats(BinStats):
         return self.score.sum(axis=1), self.outcome.sum(axis=1), self.variance.sum(axis=1)
 
 
+def _joined(a: AnyArray, b: AnyArray) -> AnyArray:
+    return np.concatenate([a, b])
+
+
+def _tops(a: "Tops", b: "Tops") -> "Tops":
+    return {j: (_joined(a[j][0], b[j][0]), _joined(a[j][1], b[j][1])) for j in a if j in b}
+
+
+Column = Annotated[FloatArray, _joined]
+MaybeColumn = Annotated[FloatArray | None, _joined]
+Tops = Mapping[int, tuple[FloatArray, FloatArray]]
+
+
 @dataclass(frozen=True)
-class RowTable:
-    """One line per evaluated row, (n,) each; the rows keep the file's order.
+class RowTable(Sums):
+    """One line per evaluated row, (n,) each; the rows keep the file's order. Adds, one after the other, units apart.
 
     Of confidences alone k is 1, prediction is 1 throughout and y is 1 where it is right, else 0:
     losses and entropies are those of being right or wrong.
@@ -59,24 +73,24 @@ class RowTable:
     loss ``PairedSums.expected``, of the difference to the rows that these are compared with.
     """
 
-    k: int
-    confidence: FloatArray
-    correct: FloatArray
-    prediction: IntArray
-    y: IntArray
-    nll: FloatArray = field(default_factory=partial(np.empty, 0))
-    brier: FloatArray = field(default_factory=partial(np.empty, 0))
-    entropy: FloatArray = field(default_factory=partial(np.empty, 0))
-    varentropy: FloatArray = field(default_factory=partial(np.empty, 0))
-    positive: FloatArray | None = None
-    log_odds: FloatArray | None = None
-    weight: FloatArray | None = None
-    group: AnyArray | None = None
-    units: Units | None = None
+    k: Annotated[int, min]
+    confidence: Column
+    correct: Column
+    prediction: Annotated[IntArray, _joined]
+    y: Annotated[IntArray, _joined]
+    nll: Column = field(default_factory=partial(np.empty, 0))
+    brier: Column = field(default_factory=partial(np.empty, 0))
+    entropy: Column = field(default_factory=partial(np.empty, 0))
+    varentropy: Column = field(default_factory=partial(np.empty, 0))
+    positive: MaybeColumn = None
+    log_odds: MaybeColumn = None
+    weight: MaybeColumn = None
+    group: Annotated[AnyArray | None, _joined] = None
+    units: Annotated[Units | None, lambda a, b: None] = None
     clipped: int = 0
     classes: ClassStats | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
-    tops: Mapping[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
+    tops: Annotated[Tops, _tops] = field(default_factory=dict)
     expected: Mapping[str, FloatArray] = field(default_factory=dict)
 
     @property
@@ -144,28 +158,3 @@ class RowTable:
         names, which = np.unique(np.asarray(self.group), return_inverse=True)
         rows = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
         return names, [self.take(index) for index in rows]
-
-    def __add__(self, other: "RowTable") -> "RowTable":
-        """The rows of both, one after the other, units apart."""
-        pairs = {name: (getattr(self, name), getattr(other, name)) for name in ROW_COLUMNS}
-        columns: dict[str, Any] = {
-            name: None if a is None or b is None else np.concatenate([a, b]) for name, (a, b) in pairs.items()
-        }
-        return RowTable(
-            k=self.k,
-            **columns,
-            clipped=self.clipped + other.clipped,
-            classes=self.classes + other.classes if self.classes and other.classes else None,
-            counts={
-                name: self.counts.get(name, 0) + other.counts.get(name, 0)
-                for name in sorted({*self.counts, *other.counts})
-            },
-            tops={
-                j: (np.concatenate([sums, other.tops[j][0]]), np.concatenate([inside, other.tops[j][1]]))
-                for j, (sums, inside) in self.tops.items()
-                if j in other.tops
-            },
-            expected={
-                name: self.expected[name] + other.expected[name] for name in self.expected if name in other.expected
-            },
-        )

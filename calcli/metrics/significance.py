@@ -59,40 +59,27 @@ def _direction(gap: FloatArray, variance: FloatArray, weight: FloatArray | None)
     return MeanGap.of(float(w @ gap) / total, math.sqrt(float(w**2 @ variance)) / total)
 
 
-def confidence_direction(table: RowTable) -> MeanGap:
-    """Mean confidence minus accuracy, with the variance sum c (1 - c) that calibration implies."""
-    c = table.confidence
-    return _direction(c - table.correct, c * (1.0 - c), table.weight)
+def direction(table: RowTable, name: str) -> MeanGap:
+    """A mean gap with the variance that calibration implies.
 
-
-def positive_direction(table: RowTable) -> MeanGap:
-    """Mean P(class 1) minus the frequency of class 1, for two classes."""
-    assert table.positive is not None
-    p = table.positive
-    return _direction(p - (table.y == 1), p * (1.0 - p), table.weight)
-
-
-def entropy_direction(table: RowTable) -> MeanGap:
-    """Mean NLL minus mean entropy, with the variance of -ln p_Y under Y ~ p.
-
-    Zero at the optimum of a temperature; positive for overconfident probabilities.
+    ``confidence``: mean confidence minus accuracy. ``positive``: mean P(class 1) minus the frequency of class 1, for
+    two classes. ``entropy``: mean NLL minus mean entropy, with the variance of -ln p_Y under Y ~ p; zero at the
+    optimum of a temperature, positive for overconfident probabilities.
     """
-    return _direction(table.nll - table.entropy, table.varentropy, table.weight)
-
-
-DIRECTIONS = {"confidence": confidence_direction, "entropy": entropy_direction, "positive": positive_direction}
+    if name == "entropy":
+        return _direction(table.nll - table.entropy, table.varentropy, table.weight)
+    score, outcome = (table.positive, table.y == 1) if name == "positive" else (table.confidence, table.correct)
+    assert score is not None
+    return _direction(score - outcome, score * (1.0 - score), table.weight)
 
 
 @made_once
 def direction_of(context: MetricContext, name: str) -> MeanGap:
-    """The direction called ``confidence``, ``entropy`` or ``positive``."""
-    found = DIRECTIONS[name](context.table)
-    return found if context.table.units is None else _with_luck(context, name, found)
-
-
-def _with_luck(context: MetricContext, name: str, found: MeanGap) -> MeanGap:
-    """A direction where rows belong together: z for their luck, the p-value from draws."""
-    t, own = context.table, context.labelled("positive" if name == "positive" else "top")
+    """``direction`` of the rows of a context; where they belong together z for their luck, the p-value from draws."""
+    t, found = context.table, direction(context.table, name)
+    if t.units is None:
+        return found
+    own = context.labelled("positive" if name == "positive" else "top")
     total = t.n if t.weight is None else float(t.weight.sum())
     if name == "entropy":
         assert own.shared is not None
@@ -334,28 +321,17 @@ def poisson_p_value(count: int, mean: float) -> float:
     return min(1.0, 2.0 * min(at_most, max(at_least, 0.0)))
 
 
-def simes(p_values: FloatArray) -> float:
-    """P-value that all of several hypotheses hold, m min p_(i) / i (Simes 1986)."""
-    return min(1.0, float((len(p_values) * np.sort(p_values) / np.arange(1, len(p_values) + 1)).min()))
-
-
 def adjusted(p_values: FloatArray) -> FloatArray:
-    """P-values when all are considered, min over j >= i of m p_(j) / j: least, Simes' for all together, (m,).
+    """P-values when all are considered, min over j >= i of m p_(j) / j, (m,).
 
-    Those at most a level are what ``benjamini_hochberg`` rejects at it.
+    Those at most a level are rejected at this false discovery rate (Benjamini, Hochberg 1995); the least of them is
+    that of all hypotheses together (Simes 1986).
     """
     order = np.argsort(p_values, kind="stable")[::-1]
     m = len(p_values)
     out = np.empty(m)
     out[order] = np.minimum(np.minimum.accumulate(m * p_values[order] / np.arange(m, 0, -1)), 1.0)
     return out
-
-
-def benjamini_hochberg(p_values: FloatArray, level: float = 0.05) -> IntArray:
-    """Indices rejected at a false discovery rate of ``level`` (Benjamini, Hochberg 1995), by p-value."""
-    order = np.argsort(p_values, kind="stable")
-    passed = np.flatnonzero(p_values[order] <= level * np.arange(1, len(order) + 1) / len(order))
-    return order[: passed[-1] + 1] if len(passed) else order[:0]
 
 
 RESOLVED = 1e-12
@@ -393,7 +369,7 @@ def group_gaps(
     found: dict[Label, list[GroupGap]] = {label: [] for label in wanted}
     for (label, own), p, q in zip(owns, p_values, adjusted(np.array(p_values)).tolist(), strict=True):
         positive = label == "positive"
-        gap = DIRECTIONS["positive" if positive else "confidence"](own.table).gap
+        gap = direction(own.table, "positive" if positive else "confidence").gap
         found[label].append(GroupGap(gap, p, positive, max(q, gate)))
     return found
 

@@ -346,7 +346,7 @@ def _draw(path: Path, args: CompareArgs, board: Leaderboard, command: CommandCon
         raise CalcliError(f"--diagram {path}: no two methods have values on every bundle, there are no ranks")
     ranks = board.ranks.tests["nll"].ranks
     what = f"average rank by NLL over {board.ranks.n_bundles} bundles, {board.how}"
-    data = picture(path, list(board.ranks.methods), ranks, board.ranks.distance, what)
+    data = picture(path, list(board.ranks.methods), ranks, board.ranks.nemenyi["critical_difference"], what)
     write_bytes(path, data, force=args.force, inputs=args.inputs)
     command.say(str(path))
 
