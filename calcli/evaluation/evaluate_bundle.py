@@ -22,13 +22,11 @@ from calcli.io.locate import Location
 from calcli.io.provenance import in_sample
 from calcli.metrics.binned_errors import per_class_errors
 from calcli.metrics.catalog import (
-    class_bins_needed,
+    gathering,
     measure,
     metric,
     metric_names,
     report_metrics,
-    top_suffices,
-    tops_needed,
 )
 from calcli.metrics.collect import class_columns, collect_all
 from calcli.metrics.context import Label, MetricContext, MetricSettings
@@ -228,12 +226,10 @@ def _contexts(
     tables = collect_all(
         rows,
         calibrators,
-        class_bins=0 if rows.k == 1 else s.bins if by_class else class_bins_needed(names, s),
-        tops=tops_needed(names),
         group=subject.group,
         progress=progress,
-        top_only=not (several or by_class or plan.per_group) and top_suffices(names, s),
         against=0 if several else None,
+        **gathering(names, s, rows.k, by_class=by_class, all_columns=several or plan.per_group),
     )
     walks = [partial(class_columns, rows, calibrator) for calibrator in calibrators]
     yield (MetricContext(table, s, walk, partial(walk, raw=True)) for table, walk in zip(tables, walks, strict=True))

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from typing import Any
 
 from calcli import __version__
 from calcli.errors import UsageError, unknown_name
@@ -86,21 +87,23 @@ def settings_of(names: Iterable[str]) -> set[str]:
     return found | {"compat"} if "bins" in found or "smece" in {each.name for each in asked} else found
 
 
-def class_bins_needed(names: Iterable[str], settings: MetricSettings) -> int:
-    """Width bins of the class sums that the metrics ask for, 0 for none."""
-    asked = any(metric(name).needs == "classes" for name in names) or settings.label in ("class", "all")
-    return settings.bins if asked else 0
+def gathering(
+    names: Iterable[str], settings: MetricSettings, k: int, *, by_class: bool = False, all_columns: bool = False
+) -> dict[str, Any]:
+    """What ``collect_all`` must gather of rows of k classes, as it is given it.
 
-
-def tops_needed(names: Iterable[str]) -> tuple[int, ...]:
-    """Numbers of largest classes that the metrics ask for."""
-    return tuple(j for j in (2, 3, 5) if f"top{j}_gap" in names)
-
-
-def top_suffices(names: Iterable[str], settings: MetricSettings) -> bool:
-    """Whether the metrics look at no more of a row than its prediction, its confidence and its label."""
-    plain = all(metric(name).rows is None and not metric(name).needs for name in names)
-    return plain and settings.label in ("top", "positive")
+    by_class : whether classes are asked about beside the metrics. all_columns : nothing but the columns of ``RowTable``
+    in full will do, as where calibrators are compared. Metrics that look at no more of a row than its prediction, its
+    confidence and its label are content with these.
+    """
+    asked = [metric(name) for name in names]
+    classes = by_class or settings.label in ("class", "all") or any(each.needs == "classes" for each in asked)
+    plain = settings.label in ("top", "positive") and all(each.rows is None and not each.needs for each in asked)
+    return {
+        "class_bins": settings.bins if classes and k > 1 else 0,
+        "tops": tuple(j for j in (2, 3, 5) if f"top{j}_gap" in {each.name for each in asked}),
+        "top_only": plain and not by_class and not all_columns,
+    }
 
 
 def measure(name: str, context: MetricContext) -> Value:

@@ -120,11 +120,9 @@ class MetricContext:
 
     def labelled(self, label: Label) -> "MetricContext":
         """The same rows under another ``--label``."""
-        return self if label == self.settings.label else self._labelled(label)
-
-    @made_once
-    def _labelled(self, label: Label) -> "MetricContext":
-        return self.with_settings(replace(self.settings, label=label))
+        if label == self.settings.label:
+            return self
+        return self.once(("label", label), lambda: self.with_settings(replace(self.settings, label=label)))
 
     def with_settings(self, settings: MetricSettings) -> "MetricContext":
         """The same rows, measured otherwise."""

@@ -1,9 +1,7 @@
 """Metrics of so many rows that no table of them is kept: the same metrics, from sums and from disk.
 
-What a metric asks of its context, a table of all rows answers from its columns
-(``calcli.metrics.context``), and this one from a ``RunningSums``, which adds, and from the confidences
-in order, which lie in a temporary file. Values are those of the table to rounding, counts exact;
-draws under calibration are made from cells of like scores, not row by row.
+Values are those of a table to rounding, counts exact; draws under calibration are made from cells of like scores, not
+row by row.
 """
 
 import math
@@ -19,7 +17,7 @@ from calcli.cached import cached_property
 from calcli.calibrator import Calibrator, Progress
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.catalog import class_bins_needed, metric, top_suffices, tops_needed
+from calcli.metrics.catalog import gathering, metric
 from calcli.metrics.collect import reduced
 from calcli.metrics.confidence_bins import EDGES, bin_p_values, binned
 from calcli.metrics.context import MetricContext, MetricSettings, made_once
@@ -630,13 +628,11 @@ def long_contexts(
     kinds = (2 if rows.k == 2 else 1) if ordered else 0
     if ordered:
         check_order_fits(rows.n, kinds * len(calibrators))
-    bins = 0 if rows.k == 1 else settings.bins if report else class_bins_needed(names, settings)
-    top_only = len(calibrators) == 1 and not report and top_suffices(names, settings)
+    asked = gathering(names, settings, rows.k, by_class=report, all_columns=len(calibrators) > 1)
     with ExitStack() as stack:
         runs = [[stack.enter_context(closing(Runs())) for _ in range(kinds)] for _ in calibrators]
         tallies: list[RunningSums] = []
-        tops = tops_needed(names)
-        for part in reduced(rows, calibrators, wanted, class_bins=bins, tops=tops, top_only=top_only):
+        for part in reduced(rows, calibrators, wanted, **asked):
             found = [tally for tally, _ in part]
             tallies = [a + b for a, b in zip(tallies, found, strict=True)] if tallies else found
             for own, (_, each) in zip(runs, part, strict=True):

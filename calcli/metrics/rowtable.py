@@ -1,8 +1,6 @@
 """What evaluation keeps of a score file: one number per row and statistic.
 
-Every metric that is a mean over rows, a bin average or a rank statistic is computed
-from these columns; nothing re-reads the file (``calcli.metrics.collect`` fills them in one
-pass). What belongs to (class, row) pairs is kept as bin sums, which add.
+``calcli.metrics.collect`` fills these columns in one pass. What belongs to (class, row) pairs is kept as bin sums.
 """
 
 from collections.abc import Mapping

@@ -302,10 +302,8 @@ def class_p_values(stats: ClassStats, weighted: bool = False) -> FloatArray:
     expected, labels, variance = stats.whole
     out = np.ones(len(expected))
     for c in range(len(out)):
-        if weighted and variance[c] == 0.0:
-            out[c] = float(vanishes(labels[c] - expected[c]))
-        elif weighted or variance[c] >= 10.0:
-            out[c] = normal_p_value(float((labels[c] - expected[c]) / math.sqrt(variance[c])))
+        if weighted or variance[c] >= 10.0:
+            out[c] = MeanGap.of(float(labels[c] - expected[c]), math.sqrt(variance[c])).p_value
         else:
             out[c] = poisson_p_value(round(float(labels[c])), float(expected[c]))
     return out

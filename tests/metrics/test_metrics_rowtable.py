@@ -8,7 +8,7 @@ from calcli.binning import BinStats, bin_index, width_edges
 from calcli.calibrator import Prediction
 from calcli.errors import DataError
 from calcli.methods.ts import TemperatureScaling
-from calcli.metrics.catalog import measure, metric_names, top_suffices
+from calcli.metrics.catalog import gathering, measure, metric_names
 from calcli.metrics.collect import collect, collect_all
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.rowtable import COLUMNS
@@ -173,7 +173,7 @@ def test_metrics_of_the_prediction_need_no_other_column(label):
     k = 2 if label == "positive" else 6
     z, y = Z[:, :k], Y % k
     settings = MetricSettings(label=label, resamples=50)
-    names = [name for name in metric_names() if top_suffices([name], settings)]
+    names = [name for name in metric_names() if gathering([name], settings, 10)["top_only"]]
     assert {"ece", "ece_mass", "tce2", "smece", "auroc"} <= set(names)
     full, lean = (collect_all(ArrayRows(z, y), [None], top_only=top_only)[0] for top_only in (False, True))
     for name in names:
