@@ -24,7 +24,6 @@ from calcli.parallel import check_memory
 from calcli.statistics.units import FEW_WRONG, FEWEST_UNITS, Luck, SharedOutcomes, opposed_luck
 
 Label = Literal["top", "positive", "class", "all"]
-Scheme = Literal["width", "mass"]
 Columns = Callable[[], Iterator[tuple[int, FloatArray]]]
 Work = TypeVar("Work", bound=Callable[..., Any])
 
@@ -54,7 +53,7 @@ class MetricSettings:
 
     bins: int = flag(15, "Number of bins.", "N", min=1, max=10_000)
     norm: float = flag(1.0, "Norm of binned errors, 1 or more.", min=1)
-    scheme: Scheme = "width"
+    scheme: Literal["width", "mass"] = "width"
     label: Label = "top"
     compat: str | None = None
     level: float = flag(0.95, "Level of intervals.", "P", min=0.5, max=0.9999)
@@ -383,9 +382,6 @@ def norm_of(text: str) -> float:
 # signatures, limits and the generic tests find it
 
 
-Better = Literal["low", "high", "zero"]
-Report = Literal["default", "two classes", "full"]
-
 TOP = (("label", "top"),)
 BINNED_L1 = (("norm", None), ("bins", None), ("scheme", None), ("closed", "right"), ("label", None))
 
@@ -414,13 +410,13 @@ class Metric:
     formula: str
     measure: Callable[..., Value]
     reference: str = ""
-    better: Better | None = "low"
+    better: Literal["low", "high", "zero"] | None = "low"
     signature: tuple[tuple[str, str | None], ...] = ()
     needs: Literal["", "classes", "tops"] = ""
     reads: Literal["table", "sums", "order"] = "table"
     aliases: tuple[str, ...] = ()
     whole: bool = False
-    report: Report | None = None
+    report: Literal["default", "two classes", "full"] | None = None
     in_table: bool = True
     meaning: str = ""
     rows: Callable[[MetricContext], FloatArray] | None = None

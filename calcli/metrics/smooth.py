@@ -120,7 +120,7 @@ def smooth_errors(
     left = np.arange(n)
     for step in range(STEPS):
         at = x[left]
-        f = np.log(np.maximum(_error_at(flat, left, np.exp(at), exact), 1e-320)) - at
+        f = np.log(np.maximum(smooth_error_at(flat, np.exp(at), left, exact), 1e-320)) - at
         low[left] = np.maximum(low[left], np.where(f > 0.0, at, at + 1.25 * f))
         high[left] = np.minimum(high[left], np.where(f > 0.0, at + 1.25 * f, at))
         # Where even the narrowest kernel smooths everything away, the error is that kernel's.
@@ -138,19 +138,16 @@ def smooth_errors(
     out = np.exp(x)
     narrow = np.flatnonzero(x <= floor)
     if len(narrow):
-        out[narrow] = _error_at(flat, narrow, np.full(len(narrow), SMALLEST), exact)
+        out[narrow] = smooth_error_at(flat, np.full(len(narrow), SMALLEST), narrow, exact)
     return np.asarray(out)
 
 
-def smooth_error_at(spectra: FloatArray, s: FloatArray) -> FloatArray:
-    """E(s), the integral of |r_s|, for spectra (r, cells + 1) and kernel widths s (r,)."""
-    return _error_at(spectra, np.arange(len(spectra)), s)
-
-
-def _error_at(
-    spectra: FloatArray | Spectra, rows: IntArray, s: FloatArray, exact: tuple[float, int, int] = FINE
+def smooth_error_at(
+    spectra: FloatArray | Spectra, s: FloatArray, rows: IntArray | None = None, exact: tuple[float, int, int] = FINE
 ) -> FloatArray:
-    """The same of some rows of the spectra, a width each. Rows on grids of as many points go together."""
+    """E(s), the integral of |r_s|, for spectra (r, cells + 1) and kernel widths s (r,); of some rows of the spectra a
+    width each. Rows on grids of as many points go together."""
+    rows = np.arange(len(s)) if rows is None else rows
     (reach, dense, least), cells = exact, spectra.shape[1] - 1
     # Waves of which next to nothing is left are not worth their transform, and what
     # remains is smooth enough for a coarser grid.
