@@ -12,8 +12,7 @@ from calcli.calibrator import Calibrator, Progress
 from calcli.errors import DataError
 from calcli.evaluation.cross_validation import cross_fitted_split, split_is_cheap
 from calcli.evaluation.paired_differences import compared, differences
-from calcli.evaluation.results import ClassLine, GroupLine, Paired, Result, Score
-from calcli.evaluation.verdict_results import Judgement
+from calcli.evaluation.results import ClassLine, GroupLine, Judgement, Paired, Result, Score
 from calcli.evaluation.verdict_rules import LEVEL, Given, advice_among, data_summary, judge
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Link
@@ -155,8 +154,11 @@ def assess(
     the first candidate. Raises DataError for calibrators that do not fit.
     """
     plan = replace(plan, settings=replace(plan.settings, unit=subject.unit))
-    subject, tables = _beside(subject.counted(), candidates), list[RowTable]()
-    rows = subject.rows
+    subject, tables = subject.counted(), list[RowTable]()
+    rows, where = subject.rows, subject.location
+    known = [each.fitted_on for each in candidates if each.fitted_on not in ("", where.name)]
+    if known and not where.to_fit:  # the rows of a candidate's fit serve to fit another method
+        subject = replace(subject, location=replace(where, to_fit=known[0]))
     if rows.k == 1 and plan.per_class:
         raise DataError(
             f"{subject.name}: holds one confidence a row and no classes, which --per-class needs; leave it out"
@@ -192,15 +194,6 @@ def assess(
         advice = advice_among(report, given, subject.location, in_sample(subject.upstream))
         results[0] = replace(results[0], report=replace(report, advice=advice))
     return Assessed(results, tables, against, _seen(first))
-
-
-def _beside(subject: Subject, candidates: Sequence[Candidate]) -> Subject:
-    """The same where the rows of a candidate's fit serve to fit another method, if the file has no part for it."""
-    where = subject.location
-    known = [each.fitted_on for each in candidates if each.fitted_on not in ("", where.name)]
-    if where.to_fit or not known:
-        return subject
-    return replace(subject, location=replace(where, to_fit=known[0]))
 
 
 def _seen(context: MetricContext) -> RowTable | RunningSums:

@@ -14,8 +14,6 @@ from calcli.metrics.intervals import Interval, Mean, normal_quantile, t_interval
 from calcli.metrics.losses import paired_means, paired_sums
 from calcli.statistics.paired import PairedSums, fair_signs, share_ends
 
-NO_BOUND = "no bound: few rows carry the loss"
-
 
 def differences(
     sums: Mapping[str, PairedSums], level: float, by_unit: Mapping[str, Mean] | None = None, few: str | None = None
@@ -66,7 +64,7 @@ def _difference(name: str, sums: PairedSums, level: float) -> Difference:
         return Difference(mean.value, se, student, p)
     ends = sums.ends(level)
     if ends[0] is None or ends[1] is None:
-        return Difference(mean.value, se, None, sums.tails().both, NO_BOUND)
+        return Difference(mean.value, se, None, sums.tails().both, "no bound: few rows carry the loss")
     outer = Interval(min(ends[0], student.low), max(ends[1], student.high), level, "shifted Poisson")
     return Difference(mean.value, se, outer, sums.tails().both)
 

@@ -10,17 +10,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from calcli.evaluation.results import Difference, Result, Score
-from calcli.evaluation.verdict_results import (
+from calcli.evaluation.results import (
     SIZES,
     Advice,
     Classwise,
     DataSummary,
+    Difference,
     Direction,
     Estimate,
     Groupwise,
     Judgement,
     LossSplit,
+    Result,
+    Score,
     VerdictKind,
 )
 from calcli.fast_dataclass import dataclass
@@ -270,13 +272,11 @@ TWO_SIDED = normal_quantile(0.975)
 MENDS = 0.9
 """Share of the calibration loss that a temperature must remove to be the remedy."""
 
-CLEAN_DIRECTION = "neither significantly over- nor underconfident"
-
 
 def direction_words(test: JointTest, k: int | None, rejected: bool) -> str:
     """In words what of a departure is an over- or underconfidence, and of what. k : None of confidences alone."""
     if not rejected:
-        return CLEAN_DIRECTION
+        return "neither significantly over- nor underconfident"
     gap_z, sharp_z = test.gap.z, test.sharpness.z
     off, sharp = abs(gap_z) > TWO_SIDED, abs(sharp_z) > TWO_SIDED
     if test.positive:
@@ -321,7 +321,8 @@ def findings_words(report: Judgement, test: JointTest) -> tuple[str, ...]:
             return tested, *but, f"{over.interval.method} of the overconfidence"
         if report.draws and (but or not over.interval.low <= 0.0 <= over.interval.high):  # some evidence, not enough
             tested = f"no significant miscalibration ({size}, {p})"
-        low, high = (whole_points(end) for end in (over.interval.low, over.interval.high))
+        ends = (round(100 * end) for end in (over.interval.low, over.interval.high))
+        low, high = (f"{points:+d}" if points else "0" for points in ends)
         needed = f"about {report.rows_needed:,} samples give it to within 1 point"
         return tested, *but, f"the overconfidence lies between {low} and {high} points ({needed})"
     if kind == "calibrated":
@@ -394,11 +395,6 @@ def worst_bin(report: Judgement, way: int = 0, fewest: int = 1) -> list[Confiden
     """
     found = [b for b in report.bins if b.significant and b.n >= fewest and (way == 0 or b.gap * way > 0)]
     return [max(found, key=lambda b: abs(b.gap) * b.n)] if found else []
-
-
-def whole_points(gap: float) -> str:
-    """A gap in whole percentage points, with its sign."""
-    return f"{round(100 * gap):+d}" if round(100 * gap) else "0"
 
 
 def remedy_method(split: LossSplit | None, k: int | None, biased: bool) -> str:

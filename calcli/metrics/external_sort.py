@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.io.spool import Spool, check_room
+from calcli.io.spool import Spool
 from calcli.metrics.ties import Ranked, TieBlocks
 from calcli.numerics import FloatArray, sigmoid, starts_of_ties
 
@@ -61,11 +61,6 @@ WHY = (
     "the order of so many rows is made there; name another folder with TMPDIR, or ask for metrics that need no order,"
     " e.g. --metric ece --metric nll"
 )
-
-
-def check_order_fits(rows: int, sets: int) -> None:
-    """Raise CalcliError unless there is room for so many sets of rows, and one of them in order."""
-    check_room(8 * rows * (sets + 1), WHY)
 
 
 class Runs:

@@ -17,12 +17,13 @@ from calcli.cached import cached_property
 from calcli.calibrator import Calibrator, Progress
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
+from calcli.io.spool import check_room
 from calcli.metrics.catalog import gathering, metric
 from calcli.metrics.collect import reduced
 from calcli.metrics.confidence_bins import EDGES, bin_p_values, binned
 from calcli.metrics.context import MetricContext, MetricSettings, made_once
 from calcli.metrics.debiased import SquaredError, plugin_square, square_and_draws, squared_of
-from calcli.metrics.external_sort import Keys, Runs, SortedRows, check_order_fits, keys_of, keys_of_odds
+from calcli.metrics.external_sort import WHY, Keys, Runs, SortedRows, keys_of, keys_of_odds
 from calcli.metrics.intervals import Mean
 from calcli.metrics.joint_test import JointDraws, drawn_from_confidences, drawn_from_positive, log_odds, residual_slope
 from calcli.metrics.losses import (
@@ -627,7 +628,7 @@ def long_contexts(
     wanted = SumsRequest(tuple(names), settings, rows.n, ordered, report)
     kinds = (2 if rows.k == 2 else 1) if ordered else 0
     if ordered:
-        check_order_fits(rows.n, kinds * len(calibrators))
+        check_room(8 * rows.n * (kinds * len(calibrators) + 1), WHY)  # all sets, and one of them in order
     asked = gathering(names, settings, rows.k, by_class=report, all_columns=len(calibrators) > 1)
     with ExitStack() as stack:
         runs = [[stack.enter_context(closing(Runs())) for _ in range(kinds)] for _ in calibrators]

@@ -12,7 +12,7 @@ import numpy as np
 
 from calcli import __version__
 from calcli.diagrams.curve import CurveSettings
-from calcli.evaluation.verdict_results import Estimate
+from calcli.evaluation.results import Estimate
 from calcli.evaluation.watch import State
 from calcli.metrics.intervals import normal_quantile
 from calcli.reporting.components import (

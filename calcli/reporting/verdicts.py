@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from calcli.diagrams.caption_text import squeeze
 from calcli.diagrams.curve import Quantity
-from calcli.evaluation.verdict_results import Advice, Judgement
+from calcli.evaluation.results import Advice, Judgement
 from calcli.evaluation.verdict_rules import errors_words, worst_bin
 from calcli.fast_dataclass import dataclass
 from calcli.reporting.gather import ModelResults, Version

@@ -10,7 +10,7 @@ import pytest
 from metric_cases import draw_labels, softmax
 
 import calcli
-from calcli.evaluation.verdict_results import LossPart, LossSplit
+from calcli.evaluation.results import LossPart, LossSplit
 from calcli.evaluation.verdict_rules import data_summary, errors_words, judge, remedy_words
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings

@@ -13,7 +13,7 @@ from metric_cases import draw_labels, softmax
 from run_calcli import runner
 
 import calcli
-from calcli.evaluation.verdict_results import SIZES, Estimate
+from calcli.evaluation.results import SIZES, Estimate
 from calcli.metrics.intervals import Interval, wilson_interval
 from calcli.reporting.number_format import span
 

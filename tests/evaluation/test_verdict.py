@@ -10,7 +10,7 @@ from metric_cases import draw_labels, softmax
 from run_calcli import runner
 
 from calcli.evaluation.cross_validation import cross_fitted_split
-from calcli.evaluation.verdict_results import LossPart, LossSplit
+from calcli.evaluation.results import LossPart, LossSplit
 from calcli.evaluation.verdict_rules import CLAUSE, LEVEL, MAIN, data_summary, judge
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
