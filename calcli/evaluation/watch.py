@@ -18,10 +18,9 @@ from calcli import __version__
 from calcli.errors import DataError, UsageError
 from calcli.fit_and_apply import fitted_on
 from calcli.io.artifact import Artifact
-from calcli.io.atomic import write_bytes
+from calcli.io.atomic import in_use, lock, open_job_file, remove, write_bytes
 from calcli.io.dataset import DataSet
 from calcli.io.inputs import open_document
-from calcli.io.job_files import in_use, lock, open_job_file, remove
 from calcli.io.provenance import in_sample, link_to
 from calcli.metrics.collect import collect
 from calcli.statistics.betting import ALTERNATIVES, Evidence, batch_log_factors

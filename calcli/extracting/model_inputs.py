@@ -4,26 +4,24 @@ What ``read`` gives is laid out as the transforms want it: images (b, h, w, c), 
 (b, t, ...), anything else as it is stored.
 """
 
-import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import field
+from hashlib import sha256
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError, check_choice, needed, one_line
 from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Entry
 from calcli.importers.array_names import ROLES
 from calcli.importers.formats import open_archive
-from calcli.io.inputs import note
-from calcli.io.job_files import stamp
+from calcli.io.inputs import note, stamp
 from calcli.io.locate import split_where
 from calcli.numerics import AnyArray, whole_number
 from calcli.options import flag
@@ -206,8 +204,20 @@ class ArrayInputs(Inputs):
         elif wish in entries:
             entry = entries[wish]
         else:
-            entry = _labels_elsewhere(wish, stack, self.name, entries)
-        return None if entry is None else _check_labels(np.asarray(entry.load()[...]), self.n, entry.where)
+            file, array = split_where(wish)
+            if not file.is_file():
+                have = ", ".join(entries) or "no other array"
+                raise DataError(f"--labels {wish}: is neither an array beside {self.name} ({have}) nor a file")
+            archive = open_archive(file, stack)
+            entry = _pick(archive.entries, array, ROLES["labels"], file, "labels", loose=archive.loose)
+        if entry is None:
+            return None
+        labels = np.asarray(entry.load()[...])
+        if labels.shape != (self.n,):
+            raise DataError(f"{entry.where}: labels have shape {labels.shape}, expected ({self.n},): one per input")
+        if labels.dtype.kind not in "iu":
+            raise DataError(f"{entry.where}: labels have type {labels.dtype}, expected integers")
+        return labels.astype(np.int64)
 
     def read(self, start: int, stop: int) -> AnyArray:
         raw = np.asarray(self._data[start:stop])
@@ -231,26 +241,8 @@ def _pick(entries: Any, wish: str | None, names: Sequence[str], path: Path, what
             return entries[name]
     raise DataError(
         f"{path}: holds no array named {', '.join(names[:4])}, … (it has: {', '.join(entries)});"
-        f" name the {what} with --inputs FILE:NAME"
+        f" name the {what} with --{what} FILE:NAME"
     )
-
-
-def _labels_elsewhere(wish: str, stack: ExitStack, name: str, entries: dict[str, Entry]) -> Entry:
-    """Labels in a file of their own: FILE or FILE:NAME."""
-    file, array = split_where(wish)
-    if not file.is_file():
-        have = ", ".join(entries) or "no other array"
-        raise DataError(f"--labels {wish}: is neither an array beside {name} ({have}) nor a file")
-    archive = open_archive(file, stack)
-    return _pick(archive.entries, array, ROLES["labels"], file, "labels", loose=archive.loose)
-
-
-def _check_labels(labels: AnyArray, n: int, where: str) -> AnyArray:
-    if labels.shape != (n,):
-        raise DataError(f"{where}: labels have shape {labels.shape}, expected ({n},): one per input")
-    if labels.dtype.kind not in "iu":
-        raise DataError(f"{where}: labels have type {labels.dtype}, expected integers")
-    return labels.astype(np.int64)
 
 
 CHANNELS = (1, 3, 4)
@@ -298,18 +290,27 @@ class ImageFolder(Inputs):
                 raise DataError(f"{path / file}: is no ordinary file, or leads to none; expected an image")
             note(path / file)
         self.ids = np.asarray(self.files)
-        sizes = [os.stat(path / file).st_size for file in self.files]
         self.stamps = [stamp(path / file) for file in self.files]
-        listing = hashlib.sha256("\n".join(f"{f} {s}" for f, s in zip(self.files, sizes, strict=True)).encode())
+        listing = "\n".join(f"{file} {size}" for file, (_, _, size, *_) in zip(self.files, self.stamps, strict=True))
         self.identity = {
             "folder": path.name,
-            "files_sha256": listing.hexdigest(),
+            "files_sha256": sha256(listing.encode()).hexdigest(),
             "resize": self.resize,
             "grey": self.grey,
             "scale": self.scale,
         }
-        if self.resize is None:
-            self._check_sizes()
+        if self.resize is not None:
+            return
+        sizes: dict[tuple[int, int], str] = {}
+        for file in self.files:
+            with self._open(file) as image:
+                sizes.setdefault(image.size, file)
+            if len(sizes) > 1:
+                (width, height), (w, h) = sizes
+                raise DataError(
+                    f"{path}: {self.files[0]} is {width} x {height} pixels but {file} is {w} x {h};"
+                    " pass --resize HEIGHTxWIDTH to make them equal"
+                )
 
     def _list(self) -> tuple[list[str], AnyArray | None, list[str] | None]:
         with os.scandir(self.path) as found:
@@ -343,18 +344,6 @@ class ImageFolder(Inputs):
             labels += [label] * len(inside)
         return files, np.asarray(labels), folders
 
-    def _check_sizes(self) -> None:
-        first = None
-        for file in self.files:
-            with self._open(file) as image:
-                size = image.size
-            first = first or (file, size)
-            if size != first[1]:
-                raise DataError(
-                    f"{self.path}: {first[0]} is {first[1][0]} x {first[1][1]} pixels but {file} is"
-                    f" {size[0]} x {size[1]}; pass --resize HEIGHTxWIDTH to make them equal"
-                )
-
     def _open(self, file: str) -> Any:
         with needed("image folders need Pillow", "torch"):
             from PIL import Image, UnidentifiedImageError
@@ -364,17 +353,17 @@ class ImageFolder(Inputs):
             raise DataError(f"{self.path / file}: cannot be read as an image: {one_line(problem)}") from None
 
     def read(self, start: int, stop: int) -> AnyArray:
-        return np.stack([self._pixels(file) for file in self.files[start:stop]])
+        pictures = []
+        for file in self.files[start:stop]:
+            with self._open(file) as image:
+                try:
+                    picture = image.convert("L" if self.grey else "RGB")
+                    if self.resize is not None:
+                        from PIL import Image
 
-    def _pixels(self, file: str) -> NDArray[np.float32]:
-        with self._open(file) as image:
-            try:
-                picture = image.convert("L" if self.grey else "RGB")
-                if self.resize is not None:
-                    from PIL import Image
-
-                    picture = picture.resize(self.resize[::-1], Image.Resampling.BILINEAR)
-            except Exception as problem:  # Pillow has no error of its own for damaged pixels
-                raise DataError(f"{self.path / file}: cannot be decoded: {one_line(problem)}") from None
-            pixels = np.asarray(picture, dtype=np.float32) / np.float32(self.scale)
+                        picture = picture.resize(self.resize[::-1], Image.Resampling.BILINEAR)
+                except Exception as problem:  # Pillow has no error of its own for damaged pixels
+                    raise DataError(f"{self.path / file}: cannot be decoded: {one_line(problem)}") from None
+                pictures.append(np.asarray(picture, dtype=np.float32) / np.float32(self.scale))
+        pixels = np.stack(pictures)
         return pixels[..., None] if self.grey else pixels

@@ -7,7 +7,7 @@ import codecs
 import json
 import sys
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -100,7 +100,7 @@ class _Envelope(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     options: dict[str, Any]
     params: dict[str, Any]
     n_classes: int | None
-    input_kind: Literal["logits", "log_probs", "probs", "confidence"]
+    input_kind: ScoreKind
     class_names: list[str] | None
     fit: FitRecord
 
@@ -162,16 +162,8 @@ def loads(text: str | bytes, where: str) -> Artifact:
         raise DataError(f"{where}: is no valid artifact: it holds a number beyond 1.8e308") from None
     except MemoryError:
         raise DataError(f"{where}: is no valid artifact: its params have shapes that no memory can hold") from None
-    return Artifact(
-        method=envelope.method,
-        options=envelope.options,
-        calibrator=calibrator,
-        n_classes=k,
-        input_kind=envelope.input_kind,
-        class_names=envelope.class_names,
-        fit=envelope.fit,
-        calcli_version=envelope.calcli_version,
-    )
+    same = ("method", "options", "input_kind", "class_names", "fit", "calcli_version")
+    return Artifact(calibrator=calibrator, n_classes=k, **{name: getattr(envelope, name) for name in same})
 
 
 def _classes(envelope: _Envelope, cls: type[Calibrator]) -> int:
@@ -217,19 +209,15 @@ def _other_than_json(data: bytes) -> str | None:
 
 def load(path: str) -> Artifact:
     """Read an artifact file; ``-`` is standard input. Raises DataError."""
-    where = "<stdin>" if path == "-" else path
-    with open_document(path, "a calibrator written by calcli fit") as file:
-        return loads(_bounded(file, where), where)
-
-
-def _bounded(file: IO[bytes], where: str) -> bytes:
-    """All that a file holds; a stream that does not begin as JSON does, or never ends, is left alone."""
-    data = file.read(1 << 16)
-    if b"\0" not in data[:16] or data.startswith((b"\x89HDF", *BYTE_ORDER_MARKS)):
-        data += at_most(file, LARGEST - len(data))
+    where, what = "<stdin>" if path == "-" else path, "a calibrator written by calcli fit"
+    with open_document(path, what) as file:
+        data = file.read(1 << 16)
+        # a stream that does not begin as JSON does, or never ends, is left alone
+        if b"\0" not in data[:16] or data.startswith((b"\x89HDF", *BYTE_ORDER_MARKS)):
+            data += at_most(file, LARGEST - len(data))
     if len(data) >= LARGEST:
-        raise DataError(f"{where}: is larger than {LARGEST >> 20} MiB; expected a calibrator written by calcli fit")
-    return data
+        raise DataError(f"{where}: is larger than {LARGEST >> 20} MiB; expected {what}")
+    return loads(data, where)
 
 
 def save(artifact: Artifact, path: str, *, force: bool = False) -> None:

@@ -5,8 +5,10 @@ synced and read back before it takes its name. A full disk, or any other error o
 the output (``_blaming``).
 """
 
+import errno
 import io
 import os
+import stat
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,11 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from calcli.errors import CalcliError, UsageError
-from calcli.io.inputs import is_read
-from calcli.io.job_files import in_use
-
-PIECE = 1 << 20
-"""Bytes read back at once."""
+from calcli.io.inputs import PIECE, is_read
 
 _unfinished: set[Path] = set()
 """Temporary files of this process."""
@@ -35,38 +33,29 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
     device may be written to.
     """
     try:
-        _check(path, force, inputs)
+        if path.is_dir():
+            raise UsageError(f"{path}: is a folder, expected a file name to write to, e.g. -o {path / 'NAME'}")
+        if path.is_symlink():
+            with suppress(FileNotFoundError):
+                path.stat()  # raises where links go round in circles
+        refuse_input(path, inputs)
+        if is_stream(path):
+            return
+        if os.path.lexists(path) and not force:
+            raise UsageError(f"{path}: exists already; choose another name or pass --force to replace it")
+        folder = real_place(path).parent
+        if not folder.is_dir():
+            raise UsageError(f"{path}: folder {folder} does not exist; create it first")
+        if not os.access(folder, os.W_OK):
+            raise UsageError(f"{path}: folder {folder} is not writable; choose another -o")
     except OSError as problem:  # a name too long, a folder that may not be entered
         raise UsageError(f"{path}: cannot be written: {problem.strerror}; choose another -o") from None
 
 
-def _check(path: Path, force: bool, inputs: Iterable[Path]) -> None:
-    if path.is_dir():
-        raise UsageError(f"{path}: is a folder, expected a file name to write to, e.g. -o {path / 'NAME'}")
-    if path.is_symlink():
-        with suppress(FileNotFoundError):
-            path.stat()  # raises where links go round in circles
-    _refuse_input(path, inputs)
-    if is_stream(path):
-        return
-    if os.path.lexists(path) and not force:
-        raise UsageError(f"{path}: exists already; choose another name or pass --force to replace it")
-    folder = real_place(path).parent
-    if not folder.is_dir():
-        raise UsageError(f"{path}: folder {folder} does not exist; create it first")
-    if not os.access(folder, os.W_OK):
-        raise UsageError(f"{path}: folder {folder} is not writable; choose another -o")
-
-
-def _refuse_input(path: Path, inputs: Iterable[Path] = ()) -> None:
+def refuse_input(path: Path, inputs: Iterable[Path] = ()) -> None:
+    """Refuse an output that is one of these files, or one that is read. Raises UsageError."""
     if path.exists() and (is_read(path) or any(s.exists() and os.path.samefile(path, s) for s in inputs)):
         raise UsageError(f"{path}: is an input; inputs are never overwritten, choose another -o")
-
-
-def refuse_inputs(paths: Iterable[Path]) -> None:
-    """Refuse outputs of which one is an input of another, before the first is written. Raises UsageError."""
-    for path in paths:
-        _refuse_input(path)
 
 
 def is_stream(path: Path) -> bool:
@@ -161,10 +150,15 @@ def new_file(path: Path, *, force: bool = False, inputs: Iterable[Path] = ()) ->
         file.sync()
         if not file.checked:
             file.read_back()
-        _refuse_input(path)  # it may have been opened since
+        refuse_input(path)  # it may have been opened since
         with _blaming(path):
             os.replace(temporary, place) if force else _rename_to_new(temporary, place)
-        _sync_folder(place.parent)
+        with suppress(OSError):  # where the file system knows how
+            folder = os.open(place.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
     finally:
         with suppress(OSError):
             temporary.unlink()
@@ -206,16 +200,6 @@ def _blaming(path: Path) -> Iterator[None]:
         refuse(path, problem.strerror)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Bring the new name to the disk, where the file system knows how."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 def real_place(path: Path) -> Path:
     """Where a file really is: a symbolic link stays, what it points to is replaced."""
     return Path(os.path.realpath(path)) if path.is_symlink() else path
@@ -228,3 +212,66 @@ def _rename_to_new(temporary: Path, path: Path) -> None:
         raise UsageError(f"{path}: appeared while it was being made; pass --force to replace it") from None
     except OSError:  # a file system without hard links
         os.replace(temporary, path)
+
+
+# ---- files that a job keeps beside its output until it is done: its own, never somebody else's
+
+
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
+"""Errors of which the name that was given is not the reason."""
+
+
+def open_job_file(path: Path, mode: int = 0o666) -> int:
+    """A descriptor of an ordinary file, no link, made when there is none. Raises UsageError, CalcliError."""
+    try:
+        # A pipe would make a plain open wait for somebody at its other end.
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0), mode)
+    except OSError as problem:
+        if os.path.lexists(path):
+            what = "a symbolic link" if path.is_symlink() else problem.strerror
+            raise UsageError(f"{path}: is in the way ({what}); move it or choose another -o") from None
+        kind = CalcliError if problem.errno in NO_ROOM else UsageError
+        raise kind(f"{path}: cannot be written: {problem.strerror}; choose another name") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UsageError(f"{path}: is in the way (no ordinary file); move it or choose another -o")
+    return descriptor
+
+
+def lock(descriptor: int, path: Path) -> None:
+    """Keep a second process off the file, where the system can. Raises UsageError where another is at it."""
+    # Without a name the other has ended in between: removed it, or put a new one in its place.
+    if in_use(descriptor, "LOCK_EX") or not _has_name(descriptor, path):
+        raise UsageError(f"{path}: another calcli is writing it; wait for it or choose another -o")
+
+
+def in_use(descriptor: int, how: str) -> bool:
+    """Lock an open file, or unlock it, where the system can (see ``flock``); whether the lock of another forbids it.
+
+    Closed only, a file stays locked while a process lives that was forked meanwhile.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, getattr(fcntl, how) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except (ImportError, OSError):  # a system, or a file system, without locks
+        pass
+    return False
+
+
+def _has_name(descriptor: int, path: Path) -> bool:
+    """Whether an open file is still the one of this name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def remove(file: io.FileIO, path: Path) -> None:
+    """Close a file and delete it, not another that has its name by now."""
+    if _has_name(file.fileno(), path):  # before the lock goes with the descriptor, or it may be another's by then
+        path.unlink(missing_ok=True)
+    file.close()

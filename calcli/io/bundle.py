@@ -155,7 +155,10 @@ class BundleRows(DataSet):
         self._keep: BoolArray | None = None
         self._labels = self._read_labels(layout, ignore, need_labels)
         self.n = self.total if self._keep is None else int(self._keep.sum())
-        self._weights = self._read_weights()
+        self._weights: FloatArray | None = None
+        if given := list(self._datasets("weights").values()):
+            w = check_weights(self._read_column(given[0]), self.total, self._where(given[0]))
+            self._weights = w if self._keep is None else w[self._keep]
         self._assigned = self._read_predictions()
         self.has_labels, self.assigned = self._labels is not None, self._assigned is not None
         self.transforms = self._find_transforms()
@@ -201,36 +204,29 @@ class BundleRows(DataSet):
         check_stored(node, self._where(node), external=self._external)
         return node
 
-    def _dataset(self, path: str, option: str) -> h5py.Dataset:
-        node = self._find(path)
-        if node is None:
-            raise DataError(
-                f"{self.name}: has no dataset {path!r}, it holds: {names_in(self._node)};"
-                f" name another with {option} PATH"
-            )
-        return node
-
     def _where(self, dataset: h5py.Dataset) -> str:
         return f"{self.path}: {dataset.name.lstrip('/')}"
 
     def _find_scores(self, layout: Layout) -> tuple[h5py.Dataset, ScoreKind]:
-        if layout.scores is not None:
-            base = layout.scores.rsplit("/", 1)[-1]
-            if layout.kind is None and base not in SCORE_KINDS:
-                raise UsageError(f"--scores {layout.scores}: say what they are with --kind {'|'.join(SCORE_KINDS)}")
-            return self._dataset(layout.scores, "--scores"), score_kind(layout.kind or base)
-        present = kinds_in(self._node)
+        present = kinds_in(self._node) if layout.scores is None else [layout.scores]
         if len(present) != 1:
             found = " and ".join(present) or "none"
             raise DataError(
                 f"{self.name}: expected exactly one of {', '.join(SCORE_KINDS)}, found {found};"
                 " choose with --scores PATH --kind KIND"
             )
-        if present == ["confidence"]:
-            if layout.kind is not None:
-                raise UsageError(f"--kind {layout.kind}: {self.name} holds confidences, no scores of classes")
-            return self._dataset("confidence", "--scores"), "confidence"
-        return self._dataset(present[0], "--scores"), score_kind(layout.kind or present[0])
+        path, name = present[0], present[0].rsplit("/", 1)[-1]
+        if layout.scores is not None and layout.kind is None and name not in SCORE_KINDS:
+            raise UsageError(f"--scores {path}: say what they are with --kind {'|'.join(SCORE_KINDS)}")
+        if layout.scores is None and layout.kind is not None and name == "confidence":
+            raise UsageError(f"--kind {layout.kind}: {self.name} holds confidences, no scores of classes")
+        dataset = self._find(path)
+        if dataset is None:
+            raise DataError(
+                f"{self.name}: has no dataset {path!r}, it holds: {names_in(self._node)};"
+                " name another with --scores PATH"
+            )
+        return dataset, score_kind(layout.kind or name, confidence=True)
 
     def _read_labels(self, layout: Layout, ignore: tuple[int, ...], needed: bool) -> ClassColumn | None:
         """The labels of the rows that stay; sets which those are."""
@@ -266,13 +262,6 @@ class BundleRows(DataSet):
             raise DataError(f"{self.scores_where}: every row has an ignored label, nothing is left")
         self._keep = keep
         return ClassColumn(found[keep], self.k, where)
-
-    def _read_weights(self) -> FloatArray | None:
-        dataset = next(iter(self._datasets("weights").values()), None)
-        if dataset is None:
-            return None
-        w = check_weights(self._read_column(dataset), self.total, self._where(dataset))
-        return w if self._keep is None else w[self._keep]
 
     def _read_column(self, dataset: h5py.Dataset) -> Any:
         where = self._where(dataset)
@@ -323,9 +312,7 @@ class BundleRows(DataSet):
 
     def column(self, name: str) -> AnyArray | None:
         columns = {own: self._column(dataset) for own, dataset in self._datasets(name).items()}
-        if not columns:
-            return None
-        return intersections(columns)
+        return intersections(columns) if columns else None
 
     def own_name(self, role: str) -> str:
         return ", ".join(self._layout.named.get(role) or self.own_names.get(role, [role]))
@@ -460,7 +447,7 @@ class BundleRows(DataSet):
     def _piece(self, at: int, start: int, stop: int, transforms: Sequence[int] = ()) -> Block:
         """Rows of the file, of which the first that stays is row ``at``."""
         slab = self._checked(start, stop) if self._cache is None else self._cache[start:stop]
-        moved = self._transformed(transforms, start, stop)
+        moved = self._transformed(transforms, start, stop) if len(transforms) else None
         if self._keep is not None:
             keep = self._keep[start:stop]
             slab, moved = slab[keep], None if moved is None else moved[:, keep]
@@ -486,9 +473,7 @@ class BundleRows(DataSet):
             return check_confidences(raw, self.scores_where, start)
         return check_scores(raw, self.kind, self.scores_where, start)
 
-    def _transformed(self, transforms: Sequence[int], start: int, stop: int) -> AnyArray | None:
-        if not len(transforms):
-            return None
+    def _transformed(self, transforms: Sequence[int], start: int, stop: int) -> AnyArray:
         moved = np.empty((len(transforms), stop - start, self.k), dtype=self._moved.dtype.newbyteorder("="))
         for slot, index in enumerate(transforms):
             where = f"{self.path}: transforms/logits[{index}] ({self.transforms[index]})"

@@ -188,22 +188,31 @@ class DataSet(Rows):
     def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
         step = at_once * self.step(transforms)
         pieces = self.pieces(transforms, self.slab_rows(transforms, step))
-        made = regular(self._told(self._watched(pieces)), step)
-        return map(self._with_columns, made) if self.columns else made
+        for block in regular(self._followed(pieces), step):
+            here = slice(block.start, block.start + len(block))
+            columns = {name: column.take(here) for name, column in self.columns.items()}
+            yield replace(block, columns=columns) if columns else block
 
-    def _with_columns(self, block: Block) -> Block:
-        here = slice(block.start, block.start + len(block))
-        return replace(block, columns={name: column.take(here) for name, column in self.columns.items()})
-
-    def _told(self, pieces: Iterator[Block]) -> Iterator[Block]:
-        facts, known = None, self.facts is not None
+    def _followed(self, pieces: Iterator[Block]) -> Iterator[Block]:
+        """The pieces; the first time that all of them go by, the hash and the facts of the rows are made of them."""
+        hashed, known = self.data_sha256 is not None or not self.hashed, self.facts is not None
+        digests, digest, facts, cell = [], hashlib.sha256(), None, self.part_rows()
+        at = 0
         for piece in pieces:
+            for low, high in () if hashed else cuts(at, at + len(piece), cell):
+                digest.update(np.ascontiguousarray(piece.scores[low - at : high - at]).data)
+                if high % cell == 0 and high < self.n:
+                    digests.append(digest.digest())
+                    digest = hashlib.sha256()
+            at += len(piece)
             if not known:
                 found = row_facts(piece)
                 facts = found if facts is None else facts + found
             if self.progress is not None:
-                self.progress("rows read", piece.start + len(piece), self.n)
+                self.progress("rows read", at, self.n)
             yield piece
+        if not hashed:
+            self.seal([*digests, digest.digest()] if digests else digest)
         self.facts = self.facts or facts
 
     def step(self, transforms: Sequence[int] = ()) -> int:
@@ -231,25 +240,6 @@ class DataSet(Rows):
             walk = replace(walk, work=partial(_carrying, walk.work, names), along=along)
         found = self.spread(self, walk)
         return found if walk.add_up else chain.from_iterable(found)
-
-    # ---- the hash
-
-    def _watched(self, pieces: Iterator[Block]) -> Iterator[Block]:
-        """The pieces, hashed the first time that all of them go by."""
-        if self.data_sha256 is not None or not self.hashed:
-            yield from pieces
-            return
-        cell = self.part_rows()
-        digests, digest, at = [], hashlib.sha256(), 0
-        for piece in pieces:
-            for low, high in cuts(at, at + len(piece), cell):
-                digest.update(np.ascontiguousarray(piece.scores[low - at : high - at]).data)
-                if high % cell == 0 and high < self.n:
-                    digests.append(digest.digest())
-                    digest = hashlib.sha256()
-            at += len(piece)
-            yield piece
-        self.seal([*digests, digest.digest()] if digests else digest)
 
     def seal(self, scores: "list[bytes] | hashlib._Hash") -> None:
         """Set the hash, from the digests of the parts' scores, or of a single part what has hashed its scores."""

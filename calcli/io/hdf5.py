@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from math import prod
 from pathlib import Path
-from types import TracebackType
+from traceback import walk_tb
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -122,10 +122,10 @@ def _boxes(space: Any, shape: tuple[int, ...], where: str) -> list[tuple[Any, An
     raise DataError(f"{where}: is put together point by point; copy it into a plain dataset")
 
 
-def check_source(source: Any, dataset: h5py.Dataset | None, where: str) -> None:
+def check_source(source: Any, dataset: Any, where: str) -> None:
     """Check that what a virtual dataset takes from a source is there. Raises DataError."""
     told = f"{where}: takes its values from {source.dset_name} of {source.file_name}"
-    if dataset is None:
+    if not isinstance(dataset, h5py.Dataset):
         raise DataError(f"{told}, where it is not; bring it along")
     space = source.src_space
     if space.get_select_type() == h5py.h5s.SEL_ALL:
@@ -181,7 +181,7 @@ def open_file(path: Path) -> Iterator[h5py.File]:
     except (CalcliError, MemoryError):
         raise
     except Exception as problem:
-        if not _passed_through_h5py(problem.__traceback__):
+        if all("h5py" not in Path(frame.f_code.co_filename).parts for frame, _ in walk_tb(problem.__traceback__)):
             raise
         raise _damaged(path, problem) from None
     finally:
@@ -241,14 +241,6 @@ def _damaged(where: object, problem: BaseException) -> DataError:
     return DataError(f"{where}: cannot be read: {one_line(problem)}; {advice}")
 
 
-def _passed_through_h5py(trace: TracebackType | None) -> bool:
-    while trace is not None:
-        if "h5py" in trace.tb_frame.f_code.co_filename.replace("\\", "/").split("/"):
-            return True
-        trace = trace.tb_next
-    return False
-
-
 MOST_LINKS = 16
 """So many links may lead from one to the next, as in HDF5."""
 
@@ -274,23 +266,18 @@ def lookup(group: h5py.Group, path: str, links: int = 0) -> Any:
                 raise DataError(f"{where} is a link to {link.path}, where nothing can be found; correct it")
             continue
         if isinstance(link, h5py.ExternalLink):
-            _check_target(node, link, where, links)
+            file = find_file(link.filename, node.file.filename, "HDF5_EXT_PREFIX", where)
+            told = f"{where} is a link to {link.path} of {link.filename}, "
+            if file is None or links >= MOST_LINKS:
+                raise DataError(f"{told}which cannot be opened; is that file here?")
+            with open_file(file) as other:
+                if lookup(other, link.path, links + 1) is None:
+                    raise DataError(f"{told}where nothing can be found; correct it")
         try:
             node = node[step]
         except Exception as problem:
             raise _damaged(where, problem) from None
     return node
-
-
-def _check_target(group: h5py.Group, link: h5py.ExternalLink, where: str, links: int) -> None:
-    """Check that an external link leads to something in an ordinary HDF5 file. Raises DataError."""
-    path = find_file(link.filename, group.file.filename, "HDF5_EXT_PREFIX", where)
-    told = f"{where} is a link to {link.path} of {link.filename}, "
-    if path is None or links >= MOST_LINKS:
-        raise DataError(f"{told}which cannot be opened; is that file here?")
-    with open_file(path) as other:
-        if lookup(other, link.path, links + 1) is None:
-            raise DataError(f"{told}where nothing can be found; correct it")
 
 
 def _link(node: Any, name: str) -> Any:
@@ -315,19 +302,15 @@ def find_groups(file: h5py.File) -> Iterator[tuple[str, h5py.Group]]:
         yield name, group
         children = []
         for key in (key for key in group if isinstance(key, str)):  # bytes: a name that is no UTF-8
-            hard = isinstance(_link(group, key), h5py.HardLink)
-            child = lookup(group, key) if hard else or_none(group, key)
+            try:
+                child = lookup(group, key)
+            except DataError:  # a link that leads nowhere concerns only who asks for it by name
+                if isinstance(_link(group, key), h5py.HardLink):
+                    raise
+                continue
             if isinstance(child, h5py.Group):
                 children.append((f"{name}/{key}".strip("/"), child))
         todo += reversed(children)
-
-
-def or_none(group: h5py.Group, key: str) -> Any:
-    """What a link leads to; one that leads nowhere concerns only who asks for it by name."""
-    try:
-        return lookup(group, key)
-    except DataError:
-        return None
 
 
 LARGEST_CHUNK = 1 << 30
@@ -359,10 +342,6 @@ def check_stored(
                 f"{where}: only {written} of its {expected} chunks were ever written, the rest would read as zeros;"
                 " was what made it interrupted, or is it larger than what it holds?"
             )
-    _check_size(dataset, where, stored)
-
-
-def _check_size(dataset: h5py.Dataset, where: str, stored: int) -> None:
     row = prod(dataset.shape[1:]) * dataset.dtype.itemsize
     with suppress(OSError, AttributeError):  # a file in memory; a system that does not count blocks
         stored = min(stored, 512 * os.stat(dataset.file.filename).st_blocks)
@@ -389,7 +368,7 @@ def _check_virtual(dataset: h5py.Dataset, where: str, external: bool, checked: f
         path, name = source_file(source, dataset, where, external), source.dset_name.replace("%%", "%")
         with open_file(path) as other:
             found = lookup(other, name)
-            check_source(source, found if isinstance(found, h5py.Dataset) else None, where)
+            check_source(source, found, where)
             if (path, name) not in seen:
                 check_stored(found, f"{path}: {name}", external=external, checked=checked | {here})
         seen.add((path, name))

@@ -6,9 +6,11 @@ a link or an external dataset leads to is known here.
 
 import io
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any
@@ -18,8 +20,9 @@ from calcli.errors import DataError
 DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Pipes that a shell has opened; another one may wait for ever."""
 
-LOCATION = b"\n\x08location\x12"
-"""What stands before the name of a file of weights in an ONNX model: an entry of protobuf with this key."""
+LOCATION = re.compile(rb"\n\x08location\x12(?:([\x00-\x7f])|([\x80-\xff])(.))", re.DOTALL)
+"""What stands before the name of a file of weights in an ONNX model: an entry of protobuf with this key, and the
+length of the name, seven bits in each byte."""
 
 PIECE = 1 << 20
 """Bytes read at once."""
@@ -66,6 +69,15 @@ def note(path: Path | str) -> None:
     _read[about.st_dev, about.st_ino] = Path(path).absolute()
 
 
+def stamp(path: Path) -> tuple[int, ...]:
+    """What tells a file from others, and from itself after a change: device, number, size, times of change.
+
+    Of these no program can set the last one. Raises OSError.
+    """
+    about = path.stat()
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
 def file_sha256(path: Path) -> str:
     """Hash of a file, which is remembered as read."""
     import hashlib  # takes OpenSSL along, which help does without
@@ -78,17 +90,12 @@ def file_sha256(path: Path) -> str:
 def note_onnx(path: Path) -> None:
     """Remember an ONNX model and the files that its weights lie in."""
     note(path)
-    model, longest = b"", len(LOCATION) + 2 + (1 << 14)
-    with suppress(OSError), path.open("rb") as file:
-        while piece := file.read(PIECE):
-            model = model[-longest:] + piece  # a name that was cut is whole now
-            at = model.find(LOCATION)
-            while 0 <= at < len(model) - len(LOCATION) - 1:
-                low, high = model[at + len(LOCATION) : at + len(LOCATION) + 2]  # of the length, seven bits in each
-                begins = at + len(LOCATION) + (1 if low < 128 else 2)
-                length = low if low < 128 else low % 128 + 128 * high
-                note(path.parent / os.fsdecode(model[begins : begins + length]))
-                at = model.find(LOCATION, begins)
+    # an empty file cannot be mapped
+    with suppress(OSError, ValueError), path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as model:
+        for found in LOCATION.finditer(model):
+            short, low, high = found.groups()
+            length = ord(short) if short else ord(low) % 128 + 128 * ord(high)
+            note(path.parent / os.fsdecode(model[found.end() : found.end() + length]))
 
 
 def is_read(path: Path) -> bool:

@@ -9,6 +9,7 @@ import binascii
 import dataclasses
 import json
 from collections.abc import Mapping
+from math import prod
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -36,22 +37,23 @@ def encode_params(calibrator: Calibrator) -> dict[str, Any]:
     if isinstance(calibrator, Mixture):
         members = [{**_encode_part(member), "weight": member.weight} for member in calibrator.members]
         return {"members": members, "uniform": calibrator.uniform}
-    values = ((f, getattr(calibrator, f.name)) for f in dataclasses.fields(calibrator))
-    return {f.name: _encode(value) for f, value in values if not _is_default(value, f.default)}
+    params = {}
+    for each in dataclasses.fields(calibrator):
+        value = getattr(calibrator, each.name)
+        # what is at its default is left out; an array never is the default
+        plain = not isinstance(value, np.ndarray | tuple)
+        if not (value is each.default or (plain and bool(value == each.default))):
+            params[each.name] = _encode(value)
+    return params
 
 
 def _encode_part(part: Stage | Member) -> dict[str, Any]:
     return {"method": part.method, "options": part.options.recorded(), "params": encode_params(part.calibrator)}
 
 
-def _is_default(value: Any, default: Any) -> bool:
-    """Whether an artifact can leave a parameter out; an array never is the default."""
-    return value is default or (not isinstance(value, np.ndarray | tuple) and bool(value == default))
-
-
 def _encode(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_encode(curve) for curve in value]
+    if isinstance(value, list | tuple):
+        return [_encode(each) for each in value]
     if isinstance(value, np.ndarray):
         if value.dtype.kind in "OUS":
             return [str(v) for v in value.tolist()]
@@ -59,15 +61,9 @@ def _encode(value: Any) -> Any:
             plain = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
             text = base64.b64encode(plain.tobytes()).decode("ascii")
             return {"dtype": str(value.dtype), "shape": list(value.shape), "base64": text}
-        return _nan_to_null(value.tolist())
+        return _encode(value.tolist())
     if isinstance(value, np.generic):
         value = value.item()
-    return _nan_to_null(value)
-
-
-def _nan_to_null(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_nan_to_null(v) for v in value]
     return None if isinstance(value, float) and value != value else value
 
 
@@ -81,21 +77,16 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
     elif issubclass(cls, Mixture):
         calibrator = _decode_members(cls, params, k)
     else:
-        calibrator = _decode_fields(cls, params, k)
+        fields = {f.name: f for f in dataclasses.fields(cls)}
+        if missing := [name for name, f in fields.items() if name not in params and f.default is dataclasses.MISSING]:
+            raise DataError(f"params lack {', '.join(missing)}")
+        if unknown := [name for name in params if name not in fields]:
+            raise DataError(f"params hold unknown {', '.join(unknown)}, expected {', '.join(fields) or 'none'}")
+        hints, sizes = get_type_hints(cls), {"k": k}
+        values = {n: _decode(n, params[n], hints[n], f.metadata, sizes) for n, f in fields.items() if n in params}
+        calibrator = cls(**values)
     calibrator.check(k)
     return calibrator
-
-
-def _decode_fields(cls: type[Calibrator], params: dict[str, Any], k: int) -> Calibrator:
-    fields = {f.name: f for f in dataclasses.fields(cls)}
-    if missing := [name for name, f in fields.items() if name not in params and f.default is dataclasses.MISSING]:
-        raise DataError(f"params lack {', '.join(missing)}")
-    if unknown := [name for name in params if name not in fields]:
-        raise DataError(f"params hold unknown {', '.join(unknown)}, expected {', '.join(fields) or 'none'}")
-    hints = get_type_hints(cls)
-    sizes: dict[str, int] = {"k": k}
-    values = {n: _decode(n, params[n], hints[n], f.metadata, sizes) for n, f in fields.items() if n in params}
-    return cls(**values)
 
 
 class _Stage(msgspec.Struct, forbid_unknown_fields=True):
@@ -195,10 +186,7 @@ def _from_base64(name: str, value: dict[str, Any], dtype: str) -> AnyArray:
         raw = base64.b64decode(text, validate=True)
     except binascii.Error as problem:
         raise DataError(f"params.{name} is not valid base64: {problem}") from None
-    layout = np.dtype(given).newbyteorder("<")
-    count = 1
-    for s in shape:
-        count *= s
+    layout, count = np.dtype(given).newbyteorder("<"), prod(shape)
     if count == 0 and max(shape) > LONGEST_EMPTY:
         raise DataError(f"params.{name} has shape {shape} and no entries")
     if count * layout.itemsize != len(raw):

@@ -107,21 +107,17 @@ class PooledRows(DataSet):
     def pieces(self, transforms: Sequence[int], rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         for part, begin, low, high in self._within(start, self.n if stop is None else stop):
             for piece in part.pieces(transforms, rows, low, high):
-                yield replace(self._widened(piece), start=begin + piece.start)
+                yield replace(piece, start=begin + piece.start, scores=piece.scores.astype(self.dtype, copy=False))
 
     def run(self, start: int, stop: int) -> Block:
-        found = [self._widened(part.run(low, high)) for part, _, low, high in self._within(start, stop)]
-        return replace(joined(found), start=start)
+        found = [part.run(low, high) for part, _, low, high in self._within(start, stop)]
+        whole = joined(found)
+        return replace(whole, start=start, scores=whole.scores.astype(self.dtype, copy=False))
 
     def _within(self, start: int, stop: int) -> Iterator[tuple[BundleRows, int, int, int]]:
         """Bundles that hold some of these rows: with their first row, and which rows of theirs these are."""
         for at, begin, low, high in within((part.n for part in self.parts), start, stop):
             yield self.parts[at], begin, low, high
-
-    def _widened(self, block: Block) -> Block:
-        if block.scores.dtype == self.dtype:
-            return block
-        return replace(block, scores=block.scores.astype(self.dtype))
 
 
 def _check_same(first: BundleRows, part: BundleRows) -> None:
@@ -139,32 +135,25 @@ def _check_same(first: BundleRows, part: BundleRows) -> None:
     names, expected = part.class_names, first.class_names
     if names != expected:
         if names is None or expected is None:
-            raise differs("has", _some(names), f"has {_some(expected)}")
+            own, other = ("no class_names" if each is None else "class_names" for each in (names, expected))
+            raise differs("has", own, f"has {other}")
         c = next(i for i, (a, b) in enumerate(zip(names, expected, strict=True)) if a != b)
         raise differs(f"calls class {c}", repr(names[c]), f"calls it {expected[c]!r}")
     if not same_chain(part.upstream, first.upstream):
-        raise differs("is", _chain(part), f"is {_chain(first)}")
-    if part.transforms != first.transforms:
-        raise differs(
-            "has the transforms",
-            ", ".join(part.transforms) or "none",
-            f"has {', '.join(first.transforms) or 'none'}",
+        own, other = (
+            f"calibrated by {words(rows.upstream)}" if rows.upstream else "uncalibrated" for rows in (part, first)
         )
-    for what, has, other in (
+        raise differs("is", own, f"is {other}")
+    if part.transforms != first.transforms:
+        own, other = (", ".join(rows.transforms) or "none" for rows in (part, first))
+        raise differs("has the transforms", own, f"has {other}")
+    for what, has, expects in (
         ("labels", part.has_labels, first.has_labels),
         ("weights", part.weights() is not None, first.weights() is not None),
         ("predictions", part.assigned, first.assigned),
     ):
-        if has != other:
-            raise differs("has", what if has else f"no {what}", "has them" if other else "has none")
-
-
-def _some(names: list[str] | None) -> str:
-    return "no class_names" if names is None else "class_names"
-
-
-def _chain(rows: BundleRows) -> str:
-    return f"calibrated by {words(rows.upstream)}" if rows.upstream else "uncalibrated"
+        if has != expects:
+            raise differs("has", what if has else f"no {what}", "has them" if expects else "has none")
 
 
 def allow_open_files(count: int) -> int | None:

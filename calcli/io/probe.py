@@ -26,8 +26,8 @@ with suppress(ImportError):
     import resource  # here, as an import in a child could wait for a lock
 
 from calcli.errors import DataError
+from calcli.io.inputs import stamp
 from calcli.io.interpreter import start
-from calcli.io.job_files import stamp
 
 SECONDS = 5
 BYTES_PER_SECOND = 20 << 20
@@ -160,7 +160,13 @@ def _live(paths: Sequence[Path], seconds: int, held: int) -> None:
             os.dup2(silence, stream)
         _limit(seconds)
         for path in paths:
-            _look(path)
+            try:
+                with h5py.File(path, "r", locking=False) as file:
+                    _walk(file)
+            except MemoryError:
+                raise
+            except Exception:
+                continue
     except MemoryError:
         code = NO_MEMORY
     except BaseException:
@@ -169,16 +175,6 @@ def _live(paths: Sequence[Path], seconds: int, held: int) -> None:
         with suppress(OSError):  # nobody asks any more
             os.write(held, bytes([code]))
         os._exit(code)
-
-
-def _look(path: Path) -> None:
-    try:
-        with h5py.File(path, "r", locking=False) as file:
-            _walk(file)
-    except MemoryError:
-        raise
-    except Exception:
-        return
 
 
 def _limit(seconds: int) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import BoolArray, floored_log
+from calcli.numerics import floored_log
 
 if TYPE_CHECKING:
     from calcli.rows import Block, Rows
@@ -60,19 +60,15 @@ class RowFacts:
 
 def row_facts(block: "Block") -> RowFacts:
     """The facts of a block; no signatures without labels."""
-    blank = _blank(block)
+    s, k = block.scores, block.scores.shape[1]
+    if k == 1 or (k == 2 and block.kind == "probs"):
+        blank = np.asarray(s[:, -1] == 0)
+    else:
+        blank = np.asarray(s[:, 0] == s[:, -1])
+        blank[blank] = (s[blank] == s[blank, :1]).all(axis=1)
     tail = len(blank) if blank.all() else int(np.argmin(blank[::-1]))
     found = np.empty(0, np.uint64) if block.y is None else np.sort(signatures(block))[:KEPT]
     return RowFacts(len(blank), int(blank.sum()), tail, found)
-
-
-def _blank(block: "Block") -> BoolArray:
-    s, k = block.scores, block.scores.shape[1]
-    if k == 1 or (k == 2 and block.kind == "probs"):
-        return np.asarray(s[:, -1] == 0)
-    blank = np.asarray(s[:, 0] == s[:, -1])
-    blank[blank] = (s[blank] == s[blank, :1]).all(axis=1)
-    return blank
 
 
 def signatures(block: "Block") -> Signatures:
@@ -88,17 +84,12 @@ def signatures(block: "Block") -> Signatures:
     gaps = picked if block.kind == "confidence" else np.minimum(picked[:1] - picked[1:], LARGEST_GAP)
     cells = np.rint(np.arcsinh(gaps) * 2.0 ** (13 if k > 2 else 15)).astype(np.int64).view(np.uint64)
     found = y.astype(np.uint64)
-    for column in cells:
-        found = _mixed(found ^ column)
+    for column in cells:  # scrambled bits (splitmix64: Steele, Lea and Flood, 2014)
+        x = (found ^ column) + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        found = x ^ (x >> np.uint64(31))
     return found
-
-
-def _mixed(x: Signatures) -> Signatures:
-    """Scrambled bits (splitmix64: Steele, Lea and Flood, 2014)."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 def facts_of(rows: "Rows") -> RowFacts:
@@ -119,7 +110,9 @@ def unwritten(rows: "Rows") -> list[str]:
     """
     facts = facts_of(rows)
     before, run = facts.n - facts.tail, facts.tail
-    what = "score 0" if rows.k == 1 else "probability 0 of class 1" if _one_score(rows) else "all scores equal"
+    what = "score 0" if rows.k == 1 else "all scores equal"
+    if rows.k == 2 and rows.kind == "probs":
+        what = "probability 0 of class 1"
     share = (facts.blank - run + 1) / (before + 1)
     if run and share**run < CHANCE:
         labels = None if next(iter(rows.blocks())).y is None else rows.labels()
@@ -150,10 +143,6 @@ def copies(rows: "Rows") -> list[str]:
         f"about {share:.0%} of the {facts.n} rows have the same scores and label as another row: are they copies?"
         " Intervals and p-values take every row for a new one; keep one of each, or name what repeats with --unit NAME"
     ]
-
-
-def _one_score(rows: "Rows") -> bool:
-    return rows.k == 2 and rows.kind == "probs"
 
 
 # ---- rows seen before

@@ -235,36 +235,25 @@ def write_parquet(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
 
     about = {**sheet.texts, "calcli_kind": sheet.kind}
     with place.open() as file:
-        writer = None
-        for scores, columns in _gathered(sheet, slabs, ROW_GROUP):
+        writer, waiting, size = None, [], 0
+        for start, scores, per_row in slabs:
+            scores, columns = sheet.table((start, scores, per_row))
+            size += scores.nbytes
+            last = start + len(scores) == sheet.n
             if scores.dtype == np.float16:  # not every reader of Parquet knows it
                 scores = scores.astype(np.float32)
             arrays = [*columns.values(), *np.ascontiguousarray(scores.T)]
-            table = pa.table([pa.array(a) for a in arrays], names=[*columns, *sheet.score_names])
+            waiting.append(pa.table([pa.array(a) for a in arrays], names=[*columns, *sheet.score_names]))
+            if size < ROW_GROUP and not last:
+                continue
+            table = pa.concat_tables(waiting).combine_chunks().replace_schema_metadata(about)
             if writer is None:
-                writer = pq.ParquetWriter(
-                    file, table.schema.with_metadata(about), write_page_checksum=True, use_dictionary=False
-                )
-            writer.write_table(table.replace_schema_metadata(about))
+                options = {"write_page_checksum": True, "use_dictionary": False}
+                writer = pq.ParquetWriter(file, table.schema, **options)
+            writer.write_table(table)
+            waiting, size = [], 0
         if writer is not None:
             writer.close()
-
-
-def _gathered(sheet: Sheet, slabs: Iterable[Slab], size: int) -> Iterator[tuple[AnyArray, dict[str, AnyArray]]]:
-    """Slabs put together until they have so many bytes of scores."""
-    parts: list[tuple[AnyArray, dict[str, AnyArray]]] = []
-    for slab in slabs:
-        parts.append(sheet.table(slab))
-        if sum(scores.nbytes for scores, _ in parts) >= size:
-            yield _joined(parts)
-            parts = []
-    if parts:
-        yield _joined(parts)
-
-
-def _joined(parts: Sequence[tuple[AnyArray, dict[str, AnyArray]]]) -> tuple[AnyArray, dict[str, Any]]:
-    columns = {name: np.concatenate([columns[name] for _, columns in parts]) for name in parts[0][1]}
-    return np.concatenate([scores for scores, _ in parts]), columns
 
 
 def _cell(value: Any) -> str:

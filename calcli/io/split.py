@@ -92,16 +92,21 @@ def deal_rows(
     sizes = _sizes(parts, n)
     if units is not None:
         return _by_unit(parts, sizes, units, None if ordered else np.random.default_rng(seed))
-    if ordered:
-        line = np.arange(n)
-    else:
+    line = np.arange(n)
+    if not ordered:
         rng = np.random.default_rng(seed)
         line = rng.permutation(n)
         if labels is not None:
             _, group = np.unique(labels, return_inverse=True)
             place = rng.permutation(int(group.max()) + 1)[group]
             line = line[np.argsort(place[line], kind="stable")]
-            return _spread(line, parts, sizes)
+            dealt = {}
+            for part, size in zip(parts, sizes, strict=True):
+                # every (m/size)-th of the m positions that are left, as evenly as integers allow
+                taken = np.diff(np.arange(len(line) + 1) * size // max(len(line), 1)) > 0
+                dealt[part.name] = np.sort(line[taken])
+                line = line[~taken]
+            return dealt
     ends = np.cumsum([0, *sizes])
     return {part.name: np.sort(line[ends[i] : ends[i + 1]]) for i, part in enumerate(parts)}
 
@@ -117,18 +122,6 @@ def _by_unit(
     for name, rows in dealt.items():
         if not len(rows):
             raise UsageError(f"--split {name}: would get none of the {units.n} units; ask for more, or leave it out")
-    return dealt
-
-
-def _spread(line: IntArray, parts: Sequence[Part], sizes: Sequence[int]) -> dict[str, IntArray]:
-    """Give each group every (m/size)-th of the m positions that are left, as evenly as integers allow."""
-    dealt = {}
-    for part, size in zip(parts, sizes, strict=True):
-        m = len(line)
-        steps = np.arange(m + 1, dtype=np.int64) * size // m if m else np.zeros(1, dtype=np.int64)
-        taken = np.diff(steps) > 0
-        dealt[part.name] = np.sort(line[taken])
-        line = line[~taken]
     return dealt
 
 
@@ -175,7 +168,6 @@ def _sizes(parts: Sequence[Part], n: int) -> list[int]:
 
 def _by_position(parts: Sequence[Part], n: int) -> dict[str, IntArray]:
     owner = np.zeros(n, dtype=np.int64)
-    dealt: dict[str, IntArray] = {}
     for number, part in enumerate(parts, start=1):
         if part.rows is None:
             continue
@@ -183,17 +175,15 @@ def _by_position(parts: Sequence[Part], n: int) -> dict[str, IntArray]:
         for end in (first, stop):
             if end is not None and abs(end) > n:
                 raise UsageError(f"--split {part.name}: position {end} lies outside the source's {n} rows")
-        index = np.arange(n)[first:stop]
-        if len(index) == 0:
+        here = owner[first:stop]
+        if not len(here):
             raise UsageError(f"--split {part.name}: holds no row; the first position comes before the last")
-        if owner[index].any():
-            other = parts[int(owner[index].max()) - 1].name
+        if here.any():
+            other = parts[int(here.max()) - 1].name
             raise UsageError(f"--split: groups {other} and {part.name} share rows; a row belongs to one group")
-        owner[index] = number
-        dealt[part.name] = index
-    for part in parts:
-        if part.is_rest:
-            dealt[part.name] = np.flatnonzero(owner == 0)
-            if len(dealt[part.name]) == 0:
-                raise UsageError(f"--split {part.name}: the other groups leave no rows")
-    return {part.name: dealt[part.name] for part in parts}
+        here[:] = number
+    dealt = {part.name: np.flatnonzero(owner == (0 if part.is_rest else i)) for i, part in enumerate(parts, start=1)}
+    for name, rows in dealt.items():
+        if not len(rows):
+            raise UsageError(f"--split {name}: the other groups leave no rows")
+    return dealt

@@ -4,6 +4,8 @@ import errno
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import h5py
@@ -19,43 +21,41 @@ class Spool:
 
     def __init__(self, dtype: "np.dtype[Any]", why: str) -> None:
         self.dtype, self.count, self._why = dtype, 0, why
-        try:
+        with self._blaming():
             self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed by its owner)
-        except OSError as problem:
-            raise self._trouble(problem) from None
 
     def add(self, values: AnyArray) -> None:
         """Append numbers. Raises CalcliError."""
         data = np.ascontiguousarray(values, dtype=self.dtype).reshape(-1).view(np.uint8).data
-        try:
+        with self._blaming():
             self._file.seek(self.count * self.dtype.itemsize)
             while len(data):
                 data = data[self._file.write(data) :]
-        except OSError as problem:
-            raise self._trouble(problem) from None
         self.count += values.size
 
     def read(self, start: int, stop: int) -> AnyArray:
         """Numbers from start to stop."""
         values = np.empty(stop - start, self.dtype)
         data = values.view(np.uint8).data
-        try:
+        with self._blaming():
             self._file.seek(self.dtype.itemsize * start)
             while len(data):
                 got = self._file.readinto(data)
                 if not got:
                     raise OSError(errno.EIO, os.strerror(errno.EIO))
                 data = data[got:]
-        except OSError as problem:
-            raise self._trouble(problem) from None
         return values
 
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
 
-    def _trouble(self, problem: OSError) -> CalcliError:
-        return CalcliError(f"{folder()}: {problem.strerror}, and {self._why}")
+    @contextmanager
+    def _blaming(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as problem:
+            raise CalcliError(f"{folder()}: {problem.strerror}, and {self._why}") from None
 
 
 def folder() -> str:
@@ -110,17 +110,16 @@ class Unpacked:
         width = max(1, HELD_BYTES // (n * size) // wide) * wide
         check_room(n * k * size, WHY)
         self._spool = Spool(scores.dtype, WHY)
-        self._ends = [*range(width, k, width), k]
-        self.n, self.k = n, k
-        height = max(scores.chunks[0], 1)
-        for low, high in zip([0, *self._ends], self._ends, strict=False):
+        self._groups = [(low, min(low + width, k)) for low in range(0, k, width)]
+        self.n, self.k, height = n, k, scores.chunks[0]
+        for low, high in self._groups:
             for start in range(0, n, height):
                 self._spool.add(read(scores, np.s_[start : start + height, low:high], where))
 
     def rows(self, start: int, stop: int) -> AnyArray:
         """Scores of some rows, (stop - start, k)."""
         out = np.empty((stop - start, self.k), self._spool.dtype)
-        for low, high in zip([0, *self._ends], self._ends, strict=False):
+        for low, high in self._groups:
             first, width = self.n * low, high - low
             values = self._spool.read(first + start * width, first + stop * width)
             out[:, low:high] = values.reshape(-1, width)

@@ -108,10 +108,9 @@ def check_scores(scores: AnyArray, kind: ScoreKind, where: str, first_row: int =
     logits beyond ``HUGE`` are returned as gaps to their largest, cut there.
     """
     if not _sum_is_finite(scores):
-        finite = np.isfinite(scores.reshape(len(scores), -1))
-        if not finite.all():
-            row = int(np.argmin(finite.all(axis=1)))
-            column = int(np.argmin(finite[row]))
+        bad = np.argwhere(~np.isfinite(scores.reshape(len(scores), -1)))
+        if len(bad):
+            row, column = bad[0]
             value = scores.reshape(len(scores), -1)[row, column]
             advice = (
                 "save probs instead, where a zero is allowed"
@@ -125,11 +124,18 @@ def check_scores(scores: AnyArray, kind: ScoreKind, where: str, first_row: int =
     if scores.ndim == 1 or scores.shape[1] == 1:
         return _binary(scores.reshape(-1), kind, where, first_row)
     if kind == "probs":
-        _check_probabilities(scores, where, first_row)
+        if scores.min() < 0:
+            row, column = np.argwhere(scores < 0)[0]
+            raise DataError(
+                f"{where}: row {first_row + row}, class {column} is {scores[row, column]:.6g}, expected a probability"
+                " >= 0; if these are logits, name the dataset logits or pass --kind logits"
+            )
+        _check_sums(scores.sum(axis=1, dtype=np.float64), where, first_row, inside=bool(scores.max() <= 1))
     elif kind == "log_probs":
         _check_log_probabilities(scores, where, first_row)
     elif scores.dtype.itemsize == 8 and max(scores.max(), -scores.min()) > HUGE:
-        return _without_huge_gaps(scores)
+        huge, scores = np.flatnonzero((np.abs(scores) > HUGE).any(axis=1)), np.array(scores)
+        scores[huge] = np.maximum(scores[huge] - scores[huge].max(axis=1, keepdims=True), -HUGE)
     return scores
 
 
@@ -138,14 +144,6 @@ def _sum_is_finite(scores: AnyArray) -> bool:
     if scores.dtype == np.float16:  # by its bits: arithmetic in float16 is slow
         return not bool(((np.ascontiguousarray(scores).view(np.uint16) & 0x7C00) == 0x7C00).any())
     return bool(np.isfinite(scores.sum()))
-
-
-def _without_huge_gaps(z: AnyArray) -> AnyArray:
-    huge = np.flatnonzero((np.abs(z) > HUGE).any(axis=1))
-    tamed = np.array(z)
-    with np.errstate(over="ignore"):
-        tamed[huge] = np.maximum(z[huge] - z[huge].max(axis=1, keepdims=True), -HUGE)
-    return tamed
 
 
 def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> AnyArray:
@@ -168,20 +166,6 @@ def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> Any
         return np.maximum(np.stack([np.log1p(-p), s], axis=1), np.log(np.finfo(np.float64).tiny))
 
 
-def _check_probabilities(p: AnyArray, where: str, first_row: int) -> None:
-    if p.min() < 0:
-        row = int(np.argmax((p < 0).any(axis=1)))
-        column = int(np.argmax(p[row] < 0))
-        raise DataError(
-            f"{where}: row {first_row + row}, class {column} is {p[row, column]:.6g}, expected a probability >= 0;"
-            " if these are logits, name the dataset logits or pass --kind logits"
-        )
-    sums = p.sum(axis=1, dtype=np.float64)
-    if p.max() <= 1 and (np.abs(sums - 1.0) > 0.02).any():
-        _check_sums(sums, where, first_row, advice=NO_LOGITS)
-    _check_sums(sums, where, first_row)
-
-
 def _check_log_probabilities(scores: AnyArray, where: str, first_row: int) -> None:
     log_p = scores.astype(np.float64)
     norm = log_normalizer(log_p)
@@ -194,21 +178,20 @@ def _check_log_probabilities(scores: AnyArray, where: str, first_row: int) -> No
     _check_sums(np.exp(np.minimum(norm, 700.0)), where, first_row, SUM_TOLERANCE + rounding)
 
 
-NO_LOGITS = "does a column belong to no class, or is one missing? Labels of which several may hold take --per-label"
-
-
 def _check_sums(
-    sums: FloatArray,
-    where: str,
-    first_row: int,
-    tolerance: float | FloatArray = SUM_TOLERANCE,
-    advice: str = "if these are logits, name the dataset logits or pass --kind logits",
+    sums: FloatArray, where: str, first_row: int, tolerance: float | FloatArray = SUM_TOLERANCE, inside: bool = False
 ) -> None:
+    """inside : whether all of them lie in 0..1, so that they are no logits."""
     off = np.abs(sums - 1.0) > tolerance
     if off.any():
         row = int(np.argmax(off))
+        advice = "if these are logits, name the dataset logits or pass --kind logits"
         if (np.abs(sums - 1.0) <= 0.02).all():
             advice = "were they rounded? Save more digits, or logits"
+        elif inside:
+            advice = (
+                "does a column belong to no class, or is one missing? Labels of which several may hold take --per-label"
+            )
         if (np.abs(sums - 100.0) <= 1.0).all():
             advice = "these are percentages: divide them by 100 (calcli extract --percent)"
         raise DataError(

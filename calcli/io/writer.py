@@ -1,5 +1,6 @@
 """Writing bundles into new HDF5 files, which appear only when all went well and reads back."""
 
+import io
 import json
 import os
 import re
@@ -16,7 +17,6 @@ import numpy as np
 from calcli.errors import CalcliError, UsageError, one_line
 from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import is_stream, new_file, refuse
-from calcli.io.hdf5_write_errors import DescriptorFile
 from calcli.numerics import AnyArray, store
 
 WRITE_BYTES = 4 << 20
@@ -82,7 +82,7 @@ def new_bundles(path: Path, *, force: bool = False, inputs: Sequence[Path] = ())
 class BundleWriter:
     """Makes the bundles of one file (see ``new_bundles``)."""
 
-    def __init__(self, path: Path, driver: DescriptorFile, file: h5py.File) -> None:
+    def __init__(self, path: Path, driver: "DescriptorFile", file: h5py.File) -> None:
         self._path, self._driver, self._file = path, driver, file
         self.groups: list[GroupWriter] = []
 
@@ -106,6 +106,78 @@ class BundleWriter:
                 writer.fill("transforms/specs", np.asarray(new.transforms, dtype=object))
         self.groups.append(writer)
         return writer
+
+
+class DescriptorFile:
+    """A file for h5py's driver of Python files, over an open descriptor, that hides write errors (a full disk).
+
+    HDF5 writes small datasets and its own tables only as they are closed. When that fails, h5py cannot raise, and HDF5
+    crashes as the process ends. So HDF5 is told that all went well: after the first problem, an interruption included,
+    writes go to memory and reads see them, and who uses the file asks ``raise_problem`` for what really happened. That
+    is a few mebibytes, as writing ends soon.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._at = self._end = 0
+        self._problem: BaseException | None = None
+        self._lost: list[tuple[int, bytes]] = []
+
+    def raise_problem(self) -> None:
+        """Raise what has gone wrong so far, an OSError or an interruption."""
+        if self._problem is not None:
+            raise self._problem
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._end}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        try:
+            done = 0
+            while self._problem is None and done < len(view):
+                done += os.pwrite(self._descriptor, view[done:], self._at + done)
+        except BaseException as problem:  # an interruption between two system calls too
+            self._problem = problem
+        if self._problem is not None:
+            self._lost.append((self._at, bytes(view)))
+        self._at += len(view)
+        self._end = max(self._end, self._at)
+        return len(view)
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        try:
+            done = 0
+            while done < len(view) and (got := os.preadv(self._descriptor, [view[done:]], self._at + done)):
+                done += got
+        except BaseException as problem:
+            self._problem = self._problem or problem
+        for start, data in self._lost:
+            first, last = max(start, self._at), min(start + len(data), self._at + len(view))
+            if first < last:
+                view[first - self._at : last - self._at] = data[first - start : last - start]
+        self._at += len(view)
+        return len(view)
+
+    read = readinto
+    """What h5py knows a file by; it reads by ``readinto``."""
+
+    def truncate(self, size: int | None = None) -> int:
+        self._end = self._at if size is None else size
+        try:
+            if self._problem is None:
+                os.ftruncate(self._descriptor, self._end)
+        except BaseException as problem:
+            self._problem = problem
+        return self._end
+
+    def flush(self) -> None:
+        """Nothing waits here: what is written is with the system at once."""
 
 
 class _Waiting:

@@ -109,8 +109,11 @@ class DaskCluster(Executor):
         try:
             while todo or waiting:
                 while todo and len(waiting) < AHEAD * self.count:
-                    waiting.append((todo[0], self._submit(todo[0])))
-                    todo.popleft()
+                    try:
+                        future = self._client.submit(operator.call, todo[0], pure=False, key=None)
+                    except Exception as problem:
+                        raise self._lost() from problem
+                    waiting.append((todo.popleft(), future))
                 task, future = waiting[0]
                 try:
                     answer = self._result(future)
@@ -124,12 +127,6 @@ class DaskCluster(Executor):
         finally:
             with suppress(Exception):  # those that nobody waits for any more
                 self._client.cancel([future for _, future in waiting], force=True)
-
-    def _submit(self, task: Named) -> Any:
-        try:
-            return self._client.submit(operator.call, task, pure=False, key=None)
-        except Exception as problem:
-            raise self._lost() from problem
 
     def _result(self, future: Any) -> Any:
         while True:

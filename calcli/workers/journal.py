@@ -13,7 +13,7 @@ from typing import Any
 
 from calcli import __version__
 from calcli.errors import CalcliError, UsageError
-from calcli.io.job_files import lock, open_job_file, remove
+from calcli.io.atomic import lock, open_job_file, remove
 
 HEAD = b"calcli job 1\n"
 ARRAY_MAKERS = {

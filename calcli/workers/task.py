@@ -10,7 +10,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from threading import local
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import open_rows
 from calcli.io.bundle import BundleRows
 from calcli.io.dataset import DataSet, regular, within
-from calcli.io.job_files import stamp
+from calcli.io.inputs import stamp
 from calcli.io.locate import split_where
 from calcli.io.pooled_bundles import PooledRows, allow_open_files
 from calcli.numerics import AnyArray
@@ -81,14 +81,12 @@ class Source:
     """How to open the bundles of a data set, and what was found there.
 
     names : of the bundles. opening : the arguments of ``open_rows`` beside a name. counts : rows
-    of each that stay. stamps : size and time of change of each file, which all machines see alike.
-    marks : what tells each file from others here. small : whether scores are kept.
+    of each that stay. marks : what tells each file from others here. small : whether scores are kept.
     """
 
     names: tuple[str, ...]
     opening: tuple[tuple[str, Any], ...]
     counts: tuple[int, ...]
-    stamps: tuple[tuple[int, ...], ...]
     marks: tuple[tuple[int, ...], ...]
     dtype: np.dtype[Any]
     small: bool
@@ -99,12 +97,7 @@ class Source:
         parts = rows.parts if isinstance(rows, PooledRows) else [rows]
         small = all(part.small for part in parts if isinstance(part, BundleRows))
         counts, marks = tuple(part.n for part in parts), tuple(mark(name) for name in names)
-        stamps = tuple(found[SEEN_ALIKE] for found in marks)
-        return cls(tuple(names), tuple(opening.items()), counts, stamps, marks, rows.dtype, small)
-
-    def absolute(self) -> "Source":
-        """The same for a process in another folder."""
-        return replace(self, names=tuple(absolute(name) for name in self.names))
+        return cls(tuple(names), tuple(opening.items()), counts, marks, rows.dtype, small)
 
     def pieces(self, start: int, stop: int, transforms: Sequence[int], step: int) -> Iterator[Block]:
         """Rows from start to stop as they are read, in multiples of ``step`` where possible."""
@@ -116,10 +109,13 @@ class Source:
 
     def _opened(self, at: int) -> BundleRows:
         """A bundle, opened unless it is open in this thread."""
-        name, key = self.names[at], (self.names[at], self.stamps[at], repr(self.opening))
-        bundles: OrderedDict[Any, tuple[ExitStack, BundleRows]] = _opened_here()
+        if not hasattr(_here, "bundles"):
+            _here.bundles = OrderedDict()
+            allow_open_files(OPEN_BUNDLES)
+        bundles: OrderedDict[Any, tuple[ExitStack, BundleRows]] = _here.bundles
+        name, key = self.names[at], (self.names[at], self.marks[at], repr(self.opening))
         if key not in bundles:
-            if mark(name)[SEEN_ALIKE] != self.stamps[at]:
+            if mark(name)[SEEN_ALIKE] != self.marks[at][SEEN_ALIKE]:
                 raise DataError(f"{name}: has changed since the work on it began; repeat the command")
             while len(bundles) >= OPEN_BUNDLES:
                 bundles.popitem(last=False)[1][0].close()
@@ -132,15 +128,7 @@ class Source:
 
 
 _here = local()
-
-
-def _opened_here() -> "OrderedDict[Any, tuple[ExitStack, BundleRows]]":
-    """The bundles that are open in this thread."""
-    if not hasattr(_here, "bundles"):
-        _here.bundles = OrderedDict()
-        allow_open_files(OPEN_BUNDLES)
-    found: OrderedDict[Any, tuple[ExitStack, BundleRows]] = _here.bundles
-    return found
+"""``bundles``: those that are open in this thread."""
 
 
 def mark(name: str) -> tuple[int, ...]:
@@ -161,8 +149,7 @@ def absolute(name: str) -> str:
     return whole if group is None else f"{whole}:{group}"
 
 
-@dataclass(frozen=True)
-class PartResult:
+class PartResult(NamedTuple):
     """The result for one part, and the digest of its scores where that was wanted; empty : both are the known ones."""
 
     result: Any
@@ -239,7 +226,9 @@ class Spread:
 
     def __init__(self, executor: Executor, source: Source, journal: Journal | None) -> None:
         self.executor, self.journal = executor, journal
-        self.source = source.absolute() if executor.remote else source
+        self.source = source
+        if executor.remote:
+            self.source = replace(source, names=tuple(absolute(name) for name in source.names))
 
     def __call__(self, rows: DataSet, walk: Walk) -> Iterator[Any]:
         """The result of every part, in the order of the rows."""
@@ -249,8 +238,7 @@ class Spread:
             asked = [replace(task, known=tuple(part.digest for part in known.get(task.first, ()))) for task in tasks]
         else:
             asked = [task for task in tasks if task.first not in known]
-        answers = self.executor.run(asked)
-        digests: list[bytes] = []
+        answers, digests = self.executor.run(asked), list[bytes]()
         for task in tasks:
             old = known.get(task.first)
             found = old if old is not None and not hashed else next(answers)
@@ -258,7 +246,7 @@ class Spread:
             if hashed and old is not None:
                 found = [before if part.digest == b"" else part for part, before in zip(found, old, strict=True)]
             if self.journal is not None and new:
-                self.journal[_key(task, rows)] = [(part.result, part.digest) for part in found]
+                self.journal[_key(task, rows)] = found
             for part in found:
                 if part.digest is not None:
                     digests.append(part.digest)

@@ -74,7 +74,7 @@ def test_folders_that_are_not_there_or_closed(calcli, desk, tmp_path, words):
 
 def test_a_folder_that_vanishes_meanwhile(desk, tmp_path):
     script = (
-        "import os, shutil, sys\nimport calcli.io.hdf5_write_errors as driver\nfrom calcli.cli.main import main\n"
+        "import os, shutil, sys\nimport calcli.io.writer as driver\nfrom calcli.cli.main import main\n"
         "truncate = driver.DescriptorFile.truncate\n"
         "def vanish(self, size=None):\n"
         "    shutil.rmtree('folder', ignore_errors=True)\n    return truncate(self, size)\n"

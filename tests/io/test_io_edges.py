@@ -14,14 +14,14 @@ from calcli.importers.import_report import FEW, Chance
 from calcli.importers.labelled_scores import Slab
 from calcli.importers.open_any_file import expand, open_data
 from calcli.io.artifact import dumps, loads
+from calcli.io.atomic import open_job_file
 from calcli.io.bundle import open_bundle
 from calcli.io.hdf5 import check_external
-from calcli.io.hdf5_write_errors import DescriptorFile
 from calcli.io.inputs import open_document
-from calcli.io.job_files import open_job_file
 from calcli.io.params import check_extremes
 from calcli.io.pooled_bundles import allow_open_files
 from calcli.io.validate import check_labels, score_kind
+from calcli.io.writer import DescriptorFile
 
 
 def test_an_artifact_spells_its_class_names_as_they_are():

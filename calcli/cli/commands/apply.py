@@ -28,7 +28,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import calibrated_blocks, checked_transforms, fitted_on
 from calcli.importers.open_any_file import probe_all
 from calcli.io.artifact import Artifact, dumps, load
-from calcli.io.atomic import check_output, make_folder, refuse_inputs
+from calcli.io.atomic import check_output, make_folder, refuse_input
 from calcli.io.bundle import OWN_NAMES, BundleRows, open_bundle
 from calcli.io.inputs import note, read_document
 from calcli.io.locate import split_where
@@ -174,7 +174,8 @@ def run(args: ApplyArgs) -> int:
             note(split_where(bundle)[0])
             with suppress(CalcliError), open_bundle(bundle, prefer=("test",), layout=args.where, need_labels=False):
                 pass
-        refuse_inputs(targets)
+        for target in targets:
+            refuse_input(target)
     try:
         with CommandContext(args) as command:
             shards = _shards(command, artifact, targets, least)

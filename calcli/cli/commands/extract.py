@@ -31,7 +31,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.importers.import_report import ImportReport, Splitting
 from calcli.importers.import_request import ImportOptions, ImportRequest
 from calcli.importers.import_scores import import_scores
-from calcli.io.atomic import make_folder, refuse_inputs
+from calcli.io.atomic import make_folder, refuse_input
 from calcli.io.inputs import note
 from calcli.io.locate import WILD, natural
 from calcli.io.split import parse_split
@@ -147,7 +147,8 @@ def _shards(args: ExtractArgs, output: Path, remote: bool) -> list[Shard]:
         make_folder(output)
         for name in found:
             note(name if os.path.exists(name) else name.rpartition(":")[0])
-        refuse_inputs(targets)
+        for target in targets:
+            refuse_input(target)
 
     def there(name: str | None) -> Any:
         far = remote and len(found) > 1 and name is not None and Path(name.rpartition(":")[0] or name).exists()
