@@ -40,17 +40,15 @@ ARITHMETIC = re.compile(
 """An expression of sizes: names, numbers, operators, and what SymPy writes as Capital(…); no attributes."""
 
 
-def load_exported(torch: Any, path: Path) -> Any:
-    """The program in a ``.pt2``. Raises DataError."""
-    _check_archive(path)
-    try:
-        with _without_pickles(torch):
-            return torch.export.load(path)
-    except Exception as problem:
-        raise DataError(f"{path}: cannot be loaded as a torch.export program: {one_line(problem)}") from None
+def load_exported(torch: Any, path: Path, device: str) -> Any:
+    """The program in a ``.pt2``, on a device. Raises DataError."""
 
+    def checked(item: dict[str, Any]) -> dict[str, Any]:
+        text = item.get("expr_str", "")
+        if not (isinstance(text, str) and ARITHMETIC.fullmatch(text)):
+            raise DataError(f"{path}: has a size {str(text)[:40]!r}, expected arithmetic; export the model again")
+        return item
 
-def _check_archive(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
@@ -60,22 +58,18 @@ def _check_archive(path: Path) -> None:
                         " again, or name the code that builds it: --model package.module:factory"
                     )
                 if member.filename.endswith(".json"):
-                    _check_expressions(path, json.loads(archive.read(member)))
-    except (zipfile.BadZipFile, OSError, ValueError, RecursionError, NotImplementedError) as problem:
+                    json.loads(archive.read(member), object_hook=checked)
+        with _without_pickles(torch):
+            program = torch.export.load(path)
+        if device == "cpu":
+            return program
+        from torch.export.passes import move_to_device_pass
+
+        return move_to_device_pass(program, device)
+    except DataError:
+        raise
+    except Exception as problem:
         raise DataError(f"{path}: cannot be loaded as a torch.export program: {one_line(problem)}") from None
-
-
-def _check_expressions(path: Path, content: Any) -> None:
-    todo = [content]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, list):
-            todo += item
-        elif isinstance(item, dict):
-            todo += item.values()
-            text = item.get("expr_str", "")
-            if not (isinstance(text, str) and ARITHMETIC.fullmatch(text)):
-                raise DataError(f"{path}: has a size {str(text)[:40]!r}, expected arithmetic; export the model again")
 
 
 @contextmanager
@@ -122,15 +116,13 @@ def load_model(spec: str, weights: str | None = None, device: str = "auto") -> M
     Raises UsageError and DataError.
     """
     path = Path(spec)
-    if path.suffix == ".onnx":
-        if weights is not None:
-            raise UsageError(f"--weights: {path.name} holds its own weights")
-        note_onnx(_existing(path))
-        return OnnxModel(path, device)
-    if path.suffix in (".pt2", ".pt", ".pth") or path.exists():
-        _existing(path)
+    if path.suffix in (".onnx", ".pt2", ".pt", ".pth") or path.exists():
+        if not path.is_file():
+            raise DataError(f"{path}: no such model file")
         if weights is not None:
             raise UsageError(f"--weights: {path.name} holds its own weights; a state dict needs --model module:factory")
+        if path.suffix == ".onnx":
+            return OnnxModel(path, device)
     elif ":" not in spec:
         raise UsageError(
             f"--model {spec}: expected a .pt2, TorchScript .pt or .onnx file, or package.module:factory;"
@@ -139,64 +131,42 @@ def load_model(spec: str, weights: str | None = None, device: str = "auto") -> M
     return TorchModel(spec, weights, device)
 
 
-def _existing(path: Path) -> Path:
-    if not path.is_file():
-        raise DataError(f"{path}: no such model file")
-    return path
-
-
-def _torch() -> Any:
-    with needed("running this model needs torch", "torch"):
-        import torch
-    return torch
-
-
 class TorchModel(Model):
     """Any of the three kinds of torch models."""
 
     def __init__(self, spec: str, weights: str | None, device: str) -> None:
-        torch = _torch()
-        self.name = spec
-        self.device = _torch_device(torch, device)
-        path = Path(spec)
-        if path.suffix == ".pt2":
-            self.module = self._exported(torch, path)
-            self.identity = {"model": path.name, "sha256": file_sha256(path)}
-        elif path.is_file():
-            self.module = self._script(torch, path)
-            self.identity = {"model": path.name, "sha256": file_sha256(path)}
-        else:
-            self.module = _built(spec)
+        with needed("running this model needs torch", "torch"):
+            import torch
+        check_choice("--device", device, ("auto", "cpu", "cuda"))
+        if device == "cuda" and not torch.cuda.is_available():
+            raise UsageError("--device cuda: torch finds no CUDA device here; use --device auto or cpu")
+        self.name, path = spec, Path(spec)
+        self.device = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
+        if not path.is_file():
+            module = _built(torch, spec)
             if weights is not None:
-                _load_weights(torch, self.module, Path(weights))
-            self.identity = {"model": spec, **_module_identity(torch, spec, self.module)}
-            self.module = self.module.to(self.device).eval()
-
-    def _exported(self, torch: Any, path: Path) -> Any:
-        program = load_exported(torch, path)
-        try:
-            if self.device != "cpu":
-                from torch.export.passes import move_to_device_pass
-
-                program = move_to_device_pass(program, self.device)
-        except Exception as problem:
-            raise DataError(f"{path}: cannot be loaded as a torch.export program: {one_line(problem)}") from None
-        for node in program.graph.nodes:
-            if node.op == "placeholder" and node.name in program.graph_signature.user_inputs:
-                first = node.meta["val"].shape[0]
-                self.batch = first if isinstance(first, int) else None
-        # without the checks that it carries as text to be executed
-        plain = {"check_guards": False} if "check_guards" in inspect.signature(program.module).parameters else {}
-        return program.module(**plain)
-
-    def _script(self, torch: Any, path: Path) -> Any:
-        try:
-            return torch.jit.load(path, map_location=self.device).eval()
-        except Exception as problem:
-            raise DataError(
-                f"{path}: cannot be loaded as TorchScript: {one_line(problem)};"
-                " a state dict needs --model package.module:factory --weights FILE"
-            ) from None
+                _load_weights(torch, module, Path(weights))
+            self.identity = {"model": spec, **_module_identity(torch, spec, module)}
+            self.module = module.to(self.device).eval()
+            return
+        if path.suffix == ".pt2":
+            program = load_exported(torch, path, self.device)
+            for node in program.graph.nodes:
+                if node.op == "placeholder" and node.name in program.graph_signature.user_inputs:
+                    first = node.meta["val"].shape[0]
+                    self.batch = first if isinstance(first, int) else None
+            # without the checks that it carries as text to be executed
+            plain = {"check_guards": False} if "check_guards" in inspect.signature(program.module).parameters else {}
+            self.module = program.module(**plain)
+        else:
+            try:
+                self.module = torch.jit.load(path, map_location=self.device).eval()
+            except Exception as problem:
+                raise DataError(
+                    f"{path}: cannot be loaded as TorchScript: {one_line(problem)};"
+                    " a state dict needs --model package.module:factory --weights FILE"
+                ) from None
+        self.identity = {"model": path.name, "sha256": file_sha256(path)}
 
     def __call__(self, x: AnyArray) -> AnyArray:
         import torch
@@ -219,16 +189,8 @@ def _scores(output: Any) -> Any:
     return output[0] if isinstance(output, (tuple, list)) else output
 
 
-def _torch_device(torch: Any, device: str) -> str:
-    check_choice("--device", device, ("auto", "cpu", "cuda"))
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UsageError("--device cuda: torch finds no CUDA device here; use --device auto or cpu")
-    return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
-
-
-def _built(spec: str) -> Any:
+def _built(torch: Any, spec: str) -> Any:
     """Import ``package.module:factory`` (from the current folder too) and call it."""
-    torch = _torch()
     module_name, _, factory_name = spec.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")
@@ -242,8 +204,6 @@ def _built(spec: str) -> Any:
         raise UsageError(f"--model {spec}: {module_name} fails on import: {one_line(problem)}") from None
     try:
         built = factory()
-    except KeyboardInterrupt:
-        raise
     except (Exception, SystemExit) as problem:
         raise UsageError(
             f"--model {spec}: {factory_name}() fails: {one_line(problem)}; it takes no arguments"
@@ -296,6 +256,7 @@ class OnnxModel(Model):
     def __init__(self, path: Path, device: str) -> None:
         with needed("running an ONNX model needs onnxruntime", "onnx"):
             import onnxruntime
+        note_onnx(path)
         known = onnxruntime.get_available_providers()
         if device == "cuda" and "CUDAExecutionProvider" not in known:
             raise UsageError("--device cuda: this onnxruntime has no CUDA (pip install onnxruntime-gpu); use cpu")

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -93,7 +93,6 @@ def _key(start: int) -> bytes:
     return key_of(b"scores", str(start).encode())
 
 
-DTYPES = ("float16", "float32", "float64")
 QUIET = Context()
 
 
@@ -121,11 +120,17 @@ def run_model(
     specs = choose(job.transform, job.transforms, job.seed)
     with ExitStack() as stack:
         inputs = open_inputs(job, *source, stack)
-        _check_transforms(specs, inputs)
+        layers = _layers(specs, inputs, job.seed)
         # which rows go where, decided before the model runs
         groups = splitting.deal(inputs.n, inputs.labels, inputs.name) if splitting.parts else {"": np.arange(inputs.n)}
         model = load_model(job.model, job.weights, job.device)
-        identity = _identity(job, inputs, model, specs)
+        # what makes two jobs the same: everything that can change a score
+        identity = {name: getattr(job, name) for name in ("mean", "std", "kind", "dtype", "seed")}
+        identity |= {
+            "model": model.identity,
+            "inputs": {**inputs.identity, "rows": inputs.n},
+            "transforms": list(specs),
+        }
         path = Path(f"{real_place(output)}.job")
         now = {**identity, "stamps_sha256": sha256(repr(inputs.stamps).encode()).hexdigest()}
         with KeptScores(path, now, force=force) as part:
@@ -133,7 +138,7 @@ def run_model(
             report = ImportReport()
             if part.done:
                 report.notes.append(f"{path.name}: going on after {part.done} of {inputs.n} rows")
-            _run(job, kind, inputs, model, specs, part, context)
+            _run(job, kind, inputs, model, layers, part, context)
             assert part.k is not None
             form = NewBundle(
                 n=inputs.n,
@@ -152,7 +157,7 @@ def run_model(
 
 def _checked(job: ModelJob) -> ScoreKind:
     """Refuse what cannot be, before anything is opened."""
-    check_choice("--dtype", job.dtype, DTYPES)
+    check_choice("--dtype", job.dtype, ("float16", "float32", "float64"))
     if job.batch < 1:
         raise UsageError(f"--batch {job.batch}: expected at least 1")
     if job.scale is not None and not job.scale > 0:
@@ -175,23 +180,21 @@ def _read(job: ModelJob, source: Path, output: Path) -> list[Path]:
     return [path for path in named if path.is_file()] + ([output] if inside else [])
 
 
-def _check_transforms(specs: Sequence[str], inputs: Inputs) -> None:
+Layer = tuple[str, Transform, float, FloatArray]
+
+
+def _layers(specs: Sequence[str], inputs: Inputs, seed: int) -> list[Layer]:
+    """Each transform with its argument and the random number it has for every row. Raises UsageError."""
+    layers = []
     for spec in specs:
-        kind, _ = parse(spec)
+        kind, argument = parse(spec)
         if not (inputs.layout == "sequence" if kind.sequences else inputs.images):
             need = "sequences (--layout sequence)" if kind.sequences else "images"
             raise UsageError(f"--transform {spec}: needs {need}, {inputs.name} is read as {inputs.layout!r}")
-
-
-def _identity(job: ModelJob, inputs: Inputs, model: Model, specs: Sequence[str]) -> dict[str, Any]:
-    """What makes two jobs the same: everything that can change a score."""
-    settings = {key: value for key, value in asdict(job).items() if key in ("mean", "std", "kind", "dtype", "seed")}
-    return {
-        "model": model.identity,
-        "inputs": {**inputs.identity, "rows": inputs.n},
-        "transforms": list(specs),
-        **settings,
-    }
+        # Keyed by the transform's own name: adding a transform changes no other.
+        chance = np.random.default_rng([seed, crc32(spec.encode())]).random(inputs.n)
+        layers.append((spec, kind, argument, chance))
+    return layers
 
 
 def _run(
@@ -199,19 +202,22 @@ def _run(
     kind: ScoreKind,
     inputs: Inputs,
     model: Model,
-    specs: Sequence[str],
+    layers: Sequence[Layer],
     part: KeptScores,
     context: Context,
 ) -> None:
     """Extract the rows that ``part`` does not hold yet."""
-    layers = _layers(specs, inputs, job.seed)
     batch = model.batch or job.batch
     while (start := part.done) < inputs.n:
         context.progress("extracting rows", start, inputs.n)
         stop = min(start + batch, inputs.n)
         x = inputs.read(start, stop)
-        if start == 0 or inputs.images:
-            _check_range(x, specs, inputs, start)
+        low, high = (float(x.min()), float(x.max())) if layers and inputs.images else (0.0, 1.0)
+        if low < -1e-6 or high > 1 + 1e-6:
+            raise DataError(
+                f"{inputs.name}: rows from {start} hold values from {low:g} to {high:g}, transforms need 0 (black) to"
+                " 1; pass --scale with the value of white, and --mean/--std instead of normalised inputs"
+            )
         rows = []
         moves = ((spec, way.apply(x, at, chance[start:stop])) for spec, way, at, chance in layers)
         for name, moved in chain([("", x)], moves):
@@ -221,47 +227,18 @@ def _run(
             rows.append(floored_log(scores.astype(np.float64)) if name and kind == "probs" else scores)
             if part.k is None and len(rows) == 1:
                 _check_classes(inputs, scores.shape[1], model)
-            if (found := scores.shape[1]) != (k := part.k or rows[0].shape[1]):
-                raise DataError(f"{where}: returns {found} classes from row {start} on, expected {k} as before")
-        part.append(_stored(np.stack(rows, axis=1), job.dtype, model, start))
+            if scores.shape[1] != (k := part.k or rows[0].shape[1]):
+                raise DataError(
+                    f"{where}: returns {scores.shape[1]} classes from row {start} on, expected {k} as before"
+                )
+        found, limit = np.stack(rows, axis=1), float(np.finfo(job.dtype).max)
+        if np.abs(found).max() > limit:
+            row = start + int(np.argmax(np.abs(found).max(axis=(1, 2)) > limit))
+            raise DataError(
+                f"{model.name}: scores of row {row} do not fit into {job.dtype} (up to {limit:g}); use --dtype float32"
+            )
+        part.append(found.astype(job.dtype))
     context.progress("extracting rows", inputs.n, inputs.n)
-
-
-def _stored(rows: AnyArray, dtype: str, model: Model, start: int) -> AnyArray:
-    """The rows in the precision they are stored in."""
-    limit = float(np.finfo(dtype).max)
-    if np.abs(rows).max() > limit:
-        row = start + int(np.argmax(np.abs(rows).max(axis=(1, 2)) > limit))
-        raise DataError(
-            f"{model.name}: scores of row {row} do not fit into {dtype} (up to {limit:g}); use --dtype float32"
-        )
-    return rows.astype(dtype)
-
-
-Layer = tuple[str, Transform, float, FloatArray]
-
-
-def _layers(specs: Sequence[str], inputs: Inputs, seed: int) -> list[Layer]:
-    """Each transform with its argument and the random number it has for every row."""
-    layers = []
-    for spec in specs:
-        kind, argument = parse(spec)
-        # Keyed by the transform's own name: adding a transform changes no other.
-        chance = np.random.default_rng([seed, crc32(spec.encode())]).random(inputs.n)
-        layers.append((spec, kind, argument, chance))
-    return layers
-
-
-def _check_range(x: AnyArray, specs: Sequence[str], inputs: Inputs, start: int) -> None:
-    """Transforms of images mean 0 black and 1 white."""
-    if not specs or not inputs.images:
-        return
-    low, high = float(x.min()), float(x.max())
-    if low < -1e-6 or high > 1 + 1e-6:
-        raise DataError(
-            f"{inputs.name}: rows from {start} hold values from {low:g} to {high:g}, transforms need 0 (black) to 1;"
-            " pass --scale with the value of white, and --mean/--std instead of normalised inputs"
-        )
 
 
 def _prepared(x: AnyArray, inputs: Inputs, job: ModelJob) -> AnyArray:

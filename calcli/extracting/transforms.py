@@ -58,20 +58,16 @@ def zoom(x: Images, s: float, _: FloatArray) -> Images:
 
 @lru_cache(maxsize=64)
 def _zoom_matrix(size: int, s: float) -> Images:
-    """(size, size) map of one axis: padding to ``wide`` pixels, then resizing to ``size``."""
+    """(size, size) map of one axis: padding to ``wide`` pixels, then resizing to ``size``.
+
+    Resizing is linear; shrinking widens the triangle, as Pillow does.
+    """
     padding = int(size * (1 - s) / s + 1e-9)
     wide, before = size + padding, padding // 2
-    return _resize_matrix(wide, size)[:, before : before + size].copy()
-
-
-def _resize_matrix(old: int, new: int) -> Images:
-    """(new, old) weights of linear resizing; shrinking widens the triangle, as Pillow does."""
-    ratio = old / new
-    support = max(ratio, 1.0)
-    centre = (np.arange(new) + 0.5) * ratio
-    distance = np.abs(np.arange(old) + 0.5 - centre[:, None]) / support
-    weight = np.maximum(1.0 - distance, 0.0)
-    return (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)
+    ratio = wide / size
+    centre = (np.arange(size) + 0.5) * ratio
+    weight = np.maximum(1.0 - np.abs(np.arange(wide) + 0.5 - centre[:, None]) / ratio, 0.0)
+    return (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)[:, before : before + size].copy()
 
 
 def _separable(x: Images, rows: Images, columns: Images) -> Images:
@@ -213,17 +209,13 @@ def parse(spec: str) -> tuple[Transform, float]:
 
     Raises UsageError for anything else.
     """
-    if "+" in spec:
-        return _chain([parse(part) for part in spec.split("+")])
-    kind, arguments = _kind(spec)
-    if len(arguments) != 1:
-        example = 50 if kind.step == 1 else 0.6
-        raise UsageError(f"transform {spec!r}: expected {kind.name}:NUMBER, e.g. {kind.name}:{example}")
-    return kind, _number(arguments[0], spec, kind)
-
-
-def _chain(parts: list[tuple[Transform, float]]) -> tuple[Transform, float]:
-    """Transforms one after another as one, whose own argument means nothing."""
+    if "+" not in spec:
+        kind, arguments = _kind(spec)
+        if len(arguments) != 1:
+            example = 50 if kind.step == 1 else 0.6
+            raise UsageError(f"transform {spec!r}: expected {kind.name}:NUMBER, e.g. {kind.name}:{example}")
+        return kind, _number(arguments[0], spec, kind)
+    parts = [parse(part) for part in spec.split("+")]
     if len({kind.sequences for kind, _ in parts}) > 1:
         raise UsageError(f"transforms {' and '.join(kind.name for kind, _ in parts)} act on different kinds of inputs")
 
@@ -233,7 +225,7 @@ def _chain(parts: list[tuple[Transform, float]]) -> tuple[Transform, float]:
         return x
 
     name = "+".join(kind.name for kind, _ in parts)
-    return Transform(name, apply, 0.0, 0.0, 1.0, "unused", parts[0][0].sequences), 0.0
+    return Transform(name, apply, 0.0, 0.0, 1.0, "unused", parts[0][0].sequences), 0.0  # no argument of its own
 
 
 def choose(wanted: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
@@ -269,17 +261,12 @@ def _values(spec: str, count: int, rng: np.random.Generator) -> list[str]:
         return [f"{kind.name}:{_number(arguments[0], spec, kind):g}"]
     if len(arguments) == 2:
         low, high = (_number(text, spec, kind) for text in arguments)
-        return [f"{kind.name}:{value:g}" for value in draw(low, high, kind.step, count, rng, spec)]
+        size = int(np.ceil((high - low) / kind.step - 1e-9))
+        if size < count:
+            raise UsageError(
+                f"transform {spec!r}: has {max(size, 0)} values {low:g}, {low + kind.step:g}, … below {high:g},"
+                f" --transforms {count} asks for more"
+            )
+        index = np.sort(rng.choice(size, size=count, replace=False))
+        return [f"{kind.name}:{round(low + kind.step * int(i), 6):g}" for i in index]
     raise UsageError(f"transform {spec!r}: expected {kind.name}:NUMBER or {kind.name}:FROM:TO")
-
-
-def draw(low: float, high: float, step: float, count: int, rng: np.random.Generator, spec: str) -> list[float]:
-    """``count`` different values of {low, low + step, ... < high}, in increasing order."""
-    size = int(np.ceil((high - low) / step - 1e-9))
-    if size < count:
-        raise UsageError(
-            f"transform {spec!r}: has {max(size, 0)} values {low:g}, {low + step:g}, … below {high:g},"
-            f" --transforms {count} asks for more"
-        )
-    index = np.sort(rng.choice(size, size=count, replace=False))
-    return [round(low + step * int(i), 6) for i in index]
