@@ -18,7 +18,7 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError, check_choice, needed, one_line
 from calcli.fast_dataclass import dataclass
-from calcli.importers.archive import Entry
+from calcli.importers.archive import Archive, Entry
 from calcli.importers.array_names import ROLES
 from calcli.importers.formats import open_archive
 from calcli.io.inputs import note, stamp
@@ -169,7 +169,7 @@ class ArrayInputs(Inputs):
 
     def __init__(self, path: Path, array: str | None, job: ModelJob, stack: ExitStack) -> None:
         archive = open_archive(path, stack)
-        entry = _pick(archive.entries, array, INPUT_NAMES, path, "inputs", loose=archive.loose)
+        entry = _pick(archive, array, INPUT_NAMES, path, "inputs")
         self._data = entry.load()
         self.name = entry.where
         shape = tuple(self._data.shape)
@@ -209,7 +209,7 @@ class ArrayInputs(Inputs):
                 have = ", ".join(entries) or "no other array"
                 raise DataError(f"--labels {wish}: is neither an array beside {self.name} ({have}) nor a file")
             archive = open_archive(file, stack)
-            entry = _pick(archive.entries, array, ROLES["labels"], file, "labels", loose=archive.loose)
+            entry = _pick(archive, array, ROLES["labels"], file, "labels")
         if entry is None:
             return None
         labels = np.asarray(entry.load()[...])
@@ -229,20 +229,19 @@ class ArrayInputs(Inputs):
         return x[..., None] if self.layout == "nhw" else x
 
 
-def _pick(entries: Any, wish: str | None, names: Sequence[str], path: Path, what: str, *, loose: bool = False) -> Entry:
-    if wish is not None:
-        if wish not in entries:
-            raise DataError(f"{path}: has no array {wish!r}; it holds: {', '.join(entries)}")
-        return entries[wish]
-    if loose or len(entries) == 1:
-        return next(iter(entries.values()))
-    for name in names:
-        if name in entries:
-            return entries[name]
-    raise DataError(
-        f"{path}: holds no array named {', '.join(names[:4])}, … (it has: {', '.join(entries)});"
-        f" name the {what} with --{what} FILE:NAME"
-    )
+def _pick(archive: Archive, wish: str | None, names: Sequence[str], path: Path, what: str) -> Entry:
+    entries = archive.entries
+    if wish is not None and wish not in entries:
+        raise DataError(f"{path}: has no array {wish!r}; it holds: {', '.join(entries)}")
+    found = [wish] if wish is not None else [name for name in names if name in entries]
+    if archive.loose or len(entries) == 1:
+        found = found or list(entries)
+    if not found:
+        raise DataError(
+            f"{path}: holds no array named {', '.join(names[:4])}, … (it has: {', '.join(entries)});"
+            f" name the {what} with --{what} FILE:NAME"
+        )
+    return entries[found[0]]
 
 
 CHANNELS = (1, 3, 4)

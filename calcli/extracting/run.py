@@ -18,6 +18,7 @@ from calcli.errors import CalcliError, DataError, UsageError, check_choice, one_
 from calcli.extracting.model import Model, load_model
 from calcli.extracting.model_inputs import IMAGE_SUFFIXES, Inputs, ModelJob, open_inputs
 from calcli.extracting.transforms import Transform, choose, parse
+from calcli.fast_dataclass import dataclass
 from calcli.importers.import_report import ImportReport, Splitting, Written
 from calcli.io.atomic import check_output, real_place
 from calcli.io.locate import split_where
@@ -138,7 +139,8 @@ def run_model(
             report = ImportReport()
             if part.done:
                 report.notes.append(f"{path.name}: going on after {part.done} of {inputs.n} rows")
-            _run(job, kind, inputs, model, layers, part, context)
+            extraction = _Extraction(job, kind, inputs, model, layers, part)
+            extraction.run(context)
             assert part.k is not None
             form = NewBundle(
                 n=inputs.n,
@@ -151,7 +153,10 @@ def run_model(
                 source={**identity, "calcli_version": __version__, "rows_of_source": inputs.n},
             )
             with new_bundles(output, force=force, inputs=read) as out:
-                _write(out, inputs, groups, part, form, splitting, report)
+                report.bundles += extraction.write(out, groups, form, splitting)
+    if len(groups) > 1:
+        sizes = ", ".join(f"{group} {len(index)}" for group, index in groups.items())
+        report.notes.append(f"{inputs.n} rows split {splitting.method(inputs.labels is not None)}: {sizes}")
     return report
 
 
@@ -197,133 +202,124 @@ def _layers(specs: Sequence[str], inputs: Inputs, seed: int) -> list[Layer]:
     return layers
 
 
-def _run(
-    job: ModelJob,
-    kind: ScoreKind,
-    inputs: Inputs,
-    model: Model,
-    layers: Sequence[Layer],
-    part: KeptScores,
-    context: Context,
-) -> None:
-    """Extract the rows that ``part`` does not hold yet."""
-    batch = model.batch or job.batch
-    while (start := part.done) < inputs.n:
-        context.progress("extracting rows", start, inputs.n)
-        stop = min(start + batch, inputs.n)
-        x = inputs.read(start, stop)
-        low, high = (float(x.min()), float(x.max())) if layers and inputs.images else (0.0, 1.0)
-        if low < -1e-6 or high > 1 + 1e-6:
-            raise DataError(
-                f"{inputs.name}: rows from {start} hold values from {low:g} to {high:g}, transforms need 0 (black) to"
-                " 1; pass --scale with the value of white, and --mean/--std instead of normalised inputs"
-            )
-        rows = []
-        moves = ((spec, way.apply(x, at, chance[start:stop])) for spec, way, at, chance in layers)
-        for name, moved in chain([("", x)], moves):
-            where = f"{model.name}{f' under {name}' if name else ''}"
-            scores = _scores_of(model, _prepared(moved, inputs, job), start, stop, where, part, job)
-            scores = check_scores(scores, kind, f"{where} on {inputs.name}", start)
-            rows.append(floored_log(scores.astype(np.float64)) if name and kind == "probs" else scores)
-            if part.k is None and len(rows) == 1:
-                _check_classes(inputs, scores.shape[1], model)
-            if scores.shape[1] != (k := part.k or rows[0].shape[1]):
+@dataclass(frozen=True)
+class _Extraction:
+    """A model over inputs. layers : what is scored of every input beside itself. part : where scores are kept."""
+
+    job: ModelJob
+    kind: ScoreKind
+    inputs: Inputs
+    model: Model
+    layers: Sequence[Layer]
+    part: KeptScores
+
+    def run(self, context: Context) -> None:
+        """Extract the rows that ``part`` does not hold yet."""
+        inputs, part, model, dtype = self.inputs, self.part, self.model, self.job.dtype
+        while (start := part.done) < inputs.n:
+            context.progress("extracting rows", start, inputs.n)
+            stop = min(start + (model.batch or self.job.batch), inputs.n)
+            x = inputs.read(start, stop)
+            low, high = (float(x.min()), float(x.max())) if self.layers and inputs.images else (0.0, 1.0)
+            if low < -1e-6 or high > 1 + 1e-6:
                 raise DataError(
-                    f"{where}: returns {scores.shape[1]} classes from row {start} on, expected {k} as before"
+                    f"{inputs.name}: rows from {start} hold values from {low:g} to {high:g}, transforms need 0 (black)"
+                    " to 1; pass --scale with the value of white, and --mean/--std instead of normalised inputs"
                 )
-        found, limit = np.stack(rows, axis=1), float(np.finfo(job.dtype).max)
-        if np.abs(found).max() > limit:
-            row = start + int(np.argmax(np.abs(found).max(axis=(1, 2)) > limit))
-            raise DataError(
-                f"{model.name}: scores of row {row} do not fit into {job.dtype} (up to {limit:g}); use --dtype float32"
-            )
-        part.append(found.astype(job.dtype))
-    context.progress("extracting rows", inputs.n, inputs.n)
+            rows: list[AnyArray] = []
+            moves = ((spec, way.apply(x, at, chance[start:stop])) for spec, way, at, chance in self.layers)
+            for name, moved in chain([("", x)], moves):
+                where = f"{model.name}{f' under {name}' if name else ''}"
+                scores = self._scores(self._prepared(moved), start, where)
+                rows.append(floored_log(scores.astype(np.float64)) if name and self.kind == "probs" else scores)
+                if part.k is None and len(rows) == 1:
+                    self._check_classes(scores.shape[1])
+                if scores.shape[1] != (k := part.k or rows[0].shape[1]):
+                    raise DataError(
+                        f"{where}: returns {scores.shape[1]} classes from row {start} on, expected {k} as before"
+                    )
+            found, limit = np.stack(rows, axis=1), float(np.finfo(dtype).max)
+            if np.abs(found).max() > limit:
+                row = start + int(np.argmax(np.abs(found).max(axis=(1, 2)) > limit))
+                raise DataError(
+                    f"{model.name}: scores of row {row} do not fit into {dtype} (up to {limit:g}); use --dtype float32"
+                )
+            part.append(found.astype(dtype))
+        context.progress("extracting rows", inputs.n, inputs.n)
 
-
-def _prepared(x: AnyArray, inputs: Inputs, job: ModelJob) -> AnyArray:
-    """Normalise and lay out for the model: images (b, c, h, w), the rest as it is; floats in float32."""
-    if job.mean or job.std:
-        x = x.astype(np.float32)
-        for name, values, operation in (("mean", job.mean, np.subtract), ("std", job.std, np.divide)):
+    def _prepared(self, x: AnyArray) -> AnyArray:
+        """Normalise and lay out for the model: images (b, c, h, w), the rest as it is; floats in float32."""
+        for name, values, operation in (("mean", self.job.mean, np.subtract), ("std", self.job.std, np.divide)):
             if values:
                 if len(values) not in (1, x.shape[-1]):
                     raise UsageError(
                         f"--{name}: has {len(values)} numbers, expected 1 or {x.shape[-1]}, one per channel"
                     )
-                x = operation(x, np.asarray(values, dtype=np.float32))
-    if x.dtype.kind == "f":
-        x = x.astype(np.float32, copy=False)
-    return np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if inputs.images else x
+                x = operation(x.astype(np.float32), np.asarray(values, dtype=np.float32))
+        if x.dtype.kind == "f":
+            x = x.astype(np.float32, copy=False)
+        return np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if self.inputs.images else x
 
+    def _scores(self, x: AnyArray, start: int, where: str) -> AnyArray:
+        """Run one batch; whatever goes wrong in the model becomes a line that names its rows."""
+        rows = len(x)
+        if self.model.batch is not None and rows < self.model.batch:
+            x = np.concatenate([x, np.repeat(x[-1:], self.model.batch - rows, axis=0)])
+        try:
+            scores = self.model(x)
+        except CalcliError:
+            raise
+        except Exception as problem:
+            text = one_line(problem)
+            memory = "out of memory" in text.lower() or isinstance(problem, MemoryError)
+            hint = f"use a --batch smaller than {self.job.batch}, then" if memory else "fix it, then"
+            kept = (
+                f"{start} rows before are kept in {self.part.path.name}" if start else "no rows were extracted before"
+            )
+            raise DataError(
+                f"{where}: fails on rows {start}..{start + rows - 1}, inputs of shape {x.shape} {x.dtype}:"
+                f" {type(problem).__name__}: {text}; {kept or 'no rows were extracted before'}; {hint}"
+                " repeat the command"
+            ) from problem
+        if scores.ndim not in (1, 2) or len(scores) != len(x):
+            raise DataError(
+                f"{where}: returns scores of shape {scores.shape} for {len(x)} inputs, expected ({len(x)}, classes);"
+                " models that pool nothing or return features cannot be calibrated"
+            )
+        return check_scores(scores[:rows], self.kind, f"{where} on {self.inputs.name}", start)
 
-def _scores_of(
-    model: Model, x: AnyArray, start: int, stop: int, where: str, part: KeptScores, job: ModelJob
-) -> AnyArray:
-    """Run one batch; whatever goes wrong in the model becomes a line that names its rows."""
-    rows = stop - start
-    if model.batch is not None and rows < model.batch:
-        x = np.concatenate([x, np.repeat(x[-1:], model.batch - rows, axis=0)])
-    try:
-        scores = model(x)
-    except CalcliError:
-        raise
-    except Exception as problem:
-        text = one_line(problem)
-        memory = "out of memory" in text.lower() or isinstance(problem, MemoryError)
-        hint = f"use a --batch smaller than {job.batch}, then" if memory else "fix it, then"
-        kept = f"{start} rows before are kept in {part.path.name}" if start else "no rows were extracted before"
-        raise DataError(
-            f"{where}: fails on rows {start}..{stop - 1}, inputs of shape {x.shape} {x.dtype}:"
-            f" {type(problem).__name__}: {text}; {kept}; {hint} repeat the command"
-        ) from problem
-    if scores.ndim not in (1, 2) or len(scores) != len(x):
-        raise DataError(
-            f"{where}: returns scores of shape {scores.shape} for {len(x)} inputs, expected ({len(x)}, classes);"
-            " models that pool nothing or return features cannot be calibrated"
-        )
-    return scores[:rows]
+    def _check_classes(self, k: int) -> None:
+        """Labels and class names must fit the model, known after its first batch."""
+        inputs = self.inputs
+        if inputs.class_names is not None and len(inputs.class_names) != k:
+            raise DataError(
+                f"{inputs.name}: has {len(inputs.class_names)} classes, but {self.model.name} gives {k} scores;"
+                " every class of the model needs its name (or folder), in its order"
+            )
+        if inputs.labels is not None:
+            check_labels(inputs.labels, inputs.n, k, f"labels of {inputs.name}")
 
-
-def _check_classes(inputs: Inputs, k: int, model: Model) -> None:
-    """Labels and class names must fit the model, known after its first batch."""
-    if inputs.class_names is not None and len(inputs.class_names) != k:
-        raise DataError(
-            f"{inputs.name}: has {len(inputs.class_names)} classes, but {model.name} gives {k} scores;"
-            " every class of the model needs its name (or folder), in its order"
-        )
-    if inputs.labels is not None:
-        check_labels(inputs.labels, inputs.n, k, f"labels of {inputs.name}")
-
-
-def _write(
-    out: BundleWriter,
-    inputs: Inputs,
-    groups: dict[str, IntArray],
-    part: KeptScores,
-    form: NewBundle,
-    splitting: Splitting,
-    report: ImportReport,
-) -> None:
-    """Copy the rows into bundles, group by group. form : what the bundles have in common."""
-    for group, index in groups.items():
-        record = {**(form.source or {}), "rows": len(index)}
-        if splitting.parts:
-            record["split"] = splitting.record(group, inputs.labels is not None)
-        labels = None if inputs.labels is None else np.asarray(inputs.labels)[index]
-        columns = {} if inputs.ids is None else {"ids": inputs.ids[index]}
-        new = replace(form, n=len(index), labels=labels is not None, columns=columns, source=record)
-        writer = out.create(group, new)
-        for start, batch in part.batches():
-            low, high = np.searchsorted(index, [start, start + len(batch)])  # ascending, as rows keep their order
-            if low == high:
-                continue
-            rows = batch[index[low:high] - start]
-            per_row = {} if labels is None else {"labels": labels[low:high]}
-            if new.transforms:
-                per_row["transformed"] = rows[:, 1:].transpose(1, 0, 2)
-            writer.write(int(low), rows[:, 0], **per_row)
-        report.bundles.append(Written.of(group, new, labels))
-    if len(groups) > 1:
-        sizes = ", ".join(f"{group} {len(index)}" for group, index in groups.items())
-        report.notes.append(f"{form.n} rows split {splitting.method(inputs.labels is not None)}: {sizes}")
+    def write(
+        self, out: BundleWriter, groups: dict[str, IntArray], form: NewBundle, splitting: Splitting
+    ) -> list[Written]:
+        """Copy the rows into bundles, group by group. form : what the bundles have in common."""
+        inputs, written = self.inputs, []
+        for group, index in groups.items():
+            record = {**(form.source or {}), "rows": len(index)}
+            if splitting.parts:
+                record["split"] = splitting.record(group, inputs.labels is not None)
+            labels = None if inputs.labels is None else np.asarray(inputs.labels)[index]
+            columns = {} if inputs.ids is None else {"ids": inputs.ids[index]}
+            new = replace(form, n=len(index), labels=labels is not None, columns=columns, source=record)
+            writer = out.create(group, new)
+            for start, batch in self.part.batches():
+                low, high = np.searchsorted(index, [start, start + len(batch)])  # ascending, as rows keep their order
+                if low == high:
+                    continue
+                rows = batch[index[low:high] - start]
+                per_row = {} if labels is None else {"labels": labels[low:high]}
+                if new.transforms:
+                    per_row["transformed"] = rows[:, 1:].transpose(1, 0, 2)
+                writer.write(int(low), rows[:, 0], **per_row)
+            written.append(Written.of(group, new, labels))
+        return written

@@ -205,10 +205,7 @@ def _kind(spec: str) -> tuple[Transform, list[str]]:
 
 
 def parse(spec: str) -> tuple[Transform, float]:
-    """Read ``name:argument``, or several with + between them, which make one transform.
-
-    Raises UsageError for anything else.
-    """
+    """Read ``name:argument``, or several with + between them, which make one transform. Raises UsageError."""
     if "+" not in spec:
         kind, arguments = _kind(spec)
         if len(arguments) != 1:

@@ -159,7 +159,13 @@ class BundleRows(DataSet):
         if given := list(self._datasets("weights").values()):
             w = check_weights(self._read_column(given[0]), self.total, self._where(given[0]))
             self._weights = w if self._keep is None else w[self._keep]
-        self._assigned = self._read_predictions()
+        self._assigned: ClassColumn | None = None
+        dataset, what = None if self.kind == "confidence" else self._find("prediction"), f"{self.name}: prediction"
+        if dataset is not None:
+            source: Any = dataset
+            if self._keep is not None or dataset.shape != (self.total,) or dataset.dtype.kind not in "iu":
+                source = check_labels(self._column(dataset), self.n, self.k, what, what="prediction")
+            self._assigned = ClassColumn(source, self.k, what, "prediction")
         self.has_labels, self.assigned = self._labels is not None, self._assigned is not None
         self.transforms = self._find_transforms()
         self._cache: AnyArray | None = None
@@ -269,16 +275,6 @@ class BundleRows(DataSet):
             raise DataError(f"{where}: has shape {dataset.shape}, expected ({self.total},): one per row")
         return read(dataset, (), where)
 
-    def _read_predictions(self) -> ClassColumn | None:
-        dataset, what = None if self.kind == "confidence" else self._find("prediction"), f"{self.name}: prediction"
-        if dataset is None:
-            return None
-        if self._keep is None and dataset.shape == (self.total,) and dataset.dtype.kind in "iu":
-            return ClassColumn(dataset, self.k, what, "prediction")
-        values = self.column("prediction")
-        assert values is not None
-        return ClassColumn(check_labels(values, self.n, self.k, what, what="prediction"), self.k, what)
-
     def _find_transforms(self) -> tuple[str, ...]:
         data = self._find("transforms/logits")
         if data is None:
@@ -320,9 +316,9 @@ class BundleRows(DataSet):
     def own_columns(self, role: str) -> dict[str, AnyArray]:
         """A column by its own name, or those that it is put together from by theirs."""
         names = self._layout.named.get(role) or self.own_names.get(role, [role])
-        found = {name: self._find(name) for name in names}
-        if len(names) > 1 and all(dataset is not None for dataset in found.values()):
-            return {name: self._column(dataset) for name, dataset in found.items() if dataset is not None}
+        found = {name: dataset for name in names if (dataset := self._find(name)) is not None}
+        if len(names) > 1 and len(found) == len(set(names)):
+            return {name: self._column(dataset) for name, dataset in found.items()}
         values = self.column(role)
         return {} if values is None else {", ".join(names): values}
 
@@ -339,23 +335,20 @@ class BundleRows(DataSet):
         """The datasets of a column, by their own names: those that the user names, else the one that is called so."""
         asked = self._layout.named.get(role)
         if asked is None:
-            found = self._find(role)
-            return {} if found is None else {role: found}
+            dataset = self._find(role)
+            return {} if dataset is None else {role: dataset}
         recorded = {names[0]: own for own, names in self.own_names.items() if len(names) == 1}
         made = {name: self._find(name) or self._find(recorded.get(name, name)) for name in asked}
-        lacking = [name for name, dataset in made.items() if dataset is None]
-        if lacking:
-            raise DataError(
-                f"{self.name}: has no dataset {lacking[0]!r}; one value per row have:"
-                f" {', '.join(self._per_row()) or 'none'}"
-            )
-        return {name: dataset for name, dataset in made.items() if dataset is not None}
-
-    def _per_row(self) -> list[str]:
-        """Names of the datasets beside the scores with one value per row, and what their source called them."""
-        nodes = {str(key): lookup(self._node, key) for key in self._node}
-        fitting = [key for key, node in nodes.items() if getattr(node, "shape", None) == (self.total,)]
-        return list(dict.fromkeys(name for key in fitting for name in (key, *self.own_names.get(key, ()))))
+        found = {name: dataset for name, dataset in made.items() if dataset is not None}
+        for name in asked:
+            if name not in found:
+                nodes = {str(key): lookup(self._node, key) for key in self._node}
+                per_row = [key for key, node in nodes.items() if getattr(node, "shape", None) == (self.total,)]
+                known = dict.fromkeys(own for key in per_row for own in (key, *self.own_names.get(key, ())))
+                raise DataError(
+                    f"{self.name}: has no dataset {name!r}; one value per row have: {', '.join(known) or 'none'}"
+                )
+        return found
 
     def _column(self, dataset: h5py.Dataset) -> AnyArray:
         where = self._where(dataset)
@@ -447,7 +440,12 @@ class BundleRows(DataSet):
     def _piece(self, at: int, start: int, stop: int, transforms: Sequence[int] = ()) -> Block:
         """Rows of the file, of which the first that stays is row ``at``."""
         slab = self._checked(start, stop) if self._cache is None else self._cache[start:stop]
-        moved = self._transformed(transforms, start, stop) if len(transforms) else None
+        moved: AnyArray | None = None
+        if len(transforms):
+            moved = np.empty((len(transforms), stop - start, self.k), dtype=self._moved.dtype.newbyteorder("="))
+            for slot, index in enumerate(transforms):
+                where = f"{self.path}: transforms/logits[{index}] ({self.transforms[index]})"
+                moved[slot] = check_scores(read(self._moved, np.s_[index, start:stop], where), "logits", where, start)
         if self._keep is not None:
             keep = self._keep[start:stop]
             slab, moved = slab[keep], None if moved is None else moved[:, keep]
@@ -472,10 +470,3 @@ class BundleRows(DataSet):
         if self.kind == "confidence":
             return check_confidences(raw, self.scores_where, start)
         return check_scores(raw, self.kind, self.scores_where, start)
-
-    def _transformed(self, transforms: Sequence[int], start: int, stop: int) -> AnyArray:
-        moved = np.empty((len(transforms), stop - start, self.k), dtype=self._moved.dtype.newbyteorder("="))
-        for slot, index in enumerate(transforms):
-            where = f"{self.path}: transforms/logits[{index}] ({self.transforms[index]})"
-            moved[slot] = check_scores(read(self._moved, np.s_[index, start:stop], where), "logits", where, start)
-        return moved

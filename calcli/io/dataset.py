@@ -196,8 +196,7 @@ class DataSet(Rows):
     def _followed(self, pieces: Iterator[Block]) -> Iterator[Block]:
         """The pieces; the first time that all of them go by, the hash and the facts of the rows are made of them."""
         hashed, known = self.data_sha256 is not None or not self.hashed, self.facts is not None
-        digests, digest, facts, cell = [], hashlib.sha256(), None, self.part_rows()
-        at = 0
+        digests, digest, facts, cell, at = [], hashlib.sha256(), None, self.part_rows(), 0
         for piece in pieces:
             for low, high in () if hashed else cuts(at, at + len(piece), cell):
                 digest.update(np.ascontiguousarray(piece.scores[low - at : high - at]).data)

@@ -165,16 +165,15 @@ def open_file(path: Path) -> Iterator[h5py.File]:
     _check_file(path)
     note(path)
     probe(path)
-    try:
-        file = h5py.File(path, "r")
-    except OSError as problem:
-        if "errno = 11" in str(problem):
-            raise DataError(f"{path}: another program has it open for writing; close it there first") from None
-        if "unable to lock" not in str(problem):
-            raise _damaged(path, problem) from None
-        file = h5py.File(path, "r", locking=False)  # network file systems without locks
-    except Exception as problem:
-        raise _damaged(path, problem) from None
+    with _reading(path):
+        try:
+            file = h5py.File(path, "r")
+        except OSError as problem:
+            if "errno = 11" in str(problem):
+                raise DataError(f"{path}: another program has it open for writing; close it there first") from None
+            if "unable to lock" not in str(problem):
+                raise
+            file = h5py.File(path, "r", locking=False)  # network file systems without locks
     _opened[id(file)] = file
     try:
         yield file
@@ -233,6 +232,17 @@ def texts(values: Any, where: str) -> list[str]:
     return found
 
 
+@contextmanager
+def _reading(where: object) -> Iterator[None]:
+    """Say of what h5py raises where it was. Raises DataError."""
+    try:
+        yield
+    except (CalcliError, MemoryError):
+        raise
+    except Exception as problem:
+        raise _damaged(where, problem) from None
+
+
 def _damaged(where: object, problem: BaseException) -> DataError:
     text = str(problem)
     advice = "install the HDF5 filter it was compressed with" if "filter" in text else "is the file complete?"
@@ -273,10 +283,8 @@ def lookup(group: h5py.Group, path: str, links: int = 0) -> Any:
             with open_file(file) as other:
                 if lookup(other, link.path, links + 1) is None:
                     raise DataError(f"{told}where nothing can be found; correct it")
-        try:
+        with _reading(where):
             node = node[step]
-        except Exception as problem:
-            raise _damaged(where, problem) from None
     return node
 
 
@@ -376,12 +384,9 @@ def _check_virtual(dataset: h5py.Dataset, where: str, external: bool, checked: f
 
 def read(dataset: h5py.Dataset, rows: Any, where: str) -> Any:
     """Values of a dataset; ``rows`` is what stands in the brackets. Raises DataError."""
-    try:
-        return dataset[rows]
-    except MemoryError:
-        raise
-    except Exception as problem:
-        raise _damaged(where, problem) from None
+    with _reading(where):
+        values = dataset[rows]
+    return values
 
 
 def check_bundle_format(node: h5py.Group, where: str) -> None:

@@ -109,8 +109,7 @@ def split_where(where: str) -> tuple[Path, str | None]:
 
 def find_bundles(file: h5py.File) -> list[str]:
     """Paths of all groups that hold scores by their standard names; "" is the root."""
-    groups = ((name, group) for name, group in find_groups(file) if "transforms" not in name.split("/"))
-    return [name for name, group in groups if kinds_in(group)]
+    return [name for name, group in find_groups(file) if "transforms" not in name.split("/") and kinds_in(group)]
 
 
 def kinds_in(group: h5py.Group) -> list[str]:

@@ -19,9 +19,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from calcli.errors import DataError
-from calcli.io.artifact import Artifact, Link, loads
+from calcli.io.artifact import Artifact, Link, encode_params, loads
 from calcli.io.hdf5 import lookup, open_file
-from calcli.io.params import encode_params
 
 ATTRIBUTES = ("calibrator", "calibrated_by", "corrupted_labels")
 """What a bundle made of another one takes over."""
@@ -38,11 +37,7 @@ LONGEST = 1 << 28
 
 def identity(artifact: Artifact) -> str:
     """SHA-256 of what an artifact computes: method and parameters, not how and when it was fitted."""
-    content = {
-        "method": artifact.method,
-        "n_classes": artifact.n_classes,
-        "params": encode_params(artifact.calibrator),
-    }
+    content = {"method": artifact.method, "n_classes": artifact.n_classes, "params": encode_params(artifact.calibrator)}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -35,15 +35,11 @@ class Spool:
 
     def read(self, start: int, stop: int) -> AnyArray:
         """Numbers from start to stop."""
-        values = np.empty(stop - start, self.dtype)
-        data = values.view(np.uint8).data
         with self._blaming():
             self._file.seek(self.dtype.itemsize * start)
-            while len(data):
-                got = self._file.readinto(data)
-                if not got:
-                    raise OSError(errno.EIO, os.strerror(errno.EIO))
-                data = data[got:]
+            values: AnyArray = np.fromfile(self._file, self.dtype, stop - start)
+            if len(values) < stop - start:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
         return values
 
     def close(self) -> None:

@@ -49,7 +49,17 @@ class Journal:
         except BaseException:
             self._file.close()
             raise
-        self._index()
+        # the whole entries: key (32 bytes), size, checksum, pickle
+        end, at = self._file.seek(0, os.SEEK_END), len(HEAD)
+        while at + 44 <= end:
+            self._file.seek(at)
+            head = self._file.read(44)
+            size = int.from_bytes(head[32:40], "little")
+            if at + 44 + size > end:
+                break
+            self._places[head[:32]] = at, size
+            at += 44 + size
+        self._file.truncate(at)
 
     def _claim(self) -> None:
         """Begin the file, or go on with one of calcli's. Raises UsageError for anything else of this name."""
@@ -70,19 +80,6 @@ class Journal:
         if reason is not None:
             remove(self._file, self.path)
             raise CalcliError(f"{self.path}: cannot be written: {reason}; no part of it was kept")
-
-    def _index(self) -> None:
-        """Find the whole entries: key (32 bytes), size, checksum, pickle."""
-        end, at = self._file.seek(0, os.SEEK_END), len(HEAD)
-        while at + 44 <= end:
-            self._file.seek(at)
-            head = self._file.read(44)
-            size = int.from_bytes(head[32:40], "little")
-            if at + 44 + size > end:
-                break
-            self._places[head[:32]] = at, size
-            at += 44 + size
-        self._file.truncate(at)
 
     def __len__(self) -> int:
         return len(self._places)

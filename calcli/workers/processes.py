@@ -118,19 +118,16 @@ class Processes(Executor):
             try:
                 fine, answer = worker.pipe.recv()
             except (EOFError, OSError):
-                self._replace(worker, tasks[task])
+                worker.end()
+                code = worker.process.returncode
+                how = f"signal {-code}" if code < 0 else f"exit code {code}"
+                self._say(f"a worker died ({how}) over {tasks[task].name}; another does it again")
+                self._workers[self._workers.index(worker)] = _Worker()
                 yield task
                 continue
             if not fine:
                 raise answer
             results[task] = answer
-
-    def _replace(self, worker: _Worker, task: Named) -> None:
-        worker.end()
-        code = worker.process.returncode
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        self._say(f"a worker died ({how}) over {task.name}; another does it again")
-        self._workers[self._workers.index(worker)] = _Worker()
 
     def close(self) -> None:
         for worker in self._workers:

@@ -13,12 +13,11 @@ from calcli.importers.archive import Mapped, remarks
 from calcli.importers.import_report import FEW, Chance
 from calcli.importers.labelled_scores import Slab
 from calcli.importers.open_any_file import expand, open_data
-from calcli.io.artifact import dumps, loads
+from calcli.io.artifact import check_extremes, dumps, loads
 from calcli.io.atomic import open_job_file
 from calcli.io.bundle import open_bundle
 from calcli.io.hdf5 import check_external
 from calcli.io.inputs import open_document
-from calcli.io.params import check_extremes
 from calcli.io.pooled_bundles import allow_open_files
 from calcli.io.validate import check_labels, score_kind
 from calcli.io.writer import DescriptorFile

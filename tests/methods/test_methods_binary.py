@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from calcli.binning import mass_edges
 from calcli.calibrator import Context
 from calcli.errors import DataError, FitError
-from calcli.io.params import decode_params, encode_params
+from calcli.io.artifact import decode_params, encode_params
 from calcli.isotonic import PooledOutcomes, fit_isotonic
 from calcli.methods._binary.curves import logs, share_rest
 from calcli.methods._binary.log_odds import Sample, clipped_log_odds

@@ -25,10 +25,9 @@ from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import SourceFile
 from calcli.importers.open_any_file import Opening, expand, importing_once, open_rows
 from calcli.importers.sources import settle_sources
-from calcli.io.artifact import load
+from calcli.io.artifact import encode_params, load
 from calcli.io.bundle import BundleRows
 from calcli.io.locate import split_where
-from calcli.io.params import encode_params
 from calcli.io.validate import doubts
 from calcli.options import REQUIRED, argument
 
