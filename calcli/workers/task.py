@@ -91,14 +91,6 @@ class Source:
     dtype: np.dtype[Any]
     small: bool
 
-    @classmethod
-    def of(cls, rows: DataSet, names: Sequence[str], opening: Mapping[str, Any]) -> "Source":
-        """The source of rows that were opened so."""
-        parts = rows.parts if isinstance(rows, PooledRows) else [rows]
-        small = all(part.small for part in parts if isinstance(part, BundleRows))
-        counts, marks = tuple(part.n for part in parts), tuple(mark(name) for name in names)
-        return cls(tuple(names), tuple(opening.items()), counts, marks, rows.dtype, small)
-
     def pieces(self, start: int, stop: int, transforms: Sequence[int], step: int) -> Iterator[Block]:
         """Rows from start to stop as they are read, in multiples of ``step`` where possible."""
         for at, begin, low, high in within(self.counts, start, stop):
@@ -221,14 +213,13 @@ MOST_PARTS = 8
 """Parts of a task, whose results a worker holds at once."""
 
 
+@dataclass(frozen=True)
 class Spread:
     """A data set's walks, by an executor. journal : where results of parts are kept while the job runs."""
 
-    def __init__(self, executor: Executor, source: Source, journal: Journal | None) -> None:
-        self.executor, self.journal = executor, journal
-        self.source = source
-        if executor.remote:
-            self.source = replace(source, names=tuple(absolute(name) for name in source.names))
+    executor: Executor
+    source: Source
+    journal: Journal | None
 
     def __call__(self, rows: DataSet, walk: Walk) -> Iterator[Any]:
         """The result of every part, in the order of the rows."""
@@ -296,4 +287,9 @@ def spread_over(
     journal: Journal | None = None,
 ) -> None:
     """Let an executor walk over rows, which were opened by these names and arguments (see ``open_rows``)."""
-    rows.spread = Spread(executor, Source.of(rows, names, opening or {}), journal)
+    parts = rows.parts if isinstance(rows, PooledRows) else [rows]
+    small = all(part.small for part in parts if isinstance(part, BundleRows))
+    counts, marks = tuple(part.n for part in parts), tuple(mark(name) for name in names)
+    seen = tuple(absolute(name) for name in names) if executor.remote else tuple(names)
+    source = Source(seen, tuple((opening or {}).items()), counts, marks, rows.dtype, small)
+    rows.spread = Spread(executor, source, journal)

@@ -392,6 +392,12 @@ def test_labels_of_inputs_go_by_the_names_that_imports_know(folder, name):
         assert inputs.labels.tolist() == (np.arange(N) % K).tolist()
 
 
+def test_labels_that_a_file_of_their_own_lacks_are_asked_for_by_their_option(folder):
+    np.savez(folder / "two.npz", a=np.arange(N), b=np.arange(N))
+    with pytest.raises(DataError, match=r"holds no array named labels, .*; name the labels with --labels FILE:NAME"):
+        run(folder, labels="two.npz")
+
+
 def test_labels_outside_the_classes_are_refused_after_the_first_batch(folder):
     np.savez(folder / "bad.npz", images=np.zeros((N, 6, 6), np.uint8), labels=np.arange(N))
     with pytest.raises(DataError, match=r"labels of .*row 4 has label 4, expected 0\.\.3"):

@@ -90,3 +90,14 @@ def test_a_factory_that_exits_is_a_sentence(run, tmp_path, monkeypatch, code):
 
 def test_help_says_that_a_model_is_a_program(run):
     assert "A model is a program" in " ".join(run("extract", "--help").out.split())
+
+
+def test_a_damaged_archive_is_named(run, tmp_path):
+    """Compressed bytes of its JSON exchanged: zlib raises an error of its own."""
+    with zipfile.ZipFile("evil.pt2", "w", zipfile.ZIP_DEFLATED) as copy:
+        copy.writestr("evil/models/model.json", json.dumps(list(range(1000))))
+    data = bytearray((tmp_path / "evil.pt2").read_bytes())
+    data[80:200] = bytes(120)
+    (tmp_path / "evil.pt2").write_bytes(data)
+    done = run("extract", "--model", "evil.pt2", "--inputs", SAMPLE / "digits_images.npz", "-o", "o.h5")
+    assert (done.code, "evil.pt2: cannot be loaded as a torch.export program" in done.line) == (3, True)

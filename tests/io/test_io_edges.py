@@ -156,6 +156,19 @@ def test_values_in_other_files_are_counted_from_where_they_begin(tmp_path, piece
                 check_external(data, "a.h5: logits", True)
 
 
+def test_a_damaged_file_on_a_disk_without_locks_is_named(tmp_path, monkeypatch):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["logits"], file["labels"] = np.zeros((4, 2)), np.zeros(4, int)
+
+    def refuses(path, mode, locking=True):
+        raise OSError("unable to lock file, errno = 95" if locking else "truncated file")
+
+    monkeypatch.setattr("calcli.io.hdf5.probe", lambda path: None)
+    monkeypatch.setattr(h5py, "File", refuses)
+    with pytest.raises(DataError, match=r"a\.h5: cannot be read: truncated file; is the file complete"):
+        open_bundle(str(tmp_path / "a.h5")).__enter__()
+
+
 def test_what_the_disk_did_not_take_is_kept_for_hdf5_to_read(tmp_path):
     path = tmp_path / "a.h5"
     with path.open("wb") as full:
