@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from threading import Lock
 from typing import IO, Any
 
 from calcli.errors import DataError
@@ -27,46 +26,29 @@ length of the name, seven bits in each byte."""
 PIECE = 1 << 20
 """Bytes read at once."""
 
-_read: dict[tuple[int, int], Path] | None = None
-"""Files by device and number; None where no command runs: a program may write over what it has read."""
-
-_jobs = 0
-_lock = Lock()
-
-
-def _renew() -> None:
-    """In the child of a fork: another thread may have held the lock, and is not there to let it go."""
-    global _lock
-    _lock = Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+_read: dict[int, dict[tuple[int, int], Path]] = {}
+"""For every command that runs the files that were read meanwhile, by device and number. Where none runs nothing is
+noted: a program may write over what it has read."""
 
 
 @contextmanager
 def noting() -> Iterator[None]:
     """Note what a command, or a task of a worker, reads; what tasks beside it read too."""
-    global _read, _jobs
-    with _lock:
-        _read, _jobs = {} if _read is None else _read, _jobs + 1
+    files: dict[tuple[int, int], Path] = {}
+    _read[id(files)] = files
     try:
         yield
     finally:
-        with _lock:
-            _jobs -= 1
-            _read = _read if _jobs else None
+        del _read[id(files)]
 
 
 def note(path: Path | str) -> None:
     """Remember that a file is read."""
-    if _read is None:
-        return
-    try:
-        about = os.stat(path)
-    except (OSError, ValueError):
-        return
-    _read[about.st_dev, about.st_ino] = Path(path).absolute()
+    if _read:
+        with suppress(OSError, ValueError):
+            about = os.stat(path)
+            for files in list(_read.values()):
+                files[about.st_dev, about.st_ino] = Path(path).absolute()
 
 
 def stamp(path: Path) -> tuple[int, ...]:
@@ -100,12 +82,11 @@ def note_onnx(path: Path) -> None:
 
 def is_read(path: Path) -> bool:
     """Whether a file, or what a link leads to, is one that this command has read."""
-    try:
+    with suppress(OSError):
         about = os.stat(path)
-        known = (_read or {}).get((about.st_dev, about.st_ino))
-        return known is not None and os.path.samefile(known, path)  # numbers are used again
-    except OSError:
-        return False
+        known = [files.get((about.st_dev, about.st_ino)) for files in list(_read.values())]
+        return any(each is not None and os.path.samefile(each, path) for each in known)  # numbers are used again
+    return False
 
 
 @contextmanager
