@@ -35,6 +35,7 @@ else:
             for name, method in {
                 "__init__": _init,
                 "__repr__": _repr,
+                "__signature__": _Signature(),
                 **({"__eq__": _eq, "__hash__": _hash if frozen else None} if eq else {}),
                 **({"__setattr__": _refuse, "__delattr__": _refuse} if frozen and not above else {}),
             }.items():
@@ -126,3 +127,13 @@ def _hash(self: Any) -> int:
 
 def _refuse(self: Any, name: str, *value: Any) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot change field {name!r}")
+
+
+class _Signature:
+    """What ``inspect.signature`` finds of a class: its fields, as of a data class of the standard library."""
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        from inspect import signature
+
+        fields = [(each.name, each.type, each) for each in dataclasses.fields(owner)]
+        return signature(dataclasses.make_dataclass(owner.__name__, fields))

@@ -1,6 +1,7 @@
 """Data classes that cost nothing to define, and quantiles without numpy.ma: as those of the libraries."""
 
 import dataclasses
+import inspect
 import pickle
 import subprocess
 import sys
@@ -51,6 +52,8 @@ def test_a_data_class_is_as_that_of_the_standard_library():
     assert hash(Point(1, ())) == hash(Point(1, ()))
     assert dataclasses.replace(Point(1), x=3) == Point(3) and dataclasses.asdict(Point(1)) == {"x": 1, "tags": []}
     assert pickle.loads(pickle.dumps(Deep(1, ["a"], z=2))) == Deep(1, ["a"], z=2)
+    assert str(inspect.signature(Point)) == "(x: int, tags: list[str] = <factory>) -> None"
+    assert [p.kind.name for p in inspect.signature(Deep).parameters.values()][-1] == "KEYWORD_ONLY"
     for change in (lambda p: setattr(p, "x", 2), lambda p: delattr(p, "x")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             change(Point(1))
