@@ -206,7 +206,7 @@ def _draw_panel(upper: Any, lower: Any, panel: Panel, job: Drawing, first: bool)
     if first or len({p.curves[0].words for p in job.diagram.panels}) > 1:
         upper.set_ylabel(y, labelpad=2)
     if first:
-        lower.set_ylabel("rows")
+        lower.set_ylabel("samples")
         for axes in (upper, lower):
             axes.yaxis.set_label_coords(-0.42 / (upper.figure.get_figwidth() * upper.get_position().width), 0.5)
     lower.set_xlabel(x)

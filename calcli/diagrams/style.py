@@ -61,6 +61,19 @@ class Request:
     given: Sequence[tuple[str, float]] = ()
     progress: Callable[[str, int, int], None] = field(default=lambda what, done, total: None)
 
+    @property
+    def what(self) -> str:
+        """The title: as asked for, else the bundle, or how many there are."""
+        bundles = list(dict.fromkeys(s.bundle for s in self.sets))
+        found = bundles[0] if len(bundles) == 1 else f"{len(bundles)} bundles"
+        return found if self.title is None else self.title
+
+    @property
+    def labels(self) -> list[str]:
+        """What tells the sets apart: the bundle where there are several, and the calibrator where that differs."""
+        several, one = (len(set(each)) > 1 for each in zip(*((s.bundle, s.label) for s in self.sets), strict=True))
+        return [f"{s.bundle}, {s.label}" if several and one else s.bundle if several else s.label for s in self.sets]
+
 
 F = TypeVar("F", bound=Figure)
 

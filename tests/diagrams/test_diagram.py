@@ -375,7 +375,7 @@ def test_command_draws_groups_classes_and_other_styles(run, logits):
     assert [p["title"] for p in json.loads(groups.out)["panels"]] == ["day", "night"]
     classes = run("diagram", "logits.h5", "--per-class", "--panels", 2, "--json", "--resamples", 100)
     assert len(json.loads(classes.out)["panels"]) == 2
-    assert "TS, refitted on these rows" in run("diagram", "logits.h5", "--style", "temperature").out
+    assert "TS, refitted here" in run("diagram", "logits.h5", "--style", "temperature").out
     assert "variance" in run("diagram", "logits.h5", "logits.h5:cal", "--style", "variance").out
 
 

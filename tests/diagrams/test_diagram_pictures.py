@@ -303,3 +303,46 @@ def test_each_panel_of_two_classes_names_its_own_quantities():
     labels = [(a.get_xlabel(), a.get_ylabel()) for a in axes]
     assert {y for _, y in labels if y and y != "rows"} == {"frequency of class 1", "accuracy"}
     assert {x for x, _ in labels if x} == {"P(class 1)", "confidence"}
+
+
+def test_legends_of_a_sweep_lie_beside_its_curves():
+    """Above their panels: a text begins at or over the upper end of the axes."""
+    drawn = laid_out(every_figure()["temperature"])
+    panels = [axes for axes in drawn.axes if axes.get_legend() is not None]
+    assert len(panels) == 2
+    for axes in panels:
+        top = axes.get_window_extent().y1
+        assert all(text.get_window_extent().y0 >= top for text in axes.get_legend().get_texts())
+
+
+@pytest.mark.parametrize("name", ["gaps", "risk"])
+def test_curves_of_several_bundles_are_told_apart(name):
+    """Two bundles without a calibrator, and two with one beside."""
+    first, second = tables()
+    twins = [replace(first, bundle="a.h5"), replace(first, bundle="b.h5")]
+    drawn = [laid_out(figure_of(sets, name)) for sets in (twins, [*twins, replace(second, bundle="b.h5")])]
+    keys = [[text.get_text().split(", AURC")[0] for text in each.legends[0].get_texts()] for each in drawn]
+    assert keys == [["a.h5", "b.h5"], ["a.h5, uncalibrated", "b.h5, uncalibrated", "b.h5, hot"]]
+    titles = [text.get_text() for text in drawn[0].texts] + [axes.get_title("left") for axes in drawn[0].axes]
+    assert any(text.startswith("2 bundles") for text in titles)
+
+
+def test_bundles_in_order_are_counted_in_whole_numbers():
+    first, _ = tables()
+    drawn = laid_out(figure_of([replace(first, bundle=name) for name in ("a.h5", "b.h5")], "epochs"))
+    for axes in drawn.axes:
+        low, high = axes.get_xlim()
+        assert [tick for tick in axes.get_xticks() if low <= tick <= high] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("name", ["variance", "risk"])
+def test_no_label_of_an_axis_leaves_the_picture(name):
+    """Confidences of small variance, which has four decimals."""
+    c = np.linspace(0.55, 1.0, 200, endpoint=False)
+    table = collect(ArrayRows(np.stack([c, 1 - c], axis=1), (np.arange(200) % 5 == 0).astype(int), "probs"))
+    drawn = laid_out(figure_of([Measured(bundle, "uncalibrated", table) for bundle in ("a.h5", "b.h5")], name))
+    page = drawn.bbox
+    for axes in drawn.axes:
+        for label in (axes.xaxis.label, axes.yaxis.label):
+            box = label.get_window_extent()
+            assert page.x0 <= box.x0 and box.x1 <= page.x1 and page.y0 <= box.y0 and box.y1 <= page.y1, label

@@ -32,7 +32,7 @@ class Bins(ReliabilityStyle):
 
     def key(self, level: str, thin: bool, several: bool) -> list[Key]:
         found = [Key("whisker" if several else "point", f"bin accuracy, {level} interval")]
-        return found + ([Key("hollow" if several else "hatch", f"fewer than {THIN} rows")] if thin else [])
+        return found + ([Key("hollow" if several else "hatch", f"fewer than {THIN} samples")] if thin else [])
 
     def hides(self, curve: Curve, left: float, right: float, low: float, high: float) -> float:
         """How many bars reach into a rectangle."""
@@ -54,7 +54,7 @@ class Bins(ReliabilityStyle):
 
     def signs(self, level: str, thin: bool, sign: dict[str, str]) -> list[tuple[str, str]]:
         items = [(f"{sign['point']} accuracy of a bin", "curve"), (f"{sign['whisker']} its {level} interval", "curve")]
-        return items + ([(f"{sign['thin']} fewer than {THIN} rows", "curve")] if thin else [])
+        return items + ([(f"{sign['thin']} fewer than {THIN} samples", "curve")] if thin else [])
 
     outside_sign = "point"
 

@@ -81,6 +81,7 @@ class OverEpochs(Style[Epochs]):
     def draw(self, figure: Epochs, paper: Paper) -> Any:
         """Two planes over one axis; a ring where a loss is least."""
         from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
 
         theme, many = paper.theme, len(figure.courses) > 1
         wide = paper.width or 6.75
@@ -97,10 +98,11 @@ class OverEpochs(Style[Epochs]):
                 axes.plot(figure.at, values, color=colour, ls=line, lw=1.5, zorder=3, label=squeeze(c.label, 30))
                 axes.plot([figure.at[best]], [values[best]], "o", mec=colour, mfc="none", ms=7, zorder=4)
                 if paper.stats and not many:  # beside each other such numbers would lie on one another
-                    side = "right" if best == len(values) - 1 else "center"
+                    side = "left" if best == 0 else "right" if best == len(values) - 1 else "center"
                     look = {"textcoords": "offset points", "ha": side, "fontsize": 6.5, "color": theme.muted}
                     axes.annotate(f"{values[best]:.4g}", (figure.at[best], values[best]), xytext=(0, -12), **look)
             axes.margins(y=0.16)
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.set_xlabel(figure.axis)
             axes.set_title(what, loc="left", pad=4)
             axes.grid(True)

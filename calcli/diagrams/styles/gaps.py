@@ -141,8 +141,9 @@ class GapPlot(Style[Gaps]):
             notes.insert(0, f"{limit} of {len(parts)} {one[1]}: the most significant")
         order = sorted(chosen.tolist(), key=lambda j: -np.nan_to_num(series[0].gaps[j].gap, nan=-9.0))
         order = sorted(chosen.tolist()) if request.ordered else order
-        kept = tuple(Series(s.label, tuple(s.gaps[j] for j in order)) for s in series)
-        title = f"{request.sets[0].bundle}, by {one[0]}" if request.title is None else request.title
+        named = zip(request.labels, series, strict=True)
+        kept = tuple(Series(label, tuple(s.gaps[j] for j in order)) for label, s in named)
+        title = f"{request.what}, by {one[0]}" if request.title is None else request.title
         return Gaps(title, one[1], level, len(parts), kept, tuple(notes), wanted[0])
 
     def draw(self, figure: Gaps, paper: Paper) -> Any:
@@ -154,11 +155,13 @@ class GapPlot(Style[Gaps]):
         wide = paper.width or 5.2
         said = [line for note in figure.notes for line in wrap(printable(note), int(wide * 17))]
         notes = len(said)
+        abreast = min(4, max(1, int(12 * wide / (max(len(s.label) for s in figure.series) + 6))))
+        keys = -(-count // abreast) if count > 1 else 0
         tall = lines * step + 0.2
-        height = 0.55 + tall + 0.76 + 0.17 * notes + 0.2 * (count > 1)
+        height = 0.55 + tall + 0.76 + 0.17 * notes + 0.2 * keys
         names = [squeeze(f"{g.part} ({g.n})", int(wide * 6.4)) for g in figure.series[0].gaps]
         left = min(0.15 + 0.058 * max(map(len, names)), 0.45 * wide)
-        foot = 0.69 + 0.17 * notes + 0.2 * (count > 1)
+        foot = 0.69 + 0.17 * notes + 0.2 * keys
         plot = Figure(figsize=(wide, height))
         axes = plot.add_axes((left / wide, foot / height, 1 - (left + 0.2) / wide, tall / height))
         for at, s in enumerate(figure.series):
@@ -192,7 +195,9 @@ class GapPlot(Style[Gaps]):
         )
         plot.text(0.5, 1 - 0.1 / height, squeeze(figure.title, int(wide * 12)), ha="center", va="top", fontsize=9.5)
         if count > 1:
-            plot.legend(loc="lower center", ncols=4, bbox_to_anchor=(0.5, (0.04 + 0.17 * notes) / height), borderpad=0)
+            plot.legend(
+                loc="lower center", ncols=abreast, bbox_to_anchor=(0.5, (0.04 + 0.17 * notes) / height), borderpad=0
+            )
         for line, note in enumerate(reversed(said)):
             plot.text(0.5, (0.06 + 0.17 * line) / height, note, ha="center", va="bottom", fontsize=7, color=theme.muted)
         return plot

@@ -87,18 +87,13 @@ class RiskCoverage(Style[Risk]):
 
     def measure(self, request: Request) -> Figure:
         """A curve per set that has rows of weight."""
-        several = len({s.bundle for s in request.sets}) > 1
-        single = len({s.label for s in request.sets}) == 1
         curves = []
-        for s in request.sets:
+        for s, label in zip(request.sets, request.labels, strict=True):
             weight = s.table.weight
             if weight is None or weight.sum() > 0:
-                label = s.label if not several else s.bundle if single else f"{s.bundle}, {s.label}"
                 effect = s.table.accuracy_effect
                 curves.append(coverage_curve(label, *s.columns("top"), request.settings.level, effect))
-        title = request.sets[0].bundle if not several else f"{len({s.bundle for s in request.sets})} bundles"
-        title = title if request.title is None else request.title
-        return Risk(title, request.settings.level, tuple(curves), tuple(request.notes))
+        return Risk(request.what, request.settings.level, tuple(curves), tuple(request.notes))
 
     def draw(self, figure: Risk, paper: Paper) -> Any:
         """Accuracy falls as coverage grows; a band around each curve where there are few."""
@@ -107,9 +102,9 @@ class RiskCoverage(Style[Risk]):
 
         theme, count = paper.theme, len(figure.curves)
         wide = paper.width or 4.7
-        across = 1 if wide < 4 or count > 4 else 2
         shown = figure.curves if count <= 8 else sorted(figure.curves, key=lambda c: c.aurc)[:5]
-        lines = -(-(len(shown) + (count > 8)) // across) if count > 1 else 0
+        across = 1 if count > 4 or max(len(_key(c)) for c in shown) > 5.5 * wide else 2
+        lines = -(-(len(shown) + (count > 8)) // across) if count > 1 or paper.stats else 0
         height = 3.5 + 0.19 * lines
         plot_ = Figure(figsize=(wide, height))
         axes = plot_.add_axes((0.62 / wide, (0.58 + 0.19 * lines) / height, 1 - 0.82 / wide, 2.55 / height))
@@ -120,7 +115,7 @@ class RiskCoverage(Style[Risk]):
             colour, line, _ = (theme.main, "-", "") if count == 1 else paper.series(at)
             if count <= 4:
                 axes.fill_between(c.coverage, c.low, c.high, color=colour, alpha=0.16, lw=0, zorder=1)
-            axes.plot(c.coverage, c.accuracy, color=colour, ls=line, lw=1.6, zorder=4, label=_key(c, count))
+            axes.plot(c.coverage, c.accuracy, color=colour, ls=line, lw=1.6, zorder=4, label=_key(c))
         if count > len(shown):
             axes.plot([], [], color=theme.others, lw=0.8, label=f"the other {count - len(shown)}")
         least = min(float(np.min(c.low[c.coverage > 0.05], initial=1.0)) for c in figure.curves)
@@ -128,13 +123,10 @@ class RiskCoverage(Style[Risk]):
         axes.set_xlim(0, 1)
         percent = FuncFormatter(lambda value, _: f"{100 * value:g} %")
         axes.xaxis.set_major_formatter(percent)
-        axes.set_xlabel("coverage: share of the rows" + (", the most confident first" if wide >= 4 else ""))
+        axes.set_xlabel("coverage: proportion of the samples" + (", the most confident first" if wide >= 4 else ""))
         axes.set_ylabel("accuracy among them")
         axes.grid(True)
         axes.set_title(squeeze(figure.title, int(12 * wide)), loc="left", pad=6)
-        if count == 1 and paper.stats:
-            c = figure.curves[0]
-            axes.text(0.02, 0.04, _key(c, 2), transform=axes.transAxes, fontsize=7)
         if lines:
             plot_.legend(loc="lower center", ncols=across, bbox_to_anchor=(0.53, 0.05 / height), borderpad=0)
         return plot_
@@ -172,12 +164,12 @@ class RiskCoverage(Style[Risk]):
 
     def describe(self, figure: Risk) -> str:
         """Accuracy at half and at full coverage."""
-        return "Accuracy among the most confident rows against their share. " + " ".join(
+        return "Accuracy among the most confident samples against their proportion. " + " ".join(
             f"{c.label}: {float(np.interp(0.5, c.coverage, c.accuracy)):.4f} at half coverage,"
             f" {c.accuracy[-1]:.4f} on all, area under the risk-coverage curve {c.aurc:.4f}."
             for c in figure.curves
         )
 
 
-def _key(curve: Coverage, count: int) -> str:
-    return f"{squeeze(curve.label, 34)}, AURC {curve.aurc:.4f}" if count > 1 else curve.label
+def _key(curve: Coverage) -> str:
+    return f"{squeeze(curve.label, 34)}, AURC {curve.aurc:.4f}"

@@ -80,10 +80,10 @@ def sweep_temperature(
     named = [("T = 1", 1.0)]
     best = find_root(nll_slope(rows), *bracket)
     if best.status == "ok":
-        named.append(("TS, refitted on these rows", float(np.exp(-best.x))))
+        named.append(("TS, refitted here", float(np.exp(-best.x))))
     equal = find_root(top_mass_slope(rows, 1, accuracy), *bracket, flat=1e-12)
     if equal.status == "ok":
-        named.append(("EC, refitted on these rows", float(np.exp(-equal.x))))
+        named.append(("EC, refitted here", float(np.exp(-equal.x))))
     named += [(name, t) for name, t in given]
     marked = np.array([t for _, t in named])
     coarse = np.unique(np.concatenate([np.geomspace(marked.min() / 2, marked.max() * 2, points), marked]))
@@ -179,7 +179,7 @@ class Temperature(Style[TemperatureSweep]):
         height = 0.2 + 3 * 1.95 + foot
         figure = Figure(figsize=(wide, height))
         box = (0.68 / wide, 1 - 0.84 / wide)
-        axes = [figure.add_axes((box[0], (foot + 1.95 * i) / height, box[1], 1.82 / height)) for i in (2, 1, 0)]
+        axes = [figure.add_axes((box[0], (foot + 1.95 * i) / height, box[1], 1.72 / height)) for i in (2, 1, 0)]
         t = sweep.temperature
         loss, error, trust = axes
         loss.plot(t, sweep.nll, color=theme.main, lw=1.6)
@@ -187,7 +187,7 @@ class Temperature(Style[TemperatureSweep]):
         error.set_yscale("log")  # the floor and the ECE of a hot model differ by orders of magnitude
         low, high = _positive_range([*sweep.ece, *sweep.ece_null_mean])
         floor = np.maximum(sweep.ece_null_mean, low)
-        error.fill_between(t, low, floor, color=theme.band, lw=0, label="mean ECE if calibrated")
+        error.fill_between(t, low, floor, color=theme.band, lw=0, label="ECE expected under calibration")
         error.plot(t, np.maximum(sweep.ece, low), color=theme.main, lw=1.6, label=f"ECE, {sweep.bins} bins")
         error.set_ylabel("ECE")
         error.set_ylim(low, high)
@@ -197,9 +197,7 @@ class Temperature(Style[TemperatureSweep]):
         trust.set_ylim(0, 1.02)
         trust.set_xlabel("temperature T")
         for where in (error, trust):
-            where.legend(
-                loc="best", handlelength=1.8, frameon=True, facecolor=theme.page, edgecolor="none", framealpha=0.9
-            )
+            where.legend(loc="lower right", bbox_to_anchor=(1, 0.97), ncols=2, handlelength=1.8)
         log_ticks(error.yaxis, low, high)
         for at, where in enumerate(axes):
             where.set_xscale("log")
@@ -234,7 +232,7 @@ class Temperature(Style[TemperatureSweep]):
         plots: list[tuple[str, FloatArray, float, float]] = [
             ("NLL (nats)", sweep.nll, float(sweep.nll.min()), float(sweep.nll.max())),
             (
-                f"ECE, {sweep.bins} bins, logarithmic; {band} mean if calibrated",
+                f"ECE, {sweep.bins} bins, logarithmic; {band} expected under calibration",
                 error,
                 bottom,
                 float(error.max()) + 0.05,
@@ -255,7 +253,7 @@ class Temperature(Style[TemperatureSweep]):
             lines += plot(title, canvas, (f"{ends[0]:.2g}", f"{ends[1]:.3g}"), [f"{t:g}" for t in ticks], places)
         lines.append(f"temperature T (logarithmic); {look.sign('mark')} marks:")
         return lines + table(
-            [["", "T", "NLL", "ECE", "(if cal.)", "confidence"]]
+            [["", "T", "NLL", "ECE", "(expected)", "confidence"]]
             + [
                 [
                     squeeze(m.name, 28),

@@ -64,9 +64,7 @@ class Variance(Style[Scatter]):
     def measure(self, request: Request) -> Figure:
         """A point per set that has rows of weight."""
         points = [p for s in request.sets if (p := _point(s, request)) is not None]
-        bundles = list(dict.fromkeys(p.bundle for p in points))
-        title = bundles[0] if len(bundles) == 1 else f"{len(bundles)} bundles"
-        return Scatter(title if request.title is None else request.title, tuple(points))
+        return Scatter(request.what, tuple(points))
 
     def draw(self, scatter: Scatter, paper: Paper) -> Any:
         """A marker per point; a thin line leads to the ECE of a calibrated model."""
@@ -83,7 +81,7 @@ class Variance(Style[Scatter]):
         plane = 2.95 if named <= 8 else 4.4
         height = plane + 0.95 + 0.2 * lines
         figure = Figure(figsize=(wide, height))
-        axes = figure.add_axes((0.62 / wide, (0.62 + 0.2 * lines) / height, 1 - 0.8 / wide, plane / height))
+        axes = figure.add_axes((0.78 / wide, (0.62 + 0.2 * lines) / height, 1 - 0.96 / wide, plane / height))
         marks = []
         for p in scatter.points:
             colour, _, marker = paper.series(methods.index(p.method))
@@ -108,7 +106,9 @@ class Variance(Style[Scatter]):
         for at, method in enumerate(methods):
             colour, _, marker = paper.series(at)
             handles.append(Line2D([], [], color=colour, marker=marker, lw=0, label=squeeze(method, 24)))
-        handles.append(Line2D([], [], color=theme.muted, marker="|", ms=7, lw=0.7, label="mean ECE if calibrated"))
+        handles.append(
+            Line2D([], [], color=theme.muted, marker="|", ms=7, lw=0.7, label="ECE expected under calibration")
+        )
         foot = -(-named // 2)
         figure.legend(
             handles=handles,
@@ -144,7 +144,7 @@ class Variance(Style[Scatter]):
         places = [(float(np.log10(t)) - span[0]) / (span[1] - span[0]) for t in ticks]
         title = squeeze(f"{scatter.title}: variance of the confidence against ECE", width)
         lines = plot(title, canvas, ("0", f"{top:.3g}"), [f"{t:g}" for t in ticks], places)
-        lines.append(f"ECE, logarithmic; {look.sign('mark')} mean ECE if calibrated")
+        lines.append(f"ECE, logarithmic; {look.sign('mark')} ECE expected under calibration")
         body = [
             [
                 f"{name} {squeeze(p.bundle, 30)}",
@@ -156,7 +156,7 @@ class Variance(Style[Scatter]):
             ]
             for name, p in zip(names, scatter.points, strict=True)
         ]
-        return lines + table([["", "", "n", "variance", "ECE", "(if cal.)"], *body])
+        return lines + table([["", "", "n", "variance", "ECE", "(expected)"], *body])
 
     def table(self, figure: Scatter) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """A row per point."""
