@@ -301,7 +301,7 @@ def test_each_panel_of_two_classes_names_its_own_quantities():
     z, y = truth(500, 2)
     axes = laid_out(figure_of([Measured("two.h5", "uncalibrated", collect(ArrayRows(z, y)))]), PLAIN).axes
     labels = [(a.get_xlabel(), a.get_ylabel()) for a in axes]
-    assert {y for _, y in labels if y and y != "rows"} == {"frequency of class 1", "accuracy"}
+    assert {y for _, y in labels if y and y != "samples"} == {"frequency of class 1", "accuracy"}
     assert {x for x, _ in labels if x} == {"P(class 1)", "confidence"}
 
 
@@ -344,5 +344,5 @@ def test_no_label_of_an_axis_leaves_the_picture(name):
     page = drawn.bbox
     for axes in drawn.axes:
         for label in (axes.xaxis.label, axes.yaxis.label):
-            box = label.get_window_extent()
+            box = label.get_window_extent().padded(4)  # and does not touch its edge
             assert page.x0 <= box.x0 and box.x1 <= page.x1 and page.y0 <= box.y0 and box.y1 <= page.y1, label

@@ -9,6 +9,7 @@ import pytest
 from metric_cases import draw_labels, softmax
 from run_calcli import runner
 
+import calcli
 from calcli.evaluation.cross_validation import cross_fitted_split
 from calcli.evaluation.results import LossPart, LossSplit
 from calcli.evaluation.verdict_rules import CLAUSE, LEVEL, MAIN, data_summary, judge
@@ -145,3 +146,19 @@ def test_p_values_at_the_floor_of_their_draws_are_bounds(monkeypatch, capsys, tm
     assert [line.split("p ")[1] for line in lines if line.startswith(("smece", "ece"))] == ["< 0.005", "< 0.001"]
     few = run("evaluate", "o.h5", "-m", "ece", "--resamples", "20").out
     assert "p < 0.048" in few
+
+
+def test_a_set_of_one_outcome_only_is_no_finding():
+    """300 rows, mean confidence 1 - 6.8e-7, labels drawn from the scores: all are right, as nearly all draws are.
+
+    A test that compares such draws by their last digits rejects many of these sets (7 of 24).
+    """
+    found = []
+    for seed in range(24):
+        rng = np.random.RandomState(seed)
+        z = np.zeros((300, 10))
+        z[:, 0] = np.log(9.0 / 10.0 ** rng.uniform(-9.0, -5.2, 300))
+        y = draw_labels(softmax(z), rng)
+        found.append(calcli.evaluate(z, y).results[0].report)
+    assert all("not sure enough" not in each.verdict for each in found)
+    assert min(each.p_value for each in found) > 0.05 and not any(each.findings for each in found)
