@@ -335,3 +335,11 @@ class AcceptedUnits:
         n = self.effective(accuracy, alpha)
         right = n * self.right / self.m
         return float(betainc(right, n - right + 1.0, accuracy)) if right > 0.0 else 1.0
+
+    def lower(self, alpha: float) -> float:
+        """The least accuracy that the test at ``alpha`` does not refuse, to 1e-9."""
+        low, high = 0.0, self.right / self.m
+        while high - low > 1e-9:
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.tail(middle, alpha) <= alpha else (low, middle)
+        return low

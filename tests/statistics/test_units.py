@@ -411,6 +411,9 @@ def test_the_binomial_at_the_effective_number_of_rows(m, alpha, effect, effectiv
     assert accepted.design_effect(0.8) == pytest.approx(effect, abs=1e-6)
     assert accepted.effective(0.8, alpha) == pytest.approx(effective, abs=1e-5)
     assert accepted.tail(0.8, alpha) == pytest.approx(p, abs=1e-9)
+    lower = accepted.lower(alpha)
+    assert accepted.tail(lower, alpha) == pytest.approx(alpha, rel=1e-4)
+    assert (lower >= 0.8) == (p <= alpha)
 
 
 def test_a_set_without_a_wrong_row_counts_units_as_draws():

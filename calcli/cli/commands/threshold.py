@@ -20,7 +20,7 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext, not_held_out
 from calcli.cli.render import Console, fail, print_json, print_path
 from calcli.errors import FitError
-from calcli.evaluation.selective_threshold import Choice, rounded_down, search_threshold
+from calcli.evaluation.selective_threshold import Choice, search_threshold
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import load
 from calcli.io.atomic import check_output, write_bytes
@@ -77,11 +77,11 @@ def run(args: ThresholdArgs) -> int:
 
 def tell(talk: Console, found: Choice, content: Mapping[str, Any]) -> None:
     """The choice and its surroundings, for people."""
-    best, lower = found.best, rounded_down(found.lower or 0.0)
+    best = found.best
     assert best is not None
     talk.say(
         f"threshold {best.threshold:.6g} accepts {best.accepted} of {best.n} rows ({best.coverage:.1%}), of which"
-        f" {best.accuracy:.2%} are right (guaranteed: at least {100 * lower:.6g}%)"
+        f" {best.accuracy:.2%} are right (lower bound of this test: {found.lower:.2%})"
     )
     talk.say(content["guarantee"])
     lines = []
