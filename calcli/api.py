@@ -259,7 +259,7 @@ def report(
     >>> page.exists(), found.results[0].method
     (True, 'uncalibrated')
     """
-    from calcli.reporting.gather import facts_of, gather, metrics_of_page
+    from calcli.reporting.gather import gather, metrics_of_page
     from calcli.reporting.page import page
 
     target, given = Path(path), _fitted(calibrators)
@@ -271,8 +271,8 @@ def report(
     with _tried(scores, labels, given, kind, **about) as (rows, subject, candidates, notes):
         model, found = gather(subject, candidates, plan)
         notes += label_doubts(found.seen, rows.class_names)
-        facts = [None, *(facts_of(f"{each.method}.json", each._artifact) for each in given)]
-        versions = tuple(replace(v, facts=own) for v, own in zip(model.versions, facts, strict=True))
+        files = [None, *((f"{each.method}.json", each._artifact) for each in given)]
+        versions = tuple(replace(v, file=own) for v, own in zip(model.versions, files, strict=True))
         model = replace(model, versions=versions, source=rows.source, data_sha256=rows.data_sha256)
         evaluation = Evaluation([found.results])
     write_bytes(target, page([model], evaluation.to_dict(), title=title), force=force)
@@ -517,7 +517,7 @@ class Picture:
         """
         target = Path(path)
         _check_free(target, force)
-        write_bytes(target, format_of(target).write(self._figure, Paper()), force=force)
+        write_bytes(target, format_of(target)(self._figure, Paper()), force=force)
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers that are drawn, those of ``calcli diagram --json``."""
@@ -528,7 +528,7 @@ class Picture:
         return draw(self._figure)
 
     def _repr_svg_(self) -> str:
-        return format_of(Path("figure.svg")).write(self._figure, Paper()).decode()
+        return format_of(Path("figure.svg"))(self._figure, Paper()).decode()
 
 
 def diagram(

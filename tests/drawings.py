@@ -46,7 +46,7 @@ def tables(k=4):
 
 def matplotlib_bytes(figure, form, paper=PLAIN):
     pytest.importorskip("matplotlib")
-    return FORMATS[form].write(figure, paper)
+    return FORMATS[form](figure, paper)
 
 
 def laid_out(figure, paper=PLAIN):

@@ -153,7 +153,11 @@ def measure_curve(
     zero, or None. units : which rows belong together; bands and p-values are then drawn with the luck that they share,
     and intervals of bars hold for as many rows as theirs are worth. The same rows and settings give the same numbers.
     """
-    s, context = settings, _context(confidence, correct, weight, units, settings, quantity)
+    s, y, positive = settings, correct.astype(np.int64), confidence if quantity == "positive" else None
+    k = 1 if positive is None else 2
+    table = RowTable(k, confidence, correct, y, y, positive=positive, weight=weight, units=units)
+    # As ``evaluate`` measures the rows: its ECE has the same bins and the same draws.
+    context = MetricContext(table, MetricSettings(bins=s.bins, label=quantity, seed=s.seed))
     edges, stats, luck = context.edges(s.scheme), context.bins(s.scheme), context.luck
     index, count = bin_index(confidence, edges), len(edges) - 1
     rng = np.random.default_rng(s.seed)
@@ -188,21 +192,6 @@ def measure_curve(
         histogram=Histogram(columns, np.bincount(bin_index(confidence, columns), minlength=s.columns)),
         fall=clearest_fall(stats, effect),
     )
-
-
-def _context(
-    score: FloatArray,
-    outcome: FloatArray,
-    weight: FloatArray | None,
-    units: Units | None,
-    settings: CurveSettings,
-    quantity: Quantity,
-) -> MetricContext:
-    """The rows as ``evaluate`` measures them: its ECE has the same bins and the same draws."""
-    y, positive = outcome.astype(np.int64), score if quantity == "positive" else None
-    k = 1 if positive is None else 2
-    table = RowTable(k, score, outcome, y, y, positive=positive, weight=weight, units=units)
-    return MetricContext(table, MetricSettings(bins=settings.bins, label=quantity, seed=settings.seed))
 
 
 def clearest_fall(stats: BinStats, effect: "FloatArray | float" = 1.0) -> tuple[int, int] | None:

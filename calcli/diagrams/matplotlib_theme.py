@@ -8,13 +8,12 @@ also made by a line style, a marker or a hatch.
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from calcli.diagrams.caption_text import round_ticks
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 
@@ -111,15 +110,8 @@ class Paper:
     def matplotlib(self) -> Iterator[None]:
         """Matplotlib's own defaults and our changes, whatever the user's matplotlibrc says."""
         need_matplotlib()
-        matplotlib = import_matplotlib()
-        with matplotlib.rc_context():
-            matplotlib.rcdefaults()
-            matplotlib.rcParams.update(self._settings())
-            yield
-
-    def _settings(self) -> dict[str, Any]:
-        t = self.theme
-        return {
+        t, matplotlib = self.theme, import_matplotlib()
+        settings = {
             "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters everywhere
             "font.size": 8,
             "axes.titlesize": 9,
@@ -155,15 +147,19 @@ class Paper:
             "savefig.dpi": 200,
             "figure.facecolor": t.page,
         }
+        with matplotlib.rc_context():
+            matplotlib.rcdefaults()
+            matplotlib.rcParams.update(settings)
+            yield
 
 
-def log_ticks(axis: Any, low: float, high: float) -> None:
-    """Round ticks on a logarithmic axis between two positive values, as plain numbers."""
+def log_ticks(axis: Any, ticks: Sequence[float], say: Callable[[float], str] = "{:g}".format) -> None:
+    """Ticks on a logarithmic axis, as plain numbers."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    axis.set_major_locator(FixedLocator(round_ticks(low, high)))
+    axis.set_major_locator(FixedLocator(ticks))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: say(value)))
 
 
 def need_matplotlib() -> None:

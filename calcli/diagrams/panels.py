@@ -16,7 +16,6 @@ from calcli.metrics.rowtable import RowTable
 from calcli.numerics import BoolArray, FloatArray, in_order
 from calcli.statistics.units import Units
 
-Mask = BoolArray
 FEW_BUNDLES = 4
 """Bundles up to which every panel has room for a whole name."""
 
@@ -31,7 +30,9 @@ class Measured:
     label: str
     table: RowTable
 
-    def columns(self, quantity: Quantity, keep: Mask | None = None) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    def columns(
+        self, quantity: Quantity, keep: BoolArray | None = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         """Forecasts, outcomes and weights of all or some rows."""
         t = self.table
         forecast, outcome, weight = t.confidence, t.correct, t.weight
@@ -43,7 +44,7 @@ class Measured:
             return forecast, outcome, weight
         return forecast[keep], outcome[keep], None if weight is None else weight[keep]
 
-    def units(self, keep: Mask | None = None) -> Units | None:
+    def units(self, keep: BoolArray | None = None) -> Units | None:
         """Which of all or some rows belong together."""
         units = self.table.units
         return units if keep is None or units is None else units.take(keep)
@@ -75,7 +76,7 @@ class RowSubset:
     """A predicted class or a group. rows : which rows of every set are its."""
 
     name: str
-    rows: tuple[Mask, ...]
+    rows: tuple[BoolArray, ...]
 
 
 def quantities(request: Request) -> tuple[Quantity, ...]:
@@ -92,18 +93,12 @@ def quantities(request: Request) -> tuple[Quantity, ...]:
     return ("positive", "top") if binary and request.by != "class" and not request.ordered else ("top",)
 
 
-def _curve(what: Measured, settings: CurveSettings, quantity: Quantity, rows: Mask | None = None) -> Curve | None:
+def _curve(what: Measured, settings: CurveSettings, quantity: Quantity, rows: BoolArray | None = None) -> Curve | None:
     """The curve of some rows, or None where there are none (or their weights are all zero)."""
     forecast, outcome, weight = what.columns(quantity, rows)
     if not len(forecast) or (weight is not None and not weight.sum() > 0):
         return None
     return measure_curve(what.label, forecast, outcome, weight, settings, quantity, what.units(rows))
-
-
-def _about(quantity: Quantity, names: Sequence[str] | None) -> str:
-    if quantity == "top":
-        return "top label"
-    return f"P({names[1]})" if names else "P(class 1)"
 
 
 def whole(request: Request, style: str) -> Diagram:
@@ -113,7 +108,8 @@ def whole(request: Request, style: str) -> Diagram:
     curves = [(s, q, curve) for s, q in product(sets, wanted) if (curve := _curve(s, request.settings, q)) is not None]
 
     def named(title: str, quantity: Quantity) -> str:
-        return title if len(wanted) == 1 else ", ".join(filter(None, (title, _about(quantity, request.names))))
+        about = "top label" if quantity == "top" else f"P({request.names[1] if request.names else 'class 1'})"
+        return title if len(wanted) == 1 else ", ".join(filter(None, (title, about)))
 
     title = "" if request.title is None else request.title
     if request.layout == "overlay" and len(bundles) == len(sets) > 1:  # several models, one curve each
@@ -194,12 +190,12 @@ def by_part(request: Request, style: str, parts: Sequence[RowSubset], limit: int
     return Diagram(style, tuple(panels), title, (*notes, *_falls(style, panels)))
 
 
-def _distance(sets: Sequence[Measured], masks: Sequence[Mask]) -> float:
+def _distance(sets: Sequence[Measured], masks: Sequence[BoolArray]) -> float:
     """Largest |sum (c - correct)| in units of its standard deviation under calibration."""
     worst = 0.0
     for s, rows in zip(sets, masks, strict=True):
-        c, correct, weight = s.columns("top", rows)
-        w = np.ones(len(c)) if weight is None else weight
+        c, correct, _ = s.columns("top", rows)
+        w = s.table.weights[rows]
         # The small term keeps confidences of exactly 0 and 1 finite.
         worst = max(worst, abs(float(w @ (c - correct))) / float(np.sqrt(w**2 @ (c * (1 - c)) + 1e-12)))
     return worst

@@ -6,46 +6,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from calcli.diagrams.caption_text import direction, p_value
+from calcli.diagrams.caption_text import direction, p_value, printable, short, squeeze
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import Diagram, by_part, parts_of, whole
+from calcli.diagrams.reliability_matplotlib import Pen, draw_reliability
 from calcli.diagrams.style import Figure, Request, Style, style
-from calcli.diagrams.terminal import Canvas, Look
-from calcli.fast_dataclass import dataclass
+from calcli.diagrams.terminal import AXIS, Canvas, Look, base_line, beside, eighths, flow, scale, with_axis
 
 MOST_PANELS = 12
 """Classes or groups that get axes of their own; more are lines of one dot plot."""
 
+NARROW = 38
+"""Characters: panels on a terminal get no narrower than this before they go below one another."""
+
 COLUMNS = ("panel", "curve", "element", "x", "x_low", "x_high", "y", "y_low", "y_high", "count")
 
 SUMMARY = ("accuracy", "mean_confidence", "ece", "ece_null_mean", "ece_null_q95", "ece_p", "outside", "mcb_null_mean")
-
-
-@dataclass(frozen=True)
-class Pen:
-    """How one curve is drawn. alone : no other curve in any axes. band : draw its band too.
-
-    shift : its place among the curves of the axes, 0 in the middle. order : above or below. tint : of its band.
-    """
-
-    colour: str
-    line: Any = "-"
-    marker: str = "o"
-    alone: bool = False
-    band: bool = True
-    width: float = 1.7
-    shift: float = 0.0
-    order: float = 4
-    tint: float = 0.18
-
-
-@dataclass(frozen=True)
-class Key:
-    """A legend entry. mark : line, point, whisker, hollow or hatch."""
-
-    mark: str
-    text: str
 
 
 class ReliabilityStyle(Style[Diagram]):
@@ -63,8 +40,9 @@ class ReliabilityStyle(Style[Diagram]):
         """Draw one curve into matplotlib axes."""
 
     @abstractmethod
-    def key(self, level: str, thin: bool, several: bool) -> list[Key]:
-        """Legend entries beside the curves' own. thin : some bins hold few rows."""
+    def key(self, level: str, thin: bool, several: bool) -> list[tuple[str, str]]:
+        """Legend entries beside the curves' own: (line, point, whisker, hollow or hatch, text). thin : some bins hold
+        few rows."""
 
     @abstractmethod
     def hides(self, curve: Curve, left: float, right: float, low: float, high: float) -> float:
@@ -90,15 +68,26 @@ class ReliabilityStyle(Style[Diagram]):
 
     def draw(self, figure: Diagram, paper: Paper) -> Any:
         """A grid of panels."""
-        from calcli.diagrams.reliability_matplotlib import draw_reliability
-
         return draw_reliability(figure, self, paper)
 
     def text(self, figure: Diagram, width: int, look: Look) -> list[str]:
-        """Panels beside each other as far as they fit."""
-        from calcli.diagrams.reliability_text import reliability_text
-
-        return reliability_text(figure, self, width, look)
+        """Panels beside each other as far as they fit. Every curve gets its own: characters cannot overlap legibly."""
+        panels = [
+            (panel.title if len(panel.curves) == 1 else f"{panel.title}: {curve.label}", curve)
+            for panel in figure.panels
+            for curve in panel.curves
+        ]
+        columns = max(1, min(len(panels), (width + 2) // (NARROW + 2), 3))
+        each = min((width - 2 * (columns - 1)) // columns, 66)
+        lines = [look.paint(squeeze(figure.title, width), "strong"), ""] if figure.title else []
+        for at in range(0, len(panels), columns):
+            row = panels[at : at + columns]
+            blocks = [_panel(title, curve, self, each, look) for title, curve in row]
+            lines += [*beside(blocks, [each] * len(row)), ""]
+        lines += flow(_legend(self, [curve for _, curve in panels], look), width, look)
+        for note in figure.notes:
+            lines += flow([(word, "faint") for word in printable(note).split()], width, look, " ")
+        return lines
 
     def table(self, figure: Diagram) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """Columns ``panel curve element x x_low x_high y y_low y_high count``.
@@ -178,3 +167,70 @@ def _curve_rows(curve: Curve) -> Iterable[tuple[Any, ...]]:
     h = curve.histogram
     for low, high, count in zip(h.edges[:-1], h.edges[1:], h.count, strict=True):
         yield "histogram", none, low, high, none, none, none, count
+
+
+def _panel(title: str, curve: Curve, style: ReliabilityStyle, width: int, look: Look) -> list[str]:
+    inner = width - AXIS - 1
+    height = min(max(round(inner / 2.5), 8), 20)  # a character is about twice as tall as wide
+    canvas = Canvas(inner, height, (0.0, 1.0), (0.0, 1.0), look)
+    style.cells(canvas, curve)
+    lines = [look.paint(squeeze(title, width), "strong")]
+    lines += with_axis(canvas, {0: "1.0", height // 2: "0.5", height - 1: "0.0"})
+    lines.append(base_line(inner, look))
+    # Where accuracy and mean confidence lie on the axis of confidences.
+    signs = ("▲", "△", "◆") if look.unicode else ("A", "C", "X")
+    a, c = canvas.column(curve.accuracy), canvas.column(curve.mean_confidence)
+    places = {a: signs[0], c: signs[1]} if a != c else {a: signs[2]}
+    lines.append(" " * (AXIS + 1) + "".join(places.get(at, " ") for at in range(inner)))
+    # The histogram, logarithmic: half a decade below a single row is the base line.
+    edges, count = curve.histogram.edges, curve.histogram.count
+    at = np.clip(np.searchsorted(edges, canvas.centres()) - 1, 0, len(count) - 1)
+    top = np.log10(max(int(count.max()), 3) / 0.5)
+    heights = np.where(count > 0, np.log10(np.maximum(count, 1) / 0.5) / top, 0.0)[at]
+    tick, plain = ("┤", "│") if look.unicode else ("+", "|")
+    axis = [f"{short(int(count.max())):>{AXIS}}{tick}", f"{'rows':>{AXIS}}{plain}", f"{'(log)':>{AXIS}}{plain}"]
+    lines += [left + look.paint(line, "band") for left, line in zip(axis, eighths(heights, 3, look), strict=True)]
+    lines.append(base_line(inner, look))
+    lines.append(" " * (AXIS + 1) + scale(inner, ["0", "0.2", "0.4", "0.6", "0.8", "1"], (0, 0.2, 0.4, 0.6, 0.8, 1)))
+    return lines + [line[:width] for line in _numbers(curve, width)]
+
+
+def _numbers(curve: Curve, width: int) -> list[str]:
+    b = curve.brier
+    parts = [
+        f"n = {curve.n}",
+        f"{curve.words[1]} {curve.accuracy:.4f}",
+        f"mean {curve.words[0]} {curve.mean_confidence:.4f}",
+        f"({direction(curve)})",
+        f"ECE {curve.ece:.4f}",
+        f"(if calibrated {curve.ece_null_mean:.4f}, {p_value(curve)})",
+        f"Brier {b.score:.4f} =",
+        f"MCB {b.miscalibration:.4f}",
+        f"− DSC {b.discrimination:.4f}",
+        f"+ UNC {b.uncertainty:.4f}",
+        f"(MCB if calibrated {curve.mcb_null_mean:.4f})",
+    ]
+    lines = [""]
+    starts = {"n = ", "ECE ", "Brie", "accu"} if width < 50 else {"n = ", "ECE ", "Brie"}
+    for part in parts:
+        comma = "," if part[:4] in ("accu", "mean") else ""
+        joined = f"{lines[-1]}{comma} {part}" if lines[-1] else part
+        if lines[-1] and (part[:4] in starts or len(joined) > width):
+            lines.append(part if part[:4] in starts else f"  {part}")
+        else:
+            lines[-1] = joined
+    return lines
+
+
+def _legend(style: ReliabilityStyle, curves: Sequence[Curve], look: Look) -> list[tuple[str, str]]:
+    level = f"{100 * curves[0].settings.level:g} %"
+    thin = any(curve.bins.thin.any() for curve in curves)
+    sign = {name: look.sign(name) for name in ("point", "whisker", "thin", "band")}
+    sign["line"] = "⠤⠒" if look.unicode else "**"
+    items = [*style.signs(level, thin, sign), (f"{2 * sign['band']} {level} band if calibrated", "band")]
+    if look.colour:
+        items.append((f"{sign[style.outside_sign]} outside it", "outside"))
+    up, hollow = ("▲", "△") if look.unicode else ("A", "C")
+    words = dict.fromkeys(curve.words for curve in curves)
+    x, y = next(iter(words)) if len(words) == 1 else ("forecast", "outcome")
+    return [*items, (f"{up} {y}", ""), (f"{hollow} mean {x}", "")]

@@ -1,27 +1,45 @@
 """Reliability diagrams in matplotlib: curves or bars, with their histogram beneath."""
 
 from collections.abc import Sequence
-from dataclasses import field
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calcli.diagrams.caption_text import printable, short, squeeze
+from calcli.cached import cached_property
+from calcli.diagrams.caption_text import direction, p_value, printable, short, squeeze, table
 from calcli.diagrams.curve import Curve
-from calcli.diagrams.matplotlib_theme import Paper
+from calcli.diagrams.matplotlib_theme import Paper, log_ticks
 from calcli.diagrams.panels import Diagram, Panel
-from calcli.diagrams.reliability_numbers import brief, falling, listing, rising, sentences
 from calcli.fast_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from calcli.diagrams.reliability import Key, Pen, ReliabilityStyle
+    from calcli.diagrams.reliability import ReliabilityStyle
 
 IN_COLOUR = 8
 """Curves that the eye can follow in one pair of axes; of more, the best five are coloured."""
 
 BEST = 5
 NOTE = 0.17  # inches that a line of small text takes
+MONO = "DejaVu Sans Mono"
+
+
+@dataclass(frozen=True)
+class Pen:
+    """How one curve is drawn. alone : no other curve in any axes. band : draw its band too.
+
+    shift : its place among the curves of the axes, 0 in the middle. order : above or below. tint : of its band.
+    """
+
+    colour: str
+    line: Any = "-"
+    marker: str = "o"
+    alone: bool = False
+    band: bool = True
+    width: float = 1.7
+    shift: float = 0.0
+    order: float = 4
+    tint: float = 0.18
 
 
 @dataclass(frozen=True)
@@ -32,9 +50,8 @@ class Grid:
     columns: int
     side: float
     histogram: float
-    legend: int
-    heading: bool
-    notes: int
+    head: float
+    foot: float
     numbers: int
     beside: float = 0.0
 
@@ -49,16 +66,14 @@ class Grid:
     def size(self) -> tuple[float, float]:
         """Of the whole figure."""
         width = self.left + self.columns * (self.side + self.beside) + (self.columns - 1) * self.gap + self.right
-        rows = -(-self.panels // self.columns)
-        foot = 0.17 * self.legend + NOTE * self.notes + 0.08
-        return width, (0.28 if self.heading else 0.0) + rows * self.cell + foot
+        return width, self.head + -(-self.panels // self.columns) * self.cell + self.foot
 
     def axes(self, figure: Any, at: int) -> tuple[Any, Any]:
         """The axes of the curve and of the histogram of panel number ``at``."""
         width, height = self.size
         row, column = divmod(at, self.columns)
         x = self.left + column * (self.side + self.beside + self.gap)
-        top = height - (0.28 if self.heading else 0.0) - row * self.cell - self.title - 0.125 * self.numbers
+        top = height - self.head - row * self.cell - self.title - 0.125 * self.numbers
         low = top - self.side - self.between - self.histogram
         upper = (x / width, (top - self.side) / height, self.side / width, self.side / height)
         lower = (x / width, low / height, self.side / width, self.histogram / height)
@@ -67,38 +82,50 @@ class Grid:
 
 @dataclass(frozen=True)
 class Drawing:
-    """What drawing one figure needs to know. names : of the curves, in the order of their colours;
-
-    empty when no axes hold several. coloured : those of them that are not grey.
-    """
+    """What drawing one figure needs to know."""
 
     diagram: Diagram
     style: "ReliabilityStyle"
     paper: Paper
-    names: Sequence[str] = field(default=())
-    coloured: Sequence[str] = field(default=())
 
-    def pen(self, panel: Panel, at: int) -> "Pen":
+    @cached_property
+    def names(self) -> list[str]:
+        """Labels of the curves, in the order of their colours; empty when no axes hold several."""
+        several = any(len(panel.curves) > 1 for panel in self.diagram.panels)
+        return list(dict.fromkeys(c.label for panel in self.diagram.panels for c in panel.curves)) if several else []
+
+    @cached_property
+    def coloured(self) -> list[str]:
+        """Those that are not grey: all, or of very many the uncalibrated one and those of least Brier score."""
+        if len(self.names) <= IN_COLOUR:
+            return self.names
+        curves = [c for panel in self.diagram.panels for c in panel.curves]
+        score = {n: float(np.mean([c.brier.score for c in curves if c.label == n])) for n in self.names}
+        best = sorted(self.names, key=lambda n: score[n])[:BEST]
+        return [n for n in self.names if n in best or n == "uncalibrated"]
+
+    @property
+    def crowded(self) -> bool:
+        """Whether some are grey."""
+        return len(self.names) > len(self.coloured)
+
+    def pen(self, panel: Panel, at: int) -> Pen:
         """How curve number ``at`` of a panel is drawn."""
-        from calcli.diagrams.reliability import Pen
-
         name = panel.curves[at].label
         if not self.names:
             return Pen(self.paper.theme.main, alone=True)
         if name not in self.coloured:
             return Pen(self.paper.theme.others, band=False, width=0.9, order=2.5)
-        few = len(self.names) == len(self.coloured)
-        colour, line, marker = self.paper.series(list(self.coloured).index(name))
-        curves = len(panel.curves)
+        look, curves = self.paper.series(self.coloured.index(name)), len(panel.curves)
         tint = min(Pen.tint, 1 - 0.55 ** (1 / curves))  # bands over each other stay below half
-        return Pen(colour, line, marker, band=few, shift=at - 0.5 * (curves - 1), tint=tint)
+        return Pen(*look, band=not self.crowded, shift=at - 0.5 * (curves - 1), tint=tint)
 
 
 def draw_reliability(diagram: Diagram, style: "ReliabilityStyle", paper: Paper) -> Any:
     """A figure of one or more panels: curve or bars above, histogram of the forecasts beneath."""
     from matplotlib.figure import Figure
 
-    job = Drawing(diagram, style, paper, names := _series_names(diagram), _coloured(diagram, names))
+    job = Drawing(diagram, style, paper)
     columns, side, small, beside = _grid(job)
     wide = columns * (side + beside + Grid.gap)
     handles = _legend(job)
@@ -110,9 +137,8 @@ def draw_reliability(diagram: Diagram, style: "ReliabilityStyle", paper: Paper) 
         columns=columns,
         side=side,
         histogram=0.5 if small else 0.75,
-        legend=-(-len(handles) // per_line),
-        heading=bool(diagram.title),
-        notes=len(notes),
+        head=0.28 if diagram.title else 0.0,
+        foot=0.17 * -(-len(handles) // per_line) + NOTE * len(notes) + 0.08,
         numbers=max(map(len, above), default=0),
         beside=beside,
     )
@@ -125,7 +151,7 @@ def draw_reliability(diagram: Diagram, style: "ReliabilityStyle", paper: Paper) 
         upper, lower = sheet.axes(figure, at)
         _draw_panel(upper, lower, panel, job, first=at % columns == 0)
         upper.set_title(squeeze(panel.title, int(side * 13)), loc="left", pad=5 + 9 * sheet.numbers)
-        family = "DejaVu Sans Mono" if len(panel.curves) > 1 and not small else None  # a table
+        family = MONO if len(panel.curves) > 1 and not small else None  # a table
         for line, text in enumerate(reversed(above[at])):
             where = (0, 4 + 9 * line)
             upper.annotate(text, (0, 1), where, "axes fraction", "offset points", fontsize=6.2, family=family)
@@ -135,16 +161,9 @@ def draw_reliability(diagram: Diagram, style: "ReliabilityStyle", paper: Paper) 
             _write_beside(upper, panel, job)
         for number, artist in enumerate(upper.lines):  # names the lines in an SVG
             artist.set_gid(f"panel{at + 1}-line{number}")
-    figure.legend(
-        handles=handles,
-        loc="lower center",
-        bbox_to_anchor=(0.5, (0.06 + NOTE * len(notes)) / height),
-        ncols=per_line,
-        columnspacing=1.6,
-        handletextpad=0.6,
-        borderpad=0,
-        labelspacing=0.4,
-    )
+    anchor = (0.5, (0.06 + NOTE * len(notes)) / height)
+    gaps = {"columnspacing": 1.6, "handletextpad": 0.6, "borderpad": 0, "labelspacing": 0.4}
+    figure.legend(handles=handles, loc="lower center", bbox_to_anchor=anchor, ncols=per_line, **gaps)
     for line, note in enumerate(reversed(notes)):
         y = (0.08 + NOTE * line) / height
         figure.text(0.5, y, note, ha="center", va="bottom", fontsize=7, color=paper.theme.muted)
@@ -156,10 +175,11 @@ def _grid(job: Drawing) -> tuple[int, float, bool, float]:
     count, width = len(job.diagram.panels), job.paper.width
     columns = count if count <= 3 else 2 if count == 4 else min(4, int(np.ceil(np.sqrt(count))))
     side = {1: 3.9, 2: 3.5, 3: 3.2, 4: 3.2}.get(count, 2.2)
-    crowded = len(job.names) > len(job.coloured)
-    table = 0.0545 * (max(map(len, listing(job.diagram.panels[0], True))) + 5) if crowded and job.paper.stats else 0.0
-    if crowded:
+    table = 0.0
+    if job.crowded:
         columns = 1
+        if job.paper.stats:
+            table = 0.0545 * (max(map(len, listing(job.diagram.panels[0], True))) + 5)
     if width is not None:
         columns = max(1, min(columns, int((width - Grid.left - Grid.right + Grid.gap) / (1.7 + Grid.gap + table))))
         side = (width - Grid.left - Grid.right - (columns - 1) * Grid.gap) / columns - table
@@ -167,23 +187,6 @@ def _grid(job: Drawing) -> tuple[int, float, bool, float]:
             side, table = side + table, 0.0
         side = min(side, 6.0)
     return columns, side, side < 2.9, table
-
-
-def _series_names(diagram: Diagram) -> list[str]:
-    """Labels of the curves, in the order of their colours; empty when no axes hold several."""
-    if all(len(panel.curves) == 1 for panel in diagram.panels):
-        return []
-    return list(dict.fromkeys(curve.label for panel in diagram.panels for curve in panel.curves))
-
-
-def _coloured(diagram: Diagram, names: Sequence[str]) -> list[str]:
-    """All curves, or of very many the uncalibrated one and those of least Brier score."""
-    if len(names) <= IN_COLOUR:
-        return list(names)
-    curves = [c for panel in diagram.panels for c in panel.curves]
-    score = {n: float(np.mean([c.brier.score for c in curves if c.label == n])) for n in names}
-    best = sorted(names, key=lambda n: score[n])[:BEST]
-    return [n for n in names if n in best or n == "uncalibrated"]
 
 
 def _draw_panel(upper: Any, lower: Any, panel: Panel, job: Drawing, first: bool) -> None:
@@ -201,7 +204,11 @@ def _draw_panel(upper: Any, lower: Any, panel: Panel, job: Drawing, first: bool)
     upper.tick_params(labelbottom=False)
     upper.grid(True, zorder=0)
     lower.set_axisbelow("line")  # ticks lie over the bars
-    _count_axis(lower, panel)
+    top = max(1.6 * max(int(curve.histogram.count.max()) for curve in panel.curves), 3)
+    decades = int(np.log10(top))
+    lower.set_yscale("log")
+    lower.set_ylim(0.6, top)  # a single row is still a visible bar
+    log_ticks(lower.yaxis, [10.0**d for d in range(0, decades + 1, 1 if decades < 4 else 2)], short)
     x, y = panel.curves[0].words
     if first or len({p.curves[0].words for p in job.diagram.panels}) > 1:
         upper.set_ylabel(y, labelpad=2)
@@ -212,15 +219,13 @@ def _draw_panel(upper: Any, lower: Any, panel: Panel, job: Drawing, first: bool)
     lower.set_xlabel(x)
 
 
-def _draw_histogram(axes: Any, curve: Curve, pen: "Pen", paper: Paper) -> None:
+def _draw_histogram(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
     edges, count = curve.histogram.edges, curve.histogram.count
     height = np.where(count > 0, count, np.nan)
     colour = pen.colour
     if pen.alone:
-        page = paper.theme.page
-        axes.bar(
-            edges[:-1], height, width=np.diff(edges), align="edge", color=paper.theme.others, edgecolor=page, lw=0.3
-        )
+        look = {"color": paper.theme.others, "edgecolor": paper.theme.page, "lw": 0.3}
+        axes.bar(edges[:-1], height, width=np.diff(edges), align="edge", **look)
         colour = paper.theme.ink
     else:
         axes.stairs(np.maximum(count, 0.1), edges, color=colour, ls=pen.line, lw=min(1.0, pen.width))
@@ -229,20 +234,7 @@ def _draw_histogram(axes: Any, curve: Curve, pen: "Pen", paper: Paper) -> None:
         axes.axvline(curve.mean_confidence, color=colour, lw=1.3, ls=(0, (2, 1.2)), zorder=3)
 
 
-def _count_axis(axes: Any, panel: Panel) -> None:
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
-    tallest = max(int(curve.histogram.count.max()) for curve in panel.curves)
-    top = max(tallest * 1.6, 3)
-    axes.set_yscale("log")
-    axes.set_ylim(0.6, top)  # a single row is still a visible bar
-    decades = int(np.log10(top))
-    axes.yaxis.set_major_locator(FixedLocator([10.0**d for d in range(0, decades + 1, 1 if decades < 4 else 2)]))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
-
-
-Corner = tuple[bool, list[str], float]
+Corner = tuple[bool, list[str]]
 
 
 def _numbers(job: Drawing, side: float, small: bool) -> tuple[list[list[str]], list[Corner | None]]:
@@ -251,23 +243,19 @@ def _numbers(job: Drawing, side: float, small: bool) -> tuple[list[list[str]], l
     Where a panel is small, or its corners are not free, the numbers stand above the axes.
     """
     panels = job.diagram.panels
-    nothing: list[list[str]] = [[] for _ in panels]
-    if not job.paper.stats or len(job.names) > len(job.coloured):
-        return nothing, [None] * len(panels)
-    if small:
-        return [brief(panel, side) for panel in panels], [None] * len(panels)
-    corners = [_corner(panel, job.style, side) for panel in panels]
-    if all(corner is not None for corner in corners):
-        return nothing, list(corners)
-    lines = int(side * 72 / 6.2 / 0.56)
-    return [
-        listing(p) if len(p.curves) > 1 else [part for line in sentences(p.curves[0]) for part in wrap(line, lines)]
-        for p in panels
-    ], [None] * len(panels)
+    above: list[list[str]] = [[] for _ in panels]
+    corners: list[Corner | None] = [None for _ in panels]
+    if job.paper.stats and not job.crowded:
+        free = [] if small else [_corner(panel, job.style, side) for panel in panels]
+        if free and None not in free:
+            corners = free
+        else:
+            above = [above_axes(panel, side, small) for panel in panels]
+    return above, corners
 
 
 def _corner(panel: Panel, style: "ReliabilityStyle", side: float) -> Corner | None:
-    """Text for the upper left or the lower right corner, whichever is free; None where neither is."""
+    """At the top?, and text for the upper left or the lower right corner, whichever is free; None where neither is."""
     several = len(panel.curves) > 1
     size, letter = (6.4, 0.61) if several else (7.0, 0.55)
     top = bottom = listing(panel)
@@ -287,28 +275,18 @@ def _corner(panel: Panel, style: "ReliabilityStyle", side: float) -> Corner | No
     losses = hidden(top, True), hidden(bottom, False)
     if min(losses) > 0.6:
         return None
-    return (True, top, size) if losses[0] <= losses[1] else (False, bottom, size)
+    return (True, top) if losses[0] <= losses[1] else (False, bottom)
 
 
-def _write_corner(axes: Any, at_top: bool, lines: Sequence[str], size: float, *, several: bool, paper: Paper) -> None:
+def _write_corner(axes: Any, at_top: bool, lines: Sequence[str], *, several: bool, paper: Paper) -> None:
     """A thin halo keeps the numbers legible over the grid."""
     from matplotlib.patheffects import withStroke
 
     x, y, ha, va = (0.02, 0.985, "left", "top") if at_top else (0.985, 0.02, "right", "bottom")
-    axes.text(
-        x,
-        y,
-        "\n".join(lines),
-        transform=axes.transAxes,
-        ha=ha,
-        va=va,
-        multialignment="left" if several else ha,
-        fontsize=size,
-        linespacing=1.45,
-        family="DejaVu Sans Mono" if several else None,
-        zorder=6,
-        path_effects=[withStroke(linewidth=2.2, foreground=paper.theme.page)],
-    )
+    font = {"fontsize": 6.4, "family": MONO} if several else {"fontsize": 7.0}
+    place = {"transform": axes.transAxes, "ha": ha, "va": va, "multialignment": "left" if several else ha}
+    halo = [withStroke(linewidth=2.2, foreground=paper.theme.page)]
+    axes.text(x, y, "\n".join(lines), linespacing=1.45, zorder=6, path_effects=halo, **place, **font)
 
 
 def _write_beside(axes: Any, panel: Panel, job: Drawing) -> None:
@@ -319,17 +297,8 @@ def _write_beside(axes: Any, panel: Panel, job: Drawing) -> None:
         colour, weight = job.paper.theme.ink, "normal"
         if at and order[at - 1].label in job.coloured:
             colour, weight = job.pen(panel, panel.curves.index(order[at - 1])).colour, "bold"
-        axes.annotate(
-            line,
-            (1, 1),
-            (10, -size * 1.45 * (at + 1)),
-            "axes fraction",
-            "offset points",
-            fontsize=size,
-            family="DejaVu Sans Mono",
-            color=colour,
-            weight=weight,
-        )
+        font = {"fontsize": size, "family": MONO, "color": colour, "weight": weight}
+        axes.annotate(line, (1, 1), (10, -size * 1.45 * (at + 1)), "axes fraction", "offset points", **font)
 
 
 def _legend(job: Drawing) -> list[Any]:
@@ -345,9 +314,9 @@ def _legend(job: Drawing) -> list[Any]:
         colour, line, marker = job.paper.series(at)
         mark = marker if bars else ""
         handles.append(Line2D([], [], color=colour, ls=line, lw=1.7, marker=mark, ms=4, label=squeeze(name, 40)))
-    if len(job.names) > len(job.coloured):
+    if job.crowded:
         others = f"the other {len(job.names) - len(job.coloured)}"
-        handles.append(Line2D([], [], color=theme.others, lw=0.9, label=others))
+        return [*handles, Line2D([], [], color=theme.others, lw=0.9, label=others)]
     looks: dict[str, Any] = {
         "line": {"color": theme.main, "lw": 1.7},
         "point": {"color": theme.ink, "marker": "o", "ms": 3, "lw": 0.9},
@@ -355,18 +324,16 @@ def _legend(job: Drawing) -> list[Any]:
         "hollow": {"color": theme.ink, "marker": "o", "mfc": theme.page, "ms": 4, "lw": 0},
     }
 
-    def made(key: "Key") -> Any:
-        if key.mark == "hatch":
-            return Patch(facecolor=theme.page, edgecolor=theme.muted, hatch="/////", lw=0, label=key.text)
-        return Line2D([], [], **looks[key.mark], label=key.text)
-
-    if len(job.names) == len(job.coloured):
-        words = dict.fromkeys(curve.words for panel in panels for curve in panel.curves)
-        x, y = (" or ".join(each) for each in zip(*words, strict=True))
-        handles += map(made, job.style.key(level, thin, several))
-        handles.append(Patch(facecolor=theme.band, label=f"{level} band if calibrated"))
-        handles.append(Line2D([], [], color=theme.ink, lw=1.3, label=y))
-        handles.append(Line2D([], [], color=theme.ink, lw=1.3, ls=(0, (2, 1.2)), label=f"mean {x}"))
+    for mark, text in job.style.key(level, thin, several):
+        if mark == "hatch":
+            handles.append(Patch(facecolor=theme.page, edgecolor=theme.muted, hatch="/////", lw=0, label=text))
+        else:
+            handles.append(Line2D([], [], **looks[mark], label=text))
+    words = dict.fromkeys(curve.words for panel in panels for curve in panel.curves)
+    x, y = (" or ".join(each) for each in zip(*words, strict=True))
+    handles.append(Patch(facecolor=theme.band, label=f"{level} band if calibrated"))
+    handles.append(Line2D([], [], color=theme.ink, lw=1.3, label=y))
+    handles.append(Line2D([], [], color=theme.ink, lw=1.3, ls=(0, (2, 1.2)), label=f"mean {x}"))
     return handles
 
 
@@ -377,3 +344,73 @@ def _fitting_columns(labels: Sequence[str], width: float) -> int:
         if sum(0.62 + 0.06 * max(column) for column in columns_of) <= width:
             return columns
     return 1
+
+
+# ---- the numbers beside curves, in lines of text for the room there is
+
+
+def falling(curve: Curve) -> list[str]:
+    """The numbers of one curve, the longest lines first."""
+    b, (x, y) = curve.brier, curve.words
+    return [
+        f"mean {x} {curve.mean_confidence:.4f} ({direction(curve)})",
+        f"{y} {curve.accuracy:.4f}, n = {curve.n}",
+        f"ECE {curve.ece:.4f}, {p_value(curve)}",
+        f"   if calibrated {curve.ece_null_mean:.4f}",
+        f"Brier {b.score:.4f}",
+        f"MCB {b.miscalibration:.4f}",
+        f"   if calibrated {curve.mcb_null_mean:.4f}",
+        f"DSC {b.discrimination:.4f}",
+        f"UNC {b.uncertainty:.4f}",
+    ]
+
+
+def rising(curve: Curve) -> list[str]:
+    """The numbers of one curve, the shortest lines first."""
+    b, (x, y) = curve.brier, curve.words
+    return [
+        f"n = {curve.n}",
+        f"ECE {curve.ece:.4f}",
+        p_value(curve),
+        f"if calibrated {curve.ece_null_mean:.4f}",
+        f"Brier {b.score:.4f}, UNC {b.uncertainty:.4f}",
+        f"MCB {b.miscalibration:.4f}, DSC {b.discrimination:.4f}",
+        f"(MCB if calibrated {curve.mcb_null_mean:.4f})",
+        f"{y} {curve.accuracy:.4f}",
+        f"mean {x} {curve.mean_confidence:.4f} ({direction(curve)})",
+    ]
+
+
+def above_axes(panel: Panel, side: float, small: bool) -> list[str]:
+    """The numbers of a panel, to stand between its title and its axes. side : of these in inches."""
+    several = len(panel.curves) > 1
+    if small:
+        lines = [
+            (f"{squeeze(c.label, 14)}: " if several else f"n {c.n}, ")
+            + f"ECE {c.ece:.3f} (if cal. {c.ece_null_mean:.3f})"
+            + ("" if several else f", {p_value(c)}")
+            for c in panel.curves
+        ]
+        side += 0.3
+    elif several:
+        return listing(panel)
+    else:
+        curve = panel.curves[0]
+        b, (x, y) = curve.brier, curve.words
+        lines = [
+            f"n {curve.n}, {y} {curve.accuracy:.4f}, mean {x} {curve.mean_confidence:.4f} ({direction(curve)})",
+            f"ECE {curve.ece:.4f} (if calibrated {curve.ece_null_mean:.4f}), {p_value(curve)}",
+            f"Brier {b.score:.4f} = MCB {b.miscalibration:.4f} (if cal. {curve.mcb_null_mean:.4f})"
+            f" − DSC {b.discrimination:.4f} + UNC {b.uncertainty:.4f}",
+        ]
+    return [part for line in lines for part in wrap(line, int(side * 72 / 6.2 / 0.56))]
+
+
+def listing(panel: Panel, by_score: bool = False) -> list[str]:
+    """Numbers of several curves, a line each; those by score are longer."""
+    rows = [["", "ECE", "(if cal.)", "MCB", "DSC", "UNC", "Brier"]]
+    for c in sorted(panel.curves, key=lambda c: c.brier.score) if by_score else panel.curves:
+        b = c.brier
+        parts = (f"{each:.4f}" for each in (b.miscalibration, b.discrimination, b.uncertainty, b.score))
+        rows.append([squeeze(c.label, 24 if by_score else 16), f"{c.ece:.4f}", f"({c.ece_null_mean:.4f})", *parts])
+    return table(rows if by_score else [row[:-1] for row in rows], " ")

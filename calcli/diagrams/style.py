@@ -25,15 +25,16 @@ if TYPE_CHECKING:
 
 
 class Figure(Protocol):
-    """The numbers of a figure: a frozen dataclass with at least these fields."""
+    """The numbers of a figure: a frozen dataclass with at least these fields.
+
+    style : name of the one that draws it. title : the line above everything, may be empty.
+    """
 
     @property
-    def style(self) -> str:
-        """Name of the style that draws it."""
+    def style(self) -> str: ...
 
     @property
-    def title(self) -> str:
-        """The line above everything, may be empty."""
+    def title(self) -> str: ...
 
 
 @dataclass(frozen=True)

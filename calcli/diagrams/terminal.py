@@ -3,7 +3,7 @@
 Lines are braille dots and areas are shades, or both are plain ASCII.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from re import sub
 
@@ -32,8 +32,8 @@ class Look:
     colour: bool = False
 
     def paint(self, text: str, role: str) -> str:
-        """The text in the colour of its role, or as it is."""
-        return f"\x1b[{SGR[role]}m{text}\x1b[0m" if self.colour and text.strip() else text
+        """The text in the colour of its role, if it has one, or as it is."""
+        return f"\x1b[{SGR[role]}m{text}\x1b[0m" if self.colour and role and text.strip() else text
 
     def sign(self, name: str) -> str:
         """The character for a kind of mark."""
@@ -121,13 +121,10 @@ class Canvas:
                 if bits:
                     sign, role = chr(0x2800 + bits), self.roles[r, c]
                 if role != current:
-                    text, run, current = text + self._painted(run, current), "", role
+                    text, run, current = text + self.look.paint(run, current), "", role
                 run += sign
-            out.append(text + self._painted(run, current))
+            out.append(text + self.look.paint(run, current))
         return out
-
-    def _painted(self, run: str, role: str) -> str:
-        return self.look.paint(run, role) if role else run
 
 
 def eighths(heights: FloatArray, rows: int, look: Look) -> list[str]:
@@ -152,9 +149,6 @@ def beside(blocks: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
             line += text + " " * (width + 2 - len(sub("\x1b\\[[0-9;]*m", "", text)))
         out.append(line.rstrip())
     return out
-
-
-# ---- around the plane
 
 
 AXIS = 6
@@ -190,16 +184,15 @@ def scale(width: int, labels: Sequence[str], places: Sequence[float]) -> str:
     return "".join(text)
 
 
-def flow(items: Sequence[tuple[str, str]], width: int, look: Look | None = None, gap: str = "   ") -> list[str]:
-    """Fill lines with items (shown, plain), or (plain, role) when a look is given to paint them."""
+def flow(items: Iterable[tuple[str, str]], width: int, look: Look, gap: str = "   ") -> list[str]:
+    """Fill lines with items (text, role)."""
     lines, length = [""], 0
-    for first, second in items:
-        plain, shown = (first, look.paint(first, second)) if look else (second, first)
-        if length and length + len(gap) + len(plain) > width:
+    for text, role in items:
+        if length and length + len(gap) + len(text) > width:
             lines.append("")
             length = 0
-        lines[-1] += (gap if length else "") + shown
-        length += (len(gap) if length else 0) + len(plain)
+        lines[-1] += (gap if length else "") + look.paint(text, role)
+        length += (len(gap) if length else 0) + len(text)
     return lines
 
 

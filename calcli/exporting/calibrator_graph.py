@@ -181,8 +181,12 @@ def curve(calibrator: BinaryCalibrator, x: Operand, maps: Maps) -> Operand:
         return sigmoid(spline(x, maps))
     if isinstance(calibrator, LogisticCalibrator):
         return sigmoid(calibrator.logit(x, *columns_of(maps)))
-    if isinstance(calibrator, ScalingBinning):
-        return scaled_and_binned(x, maps)
+    if isinstance(calibrator, ScalingBinning):  # a smooth map, then its steps
+        slope, intercept, rest = columns_of([(one[0], one[1], one[4] if len(one) > 4 else one[0]) for one in maps])
+        smooth = x * slope + intercept
+        if (slope != rest).any():
+            smooth = np.where(slope == rest, smooth, log_sigmoid(x) * slope + intercept - log_sigmoid(-x) * rest)
+        return steps(sigmoid(smooth), [one[2:4] for one in maps])
     if isinstance(calibrator, HistogramBinning | BayesianBinning):
         return steps(x, maps)
     if isinstance(calibrator, PiecewiseLinear):  # isotonic regression and splines
@@ -215,16 +219,6 @@ def spline(s: Operand, maps: Maps) -> Operand:
     return total
 
 
-def scaled_and_binned(s: Operand, maps: Maps) -> Operand:
-    """``ScalingBinning.curve``: a smooth map, then its steps."""
-    slope, intercept, rest = columns_of([(one[0], one[1], one[4] if len(one) > 4 else one[0]) for one in maps])
-    smooth = s * slope + intercept
-    if (slope != rest).any():
-        bent = log_sigmoid(s) * slope + intercept - log_sigmoid(-s) * rest
-        smooth = np.where(slope == rest, smooth, bent)
-    return steps(sigmoid(smooth), [one[2:4] for one in maps])
-
-
 # ---- hoki with the exact retention under Gaussian or Gumbel noise; what needs transforms or draws says so
 
 
@@ -252,11 +246,7 @@ def hoki(calibrator: Hoki, block: Block) -> Prediction:
     label = block.prediction
     z.graph.jumps = True
     gamma = (gaussian if calibrator.noise == "gaussian" else gumbel)(z, calibrator.scale)
-    if calibrator.init == "accuracy":
-        start = np.full_like(gamma, calibrator.accuracy)
-    else:
-        start = sigmoid(top_log_odds(z, label))
-    q = start
+    q = np.full_like(gamma, calibrator.accuracy) if calibrator.init == "accuracy" else sigmoid(top_log_odds(z, label))
     for alpha, beta in zip(calibrator.alpha, calibrator.beta, strict=True):
         q = follow(q, gamma, alpha, beta)
     return Prediction(share_rest(z, label, *logs(q)), label)
@@ -312,14 +302,10 @@ def gaussian(z: Operand, scale: float) -> Operand:
 
 @lower.register
 def intra_order_preserving(calibrator: IntraOrderPreserving, block: Block) -> Prediction:
+    """``_iop_net.mapped_logits``; the last class gets a gap of 0, so that all arrays have k columns."""
     if calibrator.variant == "diag":
         return calibrator.apply(block)
-    log_p = mixed_with_uniform(log_softmax(by_networks(calibrator, block.z)), calibrator.uniform)
-    return Prediction(log_p, block.prediction)
-
-
-def by_networks(calibrator: IntraOrderPreserving, z: Operand) -> Operand:
-    """``_iop_net.mapped_logits``; the last class gets a gap of 0, so that all arrays have k columns."""
+    z: Operand = block.z
     k, op = z.width, z.graph.op
     order = op("descending", z, dtype=np.int64)
     ranked = np.take_along_axis(z, order, axis=1)
@@ -334,7 +320,8 @@ def by_networks(calibrator: IntraOrderPreserving, z: Operand) -> Operand:
         a = h @ np.pad(w3, ((0, 0), (0, 1))) + np.append(b3, 0.0)
         total = np.maximum(a, 0.0) + np.log1p(np.exp(-np.abs(a))) + total
     climbed = op("sum_from_right", gaps * (total / len(nets)))
-    return np.take_along_axis(climbed, op("descending", -order.floats(), dtype=np.int64), axis=1)
+    mapped = np.take_along_axis(climbed, op("descending", -order.floats(), dtype=np.int64), axis=1)
+    return Prediction(mixed_with_uniform(log_softmax(mapped), calibrator.uniform), block.prediction)
 
 
 # ---- the graph of an artifact: scores in, probabilities, prediction and confidence out

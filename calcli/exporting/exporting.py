@@ -1,7 +1,7 @@
 """Write a calibrator for a target, load what was written, and hold it against ``apply``."""
 
 from pathlib import PurePath
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,9 @@ from calcli.exporting.verify import TOLERANCE, Agreement, Run, compare, trying_r
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
 
-Target = Literal["onnx", "torch", "python"]
-TARGETS: tuple[str, ...] = get_args(Target)
 ENDINGS = {".onnx": "onnx", ".pt2": "torch", ".py": "python"}
 """What an output is for, by the ending of its name."""
+TARGETS = tuple(ENDINGS.values())
 NONE = Agreement(0, 0.0, 0)
 
 
@@ -95,7 +94,7 @@ def _alone(artifact: Artifact, target: str) -> Export:
     elif target == "torch":
         with needed("--to torch needs the package torch", "torch"):
             import torch  # noqa: F401
-        data = save_program(build_module(graph), artifact.n_classes)
+        data = save_program(build_module(graph), artifact.n_classes, bool(groups_of(artifact)))
         run = torch_run(load_program(data))
     else:
         data = build_model(artifact, graph).SerializeToString()
@@ -118,18 +117,12 @@ def _behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
         raise CalcliError(f"{path}: cannot be joined with the calibrator: {one_line(problem)}") from None
     alone = _alone(artifact, "onnx")
     seen, probs, label = model.run([joined.scores, *joined.outputs[:2]], joined.feeds)
-    agreement = alone.agreement + compare(lambda _: (probs, label), artifact, both_columns(seen, artifact))
+    if seen.shape[1] < artifact.n_classes:  # a binary model's one column
+        seen = np.concatenate([np.zeros_like(seen) if artifact.input_kind == "logits" else 1 - seen, seen], axis=1)
+    agreement = alone.agreement + compare(lambda _: (probs, label), artifact, seen)
     names = ", ".join(name for name in joined.outputs if name.startswith(onnx_after_classifier.OTHERWISE))
     note = f"{path} has tensors of these names: the calibrator's outputs are called {names}"
     return Export(data, alone.run, agreement, joined.opset, joined.scores, (note,) * bool(names))
-
-
-def both_columns(scores: Any, artifact: Artifact) -> Any:
-    """A binary model's one column as two."""
-    s = np.asarray(scores)
-    if s.shape[1] == artifact.n_classes:
-        return s
-    return np.concatenate([np.zeros_like(s) if artifact.input_kind == "logits" else 1 - s, s], axis=1)
 
 
 def tried(run: Run, artifact: Artifact) -> Agreement:

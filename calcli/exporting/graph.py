@@ -6,6 +6,7 @@ A ``GraphValue`` stands for an array of rows and answers NumPy's own functions (
 
 from collections.abc import Callable
 from dataclasses import field
+from functools import partialmethod
 from math import prod
 from typing import Any
 
@@ -116,7 +117,9 @@ class GraphValue(NDArrayOperatorsMixin):
             return self.copy() if copy else self
         return self.floats() if np.dtype(dtype) == np.float64 else self.like(self.graph.op("whole", self), np.int64)
 
-    def _reduced(self, op: str, axis: int | None, keepdims: bool, dtype: Any = np.float64) -> "GraphValue":
+    def _reduced(
+        self, op: str, axis: int | None = None, *, keepdims: bool = False, dtype: Any = np.float64
+    ) -> "GraphValue":
         if axis is None:
             return GraphValue(self.graph, (self.place,), ())  # a count
         if self.ndim == 1 or axis % self.ndim != (0 if self.turned else 1):
@@ -125,20 +128,15 @@ class GraphValue(NDArrayOperatorsMixin):
         one = (1, rows) if self.turned else (rows, 1)
         return GraphValue(self.graph, [self.graph.op(op, self.floats()).place], one if keepdims else (rows,), dtype)
 
-    def sum(self, axis: int | None = None, *, keepdims: bool = False) -> "GraphValue":
-        return self._reduced("row_sum", axis, keepdims)
-
-    def max(self, axis: int | None = None, *, keepdims: bool = False) -> "GraphValue":
-        return self._reduced("row_max", axis, keepdims)
+    sum = partialmethod(_reduced, "row_sum")
+    max = partialmethod(_reduced, "row_max")
+    argmax = partialmethod(_reduced, "row_argmax", dtype=np.int64)
 
     def min(self, axis: int | None = None, *, keepdims: bool = False) -> Operand:
         return -(-self).max(axis, keepdims=keepdims)
 
     def mean(self, axis: int | None = None, *, keepdims: bool = False) -> Operand:
         return self.sum(axis, keepdims=keepdims) / self.width
-
-    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> "GraphValue":
-        return self._reduced("row_argmax", axis, keepdims, np.int64)
 
     def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Operand:
         return (-self).argmax(axis, keepdims=keepdims)
@@ -275,9 +273,9 @@ class Graph:
         if name in LOGICAL and kinds != {"b"}:
             raise refused(f"calls numpy.{name} of what is not true or false")
         if name not in LOGICAL and not (kinds == {"i"} and name in WHOLE):
-            kept = nodes[: name == "where"]
-            nodes = [*kept, *(n.floats() if isinstance(n, GraphValue) else _as_float(n) for n in nodes[len(kept) :])]
-            kinds = {"f"}
+            first = int(name == "where")
+            rest = [n.floats() if isinstance(n, GraphValue) else np.asarray(n, np.float64)[()] for n in nodes[first:]]
+            nodes, kinds = [*nodes[:first], *rest], {"f"}
         made = UFUNCS[name](self, *nodes)
         truth = name in LOGICAL or name in COMPARISONS
         dtype = np.dtype(bool) if truth else np.dtype(np.int64 if kinds == {"i"} else np.float64)
@@ -345,10 +343,6 @@ class Graph:
 Make = Callable[..., GraphValue]
 
 
-def _as_float(x: Operand) -> Operand:
-    return np.asarray(x, dtype=np.float64)[()]
-
-
 def _op(name: str) -> Make:
     return lambda graph, *inputs: graph.op(name, *inputs)
 
@@ -370,16 +364,14 @@ def _power(graph: Graph, x: Operand, exponent: Operand) -> GraphValue:
     return graph.op("mul", x, x) if squared else graph.op("pow", x, exponent)
 
 
-def _exp_minus_one(graph: Graph, x: Operand) -> GraphValue:
-    return graph.op("mul", graph.op("tanh", graph.op("mul", x, 0.5)), graph.op("add", graph.op("exp", x), 1.0))
-
-
 UFUNCS: dict[str, Make] = {
     "add": _op("add"), "subtract": _op("sub"), "multiply": _op("mul"), "divide": _op("div"), "negative": _op("neg"),
     "absolute": _op("abs"), "exp": _op("exp"), "log": _op("log"), "log1p": _op("log1p"), "sqrt": _op("sqrt"),
     "tanh": _op("tanh"), "maximum": _op("maximum"), "minimum": _op("minimum"), "where": _op("where"),
     "less": _op("less"), "less_equal": _op("less_equal"), "equal": _op("eq"),
-    "expm1": _exp_minus_one,
+    "expm1": lambda graph, x: graph.op(
+        "mul", graph.op("tanh", graph.op("mul", x, 0.5)), graph.op("add", graph.op("exp", x), 1.0)
+    ),
     "greater": lambda graph, a, b: graph.op("less", b, a),
     "greater_equal": lambda graph, a, b: graph.op("less_equal", b, a),
     "not_equal": lambda graph, a, b: graph.op("logical_not", graph.op("eq", a, b)),

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from calcli.errors import DataError, UsageError, one_line
 from calcli.exporting.calibrator_graph import trace
 from calcli.exporting.onnx_model import OLDEST_OPSET, OPSET, Writer, properties, require_onnx, session
-from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
 from calcli.io.inputs import note_onnx
 from calcli.io.validate import MOST_BY_CHANCE, check_scores
@@ -42,13 +42,9 @@ DRAWS, ROWS, FREE = 20, 8, (16, 64, 224, 1)
 Seen = Mapping[str, AnyArray]
 
 
-@dataclass(frozen=True)
-class Joined:
-    """Classifier and calibrator in one graph.
-
-    model : an ``onnx.ModelProto``. scores : the output that is calibrated. outputs : what probs, prediction and
-    confidence are called. feeds : inputs that it runs on.
-    """
+class Joined(NamedTuple):
+    """Classifier and calibrator in one graph. scores : the output that is calibrated. outputs : what probs, prediction
+    and confidence are called. feeds : inputs that it runs on."""
 
     model: Any
     scores: str
@@ -67,8 +63,10 @@ def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
     UsageError for an output that it lacks.
     """
     onnx, model = require_onnx(), read_model(path)
-    if output is not None:
-        _take_out(model, output)
+    if output is not None and output not in [o.name for o in model.graph.output]:
+        with suppress(Exception):  # a model that onnx cannot follow has no tensor to take out
+            known = onnx.shape_inference.infer_shapes(model).graph.value_info
+            model.graph.output.extend(value for value in known if value.name == output)
     feeds, seen = observed(model, path)
     chosen = score_output(model, path, artifact, output, seen)
     used = {name for node in model.graph.node for name in (*node.input, *node.output)}
@@ -136,18 +134,18 @@ def other_kind(model: Any, name: str, kind: ScoreKind, seen: Seen) -> str | None
     if made != kind:
         return made
     values = seen[name].astype(np.float64)
+
+    def can_be(kind: ScoreKind) -> bool:
+        with suppress(DataError):
+            check_scores(values, kind, "")
+            return True
+        return False
+
     if kind != "logits":
-        return None if _can_be(kind, values) else f"no {kind}"
+        return None if can_be(kind) else f"no {kind}"
     told = values.shape[1] > 1 or len(np.unique(values)) >= MOST_BY_CHANCE  # one column has no sums
     kinds: list[ScoreKind] = ["probs", "log_probs"]
-    return next((each for each in kinds[: values.shape[1]] if told and _can_be(each, values)), None)
-
-
-def _can_be(kind: ScoreKind, values: AnyArray) -> bool:
-    with suppress(DataError):
-        check_scores(values, kind, "")
-        return True
-    return False
+    return next((each for each in kinds[: values.shape[1]] if told and can_be(each)), None)
 
 
 def score_output(model: Any, path: str, artifact: Artifact, wanted: str | None, seen: Seen) -> str:
@@ -171,24 +169,12 @@ def score_output(model: Any, path: str, artifact: Artifact, wanted: str | None, 
             f"{'name another output with --at, or ' * (not inside)}fit to what this output holds"
         )
     fit = [name for name in fit if name not in others]
-    usual = [name for name in USUAL if name in fit]
-    if len(fit) == 1 or usual:
-        return fit[0] if len(fit) == 1 else usual[0]
+    if likely := fit if len(fit) == 1 else [name for name in USUAL if name in fit]:
+        return likely[0]
     found = f"{len(fit)} outputs fit" if fit else "no output fits"
     raise UsageError(
         f"{path}: {found} an array (rows, {k}) of scores among {', '.join(names)}; name one with --at OUTPUT"
     )
-
-
-def _take_out(model: Any, name: str) -> None:
-    """Make a tensor inside a model one of its outputs, where its type can be told."""
-    if name in [o.name for o in model.graph.output]:
-        return
-    try:
-        known = require_onnx().shape_inference.infer_shapes(model).graph.value_info
-    except Exception:  # a model that onnx cannot follow has no tensor to take out
-        return
-    model.graph.output.extend(value for value in known if value.name == name)
 
 
 # ---- its values on random inputs
@@ -202,46 +188,32 @@ def observed(model: Any, path: str) -> tuple[dict[str, Any], Seen]:
     names = [o.name for o in model.graph.output if o.type.tensor_type.elem_type in FLOATS]
     if not names:
         return {}, {}
-    problem: Exception | None = None
-    try:
-        run = session(model.SerializeToString()).run
-    except Exception as failed:  # onnxruntime and protobuf have errors of their own
-        raise _does_not_run(path, failed) from None
-    for free in FREE:
-        for most in (1, 0):
-            try:
-                first = made_up_inputs(model, np.random.default_rng(0), SIZES[0], free, most)
-                found = [run(names, first)]
-                rng = np.random.default_rng(1)
-                while len(found) < len(SIZES) or (
-                    len(found) < DRAWS and sum(len(np.atleast_1d(f[0])) for f in found) < 3 * MOST_BY_CHANCE
-                ):
-                    size = SIZES[len(found) % len(SIZES)]
-                    found.append(run(names, made_up_inputs(model, rng, size, free, most)))
-            except Exception as failed:
-                problem = problem or failed
-            else:
-                return first, _finite(names, found)
-    raise _does_not_run(path, problem)
-
-
-def _does_not_run(path: str, problem: Exception | None) -> DataError:
-    return DataError(
-        f"{path}: does not run on random inputs ({one_line(problem or Exception())[:200]}), so that nothing tells what"
-        " its outputs are; give its inputs fixed shapes (onnxruntime.tools.make_dynamic_shape_fixed), or export the"
-        " calibrator by itself"
+    run, problem = None, ""
+    for free, most in product(FREE, (1, 0)):
+        try:
+            run = run or session(model.SerializeToString()).run
+            first = made_up_inputs(model, np.random.default_rng(0), SIZES[0], free, most)
+            found = [run(names, first)]
+            rng = np.random.default_rng(1)
+            while len(found) < len(SIZES) or (
+                len(found) < DRAWS and sum(len(np.atleast_1d(f[0])) for f in found) < 3 * MOST_BY_CHANCE
+            ):
+                size = SIZES[len(found) % len(SIZES)]
+                found.append(run(names, made_up_inputs(model, rng, size, free, most)))
+        except Exception as failed:  # onnxruntime and protobuf have errors of their own
+            problem = problem or one_line(failed)
+            continue
+        seen = {}
+        for name, parts in zip(names, zip(*found, strict=True), strict=True):
+            arrays = [np.atleast_1d(part) for part in parts]
+            if len({array.shape[1:] for array in arrays}) == 1:
+                whole = np.concatenate(arrays)
+                seen[name] = whole[np.isfinite(whole.reshape(len(whole), -1)).all(axis=1)]
+        return first, {name: values for name, values in seen.items() if len(values)}
+    raise DataError(
+        f"{path}: does not run on random inputs ({problem[:200]}), so that nothing tells what its outputs are; give its"
+        " inputs fixed shapes (onnxruntime.tools.make_dynamic_shape_fixed), or export the calibrator by itself"
     )
-
-
-def _finite(names: list[str], found: list[Any]) -> Seen:
-    """Outputs of several runs, one after the other, without rows that are not finite."""
-    seen = {}
-    for name, parts in zip(names, zip(*found, strict=True), strict=True):
-        arrays = [np.atleast_1d(part) for part in parts]
-        if len({array.shape[1:] for array in arrays}) == 1:
-            whole = np.concatenate(arrays)
-            seen[name] = whole[np.isfinite(whole.reshape(len(whole), -1)).all(axis=1)]
-    return {name: values for name, values in seen.items() if len(values)}
 
 
 def made_up_inputs(model: Any, rng: np.random.Generator, size: float, free: int, most: int) -> dict[str, Any]:

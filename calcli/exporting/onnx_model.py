@@ -15,7 +15,6 @@ OPSET = 17
 """Opset of a model of its own; behind a classifier it is the classifier's, from 13 on."""
 
 OLDEST_OPSET = 13
-IR_VERSION = 8
 
 
 class Writer:
@@ -60,21 +59,16 @@ class Writer:
                 return self.node("ArgMax", inputs, [out], axis=rank - 1, keepdims=1)
             case "descending":
                 return self.node("TopK", [*inputs, self.prefix + "k"], [out + "/values", out], axis=-1)
-            case "log1p":
-                return self._log1p(inputs[0], out)
+            case "log1p":  # to the last digits: log(u) x / (u - 1) with u = 1 + x, x where u is 1 (Kahan)
+                x, one = inputs[0], self.prefix + "one"
+                u = self.node("Add", [x, one], [out + "/u"])
+                rest = self.node("Sub", [u, one], [out + "/rest"])
+                same = self.node("Equal", [u, one], [out + "/same"])
+                below = self.node("Where", [same, one, rest], [out + "/below"])
+                scaled = self.node("Mul", [self.node("Log", [u], [out + "/log"]), x], [out + "/scaled"])
+                exact = self.node("Div", [scaled, below], [out + "/exact"])
+                return self.node("Where", [same, x, exact], [out])
         raise AssertionError(node.op)
-
-    def _log1p(self, x: str, out: str) -> str:
-        """log(1 + x) to the last digits: log(u) x / (u - 1) with u = 1 + x, x where u is 1 (Kahan)."""
-        one = self.prefix + "one"
-        u = self.node("Add", [x, one], [out + "/u"])
-        rest = self.node("Sub", [u, one], [out + "/rest"])
-        same = self.node("Equal", [u, one], [out + "/same"])
-        below = self.node("Where", [same, one, rest], [out + "/below"])
-        log_u = self.node("Log", [u], [out + "/log"])
-        scaled = self.node("Mul", [log_u, x], [out + "/scaled"])
-        exact = self.node("Div", [scaled, below], [out + "/exact"])
-        return self.node("Where", [same, x, exact], [out])
 
     def write(self, graph: Graph, scores: str) -> None:
         """Write the graph, reading ``scores`` and ending in probs, prediction and confidence."""
@@ -105,15 +99,6 @@ class Writer:
         used = {name for node in self.nodes for name in node.input}  # others would be warned of as the model is loaded
         self.initializers = [each for each in self.initializers if each.name in used]
 
-    def model(self, name: str, scores: str, columns: int, groups: int = 0) -> Any:
-        """What was written as a model of its own, of scores (rows, columns) and the groups of the rows."""
-        helper, kinds = self.onnx.helper, self.onnx.TensorProto
-        given = [helper.make_tensor_value_info(scores, kinds.FLOAT, ["rows", columns])]
-        given += [helper.make_tensor_value_info("group", kinds.INT64, ["rows"])] * groups
-        graph = helper.make_graph(self.nodes, name, given, self.outputs("rows"), self.initializers)
-        opsets = [helper.make_opsetid("", self.opset)]
-        return helper.make_model(graph, producer_name="calcli", opset_imports=opsets, ir_version=IR_VERSION)
-
     def outputs(self, rows: str) -> list[Any]:
         """Descriptions of the three outputs."""
         of, kinds = self.onnx.helper.make_tensor_value_info, self.onnx.TensorProto
@@ -129,9 +114,14 @@ def build_model(artifact: Artifact, graph: Graph) -> Any:
     onnx = require_onnx()
     writer = Writer(artifact.n_classes, OPSET, "")
     writer.write(graph, "scores")
-    model = writer.model(f"calcli_{artifact.method}", "scores", artifact.n_classes, len(groups_of(artifact)))
+    helper, kinds = onnx.helper, onnx.TensorProto
+    given = [helper.make_tensor_value_info("scores", kinds.FLOAT, ["rows", artifact.n_classes])]
+    given += [helper.make_tensor_value_info("group", kinds.INT64, ["rows"])] * len(groups_of(artifact))
+    name, opsets = f"calcli_{artifact.method}", [helper.make_opsetid("", OPSET)]
+    made = helper.make_graph(writer.nodes, name, given, writer.outputs("rows"), writer.initializers)
+    model = helper.make_model(made, producer_name="calcli", opset_imports=opsets, ir_version=8)
     model.producer_version = artifact.calcli_version
-    onnx.helper.set_model_props(model, properties(artifact))
+    helper.set_model_props(model, properties(artifact))
     onnx.checker.check_model(model)
     return model
 

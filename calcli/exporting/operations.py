@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-NONE: Mapping[str, Any] = MappingProxyType({})
-
 
 class Operation(NamedTuple):
     """An operation on arrays (rows, columns).
@@ -17,7 +15,7 @@ class Operation(NamedTuple):
 
     source: str
     onnx: str = ""
-    attributes: Mapping[str, Any] = NONE
+    attributes: Mapping[str, Any] = MappingProxyType({})
     axis: str = ""
     torch: Callable[..., Any] | None = None
 
@@ -73,8 +71,8 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "float": Operation("{}.astype(np.float64)", "Cast", {"to": 11}, "", lambda x: x.double()),
     "whole": Operation("{}.astype(np.int64)", "Cast", {"to": 7}, "", lambda x: x.long()),
-    "expand": Operation("{}[..., None]", "Unsqueeze", NONE, "last", lambda x: x.unsqueeze(-1)),
+    "expand": Operation("{}[..., None]", "Unsqueeze", axis="last", torch=lambda x: x.unsqueeze(-1)),
     "beside": Operation("np.concatenate([{}, {}], axis=-1)", "Concat", {"axis": -1}, "", _beside),
-    "squeeze": Operation("{}[..., 0]", "Squeeze", NONE, "axis", lambda x: x.squeeze(-1)),
+    "squeeze": Operation("{}[..., 0]", "Squeeze", axis="axis", torch=lambda x: x.squeeze(-1)),
     "swap": Operation("{}.swapaxes(-1, -2)", "Transpose", {"perm": [0, 2, 1]}, "", lambda x: x.transpose(-1, -2)),
 }

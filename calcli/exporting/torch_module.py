@@ -25,10 +25,7 @@ def build_module(graph: Graph) -> Any:
                 if node.array is not None:
                     self.register_buffer(f"c{place}", torch.from_numpy(np.array(node.array)))
 
-        def forward(self, scores: Any) -> dict[str, Any]:
-            return self.run(scores, None)
-
-        def run(self, scores: Any, group: Any) -> dict[str, Any]:
+        def forward(self, scores: Any, group: Any = None) -> dict[str, Any]:
             values: dict[int, Any] = {}
             for place, node in nodes:
                 if node.array is not None:
@@ -47,26 +44,18 @@ def build_module(graph: Graph) -> Any:
                 "confidence": out["confidence"].squeeze(-1).to(scores.dtype),
             }
 
-    class ByGroup(ExportedCalibrator):
-        """The same with the group of every row beside its scores."""
-
-        def forward(self, scores: Any, group: Any) -> dict[str, Any]:  # type: ignore[override]
-            return self.run(scores, group)
-
-    return (ByGroup if any(node.op == "group" for _, node in nodes) else ExportedCalibrator)().eval()
+    return ExportedCalibrator().eval()
 
 
-def save_program(module: Any, k: int) -> bytes:
+def save_program(module: Any, k: int, by_group: bool = False) -> bytes:
     """The module as the bytes of a ``.pt2``, for any number of rows of float32 scores (and int64 groups)."""
-    import inspect
-
     import torch
 
     rows = torch.export.Dim("rows")
-    example = {"scores": torch.zeros((3, k), dtype=torch.float32), "group": torch.zeros(3, dtype=torch.int64)}
-    taken = tuple(inspect.signature(module.forward).parameters)
-    shapes = {name: {0: rows} for name in taken}
-    program = torch.export.export(module, tuple(example[name] for name in taken), dynamic_shapes=shapes)
+    example = {"scores": torch.zeros((3, k), dtype=torch.float32)}
+    if by_group:
+        example["group"] = torch.zeros(3, dtype=torch.int64)
+    program = torch.export.export(module, tuple(example.values()), dynamic_shapes={name: {0: rows} for name in example})
     for node in program.graph.nodes:  # where calcli's own lines lie on this machine is nobody's business
         node.meta.pop("stack_trace", None)
     buffer = io.BytesIO()

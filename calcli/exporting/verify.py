@@ -95,7 +95,9 @@ def compare(run: Run, artifact: Artifact, scores: AnyArray, columns: Mapping[str
     narrow = np.asarray(scores, dtype=np.float32)
     groups = {name: codes_of(known, len(narrow), columns, name) for name, known in groups_of(artifact).items()}
     probs, label = run(narrow, *(column.code for column in groups.values()))
-    expected, expected_label = applied(artifact, narrow, groups)
+    with np.errstate(all="ignore"):
+        applied = artifact.calibrator.apply(Block(0, narrow, artifact.input_kind, columns=groups))
+        expected, expected_label = np.exp(applied.log_probs), applied.label
     off = np.abs(probs - expected).max(axis=1)
     wrong = label != expected_label
     excused = np.zeros(len(off), dtype=np.bool_)
@@ -113,13 +115,6 @@ def codes_of(known: Sequence[str], n: int, columns: Mapping[str, Codes] | None, 
     place = {group: i for i, group in enumerate(known)}
     names, code = columns[name]
     return Codes((*known, UNSEEN), np.array([place.get(group, -1) for group in names], dtype=np.int64)[code])
-
-
-def applied(artifact: Artifact, scores: AnyArray, columns: Mapping[str, Codes]) -> tuple[FloatArray, IntArray]:
-    """Probabilities and predictions of ``apply``."""
-    with np.errstate(all="ignore"):
-        result = artifact.calibrator.apply(Block(0, scores, artifact.input_kind, columns=columns))
-        return np.exp(result.log_probs), result.label
 
 
 def beside_a_jump(artifact: Artifact, scores: NDArray[np.float32], probs: AnyArray, label: IntArray) -> BoolArray:

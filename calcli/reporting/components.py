@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from calcli.fast_dataclass import dataclass
 from calcli.reporting.gather import ModelResults, Version
-from calcli.reporting.markup import Safe, join, tag
-from calcli.reporting.verdicts import report_of, tone
+from calcli.reporting.markup import Safe, join, name, tag, text
+from calcli.reporting.verdicts import tone
 
-# ---- the glossary: every term that a page uses, in a sentence or two. {level} and {bins} are those of the page
-
+VersionTable = tuple[str, Sequence[object], Sequence[Safe | Sequence[object]]]
+"""What its caption says after the name of the version, head and rows."""
 
 GLOSSARY: dict[str, tuple[str, str]] = {
     "confidence": ("Confidence", "How sure the model says it is of its answer, from 0 to 100%."),
@@ -63,7 +63,7 @@ GLOSSARY: dict[str, tuple[str, str]] = {
     ),
     "window": ("Bin", "All samples whose stated confidence lies in it."),
 }
-"""Name in the page -> term, meaning."""
+"""Name in the page -> term, meaning. {level} and {bins} are those of the page."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,20 @@ class Room:
     tight: bool = False
 
 
+@dataclass(frozen=True)
+class Chapter:
+    """The part of a page about one model. m : its number. focus : the version that is seen first."""
+
+    model: ModelResults
+    m: int
+    focus: int
+    room: Room = Room()
+
+    def tables(self, what: str) -> list[str]:
+        """For ``download``: the tables that ``each_version`` makes."""
+        return [f"t-{what}-{self.m}-{at}" for at in range(len(self.model.versions))]
+
+
 def term(word: str, *children: object) -> Safe:
     """A word that the glossary explains; the script takes its tooltip from there."""
     return tag("a", *(children or (GLOSSARY[word][0],)), href=f"#word-{word}", class_="term")
@@ -87,13 +101,18 @@ def term(word: str, *children: object) -> Safe:
 
 def state_word(version: Version) -> Safe:
     """Sign and word: never a colour alone."""
-    r = report_of(version)
+    r = version.report
     return tag("span", tag("span", r.sign, aria_hidden="true"), " ", r.word, class_=f"state {tone(r)}")
+
+
+def under(what: object, small: object | None) -> Safe:
+    """Something with smaller words beneath it, if there are any."""
+    return text(what) if small is None else join([what, tag("small", small)])
 
 
 def focus_of(model: ModelResults) -> int:
     """The version that the page opens with: the recommended one."""
-    best = report_of(model.versions[0]).advice.calibrator
+    best = model.versions[0].report.advice.calibrator
     return next((at for at, v in enumerate(model.versions) if best and v.result.calibrator == best), 0)
 
 
@@ -101,10 +120,9 @@ def drawn_of(model: ModelResults, room: Room) -> tuple[ModelResults, ModelResult
     """The model in the order that its versions are listed in, and with those that are drawn."""
     if not room.tight:
         return model, model
-    two = list(dict.fromkeys((0, focus_of(model))))
-    others = [at for at in range(len(model.versions)) if at not in two]
-    listed, drawn = (tuple(model.versions[at] for at in order) for order in ([*two, *others], two))
-    return replace(model, versions=listed), replace(model, versions=drawn)
+    first = dict.fromkeys((0, focus_of(model)))
+    listed = tuple(model.versions[at] for at in first | dict.fromkeys(range(len(model.versions))))
+    return replace(model, versions=listed), replace(model, versions=listed[: len(first)])
 
 
 NONE = "–"
@@ -132,18 +150,16 @@ def table(
     return tag("div", inner, class_="scroll", tabindex=0, role="region", aria_labelledby=f"about-{ident}")
 
 
-def each_version(model: ModelResults, focus: int, make: Callable[[int, Version], Safe], short: bool = False) -> Safe:
-    """A block per version, of which the one in focus is seen. short : only of that and of the uncalibrated."""
-    left = tag("p", "Left out to keep a page of so many models small; a report of this model alone has it.")
-    return join(
-        tag(
-            "div",
-            left if short and at not in (0, focus) else make(at, v),
-            data_version=at,
-            class_=None if at == focus else "off",
-        )
-        for at, v in enumerate(model.versions)
-    )
+def each_version(c: Chapter, what: str, make: Callable[[Version], VersionTable], **attributes: object) -> Safe:
+    """A table per version, of which the one in focus is seen; in a short room only of that and the uncalibrated."""
+    blocks = []
+    for at, v in enumerate(c.model.versions):
+        inner = tag("p", "Left out to keep a page of so many models small; a report of this model alone has it.")
+        if not c.room.short or at in (0, c.focus):
+            words, head, rows = make(v)
+            inner = table(join([name(v.name), words]), head, rows, f"{what}-{c.m}-{at}", **attributes)
+        blocks.append(tag("div", inner, data_version=at, class_=None if at == c.focus else "off"))
+    return join(blocks)
 
 
 def section(heading: object, *parts: object, **attributes: object) -> Safe:
@@ -154,11 +170,8 @@ def section(heading: object, *parts: object, **attributes: object) -> Safe:
 def download(*idents: str) -> Safe:
     """Buttons that only work with script, which hides them without."""
     kinds = {"f": "SVG", "t": "CSV"}
-    return tag(
-        "p",
-        *(tag("button", f"Download {kinds[i[0]]}", type="button", data_download=i[2:]) for i in idents),
-        class_="script downloads",
-    )
+    buttons = (tag("button", f"Download {kinds[i[0]]}", type="button", data_download=i[2:]) for i in idents)
+    return tag("p", *buttons, class_="script downloads")
 
 
 def slider_panel(words: str, what: str, *more: Safe) -> Safe:

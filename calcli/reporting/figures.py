@@ -1,7 +1,6 @@
 """Figures as SVG in the page: colours are CSS classes, so that dark and print are one figure."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 
@@ -63,49 +62,37 @@ def reliability(model: ModelResults, focus: int, positive: bool, ident: str) -> 
         tag("path", d=f"M{_at(0, 0)}L{_at(1, 1)}", class_="diagonal"),
         _label(8, 20, "accuracy" if not positive else happens, "start"),
     ]
-    bands = [
-        tag("polygon", points=_band(c), class_="band" + (" off" if at != focus else ""), data_band=at)
-        for at, c in enumerate(curves)
-    ]
-    lines = [each for at, c in enumerate(curves) for each in _lines(c, at)]
-    h = foot + 16
-    tallest = max(int(c.histogram.count.max()) for c in curves)
-    histograms = [
-        tag("path", d=_steps(c, tallest, h, 64), class_=f"histogram {pen(at)}", data_curve=at)
-        for at, c in enumerate(curves)
-    ]
+    h, tallest = foot + 16, max(int(c.histogram.count.max()) for c in curves)
+    bands, lines, histograms = [], [], []
+    for at, c in enumerate(curves):
+        keep = _thin(len(c.band.x))
+        x, y = (np.append(a[keep], b[keep][::-1]) for a, b in ((c.band.x, c.band.x), (c.band.high, c.band.low)))
+        # To the nearest of 560 units, which nobody sees.
+        outline = " ".join(f"{LEFT + SIDE * a:.0f},{TOP + SIDE * (1 - b):.0f}" for a, b in zip(x, y, strict=True))
+        bands.append(tag("polygon", points=outline, class_="band" + " off" * (at != focus), data_band=at))
+        lines += _lines(c, at)
+        steps = [f"M{LEFT + SIDE * c.histogram.edges[0]:.1f} {h + 64:.0f}"]
+        for right, n in zip(c.histogram.edges[1:], c.histogram.count, strict=True):  # heights are square roots
+            steps.append(f"V{h + 64 * (1 - (n / max(tallest, 1)) ** 0.5):.1f}H{LEFT + SIDE * right:.1f}")
+        steps.append(f"V{h + 64:.0f}")
+        histograms.append(tag("path", d="".join(steps), class_=f"histogram {pen(at)}", data_curve=at))
     axis = [
         tag("path", d=f"M{LEFT} {h + 64}H{LEFT + SIDE}", class_="axis"),
         *(_label(LEFT + SIDE * t, h + 84, f"{100 * t:.0f}%") for t in ticks),
         _label(LEFT + SIDE / 2, h + 110, "stated confidence" if not positive else says),
         _label(LEFT + SIDE / 2, h + 136, f"outline: samples (square root), at most {short(tallest)}"),
     ]
-    sides = [  # over the bands, which are wide where samples are few
-        _label(
-            LEFT + 10, TOP + 22, "above the line: underconfident ▲" if not positive else "above: too low ▲", "start"
-        ),
-        _label(
-            LEFT + SIDE - 8,
-            foot - 12,
-            "below the line: overconfident ▼" if not positive else "below: too high ▼",
-            "end",
-        ),
-    ]
+    above, below = "above the line: underconfident ▲", "below the line: overconfident ▼"
+    if positive:
+        above, below = "above: too low ▲", "below: too high ▼"
+    # Over the bands, which are wide where samples are few.
+    sides = _label(LEFT + 10, TOP + 22, above, "start"), _label(LEFT + SIDE - 8, foot - 12, below, "end")
     cursor = tag("path", d=f"M0 {TOP}V{h + 64}", class_="cursor off", data_cursor=True)
     title = "; ".join(
         f"{c.label}: mean {says} {per_cent(c.mean_confidence)}, {happens} {per_cent(c.accuracy)}" for c in curves
     )
     inner = *frame, *bands, *lines, *sides, *histograms, *axis, cursor
     return _svg(WIDTH, h + 146, f"Reliability diagram. {title}", *inner, ident=ident)
-
-
-def _band(curve: Curve) -> str:
-    """Its outline, to the nearest of 560 units, which nobody sees."""
-    band = curve.band
-    keep = _thin(len(band.x))
-    there = zip(band.x[keep], band.high[keep], strict=True)
-    back = zip(band.x[keep][::-1], band.low[keep][::-1], strict=True)
-    return " ".join(f"{LEFT + SIDE * x:.0f},{TOP + SIDE * (1 - y):.0f}" for x, y in (*there, *back))
 
 
 def _lines(curve: Curve, at: int) -> list[Safe]:
@@ -132,15 +119,6 @@ def _lines(curve: Curve, at: int) -> list[Safe]:
         cross = f"M{left} {top}V{foot}M{across}h8"
         parts.append(tag("path", d=cross, class_=f"curve few {pen(at)}", data_curve=at))
     return parts
-
-
-def _steps(curve: Curve, tallest: int, top: float, height: float) -> str:
-    """The outline of the histogram; heights are square roots."""
-    edges, counts = curve.histogram.edges, curve.histogram.count
-    parts = [f"M{LEFT + SIDE * edges[0]:.1f} {top + height:.0f}"]
-    for (_, right), n in zip(pairwise(edges), counts, strict=True):
-        parts.append(f"V{top + height * (1 - (n / max(tallest, 1)) ** 0.5):.1f}H{LEFT + SIDE * right:.1f}")
-    return "".join([*parts, f"V{top + height:.0f}"])
 
 
 def bars(says: float, right: float) -> Safe:
@@ -228,14 +206,10 @@ def sweep_figure(sweep: TemperatureSweep, ident: str) -> Safe:
         )
         parts.append(tag("polyline", points=points, class_=class_))
         if words:
-            parts.extend(
-                [
-                    tag("path", d=f"M{LEFT} {top + height}H{LEFT + SIDE}", class_="axis"),
-                    _label(8, top - 10, words, "start"),
-                    _label(LEFT - 8, top + 12, fixed(ceiling, 2), "end"),
-                    _label(LEFT - 8, top + height, fixed(bottom, 2), "end"),
-                ]
-            )
+            parts.append(tag("path", d=f"M{LEFT} {top + height}H{LEFT + SIDE}", class_="axis"))
+            parts.append(_label(8, top - 10, words, "start"))
+            for y, value in ((12, ceiling), (height, bottom)):
+                parts.append(_label(LEFT - 8, top + y, fixed(value, 2), "end"))
 
     panel(sweep.nll, TOP, 140, "NLL", "curve v1", (float(sweep.nll.min()), float(sweep.nll.max())))
     most = float(max(sweep.ece.max(), sweep.ece_null_mean.max()))

@@ -11,10 +11,10 @@ from calcli.diagrams.curve import Curve, CurveSettings, Quantity, measure_curve
 from calcli.diagrams.panels import Measured, parts_of, quantities
 from calcli.diagrams.style import Request
 from calcli.diagrams.styles.gaps import Gap, gap_series
-from calcli.diagrams.styles.risk import Coverage, coverage_curve
+from calcli.diagrams.styles.risk import Coverage, coverage_curve, most_confident
 from calcli.diagrams.styles.temperature import TemperatureSweep, sweep_temperature
 from calcli.evaluation.evaluate_bundle import Assessed, Candidate, Plan, Subject, assess
-from calcli.evaluation.results import Result
+from calcli.evaluation.results import Judgement, Result
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
 from calcli.methods._temperature import OneTemperature
@@ -45,26 +45,14 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class CalibratorFacts:
-    """Where a calibrator comes from. path : as the user wrote it."""
-
-    path: str
-    method: str
-    options: dict[str, Any]
-    source: str | None
-    data_sha256: str | None
-    n: int
-
-
-@dataclass(frozen=True)
 class Version:
-    """The uncalibrated scores, or those of one calibrator.
+    """The uncalibrated scores, or those of one calibrator. file : its artifact, and the path as the user wrote it.
 
     groups_about : what the gaps of the groups are about: of two classes P(class 1), but of batches in order of time.
     """
 
     name: str
-    facts: CalibratorFacts | None
+    file: tuple[str, Artifact] | None
     result: Result
     top: Curve
     positive: Curve | None
@@ -73,6 +61,12 @@ class Version:
     classes: tuple[Gap, ...]
     groups: tuple[Gap, ...]
     groups_about: Quantity = "top"
+
+    @property
+    def report(self) -> Judgement:
+        """The judgement on it."""
+        assert self.result.report is not None
+        return self.result.report
 
 
 @dataclass(frozen=True)
@@ -100,12 +94,6 @@ def metrics_of_page(more: Sequence[str] = ()) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*report_metrics(), "gap", "aurc", "auroc", *more)))
 
 
-def facts_of(path: str, artifact: Artifact) -> CalibratorFacts:
-    """Where a calibrator comes from."""
-    fit = artifact.fit
-    return CalibratorFacts(path, artifact.method, artifact.options, fit.source, fit.data_sha256, fit.n)
-
-
 def gather(
     subject: Subject, candidates: Sequence[Candidate], plan: Plan, progress: Progress | None = None
 ) -> tuple[ModelResults, Assessed]:
@@ -116,21 +104,23 @@ def gather(
     done = assess(subject, candidates, replace(plan, tables=True), progress=progress)
     rows, name, names = subject.rows, subject.name, subject.class_names
     settings = CurveSettings(bins=plan.settings.bins, level=plan.settings.level, seed=plan.settings.seed)
-    calls = _calls(candidates)
+    methods = [c.method for c in candidates]
+    calls = [  # what readers call the versions: methods, with the file where two share one
+        "uncalibrated" if c.name is None else c.method if methods.count(c.method) == 1 else f"{c.method} ({c.name})"
+        for c in candidates
+    ]
     sets = [Measured(name, call, table) for call, table in zip(calls, done.tables, strict=True)]
-    classes: list[tuple[Gap, ...]] = [() for _ in sets]
+    classes: list[tuple[Gap, ...]] = [()] * len(sets)
+    groups = classes
     if rows.k > 1:
         classes = _gaps(sets, settings, "class", names or [f"class {c}" for c in range(rows.k)])
     about: Quantity = "positive" if rows.k == 2 and not plan.ordered else "top"
-    groups: list[tuple[Gap, ...]] = [() for _ in sets]
     if subject.group is not None:
         gates = [0.0 if each.report is None else each.report.gates["groups"] for each in done.results]
         groups = _gaps(sets, settings, "group", None, gates, plan.ordered)
     versions = []
     for at, (each, result) in enumerate(zip(sets, done.results, strict=True)):
-        table = each.table
-        columns = each.columns("top")
-        positive = None
+        columns, positive = each.columns("top"), None
         if rows.k == 2:
             positive = measure_curve(each.label, *each.columns("positive"), settings, "positive", each.units())
         versions.append(
@@ -140,8 +130,8 @@ def gather(
                 result,
                 measure_curve(each.label, *columns, settings, units=each.units()),
                 positive,
-                thresholds_of(table, settings.level),
-                coverage_curve(each.label, *columns, settings.level, table.accuracy_effect),
+                thresholds_of(each.table, settings.level),
+                coverage_curve(each.label, *columns, settings.level, each.table.accuracy_effect),
                 classes[at],
                 groups[at],
                 about,
@@ -154,35 +144,19 @@ def gather(
     return found, done
 
 
-def _calls(candidates: Sequence[Candidate]) -> list[str]:
-    """What readers call the versions: methods, with the file where two share one."""
-    methods = [c.method for c in candidates]
-    return [
-        "uncalibrated" if c.name is None else c.method if methods.count(c.method) == 1 else f"{c.method} ({c.name})"
-        for c in candidates
-    ]
-
-
 def thresholds_of(table: RowTable, level: float) -> tuple[Threshold, ...]:
     """What a threshold of every whole percent leaves, and how good that is."""
-    order = np.argsort(-table.confidence, kind="stable")
-    c = table.confidence[order]
-    w = np.ones(table.n) if table.weight is None else table.weight[order]
-    sums = [np.concatenate([[0.0], np.cumsum(v)]) for v in (w, w * table.correct[order], w * c, w**2)]
-    found = []
-    for percent in range(101):
-        n = int(np.searchsorted(-c, -percent / 100, side="right"))
-        mass, hits, said, square = (float(s[n]) for s in sums)
-        if not mass > 0:
-            found.append(Threshold(percent / 100, 0, 0.0, np.nan, np.nan, np.nan, np.nan, 0.0))
-            continue
-        right = min(hits / mass, 1.0)
-        effective = n if table.weight is None else mass**2 / square
-        effective /= table.accuracy_effect
-        low, high = wilson_interval(np.array([right]), np.array([effective]), level)
-        share = mass / float(sums[0][-1])
-        found.append(Threshold(percent / 100, n, share, right, float(low[0]), float(high[0]), said / mass, effective))
-    return tuple(found)
+    c, sums = most_confident(table.confidence, table.correct, table.weight)
+    at = np.arange(101) / 100
+    n = np.searchsorted(-c, -at, side="right")
+    mass, hits, said, square = sums[:, n]
+    with np.errstate(invalid="ignore"):
+        right, effective = np.minimum(hits / mass, 1.0), n if table.weight is None else mass**2 / square
+        low, high = wilson_interval(right, effective / table.accuracy_effect, level)
+        columns = at, n, mass / sums[0, -1], right, low, high, said / mass, effective / table.accuracy_effect
+    none = 0, 0.0, np.nan, np.nan, np.nan, np.nan, 0.0
+    rows = zip(mass > 0, *(column.tolist() for column in columns), strict=True)
+    return tuple(Threshold(first, *(more if any_row else none)) for any_row, first, *more in rows)
 
 
 def _gaps(
@@ -214,19 +188,13 @@ def _sweep(
         for call, c in zip(calls, candidates, strict=True)
         if isinstance(c.calibrator, OneTemperature)
     ]
-    chosen, silent = rows, (lambda what, done, total: None)
-    most = max(SWEEP_SCORES // rows.k, 500)
+    most, weights = max(SWEEP_SCORES // rows.k, 500), rows.weights()
     if rows.n > most:
-        chosen = _sample(rows, most, settings.seed)
-    weights = chosen.weights()
+        index = np.sort(np.random.default_rng(settings.seed).choice(rows.n, most, replace=False))
+        z = np.concatenate([block.z for block in rows.take(index).blocks()])
+        weights = None if weights is None else weights[index]
+        rows = ArrayRows(z, rows.labels()[index], "logits", weight=weights)
     if weights is not None and not weights.any():
         return None, 0
-    told = progress or silent
-    return sweep_temperature(chosen, name, given=given, points=31, bins=settings.bins, progress=told), chosen.n
-
-
-def _sample(rows: Rows, n: int, seed: int) -> ArrayRows:
-    """Some rows, drawn without replacement, in their order."""
-    index = np.sort(np.random.default_rng(seed).choice(rows.n, n, replace=False))
-    z, weight = np.concatenate([block.z for block in rows.take(index).blocks()]), rows.weights()
-    return ArrayRows(z, rows.labels()[index], "logits", weight=None if weight is None else weight[index])
+    told = progress or (lambda what, done, total: None)
+    return sweep_temperature(rows, name, given=given, points=31, bins=settings.bins, progress=told), rows.n

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from html import escape
-from itertools import takewhile
+from os.path import commonprefix
 from typing import Any
 
 from calcli.io.cells import HIDDEN, finite
@@ -59,17 +59,12 @@ def name(value: str, most: int = 60) -> Safe:
 
 def distinct(names: Sequence[str]) -> list[str]:
     """Names less the folders that all begin with, and less the ending and group that all end with."""
-    head, tail = _common(names), _common([name[::-1] for name in names])[::-1]
+    head, tail = (commonprefix([name[::way] for name in names])[::way] for way in (1, -1))  # noqa: RUF071 (by letters)
     begin = 1 + max(head.rfind(sign) for sign in "/\\:")
     ends = [at for sign in ".:" if (at := tail.find(sign)) >= 0]
     end = len(tail) - min(ends) if ends else 0
     cut = [name[begin : len(name) - end] for name in names]
     return cut if all(cut) else list(names)
-
-
-def _common(names: Sequence[str]) -> str:
-    """What all begin with."""
-    return "".join(each[0] for each in takewhile(lambda each: len(set(each)) == 1, zip(*names, strict=False)))
 
 
 def short(value: str) -> str:

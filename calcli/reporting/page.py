@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -26,12 +26,13 @@ from calcli.reporting.components import (
     state_word,
     table,
     term,
+    under,
 )
-from calcli.reporting.gather import ModelResults, Threshold, Version
+from calcli.reporting.gather import ModelResults, Version
 from calcli.reporting.markup import Safe, data_block, distinct, join, name, tag, visible
 from calcli.reporting.number_format import count, fixed, samples, share, signed, span
 from calcli.reporting.sections import card, model_body, signatures, watched
-from calcli.reporting.verdicts import overall, report_of, tone, verdict_of
+from calcli.reporting.verdicts import overall, tone
 
 COLOURS = (("", "as the system"), ("light", "light"), ("dark", "dark"))
 
@@ -65,53 +66,49 @@ def page(
     if one:
         known = f"{models[0].k} classes" if models[0].k > 1 else "confidences alone"
         facts = f" · {samples(models[0].n)} · {known}"
-    settings = models[0].versions[0].top.settings if models else CurveSettings()
-    foot = join([_how(models, commands), _words(settings)])
-    between = join(
-        [*([watched(watch[1], watch[0], "watch" if models else "verdict")] if watch else []), _limits(limits)]
-    )
-    around = _document(called, _header(called, facts), foot, data_block("calcli-evaluation", evaluation))
+    header, foot = _header(called, facts), _foot(models, commands)
+    evaluated = data_block("calcli-evaluation", evaluation)
+    between = join([watched(watch[1], watch[0], "watch" if models else "verdict")] if watch else [])
+    if limits:
+        words = [tag("li", tag("strong", "✗ crossed: " if bad else "✓ holds: "), text) for bad, text in limits]
+        between = join([between, section("Limits", tag("ul", *words, class_="limits"))])
+
+    def whole() -> str:
+        main = tag("main", _content(models, between, bodies), foot)
+        return _document(called, join([header, main, evaluated]), data)
+
     versions = sum(len(m.versions) for m in models)
     for room in ROOMS[sum(versions > most for most in MOST) :]:
         bodies = {at: model_body(model, at, room) for at, model in enumerate(models)}
         data: list[Any] = [[_for_script(v) for v in drawn_of(model, room)[1].versions] for model in models]
-        text = around(_content(models, between, bodies), data)
-        if len(text.encode()) <= LARGEST:
-            return text
-    kept = sorted(range(len(models)), key=lambda at: -abs(report_of(models[at].versions[0]).overconfidence.value))
-    while len(kept) > 1 and (spare := len(text.encode()) - LARGEST) > 0:
+        done = whole()
+        if len(done.encode()) <= LARGEST:
+            return done
+    kept = sorted(range(len(models)), key=lambda at: -abs(models[at].versions[0].report.overconfidence.value))
+    while len(kept) > 1 and (spare := len(done.encode()) - LARGEST) > 0:
         while len(kept) > 1 and spare > 0:
             at = kept.pop()
             spare -= len(bodies[at].encode()) + len(json.dumps(data[at]))
-            bodies[at], data[at] = _left_out(models[at]), []
-        text = around(_content(models, between, bodies), data)
-    return text
+            again = ("calcli", "report", models[at].typed, "-o", "report.html")
+            bodies[at] = tag("p", "Left out to keep a page of so many models small. All of it: ", _command(again))
+            data[at] = []
+        done = whole()
+    return done
 
 
-def _document(called: str, header: Safe, foot: Safe, evaluation: Safe) -> Callable[[Safe, Sequence[Any]], str]:
-    """A function from the content, and what the script reads of each model, to the whole document."""
+def _document(called: str, content: Safe, data: Sequence[Any]) -> str:
+    """The whole document. data : what the script reads of each model. Nothing may load, and only this style and this
+    script count."""
     style, script = (files("calcli.reporting").joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
-
-    def document(content: Safe, data: Sequence[Any]) -> str:
-        body = tag(
-            "body",
-            tag("a", "Skip to the verdict", href="#verdict", class_="skip"),
-            header,
-            tag("main", content, foot),
-            evaluation,
-            data_block("calcli-page", data),
-            Safe(f"<script>{script}</script>"),
-        )
-        return f"<!DOCTYPE html>\n{tag('html', _head(called, style, script), body, lang='en')}\n"
-
-    return document
-
-
-def _head(called: str, style: str, script: str) -> Safe:
-    return tag(
+    allowed = (base64.b64encode(hashlib.sha256(code.encode()).digest()).decode() for code in (script, style))
+    policy = (
+        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; base-uri 'none';"
+        " form-action 'none'"
+    )
+    head = tag(
         "head",
         tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy.format(*allowed)),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="generator", content=f"calcli {__version__}"),
@@ -119,6 +116,9 @@ def _head(called: str, style: str, script: str) -> Safe:
         tag("link", rel="icon", href="data:,"),
         Safe(f"<style>{style}</style>"),
     )
+    skip = tag("a", "Skip to the verdict", href="#verdict", class_="skip")
+    body = tag("body", skip, content, data_block("calcli-page", data), Safe(f"<script>{script}</script>"))
+    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 
 def _header(called: str, facts: str) -> Safe:
@@ -141,20 +141,17 @@ def _content(models: Sequence[ModelResults], limits: Safe, bodies: Mapping[int, 
 
     limits : what stands between, and alone where there is no model.
     """
+    parts = [tag("div", body, class_="body", data_body=at) for at, body in bodies.items()]
     if not models:
         return limits
-
-    def body(at: int) -> Safe:
-        return tag("div", bodies[at], class_="body", data_body=at)
-
     if len(models) == 1:
-        return join([card(models[0], verdict_of(models[0]), "verdict", "h2"), limits, body(0)])
+        return join([card(models[0], "verdict", "h2"), limits, *parts])
     articles = [
         tag(
             "article",
             tag("h2", name(m.name)),
-            card(m, verdict_of(m), f"verdict-{at}", "h3"),
-            body(at),
+            card(m, f"verdict-{at}", "h3"),
+            parts[at],
             id=f"model-{at}",
             class_="model",
             data_model=at,
@@ -164,51 +161,34 @@ def _content(models: Sequence[ModelResults], limits: Safe, bodies: Mapping[int, 
     return join([_overview(models), limits, *articles])
 
 
-def _left_out(model: ModelResults) -> Safe:
-    """What stands in the place of a body for which there is no room."""
-    command = " ".join(shlex.quote(visible(word)) for word in ("calcli", "report", model.typed, "-o", "report.html"))
-    return tag("p", "Left out to keep a page of so many models small. All of it: ", tag("code", command))
+def _command(words: Sequence[str]) -> Safe:
+    """A command as it is typed."""
+    return tag("code", " ".join(shlex.quote(visible(word)) for word in words))
 
 
-def _words(settings: CurveSettings) -> Safe:
-    """The glossary."""
-    numbers = {"level": f"{100 * settings.level:g}", "bins": str(settings.bins)}
-    explained = (
-        (tag("dt", word, id=f"word-{key}"), tag("dd", meaning.format(**numbers)))
-        for key, (word, meaning) in GLOSSARY.items()
-    )
-    return section("Words", tag("dl", *map(join, explained)))
-
-
-def _how(models: Sequence[ModelResults], commands: Sequence[Sequence[str]]) -> Safe:
-    """Commands, definitions and version."""
-    lines = (" ".join(shlex.quote(visible(word)) for word in words) for words in commands)
-    return section(
+def _foot(models: Sequence[ModelResults], commands: Sequence[Sequence[str]]) -> Safe:
+    """Commands, definitions and version, and the glossary."""
+    how = section(
         "Commands",
         tag("p", "What made this page, and what shows its numbers again:"),
-        *(tag("pre", tag("code", line), tabindex=0) for line in lines),
+        *(tag("pre", _command(words), tabindex=0) for words in commands),
         signatures(models) if models else "",
         tag("p", f"calcli {__version__}. This page needs no network and keeps nothing.", class_="muted"),
     )
-
-
-def _policy(style: str, script: str) -> str:
-    """Nothing may load, and only this style and this script count."""
-
-    def digest(text: str) -> str:
-        return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
-
-    return (
-        f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; img-src data:;"
-        " base-uri 'none'; form-action 'none'"
-    )
+    settings = models[0].versions[0].top.settings if models else CurveSettings()
+    numbers = {"level": f"{100 * settings.level:g}", "bins": str(settings.bins)}
+    explained = [
+        join([tag("dt", word, id=f"word-{key}"), tag("dd", meaning.format(**numbers))])
+        for key, (word, meaning) in GLOSSARY.items()
+    ]
+    return join([how, section("Words", tag("dl", *explained))])
 
 
 def _overview(models: Sequence[ModelResults]) -> Safe:
     """Of several models how many are what, and a table of them, the one closest to calibrated first."""
-    reports = [report_of(m.versions[0]) for m in models]
+    reports = [m.versions[0].report for m in models]
     states = [report.overconfidence for report in reports]
-    called = distinct([m.name for m in models])
+    called, ranks = distinct([m.name for m in models]), _ranks(states)
     rows = []
     for at in sorted(range(len(models)), key=lambda at: abs(states[at].value)):
         m, s = models[at], states[at]
@@ -217,9 +197,9 @@ def _overview(models: Sequence[ModelResults]) -> Safe:
         rows.append(
             (
                 tag("a", name(called[at]), href=f"#model-{at}", data_open=at, title=visible(m.name)),
-                _rank(s, states),
+                ranks[at],
                 state_word(m.versions[0]),
-                join([signed(100 * s.value), tag("small", span(s.interval.low, s.interval.high))]),
+                under(signed(100 * s.value), span(s.interval.low, s.interval.high)),
                 share(base.top.accuracy),
                 NONE if nll is None else fixed(nll.value),
                 count(m.n),
@@ -267,60 +247,42 @@ def _overview(models: Sequence[ModelResults]) -> Safe:
     )
 
 
-def _rank(state: Estimate, states: Sequence[Estimate]) -> str:
-    """The places that a model may have, given the interval of its absolute overconfidence and those of the others."""
-    low, high = _size(state)
-    best = 1 + sum(_size(other)[1] < low for other in states)
-    worst = len(states) - sum(_size(other)[0] > high for other in states)
-    return f"{best}" if best == worst else f"{best}–{worst}"
-
-
-def _size(state: Estimate) -> tuple[float, float]:
-    """The interval of the absolute value."""
-    ends = abs(state.interval.low), abs(state.interval.high)
-    return (0.0 if state.interval.low < 0 < state.interval.high else min(ends)), max(ends)
-
-
-def _limits(limits: Sequence[tuple[bool, str]]) -> Safe:
-    if not limits:
-        return Safe("")
-    words = [tag("li", tag("strong", "✗ crossed: " if crossed else "✓ holds: "), text) for crossed, text in limits]
-    return section("Limits", tag("ul", *words, class_="limits"))
+def _ranks(states: Sequence[Estimate]) -> list[str]:
+    """The places that each model may have, given the intervals of the absolute overconfidences."""
+    ends = np.array([(each.interval.low, each.interval.high) for each in states])
+    size = np.abs(ends)
+    low, high = np.where((ends[:, 0] < 0) & (ends[:, 1] > 0), 0.0, size.min(axis=1)), size.max(axis=1)
+    places = [(1 + (high < a).sum(), len(states) - (low > b).sum()) for a, b in zip(low, high, strict=True)]
+    return [f"{best}" if best == worst else f"{best}–{worst}" for best, worst in places]
 
 
 def _for_script(version: Version) -> dict[str, Any]:
     """What slider and switches read of one version."""
-    grid = [at / 100 for at in range(101)]
-    x, _ = version.top.isotonic.knots
+    grid, (x, _), band = np.arange(101) / 100, version.top.isotonic.knots, version.top.band
     curve = [
         round(float(y), 4) if x[0] - 0.005 <= g <= x[-1] + 0.005 else None
-        for g, y in zip(grid, version.top.isotonic.at(grid), strict=True)  # type: ignore[arg-type]
+        for g, y in zip(grid, version.top.isotonic.at(grid), strict=True)
     ]
+    limits = [np.interp(grid[::2], band.x, side) for side in (band.low, band.high)]
+    thresholds = []
+    for t in version.thresholds:  # samples, share right, promise; of weighted rows also coverage and effective number
+        weighted = t.n and t.effective != t.n
+        more = [_four(t.coverage), round(t.effective, 1)] if weighted else []
+        thresholds.append([t.n, _four(t.right), _four(t.promised), *more])
     return {
         "name": visible(version.name),
         "curve": curve,
         "windows": [
             [round(b.low, 2), round(b.high, 2), b.n]
             + [_four(value) for value in (b.accuracy, b.accuracy_low, b.accuracy_high, b.confidence)]
-            for b in report_of(version).bins
+            for b in version.report.bins
         ],
-        "band": [[round(g, 2), *_band_at(version, g)] for g in grid[::2]],
-        "thresholds": [_threshold(t) for t in version.thresholds],
+        "band": [[round(x, 3) for x in each] for each in np.column_stack([grid[::2], *limits]).tolist()],
+        "thresholds": thresholds,
         "n": version.result.n,
         "z": round(normal_quantile(0.5 + version.top.settings.level / 2), 6),
     }
 
 
-def _threshold(t: Threshold) -> list[int | float | None]:
-    """Samples, share right and promise; of weighted rows also the coverage and the effective number of samples."""
-    found: list[int | float | None] = [t.n, _four(t.right), _four(t.promised)]
-    return found if not t.n or t.effective == t.n else [*found, _four(t.coverage), round(t.effective, 1)]
-
-
 def _four(value: float) -> float | None:
     return round(value, 4) if value == value else None
-
-
-def _band_at(version: Version, g: float) -> list[float]:
-    band = version.top.band
-    return [round(float(np.interp(g, band.x, side)), 3) for side in (band.low, band.high)]

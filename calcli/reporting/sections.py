@@ -1,17 +1,17 @@
 """The parts of a page about one model."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from calcli.diagrams.caption_text import fall_words
-from calcli.diagrams.styles.gaps import Gap
 from calcli.evaluation.watch import State
 from calcli.metrics.intervals import normal_quantile
 from calcli.metrics.significance import p_cell
 from calcli.metrics.warnings import data_warnings
 from calcli.reporting.components import (
     NONE,
+    Chapter,
     Room,
+    VersionTable,
     download,
     drawn_of,
     each_version,
@@ -21,12 +21,13 @@ from calcli.reporting.components import (
     state_word,
     table,
     term,
+    under,
 )
 from calcli.reporting.figures import bars, dumbbell, evidence_figure, gap_line, reliability, risk, sample, sweep_figure
 from calcli.reporting.gather import ModelResults, Version
 from calcli.reporting.markup import Safe, join, name, short, tag, text
 from calcli.reporting.number_format import count, fixed, in_words, per_cent, share, signed, span
-from calcli.reporting.verdicts import Verdict, report_of, tone, way_words
+from calcli.reporting.verdicts import tone, verdict_of, way_words
 
 RECOMMENDED = tag("span", "★ recommended", class_="recommended")
 
@@ -37,27 +38,33 @@ FIRST = 20
 """Lines of a long table that are shown before "show more"."""
 
 
-def card(model: ModelResults, verdict: Verdict, ident: str, level: str) -> Safe:
+def card(model: ModelResults, ident: str, level: str) -> Safe:
     """The verdict: sentence, two bars, three questions with answers, and the command."""
     base = model.versions[0]
-    report = report_of(base)
-    questions = (
-        ("Can its confidence be trusted?", verdict.trusted),
-        ("In which direction is it wrong?", verdict.direction),
-        ("What to do?", report.advice),
-    )
+    report, verdict = base.report, verdict_of(model)
+    questions = {
+        "Can its confidence be trusted?": verdict.trusted,
+        "In which direction is it wrong?": verdict.direction,
+        "What to do?": report.advice,
+    }
     answers = [
         tag("div", tag(f"h{int(level[1]) + 1}", words), tag("p", tag("strong", answer.lead), " ", answer.rest))
-        for words, answer in questions
+        for words, answer in questions.items()
     ]
     sentence = tag("p", f"verdict: {report.verdict}", class_="muted sentence")
     headline = tag(level, tag("span", report.sign, aria_hidden="true"), " ", verdict.headline, class_="headline")
-    figure = bars(report.direction.gap + base.top.accuracy, base.top.accuracy)
     told = report.advice.command
-    command = tag("p", tag("code", told), class_="command") if told else ""
-    inner = headline, sentence, figure, tag("div", *answers, class_="answers"), command
-    named = "Verdict" if ident == "verdict" else f"Verdict on {model.name}"
-    return tag("section", *inner, id=ident, class_=f"card {tone(report)}", aria_label=named)
+    return tag(
+        "section",
+        headline,
+        sentence,
+        bars(report.direction.gap + base.top.accuracy, base.top.accuracy),
+        tag("div", *answers, class_="answers"),
+        tag("p", tag("code", told), class_="command") if told else "",
+        id=ident,
+        class_=f"card {tone(report)}",
+        aria_label="Verdict" if ident == "verdict" else f"Verdict on {model.name}",
+    )
 
 
 def warnings(model: ModelResults) -> Safe:
@@ -71,38 +78,7 @@ def warnings(model: ModelResults) -> Safe:
 
 def compare(model: ModelResults, m: int) -> Safe:
     """One row per version: state, mean confidence beside accuracy, error beside its expected value, NLL."""
-    rows = []
     loss, called = ("nll", term("loss", "NLL")) if model.k > 1 else ("brier_top", "Squared error")
-    best = focus_of(model)
-    for at, v in enumerate(model.versions):
-        over, scores = report_of(v).overconfidence, v.result.scores
-        ece, measured = scores["ece"], scores[loss]
-        by_chance: Any = "no expected value"
-        if ece.null is not None:
-            mean, q95 = ece.null.mean, ece.null.q95
-            by_chance = f"expected {signed(100 * mean)}, 95th percentile {signed(100 * q95)}".replace("+", "")
-        change: Any = NONE
-        if v.result.paired is not None and loss in v.result.paired.differences:
-            d = v.result.paired.differences[loss]
-            interval = span(d.interval.low, d.interval.high, 1, 4) if d.interval else d.reason or "no interval"
-            change = join([signed(d.value, 4), tag("small", interval)])
-        accuracy = scores["accuracy"]
-        i = accuracy.interval
-        answers = f"{share(i.low)} to {share(i.high)}" if i else ""
-        rows.append(
-            (
-                join([sample(at), " ", name(v.name), *([" ", RECOMMENDED] if at and at == best else [])]),
-                state_word(v),
-                dumbbell(v.top.mean_confidence, v.top.accuracy),
-                join([signed(100 * over.value), tag("small", span(over.interval.low, over.interval.high))]),
-                join([tag("data", fixed(100 * (ece.value or 0), 1), value=repr(ece.value)), tag("small", by_chance)]),
-                join(
-                    [fixed(measured.value, 4), *(tag("small", why) for why in [measured.more.get("ci_reason")] if why)]
-                ),
-                change,
-                join([share(v.top.accuracy), tag("small", answers)]),
-            )
-        )
     head = (
         "Version",
         "Verdict",
@@ -113,59 +89,81 @@ def compare(model: ModelResults, m: int) -> Safe:
         "Change in NLL",
         "Accuracy",
     )
-    caption = "Accuracy ● and mean confidence ○ should coincide."
-    listing = table(caption, head, rows, f"versions-{m}")
+    rows = []
+    best = focus_of(model)
+    for at, v in enumerate(model.versions):
+        over, scores = v.report.overconfidence, v.result.scores
+        ece, measured, ends = scores["ece"], scores[loss], scores["accuracy"].interval
+        by_chance, change = "no expected value", NONE
+        if ece.null is not None:
+            mean, q95 = ece.null.mean, ece.null.q95
+            by_chance = f"expected {signed(100 * mean)}, 95th percentile {signed(100 * q95)}".replace("+", "")
+        if v.result.paired is not None and loss in v.result.paired.differences:
+            d = v.result.paired.differences[loss]
+            interval = span(d.interval.low, d.interval.high, 1, 4) if d.interval else d.reason or "no interval"
+            change = under(signed(d.value, 4), interval)
+        rows.append(
+            (
+                join([sample(at), " ", name(v.name), *([" ", RECOMMENDED] if at and at == best else [])]),
+                state_word(v),
+                dumbbell(v.top.mean_confidence, v.top.accuracy),
+                under(signed(100 * over.value), span(over.interval.low, over.interval.high)),
+                under(tag("data", fixed(100 * (ece.value or 0), 1), value=repr(ece.value)), by_chance),
+                under(fixed(measured.value, 4), measured.more.get("ci_reason")),
+                change,
+                under(share(v.top.accuracy), f"{share(ends.low)} to {share(ends.high)}" if ends else ""),
+            )
+        )
+    listing = table("Accuracy ● and mean confidence ○ should coincide.", head, rows, f"versions-{m}")
     return section("With and without a calibrator", listing, download(f"t-versions-{m}"))
 
 
-def controls(model: ModelResults, m: int, focus: int) -> Safe:
+def controls(c: Chapter) -> Safe:
     """Which version the page follows, and which curves are drawn."""
-    options = [tag("option", v.name, value=at, selected=at == focus) for at, v in enumerate(model.versions)]
+    versions = c.model.versions
+    options = [tag("option", v.name, value=at, selected=at == c.focus) for at, v in enumerate(versions)]
     boxes = [
         tag("label", tag("input", type="checkbox", checked=True, data_toggle=at), sample(at), " ", name(v.name))
-        for at, v in enumerate(model.versions)
+        for at, v in enumerate(versions)
     ]
     return tag(
         "div",
         tag("label", "Version in focus ", tag("select", *options, class_="focus"), class_="script"),
-        tag("span", "In focus: ", tag("bdi", model.versions[focus].name), class_="noscript"),
+        tag("span", "In focus: ", tag("bdi", versions[c.focus].name), class_="noscript"),
         tag("fieldset", tag("legend", "Curves shown"), *boxes, class_="script"),
         class_="controls",
-        id=f"controls-{m}",
+        id=f"controls-{c.m}",
     )
 
 
-def where_wrong(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
+def where_wrong(c: Chapter) -> Safe:
     """Reliability diagrams, the confidence slider, and the table of ranges, which is their text."""
+    head = (
+        "Confidence",
+        "Samples",
+        "Mean confidence",
+        join(["Accuracy, ", term("interval", "interval")]),
+        join(["Verdict (", term("beyond", "significant"), ")"]),
+    )
 
-    def windows(at: int, v: Version) -> Safe:
-        rows = []
-        for b in report_of(v).bins:
-            says = f"{100 * b.low:.0f}–{100 * b.high:.0f}%"
-            if not b.n:
-                continue
-            word = "not significant"
-            if b.significant:
-                word = f"{'▲' if b.gap > 0 else '▼'} {way_words(b.gap)}"
-            reach = f"{share(b.accuracy_low)} to {share(b.accuracy_high)}"
-            right = join([share(b.accuracy), tag("small", reach)])
-            rows.append((says, count(b.n), share(b.confidence), right, word))
-        head = (
-            "Confidence",
-            "Samples",
-            "Mean confidence",
-            join(["Accuracy, ", term("interval", "interval")]),
-            join(["Verdict (", term("beyond", "significant"), ")"]),
-        )
-        caption = join([name(v.name), ", by bins of confidence"])
-        return table(caption, head, rows, f"ranges-{m}-{at}")
+    def ranges(v: Version) -> VersionTable:
+        rows = [
+            (
+                f"{100 * b.low:.0f}–{100 * b.high:.0f}%",
+                count(b.n),
+                share(b.confidence),
+                under(share(b.accuracy), f"{share(b.accuracy_low)} to {share(b.accuracy_high)}"),
+                f"{'▲' if b.gap > 0 else '▼'} {way_words(b.gap)}" if b.significant else "not significant",
+            )
+            for b in v.report.bins
+            if b.n
+        ]
+        return ", by bins of confidence", head, rows
 
-    both = model.k == 2
-    figures = [reliability(model, focus, True, f"reliability-class1-{m}")] if both else []
-    figures.append(reliability(model, focus, False, f"reliability-{m}"))
-    curves = [c for v in model.versions for c in ((v.positive, v.top) if both else (v.top,)) if c is not None]
-    slider = slider_panel("Read the curves at a confidence of ", "Confidence")
-    names = [f"f-reliability-class1-{m}"] if both else []
+    both, m = c.model.k == 2, c.m
+    names = [f"reliability-class1-{m}"] * both + [f"reliability-{m}"]
+    figures = [tag("figure", reliability(c.model, c.focus, "class1" in each, each)) for each in names]
+    curves = [curve for v in c.model.versions for curve in (v.positive, v.top) if curve is not None]
     return section(
         "Where it is wrong",
         tag(
@@ -177,18 +175,19 @@ def where_wrong(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
             " is what a calibrated model shows on so many samples.",
             *((" Of two classes the first figure shows the probability of class 1.",) if both else ()),
         ),
-        *(tag("p", f"{c.label}: {words}.") for c in curves if (words := fall_words(c, "the crosses show bins"))),
-        tag("div", *(tag("figure", f) for f in figures), class_="figures"),
-        slider,
-        each_version(model, focus, windows, room.short),
-        download(*names, f"f-reliability-{m}", *(f"t-ranges-{m}-{at}" for at in range(len(model.versions)))),
+        *(tag("p", f"{each.label}: {said}.") for each in curves if (said := fall_words(each, "the crosses show bins"))),
+        tag("div", *figures, class_="figures"),
+        slider_panel("Read the curves at a confidence of ", "Confidence"),
+        each_version(c, "ranges", ranges),
+        download(*(f"f-{each}" for each in names), *c.tables("ranges")),
     )
 
 
-def alone(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
+def alone(c: Chapter) -> Safe:
     """Risk and coverage with a threshold."""
+    head = ("Threshold", term("coverage"), "Samples", "Accuracy", term("interval"), "Mean confidence")
 
-    def thresholds(at: int, v: Version) -> Safe:
+    def thresholds(v: Version) -> VersionTable:
         rows = [
             (
                 f"{100 * t.at:.0f}%",
@@ -201,8 +200,7 @@ def alone(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
             for t in v.thresholds
             if t.n and round(100 * t.at) in (0, 50, 60, 70, 80, 90, 95, 99)
         ]
-        head = ("Threshold", term("coverage"), "Samples", "Accuracy", term("interval"), "Mean confidence")
-        return table(join([name(v.name), ", thresholds"]), head, rows, f"thresholds-{m}-{at}")
+        return ", thresholds", head, rows
 
     wanted = tag(
         "label",
@@ -211,54 +209,40 @@ def alone(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
         " of 100 decided alone may be wrong ",
         tag("button", "Find the threshold", type="button", class_="find"),
     )
-    slider = slider_panel("Decide alone from a confidence of ", "Threshold", wanted)
     return section(
         "Selective prediction",
         tag("p", "Above the threshold the model decides alone; below it, a person looks."),
-        slider,
-        each_version(model, focus, thresholds, room.short),
-        tag("figure", risk(model, f"risk-{m}")),
-        download(f"f-risk-{m}", *(f"t-thresholds-{m}-{at}" for at in range(len(model.versions)))),
+        slider_panel("Decide alone from a confidence of ", "Threshold", wanted),
+        each_version(c, "thresholds", thresholds),
+        tag("figure", risk(c.model, f"risk-{c.m}")),
+        download(f"f-risk-{c.m}", *c.tables("thresholds")),
     )
 
 
-def batches(model: ModelResults, m: int, focus: int, room: Room) -> Safe:
+def batches(c: Chapter) -> Safe:
     """Batches in order of time: what was said, what came true, and the numbers of each."""
+    dots = "◀ underconfident · overconfident ▶"
+    head = ("Batch", "Samples", "Accuracy", dots, "Points", term("interval"), "ECE", "Expected", "NLL")
 
-    def body(at: int, v: Version) -> Safe:
+    def body(v: Version) -> VersionTable:
         lines = v.result.per_group or ()
         reach = max((g.reach for g in v.groups), default=1.0)
         rows = []
         for line, gap in zip(lines, v.groups, strict=True):
             ece, value = line.scores.get("ece"), {each: score.value for each, score in line.scores.items()}
             by_chance = None if ece is None or ece.null is None else ece.null.mean
-            cells = (fixed(value.get("accuracy")), gap_line(gap, reach), signed(100 * line.gap))
-            ends = span(line.interval.low, line.interval.high)
-            rows.append(
-                (
-                    name(line.group),
-                    count(line.n),
-                    *cells,
-                    ends,
-                    *map(fixed, (value.get("ece"), by_chance, value.get("nll"))),
-                )
-            )
+            drawn = gap_line(gap, reach), signed(100 * line.gap), span(line.interval.low, line.interval.high)
+            losses = map(fixed, (value.get("ece"), by_chance, value.get("nll")))
+            rows.append((name(line.group), count(line.n), fixed(value.get("accuracy")), *drawn, *losses))
         off = sum(line.significant for line in lines)
-        caption = join(
-            [
-                name(v.name),
-                f": {off} of {len(lines)} batches {'is' if off == 1 else 'are'} significantly miscalibrated.",
-            ]
-        )
-        dots = "◀ underconfident · overconfident ▶"
-        head = ("Batch", "Samples", "Accuracy", dots, "Points", term("interval"), "ECE", "Expected", "NLL")
-        return table(caption, head, rows, f"batches-{m}-{at}", data_list=True)
+        are = "is" if off == 1 else "are"
+        return f": {off} of {len(lines)} batches {are} significantly miscalibrated.", head, rows
 
     return section(
         "Batches in order of time",
         tag("p", "By how many points is each batch over- or underconfident?"),
-        each_version(model, focus, body, room.short),
-        download(*(f"t-batches-{m}-{at}" for at in range(len(model.versions)))),
+        each_version(c, "batches", body, data_list=True),
+        download(*c.tables("batches")),
         class_="parts",
     )
 
@@ -301,23 +285,23 @@ def watched(state: State, path: str, ident: str) -> Safe:
     )
 
 
-def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: Room) -> Safe:
+def parts(c: Chapter, what: str, title: str) -> Safe:
     """Classes or groups, sorted by how far they are off, each with its interval and its dot."""
-    everything = [getattr(v, what) for v in model.versions]
+    everything = [getattr(v, what) for v in c.model.versions]
     if not any(everything) or len(everything[0]) < 2:
         return Safe("")
     total = len(everything[0])
     called = {"classes": "predicted classes", "groups": "groups"}[what]
-    positive = what == "groups" and model.versions[0].groups_about == "positive"
+    positive = what == "groups" and c.model.versions[0].groups_about == "positive"
     low, high = ("too low", "too high") if positive else ("underconfident", "overconfident")
+    head = (title, "Samples", f"◀ {low} · {high} ▶", "Points", term("interval"))
 
-    def body(at: int, v: Version) -> Safe:
-        gaps: Sequence[Gap] = [g for g in getattr(v, what) if g.gap == g.gap]
-        order = sorted(gaps, key=lambda g: (not g.beyond, -abs(g.gap)))
+    def body(v: Version) -> VersionTable:
+        gaps = sorted((g for g in getattr(v, what) if g.gap == g.gap), key=lambda g: (not g.beyond, -abs(g.gap)))
         reach = max((g.reach for g in gaps), default=1.0)
         beyond = sum(g.beyond for g in gaps)
         same = sum(g.beyond and g.gap > 0 for g in gaps)
-        kept = order[: room.lines]
+        kept = gaps[: c.room.lines]
         rows = [
             Safe(
                 f"<tr{'' if at_row < FIRST else ' data-more'}{' data-beyond' if g.beyond else ''}>"
@@ -326,18 +310,13 @@ def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: 
             )
             for at_row, g in enumerate(kept)
         ]
-        seen = "" if len(kept) == len(order) else f" The {len(kept)} furthest off are listed."
         are = "is" if beyond == 1 else "are"
-        sentence = (
-            f"{beyond} of {total} {called} {are} significantly miscalibrated, {same} of them {high}."
-            if beyond
-            else f"None of {total} {called} is significantly miscalibrated."
-        )
+        sentence = f": None of {total} {called} is significantly miscalibrated."
+        if beyond:
+            sentence = f": {beyond} of {total} {called} {are} significantly miscalibrated, {same} of them {high}."
         sentence += " That is the whole model rather than single ones." if beyond > total / 2 else ""
-        sentence += seen
-        caption = join([name(v.name), ": ", sentence])
-        head = (title, "Samples", f"◀ {low} · {high} ▶", "Points", term("interval"))
-        return table(caption, head, rows, f"{what}-{m}-{at}", data_list=True)
+        sentence += "" if len(kept) == len(gaps) else f" The {len(kept)} furthest off are listed."
+        return sentence, head, rows
 
     finder = tag(
         "div",
@@ -348,17 +327,13 @@ def parts(model: ModelResults, m: int, focus: int, what: str, title: str, room: 
         class_="script panel finder",
     )
     asked = "When it answers with this class" if what == "classes" else "In this group"
+    about = f"{asked}: by how many points is {'P(class 1)' if positive else 'it'} {low} or {high}? Filled dots are "
     return section(
         title if what == "groups" else "Predicted classes",
-        tag(
-            "p",
-            f"{asked}: by how many points is {'P(class 1)' if positive else 'it'} {low} or {high}? Filled dots are ",
-            term("beyond", "significant"),
-            ".",
-        ),
+        tag("p", about, term("beyond", "significant"), "."),
         finder,
-        each_version(model, focus, body, room.short),
-        download(*(f"t-{what}-{m}-{at}" for at in range(len(model.versions)))),
+        each_version(c, what, body, data_list=True),
+        download(*c.tables(what)),
         class_="parts",
     )
 
@@ -367,20 +342,20 @@ def loss_split(model: ModelResults, m: int) -> Safe:
     """How much of the loss recalibration could reduce."""
     rows = []
     for v in model.versions:
-        split = None if v.result.report is None else v.result.report.split
-        if split is not None:
-            for what, part in (("NLL", split.nll), ("Brier score", split.brier)):
-                half = normal_quantile(0.5 + v.top.settings.level / 2) * part.se
-                rows.append(
-                    (
-                        join([name(v.name), ", ", what]),
-                        fixed(part.loss, 4),
-                        fixed(part.refinement, 4),
-                        fixed(part.calibration, 4) if part.detected else "none detected",
-                        span(part.calibration - half, part.calibration + half, 1, 4),
-                        split.method,
-                    )
+        if (split := v.report.split) is None:
+            continue
+        for what, part in (("NLL", split.nll), ("Brier score", split.brier)):
+            half = normal_quantile(0.5 + v.top.settings.level / 2) * part.se
+            rows.append(
+                (
+                    join([name(v.name), ", ", what]),
+                    fixed(part.loss, 4),
+                    fixed(part.refinement, 4),
+                    fixed(part.calibration, 4) if part.detected else "none detected",
+                    span(part.calibration - half, part.calibration + half, 1, 4),
+                    split.method,
                 )
+            )
     if not rows:
         return Safe("")
     head = ("Of", "Whole", "Refinement", "Calibration", term("interval"), "Found by")
@@ -418,7 +393,7 @@ def numbers(model: ModelResults, m: int) -> Safe:
                 (
                     join([name(v.name), ", ", score.name]),
                     tag("data", fixed(score.value, 4), value=repr(score.value)) if score.value is not None else NONE,
-                    join([span(i.low, i.high, 1, 4), *([tag("small", words)] if (words := score.end_words) else [])])
+                    under(span(i.low, i.high, 1, 4), score.end_words or None)
                     if i
                     else tag("small", score.reason or score.more.get("ci_reason", "not computed")),
                     f"{fixed(score.null.mean, 4)}, 95th percentile {fixed(score.null.q95, 4)}" if score.null else NONE,
@@ -442,43 +417,36 @@ def provenance(model: ModelResults, m: int) -> Safe:
     """Where rows and calibrators come from."""
 
     def origin(sha: str | None, *words: object) -> Safe:
-        return join(
-            [tag("p", *words), tag("small", "SHA-256 of scores and labels ", tag("code", sha or "not recorded"))]
-        )
+        return under(tag("p", *words), join(["SHA-256 of scores and labels ", tag("code", sha or "not recorded")]))
 
     recorded = "not recorded" if model.source is None else short(in_words(model.source))
     source = origin(model.data_sha256, f"{recorded[:1].upper()}{recorded[1:]}.")
     rows: list[Sequence[object]] = [("Samples", name(model.name), count(model.n), source)]
     for v in model.versions:
-        if v.facts is not None:
-            f = v.facts
-            options = f" with {short(in_words(f.options))}" if f.options else ""
-            made = origin(
-                f.data_sha256, f"Method {f.method}{options}; fitted on ", name(f.source or "unknown rows"), "."
-            )
-            rows.append((join(["Calibrator ", name(v.name)]), name(f.path), count(f.n), made))
+        if v.file is not None:
+            path, artifact = v.file
+            options = f" with {short(in_words(artifact.options))}" if artifact.options else ""
+            words, rows_of_fit = f"Method {artifact.method}{options}; fitted on ", artifact.fit.source or "unknown rows"
+            made = origin(artifact.fit.data_sha256, words, name(rows_of_fit), ".")
+            rows.append((join(["Calibrator ", name(v.name)]), name(path), count(artifact.fit.n), made))
     return join([table("Files", ("What", "File", "Samples", "Origin"), rows, f"files-{m}"), download(f"t-files-{m}")])
 
 
 def model_body(model: ModelResults, m: int, room: Room) -> Safe:
     """Everything of one model after its verdict."""
     everything, model = drawn_of(model, room)
-    focus = focus_of(model)
+    c = Chapter(model, m, focus_of(model), room)
     return join(
         (
             warnings(everything),
             compare(everything, m),
-            controls(model, m, focus),
-            alone(model, m, focus, room),
-            where_wrong(model, m, focus, room),
-            parts(model, m, focus, "classes", "Class", room),
-            batches(model, m, focus, room) if model.ordered else parts(model, m, focus, "groups", "Groups", room),
+            controls(c),
+            alone(c),
+            where_wrong(c),
+            parts(c, "classes", "Class"),
+            batches(c) if model.ordered else parts(c, "groups", "Groups"),
             loss_split(model, m),
             "" if room.tight else temperatures(model, m),
-            section(
-                "How it was measured",
-                provenance(model, m),
-                "" if room.short else numbers(model, m),
-            ),
+            section("How it was measured", provenance(model, m), "" if room.short else numbers(model, m)),
         )
     )

@@ -13,9 +13,6 @@ from calcli.fast_dataclass import dataclass
 from calcli.reporting.gather import ModelResults, Version
 from calcli.reporting.number_format import count, per_cent, points, samples, signed, span
 
-# ---- where a version is wrong, in sentences: the bins, groups and classes that stand out
-
-
 FEWEST = 50
 """Bins with fewer rows support no sentence."""
 
@@ -33,12 +30,10 @@ def bin_sentence(version: Version, way: int = 0) -> str:
 
     way : 1 overconfident, -1 underconfident, 0 either.
     """
-    report = version.result.report
-    assert report is not None
     return "".join(
         f"When it says {100 * b.low:g} to {100 * b.high:g}% ({count(b.n)} of {count(version.result.n)} samples)"
         f" it is right in {per_cent(b.accuracy)} ({per_cent(b.accuracy_low)} to {per_cent(b.accuracy_high)})."
-        for b in worst_bin(report, way, FEWEST)
+        for b in worst_bin(version.report, way, FEWEST)
     )
 
 
@@ -50,8 +45,7 @@ def where_wrong(v: Version, way: int) -> str:
 
 def elsewhere(v: Version) -> str:
     """What the whole does not tell: class 1 of two, groups, or a few of the classes; nothing where nothing is."""
-    report, found = v.result.report, []
-    assert report is not None
+    report, found = v.report, []
     if report.tested != "confidence" and report.positive is not None and abs(report.positive.z) > 1.96:
         gap = report.positive.gap
         called = squeeze(report.data.class_1 or "class 1", 40)
@@ -66,7 +60,7 @@ def elsewhere(v: Version) -> str:
 
 def off_groups(v: Version) -> tuple[list[tuple[str, float]], Quantity]:
     """The groups that are off, each with its gap, and what these are of: what is drawn, or else what was found."""
-    off, found = [(g.part, g.gap) for g in v.groups if g.beyond], report_of(v).groups
+    off, found = [(g.part, g.gap) for g in v.groups if g.beyond], v.report.groups
     if off or found is None:
         return off, v.groups_about
     return [(found.worst, found.worst_gap)], "positive" if found.of_positive else "top"
@@ -95,21 +89,10 @@ def tone(report: Judgement) -> str:
     return {"✓": "fair", "?": "unknown", "–": "unknown"}.get(report.sign, "warning")
 
 
-def report_of(version: Version) -> Judgement:
-    """The judgement on a version."""
-    report = version.result.report
-    assert report is not None
-    return report
-
-
 def verdict_of(model: ModelResults) -> Verdict:
     """The verdict on the uncalibrated scores of a model."""
-    report = report_of(model.versions[0])
+    report = model.versions[0].report
     return Verdict(*_WORDS[report.verdict_kind](model.versions[0], report))
-
-
-def _reach(r: Judgement) -> str:
-    return span(r.overconfidence.interval.low, r.overconfidence.interval.high)
 
 
 def _errors(r: Judgement) -> str:
@@ -136,7 +119,9 @@ def _check_labels(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
 
 
 def _calibrated(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
-    off = f"off by {signed(100 * r.overconfidence.value)} points ({_reach(r)}), not significantly."
+    ends = r.overconfidence.interval
+    reach = span(ends.low, ends.high)
+    off = f"off by {signed(100 * r.overconfidence.value)} points ({reach}), not significantly."
     return (
         "Its confidence can be taken at face value.",
         Advice(f"Yes, as far as {count(v.result.n)} samples can show:", off),
@@ -145,11 +130,13 @@ def _calibrated(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
 
 
 def _overconfident(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
-    gap, size = r.overconfidence.value, r.size.capitalize()
+    gap, ends = r.overconfidence.value, r.overconfidence.interval
     rest = ": do not take its confidence at face value." if gap >= 0.03 else "."
-    claims = f"It claims {points(gap)} points {'too much' if gap > 0 else 'too little'} ({_reach(r)})."
+    much = "too much" if gap > 0 else "too little"
+    claims = f"It claims {points(gap)} points {much} ({span(ends.low, ends.high)})."
     lead = "For most uses yes." if r.sign == "✓" else "Not without a calibrator."
-    return f"{size} overconfident{rest}", Advice(lead, claims), Advice("Too high.", where_wrong(v, 1))
+    where = Advice("Too high.", where_wrong(v, 1))
+    return f"{r.size.capitalize()} overconfident{rest}", Advice(lead, claims), where
 
 
 def _underconfident(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
@@ -190,9 +177,9 @@ def _mixed(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
         wrong = [b for b in r.bins if b.significant]
         number, total = len(wrong), len(r.bins)
         off = [(f"{100 * b.low:g} to {100 * b.high:g}%", b.gap) for b in wrong]
-    worst = sorted(off, key=lambda each: -abs(each[1]))[:3]
-    names = ", ".join(squeeze(part, 40) for part, _ in worst) or f"single {parts}"
-    each = "; ".join(f"{squeeze(part, 40)}: {way_words(gap, about)}" for part, gap in worst)
+    worst = [(squeeze(part, 40), gap) for part, gap in sorted(off, key=lambda each: -abs(each[1]))[:3]]
+    names = ", ".join(part for part, _ in worst) or f"single {parts}"
+    each = "; ".join(f"{part}: {way_words(gap, about)}" for part, gap in worst)
     return (
         f"Calibrated overall, miscalibrated for {number} of {total} {parts}.",
         Advice("Overall yes,", f"not for {names}."),
@@ -202,16 +189,11 @@ def _mixed(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
 
 def _wrong_in_places(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     both = " ".join(filter(None, (bin_sentence(v, 1), bin_sentence(v, -1), elsewhere(v)))) or NOWHERE
-    trusted = Advice("Only the average is right.", "Single confidences are significantly off.")
     if r.tested == "confidence":
+        trusted = Advice("Only the average is right.", "Single confidences are significantly off.")
         return "Calibrated on average, miscalibrated in places.", trusted, Advice("Both ways.", both)
-    words = r.direction.words
-    headline = f"{words[0].upper()}{words[1:]}."
-    return (
-        headline,
-        Advice("Not without a calibrator.", "The probability of class 1 is significantly miscalibrated."),
-        Advice("", both),
-    )
+    trusted = Advice("Not without a calibrator.", "The probability of class 1 is significantly miscalibrated.")
+    return f"{r.direction.words[0].upper()}{r.direction.words[1:]}.", trusted, Advice("", both)
 
 
 _WORDS = {
@@ -226,7 +208,7 @@ _WORDS = {
 
 def overall(models: Sequence[ModelResults]) -> str:
     """Of several models, how many are what."""
-    kinds = [report_of(m.versions[0]).verdict_kind for m in models]
+    kinds: list[str] = [m.versions[0].report.verdict_kind for m in models]
     words = {
         "check_labels": ("needs its labels checked first", "need their labels checked first"),
         "overconfident": ("is overconfident", "are overconfident"),
@@ -235,6 +217,5 @@ def overall(models: Sequence[ModelResults]) -> str:
         "calibrated": ("is calibrated", "are calibrated"),
         "too_few": ("shows no evidence of miscalibration", "show no evidence of miscalibration"),
     }
-    counts = {kind: sum(each == kind for each in kinds) for kind in words}
-    parts = [f"{n} {words[kind][n > 1]}" for kind, n in counts.items() if n]
+    parts = [f"{n} {each[n > 1]}" for kind, each in words.items() if (n := kinds.count(kind))]
     return f"Of {len(models)} models {', '.join(parts)}."

@@ -264,7 +264,7 @@ def test_epochs_stand_where_their_names_say_and_know_their_least():
     course = figure.courses[0]
     assert course.nll[1] == pytest.approx(sets[1].table.nll.mean(), rel=1e-12)
     assert course.error == pytest.approx([1 - sets[0].table.correct.mean()] * 3, rel=1e-12)
-    assert (course.best("nll"), course.best("error")) == (1, 0)
+    assert (course.of("nll")[1], course.of("error")[1]) == (1, 0)
     assert "NLL is least at epoch 2" in style("epochs").describe(figure)
     unnamed = [replace(s, bundle=name) for s, name in zip(sets, "cab", strict=True)]
     assert (figure_of(unnamed, "epochs").axis, figure_of(unnamed, "epochs").bundles) == ("bundle", ("c", "a", "b"))

@@ -24,14 +24,14 @@ from calcli.metrics.catalog import report_metrics
 from calcli.metrics.collect import collect
 from calcli.metrics.confidence_bins import confidence_bins
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.reporting.components import GLOSSARY, Room, drawn_of, focus_of
+from calcli.reporting.components import GLOSSARY, Chapter, Room, drawn_of, focus_of
 from calcli.reporting.figures import pen
 from calcli.reporting.gather import gather, thresholds_of
 from calcli.reporting.markup import data_block, distinct, name, tag, text
 from calcli.reporting.number_format import count, in_words, per_cent, points, share, signed, span
 from calcli.reporting.page import page
 from calcli.reporting.sections import parts
-from calcli.reporting.verdicts import overall, report_of, verdict_of
+from calcli.reporting.verdicts import overall, verdict_of
 from calcli.rows import ArrayRows
 
 PLAN = Plan((*report_metrics(), "gap"), MetricSettings(resamples=200), split=False)
@@ -141,7 +141,7 @@ def test_columns_and_bins_without_content_are_left_out():
 
 def test_several_models_are_advised_in_one_sentence():
     good, bad = model_of(*binary_rows(9000, 0.9, 0.9))[0], model_of(*binary_rows(2000, 0.9, 0.7))[0]
-    lead = report_of(bad.versions[0]).advice.lead.rstrip(".,: ")
+    lead = bad.versions[0].report.advice.lead.rstrip(".,: ")
     assert f"{lead}: 2 of 3" in Elements(page_of(good, bad, bad)).text()
 
 
@@ -195,13 +195,13 @@ def binary_rows(n, says, right, seed=0):
 )
 def test_the_verdict_is_the_first_rule_that_fits(says, right, n, sign, headline):
     model, _ = model_of(*binary_rows(n, says, right))
-    assert (report_of(model.versions[0]).sign, verdict_of(model).headline) == (sign, headline)
+    assert (model.versions[0].report.sign, verdict_of(model).headline) == (sign, headline)
 
 
 def test_a_verdict_names_the_range_that_costs_most_and_the_remedy():
     z, y = truth(3000, 5, temperature=2.0)
     model, _ = model_of(z[1000:], y[1000:], fitted(z[:1000], y[:1000]))
-    report, verdict = report_of(model.versions[0]), verdict_of(model)
+    report, verdict = model.versions[0].report, verdict_of(model)
     assert re.match(
         r"When it says \d+ to \d+% \([\d\u202f]+ of 2\u202f000 samples\) it is right in", verdict.direction.rest
     )
@@ -215,7 +215,7 @@ def test_right_on_average_and_wrong_in_places_is_said():
     sure, y1 = binary_rows(3000, 0.9, 0.8)
     shy, y2 = binary_rows(3000, 0.6, 0.7, seed=5)
     model, _ = model_of(np.vstack([sure, shy]), np.r_[y1, y2])
-    report, verdict = report_of(model.versions[0]), verdict_of(model)
+    report, verdict = model.versions[0].report, verdict_of(model)
     assert (report.sign, report.word) == ("▲▼", "miscalibrated in places")
     assert "it is right in" in verdict.direction.rest
 
@@ -226,7 +226,7 @@ def test_groups_that_differ_are_named_beside_an_overconfidence():
     day, y2 = binary_rows(2000, 0.9, 0.88, seed=3)
     group = np.repeat(["night", "day"], 2000)
     model, _ = model_of(np.vstack([night, day]), np.r_[y1, y2], group=group)
-    report, verdict = report_of(model.versions[0]), verdict_of(model)
+    report, verdict = model.versions[0].report, verdict_of(model)
     assert report.sign == "▲"
     assert "It differs by group: night (30.0 points too low)" in verdict.direction.rest
     assert "Groups can have calibrators of their own" in report.advice.rest
@@ -455,7 +455,7 @@ def test_one_case_is_one_case_and_shows_nothing():
     """1.96 / 2 of a coin: 9604 samples for one point, and from -53 to +100 points around what one case says."""
     z, y = truth(40, 6, temperature=1.6)
     model, _ = model_of(z[:1], y[:1])
-    verdict, advice = verdict_of(model), report_of(model.versions[0]).advice
+    verdict, advice = verdict_of(model), model.versions[0].report.advice
     assert verdict.headline == "Too few samples to test."
     assert verdict.trusted.rest.startswith("With 1 sample it may be anywhere from ")
     assert "points underconfident to 100.0 points overconfident" in verdict.trusted.rest
@@ -503,7 +503,7 @@ def test_parts_are_counted_in_a_sentence(gaps, said):
     found = tuple(Gap(f"c{at}", 10, 0.5, 0.5, g, g - 0.1, g + 0.1, 0.5, abs(g) >= 0.1) for at, g in enumerate(gaps))
     model = SimpleNamespace(versions=(SimpleNamespace(name="ts", classes=found),))
     for room, rest in ((Room(), ""), (Room(lines=2), " The 2 furthest off are listed.")):
-        seen = parts(model, 0, 0, "classes", "Class", room)
+        seen = parts(Chapter(model, 0, 0, room), "classes", "Class")
         whole = " rather than single ones." if said.endswith("model") else ""
         assert f'<span id="about-classes-0-0">ts: {said}{whole}{rest}</span>' in seen
     listed = re.findall(r'<th scope="row">(c\d)', seen)

@@ -28,7 +28,7 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext, check_weights, not_held_out
 from calcli.cli.render import print_json, print_path
 from calcli.diagrams.curve import CurveSettings, Scheme
-from calcli.diagrams.matplotlib_theme import THEMES, WIDTHS, Paper, width_of
+from calcli.diagrams.matplotlib_theme import METADATA, THEMES, WIDTHS, Paper, width_of
 from calcli.diagrams.outputs import FORMATS, format_of, to_object
 from calcli.diagrams.panels import Measured
 from calcli.diagrams.style import Figure, Request, check, style, style_titles
@@ -111,7 +111,7 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             unused_options["panels"] = "it is about the panels of --per-class and --per-group"
         if not self.calibrator:
             unused_options["match"] = "it says which --calibrator belongs to which bundle"
-        if self.output is None or not FORMATS[self.output.suffix.lower().lstrip(".")].drawn:
+        if self.output is None or self.output.suffix.lower().lstrip(".") not in METADATA:
             unused_options |= dict.fromkeys(
                 ("width", "theme", "no_stats"), "it is about pictures; write one with -o FILE.png"
             )
@@ -151,7 +151,7 @@ def run(args: DiagramArgs) -> int:
         figure = gather(command, request, artifacts)
     command.clear()
     if args.output is not None:
-        written = format_of(args.output).write(figure, paper)
+        written = format_of(args.output)(figure, paper)
         write_bytes(args.output, written, force=args.force, inputs=args.inputs)
     if args.json:
         print_json(to_object(figure))

@@ -28,7 +28,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import check_output, write_bytes
 from calcli.metrics.context import MetricSettings
 from calcli.options import REQUIRED, flag, same, taken, typed
-from calcli.reporting.gather import ModelResults, facts_of, gather, metrics_of_page
+from calcli.reporting.gather import ModelResults, gather, metrics_of_page
 from calcli.reporting.page import page
 
 ORDER = 55
@@ -136,9 +136,8 @@ def _model(job: Job, bundles: Sequence[str]) -> tuple[ModelResults, list[Result]
         subject = Subject.of(rows, group)
         model, done = gather(subject, job.candidates(artifacts, rows), job.plan, job.command.progress)
         results = job.warned(rows, artifacts, done.tables[0], done.results)
-        facts = [None, *(facts_of(path, artifact) for path, artifact in artifacts)]
         source, sha = rows.source, rows.data_sha256
-    each = zip(model.versions, results, facts, strict=True)
-    versions = tuple(replace(v, result=r, facts=f) for v, r, f in each)
+    each = zip(model.versions, results, [None, *artifacts], strict=True)
+    versions = tuple(replace(v, result=result, file=file) for v, result, file in each)
     typed = bundles[0] if len(bundles) == 1 else "BUNDLE"
     return replace(model, versions=versions, data_sha256=sha, source=source, typed=typed), results

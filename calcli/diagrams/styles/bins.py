@@ -6,7 +6,8 @@ import numpy as np
 
 from calcli.diagrams.curve import THIN, Curve
 from calcli.diagrams.matplotlib_theme import Paper
-from calcli.diagrams.reliability import Key, Pen, ReliabilityStyle, bin_cells, bin_points, diagonal
+from calcli.diagrams.reliability import ReliabilityStyle, bin_cells, bin_points, diagonal
+from calcli.diagrams.reliability_matplotlib import Pen
 from calcli.diagrams.terminal import Canvas
 
 
@@ -17,10 +18,17 @@ class Bins(ReliabilityStyle):
 
     def curve(self, axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
         """Bars for a curve that is alone, points with intervals for several."""
-        used = np.flatnonzero(curve.bins.count > 0)
-        bins = curve.bins
+        bins, used = curve.bins, np.flatnonzero(curve.bins.count > 0)
         if pen.alone:
-            _bars(axes, curve, used, paper)
+            theme = paper.theme
+            for b in used:
+                thin = bins.thin[b]
+                low, wide, hatch = bins.low[b], bins.high[b] - bins.low[b], "/////" if thin else None
+                bar = {"color": theme.page if thin else theme.bar, "edgecolor": theme.main, "lw": 0.7, "zorder": 1}
+                axes.bar(low, bins.accuracy[b], width=wide, align="edge", hatch=hatch, **bar)
+                band = {"facecolor": "none" if thin else theme.muted, "edgecolor": theme.others if thin else "none"}
+                ends, more = [low, bins.high[b]], {"alpha": 1 if thin else 0.4, "lw": 0, "zorder": 1.5}
+                axes.fill_between(ends, bins.null_low[b], bins.null_high[b], hatch=hatch, **band, **more)
             bin_points(axes, curve, pen, paper)
             return
         x = bins.confidence[used]
@@ -30,9 +38,9 @@ class Bins(ReliabilityStyle):
         if pen.band:
             bin_points(axes, curve, pen, paper)
 
-    def key(self, level: str, thin: bool, several: bool) -> list[Key]:
-        found = [Key("whisker" if several else "point", f"bin accuracy, {level} interval")]
-        return found + ([Key("hollow" if several else "hatch", f"fewer than {THIN} samples")] if thin else [])
+    def key(self, level: str, thin: bool, several: bool) -> list[tuple[str, str]]:
+        found = [("whisker" if several else "point", f"bin accuracy, {level} interval")]
+        return found + [("hollow" if several else "hatch", f"fewer than {THIN} samples")] * thin
 
     def hides(self, curve: Curve, left: float, right: float, low: float, high: float) -> float:
         """How many bars reach into a rectangle."""
@@ -44,8 +52,7 @@ class Bins(ReliabilityStyle):
     def cells(self, canvas: Canvas, curve: Curve) -> None:
         """Bands, points and whiskers in characters."""
         bins = curve.bins
-        used = np.flatnonzero(bins.count > 0)
-        for b in used:
+        for b in np.flatnonzero(bins.count > 0):
             for column in range(canvas.column(bins.low[b]), canvas.column(bins.high[b] - 1e-9) + 1):
                 for row in range(canvas.row(bins.null_high[b]), canvas.row(bins.null_low[b]) + 1):
                     canvas.put(row, column, canvas.look.sign("band"), "band")
@@ -54,34 +61,6 @@ class Bins(ReliabilityStyle):
 
     def signs(self, level: str, thin: bool, sign: dict[str, str]) -> list[tuple[str, str]]:
         items = [(f"{sign['point']} accuracy of a bin", "curve"), (f"{sign['whisker']} its {level} interval", "curve")]
-        return items + ([(f"{sign['thin']} fewer than {THIN} samples", "curve")] if thin else [])
+        return items + [(f"{sign['thin']} fewer than {THIN} samples", "curve")] * thin
 
     outside_sign = "point"
-
-
-def _bars(axes: Any, curve: Curve, used: Any, paper: Paper) -> None:
-    bins, theme = curve.bins, paper.theme
-    for b in used:
-        thin = bins.thin[b]
-        axes.bar(
-            bins.low[b],
-            bins.accuracy[b],
-            width=bins.high[b] - bins.low[b],
-            align="edge",
-            color=theme.page if thin else theme.bar,
-            edgecolor=theme.main,
-            hatch="/////" if thin else None,
-            lw=0.7,
-            zorder=1,
-        )
-        axes.fill_between(
-            [bins.low[b], bins.high[b]],
-            bins.null_low[b],
-            bins.null_high[b],
-            facecolor="none" if thin else theme.muted,
-            edgecolor=theme.others if thin else "none",
-            hatch="/////" if thin else None,
-            alpha=1 if thin else 0.4,
-            lw=0,
-            zorder=1.5,
-        )

@@ -6,7 +6,8 @@ import numpy as np
 
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.matplotlib_theme import Paper
-from calcli.diagrams.reliability import Key, Pen, ReliabilityStyle, bin_cells, bin_points, diagonal
+from calcli.diagrams.reliability import ReliabilityStyle, bin_cells, bin_points, diagonal
+from calcli.diagrams.reliability_matplotlib import Pen
 from calcli.diagrams.terminal import Canvas
 
 
@@ -22,15 +23,8 @@ class Corp(ReliabilityStyle):
         """Band and polyline; a single confidence is a point with a bar behind it."""
         band = curve.band
         if pen.band and len(band.x) > 1:
-            axes.fill_between(
-                band.x,
-                band.low,
-                band.high,
-                color=paper.theme.band if pen.alone else pen.colour,
-                alpha=1 if pen.alone else pen.tint,
-                lw=0,
-                zorder=1,
-            )
+            colour, alpha = (paper.theme.band, 1) if pen.alone else (pen.colour, pen.tint)
+            axes.fill_between(band.x, band.low, band.high, color=colour, alpha=alpha, lw=0, zorder=1)
         elif pen.band:
             axes.plot([band.x[0]] * 2, [band.low[0], band.high[0]], color=paper.theme.band, lw=6, solid_capstyle="butt")
         x, y = curve.isotonic.knots
@@ -40,8 +34,8 @@ class Corp(ReliabilityStyle):
         if curve.fall is not None:
             bin_points(axes, curve, pen, paper)
 
-    def key(self, level: str, thin: bool, several: bool) -> list[Key]:
-        return [] if several else [Key("line", "isotonic accuracy")]
+    def key(self, level: str, thin: bool, several: bool) -> list[tuple[str, str]]:
+        return [] if several else [("line", "isotonic accuracy")]
 
     def hides(self, curve: Curve, left: float, right: float, low: float, high: float) -> float:
         """How much of the curve, and a little of the band, lies in a rectangle."""

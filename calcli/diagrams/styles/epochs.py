@@ -14,6 +14,7 @@ from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.intervals import mean_of, normal_quantile, wilson_interval
+from calcli.numerics import FloatArray
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,10 @@ class Course:
     error_low: tuple[float, ...]
     error_high: tuple[float, ...]
 
-    def best(self, name: str) -> int:
-        """Where a loss is least, the first of equal ones."""
-        return int(np.argmin(getattr(self, name)))
+    def of(self, name: str) -> tuple[list[FloatArray], int]:
+        """A loss with the ends of its interval, and where it is least, the first of equal ones."""
+        values, low, high = (np.array(getattr(self, each)) for each in (name, f"{name}_low", f"{name}_high"))
+        return [values, low, high], int(np.argmin(values))
 
 
 @dataclass(frozen=True)
@@ -86,14 +88,13 @@ class OverEpochs(Style[Epochs]):
         theme, many = paper.theme, len(figure.courses) > 1
         wide = paper.width or 6.75
         beside = wide >= 5
-        size = (wide, 2.9 if beside else 4.9)
-        drawn = Figure(figsize=(size[0], size[1] + (0.3 if many else 0)), layout="constrained")
+        tall = (2.9 if beside else 4.9) + (0.3 if many else 0)
+        drawn = Figure(figsize=(wide, tall), layout="constrained")
         grid = drawn.subplots(1, 2) if beside else drawn.subplots(2, 1)
         for axes, (name, what) in zip(np.ravel(grid), LOSSES.items(), strict=True):
             for i, c in enumerate(figure.courses):
                 colour, line, _ = paper.series(i) if many else (theme.main, "-", "")
-                values, best = getattr(c, name), c.best(name)
-                low, high = getattr(c, f"{name}_low"), getattr(c, f"{name}_high")
+                (values, low, high), best = c.of(name)
                 axes.fill_between(figure.at, low, high, color=colour, alpha=0.16, lw=0, zorder=1)
                 axes.plot(figure.at, values, color=colour, ls=line, lw=1.5, zorder=3, label=squeeze(c.label, 30))
                 axes.plot([figure.at[best]], [values[best]], "o", mec=colour, mfc="none", ms=7, zorder=4)
@@ -119,24 +120,21 @@ class OverEpochs(Style[Epochs]):
         lines = [look.paint(squeeze(figure.title, width), "strong"), ""]
         for c in figure.courses:
             for name, what in LOSSES.items():
-                low, high = min(getattr(c, f"{name}_low")), max(getattr(c, f"{name}_high"))
-                canvas = Canvas(inner, 8, (at[0], at[-1]), (low, max(high, low + 1e-9)), look)
-                canvas.area(np.array(at), np.array(getattr(c, f"{name}_low")), np.array(getattr(c, f"{name}_high")))
-                canvas.line(np.array(at), np.array(getattr(c, name)))
+                (values, low, high), _ = c.of(name)
+                ends = float(low.min()), float(high.max())
+                canvas = Canvas(inner, 8, (at[0], at[-1]), (ends[0], max(ends[1], ends[0] + 1e-9)), look)
+                canvas.area(np.array(at), low, high)
+                canvas.line(np.array(at), values)
                 title = squeeze(f"{c.label}: {what} over the {figure.axis}s", width)
-                lines += [
-                    *plot(title, canvas, (f"{low:.3g}", f"{high:.3g}"), [f"{at[0]:g}", f"{at[-1]:g}"], [0, 1]),
-                    "",
-                ]
-        head = ["", *(word for what in LOSSES for word in (f"least {what}", f"at {figure.axis}", "last"))]
-        body = []
+                labels = (f"{ends[0]:.3g}", f"{ends[1]:.3g}"), [f"{at[0]:g}", f"{at[-1]:g}"]
+                lines += [*plot(title, canvas, *labels, [0, 1]), ""]
+        rows = [["", *(word for what in LOSSES for word in (f"least {what}", f"at {figure.axis}", "last"))]]
         for c in figure.courses:
-            cells = [squeeze(c.label, 24)]
+            rows.append([squeeze(c.label, 24)])
             for name in LOSSES:
-                values, best = getattr(c, name), c.best(name)
-                cells += [f"{values[best]:.4f}", f"{at[best]:g}", f"{values[-1]:.4f}"]
-            body.append(cells)
-        return lines + [line[:width] for line in table([head, *body])]
+                (values, *_), best = c.of(name)
+                rows[-1] += [f"{values[best]:.4f}", f"{at[best]:g}", f"{values[-1]:.4f}"]
+        return lines + [line[:width] for line in table(rows)]
 
     def table(self, figure: Epochs) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """A row per line and bundle."""
@@ -152,11 +150,9 @@ class OverEpochs(Style[Epochs]):
         words = [f"NLL and error over {len(figure.at)} bundles."]
         for c in figure.courses:
             for name, what in (("nll", "NLL"), ("error", "error")):
-                values, best = getattr(c, name), c.best(name)
-                words.append(
-                    f"{c.label}: {what} is least at {figure.axis} {figure.at[best]:g}, {values[best]:.4f},"
-                    f" and ends at {values[-1]:.4f}."
-                )
+                (values, *_), best = c.of(name)
+                least = f"{what} is least at {figure.axis} {figure.at[best]:g}, {values[best]:.4f}"
+                words.append(f"{c.label}: {least}, and ends at {values[-1]:.4f}.")
         return " ".join(words)
 
 

@@ -113,12 +113,6 @@ def gap_series(
     return series
 
 
-def other_gaps(hidden: Sequence[Sequence[Series]]) -> list[str]:
-    """What is significant of the quantity that is not drawn, of each set none or one series of confidences."""
-    off = [f"{g.part} {g.gap:+.3f}" for series in hidden for s in series for g in s.gaps if g.beyond]
-    return [f"also significant, of the confidence (--label top): {', '.join(off)}"] if off else []
-
-
 class GapPlot(Style[Gaps]):
     """One line per predicted class or group, from underconfident to overconfident."""
 
@@ -134,7 +128,10 @@ class GapPlot(Style[Gaps]):
         wanted = quantities(replace(request, by=by))
         found = [gap_series(s, parts, at, request.settings, wanted, by=by) for at, s in enumerate(request.sets)]
         series = [both[0] for both in found]
-        limit, notes = request.panels or LINES, [*request.notes, *other_gaps([both[1:] for both in found])]
+        limit, notes = request.panels or LINES, list(request.notes)
+        # What is significant of the quantity that is not drawn: the confidence.
+        if off := [f"{g.part} {g.gap:+.3f}" for both in found for s in both[1:] for g in s.gaps if g.beyond]:
+            notes.append(f"also significant, of the confidence (--label top): {', '.join(off)}")
         chosen = np.arange(len(parts))
         if len(parts) > limit:
             chosen = np.argsort([g.p_value for g in series[0].gaps], kind="stable")[:limit]
@@ -154,10 +151,9 @@ class GapPlot(Style[Gaps]):
         step = 0.155 if lines <= 40 else 0.125
         wide = paper.width or 5.2
         said = [line for note in figure.notes for line in wrap(printable(note), int(wide * 17))]
-        notes = len(said)
+        notes, tall = len(said), lines * step + 0.2
         abreast = min(4, max(1, int(12 * wide / (max(len(s.label) for s in figure.series) + 6))))
         keys = -(-count // abreast) if count > 1 else 0
-        tall = lines * step + 0.2
         height = 0.55 + tall + 0.76 + 0.17 * notes + 0.2 * keys
         names = [squeeze(f"{g.part} ({g.n})", int(wide * 6.4)) for g in figure.series[0].gaps]
         left = min(0.15 + 0.058 * max(map(len, names)), 0.45 * wide)
@@ -170,36 +166,24 @@ class GapPlot(Style[Gaps]):
             gap = np.array([g.gap for g in s.gaps])
             axes.hlines(y, [g.low for g in s.gaps], [g.high for g in s.gaps], color=colour, lw=0.8, zorder=3)
             face = [colour if g.beyond else theme.page for g in s.gaps]
-            size = 14 if count == 1 else 9
-            axes.scatter(
-                gap, y, s=size, c=face, edgecolors=colour, linewidths=0.8, marker=marker, zorder=4, label=s.label
-            )
+            look: dict[str, Any] = {"edgecolors": colour, "linewidths": 0.8, "marker": marker, "label": s.label}
+            axes.scatter(gap, y, s=14 if count == 1 else 9, c=face, zorder=4, **look)
         axes.axvline(0, color=theme.muted, lw=0.8, zorder=2)
         axes.set_ylim(-0.8, lines - 0.2)
         axes.set_yticks(np.arange(lines)[::-1], names, fontsize=6.5)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")
         axes.set_xlabel(f"{figure.words[0]}, {100 * figure.level:g} % interval\nfilled: significant (adjusted)")
-        axes.annotate(
-            f"◀ {figure.words[1]}", (0, 1), (0, 3), "axes fraction", "offset points", fontsize=7, color=theme.muted
-        )
-        axes.annotate(
-            f"{figure.words[2]} ▶",
-            (1, 1),
-            (0, 3),
-            "axes fraction",
-            "offset points",
-            fontsize=7,
-            color=theme.muted,
-            ha="right",
-        )
+        small: dict[str, Any] = {"fontsize": 7, "color": theme.muted}
+        for x, words, side in ((0, f"◀ {figure.words[1]}", "left"), (1, f"{figure.words[2]} ▶", "right")):
+            axes.annotate(words, (x, 1), (0, 3), "axes fraction", "offset points", ha=side, **small)
         plot.text(0.5, 1 - 0.1 / height, squeeze(figure.title, int(wide * 12)), ha="center", va="top", fontsize=9.5)
         if count > 1:
             plot.legend(
                 loc="lower center", ncols=abreast, bbox_to_anchor=(0.5, (0.04 + 0.17 * notes) / height), borderpad=0
             )
         for line, note in enumerate(reversed(said)):
-            plot.text(0.5, (0.06 + 0.17 * line) / height, note, ha="center", va="bottom", fontsize=7, color=theme.muted)
+            plot.text(0.5, (0.06 + 0.17 * line) / height, note, ha="center", va="bottom", **small)
         return plot
 
     def text(self, figure: Gaps, width: int, look: Look) -> list[str]:
@@ -208,10 +192,8 @@ class GapPlot(Style[Gaps]):
         point, bar, axis = look.sign("point"), ("─" if look.unicode else "-"), look.sign("mark")
         reach = max(g.reach for s in figure.series for g in s.gaps) or 0.1
         for s in figure.series:
-            lines += [
-                "",
-                look.paint(squeeze(f"{s.label}: {s.beyond} of {len(s.gaps)} significant (*)", width), "strong"),
-            ]
+            title = squeeze(f"{s.label}: {s.beyond} of {len(s.gaps)} significant (*)", width)
+            lines += ["", look.paint(title, "strong")]
             rows = [["", "n", "gap", "", ""]]
             inner = max(min(width - 44, 60), 5)
 
@@ -228,12 +210,8 @@ class GapPlot(Style[Gaps]):
                 text = "-" if g.gap != g.gap else f"{g.gap:+.3f}"
                 rows.append([squeeze(g.part, 20), str(g.n), text, "*" if g.beyond else "", "".join(cells)])
             lines += [line[:width] for line in table(rows)]
-        lines += [
-            "",
-            f"gap: {figure.words[0].replace('−', '-')}, {100 * figure.level:g} % interval, axis to +-{reach:.2f}"[
-                :width
-            ],
-        ]
+        what = figure.words[0].replace("−", "-")
+        lines += ["", f"gap: {what}, {100 * figure.level:g} % interval, axis to +-{reach:.2f}"[:width]]
         return lines + [line for note in figure.notes for line in wrap(printable(note), width)]
 
     def table(self, figure: Gaps) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:

@@ -47,6 +47,17 @@ class Risk:
     style: str = "risk"
 
 
+def most_confident(
+    confidence: FloatArray, correct: FloatArray, weight: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """The confidences, falling, and (4, n + 1) of the 0 to n most confident rows: their weight, that of the right ones,
+    weighted confidence, squared weight."""
+    order = np.argsort(-confidence, kind="stable")
+    c, w = confidence[order], np.ones(len(confidence)) if weight is None else weight[order]
+    sums = np.cumsum([w, w * correct[order], w * c, w**2], axis=1)
+    return c, np.concatenate([np.zeros((4, 1)), sums], axis=1)
+
+
 def coverage_curve(
     label: str,
     confidence: FloatArray,
@@ -60,19 +71,17 @@ def coverage_curve(
     confidence : (n,) in [0, 1]. correct : (n,) 0/1. weight : (n,) >= 0 or None. effect : design effect of
     rows that belong together. Reference: El-Yaniv, Wiener (2010), JMLR 11.
     """
-    order = np.argsort(-confidence, kind="stable")
-    c, w = confidence[order], np.ones(len(confidence)) if weight is None else weight[order]
+    c, sums = most_confident(confidence, correct, weight)
     ends = np.append(np.flatnonzero(np.diff(c)), len(c) - 1)  # the last row of every distinct confidence
-    mass, hits = np.cumsum(w)[ends], np.cumsum(w * correct[order])[ends]
-    square, promised = np.cumsum(w**2)[ends], np.cumsum(w * c)[ends]
-    used = mass > 0
-    ends, mass, hits, square, promised = (x[used] for x in (ends, mass, hits, square, promised))
-    accuracy = np.minimum(hits / mass, 1.0)
-    steps = np.diff(mass, prepend=0.0)
-    area = float(((1.0 - accuracy) * steps).sum() / mass[-1])
+    ends = ends[sums[0, ends + 1] > 0]
+    mass, hits, *_ = sums[:, ends + 1]
+    errors = 1.0 - np.minimum(hits / mass, 1.0)
+    area = float((errors * np.diff(mass, prepend=0.0)).sum() / mass[-1])
     if len(ends) > POINTS:
-        keep = np.unique(np.searchsorted(mass, np.linspace(0, mass[-1], POINTS), side="left").clip(0, len(mass) - 1))
-        ends, mass, hits, square, promised, accuracy = (x[keep] for x in (ends, mass, hits, square, promised, accuracy))
+        places = np.searchsorted(mass, np.linspace(0, mass[-1], POINTS), side="left")
+        ends = ends[np.unique(places.clip(0, len(mass) - 1))]
+    mass, hits, promised, square = sums[:, ends + 1]
+    accuracy = np.minimum(hits / mass, 1.0)
     low, high = wilson_interval(accuracy, mass**2 / square / effect, level)
     return Coverage(label, len(c), area, c[ends], mass / mass[-1], accuracy, low, high, promised / mass)
 
@@ -145,12 +154,10 @@ class RiskCoverage(Style[Risk]):
             title = squeeze(f"{c.label}, n = {c.n}, AURC {c.aurc:.4f}: accuracy", width)
             lines += plot(title, canvas, (f"{bottom:.2f}", "1.00"), ticks, np.linspace(0, 1, 6).tolist())
             lines.append("")
-        head = ["accuracy at coverage", *(f"{100 * s:g} %" for s in shares)]
-        body = [
-            [squeeze(c.label, 20), *(f"{float(np.interp(s, c.coverage, c.accuracy)):.3f}" for s in shares)]
-            for c in figure.curves
-        ]
-        lines += [line[:width] for line in table([head, *body])]
+        rows = [["accuracy at coverage", *(f"{100 * s:g} %" for s in shares)]]
+        for c in figure.curves:
+            rows.append([squeeze(c.label, 20), *(f"{x:.3f}" for x in np.interp(shares, c.coverage, c.accuracy))])
+        lines += [line[:width] for line in table(rows)]
         return lines + [squeeze(note, width) for note in figure.notes]
 
     def table(self, figure: Risk) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:

@@ -13,6 +13,7 @@ from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.temperature import nll_slope, top_mass_slope
+from calcli.methods.ec import top_accuracy
 from calcli.numerics import NLL_OF_ZERO, TINY, FloatArray
 from calcli.rows import Rows
 from calcli.solvers import find_root
@@ -75,7 +76,7 @@ def sweep_temperature(
     Weighted rows count with their weight.
     Reference: Clarte, Loureiro, Krzakala, Zdeborova (2023), figure 2.
     """
-    accuracy = _accuracy(rows)
+    accuracy = top_accuracy(rows, 1)
     bracket = (float(np.log(1 / HIGH)), float(np.log(1 / LOW)), 0.0)
     named = [("T = 1", 1.0)]
     best = find_root(nll_slope(rows), *bracket)
@@ -102,15 +103,6 @@ def sweep_temperature(
         for (name, value), j in zip(named, at, strict=True)
     )
     return TemperatureSweep(title, rows.n, bins, accuracy, t, nll, ece, null, confidence, marks)
-
-
-def _accuracy(rows: Rows) -> float:
-    hits = mass = 0.0
-    for block in rows.blocks():
-        weight = np.ones(len(block)) if block.weight is None else block.weight
-        hits += float(weight @ (block.scores.argmax(axis=1) == block.labels))
-        mass += float(weight.sum())
-    return hits / mass
 
 
 def _evaluate(
@@ -185,7 +177,8 @@ class Temperature(Style[TemperatureSweep]):
         loss.plot(t, sweep.nll, color=theme.main, lw=1.6)
         loss.set_ylabel("NLL (nats)")
         error.set_yscale("log")  # the floor and the ECE of a hot model differ by orders of magnitude
-        low, high = _positive_range([*sweep.ece, *sweep.ece_null_mean])
+        positive = [v for v in (*sweep.ece, *sweep.ece_null_mean) if v > 1e-6] or [0.01]
+        low, high = min(positive) / 1.3, max(positive) * 1.3
         floor = np.maximum(sweep.ece_null_mean, low)
         error.fill_between(t, low, floor, color=theme.band, lw=0, label="ECE expected under calibration")
         error.plot(t, np.maximum(sweep.ece, low), color=theme.main, lw=1.6, label=f"ECE, {sweep.bins} bins")
@@ -198,23 +191,17 @@ class Temperature(Style[TemperatureSweep]):
         trust.set_xlabel("temperature T")
         for where in (error, trust):
             where.legend(loc="lower right", bbox_to_anchor=(1, 0.97), ncols=2, handlelength=1.8)
-        log_ticks(error.yaxis, low, high)
+        log_ticks(error.yaxis, round_ticks(low, high))
         for at, where in enumerate(axes):
             where.set_xscale("log")
             where.set_xlim(t[0], t[-1])
-            log_ticks(where.xaxis, float(t[0]), float(t[-1]))
+            log_ticks(where.xaxis, round_ticks(t[0], t[-1]))
             where.tick_params(labelbottom=at == 2)
             where.grid(True)
         handles = _draw_marks(sweep, axes, paper, low)
         loss.set_title(squeeze(sweep.title, int(12 * wide)), loc="left", pad=6)
-        figure.legend(
-            handles=handles,
-            loc="lower left",
-            ncols=columns,
-            bbox_to_anchor=(0.1 / wide, 0.05 / height),
-            borderpad=0,
-            columnspacing=1.2,
-        )
+        room = {"bbox_to_anchor": (0.1 / wide, 0.05 / height), "borderpad": 0, "columnspacing": 1.2}
+        figure.legend(handles=handles, loc="lower left", ncols=columns, **room)
         return figure
 
     def text(self, sweep: TemperatureSweep, width: int, look: Look) -> list[str]:
@@ -229,14 +216,10 @@ class Temperature(Style[TemperatureSweep]):
         error, floor = (np.log10(np.maximum(e, tiny)) for e in (sweep.ece, sweep.ece_null_mean))
         bottom = float(min(error.min(), floor.min())) - 0.1
         band, dot = look.sign("band"), look.sign("diagonal")
+        of_error = f"ECE, {sweep.bins} bins, logarithmic; {band} expected under calibration"
         plots: list[tuple[str, FloatArray, float, float]] = [
             ("NLL (nats)", sweep.nll, float(sweep.nll.min()), float(sweep.nll.max())),
-            (
-                f"ECE, {sweep.bins} bins, logarithmic; {band} expected under calibration",
-                error,
-                bottom,
-                float(error.max()) + 0.05,
-            ),
+            (of_error, error, bottom, float(error.max()) + 0.05),
             (f"mean confidence; {dot} accuracy", sweep.mean_confidence, 0.0, 1.0),
         ]
         for title, values, low, high in plots:
@@ -252,20 +235,11 @@ class Temperature(Style[TemperatureSweep]):
             ends = (10**low, 10**high) if values is error else (low, high)
             lines += plot(title, canvas, (f"{ends[0]:.2g}", f"{ends[1]:.3g}"), [f"{t:g}" for t in ticks], places)
         lines.append(f"temperature T (logarithmic); {look.sign('mark')} marks:")
-        return lines + table(
-            [["", "T", "NLL", "ECE", "(expected)", "confidence"]]
-            + [
-                [
-                    squeeze(m.name, 28),
-                    f"{m.temperature:.4g}",
-                    f"{m.nll:.4f}",
-                    f"{m.ece:.4f}",
-                    f"({m.ece_null_mean:.4f})",
-                    f"{m.mean_confidence:.4f}",
-                ]
-                for m in sweep.marks
-            ]
-        )
+        rows = [["", "T", "NLL", "ECE", "(expected)", "confidence"]]
+        for m in sweep.marks:
+            error_of, sure = [f"{m.ece:.4f}", f"({m.ece_null_mean:.4f})"], f"{m.mean_confidence:.4f}"
+            rows.append([squeeze(m.name, 28), f"{m.temperature:.4g}", f"{m.nll:.4f}", *error_of, sure])
+        return lines + table(rows)
 
     def table(self, figure: TemperatureSweep) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """The curves, then a row per mark with its name."""
@@ -285,19 +259,10 @@ def _draw_marks(sweep: TemperatureSweep, axes: Sequence[Any], paper: Paper, leas
     handles = []
     for at, mark in enumerate(sweep.marks):
         colour, line, marker = (paper.theme.ink, "-", "o") if at == 0 else paper.series(at - 1)
-        dot = None
+        look = {"color": colour, "ms": 5, "mec": paper.theme.page, "mew": 0.6, "zorder": 5}
+        look["label"] = mark.name if at == 0 else f"{squeeze(mark.name, 26)}, T = {mark.temperature:.4g}"
         for where, value in zip(axes, (mark.nll, max(mark.ece, least), mark.mean_confidence), strict=True):
             where.axvline(mark.temperature, color=colour, lw=0.9, ls=line, zorder=1.5)
-            (dot,) = where.plot(
-                [mark.temperature], [value], marker, color=colour, ms=5, mec=paper.theme.page, mew=0.6, zorder=5
-            )
-        assert dot is not None
-        dot.set_label(mark.name if at == 0 else f"{squeeze(mark.name, 26)}, T = {mark.temperature:.4g}")
-        handles.append(dot)
+            dots = where.plot([mark.temperature], [value], marker, **look)
+        handles += dots
     return handles
-
-
-def _positive_range(values: Sequence[float]) -> tuple[float, float]:
-    """Limits of a logarithmic axis around values of which some may be 0."""
-    positive = [v for v in values if v > 1e-6] or [0.01]
-    return min(positive) / 1.3, max(positive) * 1.3

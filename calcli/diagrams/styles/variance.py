@@ -1,6 +1,7 @@
 """variance: variance of the confidence against ECE, a point per bundle and calibrator."""
 
 from collections.abc import Sequence
+from itertools import product
 from math import cos, pi, sin
 from typing import Any
 
@@ -9,7 +10,6 @@ import numpy as np
 from calcli.diagrams.caption_text import round_ticks, squeeze, table
 from calcli.diagrams.curve import measure_curve
 from calcli.diagrams.matplotlib_theme import Paper, log_ticks
-from calcli.diagrams.panels import Measured
 from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.fast_dataclass import dataclass
@@ -63,7 +63,14 @@ class Variance(Style[Scatter]):
 
     def measure(self, request: Request) -> Figure:
         """A point per set that has rows of weight."""
-        points = [p for s in request.sets if (p := _point(s, request)) is not None]
+        points = []
+        for s in request.sets:
+            confidence, correct, weight = s.columns("top")
+            if weight is None or weight.sum() > 0:
+                curve = measure_curve(s.label, confidence, correct, weight, request.settings, units=s.units())
+                mean = np.average(confidence, weights=weight)
+                variance = float(np.average((confidence - mean) ** 2, weights=weight))
+                points.append(Point(s.bundle, s.label, curve.n, variance, curve.ece, curve.ece_null_mean))
         return Scatter(request.what, tuple(points))
 
     def draw(self, scatter: Scatter, paper: Paper) -> Any:
@@ -94,7 +101,7 @@ class Variance(Style[Scatter]):
         reach = [max(v, FLOOR) for p in scatter.points for v in (p.ece, p.ece_null_mean)]
         low, high = min(reach) / 1.3, max(reach) * 1.3
         axes.set_xlim(low, high)
-        log_ticks(axes.xaxis, low, high)
+        log_ticks(axes.xaxis, round_ticks(low, high))
         axes.set_ylim(0, 1.12 * max(p.variance for p in scatter.points) or 1.0)
         axes.grid(True)
         axes.set_xlabel("ECE (logarithmic)")
@@ -110,13 +117,8 @@ class Variance(Style[Scatter]):
             Line2D([], [], color=theme.muted, marker="|", ms=7, lw=0.7, label="ECE expected under calibration")
         )
         foot = -(-named // 2)
-        figure.legend(
-            handles=handles,
-            loc="lower center",
-            ncols=across,
-            bbox_to_anchor=(0.54, (0.06 + 0.2 * foot) / height),
-            borderpad=0,
-        )
+        anchor = (0.54, (0.06 + 0.2 * foot) / height)
+        figure.legend(handles=handles, loc="lower center", ncols=across, bbox_to_anchor=anchor, borderpad=0)
         for at in range(named):
             column, row = divmod(at, foot)  # downwards, as one reads a list
             x, y = (0.2 + (wide - 0.3) / 2 * column) / wide, (0.1 + 0.2 * (foot - 1 - row)) / height
@@ -145,18 +147,11 @@ class Variance(Style[Scatter]):
         title = squeeze(f"{scatter.title}: variance of the confidence against ECE", width)
         lines = plot(title, canvas, ("0", f"{top:.3g}"), [f"{t:g}" for t in ticks], places)
         lines.append(f"ECE, logarithmic; {look.sign('mark')} ECE expected under calibration")
-        body = [
-            [
-                f"{name} {squeeze(p.bundle, 30)}",
-                squeeze(p.method, 16),
-                str(p.n),
-                f"{p.variance:.4f}",
-                f"{p.ece:.4f}",
-                f"({p.ece_null_mean:.4f})",
-            ]
-            for name, p in zip(names, scatter.points, strict=True)
-        ]
-        return lines + table([["", "", "n", "variance", "ECE", "(expected)"], *body])
+        rows = [["", "", "n", "variance", "ECE", "(expected)"]]
+        for name, p in zip(names, scatter.points, strict=True):
+            called = f"{name} {squeeze(p.bundle, 30)}", squeeze(p.method, 16), str(p.n)
+            rows.append([*called, f"{p.variance:.4f}", f"{p.ece:.4f}", f"({p.ece_null_mean:.4f})"])
+        return lines + table(rows)
 
     def table(self, figure: Scatter) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """A row per point."""
@@ -167,16 +162,6 @@ class Variance(Style[Scatter]):
         return "Variance of the confidence against ECE. " + " ".join(
             f"{p.bundle}, {p.method}: variance {p.variance:.4f}, ECE {p.ece:.4f}." for p in figure.points
         )
-
-
-def _point(what: Measured, request: Request) -> Point | None:
-    confidence, correct, weight = what.columns("top")
-    if weight is not None and not weight.sum() > 0:
-        return None
-    curve = measure_curve(what.label, confidence, correct, weight, request.settings, units=what.units())
-    mean = np.average(confidence, weights=weight)
-    variance = float(np.average((confidence - mean) ** 2, weights=weight))
-    return Point(what.bundle, what.label, curve.n, variance, curve.ece, curve.ece_null_mean)
 
 
 Box = tuple[float, float, float, float]
@@ -200,35 +185,19 @@ def place(axes: Any, points: Sequence[tuple[float, float, str]], *, size: float,
     spots = [axes.transData.transform((x, y)) for x, y, _ in points]
     frame = axes.get_window_extent()
     taken: list[Box] = [(x - 4 * scale, y - 4 * scale, x + 4 * scale, y + 4 * scale) for x, y in spots]
-    dots, boxes = list(taken), []
+    dots = list(taken)
+    look = {"textcoords": "offset points", "fontsize": size, "color": colour, "ha": "center", "va": "center"}
     for (x, y), dot, (px, py, text) in zip(spots, dots, points, strict=True):
         wide, tall = 0.65 * size * len(text) * scale, size * scale
-        for radius in RADII:
-            found = None
-            for step in range(16):
-                angle = pi / 4 - step * pi / 8
-                cx, cy = x + (radius * scale + wide / 2) * cos(angle), y + radius * scale * sin(angle)
-                box = (cx - wide / 2, cy - tall / 2, cx + wide / 2, cy + tall / 2)
-                inside = frame.x0 < box[0] and box[2] < frame.x1 and frame.y0 < box[1] and box[3] < frame.y1
-                if inside and not any(overlap(box, other) for other in taken if other is not dot):
-                    found = (box, cx, cy)
-                    break
-            if found:
-                box, cx, cy = found
+        for radius, step in product(RADII, range(16)):
+            angle = pi / 4 - step * pi / 8
+            cx, cy = x + (radius * scale + wide / 2) * cos(angle), y + radius * scale * sin(angle)
+            box = (cx - wide / 2, cy - tall / 2, cx + wide / 2, cy + tall / 2)
+            inside = frame.x0 < box[0] and box[2] < frame.x1 and frame.y0 < box[1] and box[3] < frame.y1
+            if inside and not any(overlap(box, other) for other in taken if other is not dot):
                 far = {"arrowstyle": "-", "color": line, "lw": 0.4, "shrinkA": 1, "shrinkB": 3} if radius > 7 else None
-                axes.annotate(
-                    text,
-                    (px, py),
-                    ((cx - x) / scale, (cy - y) / scale),
-                    textcoords="offset points",
-                    fontsize=size,
-                    color=colour,
-                    ha="center",
-                    va="center",
-                    arrowprops=far,
-                    zorder=6,
-                )
+                shift = ((cx - x) / scale, (cy - y) / scale)
+                axes.annotate(text, (px, py), shift, arrowprops=far, zorder=6, **look)
                 taken.append(box)
-                boxes.append(box)
                 break
-    return boxes
+    return taken[len(dots) :]
