@@ -27,6 +27,7 @@ from calcli.evaluation.results import (
 )
 from calcli.fast_dataclass import dataclass
 from calcli.io.locate import Location
+from calcli.io.score_files import calibrated_name
 from calcli.metrics.confidence_bins import ConfidenceBin, confidence_bins
 from calcli.metrics.context import Label, MetricContext
 from calcli.metrics.debiased import class_p_values_of, cwece2
@@ -564,7 +565,7 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_
     rest = f"{gain}. {answers_words(best.result)}{left}{apart_words(report, where)}"
     command = ""
     if file and where.name:
-        command = command_line(f"apply {shlex.quote(file)}", where.name, where, "-o", "calibrated.h5")
+        command = command_line(f"apply {shlex.quote(file)}", where.name, where, "-o", calibrated_name(where.name, file))
     return Advice("Apply the calibrator.", rest, command, title, gain)
 
 

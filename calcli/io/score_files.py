@@ -24,6 +24,7 @@ from numpy.lib import format as npy
 from calcli.errors import UsageError, check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import is_stream, new_file
+from calcli.io.locate import split_where
 from calcli.io.provenance import mark
 from calcli.io.writer import NewBundle, new_bundles
 from calcli.numerics import AnyArray
@@ -156,6 +157,14 @@ def format_of(path: Path | None, name: str | None = None) -> Format:
     if found.needs is not None and find_spec(found.needs) is None:
         raise UsageError(f"writing {found.name} needs {found.needs}: pip install 'calcli[parquet]'")
     return found
+
+
+def calibrated_name(scores: str, calibrator: str) -> str:
+    """What the scores of a file are called after a calibrator: ``reviews.ts.csv`` of ``reviews.csv:test`` and
+    ``reviews.ts.json``; HDF5 where the format that they come in cannot be written."""
+    path = split_where(scores)[0]
+    ending = path.suffix if any(path.suffix[1:].lower() in form.endings for form in FORMATS.values()) else ".h5"
+    return f"{path.stem}.{Path(calibrator).stem.removeprefix(f'{path.stem}.')}{ending}"
 
 
 # ---- formats

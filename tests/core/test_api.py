@@ -432,7 +432,7 @@ def test_report_writes_the_page_of_the_command(files):
     ours, theirs = ([each["metrics"] for each in e["results"]] for e in evaluations)
     assert ours == theirs
     said = own.verdict.splitlines()[0].partition(": ")[2]
-    command = ": calcli apply ts.json test.npz -o calibrated.h5"  # an object has no file
+    command = ": calcli apply ts.json test.npz -o test.ts.npz"  # an object has no file
     assert evaluations[1]["results"][0]["report"]["verdict"] == said.replace("; ts ", "; ts.json ") + command
     with pytest.raises(UsageError, match="force=True"):
         calcli.report("test.npz", path="own.html")

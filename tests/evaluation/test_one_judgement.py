@@ -177,7 +177,7 @@ def test_zero_has_no_sign():
 @pytest.mark.parametrize(
     ("given", "lead", "command", "clause"),
     [
-        (["ts"], "Apply the calibrator.", "calcli apply ts.json m.h5:test -o calibrated.h5", "ts.json reduces"),
+        (["ts"], "Apply the calibrator.", "calcli apply ts.json m.h5:test -o m.ts.h5", "ts.json reduces"),
         (["bad", "ts"], "Apply the calibrator.", "calcli apply ts.json m.h5:test", "ts.json reduces NLL by"),
         (["own", "ts"], "Apply the calibrator.", "calcli apply ts.json m.h5:test", "ts.json reduces NLL by"),
         (
@@ -246,7 +246,7 @@ def test_commands_of_the_advice_run_where_the_verdict_was_asked_for(run, tmp_pat
             file["logits"], file["labels"] = z[part] * 2, y[part]
     assert run("fit", "-m", "ts", "d/cal.h5", "-o", "d/ts.json", "-q").code == 0
     said = run("evaluate", "d/test.h5", "-c", "d/ts.json", "-q").out
-    command = re.search(r"calcli (apply .* -o calibrated\.h5)", said)[1]
+    command = re.search(r"calcli (apply .* -o test\.ts\.h5)", said)[1]
     assert run(*command.split()).code == 0
     swapped = calcli.evaluate(z, (y + 1) % 4)
     assert swapped.results[0].report.verdict_kind == "check_labels" and "calcli" not in swapped.verdict

@@ -12,6 +12,8 @@ import pytest
 from run_calcli import runner
 from synthetic import truth
 
+from calcli.io.score_files import calibrated_name
+
 
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
@@ -112,9 +114,26 @@ def test_commands_read_other_samples_as_these_were_read(run):
     )
     assert command[1] == "evaluate" and run(*command[1:], "-q").code == 0
     command = shlex.split(advised(run, "test.csv", *READ_BY, "-c", "c.json"))
-    assert command[1] == "apply" and run(*command[1:]).code == 0
-    with h5py.File("calibrated.h5") as file:
-        assert len(file["probs"]) == 600 and len(file["unit"]) == 600
+    assert command[1] == "apply" and command[-2:] == ["-o", "test.c.csv"] and run(*command[1:]).code == 0
+    head, *lines = Path("test.c.csv").read_text("utf-8").splitlines()
+    assert len(lines) == 600 and "patient" in head.split(",")
+
+
+@pytest.mark.parametrize(
+    ("scores", "calibrator", "name"),
+    [
+        ("reviews.csv:test", "reviews.ts.json", "reviews.ts.csv"),
+        ("a/net.v2.npz", "b/net.v2.auto.json", "net.v2.auto.npz"),
+        ("logits.HDF5:test", "best.json", "logits.best.HDF5"),
+        ("logits.h5:models/a", "net.ts.json", "logits.net.ts.h5"),  # two calibrators of one name: two files
+        ("log.pt", "log.ts.json", "log.ts.h5"),  # apply writes no .pt
+        ("scores", "scores.floor+ts.json", "scores.floor+ts.h5"),
+        ("logits.h5", "logits.json", "logits.logits.h5"),  # never the input itself
+    ],
+)
+def test_what_apply_is_advised_to_write_is_named_after_scores_and_calibrator(scores, calibrator, name):
+    """Every advice ended in calibrated.h5: the second one that was pasted found that the file existed."""
+    assert calibrated_name(scores, calibrator) == name
 
 
 def test_no_shell_takes_the_words_for_a_file(tmp_path):

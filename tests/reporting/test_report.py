@@ -382,7 +382,7 @@ def test_command_writes_a_page_with_the_evaluation_in_it(run, bundle):
     assert inside["limits"][0]["crossed"] is False
     shown = Elements(source)
     assert "calcli report logits.h5 -c logits.ts.json --max nll=9 --no-split -o r.html" in shown.text()
-    assert "calcli apply logits.ts.json logits.h5:test -o calibrated.h5" in shown.text()  # the bundle as it was typed
+    assert "calcli apply logits.ts.json logits.h5:test -o logits.ts.h5" in shown.text()  # the bundle as it was typed
     assert [a for k, a in shown.found if k == "img"] == []
     assert "onerror=alert(1)" in shown.text()  # as text
     assert "⟨U+202E⟩" in shown.text()
