@@ -59,8 +59,7 @@ class Console:
             for text, *others in joined:
                 things = [thing for each in (text, *others) for thing in self._kept[each]]
                 shown = ", ".join(things[:3]) + (f" and {len(things) - 3} more" if len(things) > 3 else "")
-                count = f" ({len(things)} times{', numbers of the first' if others else ''})" * (len(things) > 1)
-                self.say(f"warning: {shown}: {text}{count}")
+                self.say(f"warning: {shown}: {text}{' (numbers of the first)' if others else ''}")
         self._kept = {}
 
     def step(self, text: str) -> None:

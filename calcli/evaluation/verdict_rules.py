@@ -490,8 +490,8 @@ def _advised(report: Judgement, test: JointTest, words: str, zeros: int) -> tupl
         return "venn-abers", f"{zeros} confidence{are} exactly 0 or 1, which have no log-odds"
     if zeros:  # the logarithms of forests, trees and neighbours: ts and svs run to their bounds
         method, badly = strongest_of(k), "ts and platt" if k == 2 else "ts and svs"
-        have = "1 label has" if zeros == 1 else f"{zeros} labels have"
-        words = f"{have} a probability of exactly 0, which {badly} handle badly"
+        give = "1 sample gives its" if zeros == 1 else f"{zeros} samples give their"
+        words = f"{give} label a probability of exactly 0, which {badly} handle badly"
     return method, words
 
 

@@ -128,6 +128,11 @@ class Entry:
     made_of: Mapping[str, "Entry"] = field(default_factory=dict)
 
     @property
+    def shown(self) -> str:
+        """Its name as its file has it: of an array made of one column the name of that."""
+        return next(iter(self.made_of)) if len(self.made_of) == 1 else self.name
+
+    @property
     def where(self) -> str:
         """As messages name it: ``file: array``."""
         return f"{self.path}: {self.name}"

@@ -111,11 +111,14 @@ class ImportReport:
 
 def remark_taken(candidate: BundleArrays, entries: Mapping[str, Entry]) -> None:
     """Say in one line which arrays are the scores, of what kind, which the labels, ids and so on."""
-    shown = {path: repr(entry.name) for path, entry in entries.items()}
+    shown = {path: repr(entry.shown) for path, entry in entries.items()}
     said = [f"{shown[candidate.scores]} was read as the scores ({candidate.kind})"]
     said.append(f"{shown[candidate.labels]} as the labels" if candidate.labels else "no labels")
-    shown[f"class_names_{candidate.scores}"] = "the column names"  # as tables call these
-    said += [f"{shown[path]} as {ROLE_WORDS[role]}" for role, path in candidate.extras.items()]
+    named = f"class_names_{candidate.scores}"
+    shown[named] = "the column names"  # as tables call these
+    if len(entries[candidate.scores].made_of) == 1:  # of two classes, which the labels name
+        del shown[named]
+    said += [f"{shown[path]} as {ROLE_WORDS[role]}" for role, path in candidate.extras.items() if path in shown]
     remark((f"{candidate.name}: " if candidate.name else "") + ", ".join(said))
 
 

@@ -189,7 +189,7 @@ VALUES_SEEN, MOST_COLUMNS, MOST_GROUPS, FEW = 10_000, 40, 50, 30
 AGAIN = re.compile(r"--percent|--drop-missing|--drop-duplicates|--kind (?:logits|log_probs|probs)(?= if)")
 """What a refusal may advise to add to the command."""
 
-KIND_OF_LOOK = {"probabilities": "probs", "logits": "logits", "log-odds": "logits"}
+KIND_OF_LOOK = {"probabilities": "probs", "logits": "logits", "log_probs": "log_probs", "log-odds": "logits"}
 NAMING = ("--scores", "--labels", "--kind")
 OPTION_OF_LOOK = {"ids": "--ids", "units": "--unit", "groups": "--group-by", "weights": "--sample-weight"}
 
@@ -197,7 +197,9 @@ OPTION_OF_LOOK = {"ids": "--ids", "units": "--unit", "groups": "--group-by", "we
 def suggestion(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> str:
     """The end of a sentence: what each array looks like, and the command that takes them so; "" where that is open."""
     paths = [path for path in real_names([parse_name(path) for path in entries]) if "/" not in path][:MOST_COLUMNS]
-    looks = {path: look for path in paths if (look := _looks_like(path, entries[path]))}
+    looks = {path: look for path in paths if (look := looks_like(path, entries[path]))}
+    wide = list(ask.scores) or [path for path in looks if f"class_names_{path}" in entries]
+    looks |= _called_as_classes(entries, wide[0], looks) if len(wide) == 1 else {}
     pieces = {other for path in paths for other in paths if re.fullmatch(re.escape(path) + r"[_.]?\d+", other)}
     whole = {path: look for path, look in looks.items() if path not in pieces}
     found = {what: [path for path, look in whole.items() if look == what] for what in set(whole.values())}
@@ -232,9 +234,10 @@ def suggestion(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> 
     truths = truths or (list(words) if len(words) == 1 else found.get("classes", []))
     if (several and not outcome) or (single and looks.get(scores[0]) == "log-odds" and not truths):
         scores = []
-    listed = ", ".join(f"{path} ({looks[path]}?)" if path in looks else path for path in paths)
+    called = {path: entries[path].shown for path in paths}
+    listed = ", ".join(f"{called[path]} ({looks[path]}?)" if path in looks else called[path] for path in paths)
     unclear = "," in where and not (ask.join and ask.typed)
-    if unclear or len(scores) != 1 or len(truths) > 1 or not (outcome or (truths and kind)) or ask.confidence:
+    if unclear or len(scores) != 1 or len(truths) > 1 or not (outcome or (truths and kind)):
         return f"; it has {listed}" if looks else ""
     if outcome and single and looks.get(scores[0]) == "probabilities":
         ask = replace(ask, typed=tuple(group for group in ask.typed if group[0] not in NAMING))
@@ -251,13 +254,27 @@ def suggestion(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> 
     return f"; it has {listed}; to try: {ask.command(where, options)}"
 
 
+def _called_as_classes(entries: Mapping[str, Entry], scores: str, looks: Mapping[str, str]) -> dict[str, str]:
+    """Columns of words that are all names of the classes: what the largest score predicts, and the labels."""
+    if f"class_names_{scores}" not in entries or (array := entries[scores].load()[:VALUES_SEEN]).ndim != 2:
+        return {}
+    names = entries[f"class_names_{scores}"].column()
+    best, found = array == array.max(axis=1, keepdims=True), {}
+    for path in (path for path, look in looks.items() if look == "groups"):
+        at = entries[path].column()[:VALUES_SEEN, None] == names
+        if at.any(axis=1).all() and at.shape == best.shape:
+            predicted = path.lower() in PREDICTIONS or bool((at & best).any(axis=1).all())
+            found[path] = "predictions" if predicted else "labels"
+    return found
+
+
 def retried(text: str, ask: ImportRequest, where: str) -> str:
     """A refusal, with the whole command where it advises an option."""
     found = None if "to try: " in text else AGAIN.search(text)
     return text if found is None else f"{text}; to try: {ask.command(where, [tuple(found[0].split())])}"
 
 
-def _looks_like(path: str, entry: Entry) -> str:
+def looks_like(path: str, entry: Entry) -> str:
     """What an array looks like by its name and values: a key of ``OPTION_OF_LOOK``, a kind of scores, labels, or ""."""
     try:
         array = entry.load()
@@ -267,7 +284,8 @@ def _looks_like(path: str, entry: Entry) -> str:
     if not len(values) or values.ndim > 2 or values.dtype.kind not in "biufU":
         return ""
     if values.ndim == 2:
-        return kind_of(values) if values.dtype.kind == "f" else ""
+        said = parse_name(path).kind.replace("probs", "probabilities").replace("log_probabilities", "log_probs")
+        return (said or kind_of(values)) if values.dtype.kind == "f" else ""
     values = values.reshape(-1)
     if values.dtype.kind == "f" and not (values % 1).any():  # NaN is true
         values = values.astype(np.int64)
@@ -279,12 +297,16 @@ def _looks_like(path: str, entry: Entry) -> str:
         return "weights"
     if named.role == "labels":
         return "labels"
+    if named.role == "split":
+        return "splits"
     if values.dtype.kind == "U":
+        if path.lower() in PREDICTIONS:
+            return "predictions"
         if len(distinct) == len(values):
             return "ids"
         if any({word.lower() for word in distinct.tolist()} == {*pair} for pair in OPPOSITES):
             return "labels"
-        return "groups" if len(distinct) <= MOST_GROUPS else "units"
+        return "units" if len(distinct) > MOST_GROUPS else "groups" if len(distinct) > 1 else ""
     if values.dtype.kind != "f":
         pair, few = len(distinct) < 3 and distinct[-1] <= 1, distinct[0] == 0 and distinct[-1] < len(distinct) < FEW
         return "" if says_correct(path) else "labels" if pair else "classes" if few else ""

@@ -144,7 +144,7 @@ def test_equal_warnings_are_one_line_with_their_count(capsys):
     talk.warn("few rows", about="b7.h5")
     talk.tell_warnings()
     assert capsys.readouterr().err.splitlines() == [
-        "warning: b0.h5, b1.h5, b2.h5 and 37 more: 3 classes without a row (40 times)",
+        "warning: b0.h5, b1.h5, b2.h5 and 37 more: 3 classes without a row",
         "warning: b7.h5: few rows",
     ]
 
@@ -158,8 +158,7 @@ def test_many_warnings_that_differ_in_numbers_alone_are_one_line(capsys):
         talk.warn(f"{i} rows are blank", about=f"b{i}.h5")
     talk.tell_warnings()
     assert capsys.readouterr().err.splitlines() == [
-        "warning: b0.h5, b1.h5, b2.h5 and 23 more: neighbouring rows are alike (z = 4.0)"
-        " (26 times, numbers of the first)",
+        "warning: b0.h5, b1.h5, b2.h5 and 23 more: neighbouring rows are alike (z = 4.0) (numbers of the first)",
         *(f"warning: b{i}.h5: {i} rows are blank" for i in range(3)),
     ]
 
@@ -234,7 +233,7 @@ def test_forty_bundles_with_their_own_calibrators_give_one_line_of_a_kind(run, t
         assert run("fit", "-m", "ts", f"b{i}.h5", "-q").code == 0
     warned = run("evaluate", "b*.h5", "-c", "{stem}.ts.json", "-m", "ece").err.splitlines()
     own = [line for line in warned if "very rows" in line]
-    assert len(own) == 1 and own[0].endswith("(4 times)")
+    assert len(own) == 1 and not own[0].endswith("times)")
     assert "b0.h5 with b0.ts.json, b1.h5 with b1.ts.json, b2.h5 with b2.ts.json and 1 more" in own[0]
 
 

@@ -65,6 +65,18 @@ TEXTS = {
     ),
     "loans.csv": table("app_id,score,denied,race,w", ((f"A{i}", P[i], Y[i], "BW"[i % 2], 1 + i % 3) for i in range(N))),
 }
+LETTERS = [
+    {"id": f"q{i}", "topic": f"t{i % 7}", "model": "vlm", "response": "ABC"[z.argmax()], "expected": "ABC"[y],
+     "logprobs": dict(zip("ABCD", np.log([*(0.9 * q / q.sum()), 0.1]).round(9), strict=True))}
+    for i, (z, q, y) in enumerate(zip(Z, Q, C, strict=True))
+]  # fmt: skip
+TEXTS["letters.jsonl"] = lines(LETTERS)
+TEXTS["reviews.csv"] = table(
+    "review_id,source,split,prediction,prob_positive,sentiment",
+    ((f"r{i}", "ab"[i % 2], ["dev", "test"][i % 2], ["neg", "pos"][int(p > 0.5)], p, ["neg", "pos"][y])
+     for i, (p, y) in enumerate(zip(P, Y, strict=True))),
+)  # fmt: skip
+
 ARRAYS = {
     "outputs.npz": {"outputs": Z, "targets": C},
     "unnamed.npz": {"arr_0": Z, "arr_1": C},
@@ -72,7 +84,7 @@ ARRAYS = {
 }
 
 
-@pytest.mark.parametrize("name", [*TEXTS, *ARRAYS])
+@pytest.mark.parametrize("name", [*(name for name in TEXTS if name != "reviews.csv"), *ARRAYS])  # which is split
 @pytest.mark.parametrize(
     "words",
     [
@@ -113,7 +125,7 @@ def test_what_other_commands_refuse_keeps_the_columns_that_were_named(name, monk
     assert run("evaluate", Path(name).with_suffix(".h5"), "-q").code == 0
 
 
-@pytest.mark.parametrize("name", ["churn.csv", "said.jsonl"])
+@pytest.mark.parametrize("name", ["churn.csv", "said.jsonl", "letters.jsonl", "reviews.csv"])
 def test_run_on_one_file_ends_with_the_commands_to_the_verdict(name, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(TEXTS[name], "utf-8")
@@ -138,3 +150,51 @@ def test_parts_that_are_joined_are_all_in_the_command(monkeypatch, capsys, tmp_p
     assert run(*advised[1:]).code == 0, refused.line
     with h5py.File("new.h5") as file:
         assert len(file["labels"]) == N
+
+
+def test_scores_of_classes_that_are_named_as_a_confidence_end_with_the_command_that_reads_them(
+    monkeypatch, capsys, tmp_path
+):
+    """It said that the shape is (240, 4), expected (rows,)."""
+    monkeypatch.chdir(tmp_path)
+    Path("letters.jsonl").write_text(TEXTS["letters.jsonl"], "utf-8")
+    run = runner(monkeypatch, capsys)
+    refused = run(
+        "extract", "letters.jsonl", "--confidence", "logprobs", "--correct", "response=expected", "-o", "a.h5"
+    )
+    assert refused.code == 3 and "logprobs: has scores of 4 classes, expected one confidence a row" in refused.line
+    assert "response (predictions?), expected (labels?)" in refused.line
+    assert run(*shlex.split(refused.line.partition("to try: ")[2])[1:]).code == 0
+    with h5py.File("a.h5") as file:
+        assert np.array_equal(file["labels"], C)
+        assert file["group"].asstr()[:3].tolist() == ["t0", "t1", "t2"]  # not crossed with the one model
+
+
+def test_inspect_lists_what_it_cannot_describe(monkeypatch, capsys, tmp_path):
+    """The refusal was all."""
+    monkeypatch.chdir(tmp_path)
+    np.savez("vgg.npz", out_val=Z, out_test=Z, target_val=C, target_test=C, epoch=7)
+    run = runner(monkeypatch, capsys)
+    refused = run("inspect", "vgg.npz")
+    assert refused.code == 2 and "say what 'out_val' holds" in refused.line
+    assert [line.split() for line in refused.out.splitlines()] == [
+        ["array", "shape", "type", "looks", "like"],
+        *([f"out_{part}", "240", "x", "3", "float64", "logits?"] for part in ("val", "test")),
+        *([f"target_{part}", "240", "int64", "labels?"] for part in ("val", "test")),
+        ["epoch", "1", "int64"],
+    ]
+    commands = refused.line.partition("to try: ")[2].split(" && ")
+    assert [run(*shlex.split(command)[1:]).code for command in commands] == [0, 0]
+    assert run("inspect", "vgg.npz", "--json").out == ""
+
+
+def test_a_score_of_one_column_is_called_as_the_column_is(monkeypatch, capsys, tmp_path):
+    """prob_positive was 'prob', and the word behind it the names of the classes, of which it said there are none."""
+    monkeypatch.chdir(tmp_path)
+    Path("reviews.csv").write_text(TEXTS["reviews.csv"], "utf-8")
+    run = runner(monkeypatch, capsys)
+    assert run("inspect", "reviews.csv", "--labels", "sentiment").out.startswith(
+        "'prob_positive' was read as the scores (probs), 'sentiment' as the labels, 'split' as the splits\n"
+    )
+    listed = run("run", "reviews.csv").line
+    assert "prediction (predictions?), sentiment (labels?), prob_positive (probabilities?)" in listed

@@ -72,7 +72,10 @@ def test_the_advice_on_probabilities_of_0_is_a_method_that_takes_them(run):
     p, y = votes()
     np.savez("forest.npz", probs=p, labels=y)
     said = run("evaluate", "forest.npz", "-q").out
-    assert "have a probability of exactly 0, which ts and svs handle badly: calcli fit --method auto" in said
+    assert (
+        "samples give their label a probability of exactly 0, which ts and svs handle badly: calcli fit --method auto"
+        in said
+    )
     assert "put floor+ before a method" in run("fit", "-m", "ts", "forest.npz").err
     assert "status ok" in run("fit", "-m", "floor+ts", "forest.npz").err
 

@@ -20,11 +20,14 @@ from calcli.cached import cached_property
 from calcli.cli import options as o
 from calcli.cli.render import print_json
 from calcli.cli.tables import plain, print_table
-from calcli.errors import DataError
+from calcli.errors import CalcliError, DataError
 from calcli.fast_dataclass import dataclass
-from calcli.importers.archive import SourceFile
+from calcli.importers.archive import SourceFile, unite
+from calcli.importers.array_names import parse_name, real_names
+from calcli.importers.formats import open_archive
 from calcli.importers.open_any_file import Opening, expand, importing_once, open_rows
 from calcli.importers.sources import settle_sources
+from calcli.importers.unnamed_arrays import looks_like
 from calcli.io.artifact import encode_params, load
 from calcli.io.bundle import BundleRows
 from calcli.io.locate import split_where
@@ -59,7 +62,15 @@ class InspectArgs(o.Reading):
 
 def run(args: InspectArgs) -> int:
     """Describe the bundles of a file, or one artifact."""
-    content = _artifact(args.file) if args.artifact else _bundles(args)
+    try:
+        content = _artifact(args.file) if args.artifact else _bundles(args)
+    except CalcliError as problem:
+        if args.artifact or "; it has " not in str(problem):
+            raise
+        if not args.json:
+            _list_arrays(split_where(args.file)[0])
+        advised, to_try, made = str(problem).rpartition(" -o ")
+        raise type(problem)(f"{advised}{to_try}{made}{to_try and f' && calcli inspect {made}'}") from None
     if args.json:
         print_json(content)
         return 0
@@ -109,6 +120,18 @@ def _bundles(args: InspectArgs) -> dict[str, Any]:
             with open_rows(name, tell=notes.append, **how) as rows:
                 found.append(_facts(rows))
     return {"calcli_inspect": 1, "file": args.file, **({"notes": notes} if notes else {}), "bundles": found}
+
+
+def _list_arrays(path: Path) -> None:
+    """What a file holds of which no bundle can be made without more words."""
+    table = []
+    with suppress(CalcliError), ExitStack() as stack:
+        entries = unite([open_archive(file, stack) for file in settle_sources([path], stack).files])
+        for name in real_names([*map(parse_name, entries)]):
+            array, look = entries[name].load(), looks_like(name, entries[name])
+            shape = " x ".join(map(str, getattr(array, "shape", ()))) or "1"
+            table.append([plain(name), shape, str(getattr(array, "dtype", "")), f"{look}?" if look else ""])
+    print_table(["array", "shape", "type", "looks like"], table)
 
 
 def _facts(rows: BundleRows) -> dict[str, Any]:
