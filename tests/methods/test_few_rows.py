@@ -58,7 +58,7 @@ def test_the_series_of_one_walk_has_the_temperature_that_more_walks_find(monkeyp
     z, y = truth(9000, 4, temperature=0.8)
     series = fit("ts", z, y, prior=0.25)
     assert series.details["evaluations"] < 10
-    monkeypatch.setattr("calcli.methods.ts.FAR", -1.0)
+    monkeypatch.setattr("calcli.methods._temperature.FAR", -1.0)
     walks = fit("ts", z, y, prior=0.25)
     assert series.calibrator.temperature == pytest.approx(walks.calibrator.temperature, rel=1e-10)
 
