@@ -37,7 +37,7 @@ from calcli.evaluation import evaluate_bundle
 from calcli.evaluation.cross_validation import cross_fitted_split
 from calcli.evaluation.paired_differences import differences
 from calcli.evaluation.results import Score
-from calcli.evaluation.selective_threshold import choose_threshold
+from calcli.evaluation.selective_threshold import ThresholdSearch
 from calcli.evaluation.verdict_rules import CLAUSE, ERRORS, LEVEL, MAIN, data_summary, judge, normal_tail
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import class_columns, collect
@@ -181,7 +181,7 @@ def promise(cell, r):
     right = (v < (accuracy if cell.get("flat") else c)).astype(np.float64)
     found = {}
     for name, together in (("", known), (", rows", None)):
-        best = choose_threshold(c, right, accuracy, units=together).best
+        best = ThresholdSearch.of(c, right, together).choose(accuracy).best
         held = many[many >= best.threshold] if best is not None else many[:0]
         broken = len(held) > 0 and (bool(cell.get("flat")) or float(held.mean()) < accuracy)
         found[f"broken{name}"], found[f"coverage{name}"] = float(broken), len(held) / len(many)

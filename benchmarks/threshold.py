@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from calcli.evaluation.selective_threshold import choose_threshold
+from calcli.evaluation.selective_threshold import ThresholdSearch
 
 Curve = Callable[[np.ndarray], np.ndarray]
 
@@ -44,7 +44,7 @@ def simulate(name: str, n: int, target: float, sets: int, seed: int = 0) -> tupl
     for _ in range(sets):
         index = rng.integers(0, GRID, n)
         correct = (rng.random(n) < right[index]).astype(np.float64)
-        best = choose_threshold(population[index], correct, target).best
+        best = ThresholdSearch.of(population[index], correct).choose(target).best
         if best is None:
             held += 1
             continue

@@ -104,11 +104,9 @@ def _parameters(struct: type) -> list[inspect.Parameter]:
         if default is dataclasses.MISSING:
             default = inspect.Parameter.empty
         annotation: Any = Annotated[kind, option]
-        parameters.append(inspect.Parameter(each.name, KEYWORD, default=default, annotation=annotation))
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(each.name, keyword, default=default, annotation=annotation))
     return parameters
-
-
-KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 class Command(TyperCommand):

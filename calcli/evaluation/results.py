@@ -168,6 +168,11 @@ class Estimate(Record):
         return next(word for limit, word in SIZES if not abs(self.value) >= limit)
 
 
+def sentence(words: str) -> str:
+    """Words as a sentence begins: the first letter large, all others as they are."""
+    return words[:1].upper() + words[1:]
+
+
 @dataclass(frozen=True)
 class Advice(Record):
     """What to do: in a few words, why, and the command for it, or nothing.

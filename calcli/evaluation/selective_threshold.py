@@ -23,7 +23,7 @@ from calcli.metrics.coverage import (
     accuracy_at_coverage,
     exact_interval,
 )
-from calcli.numerics import AnyArray, FloatArray
+from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.statistics.units import AcceptedUnits, Units
 
 TESTS = 50
@@ -47,80 +47,110 @@ class Choice:
     design_effect: float | None = None
 
 
-def choose_threshold(
-    confidence: FloatArray, correct: FloatArray, accuracy: float, level: float = 0.95, units: Units | None = None
-) -> Choice:
-    """The lowest confidence above which accuracy is at least ``accuracy``, with probability ``level``.
+@dataclass(frozen=True)
+class ThresholdSearch:
+    """Labelled rows from the most confident on, sorted once for the search at any accuracy.
 
-    confidence, correct : (n,), rows drawn independently, not those of the calibrator's fit.
-    Up to 50 thresholds, which accept fixed numbers of rows (ties together), are tested
-    from the highest downwards: is the chance of so many right answers at an accuracy of just
-    ``accuracy``, binomial, at most alpha_j? Each has an equal part of 1 - level, and what the one
-    before it had if that was passed (the fallback procedure): the chance that any threshold
-    below the target passes is then at most 1 - level, wherever the search ends. Fixed numbers
-    of rows make the binomial exact when the accuracy of the accepted crosses the target once
-    as the threshold falls, as it does where more confident rows are more often right.
-
-    units : rows that belong together; it is then units that are drawn independently, a threshold is looked at per 5
-    of them, and the binomial has the effective number of rows, its design effect centred at ``accuracy``. That is
-    approximate: in simulations the promise is broken in at most .045 of the sets.
-
-    Raises UsageError for an accuracy or a level that is no share.
-
-    Reference: Clopper, Pearson (1934); Bauer (1991) and Wiens (2003) for the order of tests;
-    Angelopoulos, Bates, Candes, Jordan, Lei (2021), "Learn then test"; Korn, Graubard (1998) for units.
+    by_unit : the places where a unit is met first (units,), and of so many of these rows what counts by unit; None
+    where rows are independent.
     """
-    for name, share in (("accuracy", accuracy), ("confidence level", level)):
-        if not 0 < share < 1:
-            raise UsageError(f"{name} is {share:g}, expected a number between 0 and 1, both excluded")
-    delta = 1.0 - level
-    curve = AcceptanceCurve.of(confidence, correct)
-    if units is not None and not units.single:
-        return _chosen_by_unit(curve, confidence, correct, accuracy, delta, units)
-    least = math.ceil(math.log(delta) / math.log(accuracy))
-    n = int(curve.accepted[-1])
-    tests = min(max(n // 20, FEWEST_TESTS), TESTS)
-    first = min(n, math.ceil(math.log(delta / tests) / math.log(accuracy)))
-    best, lower, made = _fallback(
-        tested_places(curve, first, tests),
-        delta,
-        lambda j, alpha: tail(curve.at(j), accuracy),
-        lambda j, alpha: clopper_pearson_lower(curve.at(j), alpha),
-    )
-    return Choice(None if best is None else curve.at(best), lower, least, made)
 
+    curve: AcceptanceCurve
+    by_unit: tuple[IntArray, Callable[[int], AcceptedUnits]] | None
 
-def _chosen_by_unit(
-    curve: AcceptanceCurve,
-    confidence: FloatArray,
-    correct: FloatArray,
-    accuracy: float,
-    delta: float,
-    units: Units,
-) -> Choice:
-    """The same where units are drawn, and not rows."""
-    order = np.argsort(-confidence, kind="stable")
-    code, right = units.code[order], correct[order]
-    tests = min(max(units.n // 5, FEWEST_TESTS), TESTS)
-    least = math.ceil(math.log(delta / tests) / math.log(accuracy))
-    news = np.sort(np.unique(code, return_index=True)[1])  # where the units are met first
-    if least > len(news):  # one test of all rows at the whole level breaks its promise in .07 of sets
-        return Choice(None, None, least, 0)
-    first = int(news[least - 1]) + 1
+    @classmethod
+    def of(cls, confidence: FloatArray, correct: FloatArray, units: Units | None = None) -> "ThresholdSearch":
+        """Of confidence, correct (n,), not of the rows of the calibrator's fit. units : rows that belong together."""
+        curve = AcceptanceCurve.of(confidence, correct)
+        if units is None or units.single:
+            return cls(curve, None)
+        order = np.argsort(-confidence, kind="stable")
+        code = units.code[order]
+        return cls(curve, (np.sort(np.unique(code, return_index=True)[1]), AcceptedUnits.among(code, correct[order])))
 
-    def accepted(j: int) -> AcceptedUnits:
-        m = int(curve.accepted[j])
-        return AcceptedUnits.of(code[:m], right[:m])
+    def choose(self, accuracy: float, level: float = 0.95) -> Choice:
+        """The lowest confidence above which accuracy is at least ``accuracy``, with probability ``level``.
 
-    best, lower, made = _fallback(
-        tested_places(curve, first, tests),
-        delta,
-        lambda j, alpha: accepted(j).tail(accuracy, alpha),
-        lambda j, alpha: accepted(j).lower(alpha),
-    )
-    if best is None:
-        return Choice(None, lower, least, made)
-    return Choice(curve.at(best), lower, least, made, accepted(best).design_effect(accuracy))
+        Up to 50 thresholds, which accept fixed numbers of rows (ties together), are tested
+        from the highest downwards: is the chance of so many right answers at an accuracy of just
+        ``accuracy``, binomial, at most alpha_j? Each has an equal part of 1 - level, and what the one
+        before it had if that was passed (the fallback procedure): the chance that any threshold
+        below the target passes is then at most 1 - level, wherever the search ends. Fixed numbers
+        of rows make the binomial exact when the accuracy of the accepted crosses the target once
+        as the threshold falls, as it does where more confident rows are more often right.
+
+        With units it is these that are drawn independently, a threshold is looked at per 5 of them, and the binomial
+        has the effective number of rows, its design effect centred at ``accuracy``. That is approximate: in
+        simulations the promise is broken in at most .03 of the sets.
+
+        Raises UsageError for an accuracy or a level that is no proportion.
+
+        Reference: Clopper, Pearson (1934); Bauer (1991) and Wiens (2003) for the order of tests;
+        Angelopoulos, Bates, Candes, Jordan, Lei (2021), "Learn then test"; Korn, Graubard (1998) for units.
+        """
+        for name, share in (("accuracy", accuracy), ("confidence level", level)):
+            if not 0 < share < 1:
+                raise UsageError(f"{name} is {share:g}, expected a number between 0 and 1, both excluded")
+        curve, delta = self.curve, 1.0 - level
+        if self.by_unit is not None:
+            return self._units_chosen(*self.by_unit, accuracy, delta)
+        least = math.ceil(math.log(delta) / math.log(accuracy))
+        n = int(curve.accepted[-1])
+        tests = min(max(n // 20, FEWEST_TESTS), TESTS)
+        first = min(n, math.ceil(math.log(delta / tests) / math.log(accuracy)))
+        best, lower, made = _fallback(
+            tested_places(curve, first, tests),
+            delta,
+            lambda j, alpha: tail(curve.at(j), accuracy),
+            lambda j, alpha: clopper_pearson_lower(curve.at(j), alpha),
+        )
+        return Choice(None if best is None else curve.at(best), lower, least, made)
+
+    def _units_chosen(
+        self, news: IntArray, among: Callable[[int], AcceptedUnits], accuracy: float, delta: float
+    ) -> Choice:
+        """The same where units are drawn, and not rows."""
+        curve = self.curve
+        tests = min(max(len(news) // 5, FEWEST_TESTS), TESTS)
+        least = math.ceil(math.log(delta / tests) / math.log(accuracy))
+        if least > len(news):  # one test of all rows at the whole level breaks its promise in .07 of sets
+            return Choice(None, None, least, 0)
+
+        def accepted(j: int) -> AcceptedUnits:
+            return among(int(curve.accepted[j]))
+
+        best, lower, made = _fallback(
+            tested_places(curve, int(news[least - 1]) + 1, tests),
+            delta,
+            lambda j, alpha: accepted(j).tail(accuracy, alpha),
+            lambda j, alpha: accepted(j).lower(alpha),
+        )
+        if best is None:
+            return Choice(None, lower, least, made)
+        return Choice(curve.at(best), lower, least, made, accepted(best).design_effect(accuracy))
+
+    def highest(self, level: float) -> tuple[float, Accepted | None]:
+        """The highest accuracy in whole 1e-4 for which bisection finds a threshold, and what that accepts."""
+        low, high, best = 0, 10_000, None
+        while high - low > 1:
+            middle = (low + high) // 2
+            found = self.choose(middle / 1e4, level).best
+            low, high, best = (middle, high, found) if found is not None else (low, middle, best)
+        return low / 1e4, best
+
+    def why_not(self, found: Choice, where: str, accuracy: float, level: float) -> str:
+        """Why there is no threshold on these rows, and what would help. where : their name."""
+        none = f"{where}: no threshold guarantees accuracy >= {accuracy:g} with probability {level:g}"
+        n, few = int(self.curve.accepted[-1]), ""
+        if self.by_unit is not None and len(self.by_unit[0]) < found.least:
+            few = f" on {len(self.by_unit[0])} units; {found.least} units must be accepted, all right, before any can"
+        elif n < found.least:
+            few = f" on {n} samples; even without an error it takes {found.least}"
+        asked, best = self.highest(level)
+        if best is None:
+            return f"{none}{few}, nor any other accuracy: give more samples"
+        most = f"the highest accuracy that can be guaranteed here is {asked:g}, at coverage {best.coverage:.1%}"
+        return f"{none}{few}; {most}: take --accuracy {asked:g}, or give more samples"
 
 
 def _fallback(
@@ -170,41 +200,11 @@ COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)
 @dataclass(frozen=True)
 class SearchedThreshold:
     """A search on the rows of a data set. content : what ``calcli threshold --json`` prints; numbers are None
-    where there is no threshold."""
+    where there is no threshold, and why_not says why."""
 
     choice: Choice
     content: dict[str, Any]
-    confidence: FloatArray
-    correct: FloatArray
-    units: Units | None
-
-    @property
-    def why_not(self) -> str:
-        """Why there is no threshold, and what would help."""
-        found, where, accuracy, level = self.choice, *(self.content[key] for key in ("bundle", "target", "level"))
-        none = f"{where}: no threshold guarantees accuracy >= {accuracy:g} with probability {level:g}"
-        few = ""
-        if self.units is not None and not self.units.single and self.units.n < found.least:
-            few = f" on {self.units.n} units; {found.least} units must be accepted, all right, before any can"
-        elif len(self.confidence) < found.least:
-            few = f" on {len(self.confidence)} samples; even without an error it takes {found.least}"
-        asked, best = self.highest
-        if best is None:
-            return f"{none}{few}, nor any other accuracy: give more samples"
-        most = f"the highest accuracy that can be guaranteed here is {asked:g}, at coverage {best.coverage:.1%}"
-        return f"{none}{few}; {most}: take --accuracy {asked:g}, or give more samples"
-
-    @property
-    def highest(self) -> tuple[float, Accepted | None]:
-        """The highest accuracy in whole 1e-4 for which bisection finds a threshold, and what that accepts."""
-        low, high, best = 0, 10_000, None
-        while high - low > 1:
-            middle = (low + high) // 2
-            found = choose_threshold(
-                self.confidence, self.correct, middle / 1e4, self.content["level"], self.units
-            ).best
-            low, high, best = (middle, high, found) if found is not None else (low, middle, best)
-        return low / 1e4, best
+    why_not: str
 
 
 def search_threshold(
@@ -219,7 +219,8 @@ def search_threshold(
         raise DataError(f"{rows.name}: has sample weights; the bound is exact for counts only, drop the weights")
     confidence, correct = _confidences(artifact, rows)
     units = rows.given_units
-    found = choose_threshold(confidence, correct, accuracy, level, units)
+    search = ThresholdSearch.of(confidence, correct, units)
+    found = search.choose(accuracy, level)
     best, alone = found.best, units is None or units.single
     content: dict[str, Any] = {
         "calcli_threshold": 1,
@@ -251,7 +252,8 @@ def search_threshold(
     if found.design_effect is not None and best is not None:
         effect = {"design_effect": found.design_effect, "effective_rows": best.accepted / found.design_effect}
         content["units"] = {**content["units"], **effect}
-    return SearchedThreshold(found, content, confidence, correct, units)
+    why_not = "" if best is not None else search.why_not(found, rows.name, accuracy, level)
+    return SearchedThreshold(found, content, why_not)
 
 
 def _confidences(artifact: Artifact | None, rows: DataSet) -> tuple[FloatArray, FloatArray]:

@@ -24,6 +24,7 @@ from calcli.evaluation.results import (
     Result,
     Score,
     VerdictKind,
+    sentence,
 )
 from calcli.fast_dataclass import dataclass
 from calcli.io.locate import Location
@@ -439,7 +440,7 @@ def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequen
     if kind == "check_labels":
         command = command_line("inspect", where.name, where) if where.name else ""
         clause = "what the file holds" if command else ""
-        return Advice("Check the labels first.", report.doubt[0].upper() + report.doubt[1:], command, clause=clause)
+        return Advice("Check the labels first.", sentence(report.doubt), command, clause=clause)
     if kind == "too_few":
         why = "which give the overconfidence to within 1 point. Until then do not rely on it."
         return Advice(f"Label about {report.rows_needed:,} samples,", why)
@@ -459,20 +460,21 @@ def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequen
     if spent:
         if words:  # what these samples would teach it, those that it was fitted on did not
             again = f"fit {strongest} anew on samples like these"
-            return Advice(f"{again[0].upper()}{again[1:]}:", f"{words}.{apart}", clause=f"{words}; {again}")
+            return Advice(f"{sentence(again)}:", f"{words}.{apart}", clause=f"{words}; {again}")
         most = f"no method here is stronger than {strongest}"
         still = f"its bins, classes and groups show where it is off.{apart}"
-        return Advice(f"{most[0].upper()}{most[1:]}:", still, clause=most)
+        return Advice(f"{sentence(most)}:", still, clause=most)
     method, words = _advised(report, test, words, zeros)
     place = ""
     if tried:
         if split is not None and not words:
-            words = f"{' and '.join({split.method: 0, 'ts': 0})} do not reduce its NLL further (cross-validated)"
+            none = "ts does not" if split.method == "ts" else f"{split.method} and ts do not"
+            words = f"{none} reduce its NLL further (cross-validated)"
         method, place = strongest, f" in place of {' and '.join(dict.fromkeys(tried))}"
     others = f"other labelled samples of this model{place}"
     if where.name and where.to_fit == where.name:
         others = f"these samples{place}, and evaluate it on {where.to_evaluate}"
-    rest = f"on {others}. {words[:1].upper()}{words[1:]}{'.' * bool(words)}"
+    rest = f"on {others}. {sentence(words)}{'.' * bool(words)}"
     command = command_line(f"fit --method {method}", where.to_fit, where)
     clause = f"{words or 'fit a calibrator'}{place and f'; fit another{place}'}"
     return Advice(f"Fit a calibrator ({method})", f"{rest}{apart}".strip(), command, None, clause)
@@ -541,7 +543,7 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_
     calibrated = [(g, d) for g, d in lower if g.seen is None and g.result.report and not g.result.report.findings]
     if not helpful and not calibrated:
         worse = [g.result.title for g, d in significant if d.value > 0.0]
-        out, a = f"{' and '.join(worse)} makes it worse", report.advice
+        out, a = f"{' and '.join(worse)} {'makes' if len(worse) == 1 else 'make'} it worse", report.advice
         rest, clause = (f"{out}. " * bool(worse), f"{out}; " * bool(worse))
         return replace(a, lead="None of these helps.", rest=f"{rest}{a.lead} {a.rest}", clause=f"{clause}{a.clause}")
     best, change = min(

@@ -62,7 +62,8 @@ def zero_warnings(zeros: int, n: int) -> list[str]:
     """Plain words on an NLL of n rows of which some give their label a probability of 0, whose logarithm is unknown."""
     if not zeros:
         return []
-    return [f"{zeros} of {n} samples give their label a probability of exactly 0, which counts as 1e-12 in the NLL"]
+    give = "gives its" if zeros == 1 else "give their"
+    return [f"{zeros} of {n} samples {give} label a probability of exactly 0, which counts as 1e-12 in the NLL"]
 
 
 def label_doubts(table: "RowTable | RunningSums", names: Sequence[str] | None) -> list[str]:

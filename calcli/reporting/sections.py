@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from calcli.diagrams.caption_text import fall_words
+from calcli.evaluation.results import sentence
 from calcli.evaluation.watch import State
 from calcli.metrics.intervals import normal_quantile
 from calcli.metrics.significance import p_cell
@@ -420,7 +421,7 @@ def provenance(model: ModelResults, m: int) -> Safe:
         return under(tag("p", *words), join(["SHA-256 of scores and labels ", tag("code", sha or "not recorded")]))
 
     recorded = "not recorded" if model.source is None else short(in_words(model.source))
-    source = origin(model.data_sha256, f"{recorded[:1].upper()}{recorded[1:]}.")
+    source = origin(model.data_sha256, f"{sentence(recorded)}.")
     rows: list[Sequence[object]] = [("Samples", name(model.name), count(model.n), source)]
     for v in model.versions:
         if v.file is not None:

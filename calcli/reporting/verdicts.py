@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from calcli.diagrams.caption_text import squeeze
 from calcli.diagrams.curve import Quantity
-from calcli.evaluation.results import Advice, Judgement
+from calcli.evaluation.results import Advice, Judgement, sentence
 from calcli.evaluation.verdict_rules import errors_words, worst_bin
 from calcli.fast_dataclass import dataclass
 from calcli.reporting.gather import ModelResults, Version
@@ -104,7 +104,7 @@ def _too_few(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     i = r.overconfidence.interval
     reach = f"from {way_words(i.low)} to {way_words(i.high)}" if i.known else f"({i.method})"
     return (
-        f"{r.word[0].upper()}{r.word[1:]}.",
+        f"{sentence(r.word)}.",
         Advice("Unknown.", f"With {samples(v.result.n)} it may be anywhere {reach}."),
         Advice("Cannot be seen.", "The samples do not show whether it is over- or underconfident."),
     )
@@ -114,7 +114,7 @@ def _check_labels(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     return (
         "Check the labels first.",
         Advice("Unknown.", "The labels hardly belong to these scores, and every number here rests on them."),
-        Advice("Cannot be seen.", r.doubt[0].upper() + r.doubt[1:]),
+        Advice("Cannot be seen.", sentence(r.doubt)),
     )
 
 
@@ -193,7 +193,7 @@ def _wrong_in_places(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
         trusted = Advice("Only the average is right.", "Single confidences are significantly off.")
         return "Calibrated on average, miscalibrated in places.", trusted, Advice("Both ways.", both)
     trusted = Advice("Not without a calibrator.", "The probability of class 1 is significantly miscalibrated.")
-    return f"{r.direction.words[0].upper()}{r.direction.words[1:]}.", trusted, Advice("", both)
+    return f"{sentence(r.direction.words)}.", trusted, Advice("", both)
 
 
 _WORDS = {

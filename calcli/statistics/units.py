@@ -6,7 +6,7 @@ reject calibrated rows nearly always; the null by shared luck (``Luck``) does no
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -289,23 +289,24 @@ class AcceptedUnits:
     m: int
     right: int
     units: int
-    square: float
-    cross: float
-    right_square: float
+    square: int
+    cross: int
+    right_square: int
 
     @classmethod
-    def of(cls, code: IntArray, correct: FloatArray) -> "AcceptedUnits":
-        """Of the accepted rows: code (m,) their units, correct (m,) 0 or 1."""
-        m = np.bincount(code).astype(np.float64)
-        right = np.bincount(code, weights=correct)
-        return cls(
-            len(code),
-            round(float(right.sum())),
-            int((m > 0).sum()),
-            float(m @ m),
-            float(m @ right),
-            float(right @ right),
-        )
+    def among(cls, code: IntArray, correct: FloatArray) -> Callable[[int], "AcceptedUnits"]:
+        """Of the first so many rows: code (n,) their units, correct (n,) 0 or 1."""
+        right = correct.astype(np.int64)
+        order = np.argsort(code, kind="stable")
+        start = np.flatnonzero(np.diff(code[order], prepend=-1))
+        size = np.diff(start, append=len(code))
+        met, hits = np.empty_like(order), np.cumsum(right[order]) - right[order]
+        met[order] = np.arange(len(code)) - np.repeat(start, size)  # rows of the unit before this one
+        had = np.empty_like(order)
+        had[order] = hits - np.repeat(hits[start], size)  # and how many of them are right
+        steps = (right, met == 0, 2 * met + 1, (met + 1) * right + had, right * (2 * had + 1))
+        sums = [np.cumsum(step) for step in steps]
+        return lambda m: cls(m, *(int(s[m - 1]) for s in sums))
 
     def design_effect(self, accuracy: float) -> float:
         """Variance of the number right by units over the binomial's, centred at ``accuracy``; at least 1.

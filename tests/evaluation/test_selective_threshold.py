@@ -15,7 +15,7 @@ from run_calcli import runner
 from synthetic import truth
 
 from calcli.errors import UsageError
-from calcli.evaluation.selective_threshold import choose_threshold
+from calcli.evaluation.selective_threshold import ThresholdSearch
 from calcli.metrics.catalog import measure
 from calcli.metrics.context import MetricContext
 from calcli.metrics.coverage import accuracy_at_coverage, coverage_at_accuracy, coverage_interval, exact_interval
@@ -40,13 +40,13 @@ def test_the_promise_holds(name):
 def test_all_right_needs_as_many_rows_as_the_binomial_says():
     # With no error in m rows the one-sided Clopper-Pearson bound is (1 - level)^(1/m).
     c = np.linspace(0.5, 1.0, 29)
-    assert choose_threshold(c[:28], np.ones(28), 0.9).best is None  # 0.9^28 = 0.0523
-    few = choose_threshold(c[:28], np.ones(28), 0.9)
+    assert ThresholdSearch.of(c[:28], np.ones(28)).choose(0.9).best is None  # 0.9^28 = 0.0523
+    few = ThresholdSearch.of(c[:28], np.ones(28)).choose(0.9)
     assert few.least == 29
-    found = choose_threshold(c, np.ones(29), 0.9)
+    found = ThresholdSearch.of(c, np.ones(29)).choose(0.9)
     assert found.best is not None and found.best.accepted == 29 and found.best.threshold == 0.5
     assert found.lower == pytest.approx(0.05 ** (1 / 29), rel=1e-12)
-    many = choose_threshold(np.linspace(0.5, 1.0, 1000), np.ones(1000), 0.9)
+    many = ThresholdSearch.of(np.linspace(0.5, 1.0, 1000), np.ones(1000)).choose(0.9)
     assert many.best is not None and many.best.coverage == 1.0
     # the last of the tests has inherited all of the level: nothing failed before it
     assert many.lower == pytest.approx(0.05 ** (1 / 1000), rel=1e-9)
@@ -56,19 +56,19 @@ def test_ties_are_accepted_together_and_order_does_not_matter():
     rng = np.random.default_rng(3)
     c = np.repeat([0.99, 0.9, 0.6], [400, 400, 400])
     hit = (rng.random(1200) < c).astype(float)
-    found = choose_threshold(c, hit, 0.85)
+    found = ThresholdSearch.of(c, hit).choose(0.85)
     assert found.best is not None and found.best.threshold == 0.9 and found.best.accepted == 800
     mixed = rng.permutation(1200)
-    assert choose_threshold(c[mixed], hit[mixed], 0.85) == found
+    assert ThresholdSearch.of(c[mixed], hit[mixed]).choose(0.85) == found
 
 
 def test_nothing_is_promised_where_nothing_can_be():
     for n in (1, 2, 10):
-        assert choose_threshold(np.full(n, 0.7), np.ones(n), 0.9).best is None
-    assert choose_threshold(np.linspace(0, 1, 500), np.zeros(500), 0.5).best is None
+        assert ThresholdSearch.of(np.full(n, 0.7), np.ones(n)).choose(0.9).best is None
+    assert ThresholdSearch.of(np.linspace(0, 1, 500), np.zeros(500)).choose(0.5).best is None
     for accuracy, level in ((1.0, 0.95), (0.0, 0.95), (0.9, 1.0), (float("nan"), 0.9)):
         with pytest.raises(UsageError, match="between 0 and 1"):
-            choose_threshold(np.ones(5), np.ones(5), accuracy, level)
+            ThresholdSearch.of(np.ones(5), np.ones(5)).choose(accuracy, level)
 
 
 def test_points_of_the_curve():
@@ -306,20 +306,20 @@ def test_the_threshold_of_forty_units_of_three():
     correct[WRONG] = 0
     units = Units.of(np.arange(120) // 3)
     confidence = 0.99 - 0.004 * np.arange(120)
-    found = choose_threshold(confidence, correct, 0.8, units=units)
+    found = ThresholdSearch.of(confidence, correct, units).choose(0.8)
     assert found.best is not None and found.best.accepted == 90 and found.tests == 8
     assert found.best.threshold == pytest.approx(0.634)
     assert found.design_effect == pytest.approx(2.0)
     assert found.least == 23  # ln(.05 / 8) / ln .8 = 22.7
     shuffled = np.random.default_rng(0).permutation(120)
-    assert choose_threshold(confidence[shuffled], correct[shuffled], 0.8, units=units.take(shuffled)) == found
+    assert ThresholdSearch.of(confidence[shuffled], correct[shuffled], units.take(shuffled)).choose(0.8) == found
 
 
 def test_units_of_one_row_give_the_threshold_of_rows():
     rng = np.random.default_rng(3)
     c = rng.uniform(0.5, 1, 600)
     hit = (rng.random(600) < c).astype(float)
-    assert choose_threshold(c, hit, 0.8, units=Units.of(np.arange(600))) == choose_threshold(c, hit, 0.8)
+    assert ThresholdSearch.of(c, hit, Units.of(np.arange(600))).choose(0.8) == ThresholdSearch.of(c, hit).choose(0.8)
 
 
 def test_too_few_units_have_no_threshold_however_right_they_are():
@@ -327,9 +327,9 @@ def test_too_few_units_have_no_threshold_however_right_they_are():
 
     That one test of all rows breaks the promise in .072 of sets of 60 units of 20 rows with chance .95 (rho .3)."""
     units, c = Units.of(np.arange(140) // 2), 0.99 - 0.001 * np.arange(140)
-    found = choose_threshold(c, np.ones(140), 0.95, units=units)
+    found = ThresholdSearch.of(c, np.ones(140), units).choose(0.95)
     assert found.best is None and found.least == 110
-    more = choose_threshold(0.99 - 0.001 * np.arange(400), np.ones(400), 0.95, units=Units.of(np.arange(400) // 2))
+    more = ThresholdSearch.of(0.99 - 0.001 * np.arange(400), np.ones(400), Units.of(np.arange(400) // 2)).choose(0.95)
     assert more.best is not None and more.least == 131  # ln(.05 / 40) / ln .95 = 130.3
 
 
@@ -344,8 +344,8 @@ def test_copies_within_units_prove_nothing_and_rows_alone_would_break_the_promis
     for _ in range(200):
         right = np.repeat(rng.random(60) < 0.8999, 20).astype(float)
         c = rng.random(1200)
-        broken += choose_threshold(c, right, 0.9, units=Units.of(unit)).best is not None
-        rows_alone += choose_threshold(c, right, 0.9).best is not None
+        broken += ThresholdSearch.of(c, right, Units.of(unit)).choose(0.9).best is not None
+        rows_alone += ThresholdSearch.of(c, right).choose(0.9).best is not None
     assert broken <= 19 < rows_alone
 
 

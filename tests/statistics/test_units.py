@@ -407,7 +407,7 @@ WRONG = [50, 70, 71, 80, 90, 91, 92, 100, 105, 106, 110, 111, 115, 117, 118, 119
 def test_the_binomial_at_the_effective_number_of_rows(m, alpha, effect, effective, p):
     correct = np.ones(120)
     correct[WRONG] = 0
-    accepted = AcceptedUnits.of(np.arange(m) // 3, correct[:m])
+    accepted = AcceptedUnits.among(np.arange(120) // 3, correct)(m)
     assert accepted.design_effect(0.8) == pytest.approx(effect, abs=1e-6)
     assert accepted.effective(0.8, alpha) == pytest.approx(effective, abs=1e-5)
     assert accepted.tail(0.8, alpha) == pytest.approx(p, abs=1e-9)
@@ -417,7 +417,7 @@ def test_the_binomial_at_the_effective_number_of_rows(m, alpha, effect, effectiv
 
 
 def test_a_set_without_a_wrong_row_counts_units_as_draws():
-    accepted = AcceptedUnits.of(np.repeat(np.arange(30), 4), np.ones(120))
+    accepted = AcceptedUnits.among(np.repeat(np.arange(30), 4), np.ones(120))(120)
     assert accepted.design_effect(0.95) == pytest.approx(4.0)
     # .95^30 = .215: 120 rows that are all right prove no more than 30 would
     assert accepted.tail(0.95, 0.05) >= 0.95**30
@@ -426,8 +426,8 @@ def test_a_set_without_a_wrong_row_counts_units_as_draws():
 def test_each_row_twice_in_its_unit_proves_no_more():
     correct = np.ones(120)
     correct[WRONG] = 0
-    once = AcceptedUnits.of(np.arange(90) // 3, correct[:90])
-    twice = AcceptedUnits.of(np.repeat(np.arange(90) // 3, 2), np.repeat(correct[:90], 2))
+    once = AcceptedUnits.among(np.arange(90) // 3, correct[:90])(90)
+    twice = AcceptedUnits.among(np.repeat(np.arange(90) // 3, 2), np.repeat(correct[:90], 2))(180)
     assert twice.tail(0.8, 0.01) == pytest.approx(once.tail(0.8, 0.01), rel=1e-12)
 
 

@@ -351,6 +351,10 @@ def _draw(path: Path, args: CompareArgs, board: Leaderboard, command: CommandCon
     command.say(str(path))
 
 
+Baselines = dict[tuple[str, str] | None, HeldOut]
+"""(bundle, method) of a baseline -> how it did."""
+
+
 class _Work:
     """What is to be done, and what is done. plan : per (bundle, method) an entry without its numbers."""
 
@@ -489,26 +493,30 @@ class _Work:
         """Score what is missing, and first the baselines that it is compared with."""
         missing = [key for key in self.plan if key not in self.done]
         needed = {against for key in missing if (against := self.plan[key].against) is not None}
-        settings = MetricSettings(level=self.args.level, seed=self.args.seed)
-        baselines: dict[tuple[str, str] | None, HeldOut] = {}
+        baselines: Baselines = {}
         with self.command:
             for keys in ([key for key in self.plan if key in needed], [key for key in missing if key not in needed]):
-                tasks = []
-                for key in keys:
-                    against = self.plan[key].against
-                    if against is not None and baselines[against].table is not None:
-                        fits = (self.tasks[against].bundles, baselines[against].fits)
-                        tasks.append(replace(self.tasks[key], against=fits))
-                    else:
-                        tasks.append(self.tasks[key])
+                tasks = [self._task(key, baselines) for key in keys]
                 with closing(outcomes(tasks, self.command.executor)) as stream:
                     for key, outcome in zip(keys, stream, strict=True):
-                        entry = self.plan[key]
                         if key in needed:
                             baselines[key] = outcome
                         if key not in self.done:
-                            self.done[key] = entered(entry, outcome, baselines.get(entry.against), settings)
-                            if outcome.table is not None and self.journal is not None:
-                                self.journal[self._key(entry)] = self.done[key]
+                            self._enter_result(key, outcome, baselines)
                         told = f"comparing, {key[0]} {key[1]} done"
                         self.command.progress(told, len(self.done), len(self.plan))
+
+    def _task(self, key: tuple[str, str], baselines: Baselines) -> CompareTask:
+        """The work of an entry, with the fits that it is compared with where these succeeded."""
+        task, against = self.tasks[key], self.plan[key].against
+        if against is None or baselines[against].table is None:
+            return task
+        return replace(task, against=(self.tasks[against].bundles, baselines[against].fits))
+
+    def _enter_result(self, key: tuple[str, str], outcome: HeldOut, baselines: Baselines) -> None:
+        """The numbers of an entry; those of a method that could be fitted go to the job file too."""
+        entry = self.plan[key]
+        settings = MetricSettings(level=self.args.level, seed=self.args.seed)
+        self.done[key] = entered(entry, outcome, baselines.get(entry.against), settings)
+        if outcome.table is not None and self.journal is not None:
+            self.journal[self._key(entry)] = self.done[key]

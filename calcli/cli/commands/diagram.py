@@ -176,8 +176,11 @@ def _labels(args: DiagramArgs, artifacts: Artifacts) -> list[str]:
             )
         return names
     methods = [artifact.method for _, artifact in artifacts]
-    files = (f" ({Path(path).name})" * (methods.count(artifact.method) > 1) for path, artifact in artifacts)
-    return ["uncalibrated", *map("".join, zip(methods, files, strict=True))]
+    labels = [
+        artifact.method if methods.count(artifact.method) == 1 else f"{artifact.method} ({Path(path).name})"
+        for path, artifact in artifacts
+    ]
+    return ["uncalibrated", *labels]
 
 
 def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> Figure:
