@@ -119,13 +119,15 @@ class Entry:
     """One array: the file it lies in, its name there, and how to get it.
 
     load : gives an array, or something that has shape and dtype and gives arrays when
-    sliced by rows (a memory map, an HDF5 dataset). made_of : the columns that it puts together, by name.
+    sliced by rows (a memory map, an HDF5 dataset). made_of : the columns that it puts together, by name. part : gives
+    some rows of a column of a table, blank ones too, and makes no array of the others.
     """
 
     path: Path
     name: str
     load: Callable[[], Any]
     made_of: Mapping[str, "Entry"] = field(default_factory=dict)
+    part: Callable[[slice], Any] | None = None
 
     @property
     def shown(self) -> str:
@@ -136,6 +138,11 @@ class Entry:
     def where(self) -> str:
         """As messages name it: ``file: array``."""
         return f"{self.path}: {self.name}"
+
+    def rows(self, which: slice) -> AnyArray:
+        """Some rows in memory."""
+        with reading(self.path, f"array {self.name!r}"):
+            return np.asarray(self.load()[which] if self.part is None else self.part(which))
 
     def column(self) -> AnyArray:
         """Its values in memory, (n, 1) as (n,)."""
@@ -165,10 +172,11 @@ class Archive:
         *,
         loose: bool = False,
         made_of: Mapping[str, Mapping[str, Callable[[], Any]]] = MappingProxyType({}),
+        parts: Mapping[str, Callable[[slice], Any]] = MappingProxyType({}),
     ) -> "Archive":
         """Build from loaders by name; what they raise becomes a DataError that names the array.
 
-        made_of : of arrays that put columns together, the loaders of these.
+        made_of : of arrays that put columns together, the loaders of these. parts : see ``Entry``.
         """
 
         def entry(name: str, load: Callable[[], Any]) -> Entry:
@@ -176,8 +184,8 @@ class Archive:
                 with reading(path, f"array {name!r}"):
                     return load()
 
-            parts = {one: entry(one, its) for one, its in made_of.get(name, {}).items() if one != name}
-            return Entry(path, name, guarded, parts)
+            together = {one: entry(one, its) for one, its in made_of.get(name, {}).items() if one != name}
+            return Entry(path, name, guarded, together, parts.get(name))
 
         return cls(path, format, {name: entry(name, load) for name, load in loaders.items()}, loose)
 

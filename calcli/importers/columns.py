@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,12 +42,30 @@ TOPS = frozenset({"max", "top", "top1", "best", "pred", "predicted"})
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table. kind : what its cells are. load : gives them, (n,) or (n, width) for lists.
-    gaps : gives them where some are empty, as NaN or a blank word; None where ``load`` does."""
+    """One column of a table. kind : what its cells are. read : gives some of them, (n,) or (n, width) for lists.
+    cells : all of them. gaps : gives those where some are empty, as NaN or a blank word; None where ``read`` does."""
 
     kind: Literal["number", "text", "lists", "other"]
-    load: Callable[[], NDArray[Any]]
-    gaps: Callable[[], NDArray[Any]] | None = None
+    read: Callable[[Any], NDArray[Any]]
+    cells: Any
+    gaps: Callable[[Any], NDArray[Any]] | None = None
+
+    def load(self) -> NDArray[Any]:
+        """All of it."""
+        return self.read(self.cells)
+
+    def part(self, rows: slice) -> NDArray[Any]:
+        """Some rows, with gaps; of the others no cell is looked at."""
+        return (self.gaps or self.read)(self.cells[rows])
+
+
+LONGEST = 200
+"""Characters of a word; what has more is a text."""
+
+
+def words(cells: Sequence[str]) -> AnyArray:
+    """Words as an array; objects where one is a text, as all would take the room of the longest."""
+    return np.array(cells, dtype=object if max(map(len, cells), default=0) > LONGEST else None)
 
 
 def refuse_doubles(path: Path, names: Sequence[str]) -> None:
@@ -75,7 +94,7 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
         raise DataError(f"{path}: there are no rows below the column names, expected at least one")
     columns = {LEVELS.sub(r"\1_\2", name): column for name, column in columns.items()}
     if ask.drop_missing:
-        columns = {name: Column(column.kind, column.gaps or column.load) for name, column in columns.items()}
+        columns = {name: replace(column, read=column.gaps or column.read) for name, column in columns.items()}
     columns = {name: _of_percents(path, name, column, ask.percent) for name, column in columns.items()}
     _take_out_index(path, columns, n)
     ranked: dict[str, Callable[[], Any]] = {}
@@ -125,7 +144,8 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
         if classes is not None:
             loaders[f"class_names_{group}"] = constant(np.asarray(classes))
     made_of = {group: {name: columns[name].load for name in listed} for group, listed in groups.items()}
-    return Archive.of(path, format, loaders, made_of=made_of)
+    parts = {name: column.part for name, column in columns.items() if name not in groups}
+    return Archive.of(path, format, loaders, made_of=made_of, parts=parts)
 
 
 def _of_percents(path: Path, name: str, column: Column, asked: bool) -> Column:
@@ -133,15 +153,16 @@ def _of_percents(path: Path, name: str, column: Column, asked: bool) -> Column:
     if column.kind != "text":
         return column
     try:
-        words = [str(word).strip() for word in (column.gaps or column.load)().tolist()]
-        if not any(words[:SAMPLE]) or not all(map(PERCENT.fullmatch, words[:SAMPLE])):
+        first = [str(word).strip() for word in column.part(slice(SAMPLE)).tolist()]
+        if not any(first) or not all(map(PERCENT.fullmatch, first)):
             return column
-        numbers = np.array([float(word.removesuffix("%") or "nan") for word in words])
+        every = map(str, column.part(slice(None)).tolist())
+        numbers = np.array([float(word.strip().removesuffix("%") or "nan") for word in every])
     except (DataError, ValueError):  # of a column that may not be asked for
         return column
     if not asked:
         remark(f"{path.name}: column {name!r} is in percent and was divided by 100")
-    return Column("number", constant(numbers if asked else numbers / 100.0))
+    return Column("number", np.asarray, numbers if asked else numbers / 100.0)
 
 
 def _take_out_index(path: Path, columns: dict[str, Column], n: int) -> None:
@@ -269,7 +290,7 @@ def _matrix(
         values = []
         for name in names:
             values.append(columns[name].load())
-            if values[-1].dtype.kind in "US":
+            if values[-1].dtype.kind in "OUS":
                 raise not_a_number(path, name, values[-1].tolist())
         lists = [name for name, column in zip(names, values, strict=True) if column.ndim != 1]
         if lists and len(names) > 1:

@@ -131,18 +131,23 @@ WRITTEN_BESIDE = frozenset({"prediction", "confidence", "accepted"})
 MOST_NAMED = 8
 
 
-def remark_unused(entries: Mapping[str, Entry], used: Iterable[str]) -> None:
-    """Say in one line which columns and arrays are left out. used : paths, or names of columns that are part of one."""
+def unused(entries: Mapping[str, Entry], used: Iterable[str]) -> dict[str, Entry]:
+    """Columns and arrays of which nothing is made. used : paths, or names of columns that are part of one."""
     taken = [entry for path in used if (entry := entries.get(path))]
     names = {(one.path, one.name) for entry in taken for one in (entry, *entry.made_of.values())}
     names |= {(entry.path, one) for entry in taken for one in entry.name.split(", ")}
-    left = []
+    left = {}
     for path in real_names([parse_name(path) for path in entries]):
         entry, name = entries[path], parse_name(path)
         known = name.role in WITH_SCORES or name.core in WRITTEN_BESIDE
         if not (known or entry.made_of or (entry.path, entry.name) in names):
-            left.append(entry.name)
-    if left:
+            left[path] = entry
+    return left
+
+
+def remark_unused(entries: Mapping[str, Entry], used: Iterable[str]) -> None:
+    """Say in one line which columns and arrays are left out (see ``unused``)."""
+    if left := [entry.name for entry in unused(entries, used).values()]:
         more = f", … ({len(left)} in all)" if len(left) > MOST_NAMED else ""
         remark(f"columns not used: {', '.join(left[:MOST_NAMED])}{more} (see --ids, --group-by, --unit)")
 

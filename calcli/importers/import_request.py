@@ -64,8 +64,8 @@ class ImportRequest(ImportOptions):
     """These with the arrays that are named.
 
     scores, labels : names of arrays. kind : of all scores. groups : parts of the source to take. all_scores : take
-    every array of scores. no_labels : labels may be missing. seed : of draws. typed : all of the command, word groups
-    of ``calcli.options.typed``, for the advice.
+    every array of scores. carry : columns of words and of ids go along (see ``goes_along``). no_labels : labels may be
+    missing. seed : of draws. typed : all of the command, word groups of ``calcli.options.typed``, for the advice.
     """
 
     scores: tuple[str, ...] = ()
@@ -73,6 +73,7 @@ class ImportRequest(ImportOptions):
     kind: str | None = None
     groups: tuple[str, ...] = ()
     all_scores: bool = False
+    carry: bool = False
     no_labels: bool = False
     seed: int = 0
     typed: tuple[tuple[str, ...], ...] = ()

@@ -2,17 +2,18 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli import __version__
 from calcli.errors import CalcliError, DataError, UsageError
-from calcli.importers.archive import Archive, Entry, remark, remarks, unite
+from calcli.importers.archive import Archive, Entry, constant, remark, remarks, unite
 from calcli.importers.array_names import COLUMNS, BundleArrays, columns_by_name, group_name, parse_name, plan
 from calcli.importers.confidences import confidences_by_name, count_votes, load_confidences
 from calcli.importers.formats import open_archive
@@ -24,17 +25,20 @@ from calcli.importers.import_report import (
     absent_classes,
     remark_taken,
     remark_unused,
+    unused,
 )
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.join import add_gold, aligned_labels, join_archives, remark_shards, without_missing
 from calcli.importers.labelled_scores import Imported, labels_as_rows, load
+from calcli.importers.labels import texts_of
 from calcli.importers.positions import Positions
 from calcli.importers.sources import files_of_units, settle_sources
-from calcli.importers.unnamed_arrays import retried, suggestion, take_obvious
+from calcli.importers.unnamed_arrays import ROWS_CARRIED, goes_along, retried, suggestion, take_obvious
 from calcli.io.atomic import check_output
 from calcli.io.bundle import OWN_NAMES
 from calcli.io.inputs import file_sha256
 from calcli.io.provenance import carried, unmarked
+from calcli.io.score_files import OWN
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle, new_bundles
 from calcli.numerics import IntArray
 from calcli.statistics.units import Units
@@ -76,7 +80,8 @@ def import_scores(
                 entries, ask = add_gold(entries, gold, ask)
                 archives.append(gold)
                 ask = replace(ask, gold=None)
-            entries = columns_by_name(entries, ask.named)
+            entries, given = columns_by_name(entries, ask.named), entries
+            given = {path: entry for path, entry in given.items() if path not in entries and not ask.votes}
             if ask.votes is not None:
                 entries, ask = count_votes(entries, ask, where)
             hashes = [file_sha256(one.path) for one in archives if one is not units]
@@ -95,10 +100,10 @@ def import_scores(
             with new_bundles(output, force=force, inputs=sources) as out:
                 used = [*ask.pieces, ask.votes or ""]
                 for imported, arrays in _bundles(entries, ask, ignore_labels, splitting, where):
-                    groups = _deal(imported, splitting, ignore_labels, ask)
-                    _write(out, imported, groups, origin, arrays, splitting, report)
-                    one = imported.candidate
+                    groups, one = _deal(imported, splitting, ignore_labels, ask), imported.candidate
                     used += [path for path in (one.scores, one.labels, *one.extras.values()) if path]
+                    imported = _with_carried(imported, {**given, **arrays}, used, ask)
+                    _write(out, imported, groups, origin, arrays, splitting, report)
                 remark_unused(entries, used)
         except CalcliError as problem:
             raise type(problem)(settled.translated(retried(str(problem), ask, where))) from None
@@ -274,6 +279,37 @@ def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntAr
         remark(f"{imported.where}: {len(whole)} rows that repeat an earlier one of their id were dropped")
         rows = np.delete(rows, whole)
     return rows
+
+
+def _with_carried(
+    imported: Imported, entries: Mapping[str, Entry], used: Sequence[str], ask: ImportRequest
+) -> Imported:
+    """With the columns that nothing is made of and that go along, by their own names; those of words piece by piece."""
+    scores, found = parse_name(imported.candidate.scores), dict[str, Any]()
+    times = len(np.unique(imported.columns["group"].astype("U"))) if ask.per_label else 1
+    starts = np.append(np.arange(0, imported.n, ROWS_CARRIED * times), imported.n)
+    for path, entry in unused(entries, used).items() if ask.carry else ():
+        name = parse_name(path)
+        own = name.core if name.split == scores.split else path.rpartition("/")[2]
+        other = scores.split and name.split not in ("", scores.split)
+        if other or own in {*OWN, "."} or name.folder != scores.folder:
+            continue
+
+        with suppress(DataError):
+            entry = entry if entry.part else replace(entry, load=constant(entry.load()))
+            first, last = entry.rows(slice(ROWS_CARRIED)), imported.n // times
+            if not goes_along(own, first) or len(entry.rows(slice(last - 1, last + 1))) != 1:
+                continue
+            if first.dtype.kind in "iu" and entry.rows(slice(None)).dtype.kind == "f":  # in a row further below
+                continue
+
+            def part(piece: int, entry: Entry = entry) -> NDArray[Any]:
+                values = entry.rows(slice(starts[piece] // times, starts[piece + 1] // times))
+                words = values.dtype.kind not in "iu"
+                return np.repeat(np.array(texts_of(values, entry.where), dtype=object) if words else values, times)
+
+            found[own] = Positions(starts, part)
+    return replace(imported, columns={**found, **imported.columns})
 
 
 def _attributes(candidate: BundleArrays, entries: Mapping[str, Entry]) -> dict[str, str]:

@@ -101,7 +101,13 @@ def _imported(path: Path, layout: Layout, ignore: Sequence[int], need_labels: bo
     scores, labels = ((name,) if name is not None else () for name in (layout.scores, layout.labels))
     named = (str(path),), *typed(layout)
     ask = ImportRequest(
-        scores=scores, labels=labels, kind=layout.kind, no_labels=not need_labels, typed=named, **taken(ByName, layout)
+        scores=scores,
+        labels=labels,
+        kind=layout.kind,
+        carry=not need_labels,
+        no_labels=not need_labels,
+        typed=named,
+        **taken(ByName, layout),
     )
     with ExitStack() as own:
         stack, known = _imports.get() or (own, {})

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.array_names import parse_name
-from calcli.importers.columns import Column, are_lists, is_number, read_lists
+from calcli.importers.columns import Column, are_lists, is_number, read_lists, words
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import flatten
 from calcli.importers.positions import Parts, objects
@@ -74,24 +75,24 @@ def value_column(path: Path, name: str, cells: Sequence[Any]) -> Column:
     if first is None or None not in cells:
         return column
     blank: Any = [nan] * len(first) if isinstance(first, list) else "" if isinstance(first, str) else nan
-    filled = [blank if cell is None else cell for cell in cells]
-    return Column(column.kind, lambda: _refuse(path, name, cells), lambda: _column(path, name, filled).load())
+    filled = _column(path, name, [blank if cell is None else cell for cell in cells])
+    return Column(column.kind, lambda _: _refuse(path, name, cells), filled.cells, filled.read)
 
 
 def _column(path: Path, name: str, cells: Sequence[Any]) -> Column:
     kinds = {_kind(cell) for cell in cells if cell is not None}
     if kinds == {"number"}:
-        return Column("number", lambda: _numbers(path, name, cells))
+        return Column("number", partial(_numbers, path, name), cells)
     if kinds == {"truth"}:
-        return Column("other", lambda: np.array(cells, dtype=bool))
+        return Column("other", partial(np.array, dtype=bool), cells)
     if kinds == {"lists"}:
-        return Column("lists", lambda: _lists(path, name, cells))
+        return Column("lists", partial(_lists, path, name), cells)
     if "lists" in kinds or "object" in kinds or not kinds:
-        return Column("other", lambda: _refuse(path, name, cells))
+        return Column("other", lambda _: _refuse(path, name, cells), cells)
     if kinds == {"text"} and None not in cells and are_lists(cells):
-        return Column("lists", lambda: read_lists(path, name, cells))
+        return Column("lists", partial(read_lists, path, name), cells)
     mostly = sum(_kind(cell) == "number" for cell in cells) > len(cells) / 2
-    return Column("number" if mostly else "text", lambda: np.array(list(map(str, cells))))
+    return Column("number" if mostly else "text", lambda some: words(list(map(str, some))), cells)
 
 
 def _kind(cell: Any) -> str:

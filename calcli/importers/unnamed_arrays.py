@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry, remark
 from calcli.importers.array_names import Name, parse_name, real_names, says_correct
-from calcli.importers.columns import BOOKKEEPING, LEFT_OVER
+from calcli.importers.columns import BOOKKEEPING, LEFT_OVER, LONGEST
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import OPPOSITES
 from calcli.importers.mistaken_for_scores import PREDICTIONS
@@ -274,11 +274,22 @@ def retried(text: str, ask: ImportRequest, where: str) -> str:
     return text if found is None else f"{text}; to try: {ask.command(where, [tuple(found[0].split())])}"
 
 
+ROWS_CARRIED = 1000
+"""Rows of a column that goes along which are held at once, and by the first of which it is judged."""
+
+
+def goes_along(name: str, values: AnyArray) -> bool:
+    """Whether a column that nothing is made of comes back out of ``apply``, by some of its values: words that are no
+    texts, and numbers that count or name rows."""
+    if values.ndim != 1 or values.dtype.kind in "iu":
+        return values.ndim == 1 and bool(BOOKKEEPING.fullmatch(name) or parse_name(name).role in ("ids", "unit"))
+    return values.dtype.kind in "OUSmM" and max(map(len, map(str, values.tolist())), default=0) <= LONGEST
+
+
 def looks_like(path: str, entry: Entry) -> str:
     """What an array looks like by its name and values: a key of ``OPTION_OF_LOOK``, a kind of scores, labels, or ""."""
     try:
-        array = entry.load()
-        values: AnyArray = np.asarray(array[:VALUES_SEEN]) if getattr(array, "ndim", 0) else np.empty(0)
+        values = entry.rows(slice(VALUES_SEEN))
     except (DataError, MemoryError):
         return ""
     if not len(values) or values.ndim > 2 or values.dtype.kind not in "biufU":

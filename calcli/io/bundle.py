@@ -7,7 +7,7 @@
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -321,6 +321,25 @@ class BundleRows(DataSet):
             return {name: self._column(dataset) for name, dataset in found.items()}
         values = self.column(role)
         return {} if values is None else {", ".join(names): values}
+
+    @cached_property
+    def beside(self) -> dict[str, h5py.Dataset]:
+        """Datasets of words or whole numbers, one a row, by their names."""
+        found = {}
+        for name in map(str, self._node):
+            with suppress(DataError):
+                dataset = self._find(name)
+                words = dataset is not None and h5py.check_string_dtype(dataset.dtype) is not None
+                if dataset is not None and dataset.shape == (self.total,) and (words or dataset.dtype.kind in "iu"):
+                    found[name] = dataset
+        return found
+
+    def beside_at(self, name: str, start: int, stop: int) -> AnyArray:
+        """Values of one of these for some rows. Raises DataError."""
+        first, last = self._in_file(start, stop)
+        values, where = read(self.beside[name], np.s_[first:last], self._where(self.beside[name])), self.name
+        values = values if values.dtype.kind in "iu" else np.array(texts(values, f"{where}: {name}"), dtype=object)
+        return values if self._keep is None else values[self._keep[first:last]]
 
     @property
     def own_names(self) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ Columns have the names that they have in a bundle; tables have a column per clas
 
 import io
 import json
+import re
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ import msgspec
 import numpy as np
 from numpy.lib import format as npy
 
+from calcli.cached import cached_property
 from calcli.errors import UsageError, check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import is_stream, new_file
@@ -28,11 +30,15 @@ from calcli.io.locate import split_where
 from calcli.io.provenance import mark
 from calcli.io.writer import NewBundle, new_bundles
 from calcli.numerics import AnyArray
+from calcli.rows import SCORE_KINDS
 
 ROW_GROUP = 32 << 20
 """Bytes of scores in one row group of a Parquet file."""
 
 COLUMNS = ("ids", "labels", "correct", "prediction", "confidence", "p0", "p1", "accepted", "weights", "group", "unit")
+
+OWN = frozenset({*COLUMNS, "class_names", "calibrated_by", "calibrator", "own_names", "corrupted_labels"})
+"""Names that mean something in an output, so that no column of another meaning can have them."""
 
 Slab = tuple[int, AnyArray, Mapping[str, AnyArray]]
 """First row, scores (b, k), and per row labels, prediction, confidence, accepted; or confidences (b,), and correct."""
@@ -60,6 +66,11 @@ class Sheet(NewBundle):
         named = len(set(names)) == self.k and all(name.strip() for name in names)
         return [f"{self.kind}_{name}" for name in (names if named else range(self.k))]
 
+    @cached_property
+    def taken(self) -> frozenset[str]:
+        """Names that mean something in the output, or are those of ``own``."""
+        return OWN.union(self.score_names, SCORE_KINDS, *self.own.values())
+
     def table(self, slab: Slab) -> tuple[AnyArray, dict[str, AnyArray]]:
         """The same with classes by their names, where the names of the columns of scores tell these."""
         scores, columns = self.rows(slab)
@@ -74,9 +85,9 @@ class Sheet(NewBundle):
         here = {name: values[start : start + len(scores)] for name, values in self.columns.items()} | dict(per_row)
         if self.kind == "confidence":
             scores = scores[:, None]
-        taken = {*self.score_names, *COLUMNS, "calibrated_by"}
+        taken = OWN.union(self.score_names)
         columns: dict[str, AnyArray] = {}
-        for name in (name for name in COLUMNS if name in here):
+        for name in (name for name in dict.fromkeys((*COLUMNS, *here)) if name in here):
             own = self.own.get(name, {})
             named = {one: values[start : start + len(scores)] for one, values in own.items() if one not in taken}
             columns |= named or {name: here[name]}
@@ -199,7 +210,8 @@ def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
         whole = {name: np.concatenate(parts) for name, parts in per_row.items()}
         if sheet.class_names is not None:
             whole["class_names"] = np.asarray(sheet.class_names)
-        for name, values in (whole | {name: np.asarray(text) for name, text in sheet.texts.items()}).items():
+        texts = {name: np.asarray(text) for name, text in sheet.texts.items()}
+        for name, values in (whole | texts | whole).items():  # a column may be called source
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
                 npy.write_array(member, values.astype("U") if values.dtype == object else values, allow_pickle=False)
 
@@ -265,7 +277,11 @@ def write_parquet(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
             writer.close()
 
 
+QUOTED = re.compile(r'[,"\r\n]|^\s|\s$')
+"""What makes a cell of CSV one in quotes."""
+
+
 def _cell(value: Any) -> str:
     """A cell of CSV, in quotes where its text needs them."""
     text = value if isinstance(value, str) else repr(value)
-    return f'"{text.replace(chr(34), chr(34) * 2)}"' if set(text) & set(',"\r\n') or text != text.strip() else text
+    return f'"{text.replace(chr(34), chr(34) * 2)}"' if QUOTED.search(text) else text

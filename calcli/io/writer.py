@@ -241,7 +241,8 @@ class GroupWriter:
                     self._put(TRANSFORMED, start, np.ascontiguousarray(values, dtype=node.dtype))
                     continue
                 if name not in self._pieces:
-                    self.dataset(name, (self.n,), values.dtype)
+                    words = values.dtype.kind in "OU"
+                    self.dataset(name, (self.n,), h5py.string_dtype("utf-8") if words else values.dtype)
                 self._write(name, start, values)
 
     def _write(self, name: str, start: int, values: AnyArray) -> None:
@@ -310,8 +311,9 @@ def _checksum(values: AnyArray) -> int:
     rest: a CRC of all bytes would cost more than to write them.
     """
     if values.dtype.kind == "O":
-        texts = (v if isinstance(v, bytes) else str(v).encode() for v in values)
-        return zlib.crc32(b"".join(b"%d:%b" % (len(text), text) for text in texts))
+        texts = values.tolist()
+        read_back = len(texts) > 0 and isinstance(texts[0], bytes)
+        return zlib.crc32(b"\0".join(texts) if read_back else "\0".join(map(str, texts)).encode())
     data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     whole = len(data) // (8 * SUMS) * (8 * SUMS)
     sums = np.add.reduce(data[:whole].view(np.uint64).reshape(-1, SUMS), axis=0)

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import sys
+import tracemalloc
 from pathlib import Path
 
 import h5py
@@ -21,7 +22,7 @@ def run(monkeypatch, capsys, tmp_path):
 
 @pytest.fixture
 def table(tmp_path):
-    """A table of two classes with columns that say nothing of them, as CSV, Parquet or npz."""
+    """A table of two classes with columns that say nothing of them, as CSV, JSON Lines, Parquet, npz or HDF5."""
 
     def write(name, more=()):
         z, y = truth(120, 2, seed=1)
@@ -33,6 +34,13 @@ def table(tmp_path):
         elif name.endswith(".parquet"):
             pq = pytest.importorskip("pyarrow.parquet")
             pq.write_table(pytest.importorskip("pyarrow").table(columns), tmp_path / name)
+        elif name.endswith(".jsonl"):
+            rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+            (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        elif name.endswith(".h5"):
+            with h5py.File(tmp_path / name, "w") as file:
+                for key, values in columns.items():
+                    file[{"prob": "probs", "label": "labels"}.get(key, key)] = values
         else:
             with (tmp_path / name).open("w", newline="") as file:
                 csv.writer(file).writerows([columns, *zip(*columns.values(), strict=True)])
@@ -190,3 +198,135 @@ def test_confidences_that_nobody_has_judged_are_calibrated(run, name):
     assert "correct" not in made and "correct" not in known
     assert run("evaluate", name).code == 3
     assert run("extract", name, "--no-labels", "--confidence", "confidence", "-o", "e.h5", "-q").code == 0
+
+
+def columns_of(name):
+    """The columns of an output, texts decoded."""
+    if name.endswith((".csv", ".jsonl")):
+        lines = Path(name).read_text("utf-8").splitlines()
+        rows = [json.loads(line) for line in lines] if name.endswith(".jsonl") else [*csv.DictReader(lines)]
+        return {key: [row[key] for row in rows] for key in rows[0]}
+    if name.endswith(".parquet"):
+        return pytest.importorskip("pyarrow.parquet").read_table(name).to_pydict()
+    with np.load(name) if name.endswith(".npz") else h5py.File(name) as file:
+        found = {key: file[key][()].tolist() for key in file}
+    decoded = {key: values for key, values in found.items() if isinstance(values, list)}
+    return {key: [v.decode() if isinstance(v, bytes) else v for v in values] for key, values in decoded.items()}
+
+
+CARRIED = {"customer": [f"c{i}" for i in range(120)], "region": ["north", "south"] * 60}
+
+
+@pytest.mark.parametrize("ending", ["csv", "npz", "parquet", "jsonl", "h5"])
+@pytest.mark.parametrize("name", ["a.csv", "a.npz", "a.parquet", "a.jsonl", "a.h5"])
+def test_apply_gives_back_columns_of_words(run, table, name, ending):
+    """Whoever joins calibrated rows to their own had to name each: what was not named was dropped."""
+    out = f"out.{ending}"
+    assert run("fit", table(name), "-q").code == 0
+    assert run("apply", "a.ts.json", name, "-o", out, "-q").code == 0
+    made = columns_of(out)
+    assert {key: made[key] for key in CARRIED} == CARRIED
+    assert "age" not in made  # a number is neither an id nor a group
+    again = run("apply", "a.ts.json", out, "--again", "-o", "again.csv", "-q")
+    assert again.code == 0, again.err
+    assert {key: columns_of("again.csv")[key] for key in CARRIED} == CARRIED
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.npz", "a.parquet", "a.jsonl", "a.h5"])
+def test_columns_that_are_named_come_back_once_and_those_they_replace_too(run, table, name):
+    """With --ids NAME the column that is called as ids are was lost."""
+    assert run("fit", table(name, ("row_id",)), "-q").code == 0
+    named = ("--ids", "customer", "--group-by", "region")
+    assert run("apply", "a.ts.json", name, *named, "-o", "named.csv", "-q").code == 0
+    head = Path("named.csv").read_text("utf-8").partition("\n")[0].split(",")
+    assert [head.count(each) for each in ("customer", "region", "row_id", "ids", "group")] == [1, 1, 1, 0, 0]
+    table("b.csv", ("image_id",))
+    for ids in ("none", "customer"):
+        assert run("apply", "a.ts.json", "b.csv", "--ids", ids, "-o", "b.out.csv", "--force", "-q").code == 0
+        assert columns_of("b.out.csv")["image_id"] == [str(i) for i in range(120)]
+
+
+def test_columns_go_through_extract_and_its_splits_and_labels(run, table):
+    """A bundle that extract makes has them, so that what is applied to it later gives them back."""
+    assert run("fit", table("a.csv"), "-q").code == 0
+    split = ("--split", "cal=0.5", "--split", "test=0.5")
+    assert (
+        run("extract", "a.csv", "-o", "a.h5", "-q").code
+        == run("extract", "a.csv", *split, "-o", "s.h5", "-q").code
+        == 0
+    )
+    assert run("apply", "a.ts.json", "a.h5", "-o", "out.csv", "-q").code == 0
+    assert {key: columns_of("out.csv")[key] for key in CARRIED} == CARRIED
+    assert run("apply", "a.ts.json", "s.h5:test", "-o", "part.csv", "-q").code == 0
+    part = columns_of("part.csv")
+    assert len(part["customer"]) == 60
+    assert all(CARRIED["region"][int(c[1:])] == r for c, r in zip(part["customer"], part["region"], strict=True))
+    head = "doc,probs_a,probs_b,label_a,label_b\n"
+    Path("m.csv").write_text(
+        head + "".join(f"d{i},0.{i % 9 + 1},0.{8 - i % 8},{i % 2},{i % 3 % 2}\n" for i in range(60))
+    )
+    assert run("extract", "m.csv", "--per-label", "--labels", "label_a:label_b", "-o", "m.h5", "-q").code == 0
+    assert run("apply", "a.ts.json", "m.h5", "-o", "m.out.csv", "-q").code == 0
+    assert columns_of("m.out.csv")["doc"] == [f"d{i}" for i in range(60) for _ in range(2)]
+
+
+def test_arrays_of_other_sets_stay_with_these(run):
+    z, y = truth(60, 3, seed=1)
+    sets = {f"{part}_{what}": v for part in ("val", "test") for what, v in (("logits", z), ("labels", y))}
+    np.savez("both.npz", **sets, val_site=["a"] * 60, test_site=["b"] * 60)
+    assert run("fit", "both.npz:val", "-o", "ts.json", "-q").code == 0
+    for part, site in (("val", "a"), ("test", "b")):
+        assert run("apply", "ts.json", f"both.npz:{part}", "-o", f"{part}.csv", "-q").code == 0
+        made = columns_of(f"{part}.csv")
+        assert made["site"] == [site] * 60 and not {"val_site", "test_site"} & made.keys()
+
+
+def test_columns_called_as_those_of_the_output_give_way(run, table):
+    """Such names mean something in an output; source is a record of npz, which a column outdoes."""
+    name = table("a.csv", ("extra",))
+    rows = [*csv.reader(Path(name).read_text("utf-8").splitlines())]
+    place = rows[0].index("extra")
+    assert run("fit", name, "-q").code == 0
+    for word in ("prediction", "accepted", "p0", "calibrator", "source", "."):
+        for row in rows:
+            row[place] = word if row is rows[0] else "word"
+        with Path("b.csv").open("w", newline="") as file:
+            csv.writer(file).writerows(rows)
+        for ending in ("csv", "npz", "h5", "jsonl"):
+            done = run("apply", "a.ts.json", "b.csv", "-o", f"o.{ending}", "--threshold", "0.5", "--force", "-q")
+            assert done.code == 0, done.err
+            made = columns_of(f"o.{ending}")
+            assert {key: made[key] for key in CARRIED} == CARRIED
+            assert (made.get(word) == ["word"] * 120) == (word == "source"), word
+    with np.load("o.npz") as file:
+        assert file["calibrated_by"].shape == ()
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.jsonl", "a.h5"])
+def test_texts_and_lists_stay_behind(run, name):
+    """One text of a megabyte made an array of all of them as wide: 480 MB for 120 rows."""
+    z, y = truth(120, 2, seed=1)
+    columns = {"note": ["x" * 10**6, *["short"] * 119], "probs": (1 / (1 + np.exp(z[:, 0] - z[:, 1]))).tolist()}
+    columns |= {"labels": y.tolist(), "site": ["a", ""] * 60}
+    if name.endswith(".h5"):
+        with h5py.File(name, "w") as file:
+            for key, values in columns.items():
+                file[key] = values
+    elif name.endswith(".parquet"):
+        columns["embedding"] = z.tolist()
+        pytest.importorskip("pyarrow.parquet").write_table(pytest.importorskip("pyarrow").table(columns), name)
+    elif name.endswith(".jsonl"):
+        columns["embedding"] = z.tolist()
+        rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+        Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        with Path(name).open("w", newline="") as file:
+            csv.writer(file).writerows([columns, *zip(*columns.values(), strict=True)])
+    assert run("fit", name, "-o", "ts.json", "-q").code == 0
+    tracemalloc.start()
+    assert run("apply", "ts.json", name, "-o", "out.jsonl", "-q").code == 0
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100e6
+    made = columns_of("out.jsonl")
+    assert not {"note", "embedding"} & made.keys() and made["site"] == ["a", ""] * 60  # blank ones come back too

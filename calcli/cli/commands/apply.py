@@ -1,7 +1,8 @@
 """Write calibrated bundles: probabilities, predictions, confidences.
 
-Rows are streamed. Labels, ids and class names are carried over, and the artifact
-goes along as the attribute "calibrator". Scores keep the input's precision.
+Rows are streamed. Labels, ids, class names and other columns of words are carried
+over, and the artifact goes along as the attribute "calibrator". Scores keep the
+input's precision.
 OUT's ending says the format; all of them can be read again by calcli extract.
 
 \b
@@ -27,6 +28,7 @@ from calcli.errors import CalcliError, DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import calibrated_blocks, checked_transforms, fitted_on
 from calcli.importers.open_any_file import probe_all
+from calcli.importers.unnamed_arrays import ROWS_CARRIED, goes_along
 from calcli.io.artifact import Artifact, dumps, load
 from calcli.io.atomic import check_output, make_folder, refuse_input
 from calcli.io.bundle import OWN_NAMES, BundleRows, open_bundle
@@ -103,6 +105,9 @@ def apply_one(
         kind: ScoreKind = "confidence" if alone else score_kind(args.as_)
         transforms = checked_transforms(artifact.calibrator, rows, rows.name)
         counts: dict[str, int] = {}
+        sheet = _sheet(rows, artifact, name, kind)
+        first = min(rows.n, ROWS_CARRIED)
+        along = [c for c in rows.beside if c not in sheet.taken and goes_along(c, rows.beside_at(c, 0, first))]
 
         def slabs() -> Iterator[Slab]:
             for start, scores, per_row, noted in calibrated_blocks(
@@ -111,12 +116,13 @@ def apply_one(
                 if least is not None:
                     per_row["accepted"] = (scores if kind == "confidence" else per_row["confidence"]) >= least
                     counts["accepted"] = counts.get("accepted", 0) + int(per_row["accepted"].sum())
+                per_row |= {column: rows.beside_at(column, start, start + len(scores)) for column in along}
                 yield start, scores, per_row
                 for what, number in noted.items():
                     counts[what] = counts.get(what, 0) + number
                 command.progress("applying", start + len(scores), rows.n)
 
-        form.write(_sheet(rows, artifact, name, kind), slabs(), place)
+        form.write(sheet, slabs(), place)
         command.clear()
         for doubt in doubts(rows):
             command.warn(f"{rows.name}: {doubt}")

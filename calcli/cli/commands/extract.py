@@ -124,7 +124,7 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
             name: getattr(self, name)
             for name in (*o.names_of(ImportOptions), "kind", "all_scores", "no_labels", "seed")
         }
-        return ImportRequest(scores=scores, labels=labels, groups=groups, typed=typed(self), **how)
+        return ImportRequest(scores=scores, labels=labels, groups=groups, carry=True, typed=typed(self), **how)
 
 
 # ---- the model half of calcli extract: what is run for a command, shard by shard

@@ -23,6 +23,7 @@ from calcli.importers.columns import (
     read_lists,
     refuse_doubles,
     table_archive,
+    words,
 )
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
@@ -229,37 +230,33 @@ def _column(path: Path, name: str, cells: Sequence[str]) -> Column:
     blank = [cell.strip() in MISSING for cell in cells]
     present = [cell for cell, gap in zip(cells, blank, strict=True) if not gap]
 
-    def floats() -> NDArray[Any]:
-        return np.array([np.nan if gap else float(cell) for cell, gap in zip(cells, blank, strict=True)])
+    def floats(some: Sequence[str]) -> NDArray[Any]:
+        return np.array([np.nan if cell.strip() in MISSING else float(cell) for cell in some])
 
-    def complete(load: Callable[[], NDArray[Any]]) -> Callable[[], NDArray[Any]]:
-        def checked() -> NDArray[Any]:
-            if any(blank):
-                row = blank.index(True)
-                raise DataError(f"{path}: column {name!r} is empty in row {row}, expected a value (or --drop-missing)")
-            return load()
+    def complete(read: Callable[[Any], NDArray[Any]]) -> Callable[[Any], NDArray[Any]]:
+        def refused(some: Any) -> NDArray[Any]:
+            row = blank.index(True)
+            raise DataError(f"{path}: column {name!r} is empty in row {row}, expected a value (or --drop-missing)")
 
-        return checked
+        return refused if any(blank) else read
 
     if not present:
-        return Column("other", complete(floats))
+        return Column("other", complete(floats), cells)
     if all(cell.strip().lower() in ("true", "false") for cell in present):
-        return Column("other", complete(lambda: np.array([c.strip().lower() == "true" for c in cells])))
+        return Column("other", complete(lambda some: np.array([c.strip().lower() == "true" for c in some])), cells)
     try:
         whole = np.array([int(cell) for cell in present], dtype=np.int64)
-        return Column("number", complete(lambda: whole), floats)
+        return Column("number", complete(np.asarray), cells if any(blank) else whole, floats if any(blank) else None)
     except (ValueError, OverflowError):
         pass
     try:
-        values = floats()
-        return Column("number", lambda: values)
+        return Column("number", np.asarray, floats(cells))
     except ValueError:
         pass
     if are_lists(present):
-        return Column("lists", lambda: read_lists(path, name, cells))
+        return Column("lists", partial(read_lists, path, name), cells)
     mostly = sum(map(is_number, present[:100])) > len(present[:100]) / 2
-    words = partial(np.array, cells)
-    return Column("number" if mostly else "text", complete(words), words)
+    return Column("number" if mostly else "text", complete(words), cells, words)
 
 
 # ---- large files

@@ -7,7 +7,6 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -58,7 +57,7 @@ def read_npy(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
         columns = {}
         for name in rows.dtype.names:
             kind: Any = "lists" if rows[name].ndim > 1 else kinds.get(rows[name].dtype.kind, "number")
-            columns[str(name)] = Column(kind, partial(np.ascontiguousarray, rows[name]))
+            columns[str(name)] = Column(kind, np.ascontiguousarray, rows[name])
         return table_archive(path, "npy", columns, len(rows), ask)
 
     def load() -> Mapped:

@@ -12,7 +12,7 @@ import numpy as np
 from calcli.errors import DataError, needed
 from calcli.importers.archive import Archive, Entry, SourceFile, constant
 from calcli.importers.array_names import role_of
-from calcli.importers.columns import Column, are_lists, is_number, read_lists, refuse_doubles, table_archive
+from calcli.importers.columns import Column, are_lists, is_number, read_lists, refuse_doubles, table_archive, words
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import are_scores, by_choices
@@ -87,8 +87,8 @@ def arrow_columns(path: Path, table: Any) -> dict[str, Column]:
     """The columns of a pyarrow table."""
     made = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
-        load = partial(_values, path, name, column)
-        made[name] = Column(_kind(column), load, partial(load, gaps=True))
+        read = partial(_values, path, name)
+        made[name] = Column(_kind(column), read, column, partial(read, gaps=True))
     return made
 
 
@@ -132,7 +132,7 @@ def _values(path: Path, name: str, column: Any, *, gaps: bool = False) -> AnyArr
     if kind in TEXT and are_lists([str(cell) for cell in column[:100].to_pylist()]):
         return read_lists(path, name, column.to_pylist())
     found: AnyArray = column.to_numpy()
-    return found.astype("U") if found.dtype.kind == "O" and kind in TEXT else found
+    return words(found.tolist()) if kind in TEXT else found
 
 
 def _lengths(column: Any) -> set[int]:
