@@ -76,13 +76,13 @@ def bin_index(scores: FloatArray, edges: FloatArray) -> IntArray:
     return edges_below(scores, edges[1:-1])
 
 
-FEW_EDGES = 64
-"""Edges up to which each is compared with all scores."""
+FEW_EDGES, MANY_SCORES = 64, 500
+"""Edges up to which, and scores from which, each edge is compared with all scores."""
 
 
 def edges_below(scores: FloatArray, edges: FloatArray) -> IntArray:
     """Number of ascending edges below every score, in the shape of the scores."""
-    if len(edges) > FEW_EDGES:
+    if len(edges) > FEW_EDGES or scores.size < MANY_SCORES:
         return np.searchsorted(edges, scores, side="left")
     scores = np.asarray(scores, dtype=np.float64)  # as a search compares; NumPy 1 would round the edges to float32
     below = np.zeros(scores.shape, dtype=np.uint8)  # the same, in a tenth of the time

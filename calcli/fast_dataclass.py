@@ -48,6 +48,8 @@ else:
 
 def as_json(value: Any) -> Any:
     """A value as JSON shows it: records and mappings as objects, sequences and arrays as lists."""
+    if value is None or type(value) in (float, str, int, bool):
+        return value
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if dataclasses.is_dataclass(value):
@@ -84,17 +86,19 @@ PARAMS = "__dataclass_params__"
 _fields: Callable[[Any], tuple[Any, ...]] = cache(dataclasses.fields)  # which looks through them anew at every call
 
 
+@cache
+def _taken(cls: Any) -> tuple[list[str], list[Any]]:
+    """Names of the fields that may be given by their place, and all fields that may be given, those first."""
+    taken = sorted((each for each in _fields(cls) if each.init), key=lambda each: each.kw_only)
+    return [each.name for each in taken if not each.kw_only], taken
+
+
 def _init(self: Any, *given: Any, **named: Any) -> None:
-    values = self.__dict__  # past __setattr__, which a frozen class refuses
-    for each in _fields(type(self)):
+    values, (places, taken) = self.__dict__, _taken(self.__class__)  # past __setattr__, which a frozen class refuses
+    values.update(zip(places, given, strict=False))
+    for each in taken[len(given) :]:
         name = each.name
-        if not each.init:
-            continue
-        if given and not each.kw_only:
-            if name in named:
-                raise TypeError(f"{type(self).__name__}() got multiple values for argument {name!r}")
-            values[name], given = given[0], given[1:]
-        elif name in named:
+        if name in named:
             values[name] = named.pop(name)
         elif each.default is not dataclasses.MISSING:
             values[name] = each.default
@@ -102,8 +106,8 @@ def _init(self: Any, *given: Any, **named: Any) -> None:
             values[name] = each.default_factory()
         else:
             raise TypeError(f"{type(self).__name__}() missing required argument {name!r}")
-    if given or named:
-        raise TypeError(f"{type(self).__name__}() got unexpected arguments: {[*given, *named]}")
+    if len(given) > len(places) or named:
+        raise TypeError(f"{type(self).__name__}() got unexpected arguments: {[*given[len(places) :], *named]}")
     if hasattr(self, "__post_init__"):
         self.__post_init__()
 

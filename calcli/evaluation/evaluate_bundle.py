@@ -45,6 +45,9 @@ from calcli.statistics.units import design_effect
 MOST_DRAWS, FEWEST_DRAWS = 200_000, 200
 """Resamples and draws under calibration of all groups together, and of one: a thousand groups do not take an hour."""
 
+AT_ONCE = 64
+"""Groups the laws of whose bins are made together."""
+
 TABLE_BYTES = 160
 """Memory of a row of a table, and of what is made of it."""
 
@@ -365,6 +368,8 @@ def group_lines(
     groups, tables = table.groups()
     draws = min(context.settings.resamples, max(FEWEST_DRAWS, MOST_DRAWS // len(groups)))
     parts = [MetricContext(each, replace(context.settings, resamples=draws)) for each in tables]
+    for g, each in enumerate(parts):
+        each.beside = parts[g - g % AT_ONCE :][:AT_ONCE]
     if "smece" in names and context.settings.compat is None:
         solve_together(parts)
     gate = 0.0 if report is None else report.gates["groups"]

@@ -1,9 +1,9 @@
 """What a metric is, what it may look at, and what it hands back."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, ClassVar, Literal, TypeVar, cast
 from zlib import crc32
 
@@ -86,6 +86,11 @@ class Value:
         return cls(None, reason)
 
 
+@lru_cache(maxsize=64)
+def _seeds(seed: int, name: str) -> np.random.SeedSequence:
+    return np.random.SeedSequence([seed, crc32(name.encode())])
+
+
 def made_once(make: Work) -> Work:
     """A function of a context, and perhaps of more, whose result is made once for each.
 
@@ -106,7 +111,8 @@ class MetricContext:
 
     columns : probabilities class by class, or None where only the row table is at hand.
     raw_columns : each class's own value, before rows are divided by their sums; likewise.
-    instead : how a subclass makes what is ``made_once``, where it has no table of the rows.
+    instead : how a subclass makes what is ``made_once``, where it has no table of the rows. beside : contexts of other
+    groups of rows, itself among them, whose laws are made together with its own.
     """
 
     instead: ClassVar[Mapping[Any, Callable[..., Any]]] = {}
@@ -115,6 +121,7 @@ class MetricContext:
     settings: MetricSettings = field(default_factory=MetricSettings)
     columns: Columns | None = None
     raw_columns: Columns | None = None
+    beside: "Sequence[MetricContext]" = ()
     _cache: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def labelled(self, label: Label) -> "MetricContext":
@@ -129,7 +136,7 @@ class MetricContext:
 
     def rng(self, name: str) -> np.random.Generator:
         """A generator of its own for each use, so that asking for more metrics changes none."""
-        return np.random.default_rng([self.settings.seed, crc32(name.encode())])
+        return np.random.default_rng(_seeds(self.settings.seed, name))
 
     def once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         """The result of ``make``, computed at the first call with this key."""
@@ -299,7 +306,10 @@ class MetricContext:
         """The laws of the bins' successes were the scores right; None with weights and units."""
         if self.table.weight is not None or self.table.units is not None:
             return None
-        return bin_laws(self.scores, self.edges(scheme))
+        near = [one for one in self.beside or [self] if scheme != "values" or one.discrete is not None]
+        for one, laws in zip(near, bin_laws([(one.scores, one.edges(scheme)) for one in near]), strict=True):
+            one.keep((MetricContext.laws, scheme), laws)
+        return cast(Laws, self._cache[MetricContext.laws, scheme])
 
     @made_once
     def expected(self, scheme: str) -> float:

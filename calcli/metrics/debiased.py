@@ -165,10 +165,8 @@ class UnitPairs:
     @classmethod
     def of(cls, index: IntArray, bins: int, units: Units, weight: FloatArray | None = None) -> "UnitPairs":
         """Of rows in bins (n,)."""
-        cell, bin_of = index * units.n + units.code, np.repeat(np.arange(bins), units.n)
-        if len(bin_of) > 4 * len(cell):
-            held, cell = np.unique(cell, return_inverse=True)
-            cell, bin_of = cell.reshape(-1), bin_of[held]
+        held, cell = np.unique(index * units.n + units.code, return_inverse=True)
+        cell, bin_of = cell.reshape(-1), held // units.n
         mass = np.bincount(cell, weights=weight, minlength=len(bin_of)).astype(np.float64)
         whole = np.bincount(bin_of, weights=mass, minlength=bins)
         pairs = whole**2 - np.bincount(bin_of, weights=mass**2, minlength=bins)
@@ -177,12 +175,20 @@ class UnitPairs:
 
     def square(self, residual: FloatArray) -> float:
         """The squared error of residuals w (y - score), (n,); may be negative."""
-        return self.of_sums(np.bincount(self.cell, weights=residual, minlength=len(self.bin_of)).astype(np.float64))
+        return float(self.of_sums(sums_of_each(residual[None], self.cell, len(self.bin_of)))[0])
 
-    def of_sums(self, sums: FloatArray) -> float:
-        """The same of sums of residuals by cell, (cells,)."""
-        whole, own = (np.bincount(self.bin_of, weights=s, minlength=len(self.share)) for s in (sums, sums**2))
-        return float(self.share @ (whole**2 - own))
+    def of_sums(self, sums: FloatArray) -> FloatArray:
+        """The same of sums of residuals by cell, (draws, cells), of every draw."""
+        whole, own = (sums_of_each(s, self.bin_of, len(self.share)) for s in (sums, sums**2))
+        return np.asarray(((whole**2 - own)[:, None] @ self.share[:, None])[:, 0, 0])
+
+
+def sums_of_each(values: FloatArray, index: IntArray, size: int) -> FloatArray:
+    """Sums of the values (draws, n) of every draw by their index (n,) in 0..size - 1, (draws, size)."""
+    draws = len(values)
+    place = index + size * np.arange(draws)[:, None]
+    sums = np.bincount(place.ravel(), weights=values.ravel(), minlength=draws * size)
+    return np.asarray(sums, dtype=np.float64).reshape(draws, size)
 
 
 def _of_units(context: MetricContext, scheme: str, shared: SharedOutcomes) -> tuple[float, FloatArray]:
@@ -191,13 +197,10 @@ def _of_units(context: MetricContext, scheme: str, shared: SharedOutcomes) -> tu
     assert t.units is not None
     w = t.weights
     pairs = UnitPairs.of(bin_index(c, edges), len(edges) - 1, t.units, t.weight)
-    cell, weight = pairs.cell[shared.order], w[shared.order]
-    size, draws = len(pairs.bin_of), []
-    said = np.bincount(pairs.cell, weights=w * c, minlength=size).astype(np.float64)
-    for _, drawn in shared.some():
-        for one in drawn if t.weight is None else drawn * weight:
-            draws.append(pairs.of_sums(np.bincount(cell, weights=one, minlength=size) - said))
-    return pairs.square(w * (context.outcomes - c)), np.array(draws)
+    cell, weight, size = pairs.cell[shared.order], w[shared.order], len(pairs.bin_of)
+    said = sums_of_each((w * c)[None], pairs.cell, size)
+    draws = [pairs.of_sums(sums_of_each(drawn * weight, cell, size) - said) for _, drawn in shared.some()]
+    return pairs.square(w * (context.outcomes - c)), np.concatenate(draws)
 
 
 L2 = (("norm", "2"), ("bins", None), ("scheme", "mass"), ("closed", "right"), ("label", None))

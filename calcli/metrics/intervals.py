@@ -5,6 +5,7 @@ with the signal), so nothing here is meant for one; means of losses are another 
 """
 
 import math
+from functools import cache
 from statistics import NormalDist
 from typing import Any
 
@@ -92,6 +93,7 @@ def t_p_value(t: float, df: float) -> float:
     return 2.0 * float(stdtr(df, -abs(t)))
 
 
+@cache
 def t_quantile(p: float, df: float) -> float:
     """Quantile of Student's t for p in (0.5, 1), any degrees of freedom > 0."""
     if df > MANY_DEGREES:

@@ -117,7 +117,8 @@ def expected_losses(table: RowTable, names: Iterable[str]) -> dict[str, FloatArr
 def expected_means(context: MetricContext, name: str) -> tuple[float, ...]:
     """Means of the loss and of its square that the scores expect."""
     t = context.table
-    return tuple(mean_of(values, t.weight).value for values in expected_losses(t, [name]).values())
+    w, expected = t.weight, expected_losses(t, [name]).values()
+    return tuple(float(v.mean() if w is None else w @ v / w.sum()) for v in expected)
 
 
 def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:

@@ -9,12 +9,13 @@ cost less than one more reading of the file.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
 from calcli.binning import bin_index
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import FloatArray, quantile
+from calcli.numerics import FloatArray, distinct, quantile
 
 EXACT_ROWS = 1 << 14
 """Rows of a bin up to which the law of its successes is computed exactly."""
@@ -85,70 +86,71 @@ def null_of(observed: float, draws: FloatArray, mean: float | None = None) -> Nu
 
 
 def poisson_binomial(p: FloatArray) -> FloatArray:
-    """Law of the number of successes of independent trials, P(X = 0..n), (n + 1,) float64.
+    """Law of the number of successes of independent trials with chances p (…, n), P(X = 0..n), (…, n + 1) float64.
 
     Groups of trials are convolved one trial at a time, then pairwise by FFT; rounding is
     about 1e-16 in absolute terms.
     """
-    n = len(p)
+    *shape, n = p.shape
     groups = 1 << max(0, int(np.ceil(np.log2(max(n, 1) / LEAF))))
-    padded = np.zeros(groups * LEAF if groups > 1 else n)
-    padded[:n] = p
-    law = np.ascontiguousarray(_laws_of_few(padded.reshape(-1, groups)))
-    while len(law) > 1:
-        size = law.shape[1]
-        length = 1 << int(np.ceil(np.log2(2 * size - 1)))
-        spectrum = np.fft.rfft(law, length, axis=1)
-        law = np.fft.irfft(spectrum[::2] * spectrum[1::2], length, axis=1)[:, : 2 * size - 1]
-    return _normalised(law[0, : n + 1])
-
-
-def _laws_of_few(trials: FloatArray) -> FloatArray:
-    """Laws (groups, m + 1) of the successes of groups of m trials each. trials : (m, groups) their chances."""
-    law = np.zeros((len(trials) + 1, trials.shape[1]))
-    law[0] = 1.0
+    trials = np.zeros((*shape, groups * LEAF if groups > 1 else n))
+    trials[..., :n] = p
+    trials = np.moveaxis(trials.reshape(*shape, trials.shape[-1] // groups, groups), -2, 0)
+    few = np.zeros((len(trials) + 1, *trials.shape[1:]))
+    few[0] = 1.0
     for j, chances in enumerate(trials):
-        hit = law[: j + 1] * chances
-        law[: j + 1] -= hit
-        law[1 : j + 2] += hit
-    return law.T
+        hit = few[: j + 1] * chances
+        few[: j + 1] -= hit
+        few[1 : j + 2] += hit
+    law = np.ascontiguousarray(np.moveaxis(few, 0, -1))
+    while law.shape[-2] > 1:
+        size = law.shape[-1]
+        length = 1 << int(np.ceil(np.log2(2 * size - 1)))
+        spectrum = np.fft.rfft(law, length)
+        law = np.fft.irfft(spectrum[..., ::2, :] * spectrum[..., 1::2, :], length)[..., : 2 * size - 1]
+    whole = np.maximum(law[..., 0, : n + 1], 0.0)  # without the rounding of FFT
+    return np.asarray(whole / whole.sum(axis=-1, keepdims=True))
 
 
-def _normalised(law: FloatArray) -> FloatArray:
-    """A law without the rounding of FFT."""
-    whole = np.maximum(law, 0.0)
-    return np.asarray(whole / whole.sum())
+def expected_of_bin(c: FloatArray, law: FloatArray) -> FloatArray:
+    """E|X - sum c| of the successes X of trials with chances c (…, n), by their exact law."""
+    error = np.abs(np.arange(law.shape[-1]) - c.sum(axis=-1, keepdims=True))
+    return np.asarray((law[..., None, :] @ error[..., None])[..., 0, 0])
 
 
-Laws = Sequence[tuple[FloatArray, FloatArray | None]]
-"""Of every bin its scores and the law of its successes, None where it holds more rows than are convolved."""
+Laws = Sequence[tuple[FloatArray, FloatArray | None, float]]
+"""Of every bin its scores; P(X <= 0..n) of its successes X, None where it has none or more than are convolved; and
+E|X - sum c|, there of the normal law."""
 
 
-def bin_laws(scores: FloatArray, edges: FloatArray) -> Laws:
-    """Laws of the successes per bin under calibration, without weights."""
-    index, bins = bin_index(scores, edges), len(edges) - 1
-    count = np.bincount(index, minlength=bins)
-    held = np.split(scores[np.argsort(index, kind="stable")], np.cumsum(count)[:-1])
-    few = np.flatnonzero((count > 0) & (count <= LEAF)).tolist()
-    trials = np.zeros((len(few), max((len(held[b]) for b in few), default=0)))
-    for row, b in zip(trials, few, strict=True):
-        row[: len(held[b])] = held[b]
-    short = dict(zip(few, _laws_of_few(trials.T), strict=True))
+def bin_laws(parts: Sequence[tuple[FloatArray, FloatArray]]) -> list[Laws]:
+    """Laws of the successes per bin under calibration, without weights, of each part's scores (n,) over its edges.
 
-    def law(b: int, c: FloatArray) -> FloatArray | None:
-        if b in short:
-            return _normalised(short[b][: len(c) + 1])
-        return poisson_binomial(c) if len(c) <= EXACT_ROWS else None
-
-    return [(c, law(b, c)) for b, c in enumerate(held)]
+    Bins of as many rows go together, whatever their part.
+    """
+    ends = np.cumsum([0, *(len(edges) - 1 for _, edges in parts)]).tolist()
+    index = np.concatenate([bin_index(*part) + first for part, first in zip(parts, ends[:-1], strict=True)])
+    stops = np.cumsum(np.bincount(index, minlength=ends[-1])).tolist()
+    ordered = np.concatenate([scores for scores, _ in parts])[np.argsort(index, kind="stable")]
+    held = [ordered[start:stop] for start, stop in pairwise([0, *stops])]
+    found: list[tuple[FloatArray, FloatArray | None, float]] = [
+        (c, None, float(np.sqrt(2.0 * (c @ (1.0 - c)) / np.pi))) for c in held
+    ]
+    size = np.array([len(c) for c in held])
+    for n in distinct(size[(size > 0) & (size <= EXACT_ROWS)]).tolist():
+        bins = np.flatnonzero(size == n).tolist()
+        scores = np.stack([held[b] for b in bins])
+        law = poisson_binomial(scores)
+        for b, *known in zip(bins, np.cumsum(law, axis=1), expected_of_bin(scores, law).tolist(), strict=True):
+            found[b] = held[b], *known
+    return [found[start:stop] for start, stop in pairwise(ends)]
 
 
 def _successes_of_one_bin(
-    c: FloatArray, law: FloatArray | None, resamples: int, rng: np.random.Generator
+    c: FloatArray, upto: FloatArray | None, resamples: int, rng: np.random.Generator
 ) -> FloatArray:
-    if law is not None:
-        law = np.cumsum(law)
-        return np.searchsorted(law, rng.random(resamples) * law[-1], side="right").astype(np.float64)
+    if upto is not None:
+        return np.searchsorted(upto, rng.random(resamples) * upto[-1], side="right").astype(np.float64)
     parts = np.array_split(np.sort(c), GROUPS)
     size = np.array([len(part) for part in parts])
     mean = np.clip([part.mean() for part in parts], 0.0, 1.0)
@@ -169,9 +171,9 @@ def bin_outcomes(
     """
     outcome = np.zeros((resamples, len(edges) - 1))
     if weight is None:
-        for b, (c, law) in enumerate(bin_laws(scores, edges) if laws is None else laws):
+        for b, (c, upto, _) in enumerate(laws or bin_laws([(scores, edges)])[0]):
             if len(c):
-                outcome[:, b] = _successes_of_one_bin(c, law, resamples, rng)
+                outcome[:, b] = _successes_of_one_bin(c, upto, resamples, rng)
         return outcome
     index = bin_index(scores, edges)
     order = np.argsort(index, kind="stable")
@@ -210,17 +212,9 @@ def expected_error(
         v = np.bincount(index, weights=weight**2 * scores * (1 - scores), minlength=len(edges) - 1)
         return float(np.sqrt(2.0 * v / np.pi).sum() / weight.sum())
     total = 0.0
-    for c, law in bin_laws(scores, edges) if laws is None else laws:
-        if law is not None and len(c):
-            total += expected_of_bin(c, law)
-        elif law is None:
-            total += float(np.sqrt(2.0 * (c @ (1.0 - c)) / np.pi))
+    for *_, error in laws or bin_laws([(scores, edges)])[0]:
+        total += error
     return total / len(scores)
-
-
-def expected_of_bin(c: FloatArray, law: FloatArray) -> float:
-    """E|X - sum c| of the successes X of trials with chances c (n,), by their exact law."""
-    return float(law @ np.abs(np.arange(len(law)) - c.sum()))
 
 
 def class_bin_outcomes(

@@ -426,8 +426,11 @@ class LongContext(MetricContext):
         for b, stop in enumerate(stops):
             few = 0 < count[b] <= EXACT_ROWS
             start = stop - int(count[b])
-            c = self.order.scores(start, stop) if few else None
-            total += math.sqrt(2.0 * variance[b] / math.pi) if c is None else expected_of_bin(c, poisson_binomial(c))
+            if few:
+                c = self.order.scores(start, stop)
+                total += float(expected_of_bin(c, poisson_binomial(c)))
+            else:
+                total += math.sqrt(2.0 * variance[b] / math.pi)
         return total / self.n
 
     # ---- bins of equal scores

@@ -70,6 +70,12 @@ def _inverse(points: int) -> FloatArray:
     return back
 
 
+@lru_cache(maxsize=4)
+def _doubled(waves: int, cells: int) -> FloatArray:
+    """Twice the cosines at every cell, (cells, waves + 1)."""
+    return np.ascontiguousarray(2.0 * cosines(waves, np.arange(cells), cells).T)
+
+
 class Spectra:
     """Cosine coefficients of masses at the midpoints of a grid's cells: where few hold any, of the waves asked for.
 
@@ -91,7 +97,8 @@ class Spectra:
     def _of_part(self, mass: FloatArray, cell: IntArray, waves: int) -> FloatArray:
         cells = self.shape[1] - 1
         if len(cell) <= FEW_CELLS:
-            return mass @ (2.0 * cosines(waves, cell, cells).T)
+            several = len(self.parts) > 1  # each of which looks up a few of its own
+            return mass @ (_doubled(waves, cells)[cell] if several else 2.0 * cosines(waves, cell, cells).T)
         whole = np.zeros((len(mass), cells))
         whole[:, cell] = mass
         return spectrum(whole)

@@ -8,6 +8,7 @@ import pytest
 from calcli.evaluation import evaluate_bundle
 from calcli.evaluation.evaluate_bundle import group_lines, scores_of
 from calcli.evaluation.results import Score
+from calcli.metrics import context as metric_context
 from calcli.metrics import smooth
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.collect import collect_all
@@ -56,6 +57,15 @@ def test_smooth_errors_of_groups_are_solved_some_at_once(monkeypatch):
     monkeypatch.setattr(smooth, "smooth_errors", lambda *given: solved.append(1) or plain(*given))
     lines = group_lines(context_of(20), ["smece"])
     assert (len(lines), len(solved)) == (20, 2 * 20 // smooth.AT_ONCE)  # one at a time: 40
+
+
+@pytest.mark.parametrize(("names", "made"), [(["ece"], 1), (["ece", "mce", "ece_mass", "tce2"], 2), (["brier_top"], 0)])
+def test_laws_of_the_bins_of_groups_are_made_together(monkeypatch, names, made):
+    calls = []
+    plain = metric_context.bin_laws
+    monkeypatch.setattr(metric_context, "bin_laws", lambda parts: calls.append(len(parts)) or plain(parts))
+    group_lines(context_of(20), names)
+    assert calls == [20] * made  # one at a time: 20 calls a scheme of bins
 
 
 def test_rows_are_dealt_to_their_groups_at_once(monkeypatch):
