@@ -271,7 +271,8 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
     path, part = split_where(artifact.fit.source or "")
     if part is None or not rows.location.name or path.name != rows.path.name:
         return None
-    with suppress(DataError):  # of rows whose units are none, and of a file that is gone
+    # DataError: the units are none, or the file is gone; TypeError: the fit had no units, or words for numbers.
+    with suppress(DataError, TypeError):
         if (given := rows.given_units) is None:
             return None
         with open_bundle(f"{rows.path}:{part}", layout=Layout(unit=rows.unit)) as fit:

@@ -282,6 +282,19 @@ def test_units_that_the_fit_had_too_are_warned_of_within_one_file(run):
     )
 
 
+@pytest.mark.parametrize("names", [None, "word"])
+def test_units_that_the_fit_had_none_of_or_named_otherwise_are_no_error(run, names):
+    z, y = drawn(80, 3)
+    with h5py.File("part.h5", "w") as file:
+        for part in ("cal", "test"):
+            file[f"{part}/logits"], file[f"{part}/labels"] = (z, y) if part == "test" else drawn(80, 3, seed=1)
+        file["test/unit"] = np.arange(80) // 4
+        if names:
+            file["cal/unit"] = [f"{names} {i}" for i in range(80)]
+    assert run("fit", "-m", "ts", "part.h5", "-o", "part.json", "-q").code == 0
+    assert run("apply", "part.json", "part.h5", "-o", "out.h5").code == 0
+
+
 # ---- what an artifact says of its fit
 
 
