@@ -106,7 +106,8 @@ class Plan:
     them. report : the judgement beside the metrics. split : the cross-fitted split of the
     losses, None where it is cheap. about : ``top`` or ``positive`` where the question is put so; else it is what the
     number of classes makes of it. per_class, per_group : extra rows. ordered : groups are batches in order of time, of
-    which the overconfidence is asked. tables : are the tables of the rows needed afterwards?
+    which the overconfidence is asked. tables : are the tables of the rows needed afterwards? limited : metrics that
+    limits are on, which are told of rows that have none as well.
     """
 
     metrics: Sequence[str]
@@ -118,11 +119,12 @@ class Plan:
     per_group: bool = False
     ordered: bool = False
     tables: bool = False
+    limited: Sequence[str] = ()
 
     def metrics_for(self, k: int) -> list[str]:
         """The metrics on rows of k classes, in order."""
         if self.report and k == 1:
-            return [name for name in self.metrics if not metric(name).whole]
+            return [name for name in self.metrics if not metric(name).whole or name in self.limited]
         if not self.report or k != 2:
             return list(self.metrics)
         wanted = {*self.metrics, *report_metrics(k=k)}

@@ -209,6 +209,10 @@ def test_metrics_of_the_whole_vector_say_why_not(run):
         assert done["metrics"][name]["reason"] == (
             "needs the probabilities of all classes, these rows hold one confidence each"
         )
+    alone = run("evaluate", "qa.h5", "--metric", "nll", "--value-only")
+    assert (alone.out, alone.code) == ("null\n", 0) and "nll: undefined for uncalibrated: needs the" in alone.err
+    limited = run("evaluate", "qa.h5", "--max", "nll=1")
+    assert limited.code == 5 and "nll has no value (needs the probabilities of all classes" in limited.err
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             per_class=self.per_class,
             per_group=self.per_group or bool(self.group_by),
             ordered=self.ordered,
+            limited=limited,
         )
 
 
@@ -210,6 +211,9 @@ def run(args: EvaluateArgs) -> int:
                     print_json({"calcli_evaluation": 1, **result.to_dict()})
     command.tell_warnings()
     evaluation = job.evaluation(evaluated, outcomes)
+    for result in (each for results in evaluation.bundles for each in results if args.value_only):
+        if reason := result.scores[plan.metrics[0]].reason:
+            command.say(f"{plan.metrics[0]}: undefined for {result.title}: {reason}")
     _print(args, plan, evaluation)
     if args.junit is not None:
         write_bytes(Path(args.junit), junit(outcomes, evaluation.results), force=args.force, inputs=read)
