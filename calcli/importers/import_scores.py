@@ -273,7 +273,8 @@ def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntAr
     elif not ask.drop_duplicates:
         raise DataError(
             f"{imported.where}: row {row} has the id {str(ids[row])!r} of an earlier row, and its scores and label, as"
-            f" {len(whole)} rows have; samplers pad the last batch so: --drop-duplicates keeps the first of each"
+            f" {len(whole)} rows have; a distributed sampler may pad the last batch so: --drop-duplicates keeps the"
+            " first of each"
         )
     if ask.drop_duplicates:
         remark(f"{imported.where}: {len(whole)} rows that repeat an earlier one of their id were dropped")
