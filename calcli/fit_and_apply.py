@@ -35,8 +35,8 @@ LEAP = 0.1
 ALL = 0.9
 """Proportion of rows known again from which all are: rounding hides some."""
 
-WORSE = 1e-9
-"""Differences below this are rounding, not a loss."""
+WORSE, HURT = 1e-9, 1.01
+"""Differences below the first are rounding, not a loss; a Brier score that grows by the second is a worse one."""
 
 
 @same_threads()
@@ -132,8 +132,8 @@ def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
         )
     absent = np.flatnonzero(before.label_counts == 0)
     if len(absent):
-        listed = ", ".join(map(str, absent[:10])) + (" …" if len(absent) > 10 else "")
-        found.append(f"{len(absent)} of {rows.k} classes have no row in the calibration data: {listed}")
+        have = "class has" if len(absent) == 1 else "classes have"
+        found.append(f"{len(absent)} of {rows.k} {have} no row in the calibration data: {rows.called(absent)}")
     if before.weighted and not laws.weights:
         found.append("the bundle has sample weights, which this method does not use")
     return found
@@ -147,7 +147,7 @@ def harm(
     if found and kind != "confidence" and method(name).takes_logarithms():
         alone = name.removesuffix("-by")
         how = "floor+ts" if alone == name else f"floor+{alone}, for all groups alike"
-        found.append(f"a probability of 0 has no logarithm: put floor+ before a method ({how}), or take auto")
+        found.append(f"a probability of 0 has no logarithm: fit with --method auto, or put floor+ before it ({how})")
     if a["accuracy"] < b["accuracy"] - WORSE:
         found.append(
             f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f};"
@@ -162,6 +162,11 @@ def harm(
         found.append(
             f"NLL on the calibration data rose from {b['nll']:.4f} to {a['nll']:.4f}"
             + ("" if before.zeros else "; ts, iop and mono never worsen it")
+        )
+    if "brier" in a and a["brier"] > HURT * b["brier"]:
+        found.append(
+            f"the Brier score on the calibration data rose from {b['brier']:.4f} to {a['brier']:.4f}: by it these"
+            " samples are better left uncalibrated; --method auto compares methods by cross-validation"
         )
     for what, number in after.counts.items():
         if number:

@@ -201,6 +201,17 @@ class Rows(ABC):
     transforms: tuple[str, ...] = ()
     columns: Mapping[str, Codes] = {}
 
+    @property
+    def class_names(self) -> list[str] | None:
+        """Names of the classes, or None."""
+        return None
+
+    def called(self, classes: Sequence[int] | IntArray) -> str:
+        """Classes by number, with the names that are known: ``3``, ``3 (cat), 5 (dog) and 12 more``."""
+        names = self.class_names
+        shown = ", ".join(f"{c} ({names[c]})" if names else str(c) for c in classes[:8])
+        return shown + (f" and {len(classes) - 8} more" if len(classes) > 8 else "")
+
     @abstractmethod
     def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
         """Walk over all rows, ``at_once`` blocks as one; ``transforms`` are indices into ``self.transforms``."""
@@ -339,6 +350,10 @@ class SubsetRows(Rows):
         self.index = np.sort(np.asarray(index, dtype=np.int64))
         self.n, self.k, self.kind = len(self.index), source.k, source.kind
         self.transforms = source.transforms
+
+    @property
+    def class_names(self) -> list[str] | None:
+        return self.source.class_names
 
     def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
         at = 0

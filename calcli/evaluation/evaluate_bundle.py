@@ -31,10 +31,10 @@ from calcli.metrics.collect import class_columns, collect_all
 from calcli.metrics.context import Label, MetricContext, MetricSettings
 from calcli.metrics.debiased import class_p_values_of
 from calcli.metrics.intervals import mean_of
-from calcli.metrics.losses import gap_interval
+from calcli.metrics.losses import gap_interval, group_gaps
 from calcli.metrics.out_of_core import LONG, LongContext, RunningSums, long_contexts, measured_long
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.significance import adjusted, group_gaps
+from calcli.metrics.significance import adjusted
 from calcli.metrics.smooth import solve_together
 from calcli.metrics.warnings import label_doubts
 from calcli.numerics import AnyArray, in_order

@@ -16,8 +16,9 @@ from calcli.metrics.confidence_bins import ConfidenceBin
 from calcli.metrics.context import MetricSettings, Value
 from calcli.metrics.friedman import Friedman
 from calcli.metrics.intervals import Interval, normal_quantile, t_to_normal
+from calcli.metrics.losses import GroupGap
 from calcli.metrics.nulls import Null
-from calcli.metrics.significance import GroupGap, MeanGap, p_text
+from calcli.metrics.significance import MeanGap, p_text
 
 # ---- the judgement: what was evaluated, how it is off, and what would correct it
 

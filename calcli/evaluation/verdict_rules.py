@@ -34,13 +34,12 @@ from calcli.metrics.context import Label, MetricContext
 from calcli.metrics.debiased import class_p_values_of, cwece2
 from calcli.metrics.intervals import normal_quantile, normal_tail
 from calcli.metrics.joint_test import JointTest, joint_test
-from calcli.metrics.losses import FEW, gap_interval
+from calcli.metrics.losses import FEW, gap_interval, group_gaps
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import (
     MeanGap,
     adjusted,
     direction_of,
-    group_gaps,
     p_text,
 )
 from calcli.numerics import FloatArray
@@ -108,7 +107,7 @@ def judge(
     units = None if table.units is None else table.units.n
     few = data.n < FEW or (units is not None and units < FEWEST_UNITS)
     over, test = _estimate(context, "top"), joint_test(context, positive=k == 2 and about != "top")
-    test = replace(test, gap=_sided(test.gap, _estimate(context, "positive") if test.positive else over))
+    test = replace(test, gap=_sided(test.gap, context.labelled("positive" if test.positive else "top")))
     classes, groups, bins = _class_findings(context), _group_findings(context, about), confidence_bins(context)
     errors, rejected = _error_findings(scores), test.p_value <= MAIN
     clauses = {
@@ -124,16 +123,16 @@ def judge(
     classes = _gated(classes, gates["classes"], n_significant=0, significant_classes=())
     groups = _gated(groups, gates["groups"], n_significant=0)
     bins = tuple(replace(b, p_adjusted=(q := max(b.p_adjusted, gates["bins"])), significant=q <= LEVEL) for b in bins)
-    top, entropy = _sided(direction_of(context, "confidence"), over), direction_of(context, "entropy")
+    own, entropy = direction_of(context, "confidence"), direction_of(context, "entropy")
     half = _half_width(over, units or data.n, few)
     words = "too few samples to say" if few else direction_words(test, k, rejected)
     report = Judgement(
         data,
-        Direction(top.gap, top.z, entropy.gap, entropy.z, words),
+        Direction(own.gap, own.z, entropy.gap, entropy.z, words),
         classes,
         split,
         (),
-        _kind(test, top, findings, doubt, few or half > WIDE),
+        _kind(test, _sided(own, context.labelled("top")), findings, doubt, few or half > WIDE),
         over,
         Advice(""),
         "P(class 1)" if test.positive else "confidence",
@@ -181,9 +180,9 @@ def _estimate(context: MetricContext, label: Label) -> Estimate:
     return Estimate(direction_of(own, "confidence" if label == "top" else "positive").gap, gap_interval(own))
 
 
-def _sided(gap: MeanGap, known: Estimate) -> MeanGap:
-    """A mean gap as words take it: of certain scores, whose z is infinite, no gap where the interval holds 0."""
-    return replace(gap, z=0.0) if math.isinf(gap.z) and known.interval.low <= 0.0 <= known.interval.high else gap
+def _sided(gap: MeanGap, own: MetricContext) -> MeanGap:
+    """A mean gap as words take it: none where its 95 % interval holds 0."""
+    return replace(gap, z=0.0) if gap_interval(own, 1.0 - LEVEL).holds(0.0) else gap
 
 
 def _kind(test: JointTest, top: MeanGap, findings: Sequence[str], doubt: str, unknown: bool) -> VerdictKind:
@@ -321,7 +320,7 @@ def findings_words(report: Judgement, test: JointTest) -> tuple[str, ...]:
         but = errors_words(report)
         if not over.interval.known:
             return tested, *but, f"{over.interval.method} of the overconfidence"
-        if report.draws and (but or not over.interval.low <= 0.0 <= over.interval.high):  # some evidence, not enough
+        if report.draws and (but or not over.interval.holds(0.0)):  # some evidence, not enough
             tested = f"no significant miscalibration ({size}, {p})"
         ends = (round(100 * end) for end in (over.interval.low, over.interval.high))
         low, high = (f"{points:+d}" if points else "0" for points in ends)
@@ -582,7 +581,7 @@ def _on_other_samples(seen: str, where: Location, file: str | None = "") -> Advi
 def _accuracy_change(result: Result) -> float:
     """By how much a calibrator changes the accuracy; 0 where the interval of the change holds 0."""
     change = result.change("accuracy")
-    if change is None or change.interval is None or change.interval.low <= 0.0 <= change.interval.high:
+    if change is None or change.interval is None or change.interval.holds(0.0):
         return 0.0
     return change.value
 

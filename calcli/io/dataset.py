@@ -82,11 +82,6 @@ class DataSet(Rows):
 
     @property
     @abstractmethod
-    def class_names(self) -> list[str] | None:
-        """Names of the classes, or None."""
-
-    @property
-    @abstractmethod
     def source(self) -> Any:
         """Where the scores came from, as the file records it."""
 

@@ -119,6 +119,7 @@ TOO_SURE = (
 )
 PRIOR_HOLDS = f", or hold T with --set prior={USUAL_PRIOR}"
 NO_INFORMATION = (
-    "T ran into its upper bound 100: the scores say nothing about these labels, or the opposite (check that labels"
-    " and scores belong to the same rows and class order), or they are far larger than logits are (divide them first)"
+    "T ran into its upper bound 100: some labels have a probability of 0 or nearly so, or the scores say nothing about"
+    " these labels, or the opposite (check that labels and scores belong to the same rows and class order), or they are"
+    " far larger than logits are (divide them first)"
 )

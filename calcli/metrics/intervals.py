@@ -42,6 +42,10 @@ class Interval:
         """Has it ends?"""
         return math.isfinite(self.low)
 
+    def holds(self, value: float) -> bool:
+        """Is a value inside, its ends included?"""
+        return self.low <= value <= self.high
+
     def to_dict(self) -> dict[str, Any]:
         """Keys of the JSON output, beside those of the value that it belongs to."""
         if not self.known:
@@ -160,6 +164,15 @@ def _times_drawn(n: int, resamples: int, rng: np.random.Generator) -> FloatArray
     """How often each of n rows is drawn in every resample, (resamples, n)."""
     cells = rng.integers(0, n, size=(resamples, n)) + n * np.arange(resamples)[:, None]
     return np.bincount(cells.ravel(), minlength=resamples * n).reshape(resamples, n).astype(np.float64)
+
+
+def exact_interval(rate: float, n: float, level: float) -> tuple[float, float]:
+    """Interval of a proportion of n rows that never covers too seldom (Clopper, Pearson 1934); 0 to 1 of none."""
+    from scipy.special import betaincinv
+
+    count, tail = rate * n, (1.0 - level) / 2.0
+    low = float(betaincinv(count, n - count + 1.0, tail)) if count > 0.0 else 0.0
+    return low, float(betaincinv(count + 1.0, n - count, 1.0 - tail)) if count < n else 1.0
 
 
 def wilson_interval(rate: FloatArray, n: FloatArray, level: float = 0.95) -> tuple[FloatArray, FloatArray]:

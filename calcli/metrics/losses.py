@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from calcli.metrics.context import METRICS, SHARED_LUCK, TOP, MetricContext, Value, made_once, metric
+from calcli.fast_dataclass import dataclass
+from calcli.metrics.context import METRICS, SHARED_LUCK, TOP, Label, MetricContext, Value, made_once, metric
 from calcli.metrics.intervals import (
     BOOTSTRAP_WORK,
     Interval,
     Mean,
     bootstrap_interval,
+    exact_interval,
     mean_of,
     normal_quantile,
     t_interval,
@@ -25,7 +27,7 @@ from calcli.metrics.intervals import (
 )
 from calcli.metrics.nulls import Null
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.significance import MeanGap, direction_of
+from calcli.metrics.significance import MeanGap, adjusted, direction, direction_of, sum_p_value
 from calcli.numerics import FloatArray
 from calcli.statistics.paired import PairedSums
 
@@ -71,6 +73,12 @@ def mean_named(context: MetricContext, name: str) -> Mean:
 def mean_gap(context: MetricContext) -> Mean:
     """Mean score minus the share of outcomes."""
     return mean_of(context.scores - context.outcomes, context.table.weight, context.table.units)
+
+
+@made_once
+def score_error(context: MetricContext) -> float:
+    """Standard error of the mean score."""
+    return mean_of(context.scores, context.table.weight).se
 
 
 def resampled(context: MetricContext) -> bool:
@@ -317,18 +325,15 @@ FEW, CARRYING = 30, 10
 """Rows below which nothing is known of a spread, and right or wrong rows below which a rate has Wilson's interval."""
 
 
-MANY = 1000
-"""Rows from which a bounded mean is so nearly normal that a bootstrap adds noise of its own to Student's interval."""
-
-
-def gap_interval(context: MetricContext) -> Interval:
+def gap_interval(context: MetricContext, level: float | None = None) -> Interval:
     """Interval of the mean score minus the share of outcomes, of what ``--label`` says, within -1..1.
 
-    That of a mean over rows. Where fewer than ten rows are right, or wrong, they do not tell their own spread, and it
-    holds the ends of Wilson's interval of the share too; of fewer than 30 rows also those of a coin, +-.98 / sqrt n.
-    Over units it is Student's (see ``share_of_units``); NaN, with the reason as its method, where too few are wrong.
+    Student's. Where fewer than ten rows are right, or wrong, they do not tell their own spread: that of the share is
+    Clopper and Pearson's, to which Student's of the mean score is added, the roots of the sums of squares (Zou, Donner
+    2008, Statistics in Medicine 27, 1693-1702). Of fewer than 30 rows it holds a coin's too, +-.98 / sqrt n. Over
+    units it is Student's (see ``share_of_units``); NaN, with the reason as its method, where too few are wrong.
     """
-    level, mean = context.settings.level, mean_gap(context)
+    level, mean = level or context.settings.level, mean_gap(context)
     bins, made = context.bins("width"), t_interval(mean, level)
     rate = min(float(bins.outcome.sum()) / total, 1.0) if (total := float(bins.weight.sum())) > 0.0 else math.nan
     if mean.by_unit:
@@ -336,17 +341,69 @@ def gap_interval(context: MetricContext) -> Interval:
             return Interval(math.nan, math.nan, level, context.few_wrong or "one unit")
         ends = [mean.value + rate - end for end in share_of_units(rate, mean, level)]
         return _reaching(made, ends, -1.0) or made
-    if context.settings.label == "top" and context.n < MANY and resampled(context):
-        made = _registered(context, "gap").interval
-    ends, method = [mean.value] if made is None else [made.low, made.high], "wilson" if made is None else made.method
     if made is None or not CARRYING <= rate * mean.n <= mean.n - CARRYING:
-        share = wilson_interval(np.array(rate), np.array(mean.n), level)
-        ends, method = [*ends, *(mean.value + rate - float(end) for end in share)], "wilson"
+        low, high = exact_interval(rate, mean.n, level)
+        reach = 0.0 if made is None else t_quantile(0.5 + level / 2.0, mean.n - 1.0) * score_error(context)
+        below, above = math.hypot(high - rate, reach), math.hypot(rate - low, reach)
+        made = Interval(mean.value - below, mean.value + above, level, "clopper-pearson")
+    ends, method = [made.low, made.high], made.method
     if mean.n < FEW:
         reach = normal_quantile(0.5 + level / 2.0) / (2.0 * math.sqrt(mean.n)) if mean.n > 0 else 1.0
         ends, method = [*ends, mean.value - reach, mean.value + reach], "coin"
     known = [end for end in ends if math.isfinite(end)] or [-1.0, 1.0]
     return Interval(max(min(known), -1.0), min(max(known), 1.0), level, method)
+
+
+RESOLVED = 1e-12
+"""P-value below which rounding decides: smaller ones count as equal."""
+
+
+@dataclass(frozen=True)
+class GroupGap:
+    """How far one group of rows is off on average: mean confidence minus accuracy, or mean P(class 1) minus the
+    frequency of class 1. p_adjusted : the p-value that decides, of all gaps that were considered together."""
+
+    gap: float
+    p_value: float
+    of_positive: bool
+    p_adjusted: float
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """What the most significant gap has least of; of gaps that differ by rounding the first is it."""
+        return max(self.p_value, RESOLVED), -round(abs(self.gap), 12)
+
+
+def _gap_p_value(own: MetricContext) -> float:
+    """P-value under calibration; where the 95 % interval holds 0, that of the interval: a star is never beside it."""
+    p, level = sum_p_value(own.scores, own.outcomes, own.table.weight, own.table.units), 0.95
+    if p > 1.0 - level or not gap_interval(own, level).holds(0.0):
+        return p
+    low, high = 0.0, level
+    while high - low > 1e-6:
+        level = (low + high) / 2.0
+        low, high = (low, level) if gap_interval(own, level).holds(0.0) else (level, high)
+    return 1.0 - high
+
+
+def group_gaps(
+    groups: Sequence[MetricContext], about: Label | None = None, gate: float = 0.0
+) -> dict[Label, list[GroupGap]]:
+    """The gaps of every group, by what they are of; all of them are considered together.
+
+    about : ``top`` or ``positive`` for one quantity alone; else two classes have both, P(class 1) first.
+    gate : least of the p-values that decide. Raises UsageError for P(class 1) of more than two classes.
+    """
+    both: tuple[Label, ...] = ("top",) if groups[0].table.positive is None else ("positive", "top")
+    wanted = (about,) if about in ("top", "positive") else both
+    owns = [(label, each.labelled(label)) for label in wanted for each in groups]
+    p_values = [_gap_p_value(own) for _, own in owns]
+    found: dict[Label, list[GroupGap]] = {label: [] for label in wanted}
+    for (label, own), p, q in zip(owns, p_values, adjusted(np.array(p_values)).tolist(), strict=True):
+        positive = label == "positive"
+        gap = direction(own.table, "positive" if positive else "confidence").gap
+        found[label].append(GroupGap(gap, p, positive, max(q, gate)))
+    return found
 
 
 @metric(

@@ -32,6 +32,7 @@ from calcli.metrics.losses import (
     mean_gap,
     mean_named,
     paired_sums,
+    score_error,
     top_means,
     variance_of_confidence,
 )
@@ -580,6 +581,7 @@ LongContext.instead = {
     expected_means: lambda c, name: tuple(c.tally.means[f"{name} {key}"].mean for key in ("expected", "squared")),
     top_means: lambda c, j: tuple(c.tally.means[f"top {j}{what}"].as_mean for what in ("", " mass", " accuracy")),
     mean_gap: lambda c: c.scored.gap.as_mean,
+    score_error: lambda c: math.sqrt(c.scored.moments.square) / c.n,
     variance_of_confidence: lambda c: c.tally.top.moments.square / c.n,
     direction_of: LongContext._direction,
     spiegelhalter_of: lambda c: _direction(c.scored.spiegelhalter, c.n),

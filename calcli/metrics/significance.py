@@ -1,7 +1,7 @@
 """Tests of calibration whose level is known: direction, cumulative sums, classes, bins of all sizes."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import Label, MetricContext, Value, made_once, metric
+from calcli.metrics.context import MetricContext, Value, made_once, metric
 from calcli.metrics.intervals import normal_p_value, t_p_value
 from calcli.metrics.nulls import Null, label_losses, poisson_binomial, reaching
 from calcli.metrics.rowtable import ClassStats, RowTable
@@ -330,46 +330,6 @@ def adjusted(p_values: FloatArray) -> FloatArray:
     out = np.empty(m)
     out[order] = np.minimum(np.minimum.accumulate(m * p_values[order] / np.arange(m, 0, -1)), 1.0)
     return out
-
-
-RESOLVED = 1e-12
-"""P-value below which rounding decides: smaller ones count as equal."""
-
-
-@dataclass(frozen=True)
-class GroupGap:
-    """How far one group of rows is off on average: mean confidence minus accuracy, or mean P(class 1) minus the
-    frequency of class 1. p_adjusted : the p-value that decides, of all gaps that were considered together."""
-
-    gap: float
-    p_value: float
-    of_positive: bool
-    p_adjusted: float
-
-    @property
-    def rank(self) -> tuple[float, float]:
-        """What the most significant gap has least of; of gaps that differ by rounding the first is it."""
-        return max(self.p_value, RESOLVED), -round(abs(self.gap), 12)
-
-
-def group_gaps(
-    groups: Sequence[MetricContext], about: Label | None = None, gate: float = 0.0
-) -> dict[Label, list[GroupGap]]:
-    """The gaps of every group, by what they are of; all of them are considered together.
-
-    about : ``top`` or ``positive`` for one quantity alone; else two classes have both, P(class 1) first.
-    gate : least of the p-values that decide. Raises UsageError for P(class 1) of more than two classes.
-    """
-    both: tuple[Label, ...] = ("top",) if groups[0].table.positive is None else ("positive", "top")
-    wanted = (about,) if about in ("top", "positive") else both
-    owns = [(label, each.labelled(label)) for label in wanted for each in groups]
-    p_values = [sum_p_value(own.scores, own.outcomes, own.table.weight, own.table.units) for _, own in owns]
-    found: dict[Label, list[GroupGap]] = {label: [] for label in wanted}
-    for (label, own), p, q in zip(owns, p_values, adjusted(np.array(p_values)).tolist(), strict=True):
-        positive = label == "positive"
-        gap = direction(own.table, "positive" if positive else "confidence").gap
-        found[label].append(GroupGap(gap, p, positive, max(q, gate)))
-    return found
 
 
 @made_once

@@ -17,6 +17,9 @@ ROWS_PER_BIN = 50
 FEWEST_NEIGHBOURS, ALIKE = 100, 4.0
 """Rows from which neighbours are compared, and standard deviations beyond which they are alike."""
 
+FEWEST_EACH, ROUNDS = 5, 5
+"""Rows per class and group from which their means are taken off together; rounds in which means are taken off."""
+
 
 def data_warnings(n: int, classes: int | None, spread: float, bins: int | None = None) -> list[str]:
     """Plain words on rows that are evaluated or fitted to.
@@ -40,22 +43,51 @@ def data_warnings(n: int, classes: int | None, spread: float, bins: int | None =
 def unit_warnings(table: "RowTable") -> list[str]:
     """Plain words where rows that are taken as independent seem to belong together: neighbours are alike.
 
-    table : in the order of the file. r_i is the outcome minus the mean outcome of its bin, of fifteen that hold equally
-    many rows, and z = sum r_i r_(i+1) / sqrt(sum (r_i r_(i+1))^2). Files in the order of their labels are left out.
+    table : in the order of the file. r_i is the outcome less what fifteen bins of the confidence that hold equally
+    many rows, and label, prediction and group, make of it, each added to the others, and z = sum r_i r_(i+1) /
+    sqrt(sum (r_i r_(i+1))^2): files in the order of any of them are not alike for that. Nothing is told of files in
+    the order of the confidence, or of what is right.
     """
     n, c = table.n, table.confidence
     if table.units is not None or table.weight is not None or n < FEWEST_NEIGHBOURS:
         return []
-    found, advice = [], "if they belong together (a patient, an image, a question), say so with --unit NAME"
     index = np.empty(n, dtype=np.int64)
     index[np.argsort(c, kind="stable")] = np.arange(n) * 15 // n
-    r = table.correct - (np.bincount(index, weights=table.correct) / np.bincount(index))[index]
+    z = _alike(table.correct, [index])
+    if z <= ALIKE:
+        return []
+    known = [table.y, table.prediction] if table.k > 1 else []
+    answers = [table.correct.astype(np.int64), table.y * table.k + table.prediction]
+    if table.group is not None:
+        group = np.unique(table.group, return_inverse=True)[1].astype(np.int64)
+        both = [group * table.k + each for each in known if n > FEWEST_EACH * table.k * (group.max() + 1)]
+        known += [group, *both]
+        answers += [group * (table.k + 1) ** 2 + each for each in answers]
+    rises, falls = (np.count_nonzero(np.diff(sign * c) > 0) for sign in (1, -1))
+    z = _alike(table.correct, [index, *known])
+    if z <= ALIKE or 2 * abs(rises - falls) > n or any(map(_in_order, answers)):
+        return []
+    return [
+        f"neighbouring rows are alike (z = {z:.1f}): intervals and p-values say too much; if they belong together (a"
+        " patient, an image, a question), say so with --unit NAME, and if the file is in the order of a column, with"
+        " --group-by NAME"
+    ]
+
+
+def _in_order(code: IntArray) -> bool:
+    """Does each of few values stand in one place?"""
+    values = len(np.unique(code))
+    return bool(2 * values < len(code) and np.count_nonzero(np.diff(code)) < 1.2 * values)
+
+
+def _alike(outcome: FloatArray, known: Sequence[IntArray]) -> float:
+    """Standard score of the products of neighbouring residuals; 0 where there are none."""
+    r = outcome
+    for each in [*known] * (ROUNDS if len(known) > 1 else 1):
+        r = r - (np.bincount(each, r) / np.maximum(np.bincount(each), 1))[each]
     pairs = r[1:] * r[:-1]
     spread = float(np.sqrt(pairs @ pairs))
-    if spread > 0.0 and float(pairs.sum()) > ALIKE * spread and (np.diff(table.y) < 0).any():
-        z = float(pairs.sum()) / spread
-        found.append(f"neighbouring rows are alike (z = {z:.1f}): intervals and p-values say too much; {advice}")
-    return found
+    return float(pairs.sum()) / spread if spread > 0.0 else 0.0
 
 
 def zero_warnings(zeros: int, n: int) -> list[str]:

@@ -169,7 +169,7 @@ def _gaps(
 ) -> list[tuple[Gap, ...]]:
     request = Request(settings, sets, by=by, names=names, ordered=ordered)
     parts, wanted, gate = parts_of(request), quantities(request), dict(enumerate(gates))
-    return [gap_series(s, parts, at, settings, wanted, gate.get(at, 0.0), by)[0].gaps for at, s in enumerate(sets)]
+    return [gap_series(s, parts, at, settings, wanted, gate.get(at, 0.0))[0].gaps for at, s in enumerate(sets)]
 
 
 def _sweep(

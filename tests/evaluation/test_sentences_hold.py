@@ -8,7 +8,9 @@ import h5py
 import numpy as np
 import pytest
 from metric_cases import draw_labels, softmax
+from scipy import stats
 
+import calcli
 from calcli.numerics import log_softmax
 
 
@@ -70,6 +72,80 @@ def test_the_p_value_printed_for_a_class_is_the_one_that_decides_its_star(run):
             words = html.unescape(file.read())
         assert "predicted classes" in words and not re.search(r"of 10 classes (is|are) off", words)
     assert stars
+
+
+def sure(rng, n, wrong, confidence):
+    """Probabilities of three classes and labels: n rows of a confidence, ``wrong`` of them wrong."""
+    p = np.full((n, 3), (1.0 - confidence) / 2.0)
+    best = rng.integers(3, size=n)
+    p[np.arange(n), best] = confidence
+    return p, (best + (np.arange(n) < wrong)) % 3
+
+
+def test_no_star_stands_beside_an_interval_that_holds_0(run):
+    """Of 25 rows at .99 four are wrong: a star by the law under calibration stood beside [-0.0460, 0.3460]."""
+    rng = np.random.default_rng(5)
+    counts = {"few": (25, 4, 0.99), "many": (400, 20, 0.99), "sure": (400, 6, 0.999), "rest": (2000, 200, 0.9)}
+    drawn = [sure(rng, *count) for count in counts.values()]
+    p, y = (np.concatenate(each) for each in zip(*drawn, strict=True))
+    group = np.repeat([*counts], [n for n, _, _ in counts.values()])
+    with h5py.File("m.h5", "w") as file:
+        file["probs"], file["labels"], file["group"] = p, y, group.astype("S")
+    lines = json.loads(run("evaluate", "m.h5", "--per-group", "--json", "-q").out)["results"][0]["per_group"]
+    for line in lines:
+        low, high = line["ci"]
+        assert line["significant"] == (line["p_adjusted"] <= 0.05)
+        assert not (line["significant"] and low <= 0.0 <= high), line
+    assert [line["group"] for line in lines if line["significant"]] == ["many", "sure"]
+    text = run("evaluate", "m.h5", "--per-group").out
+    stars = re.findall(r"^\w+ +\d+ +[+-][\d.]+([* ]) +\[([-\d.]+), ([-\d.]+)\]", text, re.MULTILINE)
+    assert {star for star, low, high in stars if float(low) <= 0.0 <= float(high)} == {" "} and len(stars) >= 4
+
+
+@pytest.mark.parametrize(("n", "wrong", "confidence"), [(400, 3, 0.999), (1000, 3, 0.9995), (200, 6, 0.99)])
+def test_an_overconfidence_that_a_verdict_names_has_an_interval_above_0(n, wrong, confidence):
+    """Of 400 rows at .999 three are wrong: "overconfident by 0.0065 [-0.0020, 0.0208] (p = 0.017)" was printed."""
+    report = calcli.evaluate(*sure(np.random.default_rng(1), n, wrong, confidence), kind="probs").results[0].report
+    own = report.overconfidence
+    low, high = stats.binomtest(n - wrong, n).proportion_ci(0.95, method="exact")  # the confidence has no spread
+    assert (own.interval.low, own.interval.high) == pytest.approx((confidence - high, confidence - low), abs=1e-9)
+    assert report.verdict_kind == "overconfident" and own.interval.low > 0.0
+
+
+def test_the_interval_of_a_gap_with_few_errors_adds_the_spread_of_the_confidence():
+    """Zou and Donner (2008): the ends are sqrt((end of the share - share)^2 + (t se of the mean confidence)^2) away."""
+    c = np.tile([0.99, 0.95, 0.8, 0.7], 50)
+    p = np.stack([c, 1.0 - c], axis=1)
+    y = (np.arange(200) % 67 == 5).astype(int)  # three are wrong
+    own = calcli.evaluate(p, y, kind="probs").results[0].report.overconfidence
+    reach = stats.t.ppf(0.975, 199) * c.std(ddof=1) / np.sqrt(200)
+    low, high = stats.binomtest(197, 200).proportion_ci(0.95, method="exact")
+    ends = own.value - np.hypot(high - 0.985, reach), own.value + np.hypot(0.985 - low, reach)
+    assert (own.interval.low, own.interval.high) == pytest.approx(ends, abs=1e-9)
+
+
+def test_classes_are_called_by_their_names(run):
+    rng = np.random.default_rng(2)
+    z, y = rng.normal(size=(600, 4)), rng.integers(2, size=600)
+    with h5py.File("m.h5", "w") as file:
+        file["logits"], file["labels"] = z + 3.0 * np.eye(4)[y], y
+        file["class_names"] = ["cat", "dog", "cow", "hen"]
+    for method in ("ts", "svs", "irova"):
+        told = run("fit", "m.h5", "-m", method).err
+        assert "2 of 4 classes have no row in the calibration data: 2 (cow), 3 (hen)" in told
+        assert method == "ts" or "classes without calibration rows (2 of 4): " in told
+
+
+def test_a_fit_that_makes_probabilities_with_zeros_worse_says_so(run):
+    """Votes of 20 trees, calibrated as they are: T = 100 lowers the NLL and takes the Brier score from .43 to .59."""
+    rng = np.random.default_rng(5)
+    p = softmax(1.5 * rng.normal(size=(1500, 3)))
+    y = draw_labels(p, np.random.RandomState(0))
+    with h5py.File("m.h5", "w") as file:
+        file["probs"], file["labels"] = np.stack([rng.multinomial(20, each) for each in p]) / 20.0, y
+    told = run("fit", "m.h5").err
+    assert re.search(r"the Brier score on the calibration data rose from 0\.4\d+ to 0\.5\d+: .*--method auto", told)
+    assert "fit with --method auto" in told and "some labels have a probability of 0" in told
 
 
 def test_no_interval_on_the_page_is_rounded_to_a_bound(run):

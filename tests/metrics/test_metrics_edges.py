@@ -33,7 +33,7 @@ from calcli.metrics.intervals import (
     t_p_value,
     t_quantile,
 )
-from calcli.metrics.losses import paired_sums, resampled
+from calcli.metrics.losses import group_gaps, paired_sums, resampled
 from calcli.metrics.nulls import _successes_of_one_bin, expected_error, outcome_draws
 from calcli.metrics.rowtable import ClassStats
 from calcli.metrics.significance import (
@@ -41,7 +41,6 @@ from calcli.metrics.significance import (
     adjusted,
     class_p_values,
     cumulative_gaps,
-    group_gaps,
     spiegelhalter,
 )
 from calcli.metrics.smooth import grid_cells, smooth_errors, smooth_residuals

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import wrap
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import Look
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.losses import gap_interval
-from calcli.metrics.significance import group_gaps
+from calcli.metrics.losses import gap_interval, group_gaps
 
 NAN, LEVEL = float("nan"), 0.05
 LINES = 100
@@ -89,15 +88,12 @@ def gap_series(
     settings: CurveSettings,
     about: Sequence[Quantity] = ("top",),
     gate: float = 0.0,
-    by: str = "class",
 ) -> list[Series]:
     """The gap of every part in set number ``at``, a series of each quantity, as tables by group have them.
 
-    about : the quantities, which are considered together. gate : least of the p-values that decide. by : predicted
-    classes, which have no such table and are many, take Student's interval where groups of few rows are resampled.
+    about : the quantities, which are considered together. gate : least of the p-values that decide.
     """
-    interval: Literal["auto", "t"] = "auto" if by == "group" else "t"
-    measured = MetricSettings(level=settings.level, seed=settings.seed, interval=interval)
+    measured = MetricSettings(level=settings.level, seed=settings.seed)
     tables = {j: what.table.take(part.rows[at]) for j, part in enumerate(parts)}
     held = {j: MetricContext(t, measured) for j, t in tables.items() if t.n and t.weights.sum() > 0}
     both = group_gaps([*held.values()], None if len(about) > 1 else about[0], gate) if held else {}
@@ -126,7 +122,7 @@ class GapPlot(Style[Gaps]):
         parts = parts_of(replace(request, by=by))
         level, one = request.settings.level, NAMES[by]
         wanted = quantities(replace(request, by=by))
-        found = [gap_series(s, parts, at, request.settings, wanted, by=by) for at, s in enumerate(request.sets)]
+        found = [gap_series(s, parts, at, request.settings, wanted) for at, s in enumerate(request.sets)]
         series = [both[0] for both in found]
         limit, notes = request.panels or LINES, list(request.notes)
         # What is significant of the quantity that is not drawn: the confidence.

@@ -67,8 +67,7 @@ class FitNotes:
         held = np.bincount(rows.labels(), weights=rows.weights(), minlength=rows.k)
         absent = np.flatnonzero(held == 0)
         if len(absent):
-            shown = ", ".join(map(str, absent[:10])) + (", …" if len(absent) > 10 else "")
-            self.warn(f"{len(absent)} of {rows.k} classes have no calibration rows ({shown}): {what_happens}")
+            self.warn(f"classes without calibration rows ({len(absent)} of {rows.k}): {what_happens}")
         if rows.k - len(absent) >= 2:
             return True
         self.warn(

@@ -335,7 +335,7 @@ def fit_maps(
         return Fit(build(*params, **more), one.status, (*told, *advice), dict(one.record))
 
     fits: list[MapFit] = []
-    absent: list[int] = []
+    absent = 0
     noted: dict[str, list[int]] = {}
     row_sum = np.zeros(rows.n)
     for c, sample in enumerate(class_samples(rows, weight)):
@@ -347,11 +347,11 @@ def fit_maps(
                 noted.setdefault(fits[-1].note, []).append(c)
         else:
             fits.append(MapFit(cls.identity))
-            absent.append(c)
+            absent += 1
         row_sum += cls.curve(sample.s if cls.takes_log_odds else sample.p, *fits[-1].params)
-    warnings = [f"{note}: {name_classes(classes)}" for note, classes in noted.items()]
+    warnings = [f"{note}: class{'es' * (len(c) > 1)} {rows.called(c)}" for note, c in noted.items()]
     if absent:
-        warnings.append(f"without a row in these data, and left as they were: {name_classes(absent)}")
+        warnings.append(f"classes without calibration rows ({absent} of {rows.k}): left as they were")
     details: dict[str, Any] = {"row_sum_mean": float(row_sum.mean()), "zero_rows": int((row_sum < TINY).sum())}
     for one in fits:
         for name, value in one.record.items():
@@ -365,13 +365,6 @@ def behind(first: Fit[Any], fit: Fit[C]) -> Fit[C]:
     """A fit to what another has left of the rows: both have their say, the worse status counts."""
     status = max(first.status, fit.status, key=STATUSES.index)
     return replace(fit, status=status, warnings=(*first.warnings, *fit.warnings))
-
-
-def name_classes(classes: list[int]) -> str:
-    """``class 3`` / ``classes 3, 5, 8 and 12 more``."""
-    shown = ", ".join(map(str, classes[:8]))
-    more = f" and {len(classes) - 8} more" if len(classes) > 8 else ""
-    return f"{'class' if len(classes) == 1 else 'classes'} {shown}{more}"
 
 
 def few_rows_per_class(rows: Rows, mode: str, enough: int = 50) -> Iterator[str]:
