@@ -21,8 +21,8 @@ from calcli.metrics.coverage import (
     AcceptanceCurve,
     Accepted,
     accuracy_at_coverage,
-    exact_interval,
 )
+from calcli.metrics.intervals import exact_interval
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.statistics.units import AcceptedUnits, Units
 

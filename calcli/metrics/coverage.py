@@ -7,8 +7,8 @@ import numpy as np
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import TOP, MetricContext, Value, metric
-from calcli.metrics.intervals import Interval
-from calcli.numerics import AnyArray, FloatArray, IntArray, starts_of_ties
+from calcli.metrics.intervals import Interval, exact_interval, exact_intervals
+from calcli.numerics import AnyArray, FloatArray, starts_of_ties
 
 
 @dataclass(frozen=True)
@@ -56,21 +56,6 @@ class AcceptanceCurve:
         return Accepted(float(self.threshold[j]), n, int(self.accepted[j]), int(self.right[j]))
 
 
-def exact_interval(count: int, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Two-sided Clopper-Pearson interval of a proportion."""
-    low, high = _exact(np.array([count]), np.array([n]), level)
-    return float(low[0]), float(high[0])
-
-
-def _exact(count: IntArray, n: IntArray, level: float) -> tuple[FloatArray, FloatArray]:
-    from scipy.special import betaincinv
-
-    half = (1.0 - level) / 2.0
-    low = np.where(count > 0, betaincinv(np.maximum(count, 1), n - count + 1, half), 0.0)
-    high = np.where(count < n, betaincinv(count + 1, np.maximum(n - count, 1), 1.0 - half), 1.0)
-    return low, high
-
-
 def accuracy_at_coverage(confidence: FloatArray, correct: FloatArray, coverage: float) -> Accepted:
     """The fewest of the most confident rows that are at least this share; ties are accepted together."""
     curve = AcceptanceCurve.of(confidence, correct)
@@ -95,7 +80,7 @@ def coverage_interval(
     of that set the piece around the estimate is given, 0 to something where no coverage has it.
     """
     curve = AcceptanceCurve.of(confidence, correct)
-    low, high = _exact(curve.right, curve.accepted, level)
+    low, high = exact_intervals(curve.right, curve.accepted, level)
     good = np.flatnonzero(curve.right >= accuracy * curve.accepted)
     share = curve.accepted / len(confidence)
     refused = (low > accuracy) | (high < accuracy)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import FloatArray, quantile
+from calcli.numerics import AnyArray, FloatArray, quantile
 from calcli.statistics.units import Units, unit_mean
 
 BOOTSTRAP_WORK = 5_000_000
@@ -166,13 +166,20 @@ def _times_drawn(n: int, resamples: int, rng: np.random.Generator) -> FloatArray
     return np.bincount(cells.ravel(), minlength=resamples * n).reshape(resamples, n).astype(np.float64)
 
 
-def exact_interval(rate: float, n: float, level: float) -> tuple[float, float]:
-    """Interval of a proportion of n rows that never covers too seldom (Clopper, Pearson 1934); 0 to 1 of none."""
+def exact_interval(count: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Two-sided Clopper-Pearson interval of a proportion."""
+    low, high = exact_intervals(np.array([count]), np.array([n]), level)
+    return float(low[0]), float(high[0])
+
+
+def exact_intervals(count: AnyArray, n: AnyArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """The same of several, (m,) each."""
     from scipy.special import betaincinv
 
-    count, tail = rate * n, (1.0 - level) / 2.0
-    low = float(betaincinv(count, n - count + 1.0, tail)) if count > 0.0 else 0.0
-    return low, float(betaincinv(count + 1.0, n - count, 1.0 - tail)) if count < n else 1.0
+    half = (1.0 - level) / 2.0
+    low = np.where(count > 0, betaincinv(np.where(count > 0, count, 1), n - count + 1, half), 0.0)
+    high = np.where(count < n, betaincinv(count + 1, np.where(count < n, n - count, 1), 1.0 - half), 1.0)
+    return low, high
 
 
 def wilson_interval(rate: FloatArray, n: FloatArray, level: float = 0.95) -> tuple[FloatArray, FloatArray]:

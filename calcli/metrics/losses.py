@@ -342,7 +342,7 @@ def gap_interval(context: MetricContext, level: float | None = None) -> Interval
         ends = [mean.value + rate - end for end in share_of_units(rate, mean, level)]
         return _reaching(made, ends, -1.0) or made
     if made is None or not CARRYING <= rate * mean.n <= mean.n - CARRYING:
-        low, high = exact_interval(rate, mean.n, level)
+        low, high = exact_interval(rate * mean.n, mean.n, level)
         reach = 0.0 if made is None else t_quantile(0.5 + level / 2.0, mean.n - 1.0) * score_error(context)
         below, above = math.hypot(high - rate, reach), math.hypot(rate - low, reach)
         made = Interval(mean.value - below, mean.value + above, level, "clopper-pearson")

@@ -122,6 +122,9 @@ FAR = 0.1
 EXPECTED = 20.0
 """Errors that a model expects of itself, from which none at all is asked about: e^-20 by chance."""
 
+FEW_WRONG = 0.05
+"""Share of predictions up to which samples of one class may have no more than false alarms."""
+
 SHIFTED, MORE = 0.3, 0.2
 """Share of labels one beside the prediction, and how much more that is than the accuracy, before it is asked why."""
 
@@ -166,6 +169,13 @@ class LabelAgreement:
             return [
                 f"all of {n} predictions are right, where their confidences expect {n * (1.0 - confidence):.0f} errors:"
                 " are the labels the model's own predictions?"
+            ]
+        wrong = n - int(self.count[right].sum())
+        if (label == label[0]).all() and wrong >= max(EXPECTED, FEW_WRONG * n):
+            one = f"{label[0]} ({names[label[0]]})" if names else str(label[0])
+            return [
+                f"all {n} labels are class {one}, and {wrong} predictions are another: rows chosen by their label do"
+                " not show whether probabilities are calibrated; are those of the other classes missing?"
             ]
         for by, why in ((1, "are labels counted from 1"), (-1, "do the scores begin with a class that labels lack")):
             share = float(self.count[label == predicted + by].sum()) / n

@@ -18,7 +18,8 @@ from calcli.errors import UsageError
 from calcli.evaluation.selective_threshold import ThresholdSearch
 from calcli.metrics.catalog import measure
 from calcli.metrics.context import MetricContext
-from calcli.metrics.coverage import accuracy_at_coverage, coverage_at_accuracy, coverage_interval, exact_interval
+from calcli.metrics.coverage import accuracy_at_coverage, coverage_at_accuracy, coverage_interval
+from calcli.metrics.intervals import exact_interval
 from calcli.statistics.units import Units
 
 sys.path.insert(0, str(REPOSITORY / "benchmarks"))

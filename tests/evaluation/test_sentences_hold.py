@@ -124,6 +124,18 @@ def test_the_interval_of_a_gap_with_few_errors_adds_the_spread_of_the_confidence
     assert (own.interval.low, own.interval.high) == pytest.approx(ends, abs=1e-9)
 
 
+def test_rows_of_one_label_are_no_test_of_calibration(run):
+    """Rows of one label of calibrated probabilities: "4 of 4 classes are miscalibrated" was the verdict."""
+    rng = np.random.default_rng(0)
+    z = 2.0 * rng.normal(size=(4000, 4))
+    y = draw_labels(softmax(z), np.random.RandomState(0))
+    with h5py.File("m.h5", "w") as file:
+        file["logits"], file["labels"], file["class_names"] = z[y == 2], y[y == 2], ["cat", "dog", "cow", "hen"]
+    report = json.loads(run("evaluate", "m.h5", "--json", "-q").out)["results"][0]["report"]
+    assert report["verdict_kind"] == "check_labels"
+    assert f"all {(y == 2).sum()} labels are class 2 (cow), and" in report["verdict"]
+
+
 def test_classes_are_called_by_their_names(run):
     rng = np.random.default_rng(2)
     z, y = rng.normal(size=(600, 4)), rng.integers(2, size=600)

@@ -78,7 +78,7 @@ def test_no_clause_contradicts_a_number(seed):
     assert (report["p_value"] <= LEVEL) == ("confidence" in findings)
     assert report["tested"] == ("P(class 1)" if rows.k == 2 else "confidence")
     if kind == "check_labels":
-        assert verdict.startswith("check the labels first: ") and report["advice"]["command"] == "calcli inspect rows"
+        assert verdict.startswith("check the labels first: ") and not report["advice"]["command"]  # of no file
         return
     assert (kind in ("calibrated", "too_few")) == (not findings)
     if rows.n < FEW:
