@@ -170,11 +170,16 @@ def format_of(path: Path | None, name: str | None = None) -> Format:
     return found
 
 
+def names_format(path: Path) -> bool:
+    """Whether a path has the ending of one of the formats."""
+    return any(path.suffix[1:].lower() in form.endings for form in FORMATS.values())
+
+
 def calibrated_name(scores: str, calibrator: str) -> str:
     """What the scores of a file are called after a calibrator: ``reviews.ts.csv`` of ``reviews.csv:test`` and
     ``reviews.ts.json``; HDF5 where the format that they come in cannot be written."""
     path = split_where(scores)[0]
-    ending = path.suffix if any(path.suffix[1:].lower() in form.endings for form in FORMATS.values()) else ".h5"
+    ending = path.suffix if names_format(path) else ".h5"
     return f"{path.stem}.{Path(calibrator).stem.removeprefix(f'{path.stem}.')}{ending}"
 
 

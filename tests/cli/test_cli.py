@@ -198,6 +198,9 @@ def test_several_bundles_go_to_a_folder_and_failures_stay_alone(run, bundle, tmp
     assert "bad.h5" in done.line
     twice = run("apply", "logits.ts.json", "logits.h5:cal", "logits.h5:cal", "-o", "more/")
     assert twice.code == 2
+    one_file = run("apply", "logits.ts.json", "logits.h5:cal", "logits.h5:test", "-o", "all.csv")
+    assert one_file.code == 2 and "expected a folder for 2 bundles" in one_file.line
+    assert not (tmp_path / "all.csv").exists()
 
 
 def test_apply_needs_no_labels_and_keeps_precision(run, tmp_path):

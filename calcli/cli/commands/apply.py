@@ -35,7 +35,7 @@ from calcli.io.bundle import OWN_NAMES, BundleRows, open_bundle
 from calcli.io.inputs import note, read_document
 from calcli.io.locate import split_where
 from calcli.io.provenance import chain_text, link_to
-from calcli.io.score_files import FORMATS, Place, Sheet, Slab, format_of
+from calcli.io.score_files import FORMATS, Place, Sheet, Slab, format_of, names_format
 from calcli.io.validate import doubts, score_kind
 from calcli.options import REQUIRED, argument, flag
 from calcli.rows import SCORE_KINDS, ScoreKind
@@ -228,8 +228,10 @@ def _targets(args: ApplyArgs) -> list[Path]:
     if len(set(targets)) < len(targets):
         twice = next(str(t) for t in targets if targets.count(t) > 1)
         raise UsageError(f"two bundles would be written to {twice}; apply them one by one")
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise UsageError(f"{args.output}: is a file, expected a folder for {len(args.expanded)} bundles")
+    a_file = os.path.exists(folder) or (names_format(folder) and not args.output.endswith("/"))
+    if a_file and not os.path.isdir(folder):
+        number = len(args.expanded)
+        raise UsageError(f"{args.output}: is a file, expected a folder for {number} bundles (--format says how)")
     make_folder(folder)
     return targets
 
