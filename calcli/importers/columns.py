@@ -3,7 +3,9 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal
 
 import numpy as np
@@ -78,8 +80,10 @@ def refuse_doubles(path: Path, names: Sequence[str]) -> None:
         )
 
 
-def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int, ask: ImportRequest) -> Archive:
-    """The arrays of a table of n rows.
+def table_archive(
+    path: Path, format: str, columns: Mapping[str, Column], n: int, ask: ImportRequest, *, ours: bool = False
+) -> Archive:
+    """The arrays of a table of n rows. ours : written by apply, which a column may say too.
 
     Columns ``logits_cat, logits_dog, …`` (or log_probs_, probs_ …) make the array
     ``logits`` with the class names cat, dog; columns that end in a number, ``p0, p1, …``,
@@ -92,11 +96,11 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
     """
     if n == 0:
         raise DataError(f"{path}: there are no rows below the column names, expected at least one")
-    columns = {LEVELS.sub(r"\1_\2", name): column for name, column in columns.items()}
-    if ask.drop_missing:
-        columns = {name: replace(column, read=column.gaps or column.read) for name, column in columns.items()}
-    columns = {name: _of_percents(path, name, column, ask.percent) for name, column in columns.items()}
+    columns = {LEVELS.sub(r"\1_\2", name): _cells(path, name, column, ask) for name, column in columns.items()}
     _take_out_index(path, columns, n)
+    ours = ours or any(role_of(name) == "calibrated_by" for name in columns)
+    for name in [name for name in columns if ours and role_of(name) == "labels"]:
+        columns[name] = replace(columns[name], kind="text", read=partial(_as_words, columns[name].read))
     ranked: dict[str, Callable[[], Any]] = {}
     if ask.classes is not None:
         from calcli.importers.topk import ranked_columns
@@ -107,8 +111,7 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
         columns = {name: column for name, column in columns.items() if name not in used or name in ask.pieces}
     names = list(columns)
     if names == [str(i) for i in range(len(names))] and len(names) > 1 and not (ask.scores or ask.labels):
-        whole = _matrix(path, columns, names)
-        return Archive.of(path, format, {path.stem: whole}, loose=True)
+        return Archive.of(path, format, {path.stem: _matrix(path, columns, names)}, loose=True)
     asked_lists = [asked for asked in (*ask.scores, *ask.labels) if asked not in columns and set(asked) & {",", ":"}]
     chosen = {asked: listed_columns(names, asked) for asked in asked_lists}
     taken = {name for listed in chosen.values() for name in listed}
@@ -118,8 +121,6 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
     declared, numbered = _groups(numeric)
     for listed in declared.values():
         _take_out_largest(path, columns, listed)
-    for listed in (*declared.values(), *numbered.values()):
-        _sort_by_number(path, listed)
     inside = {name for listed in declared.values() for name in listed}
     loaders: dict[str, Callable[[], Any]] = {
         name: columns[name].load for name in columns if name not in inside or name in (*ask.scores, *ask.pieces)
@@ -130,17 +131,21 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
         for name in numeric
         if not (name in inside or name.lower() in OUTCOMES or says_correct(name) or BOOKKEEPING.fullmatch(name))
     ]
+    for listed in (*declared.values(), *numbered.values(), rest) if not ours else ():
+        _sort_by_number(path, listed)
     groups = declared | numbered | ({LEFT_OVER: rest} if len(rest) > 1 else {}) | chosen
     told = ""
     if ask.kind and not (declared or ask.scores) and len(rest) > 1:
         told = f"{path.name}: classes 0 to {len(rest) - 1} are the columns {_some(rest)}"
     for group, listed in groups.items():
-        if group not in chosen:
+        if group not in chosen and not ours:
             _refuse_offset(path, columns, listed, ask)
         guessed = group == LEFT_OVER and group not in numbered
         loaders[group] = _matrix(path, columns, listed, guessed=guessed, told=told if group == LEFT_OVER else "")
+        if guessed and (counted := next((part for part in numbered.values() if 2 < len(part) < len(listed)), None)):
+            loaders[group] = partial(_refuse_strangers, path, columns, counted, listed, loaders[group])
         explicit = group in chosen or guessed
-        classes = _class_names(path, listed, "" if explicit else group, counted=group not in chosen)
+        classes = _class_names(path, listed, "" if explicit else group, counted=group not in chosen, ours=ours)
         if classes is not None:
             loaders[f"class_names_{group}"] = constant(np.asarray(classes))
     made_of = {group: {name: columns[name].load for name in listed} for group, listed in groups.items()}
@@ -148,8 +153,17 @@ def table_archive(path: Path, format: str, columns: Mapping[str, Column], n: int
     return Archive.of(path, format, loaders, made_of=made_of, parts=parts)
 
 
-def _of_percents(path: Path, name: str, column: Column, asked: bool) -> Column:
-    """A column of words such as ``50%`` as numbers: .5, or 50 where ``--percent`` divides later; blank ones are NaN."""
+def _as_words(read: Callable[[Any], NDArray[Any]], cells: Any) -> NDArray[Any]:
+    """Labels as apply writes them, names of classes, where these look like numbers."""
+    found = read(cells)
+    return found if found.dtype.kind in "OUS" else found.astype("U")
+
+
+def _cells(path: Path, name: str, column: Column, ask: ImportRequest) -> Column:
+    """A column as asked for; ``50%`` is .5, or 50 where ``--percent`` divides later, and a blank beside it NaN."""
+    asked = ask.percent
+    if ask.drop_missing:
+        column = replace(column, read=column.gaps or column.read)
     if column.kind != "text":
         return column
     try:
@@ -185,16 +199,28 @@ def _some(names: Sequence[str]) -> str:
 
 
 def listed_columns(names: Sequence[str], asked: str) -> list[str]:
-    """The columns that ``A,B,C`` or ``A:C`` means; none when one is not there."""
+    """The columns that ``A,B,C`` or ``A:C`` means; none when one is not there. Names may hold commas and colons."""
+    place = {name: i for i, name in enumerate(names)}
+    pieces, widest = asked.split(","), 2 * max((name.count(",") for name in names), default=0) + 1
     found: list[str] = []
-    for piece in asked.split(","):
-        first, colon, last = piece.partition(":")
-        ends = [end.strip() for end in (first, last if colon else first)]
-        if any(end not in names for end in ends):
+    while pieces:
+        for size in range(min(widest, len(pieces)), 0, -1):
+            piece = ",".join(pieces[:size])
+            cuts = [(piece, piece), *((piece[:at], piece[at + 1 :]) for at, c in enumerate(piece) if c == ":")]
+            ends = [(first.strip(), last.strip()) for first, last in cuts]
+            if span := next(((place[a], place[b]) for a, b in ends if a in place and b in place), None):
+                found += names[span[0] : span[1] + 1]
+                pieces = pieces[size:]
+                break
+        else:
             return []
-        low, high = (names.index(end) for end in ends)
-        found += names[low : high + 1]
     return found
+
+
+def _asked(columns: Mapping[str, Column], listed: Sequence[str]) -> str:
+    """What to type for these columns: from the first to the last where they lie so, else all of them."""
+    ends = f"{listed[0]}:{listed[-1]}"
+    return quote(ends if listed_columns(list(columns), ends) == list(listed) else ",".join(listed))
 
 
 def _groups(numeric: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
@@ -216,14 +242,30 @@ def _refuse_offset(path: Path, columns: Mapping[str, Column], listed: Sequence[s
     if numbers != list(range(1, len(listed) + 1)) or len(numbers) < 2:
         return
     for name in [n for n in columns if n in ask.labels or (not ask.labels and role_of(n) == "labels")]:
-        if columns[name].kind != "number" or (labels := columns[name].load()).ndim != 1:
+        labels = columns[name].load() if columns[name].kind == "number" else np.empty(0)
+        if labels.dtype.kind in "US" and len(labels) and all(str(label).isdigit() for label in labels.tolist()):
+            labels = labels.astype(np.int64)
+        if labels.ndim != 1 or labels.dtype.kind not in "iuf" or not len(labels):
             continue
         if labels.min() >= 1 and labels.max() < len(listed):
             raise DataError(
                 f"{path}: columns {_some(listed)} are numbered from 1, and {name!r} is nowhere 0 and nowhere"
                 f" {len(listed)}: do the labels count from 1 as well? Subtract 1 if so;"
-                f" --scores {listed[0]}:{listed[-1]} takes them as they are, counted from 0"
+                f" --scores {_asked(columns, listed)} takes them as they are, counted from 0"
             )
+
+
+def _refuse_strangers(
+    path: Path, columns: Mapping[str, Column], counted: list[str], listed: list[str], load: Callable[[], Any]
+) -> Any:
+    """All these columns as classes, where words say which is right; beside some that count others may be anything."""
+    if not any(role_of(name) == "labels" and column.kind == "text" for name, column in columns.items()):
+        other = next(name for name in listed if name not in counted)
+        raise DataError(
+            f"{path}: columns {_some(counted)} are numbered, and {other!r} beside them is not: is it a class? Name the"
+            f" columns of the classes: --scores {_asked(columns, counted)}"
+        )
+    return load()
 
 
 def _take_out_largest(path: Path, columns: dict[str, Column], listed: list[str]) -> None:
@@ -250,12 +292,18 @@ def _sort_by_number(path: Path, listed: list[str]) -> None:
         remark(f"{path.name}: columns {_some(listed)} were put in the order of their numbers")
 
 
-def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool) -> list[str] | None:
-    """The headers without what they have in common; None when they only count the classes."""
-    names = [name[len(stem) :].strip(" _-.[]") for name in columns]
+def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool, ours: bool) -> list[str] | None:
+    """The headers without what they have in common; None when they only count the classes. ours : written by apply."""
+    names = [name[len(stem) :].strip() for name in columns]
+    while all(names) and len({name[0] for name in names}) == 1 and names[0][0] in " _-.[":
+        names = [name[1:] for name in names]
+    while all(names) and len({name[-1] for name in names}) == 1 and names[0][-1] in " _-.]":
+        names = [name[:-1] for name in names]
     numbers = [number for name in names if (number := whole_number(name)) is not None]
     if numbers == [0]:
         return names  # said to be of class 0
+    if len(numbers) == len(names) and ours:
+        return None if numbers == list(range(len(numbers))) else names
     if len(numbers) == len(names):
         if counted and numbers != sorted(set(numbers)):
             raise DataError(f"{path}: columns {columns[0]!r}, … are not in the order of their numbers; sort them")
@@ -265,14 +313,15 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
                 f"{path}: after column {columns[gap - 1]!r} comes {columns[gap]!r}: classes are missing;"
                 " name the columns in the order of the classes: --scores A,B,C"
             )
-        return None
+        return None if set(numbers) <= set(range(len(numbers) + 1)) else names
     if all(name.startswith("(") and name.endswith(")") for name in names):  # probability(cat)
         names = [name[1:-1] for name in names]
     fields = {name.rpartition(".")[0] for name in names}
     if len(fields) == 1:  # of one object: scores.cat, scores.dog
         names = [name.rpartition(".")[2] for name in names]
-    numbered = [NUMBERED.fullmatch(name) for name in names]
-    if not stem and len({match["stem"] if match else name for match, name in zip(numbered, names, strict=True)}) == 1:
+    parts = [NUMBERED.fullmatch(name) for name in names]
+    found = [(part["stem"], part["number"]) for part in parts if part]
+    if not stem and len(found) == len(set(found)) == len(names) and len({text for text, _ in found}) == 1:
         return None
     return names
 

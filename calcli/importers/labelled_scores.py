@@ -146,7 +146,8 @@ def load(
             refuse_other_column(raw, n, None if ask.scores else positive, where, entry.where)
         if names and not (ask.scores or ask.class_names) and candidate.extras["class_names"].startswith("class_names_"):
             refuse_other_order(raw, names, where)
-        taken = to_labels(raw, n, k, names, entry.where, positive)
+        places = "calibrated_by" in candidate.extras and raw.dtype.kind in "iu"  # as apply writes them
+        taken = to_labels(raw, n, k, None if places else names, entry.where, positive)
         names = taken.names or names
         labels = check_labels(taken.values, n, k, entry.where, tuple(ignore))
         if not (ask.scores and ask.labels):

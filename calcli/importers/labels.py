@@ -1,5 +1,6 @@
 """Labels as people write them: whole numbers, words, letters, one-hot rows, -1 and +1."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -75,7 +76,29 @@ def to_labels(
     if k == 2 and raw.ndim == 1 and raw.dtype.kind == "i" and set(np.unique(raw).tolist()) == {-1, 1}:
         remark(f"{where}: +1 was read as class 1, -1 as class 0")
         return TakenLabels((raw > 0).astype(np.int64))
-    return TakenLabels(raw)
+    return TakenLabels(_of_numbered_classes(raw, k, class_names, where))
+
+
+def _of_numbered_classes(raw: AnyArray, k: int, class_names: Sequence[str] | None, where: str) -> AnyArray:
+    """Labels where the names of the classes are numbers too, 10, 20, 30: those names, or counted from 0?"""
+    whole = [re.fullmatch(r"(-?\d{1,18})(?:\.0)?", name) for name in class_names or ()]
+    numbers = [int(found[1]) for found in whole if found]
+    named = set(numbers)
+    if raw.ndim != 1 or numbers == list(range(k)) or not len(whole) == len(numbers) == len(named) == k:
+        return raw
+    present = set(np.unique(raw).tolist()) & (named | set(range(k)))
+    if not present <= named or not present:  # some are no names
+        return raw
+    listed = ", ".join(class_names or ())[:60]
+    if present <= set(range(k)):
+        raise DataError(
+            f"{where}: are its labels the names of classes, {listed}, or their places, counted from 0? Write names as"
+            " text, or give the classes names that are no numbers: --class-names A,B,…"
+        )
+    remark(f"{where}: the labels were looked up in the names of the classes, {listed}")
+    order = np.argsort(numbers)
+    place = order[np.searchsorted(np.array(numbers)[order], raw).clip(max=k - 1)]
+    return np.where(np.isin(raw, numbers), place, raw)
 
 
 def labels_in_memory(labels: Any, shape: tuple[int, ...], class_names: Sequence[str] | None) -> TakenLabels:
@@ -104,6 +127,8 @@ def _named(raw: AnyArray, k: int, class_names: Sequence[str] | None, where: str,
         elif inner := _inner_names(texts, class_names):
             class_names, own = inner, True
             remark(f"{where}: classes {inner[0]!r} to {inner[-1]!r} are what differs in the names of the columns")
+    if twice := [text for text in texts if class_names is not None and list(class_names).count(text) > 1]:
+        raise DataError(f"{where}: the label {twice[0]!r} is the name of two classes; --class-names tells them apart")
     if class_names is None:
         if k == 2 and len(texts) > 2:
             raise DataError(
