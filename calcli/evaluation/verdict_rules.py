@@ -496,12 +496,17 @@ def _advised(report: Judgement, test: JointTest, words: str, zeros: int) -> tupl
     return method, words
 
 
+def typed_name(name: str) -> str:
+    """The name of a file as it is typed: no shell cuts it, and no command takes it for an option."""
+    return shlex.quote(f"./{name}" if name.startswith("-") else name)
+
+
 def command_line(command: str, known: str, where: Location, *rest: str) -> str:
     """A command as it is typed. known : samples for it; where none are, a word that no shell takes for a file.
 
     where : what the options of these samples read others by. rest : more words.
     """
-    rows = shlex.quote(known) if known else "<other labelled samples>"
+    rows = typed_name(known) if known else "<other labelled samples>"
     return " ".join(["calcli", command, rows, *map(shlex.quote, (*where.options, *rest))])
 
 
@@ -566,7 +571,7 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_
     rest = f"{gain}. {answers_words(best.result)}{left}{apart_words(report, where)}"
     command = ""
     if file and where.name:
-        command = command_line(f"apply {shlex.quote(file)}", where.name, where, "-o", calibrated_name(where.name, file))
+        command = command_line(f"apply {typed_name(file)}", where.name, where, "-o", calibrated_name(where.name, file))
     return Advice("Apply the calibrator.", rest, command, title, gain)
 
 
