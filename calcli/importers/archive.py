@@ -17,7 +17,7 @@ from calcli.cached import cached_property
 from calcli.errors import CalcliError, DataError, one_line
 from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import is_stream
-from calcli.io.inputs import DoubledKey, note, once
+from calcli.io.inputs import DoubledKey, note, once, refuse_more
 from calcli.numerics import AnyArray, bfloat16_to_float32, is_bfloat16
 
 _log: ContextVar[list[str] | None] = ContextVar("remarks", default=None)
@@ -273,9 +273,21 @@ class SourceFile:
             return None
         try:
             with zipfile.ZipFile(self.path) as archive:
+                if all(member.header_offset for member in archive.filelist):
+                    refuse_more(self.path, self.head)  # it is the last of several archives
                 return archive.namelist()
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
             return None
+
+    def refuse_more(self, end: int) -> None:
+        """Raise DataError where the file goes on behind the place at which what was read of it ends."""
+        with self.path.open("rb") as file:
+            file.seek(end)
+            refuse_more(self.path, file.read(HEAD))
+
+    def refuse_again(self, begins: bytes) -> None:
+        """Raise DataError where these bytes, which begin a file of its kind, stand behind its beginning too."""
+        refuse_more(self.path, begins if self.path.read_bytes().find(begins, 1) > 0 else b"")
 
     @property
     def is_zip(self) -> bool:

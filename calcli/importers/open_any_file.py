@@ -15,7 +15,7 @@ from typing import TypedDict, Unpack
 from calcli.errors import CalcliError, DataError
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.dataset import DataSet
-from calcli.io.hdf5 import open_file
+from calcli.io.hdf5 import HDF5, open_file
 from calcli.io.locate import WILD, ByName, Layout, NoBundles, find_bundles, natural, split_where
 from calcli.io.pooled_bundles import PooledRows, check_open_files
 from calcli.io.probe import probe_together
@@ -25,8 +25,6 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 NAMES = ("scores", "labels", "kind", "ignore-label", "group-by", "sample-weight", "ids", "unit", "calibrator")
 OWN = [f"--{name}" for name in NAMES]
 """Options of the commands that read score files."""
-
-HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 class Opening(TypedDict, total=False):

@@ -18,9 +18,15 @@ import numpy as np
 
 from calcli.errors import CalcliError, DataError, one_line
 from calcli.io.atomic import is_stream
-from calcli.io.inputs import note
+from calcli.io.inputs import note, refuse_more
 from calcli.io.probe import probe
 from calcli.io.validate import is_decompression_bomb
+
+HDF5 = b"\x89HDF\r\n\x1a\n"
+"""How a file, or a block of it, begins."""
+
+END_SAID = {0: 40, 1: 44, 2: 28, 3: 28}
+"""Where the first bytes say at which address the file ends, by their version."""
 
 # ---- datasets whose values lie elsewhere: in other files, or in other datasets
 # HDF5 reads zeros where such a source is missing or short, waits for ever on a pipe, and
@@ -201,7 +207,10 @@ def _check_file(path: Path) -> None:
         raise DataError(f"{path}: is a pipe or a device, expected an HDF5 file; save it to a file first")
     try:
         with path.open("rb") as file:
-            start = file.read(16)
+            start = file.read(64)
+            if start.startswith(HDF5) and (at := END_SAID.get(start[8])):  # another file behind it is not looked at
+                file.seek(min(int.from_bytes(start[at : at + 8], "little"), 1 << 62))
+                refuse_more(path, start[:8] if file.read(8) == HDF5 else b"")
     except OSError as problem:
         raise DataError(f"{path}: cannot be read: {problem.strerror}") from None
     if start.lstrip().startswith(b"{"):

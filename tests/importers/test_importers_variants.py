@@ -1,13 +1,18 @@
 """One data set written in many ways: each is read as what it is, or refused with what to do."""
 
 import csv
+import io
 import json
+import pickle
 import re
+import shlex
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+
+from calcli.importers.columns import listed_columns
 
 N, NAMES = 60, ["ant", "bee", "cat", "dog"]
 RNG = np.random.default_rng(0)
@@ -291,3 +296,194 @@ def test_compare_says_once_what_was_taken_for_what(run):
     done = run("compare", "s.npz", "--methods", "identity,ts", "--folds", "2", "--workers", "1")
     assert done.code == 0, done.err
     assert done.err.count("'logits' was read as the scores (logits), 'labels' as the labels") == 1
+
+
+# ---- several files, or several saves, one after another: only one of them would be read
+
+
+def appended(write, pieces):
+    """One file of what ``write`` makes of each piece, given an open file."""
+    with open("all", "wb") as file:
+        for piece in pieces:
+            write(file, piece)
+
+
+def of_safetensors(file, piece):
+    from safetensors.numpy import save
+
+    file.write(save(piece))
+
+
+def of_torch(**how):
+    def write(file, piece):
+        torch = pytest.importorskip("torch")
+        torch.save({name: torch.from_numpy(array) for name, array in piece.items()}, file, **how)
+
+    return write
+
+
+def of_arrow(kind):
+    def write(file, piece):
+        pa = pytest.importorskip("pyarrow")
+        from pyarrow import ipc, parquet
+
+        table = pa.table({name: array.tolist() for name, array in piece.items()})
+        if kind == "parquet":
+            made = io.BytesIO()  # as ``cat *.parquet`` does
+            parquet.write_table(table, made)
+            file.write(made.getvalue())
+            return
+        made = io.BytesIO()
+        with getattr(ipc, f"new_{kind}")(made, table.schema) as out:
+            out.write_table(table)
+        file.write(made.getvalue())
+
+    return write
+
+
+def of_hdf5(libver):
+    def write(file, piece):
+        with h5py.File("one.h5", "w", libver=libver) as out:
+            for name, array in piece.items():
+                out[name] = array
+        file.write(Path("one.h5").read_bytes())
+
+    return write
+
+
+APPENDED = {
+    "all.npy": lambda file, piece: np.save(file, piece["logits"]),
+    "all.npz": lambda file, piece: np.savez(file, **piece),
+    "all.pkl": lambda file, piece: pickle.dump(piece, file),
+    "all.pt": of_torch(),
+    "old.pt": of_torch(_use_new_zipfile_serialization=False),
+    "all.safetensors": of_safetensors,
+    "all.parquet": of_arrow("parquet"),
+    "all.arrow": of_arrow("stream"),
+    "all.feather": of_arrow("file"),
+    "all.h5": of_hdf5("earliest"),
+    "new.h5": of_hdf5("latest"),
+}
+
+
+@pytest.mark.parametrize("name", APPENDED)
+def test_files_one_after_another_are_refused_and_one_of_them_is_read(name, run, tmp_path, monkeypatch):
+    """20 of 60 rows came with exit 0: a loop that saves into one open file, or ``cat``, are the ways to get there."""
+    monkeypatch.chdir(tmp_path)
+    pieces = [{"logits": Z[rows], "labels": Y[rows]} for rows in (slice(0, 20), slice(20, 40), slice(40, 60))]
+    words = ["--no-labels", "--kind", "logits"] if name == "all.npy" else []
+    appended(APPENDED[name], pieces[:1])
+    Path("all").rename(name)
+    assert run("extract", name, *words, "-o", "one.h5", "--force").code == 0
+    appended(APPENDED[name], pieces)
+    Path("all").rename(name)
+    done = run("extract", name, *words, "-o", "o.h5")
+    assert done.code == 3
+    assert f"{name}: goes on behind its end" in done.line
+
+
+# ---- names of classes that are numbers, or differ in their last character
+
+
+@pytest.mark.parametrize("names", [["10", "20", "30", "40"], ["-1", "0", "1", "2"], ["1", "2", "3", "4"]])
+def test_labels_that_are_names_of_classes_are_looked_up(names, run, tmp_path, monkeypatch):
+    """No label 40, or 4, counts four classes from 0; that the classes are numbered says what is meant."""
+    monkeypatch.chdir(tmp_path)
+    values = np.array(names).astype(int)
+    np.savez("a.npz", logits=Z, labels=values[Y], class_names=np.array(names))
+    _, labels, said = rows_of(run, "a.npz")
+    np.testing.assert_array_equal(labels, Y)
+    assert "labels were looked up in the names of the classes" in said
+
+
+@pytest.mark.parametrize(("names", "rows"), [(["1", "2", "3", "4"], Y < 3), (["3", "0", "1", "2"], Y >= 0)])
+def test_labels_that_may_be_names_or_places_are_a_choice_of_the_user(names, rows, run, tmp_path, monkeypatch):
+    """Class 1 of the names 1 to 4 is the first, label 1 counted from 0 the second."""
+    monkeypatch.chdir(tmp_path)
+    labels = np.array(names).astype(int)[Y[rows]]
+    np.savez("a.npz", logits=Z[rows], labels=labels, class_names=np.array(names))
+    assert "are its labels the names of classes" in run("extract", "a.npz", "-o", "o.h5").line
+    np.savez("a.npz", logits=Z[rows], labels=labels.astype("U"), class_names=np.array(names))
+    np.testing.assert_array_equal(rows_of(run, "a.npz")[1], Y[rows])
+    np.savez("a.npz", logits=Z[rows], labels=labels)
+    if labels.max() < 4:
+        np.testing.assert_array_equal(rows_of(run, "a.npz", "--class-names", "a,b,c,d")[1], labels)
+
+
+@pytest.mark.parametrize("head", ["prob_", "", "p_"])
+@pytest.mark.parametrize("names", [["A", "A-", "A+", "B"], ["O", "O_", "[O", "B"], ["a", "a.", "b", "c"]])
+def test_names_that_differ_in_a_sign_are_several_classes(head, names, run, tmp_path, monkeypatch):
+    """Ratings and blood groups: stripped of the sign, A and A- were one word, and A the class of A-."""
+    monkeypatch.chdir(tmp_path)
+    rows = Y != 1
+    cells = [[*p, names[y]] for p, y in zip(P[rows], Y[rows], strict=True)]
+    name = table([*(head + one for one in names), "label"], cells)
+    p, labels, _ = rows_of(run, name, "--kind", "probs")
+    np.testing.assert_allclose(p, P[rows])
+    np.testing.assert_array_equal(labels, Y[rows])
+
+
+def test_a_label_that_names_two_classes_is_refused(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("a.npz", logits=Z, labels=np.array(["a", "b", "c", "a"])[Y], class_names=np.array(["a", "b", "c", "a"]))
+    assert "'a' is the name of two classes" in run("extract", "a.npz", "-o", "o.h5").line
+
+
+@pytest.mark.parametrize("head", ["class ", "c", ""])
+def test_columns_in_the_order_of_words_are_put_in_that_of_numbers(head, run, tmp_path, monkeypatch):
+    """0, 1, 10, 11, 2, …: what pandas sorts. It was said that they were put in order, and they were not."""
+    monkeypatch.chdir(tmp_path)
+    order = sorted(range(12), key=str)
+    p = np.c_[P, P, P] / 3
+    y = np.arange(N) % 12
+    name = table([*(f"{head}{i}" for i in order), "label"], [[*row[order], one] for row, one in zip(p, y, strict=True)])
+    read, labels, _ = rows_of(run, name, "--kind", "probs")
+    np.testing.assert_allclose(read, p)
+    np.testing.assert_array_equal(labels, y)
+
+
+@pytest.mark.parametrize("head", ["class ", "c"])
+def test_a_number_beside_numbered_classes_is_no_class_unless_it_is_named(head, run, tmp_path, monkeypatch):
+    """An age among logits was a thirteenth class; the columns that are advised are those of the classes, in order."""
+    monkeypatch.chdir(tmp_path)
+    order = sorted(range(12), key=str)
+    z, y = np.c_[Z, Z - 1, Z - 2], np.arange(N) % 12
+    cells = [[*row[order], 30.5, one] for row, one in zip(z, y, strict=True)]
+    name = table([*(f"{head}{i}" for i in order), "age", "label"], cells)
+    said = run("extract", name, "--kind", "logits", "-o", "o.h5").line
+    assert "'age' beside them is not" in said
+    asked = shlex.split(said.partition("--scores ")[2])[0]
+    done = run("extract", name, "--kind", "logits", "--scores", asked, "-o", "o.h5")
+    assert done.code == 0, done.err
+    with h5py.File("o.h5") as file:
+        np.testing.assert_array_equal(file["logits"][()], z)
+        np.testing.assert_array_equal(file["labels"][()], y)
+
+
+def test_names_of_columns_may_hold_commas_and_colons():
+    names = ["a", "b,c", "d:e", "f"]
+    assert listed_columns(names, "a,b,c,d:e,f") == names
+    assert listed_columns(names, "b,c:f") == ["b,c", "d:e", "f"]
+    assert listed_columns(names, "d:e") == ["d:e"]
+    assert listed_columns(names, "a,,f") == listed_columns(names, "a,x") == []
+    many = [f"p{i}" for i in range(5000)]
+    assert listed_columns(many, ",".join(many)) == many
+
+
+@pytest.mark.parametrize(
+    "names", [["1", "2", "3", "4"], ["3", "0", "1", "2"], ["10", "20", "30", "40"], ["-1", "0", "1", "2"]]
+)
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "npz", "parquet"])
+def test_what_apply_writes_of_numbered_classes_is_read_again(names, ending, run, tmp_path, monkeypatch):
+    """Names and places of classes are told apart in calcli's own files, whichever labels are there."""
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    for rows in (Y >= 0, Y < 2):
+        with h5py.File("a.h5", "w") as file:
+            file["logits"], file["labels"], file["class_names"] = Z[rows], Y[rows], np.array(names, dtype="S")
+        assert run("fit", "a.h5", "-o", "a.json", "--force").code == 0
+        assert run("apply", "a.json", "a.h5", "-o", f"b.{ending}", "--force").code == 0
+        p, labels, _ = rows_of(run, f"b.{ending}")
+        np.testing.assert_array_equal(p.argmax(axis=1), Z[rows].argmax(axis=1))
+        np.testing.assert_array_equal(labels, Y[rows])

@@ -8,9 +8,8 @@ from typing import Any
 from calcli.importers.archive import Archive, Mapped, SourceFile
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.io.hdf5 import check_bundle_format, check_stored, open_file
+from calcli.io.hdf5 import HDF5, check_bundle_format, check_stored, open_file
 
-MAGIC = b"\x89HDF\r\n\x1a\n"
 SUFFIXES = (".h5", ".hdf5", ".hdf")
 
 
@@ -18,7 +17,7 @@ SUFFIXES = (".h5", ".hdf5", ".hdf")
     "hdf5",
     "HDF5 of any layout",
     suffixes=SUFFIXES,
-    sniff=lambda file: file.head.startswith(MAGIC) or (file.suffix in SUFFIXES and MAGIC in file.head),
+    sniff=lambda file: file.head.startswith(HDF5) or (file.suffix in SUFFIXES and HDF5 in file.head),
     examples=[("outputs.h5", "--scores run/out --labels run/truth --kind logits")],
 )
 def read_hdf5(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:

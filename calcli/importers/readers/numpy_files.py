@@ -7,6 +7,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from contextlib import ExitStack
+from math import prod
 from pathlib import Path
 from typing import IO, Any
 
@@ -45,6 +46,8 @@ def read_npy(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     with path.open("rb") as opened:
         about = _header(opened)
         pickled = opened.read() if about is not None and about[0].hasobject else None
+        if about is not None and pickled is None:
+            file.refuse_more(opened.tell() + prod(about[1]) * about[0].itemsize)
     if pickled is not None:
         content = load_arrays(pickled, str(path))
         parts = objects(content, f"{path}: {path.stem}") if isinstance(content, tuple) else None

@@ -34,7 +34,7 @@ LISTS = ("list", "large_list", "fixed_size_list")
 )
 def read_parquet(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read a table of typed columns, by the rules of ``columns.table_archive``. It is held in memory."""
-    return arrow_archive(file.path, "parquet", read_table(file.path), ask)
+    return arrow_archive(file.path, "parquet", read_table(file), ask)
 
 
 def arrow_archive(path: Path, format: str, table: Any, ask: ImportRequest) -> Archive:
@@ -45,7 +45,8 @@ def arrow_archive(path: Path, format: str, table: Any, ask: ImportRequest) -> Ar
     scores = [table.column(name) for name in table.column_names if are_scores(name, ask)]
     if ask.choices is not None or any(map(_is_ragged, scores)):
         return by_choices(path, format, table.to_pylist(), ask)
-    archive = table_archive(path, format, arrow_columns(path, table), table.num_rows, ask)
+    ours = b"calibrated_by" in (table.schema.metadata or {})
+    archive = table_archive(path, format, arrow_columns(path, table), table.num_rows, ask, ours=ours)
     names = _declared_names(table, ask)
     if names is None or any(name.startswith("class_names") for name in archive.entries):
         return archive
@@ -72,8 +73,10 @@ def _declared_names(table: Any, ask: ImportRequest) -> AnyArray | None:
     return np.array(found[0]) if len(found) == 1 and all(isinstance(name, str) for name in found[0]) else None
 
 
-def read_table(path: Path) -> Any:
+def read_table(file: SourceFile) -> Any:
     """The table as pyarrow has it. Raises DataError."""
+    path = file.path
+    file.refuse_again(b"PAR1PAR1")  # the end of one and the beginning of the next
     with needed(f"{path}: reading Parquet needs pyarrow (or save the table as CSV)", "parquet"):
         from pyarrow import parquet
     with parquet.ParquetFile(path) as opened:
@@ -158,7 +161,13 @@ def read_arrow(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archiv
     """Read a table of typed columns, as Parquet is read. It is held in memory."""
     path = file.path
     with needed(f"{path}: reading Arrow needs pyarrow (or save the table as CSV)", "parquet"):
-        from pyarrow import feather, ipc
-    table: Any = ipc.open_stream(path).read_all() if file.head.startswith(STREAM) else feather.read_table(path)
+        from pyarrow import OSFile, feather, ipc
+    if file.head.startswith(STREAM):
+        with OSFile(str(path)) as opened:
+            table: Any = ipc.open_stream(opened).read_all()
+            file.refuse_more(opened.tell())
+    else:
+        file.refuse_again(b"ARROW1ARROW1")
+        table = feather.read_table(path)
     table.validate(full=True)
     return arrow_archive(path, "arrow", table, ask)

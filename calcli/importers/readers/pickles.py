@@ -22,6 +22,7 @@ from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import flatten, merge_batches, rebuilt
 from calcli.importers.positions import Parts
+from calcli.io.inputs import refuse_more
 from calcli.numerics import AnyArray
 
 SUFFIXES = (".p", ".pkl", ".pickle")
@@ -188,8 +189,11 @@ def load_arrays(data: bytes, where: str) -> Any:
     Raises DataError with the name of what the pickle tried to build, if it is anything
     but arrays and containers, and for a broken pickle.
     """
+    file = io.BytesIO(data)
     try:
-        return rebuilt(_Only(io.BytesIO(data), encoding="latin1").load(), _plain, where, _content)
+        content = _Only(file, encoding="latin1").load()
+        refuse_more(where, file.read())
+        return rebuilt(content, _plain, where, _content)
     except _Refused as what:
         raise DataError(
             f"{where}: the pickle tries to build {what}; calcli builds nothing but NumPy arrays from pickles,"

@@ -13,6 +13,7 @@ from calcli.errors import DataError
 from calcli.importers.archive import Archive, Mapped, SourceFile
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
+from calcli.io.inputs import refuse_more
 from calcli.numerics import bfloat16_to_float32
 
 HEADER_LIMIT = 100_000_000
@@ -47,6 +48,11 @@ def read_safetensors(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> 
     with path.open("rb") as opened:
         opened.seek(8)
         header = json.loads(opened.read(length))
+        if isinstance(header, dict):
+            ends = [int(about["data_offsets"][1]) for name, about in header.items() if name != "__metadata__"]
+            opened.seek(8 + length + max(ends, default=0))
+            more = opened.read(9)
+            refuse_more(path, more if more[8:] == b"{" else b"")
     if not isinstance(header, dict):
         raise DataError(f"{path}: the safetensors header is not a JSON object")
     header.pop("__metadata__", None)

@@ -46,6 +46,8 @@ def read_pt(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Load tensors and containers of tensors; anything else in the file is refused, never run."""
     path = file.path
     _check_structure(path)
+    if not file.is_zip:
+        file.refuse_again(LEGACY)
     with needed(f"{path}: reading PyTorch files needs torch (or save the arrays with numpy.savez)", "torch"):
         import torch
     try:

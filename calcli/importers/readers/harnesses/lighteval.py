@@ -27,7 +27,7 @@ def read_lighteval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ar
     space), or subtracts the unconditioned ones (mutual). Raises DataError for generative
     tasks, several right choices, and rows that contradict their acc.
     """
-    path, rows = file.path, read_table(file.path).to_pylist()
+    path, rows = file.path, read_table(file).to_pylist()
     if not rows or not ("model_response" in rows[0] or "pred_logits" in rows[0]):
         return read_parquet(file, stack, ask)
     questions = []
