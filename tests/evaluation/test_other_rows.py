@@ -70,6 +70,17 @@ def test_the_part_to_evaluate_on_is_named(run):
     assert command == "calcli evaluate <other labelled samples> --calibrator a.ts.json"
 
 
+def test_a_name_that_begins_with_a_dash_is_typed_as_no_option(run):
+    """./-a.h5 was advised as -a.h5: no such option."""
+    write("-a.h5", cal=3, test=3)
+    command = advised(run, "./-a.h5")
+    assert command == "calcli fit --method ts ./-a.h5:cal"
+    assert run(*shlex.split(command)[1:]).code == 0
+    command = advised(run, "./-a.h5", "-c", "./-a.ts.json")
+    assert command.startswith("calcli apply ./-a.ts.json ./-a.h5:test")
+    assert run(*shlex.split(command)[1:]).code == 0
+
+
 def test_parts_without_labels_are_not_named(run):
     write("a.h5", cal=3, test=3)
     with h5py.File("a.h5", "a") as file:
