@@ -12,8 +12,9 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive, Entry, remark
 from calcli.importers.array_names import PER_ROW, ROLES, BundleArrays, parse_name
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.positions import Parts, cut_alike
 from calcli.io.locate import natural
-from calcli.numerics import AnyArray
+from calcli.numerics import AnyArray, BoolArray
 
 BLANK = ("", "nan", "none", "null", "na", "n/a", "<na>")
 """Words in a column that stand for no value."""
@@ -163,24 +164,73 @@ def _ordered(entry: Entry, role: str, order: AnyArray, n: int | None = None) -> 
 
 
 def without_missing(entries: Mapping[str, Entry], paths: Sequence[str], where: str) -> dict[str, Entry]:
-    """The arrays without the rows in which one of these is blank or NaN. Raises DataError where none is left."""
-    arrays = [np.asarray(entries[path].load()[()]) for path in paths]
+    """The arrays without the rows, or positions of sequences, in which one of these is blank or NaN.
+
+    Raises DataError where none is left."""
+    found = [entries[path].load() for path in paths]
+    if any(isinstance(array, Parts) for array in found):
+        return _without_missing_positions(entries, paths, where)
+    arrays = [np.asarray(array[()]) for array in found]
     n = min((len(array) for array in arrays if array.ndim), default=0)
     missing = np.zeros(n, dtype=np.bool_)
     for array in arrays:
-        if array.dtype.kind in "OSU":
-            words = [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in array[:n].ravel()]
-            blank = np.array([word.strip().lower() in BLANK for word in words])
-        elif array.dtype.kind == "f":
-            blank = np.isnan(array[:n]).reshape(-1)
-        else:
-            continue
-        missing |= blank.reshape(n, -1).any(axis=1)
+        missing |= _lacking(array[:n])
     if missing.all():
         raise DataError(f"{where}: every row lacks a score or a label, nothing is left")
     remark(f"{where}: {int(missing.sum())} of {n} rows left out: they lack a score or a label")
     kept = np.flatnonzero(~missing)
     return {path: _ordered(entry, parse_name(path).role, kept, n) for path, entry in entries.items()}
+
+
+def _lacking(array: AnyArray) -> BoolArray:
+    """Rows of an array in which something is blank or NaN."""
+    blank = np.zeros(array.shape, dtype=np.bool_)
+    if array.dtype.kind in "OSU":
+        words = [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in array.ravel()]
+        blank = np.array([word.strip().lower() in BLANK for word in words], dtype=np.bool_)
+    elif array.dtype.kind == "f":
+        blank = np.isnan(array)
+    return np.asarray(blank.reshape(len(array), -1).any(axis=1)) if array.size else np.zeros(len(array), np.bool_)
+
+
+def _without_missing_positions(entries: Mapping[str, Entry], paths: Sequence[str], where: str) -> dict[str, Entry]:
+    """The same of sequences of several lengths; those of which nothing is left are out with their ids and the like.
+
+    What does not belong together stays, for ``load`` to refuse. Raises DataError for images.
+    """
+    found = [entries[path].load() for path in paths]
+    found = [cut_alike(array, found[0]) if array is not found[0] else cut_alike(array, found[-1]) for array in found]
+    if any(array.ndim > 3 for array in found) or (len(found) > 1 and found[1].ndim > 2):
+        raise DataError(
+            f"{where}: --drop-missing leaves out rows and positions of sequences, no pixels; give these a label of"
+            " their own, and --ignore-label"
+        )
+    if not all(isinstance(array, Parts) and len(array) == len(found[0]) for array in found):
+        return dict(entries)
+    keep = []
+    for unit in range(len(found[0])):
+        gaps = [_lacking(array.of(unit)) for array in found]
+        alike = len({len(gap) for gap in gaps}) == 1
+        if not (alike or any(gap.all() for gap in gaps)):
+            return dict(entries)
+        keep.append(~np.any(gaps, axis=0) if alike else np.zeros(len(gaps[0]), np.bool_))
+    kept = np.array([unit for unit, mask in enumerate(keep) if mask.any()], dtype=np.int64)
+    if not len(kept):
+        raise DataError(f"{where}: every position lacks a score or a label, nothing is left")
+    total = sum(map(len, keep))
+    left = total - sum(int(mask.sum()) for mask in keep)
+    remark(f"{where}: {left} of {total} positions left out: they lack a score or a label")
+
+    def part(array: Parts) -> Parts:
+        shapes = [(int(keep[unit].sum()), *array.shapes[unit][1:]) for unit in kept]
+        return Parts(shapes, array.dtype, lambda i: array.of(kept[i])[keep[kept[i]]], array.where)
+
+    n = len(keep)
+    others = {path: _ordered(entry, parse_name(path).role, kept, n) for path, entry in entries.items()}
+    return others | {
+        path: Entry(entries[path].path, entries[path].name, partial(part, array))
+        for path, array in zip(paths, found, strict=True)
+    }
 
 
 # ---- right answers in another file than the scores, put in the order of the scores by ids

@@ -74,7 +74,10 @@ def value_column(path: Path, name: str, cells: Sequence[Any]) -> Column:
     first = next((cell for cell in cells if cell is not None), None)
     if first is None or None not in cells:
         return column
-    blank: Any = [nan] * len(first) if isinstance(first, list) else "" if isinstance(first, str) else nan
+    width = len(first[0]) if isinstance(first, list) and first and isinstance(first[0], list) else 0
+    blank: Any = "" if isinstance(first, str) else nan
+    if isinstance(first, list):
+        blank = [[nan] * width] if width else [nan] * len(first)
     filled = _column(path, name, [blank if cell is None else cell for cell in cells])
     return Column(column.kind, lambda _: _refuse(path, name, cells), filled.cells, filled.read)
 

@@ -4,6 +4,7 @@ import json
 import pickle
 import shutil
 import tempfile
+from pathlib import Path
 from statistics import NormalDist
 from types import SimpleNamespace
 
@@ -408,3 +409,55 @@ def test_from_a_file_of_sentences_to_a_verdict_by_unit(tmp_path, monkeypatch, ca
     assert alone["report"]["verdict_kind"] not in ("calibrated", "too_few")
     run("fit", "-m", "ts", name, "-o", "a.json")
     run("threshold", name, "-c", "a.json", "--accuracy", "0.5")
+
+
+@pytest.mark.parametrize("ending", ["npz", "jsonl"])
+@pytest.mark.parametrize("words", [False, True])
+def test_missing_positions_of_sequences_leave_and_the_others_stay_together(run, ending, words):
+    """Sequences of several lengths became rows without units: 207 independent ones of 60 sentences."""
+    rng = np.random.default_rng(0)
+    scores = [rng.normal(size=(length, 3)) for length in [2, 4, 3, 5, 1] * 12]
+    labels = [rng.integers(0, 3, size=len(each)) for each in scores]
+    kept = [each.copy() for each in scores]
+    kept[1], kept[4] = np.delete(kept[1], 2, axis=0), kept[4][:0]
+    scores[1][2, 1] = scores[4][0, 0] = np.nan  # a position of sentence 1, the only one of sentence 4
+    told = [[f"c{y}" for y in each] if words else each.tolist() for each in labels]
+    if ending == "npz":
+        arrays = {"logits": np.empty(60, dtype=object), "labels": np.empty(60, dtype=object)}
+        arrays["logits"][:], arrays["labels"][:] = scores, told
+        np.savez("a.npz", **arrays, ids=np.arange(60) + 100)
+    else:
+        rows = zip(scores, told, range(100, 160), strict=True)
+        lines = (json.dumps({"logits": s.tolist(), "labels": y, "ids": i}) for s, y, i in rows)
+        Path("a.jsonl").write_text("\n".join(lines))
+    done = run("extract", f"a.{ending}", "--drop-missing", "-o", "a.h5", *(("--class-names", "c0,c1,c2") * words))
+    assert done.code == 0, done.err
+    assert "2 of 180 positions left out" in done.err
+    with h5py.File("a.h5") as file:
+        np.testing.assert_array_equal(file["logits"][()], np.concatenate(kept))
+        units = np.repeat(np.arange(100, 160), [len(each) for each in kept])
+        np.testing.assert_array_equal(file["unit"][()], units)
+        expected = np.concatenate(
+            [np.delete(labels[1], 2) if i == 1 else y[: len(kept[i])] for i, y in enumerate(labels)]
+        )
+        np.testing.assert_array_equal(file["labels"][()], expected)
+
+
+def test_sequences_without_scores_or_labels_leave_whole_and_pixels_are_refused(run):
+    """A line whose scores or labels are null was said to hold what is no number, or other labels than rows."""
+    rng = np.random.default_rng(0)
+    rows = [{"logits": rng.normal(size=(n, 2)).tolist(), "labels": [0, 1] * n} for n in [2, 4, 3, 5] * 10]
+    for row in rows:
+        row["labels"] = row["labels"][: len(row["logits"])]
+    rows[1]["logits"] = rows[3]["labels"] = None
+    Path("a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    done = run("extract", "a.jsonl", "--drop-missing", "-o", "a.h5")
+    assert done.code == 0, done.err
+    with h5py.File("a.h5") as file:
+        assert len(file["logits"]) == 140 - 4 - 5 and len(set(file["unit"][()])) == 38
+    images, masks = np.empty(30, dtype=object), np.empty(30, dtype=object)
+    for i in range(30):
+        images[i], masks[i] = rng.normal(size=(2 + i % 3, 4, 3)), rng.integers(0, 3, size=(2 + i % 3, 4))
+    np.savez("i.npz", logits=images, labels=masks)
+    done = run("extract", "i.npz", "--drop-missing", "-o", "i.h5")
+    assert done.code == 3 and "no pixels" in done.line and "--ignore-label" in done.line
