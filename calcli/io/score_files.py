@@ -29,7 +29,7 @@ from calcli.io.atomic import is_stream, new_file
 from calcli.io.locate import split_where
 from calcli.io.provenance import mark
 from calcli.io.writer import NewBundle, new_bundles
-from calcli.numerics import AnyArray
+from calcli.numerics import AnyArray, whole_number
 from calcli.rows import SCORE_KINDS
 
 ROW_GROUP = 32 << 20
@@ -59,12 +59,18 @@ class Sheet(NewBundle):
 
     @property
     def score_names(self) -> list[str]:
-        """A column's name for every class; numbers where the names of the classes are not distinct."""
+        """A column's name for every class, of its name or number."""
         if self.kind == "confidence":
             return ["confidence"]
-        names = self.class_names or ()
-        named = len(set(names)) == self.k and all(name.strip() for name in names)
-        return [f"{self.kind}_{name}" for name in (names if named else range(self.k))]
+        return [f"{self.kind}_{name}" for name in self.class_words or range(self.k)]
+
+    @property
+    def class_words(self) -> list[str]:
+        """The names of the classes; none where they are not distinct, or numbers, which would be read as those of the
+        classes."""
+        names = [*(self.class_names or ())]
+        plain = len(set(names)) == len(names) and all(name.strip() for name in names)
+        return names if plain and not all(whole_number(name) is not None for name in names) else []
 
     @cached_property
     def taken(self) -> frozenset[str]:
@@ -72,10 +78,10 @@ class Sheet(NewBundle):
         return OWN.union(self.score_names, SCORE_KINDS, *self.own.values())
 
     def table(self, slab: Slab) -> tuple[AnyArray, dict[str, AnyArray]]:
-        """The same with classes by their names, where the names of the columns of scores tell these."""
+        """The same with classes by their names, where the names of the scores tell these."""
         scores, columns = self.rows(slab)
-        if self.score_names[0] != f"{self.kind}_0":
-            words = np.array(self.class_names, dtype=object)
+        if self.class_words:
+            words = np.array(self.class_words, dtype=object)
             columns |= {name: words[columns[name]] for name in ("labels", "prediction") if name in columns}
         return scores, columns
 
@@ -241,14 +247,18 @@ def write_csv(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
 
 @score_format("jsonl", streams=True)
 def write_jsonl(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
-    """One JSON object per row, with its scores in a list, and the calibrators that it has been through."""
+    """One JSON object per row, and the calibrators that it has been through.
+
+    Its scores are an object by the names of the classes where they have such, else a list.
+    """
     marked = sheet.mark
     with place.open() as file:
         for slab in slabs:
-            scores, columns = sheet.rows(slab)
-            names = [*columns, sheet.kind]
-            own = scores[:, 0] if sheet.kind == "confidence" else scores
-            values = zip(*(column.tolist() for column in columns.values()), own.tolist(), strict=True)
+            scores, columns = sheet.table(slab)
+            names, words = [*columns, sheet.kind], sheet.class_words
+            own = (scores[:, 0] if sheet.kind == "confidence" else scores).tolist()
+            own = [dict(zip(words, row, strict=True)) for row in own] if words else own
+            values = zip(*(column.tolist() for column in columns.values()), own, strict=True)
             lines = (msgspec.json.encode(dict(zip(names, row, strict=True)) | marked) for row in values)
             file.write(b"".join(line + b"\n" for line in lines))
 
