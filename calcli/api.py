@@ -641,58 +641,24 @@ def load(path: str | PathLike[str]) -> "FittedCalibrator":
 class FittedCalibrator:
     """A fitted calibrator, as ``fit`` and ``load`` give it.
 
-    method, options, params : as in the artifact. status : ``ok`` or what went wrong.
-    warnings : sentences about the fit. before, after : accuracy, NLL, Brier score and ECE of
-    the calibration rows. n_classes, kind : what the scores must be.
+    method, options, params : as in the artifact, every option with its value. status : ``ok``, ``at_bound``,
+    ``no_root``, ``degenerate`` or ``not_converged``. warnings : what a user should know about the fit. before, after :
+    accuracy, NLL, Brier score and ECE of the calibration rows. n_classes : 1 where it was fitted to confidences.
+    kind : of the scores it was fitted on.
     """
 
     def __init__(self, artifact: Artifact) -> None:
-        self._artifact = artifact
-
-    @property
-    def method(self) -> str:
-        """Canonical name of the method."""
-        return self._artifact.method
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """Every option with its value."""
-        return self._artifact.options
+        self._artifact, fit = artifact, artifact.fit
+        self.method, self.kind, self.n_classes = artifact.method, artifact.input_kind, artifact.n_classes
+        self.options: Mapping[str, Any] = artifact.options
+        self.status, self.warnings = fit.status, tuple(fit.warnings)
+        self.before: Mapping[str, float | None] = fit.before
+        self.after: Mapping[str, float | None] = fit.after
 
     @property
     def params(self) -> Mapping[str, Any]:
         """Fitted parameters under the names of the artifact."""
         return dict(self.to_dict()["params"])
-
-    @property
-    def status(self) -> str:
-        """``ok``, ``at_bound``, ``no_root``, ``degenerate`` or ``not_converged``."""
-        return self._artifact.fit.status
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What a user should know about the fit."""
-        return tuple(self._artifact.fit.warnings)
-
-    @property
-    def before(self) -> Mapping[str, float | None]:
-        """Accuracy, NLL, Brier score and ECE of the calibration rows as they came."""
-        return self._artifact.fit.before
-
-    @property
-    def after(self) -> Mapping[str, float | None]:
-        """The same after calibration."""
-        return self._artifact.fit.after
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes; 1 where it was fitted to confidences."""
-        return self._artifact.n_classes
-
-    @property
-    def kind(self) -> str:
-        """Kind of the scores it was fitted on."""
-        return self._artifact.input_kind
 
     def predict_proba(self, scores: Scores, kind: str | None = None, groups: Any = None) -> FloatArray:
         """Calibrated probabilities, (n, k) float64; every row sums to 1.
