@@ -14,6 +14,7 @@ from calcli.diagrams.panels import Diagram, Measured, Panel
 from calcli.diagrams.style import Request, style
 from calcli.diagrams.styles.temperature import sweep_temperature
 from calcli.metrics.collect import collect
+from calcli.metrics.rowtable import RowTable
 from calcli.rows import ArrayRows
 
 FAST = CurveSettings(resamples=100)
@@ -25,6 +26,12 @@ def figure_of(sets, name="corp", **more):
     return style(name).measure(Request(FAST, sets, **more))
 
 
+def rows_of(confidence, correct, weight=None):
+    """Rows of which the confidence is known, and whether they are right."""
+    y = np.asarray(correct, dtype=np.int64)
+    return RowTable(1, confidence, np.asarray(correct, dtype=float), y, y, weight=weight)
+
+
 def rows_like(n=1500, seed=0, power=1.6):
     rng = np.random.default_rng(seed)
     c = 0.2 + 0.8 * rng.random(n) ** 0.5
@@ -32,7 +39,7 @@ def rows_like(n=1500, seed=0, power=1.6):
 
 
 def one(**more):
-    return Diagram("corp", (Panel("a title", (measure_curve("uncalibrated", *rows_like(), settings=FAST),)),), **more)
+    return Diagram("corp", (Panel("a title", (measure_curve("uncalibrated", rows_of(*rows_like()), FAST),)),), **more)
 
 
 def tables(k=4):

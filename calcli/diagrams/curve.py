@@ -139,25 +139,18 @@ class Curve:
 
 
 def measure_curve(
-    label: str,
-    confidence: FloatArray,
-    correct: FloatArray,
-    weight: FloatArray | None = None,
-    settings: CurveSettings = CurveSettings(),
-    quantity: Quantity = "top",
-    units: Units | None = None,
+    label: str, table: RowTable, settings: CurveSettings = CurveSettings(), quantity: Quantity = "top"
 ) -> Curve:
     """Everything a reliability diagram shows of one set of rows.
 
-    confidence : (n,) in [0, 1], n >= 1. correct : (n,) 0/1. weight : (n,) >= 0, not all
-    zero, or None. units : which rows belong together; bands and p-values are then drawn with the luck that they share,
-    and intervals of bars hold for as many rows as theirs are worth. The same rows and settings give the same numbers.
+    table : one row or more, of weights that are not all zero. Where rows belong together, bands and p-values are drawn
+    with the luck that they share, and intervals of bars hold for as many rows as theirs are worth. The same rows and
+    settings give the same numbers.
     """
-    s, y, positive = settings, correct.astype(np.int64), confidence if quantity == "positive" else None
-    k = 1 if positive is None else 2
-    table = RowTable(k, confidence, correct, y, y, positive=positive, weight=weight, units=units)
+    s, weight, units = settings, table.weight, table.units
     # As ``evaluate`` measures the rows: its ECE has the same bins and the same draws.
     context = MetricContext(table, MetricSettings(bins=s.bins, label=quantity, seed=s.seed))
+    confidence, correct = context.scores, context.outcomes
     edges, stats, luck = context.edges(s.scheme), context.bins(s.scheme), context.luck
     index, count = bin_index(confidence, edges), len(edges) - 1
     rng = np.random.default_rng(s.seed)

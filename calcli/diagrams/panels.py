@@ -13,8 +13,7 @@ from calcli.diagrams.style import Request
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.rowtable import RowTable
-from calcli.numerics import BoolArray, FloatArray, in_order
-from calcli.statistics.units import Units
+from calcli.numerics import BoolArray, in_order
 
 FEW_BUNDLES = 4
 """Bundles up to which every panel has room for a whole name."""
@@ -29,25 +28,6 @@ class Measured:
     bundle: str
     label: str
     table: RowTable
-
-    def columns(
-        self, quantity: Quantity, keep: BoolArray | None = None
-    ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        """Forecasts, outcomes and weights of all or some rows."""
-        t = self.table
-        forecast, outcome, weight = t.confidence, t.correct, t.weight
-        if quantity == "positive":
-            folded = np.where(t.prediction == 1, t.confidence, 1.0 - t.confidence)
-            forecast = folded if t.positive is None else t.positive
-            outcome = (t.y == 1).astype(np.float64)
-        if keep is None:
-            return forecast, outcome, weight
-        return forecast[keep], outcome[keep], None if weight is None else weight[keep]
-
-    def units(self, keep: BoolArray | None = None) -> Units | None:
-        """Which of all or some rows belong together."""
-        units = self.table.units
-        return units if keep is None or units is None else units.take(keep)
 
 
 @dataclass(frozen=True)
@@ -95,10 +75,8 @@ def quantities(request: Request) -> tuple[Quantity, ...]:
 
 def _curve(what: Measured, settings: CurveSettings, quantity: Quantity, rows: BoolArray | None = None) -> Curve | None:
     """The curve of some rows, or None where there are none (or their weights are all zero)."""
-    forecast, outcome, weight = what.columns(quantity, rows)
-    if not len(forecast) or (weight is not None and not weight.sum() > 0):
-        return None
-    return measure_curve(what.label, forecast, outcome, weight, settings, quantity, what.units(rows))
+    table = what.table if rows is None else what.table.take(rows)
+    return measure_curve(what.label, table, settings, quantity) if table.weights.sum() > 0 else None
 
 
 def whole(request: Request, style: str) -> Diagram:
@@ -194,8 +172,7 @@ def _distance(sets: Sequence[Measured], masks: Sequence[BoolArray]) -> float:
     """Largest |sum (c - correct)| in units of its standard deviation under calibration."""
     worst = 0.0
     for s, rows in zip(sets, masks, strict=True):
-        c, correct, _ = s.columns("top", rows)
-        w = s.table.weights[rows]
+        c, correct, w = (column[rows] for column in (s.table.confidence, s.table.correct, s.table.weights))
         # The small term keeps confidences of exactly 0 and 1 finite.
         worst = max(worst, abs(float(w @ (c - correct))) / float(np.sqrt(w**2 @ (c * (1 - c)) + 1e-12)))
     return worst

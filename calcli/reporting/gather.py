@@ -120,18 +120,15 @@ def gather(
         groups = _gaps(sets, settings, "group", None, gates, plan.ordered)
     versions = []
     for at, (each, result) in enumerate(zip(sets, done.results, strict=True)):
-        columns, positive = each.columns("top"), None
-        if rows.k == 2:
-            positive = measure_curve(each.label, *each.columns("positive"), settings, "positive", each.units())
         versions.append(
             Version(
                 each.label,
                 None,
                 result,
-                measure_curve(each.label, *columns, settings, units=each.units()),
-                positive,
+                measure_curve(each.label, each.table, settings),
+                measure_curve(each.label, each.table, settings, "positive") if rows.k == 2 else None,
                 thresholds_of(each.table, settings.level),
-                coverage_curve(each.label, *columns, settings.level, each.table.accuracy_effect),
+                coverage_curve(each.label, each.table, settings.level),
                 classes[at],
                 groups[at],
                 about,
@@ -146,7 +143,7 @@ def gather(
 
 def thresholds_of(table: RowTable, level: float) -> tuple[Threshold, ...]:
     """What a threshold of every whole percent leaves, and how good that is."""
-    c, sums = most_confident(table.confidence, table.correct, table.weight)
+    c, sums = most_confident(table)
     at = np.arange(101) / 100
     n = np.searchsorted(-c, -at, side="right")
     mass, hits, said, square = sums[:, n]

@@ -11,7 +11,7 @@ import sys
 import h5py
 import numpy as np
 import pytest
-from drawings import FAST, every_figure, figure_of, laid_out, one, rows_like, tables
+from drawings import FAST, every_figure, figure_of, laid_out, one, rows_like, rows_of, tables
 from metric_cases import draw_labels, softmax
 from run_calcli import process
 from synthetic import truth
@@ -53,14 +53,14 @@ def test_the_numbers_are_those_of_the_metrics(resnet20):
     # verified independently; mean confidence .69331 at that T.
     *_, z, y = resnet20
     plain = collect(ArrayRows(z, y))
-    curve = measure_curve("uncalibrated", plain.confidence, plain.correct, settings=FAST)
+    curve = measure_curve("uncalibrated", plain, FAST)
     assert curve.ece == pytest.approx(0.11040, abs=5e-6)
     assert curve.accuracy == pytest.approx(0.6846)
     assert curve.brier.score == pytest.approx(plain.brier_top.mean())
     assert curve.outside > 0.8
     assert curve.ece_p == pytest.approx(1 / 1001)
     scaled = collect(ArrayRows(z.astype(float) / 1.434451, y))
-    curve = measure_curve("ts", scaled.confidence, scaled.correct, settings=FAST)
+    curve = measure_curve("ts", scaled, FAST)
     assert curve.ece == pytest.approx(0.01933, abs=5e-6)
     assert curve.mean_confidence == pytest.approx(0.69331, abs=5e-6)
     assert curve.ece_p > 0.02
@@ -91,7 +91,7 @@ def test_a_picture_and_the_table_give_one_ece_one_null_and_one_p_value(run, tmp_
 def test_bars_and_histogram_count_every_row_once():
     c, y = rows_like()
     c[:7] = 0.0, 1.0, 1 / 15, 0.5, 0.5, 1.0, 0.0
-    curve = measure_curve("a", c, y, settings=FAST)
+    curve = measure_curve("a", rows_of(c, y), FAST)
     stats = BinStats.of(c, y, width_edges(15))
     np.testing.assert_array_equal(curve.bins.count, stats.count)
     used = stats.count > 0
@@ -106,15 +106,15 @@ def test_bars_and_histogram_count_every_row_once():
 
 def test_mass_bins_hold_equally_many():
     c, y = rows_like()
-    curve = measure_curve("a", c, y, settings=CurveSettings(scheme="mass", resamples=100))
+    curve = measure_curve("a", rows_of(c, y), CurveSettings(scheme="mass", resamples=100))
     assert set(curve.bins.count) == {100}
 
 
 def test_weights_count_as_repeated_rows_do():
     c, y = rows_like(300)
     w = np.random.default_rng(1).integers(0, 4, 300)
-    weighted = measure_curve("a", c, y, w.astype(float), FAST)
-    repeated = measure_curve("a", np.repeat(c, w), np.repeat(y, w), settings=FAST)
+    weighted = measure_curve("a", rows_of(c, y, w.astype(float)), FAST)
+    repeated = measure_curve("a", rows_of(np.repeat(c, w), np.repeat(y, w)), FAST)
     for name in ("accuracy", "mean_confidence", "ece"):
         assert getattr(weighted, name) == pytest.approx(getattr(repeated, name))
     assert weighted.brier.miscalibration == pytest.approx(repeated.brier.miscalibration)
@@ -140,7 +140,7 @@ DEGENERATE = {
 def test_degenerate_rows_are_drawn_and_not_crashed_on(case, style, weighted):
     c, y = (np.asarray(v, dtype=float) for v in DEGENERATE[case])
     with np.errstate(all="raise"):
-        curve = measure_curve("x", c, y, np.arange(1.0, len(c) + 1) if weighted else None, FAST)
+        curve = measure_curve("x", rows_of(c, y, np.arange(1.0, len(c) + 1) if weighted else None), FAST)
         figure = Diagram(style, (Panel("p", (curve,)),))
         texts = [draw_text(figure, 80, look) for look in (Look(), Look(False), Look(True, True))]
     assert all("ECE" in text for text in texts)
@@ -154,8 +154,8 @@ def test_degenerate_rows_are_drawn_and_not_crashed_on(case, style, weighted):
 
 def test_a_single_sure_miss_is_told_apart_from_noise():
     # Nine rows at .6: six of nine right is what calibration gives; none of nine is not.
-    fine = measure_curve("x", np.full(9, 0.6), np.r_[np.ones(6), np.zeros(3)], settings=CurveSettings())
-    bad = measure_curve("x", np.full(9, 0.6), np.zeros(9), settings=CurveSettings())
+    fine = measure_curve("x", rows_of(np.full(9, 0.6), np.r_[np.ones(6), np.zeros(3)]))
+    bad = measure_curve("x", rows_of(np.full(9, 0.6), np.zeros(9)))
     assert fine.outside == 0
     assert fine.ece_p > 0.5
     assert bad.outside == 1
@@ -211,7 +211,7 @@ def test_the_sweep_marks_what_the_methods_find():
     assert marks["EC"].mean_confidence == pytest.approx(sweep.accuracy, abs=1e-9)
     assert marks["mine"].temperature == 2.0
     table = collect(rows)
-    curve = measure_curve("a", table.confidence, table.correct, settings=FAST)
+    curve = measure_curve("a", table, FAST)
     assert marks["T = 1"].nll == pytest.approx(table.nll.mean())
     assert marks["T = 1"].ece == pytest.approx(curve.ece)
     # The normal approximation of the floor against its exact mean.
@@ -289,7 +289,7 @@ def test_terminal_drawings_keep_to_the_width(width, look):
 
 def test_the_terminal_shows_points_where_they_are():
     # One confidence, .7, and accuracy 3/4: the point is in column 70 % and row 75 %.
-    curve = measure_curve("x", np.full(4, 0.7), np.array([1.0, 1, 1, 0]), settings=FAST)
+    curve = measure_curve("x", rows_of(np.full(4, 0.7), [1, 1, 1, 0]), FAST)
     text = draw_text(Diagram("corp", (Panel("p", (curve,)),)), 80, Look())
     lines = text.splitlines()
     top, bottom = (next(i for i, line in enumerate(lines) if line.strip().startswith(t)) for t in ("1.0┤", "0.0┤"))
@@ -305,7 +305,7 @@ def test_reliability_that_falls_is_shown_in_bins_beside_the_isotonic_curve(tmp_p
     rng = np.random.default_rng(0)
     c = rng.uniform(0.5, 1.0, 3000)
     right = (rng.random(3000) < np.select([c < 0.6, c < 0.7, c < 0.8], [0.44, 0.24, 0.13], 0.98)).astype(float)
-    falls, rises = (measure_curve("x", c, y, settings=FAST) for y in (right, (rng.random(3000) < c).astype(float)))
+    falls, rises = (measure_curve("x", rows_of(c, y), FAST) for y in (right, rng.random(3000) < c))
     assert falls.fall is not None and rises.fall is None
     early, late = falls.fall
     assert falls.bins.accuracy_low[early] > falls.bins.accuracy_high[late] and early < late

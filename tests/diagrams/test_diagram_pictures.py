@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from drawings import FAST, PLAIN, every_figure, figure_of, laid_out, matplotlib_bytes, one, rows_like, tables
+from drawings import FAST, PLAIN, every_figure, figure_of, laid_out, matplotlib_bytes, one, rows_like, rows_of, tables
 from synthetic import truth
 
 from calcli.diagrams.curve import measure_curve
@@ -81,7 +81,7 @@ def test_numbers_never_stand_on_bars():
     # An underconfident model: bars up to 1 everywhere, so that no corner of the axes is free.
     rng = np.random.default_rng(0)
     c = rng.random(4000)
-    curve = measure_curve("a", c, (rng.random(4000) < 0.9).astype(float), settings=FAST)
+    curve = measure_curve("a", rows_of(c, rng.random(4000) < 0.9), FAST)
     drawn = laid_out(Diagram("bins", (Panel("p", (curve,)),)))
     upper = drawn.axes[0].get_window_extent()
     numbers = [box for box, text in texts_of(drawn) if "ECE" in text]
@@ -109,7 +109,7 @@ def test_more_curves_than_colours_leave_the_best_in_colour():
         c = rng.random(300)
         power = 1 + at / 5  # the larger the less calibrated
         right = (rng.random(300) < c**power).astype(float)
-        curves.append(measure_curve(f"m{at:02}, called by a rather long name", c, right, settings=FAST))
+        curves.append(measure_curve(f"m{at:02}, called by a rather long name", rows_of(c, right), FAST))
     drawn = laid_out(Diagram("corp", (Panel("p", tuple(curves)),)))
     assert all(box.x0 >= -2 and box.x1 <= drawn.get_figwidth() * drawn.dpi + 2 for box, _ in texts_of(drawn))
     named = [text.get_text() for text in drawn.legends[0].get_texts()]
@@ -167,14 +167,14 @@ def test_notes_under_gaps_are_shown_whole():
 def test_coverage_counts_the_rows_above_each_threshold():
     c = np.array([0.9, 0.8, 0.8, 0.5])
     y = np.array([1.0, 1.0, 0.0, 0.0])
-    curve = coverage_curve("a", c, y)
+    curve = coverage_curve("a", rows_of(c, y))
     assert curve.threshold.tolist() == [0.9, 0.8, 0.5]
     assert curve.coverage.tolist() == [0.25, 0.75, 1.0]
     np.testing.assert_allclose(curve.accuracy, [1, 2 / 3, 1 / 2])
     np.testing.assert_allclose(curve.promised, [0.9, 2.5 / 3, 0.75])
     # Errors 0, 1/3, 1/3, 1/2 at coverages of 1 to 4 rows, ties sharing theirs.
     assert curve.aurc == pytest.approx((0 + 1 / 3 + 1 / 3 + 1 / 2) / 4)
-    long = coverage_curve("a", *rows_like())
+    long = coverage_curve("a", rows_of(*rows_like()))
     assert len(long.coverage) <= 201
     assert long.coverage[-1] == 1.0
 
@@ -229,7 +229,7 @@ def test_colours_differ_for_every_eye_and_on_grey_paper(theme):
 
 def test_an_svg_can_be_read_aloud_searched_and_holds_no_markup_of_names():
     hostile = "<script>alert(1)</script>$x$ & \x00\u202e"
-    figure = Diagram("corp", (Panel(hostile, (measure_curve(hostile, *rows_like(), settings=FAST),)),), hostile)
+    figure = Diagram("corp", (Panel(hostile, (measure_curve(hostile, rows_of(*rows_like()), FAST),)),), hostile)
     drawn = matplotlib_bytes(figure, "svg").decode()
     root = ElementTree.fromstring(drawn)
     space = "{http://www.w3.org/2000/svg}"

@@ -11,6 +11,7 @@ from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.intervals import wilson_interval
+from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray
 
 POINTS = 200
@@ -47,31 +48,21 @@ class Risk:
     style: str = "risk"
 
 
-def most_confident(
-    confidence: FloatArray, correct: FloatArray, weight: FloatArray | None
-) -> tuple[FloatArray, FloatArray]:
+def most_confident(table: RowTable) -> tuple[FloatArray, FloatArray]:
     """The confidences, falling, and (4, n + 1) of the 0 to n most confident rows: their weight, that of the right ones,
     weighted confidence, squared weight."""
-    order = np.argsort(-confidence, kind="stable")
-    c, w = confidence[order], np.ones(len(confidence)) if weight is None else weight[order]
-    sums = np.cumsum([w, w * correct[order], w * c, w**2], axis=1)
+    order = np.argsort(-table.confidence, kind="stable")
+    c, correct, w = (column[order] for column in (table.confidence, table.correct, table.weights))
+    sums = np.cumsum([w, w * correct, w * c, w**2], axis=1)
     return c, np.concatenate([np.zeros((4, 1)), sums], axis=1)
 
 
-def coverage_curve(
-    label: str,
-    confidence: FloatArray,
-    correct: FloatArray,
-    weight: FloatArray | None = None,
-    level: float = 0.95,
-    effect: float = 1.0,
-) -> Coverage:
+def coverage_curve(label: str, table: RowTable, level: float = 0.95) -> Coverage:
     """Keep the rows above every threshold; rows of equal confidence are kept or left together.
 
-    confidence : (n,) in [0, 1]. correct : (n,) 0/1. weight : (n,) >= 0 or None. effect : design effect of
-    rows that belong together. Reference: El-Yaniv, Wiener (2010), JMLR 11.
+    Reference: El-Yaniv, Wiener (2010), JMLR 11.
     """
-    c, sums = most_confident(confidence, correct, weight)
+    c, sums = most_confident(table)
     ends = np.append(np.flatnonzero(np.diff(c)), len(c) - 1)  # the last row of every distinct confidence
     ends = ends[sums[0, ends + 1] > 0]
     mass, hits, *_ = sums[:, ends + 1]
@@ -82,7 +73,7 @@ def coverage_curve(
         ends = ends[np.unique(places.clip(0, len(mass) - 1))]
     mass, hits, promised, square = sums[:, ends + 1]
     accuracy = np.minimum(hits / mass, 1.0)
-    low, high = wilson_interval(accuracy, mass**2 / square / effect, level)
+    low, high = wilson_interval(accuracy, mass**2 / square / table.accuracy_effect, level)
     return Coverage(label, len(c), area, c[ends], mass / mass[-1], accuracy, low, high, promised / mass)
 
 
@@ -96,13 +87,9 @@ class RiskCoverage(Style[Risk]):
 
     def measure(self, request: Request) -> Figure:
         """A curve per set that has rows of weight."""
-        curves = []
-        for s, label in zip(request.sets, request.labels, strict=True):
-            weight = s.table.weight
-            if weight is None or weight.sum() > 0:
-                effect = s.table.accuracy_effect
-                curves.append(coverage_curve(label, *s.columns("top"), request.settings.level, effect))
-        return Risk(request.what, request.settings.level, tuple(curves), tuple(request.notes))
+        level, named = request.settings.level, zip(request.sets, request.labels, strict=True)
+        curves = tuple(coverage_curve(label, s.table, level) for s, label in named if s.table.weights.sum() > 0)
+        return Risk(request.what, level, curves, tuple(request.notes))
 
     def draw(self, figure: Risk, paper: Paper) -> Any:
         """Accuracy falls as coverage grows; a band around each curve where there are few."""

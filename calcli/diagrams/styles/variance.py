@@ -65,11 +65,10 @@ class Variance(Style[Scatter]):
         """A point per set that has rows of weight."""
         points = []
         for s in request.sets:
-            confidence, correct, weight = s.columns("top")
-            if weight is None or weight.sum() > 0:
-                curve = measure_curve(s.label, confidence, correct, weight, request.settings, units=s.units())
-                mean = np.average(confidence, weights=weight)
-                variance = float(np.average((confidence - mean) ** 2, weights=weight))
+            if s.table.weights.sum() > 0:
+                c, weight = s.table.confidence, s.table.weight
+                curve = measure_curve(s.label, s.table, request.settings)
+                variance = float(np.average((c - np.average(c, weights=weight)) ** 2, weights=weight))
                 points.append(Point(s.bundle, s.label, curve.n, variance, curve.ece, curve.ece_null_mean))
         return Scatter(request.what, tuple(points))
 
