@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Curves, Fit, Prediction, param
+from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Prediction, param
 from calcli.composition import argmax_at_prediction
 from calcli.errors import DataError, FitError
 from calcli.fast_dataclass import dataclass
@@ -32,8 +32,8 @@ class IsotonicMulticlass(Calibrator):
     Reference: Zhang, Kailkhura, Han (2020), Mix-n-Match, arXiv 2003.07329 (IRM).
     """
 
-    scores: Curves = param()
-    values: Curves = param()
+    scores: FloatArray = param("knots")
+    values: FloatArray = param("knots")
 
     place = 43
     aliases = ("isotonic-multiclass",)
@@ -60,21 +60,12 @@ class IsotonicMulticlass(Calibrator):
     def apply(self, block: Block) -> Prediction:
         p = probabilities(block.z)
         label = block.prediction
-        q = line(p.ravel(), *self.knots).reshape(p.shape) + TIE_BREAK * p
+        q = line(p.ravel(), self.scores, self.values).reshape(p.shape) + TIE_BREAK * p
         # Probabilities closer than 1e-7 can become equal once 1e-9 of their difference is added to a number near 1.
         mapped = Prediction(normalize(q, block.z, label).log_probs, p.argmax(axis=1))
         return Prediction(argmax_at_prediction(mapped), label, floored=True)
 
-    @property
-    def knots(self) -> tuple[FloatArray, FloatArray]:
-        """Scores and values of the map's knots."""
-        assert isinstance(self.scores, np.ndarray), "all classes share one map"
-        assert isinstance(self.values, np.ndarray), "all classes share one map"
-        return self.scores, self.values
-
     def check_own(self, k: int) -> None:
-        if isinstance(self.scores, tuple) or isinstance(self.values, tuple):
-            raise DataError("params.scores or params.values holds a list per class, expected one flat list")
         if not len(self.scores):
             raise DataError("params.scores is empty, expected at least one knot")
         check_line(self.scores, self.values)

@@ -5,12 +5,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from calcli.calibrator import Laws, Options, Prediction, param
+from calcli.calibrator import Laws, Options, param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.maps import Structured
 from calcli.methods._temperature import USUAL_PRIOR, Prior
-from calcli.numerics import FloatArray, log_softmax
-from calcli.rows import Block
+from calcli.numerics import FloatArray
 
 
 class StructuredVectorOptions(Options, frozen=True):
@@ -45,6 +44,3 @@ class StructuredVectorScaling(Structured):
     Options = StructuredVectorOptions
     full = False
     laws = Laws(shift_invariant=True, equivariant=True, weights=True, class_shares=True, memory="stream")
-
-    def apply(self, block: Block) -> Prediction:
-        return Prediction.by_argmax(log_softmax(self.smoothed(block) * self.scale + self.bias))

@@ -4,11 +4,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from calcli.calibrator import Laws, Options, Prediction, param
+from calcli.calibrator import Laws, Options, param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.maps import RidgeMap
-from calcli.numerics import FloatArray, log_softmax
-from calcli.rows import Block
+from calcli.numerics import FloatArray
 
 
 class VectorScalingOptions(Options, frozen=True):
@@ -45,6 +44,3 @@ class VectorScaling(RidgeMap):
     Options = VectorScalingOptions
     full = False
     laws = Laws(equivariant=True, improves_nll=True, weights=True, class_shares=True, memory="stream")
-
-    def apply(self, block: Block) -> Prediction:
-        return Prediction.by_argmax(log_softmax(block.z * self.scale + self.bias))

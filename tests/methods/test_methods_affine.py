@@ -127,7 +127,7 @@ def test_structured_matrix_scaling_solves_its_definition(sample):
     z, y = sample
     fitted = fit("sms", z, y, lambda_=3).calibrator
     n, k = z.shape
-    u = fitted.smoothed(next(ArrayRows(z, block_rows=n).blocks()))
+    u = fitted.features(next(ArrayRows(z, block_rows=n).blocks()))
     off = 1 - np.eye(k)
 
     def objective(x):
@@ -150,7 +150,7 @@ def test_absent_classes_get_what_the_ridge_gives_them(name, sample):
     z, y = z[:300], np.where(y[:300] >= 3, 0, y[:300])
     fitted = fit(name, z, y, lambda_=1.0).calibrator
     n, k = z.shape
-    u = fitted.smoothed(next(ArrayRows(z, block_rows=n).blocks()))
+    u = fitted.features(next(ArrayRows(z, block_rows=n).blocks()))
     at = np.arange(n)
     weight = np.full((k, k), k * (k - 1) / n)
     np.fill_diagonal(weight, k / n)

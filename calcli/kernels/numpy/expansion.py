@@ -117,7 +117,7 @@ def summary_at(rows: Rows, beta: float) -> Summary:
 def _seen(beta: float, r: TemperedRows) -> Sequence[FloatArray]:
     """Of e = exp(beta d): its sum, at the prediction, at the label, sums of e^2 and e d; the label's d; correctness."""
     norm = r.tilt(beta)
-    return norm, r.at(r.e, r.label), r.at_label(r.e), r.dot(r.e, r.e), r.dot(r.e, r.d), r.d_y, r.label == r.y
+    return norm, r.at(r.e, r.label), r.at(r.e, r.y), r.dot(r.e, r.e), r.dot(r.e, r.d), r.d_y, r.label == r.y
 
 
 def _summary(k: int, beta: float, block: Block, seen: FloatArray) -> Summary:

@@ -99,12 +99,8 @@ class TemperedRows:
         else:
             self.top = z.argmax(axis=1)
             subtract_column(z, self.at(z, self.top).astype(np.float64), self.d)
-        self.d_y = self.at_label(self.d)
+        self.d_y = self.at(self.d, self.y)
         self.label = self.top if block.assigned is None else block.assigned[here]
-
-    def at_label(self, a: FloatArray) -> FloatArray:
-        """The label's entry of every row, (b,)."""
-        return self.at(a, self.y)
 
     def at(self, a: FloatArray, classes: IntArray) -> FloatArray:
         """One entry of every row, (b,)."""
@@ -291,14 +287,14 @@ def _brier_errors(chains: tuple[FloatArray, FloatArray], r: TemperedRows) -> Seq
             else:
                 r.e *= r.e
             squares = r.dot(r.e, r.e)
-            found.append(squares / norm**2 - 2 * r.at_label(r.e) / norm)
+            found.append(squares / norm**2 - 2 * r.at(r.e, r.y) / norm)
             norm = squares
     return found
 
 
 def _brier_terms(beta: float, r: TemperedRows) -> Sequence[FloatArray]:
     norm = r.tilt(beta)
-    p_y, pp = r.at_label(r.e) / norm, r.dot(r.e, r.e) / norm**2
+    p_y, pp = r.at(r.e, r.y) / norm, r.dot(r.e, r.e) / norm**2
     pp_d = np.einsum(f"ij,ij,ij->{'ji'[r.axis]}", r.e, r.e, r.d) / norm**2
     mean = r.mean(norm)  # d p / d beta = p u with u = d - mean
     variance, pp_dd = r.dot(r.e, r.d) / norm - mean**2, r.dot(r.e, r.e) / norm**2

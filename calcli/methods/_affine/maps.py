@@ -82,14 +82,28 @@ class OdirOptions(Options, frozen=True):
     prior: LaterPrior = 0.0
 
 
-class RidgeMap(Calibrator):
-    """Base of the affine maps that are fitted under a small ridge."""
+class AffineMap(Calibrator):
+    """softmax(W x + b), or softmax(scale x + b), with x made of the scores."""
+
+    scale: FloatArray
+    weight: FloatArray
+    bias: FloatArray
 
     full: ClassVar[bool] = True
     """Is the map a full matrix, not a scale per class?"""
 
-    features: ClassVar[Callable[..., FloatArray]] = staticmethod(logits_as)
+    features: ClassVar[Callable[..., FloatArray]]
     """Of a block, what is mapped, (b, k) float64."""
+
+    def apply(self, block: Block) -> Prediction:
+        x = self.features(block)
+        return Prediction.by_argmax(log_softmax((x @ self.weight.T if self.full else x * self.scale) + self.bias))
+
+
+class RidgeMap(AffineMap):
+    """Base of the affine maps that are fitted under a small ridge."""
+
+    features: ClassVar[Callable[..., FloatArray]] = staticmethod(logits_as)
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
@@ -113,15 +127,12 @@ class RidgeMap(Calibrator):
 
 @dataclass(frozen=True)
 class FullMap(RidgeMap):
-    """softmax(W x + b) with x made of the scores."""
+    """A full matrix and a bias."""
 
     weight: FloatArray = param("k", "k")
     bias: FloatArray = param("k")
 
     Options: ClassVar[type[Options]] = RidgeOptions
-
-    def apply(self, block: Block) -> Prediction:
-        return Prediction.by_argmax(log_softmax(self.features(block) @ self.weight.T + self.bias))
 
 
 @dataclass(frozen=True)
@@ -224,14 +235,11 @@ ROWS_PER_CLASS = 20
 
 
 @dataclass(frozen=True)
-class Structured(Calibrator):
+class Structured(AffineMap):
     """Scores brought to the temperature-scaling optimum and mixed with the uniform vector; then a map."""
 
     temperature: float = param(within="positive")
     smoothing: float = param()
-
-    full: ClassVar[bool]
-    """Is the map a full matrix, not a scale per class?"""
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
@@ -280,7 +288,7 @@ class Structured(Calibrator):
             objective = MatrixObjective(table.chunks(), k, held, complete=True)
         return notes.fit(build(*split_map(fit_map(cls, objective, lambda: theta, notes, context, words))))
 
-    def smoothed(self, block: Block) -> FloatArray:
+    def features(self, block: Block) -> FloatArray:
         """log((1 - a) softmax(z / T) + a / k), (b, k)."""
         return smoothed_log_probs(block, self.temperature, self.smoothing)
 
