@@ -126,14 +126,6 @@ class Paper:
             "axes.spines.right": False,
             "text.color": t.ink,
             "text.parse_math": False,  # a $ in a name is a $
-            "xtick.color": t.ink,
-            "ytick.color": t.ink,
-            "xtick.labelsize": 7.5,
-            "ytick.labelsize": 7.5,
-            "xtick.major.width": 0.7,
-            "ytick.major.width": 0.7,
-            "xtick.major.size": 3,
-            "ytick.major.size": 3,
             "grid.color": t.grid,
             "grid.linewidth": 0.5,
             "hatch.linewidth": 0.6,
@@ -147,6 +139,8 @@ class Paper:
             "savefig.dpi": 200,
             "figure.facecolor": t.page,
         }
+        ticks = {"color": t.ink, "labelsize": 7.5, "major.width": 0.7, "major.size": 3}
+        settings |= {f"{axis}tick.{name}": value for axis in "xy" for name, value in ticks.items()}
         with matplotlib.rc_context():
             matplotlib.rcdefaults()
             matplotlib.rcParams.update(settings)

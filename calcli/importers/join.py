@@ -1,7 +1,7 @@
 """Arrays of several files brought together: shards, rank files, parts; right answers in a file of their own."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -57,7 +57,7 @@ def join_archives(archives: Sequence[Archive], drop: bool = False) -> tuple[dict
         for name, found in parts.items():
             if parse_name(name).role not in ("class_names", "specs"):
                 found[-padded:] = map(_without_last_row, found[-padded:])
-    joined = {name: Entry(found[0].path, name, _loader(name, found)) for name, found in parts.items()}
+    joined = {name: Entry(found[0].path, name, partial(_load, name, found)) for name, found in parts.items()}
     roles = {name: parse_name(name) for name in joined}
     for folder in dict.fromkeys(name.folder for name in roles.values()):
         inside = [path for path, name in roles.items() if name.folder == folder]
@@ -120,33 +120,25 @@ def _check_complete(archives: Sequence[Archive]) -> None:
             raise DataError(f"{archive.path}: has no array {missing[0]!r}, which the other files to join have")
 
 
-def _loader(name: str, entries: Sequence[Entry]) -> Callable[[], Any]:
-    role = parse_name(name).role
-
-    def load() -> Any:
-        arrays = [entry.load() for entry in entries]
-        if len(arrays) == 1:
-            return arrays[0]
-        axis = 1 if role == "transformed" else 0
-        first = arrays[0]
-        for entry, array in zip(entries, arrays, strict=True):
-            shape, expected = list(array.shape), list(first.shape)
-            if len(shape) == len(expected) and len(shape) > axis:
-                shape[axis] = expected[axis] = 0
-            single = array.ndim <= axis and role not in ("class_names", "specs")
-            if single or shape != expected or (array.dtype.kind in "OUS") != (first.dtype.kind in "OUS"):
-                raise DataError(
-                    f"{entry.where}: has shape {tuple(array.shape)} and type {array.dtype}, the first file to join has"
-                    f" {tuple(first.shape)} and {first.dtype}"
-                )
-        if role in ("class_names", "specs"):
-            for entry, array in zip(entries, arrays, strict=True):
-                if not np.array_equal(np.asarray(array), np.asarray(first)):
-                    raise DataError(f"{entry.where}: differs from the first file to join; join the same classes only")
-            return first
-        return np.concatenate([np.asarray(array[()]) for array in arrays], axis=axis)
-
-    return load
+def _load(name: str, entries: Sequence[Entry]) -> Any:
+    role, arrays = parse_name(name).role, [entry.load() for entry in entries]
+    first, axis, of_all = arrays[0], 1 if role == "transformed" else 0, role in ("class_names", "specs")
+    if len(arrays) == 1:
+        return first
+    for entry, array in zip(entries, arrays, strict=True):
+        shape, expected = list(array.shape), list(first.shape)
+        if len(shape) == len(expected) and len(shape) > axis:
+            shape[axis] = expected[axis] = 0
+        single = array.ndim <= axis and not of_all
+        if single or shape != expected or (array.dtype.kind in "OUS") != (first.dtype.kind in "OUS"):
+            raise DataError(
+                f"{entry.where}: has shape {tuple(array.shape)} and type {array.dtype}, the first file to join has"
+                f" {tuple(first.shape)} and {first.dtype}"
+            )
+    for entry, array in zip(entries, arrays, strict=True) if of_all else ():
+        if not np.array_equal(np.asarray(array), np.asarray(first)):
+            raise DataError(f"{entry.where}: differs from the first file to join; join the same classes only")
+    return first if of_all else np.concatenate([np.asarray(array[()]) for array in arrays], axis=axis)
 
 
 def _ordered(entry: Entry, role: str, order: AnyArray, n: int | None = None) -> Entry:

@@ -2,6 +2,7 @@
 
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -182,7 +183,7 @@ class ByGroup(Calibrator):
     def fit(cls, rows: Rows, options: ByOptions, context: Context) -> Fit[Any]:
         plain = cls.OF_COMMON.resolve_options(cls.OF_COMMON.Options(), rows.k)
         common = cls.OF_COMMON.fit(rows, plain, context)
-        names = [name for name, weight in rows.sum(partial(_weights, options.by)).of.items() if weight > 0]
+        names = [name for name, weight in rows.sum(partial(_weights, options.by)).items() if weight > 0]
         kept = replace(common, chosen=Chosen(cls.COMMON, plain))
         reason = f"status {common.status}" if common.status != "ok" else "there is one group" * (len(names) < 2)
         if not reason:
@@ -221,17 +222,11 @@ class ByGroup(Calibrator):
         return float(np.average(own, weights=weight)), float(np.average(one, weights=weight))
 
 
-@dataclass(frozen=True)
-class _Weights(Sums):
+def _weights(by: str, block: Block) -> Counter[str]:
     """The weight of the rows of every group, by its name."""
-
-    of: Mapping[str, float]
-
-
-def _weights(by: str, block: Block) -> _Weights:
     names, code = groups_of(block, by)
     found = np.bincount(code, weights=block.weight, minlength=len(names))
-    return _Weights(dict(zip(names, found.tolist(), strict=True)))
+    return Counter(dict(zip(names, found.tolist(), strict=True)))
 
 
 def codes(rows: Rows, by: str, names: Sequence[str]) -> IntArray:

@@ -1,7 +1,7 @@
 """HDF5 files of any layout."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,7 @@ def read_hdf5(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
     """
     path = file.path
     opened = stack.enter_context(open_file(path))
-    datasets: dict[str, Any] = {}
-
+    loaders: dict[str, Any] = {}
     check_bundle_format(opened, str(path))
 
     def visit(name: str | bytes, node: Any) -> None:
@@ -36,17 +35,14 @@ def read_hdf5(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
             check_bundle_format(node, f"{path}:{name!s}")
         # A dataset with a shape, not a group or a named type; names that are no UTF-8 come as bytes.
         if isinstance(name, str) and hasattr(node, "chunks") and node.shape is not None:
-            datasets[name] = node
+            loaders[name] = partial(_load, path, name, node)
 
     opened.visititems(visit)
-    return Archive.of(path, "hdf5", {name: _loader(path, name, node) for name, node in datasets.items()})
+    return Archive.of(path, "hdf5", loaders)
 
 
-def _loader(path: Path, name: str, dataset: Any) -> Callable[[], Any]:
-    def load() -> Any:
-        check_stored(dataset, f"{path}: {name}")
-        if dataset.dtype.kind in "OS":
-            return dataset.asstr()[()]
-        return Mapped(lambda: dataset, path, name, dataset.attrs.get("dtype"))
-
-    return load
+def _load(path: Path, name: str, dataset: Any) -> Any:
+    check_stored(dataset, f"{path}: {name}")
+    if dataset.dtype.kind in "OS":
+        return dataset.asstr()[()]
+    return Mapped(lambda: dataset, path, name, dataset.attrs.get("dtype"))
