@@ -17,11 +17,7 @@ from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import link_to
 from calcli.methods.compared.identity import Identity
-from calcli.metrics.coverage import (
-    AcceptanceCurve,
-    Accepted,
-    accuracy_at_coverage,
-)
+from calcli.metrics.coverage import AcceptanceCurve, Accepted
 from calcli.metrics.intervals import exact_interval
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.statistics.units import AcceptedUnits, Units
@@ -239,9 +235,7 @@ def search_threshold(
         "right": None if best is None else best.right,
         "tests": found.tests,
         "guarantee": _guarantee(accuracy, level, alone),
-        "accuracy_at_coverage": [
-            _described(accuracy_at_coverage(confidence, correct, c), level if alone else None) for c in COVERAGES
-        ],
+        "accuracy_at_coverage": [_described(search.curve.at_coverage(c), level if alone else None) for c in COVERAGES],
     }
     if (group := rows.column("group")) is not None and best is not None:
         content["groups"] = _by_group(group, correct, confidence >= best.threshold)

@@ -13,12 +13,12 @@ from calcli.numerics import AnyArray, FloatArray, starts_of_ties
 
 @dataclass(frozen=True)
 class Accepted:
-    """The rows of at least this confidence: how many of n, and how many of them are right."""
+    """The rows of at least this confidence: how many of n, and how many of them are right, or the weights of these."""
 
     threshold: float
-    n: int
-    accepted: int
-    right: int
+    n: float
+    accepted: float
+    right: float
 
     @property
     def coverage(self) -> float:
@@ -52,44 +52,36 @@ class AcceptanceCurve:
 
     def at(self, j: int) -> Accepted:
         """One threshold."""
-        n = int(self.accepted[-1])
-        return Accepted(float(self.threshold[j]), n, int(self.accepted[j]), int(self.right[j]))
+        n, accepted, right = self.accepted[-1].item(), self.accepted[j].item(), self.right[j].item()
+        return Accepted(float(self.threshold[j]), n, accepted, right)
 
+    def at_coverage(self, coverage: float) -> Accepted:
+        """The fewest of the most confident rows that are at least this share; ties are accepted together."""
+        # a share such as 0.07 times 100 rows is 7.000000000000001
+        return self.at(int(np.searchsorted(self.accepted, coverage * self.accepted[-1] * (1 - 1e-12), side="left")))
 
-def accuracy_at_coverage(confidence: FloatArray, correct: FloatArray, coverage: float) -> Accepted:
-    """The fewest of the most confident rows that are at least this share; ties are accepted together."""
-    curve = AcceptanceCurve.of(confidence, correct)
-    # a share such as 0.07 times 100 rows is 7.000000000000001
-    return curve.at(int(np.searchsorted(curve.accepted, coverage * len(confidence) - 1e-9, side="left")))
+    def at_accuracy(self, accuracy: float) -> Accepted | None:
+        """The most rows whose accuracy, on these rows, is at least this; without any guarantee for others."""
+        good = np.flatnonzero(self.right >= accuracy * self.accepted)
+        return self.at(int(good[-1])) if len(good) else None
 
+    def coverage_interval(self, accuracy: float, level: float = 0.95) -> tuple[float, float]:
+        """The coverages around ``at_accuracy`` at which an exact test does not refuse this accuracy.
 
-def coverage_at_accuracy(confidence: FloatArray, correct: FloatArray, accuracy: float) -> Accepted | None:
-    """The most rows whose accuracy, on these rows, is at least this; without any guarantee for others."""
-    curve = AcceptanceCurve.of(confidence, correct)
-    good = np.flatnonzero(curve.right >= accuracy * curve.accepted)
-    return curve.at(int(good[-1])) if len(good) else None
-
-
-def coverage_interval(
-    confidence: FloatArray, correct: FloatArray, accuracy: float, level: float = 0.95
-) -> tuple[float, float]:
-    """The coverages around ``coverage_at_accuracy`` at which an exact test does not refuse this accuracy.
-
-    Where the accuracy of the accepted crosses the target once, the test at the true coverage
-    errs with chance 1 - level, so that the set of those not refused holds it with ``level``;
-    of that set the piece around the estimate is given, 0 to something where no coverage has it.
-    """
-    curve = AcceptanceCurve.of(confidence, correct)
-    low, high = exact_intervals(curve.right, curve.accepted, level)
-    good = np.flatnonzero(curve.right >= accuracy * curve.accepted)
-    share = curve.accepted / len(confidence)
-    refused = (low > accuracy) | (high < accuracy)
-    here = int(good[-1]) if len(good) else -1
-    below = np.flatnonzero(refused[: here + 1])
-    above = np.flatnonzero(refused[here + 1 :])
-    start = float(share[below[-1]]) if len(below) else 0.0
-    end = here + int(above[0]) if len(above) else len(share) - 1
-    return start, float(share[end]) if end >= 0 else 0.0
+        Where the accuracy of the accepted crosses the target once, the test at the true coverage
+        errs with chance 1 - level, so that the set of those not refused holds it with ``level``;
+        of that set the piece around the estimate is given, 0 to something where no coverage has it.
+        """
+        low, high = exact_intervals(self.right, self.accepted, level)
+        good = np.flatnonzero(self.right >= accuracy * self.accepted)
+        share = self.accepted / self.accepted[-1]
+        refused = (low > accuracy) | (high < accuracy)
+        here = int(good[-1]) if len(good) else -1
+        below = np.flatnonzero(refused[: here + 1])
+        above = np.flatnonzero(refused[here + 1 :])
+        start = float(share[below[-1]]) if len(below) else 0.0
+        end = here + int(above[0]) if len(above) else len(share) - 1
+        return start, float(share[end]) if end >= 0 else 0.0
 
 
 def _share(value: float, name: str) -> float:
@@ -109,16 +101,12 @@ def _share(value: float, name: str) -> float:
     meaning="accuracy of the most confident rows, so many of them",
 )
 def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
-    t, signature = context.table, {"coverage": f"{_share(coverage, 'coverage'):g}"}
-    if t.weight is not None:
-        curve = AcceptanceCurve.of(t.confidence, t.correct, t.weight)
-        j = np.searchsorted(curve.accepted, coverage * curve.accepted[-1] * (1 - 1e-12), side="left")
-        return Value(float(curve.right[j] / curve.accepted[j]), signature=signature | {"share": "weight"})
-    found, level = accuracy_at_coverage(t.confidence, t.correct, coverage), context.settings.level
+    t, level, signature = context.table, context.settings.level, {"coverage": f"{_share(coverage, 'coverage'):g}"}
+    found = AcceptanceCurve.of(t.confidence, t.correct, t.weight).at_coverage(coverage)
     interval = None
-    if t.units is None:
+    if t.weight is None and t.units is None:
         interval = Interval(*exact_interval(found.right, found.accepted, level), level, "clopper-pearson")
-    return _value(found.accuracy, found, interval, signature)
+    return _value(context, found.accuracy, found, interval, signature)
 
 
 @metric(
@@ -132,22 +120,20 @@ def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
     meaning="share of the rows, most confident first, that is so accurate",
 )
 def coverage_at(context: MetricContext, accuracy: float = 0.95) -> Value:
-    t, signature = context.table, {"accuracy": f"{_share(accuracy, 'accuracy'):g}"}
-    if t.weight is not None:
-        curve = AcceptanceCurve.of(t.confidence, t.correct, t.weight)
-        good = curve.accepted[curve.right >= accuracy * curve.accepted]
-        value = float(good[-1] / curve.accepted[-1]) if len(good) else 0.0
+    t, level, signature = context.table, context.settings.level, {"accuracy": f"{_share(accuracy, 'accuracy'):g}"}
+    curve = AcceptanceCurve.of(t.confidence, t.correct, t.weight)
+    found, interval = curve.at_accuracy(accuracy), None
+    if t.weight is None and t.units is None:
+        interval = Interval(*curve.coverage_interval(accuracy, level), level, "inverted clopper-pearson")
+    return _value(context, 0.0 if found is None else found.coverage, found, interval, signature)
+
+
+def _value(
+    context: MetricContext, value: float, found: Accepted | None, interval: Interval | None, signature: dict[str, str]
+) -> Value:
+    """What was found, and at which threshold; without an interval of rows in units, nor either with weights."""
+    if context.table.weight is not None:
         return Value(value, signature=signature | {"share": "weight"})
-    found, level = coverage_at_accuracy(t.confidence, t.correct, accuracy), context.settings.level
-    interval = None
-    if t.units is None:
-        ends_at = coverage_interval(t.confidence, t.correct, accuracy, level)
-        interval = Interval(*ends_at, level, "inverted clopper-pearson")
-    return _value(0.0 if found is None else found.coverage, found, interval, signature)
-
-
-def _value(value: float, found: Accepted | None, interval: Interval | None, signature: dict[str, str]) -> Value:
-    """What was found, and at which threshold; without an interval of rows in units."""
     more: dict[str, Any] = {} if found is None else {"threshold": found.threshold, "accepted": found.accepted}
     if interval is None:
         more["ci_reason"] = "its interval is exact for independent rows only: no interval with units"

@@ -18,7 +18,7 @@ from calcli.errors import UsageError
 from calcli.evaluation.selective_threshold import ThresholdSearch
 from calcli.metrics.catalog import measure
 from calcli.metrics.context import MetricContext
-from calcli.metrics.coverage import accuracy_at_coverage, coverage_at_accuracy, coverage_interval
+from calcli.metrics.coverage import AcceptanceCurve
 from calcli.metrics.intervals import exact_interval
 from calcli.statistics.units import Units
 
@@ -74,12 +74,12 @@ def test_nothing_is_promised_where_nothing_can_be():
 
 def test_points_of_the_curve():
     c, hit = np.array([0.9, 0.8, 0.8, 0.5]), np.array([1.0, 1.0, 0.0, 0.0])
-    half = accuracy_at_coverage(c, hit, 0.5)
+    half = AcceptanceCurve.of(c, hit).at_coverage(0.5)
     assert (half.threshold, half.accepted, half.right) == (0.8, 3, 2)
-    assert accuracy_at_coverage(c, hit, 1.0).accuracy == 0.5
-    good = coverage_at_accuracy(c, hit, 2 / 3)
+    assert AcceptanceCurve.of(c, hit).at_coverage(1.0).accuracy == 0.5
+    good = AcceptanceCurve.of(c, hit).at_accuracy(2 / 3)
     assert good is not None and good.coverage == 0.75
-    assert coverage_at_accuracy(c, np.zeros(4), 0.5) is None
+    assert AcceptanceCurve.of(c, np.zeros(4)).at_accuracy(0.5) is None
     # R 4.3, binom.test(9, 10)$conf.int
     assert exact_interval(9, 10) == pytest.approx((0.5549839, 0.9974714), abs=1e-7)
     assert exact_interval(0, 10)[0] == 0.0 and exact_interval(10, 10)[1] == 1.0
@@ -225,10 +225,10 @@ def test_the_intervals_of_the_metrics_cover(tmp_path):
     for _ in range(400):
         u = rng.uniform(0.5, 1.0, 300)
         hit = (rng.random(300) < u).astype(float)
-        found = accuracy_at_coverage(u, hit, 0.8)
+        found = AcceptanceCurve.of(u, hit).at_coverage(0.8)
         low, high = exact_interval(found.right, found.accepted)
         inside[0] += low <= 0.8 <= high
-        low, high = coverage_interval(u, hit, 0.9)
+        low, high = AcceptanceCurve.of(u, hit).coverage_interval(0.9)
         inside[1] += low <= 0.4 <= high
     assert (inside / 400 > 0.914).all() and (inside / 400 < 1.0).all()
 
@@ -236,12 +236,15 @@ def test_the_intervals_of_the_metrics_cover(tmp_path):
 def test_an_interval_by_hand_and_at_the_ends():
     c, right = np.linspace(1, 0.5, 40), np.array([1.0] * 30 + [0.0] * 10)
     # 32 right of 40 at the end would be .8; of the first j all are right up to 30
-    low, high = coverage_interval(c, right, 0.9)
+    low, high = AcceptanceCurve.of(c, right).coverage_interval(0.9)
     exact = [exact_interval(min(j, 30), j) for j in range(1, 41)]
     kept = [j for j, (lo, hi) in enumerate(exact, 1) if lo <= 0.9 <= hi]
     assert (low, high) == (0.0, max(kept) / 40)
-    assert coverage_interval(c, np.zeros(40), 0.9) == (0.0, 0.025)  # one wrong answer leaves .9 open, two do not
-    assert coverage_interval(c, np.ones(40), 0.9)[1] == 1.0
+    assert AcceptanceCurve.of(c, np.zeros(40)).coverage_interval(0.9) == (
+        0.0,
+        0.025,
+    )  # one wrong answer leaves .9 open, two do not
+    assert AcceptanceCurve.of(c, np.ones(40)).coverage_interval(0.9)[1] == 1.0
 
 
 def test_metrics_at_a_number(monkeypatch, capsys, tmp_path):
