@@ -9,12 +9,12 @@ from calcli.fast_dataclass import dataclass
 from calcli.isotonic import IsotonicFit, fit_isotonic
 from calcli.metrics.binned_errors import error_and_null
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.corp import RESAMPLES, Decomposition, UnitDraws, consistency_band, decompose
+from calcli.metrics.corp import RESAMPLES, ConsistencyBand, Decomposition, UnitDraws, consistency_band, decompose
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import BoolArray, FloatArray, IntArray
 from calcli.options import flag, seed
-from calcli.statistics.units import Luck, Units
+from calcli.statistics.units import effects_of_bins
 
 Scheme = Literal["width", "mass"]
 
@@ -43,23 +43,6 @@ class CurveSettings:
     resamples: int = flag(RESAMPLES, "Resamples of the band.", "N", min=1, max=100_000)
     seed: int = seed()
     columns: int = flag(50, "Bars of the histogram.", "N", min=1, max=1000)
-
-
-@dataclass(frozen=True)
-class Band:
-    """Where the curve of a calibrated model with these confidences would lie, pointwise.
-
-    x, low, high : (g,) confidence, and the limits of the accuracy at it.
-    """
-
-    x: FloatArray
-    low: FloatArray
-    high: FloatArray
-
-    def contains(self, x: FloatArray, y: FloatArray) -> BoolArray:
-        """Which points (x, y) lie inside, limits included."""
-        slack = 1e-12  # the curve and its limits are quotients of the same sums, rounded apart
-        return (y >= np.interp(x, self.x, self.low) - slack) & (y <= np.interp(x, self.x, self.high) + slack)
 
 
 @dataclass(frozen=True)
@@ -127,7 +110,7 @@ class Curve:
     log: Decomposition
     mcb_null_mean: float
     isotonic: IsotonicFit
-    band: Band
+    band: ConsistencyBand
     bins: Bars
     histogram: Histogram
     fall: tuple[int, int] | None = None
@@ -155,12 +138,11 @@ def measure_curve(
     index, count = bin_index(confidence, edges), len(edges) - 1
     rng = np.random.default_rng(s.seed)
     draws = rng if units is None or luck is None else UnitDraws(rng, units, luck.share)
-    drawn = consistency_band(confidence, index, count, draws, weight, resamples=s.resamples, level=s.level)
+    band = consistency_band(confidence, index, count, draws, weight, resamples=s.resamples, level=s.level)
     fit = fit_isotonic(confidence, correct, weight)
     brier = decompose(confidence, correct, weight, fit=fit)
-    effect = effects_of(confidence, correct, index, count, units)
+    effect = effects_of_bins(confidence, correct, index, count, units, weight)
     ece, null = error_and_null(context, s.scheme)
-    band = Band(drawn.x, drawn.low, drawn.high)
     inside = band.contains(confidence, fit.at(confidence))
     columns = np.linspace(0.0, 1.0, s.columns + 1)
     return Curve(
@@ -178,10 +160,10 @@ def measure_curve(
         outside=float(np.average(~inside, weights=weight)),
         brier=brier,
         log=decompose(confidence, correct, weight, kind="log", fit=fit),
-        mcb_null_mean=drawn.mcb_mean,
+        mcb_null_mean=band.mcb_mean,
         isotonic=fit,
         band=band,
-        bins=_bars(edges, stats, drawn.bin_low, drawn.bin_high, s.level, effect),
+        bins=_bars(edges, stats, band, s.level, effect),
         histogram=Histogram(columns, np.bincount(bin_index(confidence, columns), minlength=s.columns)),
         fall=clearest_fall(stats, effect),
     )
@@ -204,21 +186,7 @@ def clearest_fall(stats: BinStats, effect: "FloatArray | float" = 1.0) -> tuple[
     return (int(held[early[most]]), int(held[late[most]])) if fallen[most] > 0.0 else None
 
 
-def effects_of(
-    confidence: FloatArray, correct: FloatArray, index: IntArray, bins: int, units: Units | None
-) -> FloatArray:
-    """By how much the variance of the number of right rows grows in every bin as rows belong together, at least 1."""
-    effect = np.ones(bins)
-    for b in np.unique(index).tolist() if units is not None else ():
-        here = index == b
-        own = None if units is None else units.take(here)
-        effect[b] = 1.0 if own is None else Luck.of(confidence[here], correct[here], own).effect
-    return effect
-
-
-def _bars(
-    edges: FloatArray, stats: BinStats, null_low: FloatArray, null_high: FloatArray, level: float, effect: FloatArray
-) -> Bars:
+def _bars(edges: FloatArray, stats: BinStats, band: ConsistencyBand, level: float, effect: FloatArray) -> Bars:
     empty = np.full(len(stats.weight), np.nan)
     rows = stats.weight > 0
     accuracy = np.minimum(np.divide(stats.outcome, stats.weight, out=empty.copy(), where=rows), 1.0)
@@ -231,6 +199,6 @@ def _bars(
         accuracy=accuracy,
         accuracy_low=low,
         accuracy_high=high,
-        null_low=null_low,
-        null_high=null_high,
+        null_low=band.bin_low,
+        null_high=band.bin_high,
     )

@@ -10,10 +10,9 @@ from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, made_once
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.nulls import EXACT_ROWS
-from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import MeanGap, adjusted, exact_p_value, poisson_p_value, sum_p_value
 from calcli.numerics import FloatArray
-from calcli.statistics.units import Luck
+from calcli.statistics.units import effects_of_bins
 
 EDGES = np.array([*np.arange(0, 10) / 10, 0.99, 1.0])
 """Tens of percent, and the last one by itself."""
@@ -68,10 +67,8 @@ def confidence_bins(context: MetricContext) -> tuple[ConfidenceBin, ...]:
     """The bins of the predicted class's probability, significance at a false discovery rate of 5 %."""
     own = context.labelled("top")
     bins, p_values = binned(own)
-    effect = np.ones(len(bins.count))  # by what the variance of the number of right rows grows as they belong together
-    for b, part in enumerate(_parts(own) if own.table.units is not None else ()):
-        if part.units is not None:
-            effect[b] = Luck.of(part.confidence, part.correct, part.units, part.weight).effect
+    t, index = own.table, bin_index(own.scores, EDGES)
+    effect = effects_of_bins(own.scores, own.outcomes, index, len(bins.count), t.units, t.weight)
     with np.errstate(invalid="ignore", divide="ignore"):
         confidence, accuracy = bins.score / bins.weight, np.minimum(bins.outcome / bins.weight, 1.0)
     low, high = wilson_interval(accuracy, bins.effective / effect, context.settings.level)
@@ -83,12 +80,6 @@ def confidence_bins(context: MetricContext) -> tuple[ConfidenceBin, ...]:
 
 
 @made_once
-def _parts(context: MetricContext) -> list[RowTable]:
-    index = bin_index(context.table.confidence, EDGES)
-    return [context.table.take(index == b) for b in range(len(EDGES) - 1)]
-
-
-@made_once
 def binned(context: MetricContext) -> tuple[BinStats, FloatArray]:
     """Sums over the bins, and the p-value of each."""
     t = context.table
@@ -97,6 +88,6 @@ def binned(context: MetricContext) -> tuple[BinStats, FloatArray]:
     variance = np.bincount(index, w**2 * c * (1.0 - c), size).astype(np.float64)
     bins = BinStats.at(index, size, c, t.correct, t.weight)
     if t.units is not None:
-        parts = _parts(context)
+        parts = [t.take(index == b) for b in range(size)]
         return bins, np.array([sum_p_value(p.confidence, p.correct, p.weight, p.units) if p.n else 1.0 for p in parts])
     return bins, bin_p_values(bins, variance, lambda b: c[index == b], t.weight is not None)

@@ -12,7 +12,7 @@ import numpy as np
 
 from calcli.fast_dataclass import dataclass
 from calcli.isotonic import IsotonicFit, fit_isotonic, pool_adjacent_violators
-from calcli.numerics import NLL_FLOOR, FloatArray, IntArray
+from calcli.numerics import NLL_FLOOR, BoolArray, FloatArray, IntArray
 from calcli.statistics.units import SharedOutcomes, Units
 
 Score = Literal["brier", "log"]
@@ -143,6 +143,11 @@ class ConsistencyBand:
     bin_low: FloatArray
     bin_high: FloatArray
     mcb_mean: float
+
+    def contains(self, x: FloatArray, y: FloatArray) -> BoolArray:
+        """Which points (x, y) of a curve lie inside, limits included."""
+        slack = 1e-12  # the curve and its limits are quotients of the same sums, rounded apart
+        return (y >= np.interp(x, self.x, self.low) - slack) & (y <= np.interp(x, self.x, self.high) + slack)
 
 
 @dataclass(frozen=True)

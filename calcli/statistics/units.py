@@ -130,6 +130,25 @@ class Luck:
         return self.variance / self.rows if self.rows > 0.0 else 1.0
 
 
+def effects_of_bins(
+    score: FloatArray,
+    outcome: FloatArray,
+    index: IntArray,
+    bins: int,
+    units: Units | None,
+    weight: FloatArray | None = None,
+) -> FloatArray:
+    """By how much the variance of the number of outcomes 1 grows in every bin as rows belong together, at least 1."""
+    effect = np.ones(bins)
+    if units is None:
+        return effect
+    for b in np.unique(index).tolist():
+        here = index == b
+        if (own := units.take(here)) is not None:
+            effect[b] = Luck.of(score[here], outcome[here], own, None if weight is None else weight[here]).effect
+    return effect
+
+
 def pair_covariance(score: FloatArray, units: Units, weight: FloatArray | None = None) -> FloatArray:
     """Sum over the ordered pairs of rows of each unit of w_i w_j (min(c_i, c_j) - c_i c_j), (g,)."""
     if weight is None:

@@ -28,7 +28,10 @@ from calcli.diagrams.terminal import draw as draw_text
 from calcli.methods.ec import ExpectationConsistency
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.collect import collect
+from calcli.metrics.confidence_bins import confidence_bins
+from calcli.metrics.context import MetricContext
 from calcli.rows import ArrayRows
+from calcli.statistics.units import Units
 
 
 @pytest.fixture
@@ -86,6 +89,20 @@ def test_a_picture_and_the_table_give_one_ece_one_null_and_one_p_value(run, tmp_
             c = curves[quantity]
             found = (c["ece"], c["ece_null_mean"], c["ece_null_q95"], c["ece_p"])
             assert found == tuple(known[metric][key] for key in ("value", "null_mean", "null_q95", "p_value"))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bars_of_rows_in_units_have_the_intervals_of_the_bins_that_evaluate_shows(weighted):
+    rng = np.random.default_rng(1)
+    z, unit = rng.normal(size=(1200, 4)) * 2, rng.integers(0, 200, 1200)
+    y = np.argmax(z + rng.normal(size=(200, 4))[unit] + rng.gumbel(size=z.shape), axis=1)
+    weight = rng.gamma(0.5, size=1200) if weighted else None
+    table = collect(ArrayRows(z, y, weight=weight, units=Units.of(unit)))
+    bars = measure_curve("m", table, CurveSettings(bins=10, resamples=10)).bins
+    told = confidence_bins(MetricContext(table))
+    for b in range(9):  # what lies above .9 is cut at .99 there
+        here = [bars.accuracy_low[b], bars.accuracy_high[b]]
+        np.testing.assert_allclose(here, [told[b].accuracy_low, told[b].accuracy_high], rtol=1e-12)
 
 
 def test_bars_and_histogram_count_every_row_once():
