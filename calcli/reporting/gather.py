@@ -8,7 +8,7 @@ import numpy as np
 
 from calcli.calibrator import Progress
 from calcli.diagrams.curve import Curve, CurveSettings, Quantity, measure_curve
-from calcli.diagrams.panels import Measured, parts_of, quantities
+from calcli.diagrams.panels import Measured, parts_of
 from calcli.diagrams.style import Request
 from calcli.diagrams.styles.gaps import Gap, gap_series
 from calcli.diagrams.styles.risk import Coverage, coverage_curve, most_confident
@@ -113,11 +113,12 @@ def gather(
     classes: list[tuple[Gap, ...]] = [()] * len(sets)
     groups = classes
     if rows.k > 1:
-        classes = _gaps(sets, settings, "class", names or [f"class {c}" for c in range(rows.k)])
+        names = names or [f"class {c}" for c in range(rows.k)]
+        classes = _gaps(Request(settings, sets, by="class", names=names))
     about: Quantity = "positive" if rows.k == 2 and not plan.ordered else "top"
     if subject.group is not None:
         gates = [0.0 if each.report is None else each.report.gates["groups"] for each in done.results]
-        groups = _gaps(sets, settings, "group", None, gates, plan.ordered)
+        groups = _gaps(Request(settings, sets, by="group", ordered=plan.ordered), gates)
     versions = []
     for at, (each, result) in enumerate(zip(sets, done.results, strict=True)):
         versions.append(
@@ -156,17 +157,9 @@ def thresholds_of(table: RowTable, level: float) -> tuple[Threshold, ...]:
     return tuple(Threshold(first, *(more if any_row else none)) for any_row, first, *more in rows)
 
 
-def _gaps(
-    sets: Sequence[Measured],
-    settings: CurveSettings,
-    by: Any,
-    names: Sequence[str] | None,
-    gates: Sequence[float] = (),
-    ordered: bool = False,
-) -> list[tuple[Gap, ...]]:
-    request = Request(settings, sets, by=by, names=names, ordered=ordered)
-    parts, wanted, gate = parts_of(request), quantities(request), dict(enumerate(gates))
-    return [gap_series(s, parts, at, settings, wanted, gate.get(at, 0.0))[0].gaps for at, s in enumerate(sets)]
+def _gaps(request: Request, gates: Sequence[float] | None = None) -> list[tuple[Gap, ...]]:
+    parts = parts_of(request)
+    return [gap_series(request, parts, at, gate)[0].gaps for at, gate in enumerate(gates or [0.0] * len(request.sets))]
 
 
 def _sweep(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from calcli.diagrams.caption_text import printable, squeeze, table
-from calcli.diagrams.curve import CurveSettings, Quantity
+from calcli.diagrams.curve import Quantity
 from calcli.diagrams.matplotlib_theme import Paper
-from calcli.diagrams.panels import NAMES, Measured, RowSubset, parts_of, quantities
+from calcli.diagrams.panels import NAMES, RowSubset, parts_of, quantities
 from calcli.diagrams.style import Figure, Request, Style
 from calcli.diagrams.terminal import Look
 from calcli.fast_dataclass import dataclass
@@ -81,18 +81,12 @@ class Gaps:
         return "mean confidence − accuracy", "underconfident", "overconfident"
 
 
-def gap_series(
-    what: Measured,
-    parts: Sequence[RowSubset],
-    at: int,
-    settings: CurveSettings,
-    about: Sequence[Quantity] = ("top",),
-    gate: float = 0.0,
-) -> list[Series]:
+def gap_series(request: Request, parts: Sequence[RowSubset], at: int, gate: float = 0.0) -> list[Series]:
     """The gap of every part in set number ``at``, a series of each quantity, as tables by group have them.
 
-    about : the quantities, which are considered together. gate : least of the p-values that decide.
+    The quantities are considered together. gate : least of the p-values that decide.
     """
+    what, about, settings = request.sets[at], quantities(request), request.settings
     measured = MetricSettings(level=settings.level, seed=settings.seed)
     tables = {j: what.table.take(part.rows[at]) for j, part in enumerate(parts)}
     held = {j: MetricContext(t, measured) for j, t in tables.items() if t.n and t.weights.sum() > 0}
@@ -119,10 +113,9 @@ class GapPlot(Style[Gaps]):
     def measure(self, request: Request) -> Figure:
         """Lines sorted by the first set's gap, batches by time; of very many parts those most standard errors off."""
         by = request.by or "class"
-        parts = parts_of(replace(request, by=by))
-        level, one = request.settings.level, NAMES[by]
-        wanted = quantities(replace(request, by=by))
-        found = [gap_series(s, parts, at, request.settings, wanted) for at, s in enumerate(request.sets)]
+        request = replace(request, by=by)
+        parts, level, one = parts_of(request), request.settings.level, NAMES[by]
+        found = [gap_series(request, parts, at) for at in range(len(request.sets))]
         series = [both[0] for both in found]
         limit, notes = request.panels or LINES, list(request.notes)
         # What is significant of the quantity that is not drawn: the confidence.
@@ -137,7 +130,7 @@ class GapPlot(Style[Gaps]):
         named = zip(request.labels, series, strict=True)
         kept = tuple(Series(label, tuple(s.gaps[j] for j in order)) for label, s in named)
         title = f"{request.what}, by {one[0]}" if request.title is None else request.title
-        return Gaps(title, one[1], level, len(parts), kept, tuple(notes), wanted[0])
+        return Gaps(title, one[1], level, len(parts), kept, tuple(notes), quantities(request)[0])
 
     def draw(self, figure: Gaps, paper: Paper) -> Any:
         """Sorted dots with intervals around the line of no gap."""
