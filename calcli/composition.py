@@ -277,7 +277,7 @@ class MappedRows(Rows):
         self.source, self.calibrator = source, calibrator
         self.n, self.k = source.n, source.k
         self.kind = "log_probs"
-        self.reads = [source.transforms.index(spec) for spec in calibrator.required_transforms]
+        self.reads = source.places_of(calibrator.required_transforms)
 
     def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
         return map(partial(through, self.calibrator), self.source.blocks(self.reads, at_once))

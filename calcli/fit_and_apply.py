@@ -296,14 +296,7 @@ Calibrated = tuple[int, AnyArray, dict[str, AnyArray], dict[str, int]]
 
 def checked_transforms(calibrator: Calibrator, rows: Rows, where: str) -> list[int]:
     """Indices of the transforms that a calibrator reads. Raises DataError that lists missing ones."""
-    missing = [spec for spec in calibrator.required_transforms if spec not in rows.transforms]
-    if missing:
-        raise DataError(
-            f"{where}: lacks the scores under {len(missing)} transforms that this calibrator needs:"
-            f" {', '.join(missing)}; it has: {', '.join(rows.transforms) or 'none'};"
-            " run calcli extract with these --transform options"
-        )
-    return [rows.transforms.index(spec) for spec in calibrator.required_transforms]
+    return rows.places_of(calibrator.required_transforms, where)
 
 
 def calibrated_blocks(

@@ -241,6 +241,16 @@ class Rows(ABC):
         assert rest == 0, "blocks as one would straddle parts"
         return (reduce(add, islice(found, count - 1), first) for first in found)
 
+    def places_of(self, specs: Sequence[str], where: str = "the bundle") -> list[int]:
+        """Indices of the transforms that a calibrator reads. Raises DataError that lists missing ones."""
+        if missing := [spec for spec in specs if spec not in self.transforms]:
+            raise DataError(
+                f"{where}: lacks the scores under {len(missing)} transforms that this calibrator needs:"
+                f" {', '.join(missing)}; it has: {', '.join(self.transforms) or 'none'};"
+                " run calcli extract with these --transform options"
+            )
+        return [self.transforms.index(spec) for spec in specs]
+
     @abstractmethod
     def labels(self) -> IntArray:
         """All labels, (n,) int64."""

@@ -217,7 +217,7 @@ def tried(trial: Trial) -> Iterator[None]:
 def held_out(calibrator: Calibrator, rows: Rows) -> tuple[FloatArray, FloatArray]:
     """Log-probability of the label and Brier score (summed over classes) of every row."""
     log_p_y, brier = np.empty(rows.n), np.empty(rows.n)
-    for block in rows.blocks([rows.transforms.index(spec) for spec in calibrator.required_transforms]):
+    for block in rows.blocks(rows.places_of(calibrator.required_transforms)):
         to = slice(block.start, block.start + len(block))
         log_p = calibrator.apply(block).log_probs
         log_p_y[to] = log_p[np.arange(len(block)), block.labels]

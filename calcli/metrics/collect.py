@@ -10,7 +10,6 @@ import numpy as np
 
 from calcli.binning import bin_index, width_edges
 from calcli.calibrator import Calibrator, Prediction, Progress
-from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, ClassStats, RowTable
@@ -169,13 +168,7 @@ def predicted(rows: Rows, calibrator: Calibrator | None) -> Prediction:
 def needed_transforms(rows: Rows, calibrators: Sequence[Calibrator | None]) -> tuple[list[str], list[int]]:
     """Specs of the transforms that calibrators read, and their places. Raises DataError for one that is missing."""
     needed = sorted({spec for c in calibrators if c is not None for spec in c.required_transforms})
-    for spec in needed:
-        if spec not in rows.transforms:
-            raise DataError(
-                f"the calibrator needs the scores under transform {spec!r}, the bundle has"
-                f" {', '.join(rows.transforms) or 'none'}; re-run extract with --transform {spec}"
-            )
-    return needed, [rows.transforms.index(spec) for spec in needed]
+    return needed, rows.places_of(needed)
 
 
 # ---- sums over (class, width bin) of the probabilities of every class, gathered piece by piece
@@ -526,8 +519,7 @@ def class_columns(
     raw : each class's own value, before a calibrator with one map per class divides by the row's sum.
     """
     width = max(1, min(rows.k, COLUMN_BYTES // (8 * rows.n)))
-    needed = () if calibrator is None else calibrator.required_transforms
-    wanted = [rows.transforms.index(spec) for spec in needed]
+    wanted = rows.places_of(() if calibrator is None else calibrator.required_transforms)
     held = np.empty((width, rows.n))
     for first in range(0, rows.k, width):
         last = min(first + width, rows.k)
