@@ -9,7 +9,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.isotonic import IsotonicFit, fit_isotonic
 from calcli.metrics.binned_errors import error_and_null
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.corp import RESAMPLES, ConsistencyBand, Decomposition, UnitDraws, consistency_band, decompose
+from calcli.metrics.corp import RESAMPLES, Band, ConsistencyBand, Decomposition, UnitDraws, consistency_band, decompose
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import BoolArray, FloatArray, IntArray
@@ -110,7 +110,7 @@ class Curve:
     log: Decomposition
     mcb_null_mean: float
     isotonic: IsotonicFit
-    band: ConsistencyBand
+    band: Band
     bins: Bars
     histogram: Histogram
     fall: tuple[int, int] | None = None
@@ -162,7 +162,7 @@ def measure_curve(
         log=decompose(confidence, correct, weight, kind="log", fit=fit),
         mcb_null_mean=band.mcb_mean,
         isotonic=fit,
-        band=band,
+        band=Band(band.x, band.low, band.high),
         bins=_bars(edges, stats, band, s.level, effect),
         histogram=Histogram(columns, np.bincount(bin_index(confidence, columns), minlength=s.columns)),
         fall=clearest_fall(stats, effect),

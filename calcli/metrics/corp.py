@@ -128,7 +128,21 @@ def merge_cells(
 
 
 @dataclass(frozen=True)
-class ConsistencyBand:
+class Band:
+    """Where the curve of a calibrated model lies: x (g,), and the limits there."""
+
+    x: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    def contains(self, x: FloatArray, y: FloatArray) -> BoolArray:
+        """Which points (x, y) of a curve lie inside, limits included."""
+        slack = 1e-12  # the curve and its limits are quotients of the same sums, rounded apart
+        return (y >= np.interp(x, self.x, self.low) - slack) & (y <= np.interp(x, self.x, self.high) + slack)
+
+
+@dataclass(frozen=True)
+class ConsistencyBand(Band):
     """What the same confidences show when they are exactly right: r resamples.
 
     x : (g,) confidences of the cells. low, high : (g,) pointwise band of the isotonic
@@ -137,17 +151,9 @@ class ConsistencyBand:
     ``FINE_DRAWS`` allows (10 to r).
     """
 
-    x: FloatArray
-    low: FloatArray
-    high: FloatArray
     bin_low: FloatArray
     bin_high: FloatArray
     mcb_mean: float
-
-    def contains(self, x: FloatArray, y: FloatArray) -> BoolArray:
-        """Which points (x, y) of a curve lie inside, limits included."""
-        slack = 1e-12  # the curve and its limits are quotients of the same sums, rounded apart
-        return (y >= np.interp(x, self.x, self.low) - slack) & (y <= np.interp(x, self.x, self.high) + slack)
 
 
 @dataclass(frozen=True)
