@@ -330,8 +330,8 @@ def gap_interval(context: MetricContext, level: float | None = None) -> Interval
 
     Student's. Where fewer than ten rows are right, or wrong, they do not tell their own spread: that of the share is
     Clopper and Pearson's, to which Student's of the mean score is added, the roots of the sums of squares (Zou, Donner
-    2008, Statistics in Medicine 27, 1693-1702). Of fewer than 30 rows it holds a coin's too, +-.98 / sqrt n. Over
-    units it is Student's (see ``share_of_units``); NaN, with the reason as its method, where too few are wrong.
+    2008, Statistics in Medicine 27, 1693-1702). Over units it is Student's (see ``share_of_units``); NaN, with the
+    reason as its method, where too few are wrong.
     """
     level, mean = level or context.settings.level, mean_gap(context)
     bins, made = context.bins("width"), t_interval(mean, level)
@@ -346,12 +346,8 @@ def gap_interval(context: MetricContext, level: float | None = None) -> Interval
         reach = 0.0 if made is None else t_quantile(0.5 + level / 2.0, mean.n - 1.0) * score_error(context)
         below, above = math.hypot(high - rate, reach), math.hypot(rate - low, reach)
         made = Interval(mean.value - below, mean.value + above, level, "clopper-pearson")
-    ends, method = [made.low, made.high], made.method
-    if mean.n < FEW:
-        reach = normal_quantile(0.5 + level / 2.0) / (2.0 * math.sqrt(mean.n)) if mean.n > 0 else 1.0
-        ends, method = [*ends, mean.value - reach, mean.value + reach], "coin"
-    known = [end for end in ends if math.isfinite(end)] or [-1.0, 1.0]
-    return Interval(max(min(known), -1.0), min(max(known), 1.0), level, method)
+    low, high = (end if math.isfinite(end) else way for end, way in ((made.low, -1.0), (made.high, 1.0)))
+    return replace(made, low=max(low, -1.0), high=min(high, 1.0))
 
 
 RESOLVED = 1e-12

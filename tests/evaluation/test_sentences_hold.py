@@ -96,7 +96,7 @@ def test_no_star_stands_beside_an_interval_that_holds_0(run):
         low, high = line["ci"]
         assert line["significant"] == (line["p_adjusted"] <= 0.05)
         assert not (line["significant"] and low <= 0.0 <= high), line
-    assert [line["group"] for line in lines if line["significant"]] == ["many", "sure"]
+    assert [line["group"] for line in lines if line["significant"]] == ["many", "sure", "few"]
     text = run("evaluate", "m.h5", "--per-group").out
     stars = re.findall(r"^\w+ +\d+ +[+-][\d.]+([* ]) +\[([-\d.]+), ([-\d.]+)\]", text, re.MULTILINE)
     assert {star for star, low, high in stars if float(low) <= 0.0 <= float(high)} == {" "} and len(stars) >= 4
