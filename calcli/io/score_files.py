@@ -247,18 +247,14 @@ def write_csv(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
 
 @score_format("jsonl", streams=True)
 def write_jsonl(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
-    """One JSON object per row, and the calibrators that it has been through.
-
-    Its scores are an object by the names of the classes where they have such, else a list.
-    """
+    """One JSON object per row, with its scores in a list, and the calibrators that it has been through."""
     marked = sheet.mark
     with place.open() as file:
         for slab in slabs:
-            scores, columns = sheet.table(slab)
-            names, words = [*columns, sheet.kind], sheet.class_words
-            own = (scores[:, 0] if sheet.kind == "confidence" else scores).tolist()
-            own = [dict(zip(words, row, strict=True)) for row in own] if words else own
-            values = zip(*(column.tolist() for column in columns.values()), own, strict=True)
+            scores, columns = sheet.rows(slab)
+            names = [*columns, sheet.kind]
+            own = scores[:, 0] if sheet.kind == "confidence" else scores
+            values = zip(*(column.tolist() for column in columns.values()), own.tolist(), strict=True)
             lines = (msgspec.json.encode(dict(zip(names, row, strict=True)) | marked) for row in values)
             file.write(b"".join(line + b"\n" for line in lines))
 

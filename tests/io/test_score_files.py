@@ -58,17 +58,14 @@ def test_jsonl_has_the_same_numbers(run):
     with open("out.jsonl", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     assert [row["ids"] for row in rows] == IDS
-    for name in ("labels", "prediction"):
-        assert [row[name] for row in rows] == [NAMES[c] for c in wanted[name]]
-    same("confidence", [row["confidence"] for row in rows], wanted["confidence"])
-    assert all([*row["probs"]] == NAMES for row in rows)
-    same("probs", [[*row["probs"].values()] for row in rows], wanted["probs"])
+    for name in wanted:
+        same(name, [row[name] for row in rows], wanted[name])
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "npz"])
 @pytest.mark.parametrize("names", [["b", "a", "c"], ["1", "2", "3"], ["a.b", "x y", 'ü,"'], ["yes", "no", "label"]])
 def test_names_of_classes_are_read_again_and_numbers_leave_no_doubt(run, names, form):
-    """JSON Lines had numbers where CSV had names; CSV and Parquet of classes called 1, 2, 3 could not be read again."""
+    """CSV and Parquet of classes called 1, 2, 3 could not be read again; JSON Lines hold numbers of classes alone."""
     if form == "parquet":
         pytest.importorskip("pyarrow")
     with h5py.File("n.h5", "w") as file:
@@ -78,7 +75,7 @@ def test_names_of_classes_are_read_again_and_numbers_leave_no_doubt(run, names, 
     assert run("extract", f"n.{form}", "-o", "back.h5", "-q").code == 0
     with h5py.File("back.h5") as file:
         np.testing.assert_array_equal(file["labels"][()], Y % 3)
-        if form == "npz" or names[0] != "1":
+        if form == "npz" or (form != "jsonl" and names[0] != "1"):
             assert [name.decode() for name in file["class_names"][()]] == names
 
 
