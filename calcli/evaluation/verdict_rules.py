@@ -426,7 +426,7 @@ def remedy_words(split: LossSplit | None, k: int | None, tried: Sequence[str] = 
     share = f"{max(by_temperature / gain, 0.0):.0%}"
     of_it = "does not help here" if share == "0%" else f"achieves {share} of it"
     clause = "" if alone or tried else f"; temperature scaling {of_it}"
-    return f"recalibration could reduce NLL by at least {small(gain)} (cross-validated {method}){clause}"
+    return f"recalibration could reduce NLL by {small(gain)} (cross-validated {method}){clause}"
 
 
 def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequence[str], zeros: int = 0) -> Advice:

@@ -201,6 +201,9 @@ def test_several_bundles_go_to_a_folder_and_failures_stay_alone(run, bundle, tmp
     one_file = run("apply", "logits.ts.json", "logits.h5:cal", "logits.h5:test", "-o", "all.csv")
     assert one_file.code == 2 and "expected a folder for 2 bundles" in one_file.line
     assert not (tmp_path / "all.csv").exists()
+    several_methods = run("fit", "-m", "all", "logits.h5", "-o", "all.json")
+    assert several_methods.code == 2 and "expected a folder with --method all" in several_methods.line
+    assert not (tmp_path / "all.json").exists()
 
 
 def test_apply_needs_no_labels_and_keeps_precision(run, tmp_path):

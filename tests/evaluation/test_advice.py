@@ -77,7 +77,7 @@ def test_rows_that_have_been_through_a_calibrator_are_not_sent_back_to_it(run, t
 def test_a_temperature_that_achieves_nothing_is_said_not_to_help():
     gain, none = LossPart(0.9, 0.8, 0.1, 0.01), LossPart(0.9, 0.9, 1e-5, 0.01)
     words = remedy_words(LossSplit("svs", 5, gain, gain, none), 10)
-    assert words.endswith("by at least 0.1000 (cross-validated svs); temperature scaling does not help here")
+    assert words.endswith("by 0.1000 (cross-validated svs); temperature scaling does not help here")
     assert "temperature" not in remedy_words(LossSplit("svs", 5, gain, gain, none), 10, ["ts"])
 
 

@@ -174,7 +174,8 @@ def _targets(args: FitArgs, rows: DataSet, talk: Console) -> dict[str, Path]:
     from calcli.evaluation.leaderboard import applicable
 
     folder = Path(args.output or f"{args.stem}.calibrators")
-    if args.output == "-" or (os.path.exists(folder) and not os.path.isdir(folder)):
+    a_file = os.path.exists(folder) or str(args.output).endswith(".json")
+    if args.output == "-" or (a_file and not os.path.isdir(folder)):
         raise UsageError(f"-o {args.output}: expected a folder with --method all")
     make_folder(folder)
     names, left_out = applicable(rows, args.thorough)
