@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from struct import unpack
 from types import MappingProxyType
@@ -287,7 +288,8 @@ class SourceFile:
 
     def refuse_again(self, begins: bytes) -> None:
         """Raise DataError where these bytes, which begin a file of its kind, stand behind its beginning too."""
-        refuse_more(self.path, begins if self.path.read_bytes().find(begins, 1) > 0 else b"")
+        with self.path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+            refuse_more(self.path, begins if content.find(begins, 1) > 0 else b"")
 
     @property
     def is_zip(self) -> bool:

@@ -322,7 +322,7 @@ def share_of_units(rate: float, mean: Mean, level: float) -> list[float]:
 
 
 FEW, CARRYING = 30, 10
-"""Rows below which nothing is known of a spread, and right or wrong rows below which a rate has Wilson's interval."""
+"""Rows below which no verdict is given, and right or wrong rows below which these do not tell a rate's own spread."""
 
 
 def gap_interval(context: MetricContext, level: float | None = None) -> Interval:
