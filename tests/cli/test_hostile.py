@@ -101,6 +101,7 @@ def test_calibrated_bundles_evaluate_like_the_calibrator(run, fitted, name):
         assert found[metric]["value"] == pytest.approx(value["value"], abs=1e-9), metric
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "recal"])
 def test_predictions_made_upstream_leave_rows_that_sum_to_1(run, tmp_path, name):
     p = np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True)
@@ -131,6 +132,7 @@ def places(node, path=()):
             yield from places(node[i], (*path, i))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # parameters of 1e308 overflow, and are refused for it
 @pytest.mark.parametrize("name", METHODS)
 def test_edited_artifacts_are_refused_or_give_probabilities(fitted, name):
@@ -178,6 +180,7 @@ EXTREMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", EXTREMES)
 def test_any_finite_logits_can_be_worked_with(run, tmp_path, what):
     write(tmp_path / "x.h5", logits=EXTREMES[what], labels=Y)

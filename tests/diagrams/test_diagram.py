@@ -151,6 +151,7 @@ DEGENERATE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("style", ["corp", "bins"])
 @pytest.mark.parametrize("case", DEGENERATE)
@@ -290,6 +291,7 @@ def test_csv_holds_the_numbers_exactly():
 # ---- the terminal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look", [Look(), Look(False), Look(True, True)], ids=["unicode", "ascii", "colour"])
 @pytest.mark.parametrize("width", [30, 47, 80, 120, 200])
 def test_terminal_drawings_keep_to_the_width(width, look):

@@ -62,6 +62,7 @@ def test_jsonl_has_the_same_numbers(run):
         same(name, [row[name] for row in rows], wanted[name])
 
 
+@pytest.mark.parametrize("run", ["float32"], indirect=True)
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "npz"])
 @pytest.mark.parametrize("names", [["b", "a", "c"], ["1", "2", "3"], ["a.b", "x y", 'ü,"'], ["yes", "no", "label"]])
 def test_names_of_classes_are_read_again_and_numbers_leave_no_doubt(run, names, form):

@@ -124,6 +124,7 @@ def test_tables_of_swapped_classes_are_swapped(name, options, factor):
     np.testing.assert_allclose(other, one, atol=1e-12 if name in ("ir", "hb") else 0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), TABLES, ids=str)
 def test_tables_over_log_odds_are_written_read_and_exported(run, name, options):
     z, y = truth(400, 2, seed=4)

@@ -528,6 +528,7 @@ def test_candidates_by_default_are_methods_each_once(n, k):
     assert any("sms" in name for name in names) == (2 < k <= 50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [10, 30])
 def test_logits_and_log_probabilities_both_bent_are_found_together(k):
     """Logits steeper from 2 on, then log-probabilities flatter from -1 on: no single curve is both."""

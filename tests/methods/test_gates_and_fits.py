@@ -59,8 +59,14 @@ def test_a_limit_on_an_error_with_a_formula_for_its_law_says_so_too(run, name):
     )
 
 
-@pytest.mark.parametrize("q", [0.5, 0.9])
-@pytest.mark.parametrize("name", ["ece", "ece_mass", "mce", "smece", "tce2", "tce2_plugin", "gap"])
+@pytest.mark.parametrize("q", [pytest.param(0.5, marks=pytest.mark.slow), 0.9])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ece",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ["ece_mass", "mce", "smece", "tce2", "tce2_plugin", "gap"]),
+    ],
+)
 def test_a_limit_tells_the_chance_that_calibrated_rows_cross_it(name, q):
     """Beside 300 sets of labels drawn from the same scores; 4 standard errors of both shares, at most 200 draws."""
     rng = np.random.RandomState(3)

@@ -232,6 +232,7 @@ def many_classes(kind):
     return z + 2e3 if kind == "level" else z, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "uneven", "peaked", "level"])
 def test_many_classes_reach_the_optimum_with_and_without_the_hessian(kind, monkeypatch):
     """The same objective at the end as with the Hessian from the first step, in float64, however the rows are cut."""

@@ -103,6 +103,7 @@ def test_squared_error_of_real_logits(resnet20):
     assert fitted(ArrayRows(resnet20[0], y), "ts", loss="brier") == pytest.approx(np.exp(-best.x), rel=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_the_squared_error_has_no_better_valley(seed):
     # Groups of rows that want temperatures far apart make several valleys.

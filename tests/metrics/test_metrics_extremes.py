@@ -276,7 +276,14 @@ def test_rows_of_weight_zero_are_absent_from_every_fit(k, name, tmp_path):
     np.testing.assert_array_equal(one.calibrator.apply(block).log_probs, other.calibrator.apply(block).log_probs)
 
 
-@pytest.mark.parametrize("name", [name for name in method_names() if name != "recal"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("ts", "platt", "hb") else pytest.param(name, marks=pytest.mark.slow)
+        for name in method_names()
+        if name != "recal"
+    ],
+)
 def test_one_column_is_the_pair_of_nothing_and_it(name, tmp_path):
     # The bundle's rule: a score z of class 1 is the logits (0, z), however it is stored.
     rng = np.random.default_rng(9)
