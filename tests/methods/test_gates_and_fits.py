@@ -64,7 +64,10 @@ def test_a_limit_on_an_error_with_a_formula_for_its_law_says_so_too(run, name):
     "name",
     [
         "ece",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ["ece_mass", "mce", "smece", "tce2", "tce2_plugin", "gap"]),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ["ece_mass", "mce", "smece", "tce2", "tce2_plugin", "gap"]
+        ),
     ],
 )
 def test_a_limit_tells_the_chance_that_calibrated_rows_cross_it(name, q):
