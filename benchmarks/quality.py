@@ -3,7 +3,7 @@
     python benchmarks/quality.py FILE.npz ... --simulated --peers-python PYTHON -o quality.json
     python benchmarks/quality.py
 
-The second prints the table of benchmarks/quality.json, which the documentation shows. FILE.npz holds labels and one
+The second prints the tables of benchmarks/quality.json, which the documentation shows. FILE.npz holds labels and one
 or more arrays named logits*, or probs. A split is a half of every class for calibration, thinned to
 the rows asked for, and the other half to test; every calibrator gets the very same rows.
 ``--peers-python`` names a Python that has probmetrics (it brings torch), netcal, scikit-learn and
@@ -139,6 +139,12 @@ def table(tasks: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def by_size(tasks: list[dict[str, Any]]) -> str:
+    """A table for every number of calibration rows, under a line that names it."""
+    sizes = sorted({task["rows"] for task in tasks})
+    return "\n\n".join(f"{n} calibration rows:\n\n{table([t for t in tasks if t['rows'] == n])}" for n in sizes)
+
+
 def reasons(tasks: list[dict[str, Any]]) -> list[str]:
     """What peers did not do, and why: one line per reason."""
     found: dict[tuple[str, str], list[str]] = {}
@@ -210,7 +216,7 @@ def main() -> None:
         save(args.output, list(known.values()))
         print(f"{problem.name} {rows} {seed}", file=sys.stderr)
     if known:
-        print(table(list(known.values())))
+        print(by_size(list(known.values())))
         print("\n".join(reasons(list(known.values()))), file=sys.stderr)
 
 

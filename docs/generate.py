@@ -50,11 +50,11 @@ BENCHMARKS = {
     "quality": (
         "quality.py",
         ["-o", "benchmarks/quality.json"],
-        "python benchmarks/quality.py FILE.npz … --simulated --rows 1000 --peers-python PYTHON"
+        "python benchmarks/quality.py FILE.npz … --simulated --trained --rows 250,500,1000,2500 --peers-python PYTHON"
         " -o benchmarks/quality.json",
         "Mean NLL on test rows minus that of `auto`, in 1e-3 nats (positive: `auto` is better), and in brackets the"
-        " mean rank among the peers. 1000 calibration rows, the same for everybody; the columns say how many tasks,"
-        " one split for each model and four where a group is one model."
+        " mean rank among the peers. The calibration rows are the same for everybody; the columns say how many tasks,"
+        " one split for each model and several where a group is one model."
         " Empty: not for so many classes, or broken on some model of the group.",
     ),
     "watch": (
