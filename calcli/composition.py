@@ -82,7 +82,7 @@ class Composition(Calibrator):
             done = (*done, (name, own))
             if done not in known.fits:
                 begin = context.start.stages[i].calibrator if isinstance(context.start, Composition) else None
-                told = lambda what, *steps, name=name: context.progress(f"{name}: {what}", *steps)  # noqa: E731
+                told = partial(_told, context, name)
                 known.fits[done] = method.fit(rows, own, replace(context, progress=told, start=begin))
             fitted = known.fits[done]
             stages.append(Stage(name, own, fitted.calibrator))
@@ -244,6 +244,11 @@ def full_option_names(name: str, struct: type[Options], settings: Mapping[str, A
 
 
 # ---- rows between stages
+
+
+def _told(context: Context, name: str, what: str, done: int, total: int) -> None:
+    """Report the progress of a stage."""
+    context.progress(f"{name}: {what}", done, total)
 
 
 def argmax_at_prediction(prediction: Prediction) -> FloatArray:

@@ -147,7 +147,8 @@ def harm(
     if found and kind != "confidence" and method(name).takes_logarithms():
         alone = name.removesuffix("-by")
         how = "floor+ts" if alone == name else f"floor+{alone}, for all groups alike"
-        found.append(f"a probability of 0 has no logarithm: fit with --method auto, or put floor+ before it ({how})")
+        advice = f"fit with --method auto, or put floor+ before the method ({how})"
+        found.append(f"a probability of 0 has no logarithm: {advice}")
     if a["accuracy"] < b["accuracy"] - WORSE:
         found.append(
             f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f};"
@@ -276,12 +277,13 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
     path, part = split_where(artifact.fit.source or "")
     if part is None or not rows.location.name or path.name != rows.path.name:
         return None
-    # DataError: the units are none, or the file is gone; TypeError: the fit had no units, or words for numbers.
-    with suppress(DataError, TypeError):
-        if (given := rows.given_units) is None:
-            return None
+    with suppress(DataError):  # of rows whose units are none, and of a file that is gone
+        given, own = rows.given_units, rows.column("unit")
         with open_bundle(f"{rows.path}:{part}", layout=Layout(unit=rows.unit)) as fit:
-            units = np.intersect1d(fit.column("unit"), rows.column("unit"))  # type: ignore[arg-type]
+            seen = fit.column("unit")
+            if given is None or own is None or seen is None or (own.dtype.kind in "iu") != (seen.dtype.kind in "iu"):
+                return None
+            units = np.intersect1d(seen, own)
             return f"other rows of {len(units)} of these {given.n} units" if len(units) else None
     return None
 

@@ -47,8 +47,8 @@ class Choice:
 class ThresholdSearch:
     """Labelled rows from the most confident on, sorted once for the search at any accuracy.
 
-    by_unit : the places where a unit is met first (units,), and of so many of these rows what counts by unit; None
-    where rows are independent.
+    by_unit : None where rows are independent; else the place of the first row of every unit (units,), ascending, and a
+    function from m to the units of the first m rows.
     """
 
     curve: AcceptanceCurve
@@ -77,7 +77,7 @@ class ThresholdSearch:
 
         With units it is these that are drawn independently, a threshold is looked at per 5 of them, and the binomial
         has the effective number of rows, its design effect centred at ``accuracy``. That is approximate: in
-        simulations the promise is broken in at most .03 of the sets.
+        simulations the promise is broken in at most .03 of the sets (``benchmarks/levels.json``).
 
         Raises UsageError for an accuracy or a level that is no proportion.
 

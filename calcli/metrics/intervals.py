@@ -5,7 +5,7 @@ with the signal), so nothing here is meant for one; means of losses are another 
 """
 
 import math
-from functools import cache
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Any
 
@@ -97,7 +97,7 @@ def t_p_value(t: float, df: float) -> float:
     return 2.0 * float(stdtr(df, -abs(t)))
 
 
-@cache
+@lru_cache(maxsize=4096)
 def t_quantile(p: float, df: float) -> float:
     """Quantile of Student's t for p in (0.5, 1), any degrees of freedom > 0."""
     if df > MANY_DEGREES:

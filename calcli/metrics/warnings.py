@@ -43,10 +43,10 @@ def data_warnings(n: int, classes: int | None, spread: float, bins: int | None =
 def unit_warnings(table: "RowTable") -> list[str]:
     """Plain words where rows that are taken as independent seem to belong together: neighbours are alike.
 
-    table : in the order of the file. r_i is the outcome less what fifteen bins of the confidence that hold equally
-    many rows, and label, prediction and group, make of it, each added to the others, and z = sum r_i r_(i+1) /
-    sqrt(sum (r_i r_(i+1))^2): files in the order of any of them are not alike for that. Nothing is told of files in
-    the order of the confidence, or of what is right.
+    table : in the order of the file. z = sum r_i r_(i+1) / sqrt(sum (r_i r_(i+1))^2). r_i is the outcome after its
+    means by confidence (fifteen bins of equally many rows), label, prediction and group are subtracted in turn, so that
+    a file in the order of one of these does not count as alike. There is no warning for files in the order of the
+    confidence, or of right and wrong answers.
     """
     n, c = table.n, table.confidence
     if table.units is not None or table.weight is not None or n < FEWEST_NEIGHBOURS:
@@ -174,7 +174,7 @@ class LabelAgreement:
         if (label == label[0]).all() and wrong >= max(EXPECTED, FEW_WRONG * n):
             one = f"{label[0]} ({names[label[0]]})" if names else str(label[0])
             return [
-                f"all {n} labels are class {one}, and {wrong} predictions are another: rows chosen by their label do"
+                f"all {n} labels are class {one}, and {wrong} predictions are not: rows chosen by their label do"
                 " not show whether probabilities are calibrated; are those of the other classes missing?"
             ]
         for by, why in ((1, "are labels counted from 1"), (-1, "do the scores begin with a class that labels lack")):

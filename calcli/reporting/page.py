@@ -73,7 +73,7 @@ def page(
         words = [tag("li", tag("strong", "✗ crossed: " if bad else "✓ holds: "), text) for bad, text in limits]
         between = join([between, section("Limits", tag("ul", *words, class_="limits"))])
 
-    def whole() -> str:
+    def whole(bodies: Mapping[int, Safe], data: Sequence[Any]) -> str:
         main = tag("main", _content(models, between, bodies), foot)
         return _document(called, join([header, main, evaluated]), data)
 
@@ -81,7 +81,7 @@ def page(
     for room in ROOMS[sum(versions > most for most in MOST) :]:
         bodies = {at: model_body(model, at, room) for at, model in enumerate(models)}
         data: list[Any] = [[_for_script(v) for v in drawn_of(model, room)[1].versions] for model in models]
-        done = whole()
+        done = whole(bodies, data)
         if len(done.encode()) <= LARGEST:
             return done
     kept = sorted(range(len(models)), key=lambda at: -abs(models[at].versions[0].report.overconfidence.value))
@@ -92,7 +92,7 @@ def page(
             again = ("calcli", "report", models[at].typed, "-o", "report.html")
             bodies[at] = tag("p", "Left out to keep a page of so many models small. All of it: ", _command(again))
             data[at] = []
-        done = whole()
+        done = whole(bodies, data)
     return done
 
 

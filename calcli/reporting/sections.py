@@ -52,13 +52,13 @@ def card(model: ModelResults, ident: str, level: str) -> Safe:
         tag("div", tag(f"h{int(level[1]) + 1}", words), tag("p", tag("strong", answer.lead), " ", answer.rest))
         for words, answer in questions.items()
     ]
-    sentence = tag("p", f"verdict: {report.verdict}", class_="muted sentence")
+    verdict_line = tag("p", f"verdict: {report.verdict}", class_="muted sentence")
     headline = tag(level, tag("span", report.sign, aria_hidden="true"), " ", verdict.headline, class_="headline")
     told = report.advice.command
     return tag(
         "section",
         headline,
-        sentence,
+        verdict_line,
         bars(report.direction.gap + base.top.accuracy, base.top.accuracy),
         tag("div", *answers, class_="answers"),
         tag("p", tag("code", told), class_="command") if told else "",
@@ -312,12 +312,12 @@ def parts(c: Chapter, what: str, title: str) -> Safe:
             for at_row, g in enumerate(kept)
         ]
         are = "is" if beyond == 1 else "are"
-        sentence = f": None of {total} {called} is significantly miscalibrated."
+        said = f": None of {total} {called} is significantly miscalibrated."
         if beyond:
-            sentence = f": {beyond} of {total} {called} {are} significantly miscalibrated, {same} of them {high}."
-        sentence += " That is the whole model rather than single ones." if beyond > total / 2 else ""
-        sentence += "" if len(kept) == len(gaps) else f" The {len(kept)} furthest off are listed."
-        return sentence, head, rows
+            said = f": {beyond} of {total} {called} {are} significantly miscalibrated, {same} of them {high}."
+        said += " That is the whole model rather than single ones." if beyond > total / 2 else ""
+        said += "" if len(kept) == len(gaps) else f" The {len(kept)} furthest off are listed."
+        return said, head, rows
 
     finder = tag(
         "div",

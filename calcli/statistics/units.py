@@ -314,7 +314,7 @@ class AcceptedUnits:
 
     @classmethod
     def among(cls, code: IntArray, correct: FloatArray) -> Callable[[int], "AcceptedUnits"]:
-        """Of the first so many rows: code (n,) their units, correct (n,) 0 or 1."""
+        """A function from m to these numbers of the first m rows; code (n,) their units, correct (n,) 0 or 1."""
         right = correct.astype(np.int64)
         order = np.argsort(code, kind="stable")
         start = np.flatnonzero(np.diff(code[order], prepend=-1))

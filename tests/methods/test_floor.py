@@ -76,7 +76,7 @@ def test_the_advice_on_probabilities_of_0_is_a_method_that_takes_them(run):
         "samples give their label a probability of exactly 0, which ts and svs handle badly: calcli fit --method auto"
         in said
     )
-    assert "put floor+ before it" in run("fit", "-m", "ts", "forest.npz").err
+    assert "put floor+ before the method" in run("fit", "-m", "ts", "forest.npz").err
     assert "status ok" in run("fit", "-m", "floor+ts", "forest.npz").err
 
 
@@ -85,6 +85,6 @@ def test_the_floor_is_advised_before_methods_that_take_logarithms(run, method, t
     p, y = votes()
     np.savez("forest.npz", probs=np.stack([1 - p[:, 0], p[:, 0]], axis=1), labels=(y == 0).astype(int))
     np.savez("answers.npz", confidence=p.max(axis=1), correct=p.argmax(axis=1) == y)
-    assert ("put floor+ before it" in run("fit", "-m", method, "forest.npz", "--force").err) == told
+    assert ("put floor+ before the method" in run("fit", "-m", method, "forest.npz", "--force").err) == told
     if method != "ts":
         assert "put floor+" not in run("fit", "-m", method, "answers.npz", "--force").err

@@ -28,7 +28,6 @@ from calcli.errors import CalcliError, DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import calibrated_blocks, checked_transforms, fitted_on
 from calcli.importers.open_any_file import probe_all
-from calcli.importers.unnamed_arrays import ROWS_CARRIED, goes_along
 from calcli.io.artifact import Artifact, dumps, load
 from calcli.io.atomic import check_output, make_folder, refuse_input
 from calcli.io.bundle import OWN_NAMES, BundleRows, open_bundle
@@ -106,8 +105,12 @@ def apply_one(
         transforms = checked_transforms(artifact.calibrator, rows, rows.name)
         counts: dict[str, int] = {}
         sheet = _sheet(rows, artifact, name, kind)
-        first = min(rows.n, ROWS_CARRIED)
-        along = [c for c in rows.beside if c not in sheet.taken and goes_along(c, rows.beside_at(c, 0, first))]
+        along = [c for c in rows.beside if c not in sheet.taken]
+        if along:
+            from calcli.importers.unnamed_arrays import ROWS_CARRIED, goes_along  # which few bundles need
+
+            first = min(rows.n, ROWS_CARRIED)
+            along = [c for c in along if goes_along(c, rows.beside_at(c, 0, first))]
 
         def slabs() -> Iterator[Slab]:
             for start, scores, per_row, noted in calibrated_blocks(

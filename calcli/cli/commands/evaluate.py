@@ -211,10 +211,7 @@ def run(args: EvaluateArgs) -> int:
                     print_json({"calcli_evaluation": 1, **result.to_dict()})
     command.tell_warnings()
     evaluation = job.evaluation(evaluated, outcomes)
-    for result in (each for results in evaluation.bundles for each in results if args.value_only):
-        if reason := result.scores[plan.metrics[0]].reason:
-            command.say(f"{plan.metrics[0]}: undefined for {result.title}: {reason}")
-    _print(args, plan, evaluation)
+    _print(command, plan, evaluation)
     if args.junit is not None:
         write_bytes(Path(args.junit), junit(outcomes, evaluation.results), force=args.force, inputs=read)
     for outcome in outcomes:
@@ -225,12 +222,15 @@ def run(args: EvaluateArgs) -> int:
     return command.code
 
 
-def _print(args: EvaluateArgs, plan: Plan, evaluation: Evaluation) -> None:
+def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
     """Write to stdout what was asked for; with --quiet the verdicts alone."""
+    args = command.args
     if args.value_only:
         for result in (each for results in evaluation.bundles for each in results[1:] or results):
-            value = result.scores[plan.metrics[0]].value
-            print("null" if value is None else repr(float(value)))
+            score = result.scores[plan.metrics[0]]
+            print("null" if score.value is None else repr(float(score.value)))
+            if score.reason:
+                command.say(f"{plan.metrics[0]}: undefined for {result.title}: {score.reason}")
     elif args.wanted == "model-index":
         print(model_index(evaluation), end="")
     elif args.wanted == "json":

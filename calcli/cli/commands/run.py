@@ -63,10 +63,9 @@ def _other_rows(args: RunArgs) -> str:
     except CalcliError as problem:
         advised, _, made = str(problem).rpartition(" -o ")  # a command to try ends with its output
         command = advised.rpartition("to try: ")[2]
+        # A file with a column that splits it, or perhaps with two sets of rows: where it has one, it is refused again.
         if "(splits?)" in advised or (command.endswith("--kind logits") and "--scores" not in command):
-            parts = (
-                ""  # of a file with a column that splits it, or maybe two sets of rows; else it is refused once more
-            )
+            parts = ""
         then = " ".join(["calcli run", made, *map(shlex.quote, own)])
         raise type(problem)(
             f"{problem}{parts and ' '}{parts} && {then}" if command != advised else f"{problem}"
