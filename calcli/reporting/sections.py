@@ -69,12 +69,18 @@ def card(model: ModelResults, ident: str, level: str) -> Safe:
 
 
 def warnings(model: ModelResults) -> Safe:
-    """What about the rows or the fits undoes the verdict, before any figure."""
+    """What about the rows or the fits undoes the verdict, before any figure; with the versions that it is about."""
     beside = data_warnings(model.n, None, 1.0, model.versions[0].top.settings.bins)  # chance levels stand there
-    found = list(dict.fromkeys(w for v in model.versions for w in v.result.warnings if w not in beside))
-    if not found:
+    about: dict[str, list[str]] = {}
+    for v in model.versions:
+        for each in dict.fromkeys(w for w in v.result.warnings if w not in beside):
+            about.setdefault(each, []).append(v.name)
+    if not about:
         return Safe("")
-    return tag("div", tag("strong", "Note."), tag("ul", *(tag("li", w) for w in found)), class_="note", role="note")
+    every = len(model.versions)
+    lines = (each if len(names) == every else f"{', '.join(names)}: {each}" for each, names in about.items())
+    notes = tag("ul", *(tag("li", line) for line in lines))
+    return tag("div", tag("strong", "Note."), notes, class_="note", role="note")
 
 
 def compare(model: ModelResults, m: int) -> Safe:

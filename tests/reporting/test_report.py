@@ -595,3 +595,14 @@ def test_a_state_that_cannot_be_drawn_is_one_line(run, watched, words, code, par
     done = run("report", *words, "-o", "r.html", "-q")
     assert done.code == code and part in done.line
     assert not (watched / "r.html").exists()
+
+
+def test_a_note_names_the_versions_that_it_is_about():
+    z, y = truth(300, 3, seed=5)
+    model, _ = model_of(z, y, fitted(z, y), fitted(z[:50], y[:50]))
+    noted = ["alike"], ["alike", "stored 0"], ["alike", "stored 0", "at its bound"]
+    results = [replace(v.result, warnings=w) for v, w in zip(model.versions, noted, strict=True)]
+    versions = tuple(replace(v, result=result) for v, result in zip(model.versions, results, strict=True))
+    _, one, two = (v.name for v in versions)
+    words = "".join(Elements(page_of(replace(model, versions=versions))).words)
+    assert f"Note.alike{one}, {two}: stored 0{two}: at its bound" in words
