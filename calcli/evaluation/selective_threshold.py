@@ -88,42 +88,38 @@ class ThresholdSearch:
             if not 0 < share < 1:
                 raise UsageError(f"{name} is {share:g}, expected a number between 0 and 1, both excluded")
         curve, delta = self.curve, 1.0 - level
-        if self.by_unit is not None:
-            return self._units_chosen(*self.by_unit, accuracy, delta)
-        least = math.ceil(math.log(delta) / math.log(accuracy))
-        n = int(curve.accepted[-1])
-        tests = min(max(n // 20, FEWEST_TESTS), TESTS)
-        first = min(n, math.ceil(math.log(delta / tests) / math.log(accuracy)))
-        best, lower, made = _fallback(
-            tested_places(curve, first, tests),
-            delta,
-            lambda j, alpha: tail(curve.at(j), accuracy),
-            lambda j, alpha: clopper_pearson_lower(curve.at(j), alpha),
-        )
-        return Choice(None if best is None else curve.at(best), lower, least, made)
 
-    def _units_chosen(
-        self, news: IntArray, among: Callable[[int], AcceptedUnits], accuracy: float, delta: float
-    ) -> Choice:
-        """The same where units are drawn, and not rows."""
-        curve = self.curve
-        tests = min(max(len(news) // 5, FEWEST_TESTS), TESTS)
-        least = math.ceil(math.log(delta / tests) / math.log(accuracy))
-        if least > len(news):  # one test of all rows at the whole level breaks its promise in .07 of sets
-            return Choice(None, None, least, 0)
+        def least_of(alpha: float) -> int:
+            """Accepted, all right, that a test at ``alpha`` needs."""
+            return math.ceil(math.log(alpha) / math.log(accuracy))
 
-        def accepted(j: int) -> AcceptedUnits:
-            return among(int(curve.accepted[j]))
-
-        best, lower, made = _fallback(
-            tested_places(curve, int(news[least - 1]) + 1, tests),
-            delta,
-            lambda j, alpha: accepted(j).tail(accuracy, alpha),
-            lambda j, alpha: accepted(j).lower(alpha),
-        )
-        if best is None:
-            return Choice(None, lower, least, made)
-        return Choice(curve.at(best), lower, least, made, accepted(best).design_effect(accuracy))
+        if self.by_unit is None:
+            at: Callable[[int], Accepted | AcceptedUnits] = curve.at
+            n = int(curve.accepted[-1])
+            tests = min(max(n // 20, FEWEST_TESTS), TESTS)
+            least, first = least_of(delta), min(n, least_of(delta / tests))
+        else:
+            news, among = self.by_unit
+            at = lambda j: among(int(curve.accepted[j]))  # noqa: E731
+            tests = min(max(len(news) // 5, FEWEST_TESTS), TESTS)
+            least = least_of(delta / tests)
+            if least > len(news):  # one test of all rows at the whole level breaks its promise in .07 of sets
+                return Choice(None, None, least, 0)
+            first = int(news[least - 1]) + 1
+        # Numbers of rows from ``first`` on, fixed by n, as places among the distinct thresholds.
+        counts = np.unique(np.rint(np.linspace(first, int(curve.accepted[-1]), tests)).astype(np.int64))
+        places = np.unique(np.searchsorted(curve.accepted, counts, side="left")).tolist()
+        found, lower, inherited = None, None, 0.0
+        for j in places:
+            here, alpha = at(j), inherited + delta / len(places)
+            inherited = alpha if here.tail(accuracy, alpha) <= alpha else 0.0
+            if inherited:
+                found, lower = j, here.lower(alpha)
+        if found is None:
+            return Choice(None, None, least, len(places))
+        last = at(found)
+        effect = last.design_effect(accuracy) if isinstance(last, AcceptedUnits) else None
+        return Choice(curve.at(found), lower, least, len(places), effect)
 
     def highest(self, level: float) -> tuple[float, Accepted | None]:
         """The highest accuracy in whole 1e-4 for which bisection finds a threshold, and what that accepts."""
@@ -147,43 +143,6 @@ class ThresholdSearch:
             return f"{none}{few}, nor any other accuracy: give more samples"
         most = f"the highest accuracy that can be guaranteed here is {asked:g}, at coverage {best.coverage:.1%}"
         return f"{none}{few}; {most}: take --accuracy {asked:g}, or give more samples"
-
-
-def _fallback(
-    places: list[int],
-    delta: float,
-    p_value: Callable[[int, float], float],
-    bound: Callable[[int, float], float],
-) -> tuple[int | None, float | None, int]:
-    """The last threshold that passes, its bound, and how many were tested: each passes its level on if it is passed."""
-    best, lower, inherited = None, None, 0.0
-    for j in places:
-        alpha = inherited + delta / len(places)
-        passed = p_value(j, alpha) <= alpha
-        inherited = alpha if passed else 0.0
-        if passed:
-            best, lower = j, bound(j, alpha)
-    return best, lower, len(places)
-
-
-def tested_places(curve: AcceptanceCurve, first: int, tests: int) -> list[int]:
-    """Which of the distinct thresholds are tested, the highest first: numbers of rows from ``first`` on, fixed by n."""
-    counts = np.unique(np.rint(np.linspace(first, int(curve.accepted[-1]), tests)).astype(np.int64))
-    return [int(j) for j in np.unique(np.searchsorted(curve.accepted, counts, side="left"))]
-
-
-def tail(here: Accepted, accuracy: float) -> float:
-    """Chance of at least so many right answers when each has the chance ``accuracy``."""
-    from scipy.special import bdtrc
-
-    return float(bdtrc(here.right - 1, here.accepted, accuracy)) if here.right else 1.0
-
-
-def clopper_pearson_lower(here: Accepted, alpha: float) -> float:
-    """The least accuracy that a one-sided exact test at alpha does not refuse."""
-    from scipy.special import betaincinv
-
-    return float(betaincinv(here.right, here.accepted - here.right + 1, alpha)) if here.right else 0.0
 
 
 # ---- of labelled rows through a calibrator: the search, and all that ``calcli threshold --json`` says of it

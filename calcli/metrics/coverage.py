@@ -30,6 +30,18 @@ class Accepted:
         """Share of the accepted that are right."""
         return self.right / self.accepted
 
+    def tail(self, accuracy: float, alpha: float) -> float:
+        """Chance of at least so many right answers when each has the chance ``accuracy``; it depends on no level."""
+        from scipy.special import bdtrc
+
+        return float(bdtrc(self.right - 1, self.accepted, accuracy)) if self.right else 1.0
+
+    def lower(self, alpha: float) -> float:
+        """The least accuracy that a one-sided exact test at ``alpha`` does not refuse (Clopper, Pearson 1934)."""
+        from scipy.special import betaincinv
+
+        return float(betaincinv(self.right, self.accepted - self.right + 1, alpha)) if self.right else 0.0
+
 
 @dataclass(frozen=True)
 class AcceptanceCurve:
