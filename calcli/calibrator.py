@@ -186,8 +186,8 @@ def param(
     scalar of the annotated type (float, int, bool, str). dtype : "float64", "int64" or
     "str" for arrays. A field annotated ``Curves`` holds one 1-D array or a tuple of them.
     optional : may be None. default : the value of a parameter that artifacts leave out when
-    it has that value, as those of earlier versions do; such fields come last (below ``_: KW_ONLY``). within : what
-    the numbers must be but finite: ``positive``, or a ``share`` in [0, 1); ``gaps`` may be NaN.
+    it has that value, as those of earlier versions do; such fields come last (below ``_: KW_ONLY``). within : a word
+    of ``WITHIN``, for what the numbers must be; finite unless it says otherwise. Of a str, what it may be: ``oi|op``.
     """
     return field(default=default, metadata={"shape": shape, "dtype": dtype, "optional": optional, "within": within})
 
@@ -271,12 +271,17 @@ class Calibrator(ABC):
 
     def check(self, k: int) -> None:
         """Raise DataError for parameters no fit could have produced (k classes)."""
-        self.check_own(k)
         for each in fields(self):
             value = getattr(self, each.name)
             for one in value if isinstance(value, tuple) else (value,):
-                if isinstance(one, float) or getattr(getattr(one, "dtype", None), "kind", "") == "f":
-                    check_numbers(each.name, one, each.metadata.get("within", ""))
+                within = each.metadata.get("within", "")
+                if isinstance(one, str) and within and one not in within.split("|"):
+                    expected = " or ".join(within.replace("|", ", ").rsplit(", ", 1))
+                    raise DataError(f"params.{each.name} is {one!r}, expected {expected}")
+                kind = getattr(getattr(one, "dtype", None), "kind", "")
+                if kind == "f" or isinstance(one, float) or (within and isinstance(one, int)):
+                    check_numbers(each.name, one, within)
+        self.check_own(k)
 
     @classmethod
     def resolve_options(cls, options: Any, k: int) -> Any:
@@ -299,11 +304,27 @@ class Calibrator(ABC):
 # ---- what fitted parameters must be, as an artifact that holds them is read
 
 
+WITHIN: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "": (np.isfinite, "a finite number"),
+    "positive": (lambda v: (v > 0) & (v < np.inf), "a positive number"),
+    "from 0": (lambda v: (v >= 0) & (v < np.inf), "a number from 0"),
+    "share": (lambda v: (v >= 0) & (v < 1), "a share in [0, 1)"),
+    "0 to 1": (lambda v: (v >= 0) & (v <= 1), "a number between 0 and 1"),
+    "gaps": (lambda v: np.isnan(v) | ((v >= 0) & (v <= 1)), "a number between 0 and 1, or null"),
+    "weights": (lambda v: (v >= 0).all() and abs(v.sum() - 1.0) <= 1e-9, "numbers from 0 that sum to 1"),
+    "shares": (lambda v: (v > 0).all() and abs(v.sum() - 1.0) < 1e-6, "positive shares that sum to 1"),
+    "rising": (lambda v: np.isfinite(v).all() and (np.diff(v) > 0).all(), "finite numbers that rise"),
+}
+"""By the word for it, what holds of a parameter, or of each of its numbers, and what is expected."""
+
+
 def check_numbers(name: str, value: float | FloatArray, within: str = "") -> None:
     """Raise DataError for a parameter that holds NaN or infinity, or a number outside what is declared of it."""
-    if within == "positive" and not np.all((np.asarray(value) > 0) & np.isfinite(value)):
-        raise DataError(f"{name} is {value}, expected a positive number")
-    if within == "share" and not np.all((np.asarray(value) >= 0) & (np.asarray(value) < 1)):
-        raise DataError(f"{name} is {value}, expected a share in [0, 1)")
-    if within != "gaps" and not np.isfinite(value).all():
-        raise DataError(f"params.{name} holds a number that is not finite")
+    holds, expected = WITHIN[within]
+    good = np.asarray(holds(np.asarray(value)))
+    if good.all():
+        return
+    if good.ndim:
+        at = np.argwhere(~good)[0].tolist()
+        name, value = f"{name}{at}", np.asarray(value)[tuple(at)]
+    raise DataError(f"params.{name} is {value}, expected {expected}")

@@ -6,7 +6,6 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import param
-from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample, log_sigmoid
 from calcli.methods._binary.logistic import Loss, MapFit, regress
@@ -41,8 +40,8 @@ class BetaCalibration(LogisticCalibrator):
     Reference: Kull, Silva Filho, Flach (2017), AISTATS; am and ab are their restricted families.
     """
 
-    a: FloatArray = param("maps")
-    b: FloatArray = param("maps")
+    a: FloatArray = param("maps", within="from 0")
+    b: FloatArray = param("maps", within="from 0")
     c: FloatArray = param("maps")
 
     place = 31
@@ -61,11 +60,6 @@ class BetaCalibration(LogisticCalibrator):
     def logit(s: FloatArray, *params: Any) -> FloatArray:
         a, b, c = params
         return c + a * log_sigmoid(s) - b * log_sigmoid(-s)
-
-    def check_own(self, k: int) -> None:
-        super().check_own(k)
-        if (self.a < 0).any() or (self.b < 0).any():
-            raise DataError("params.a or params.b holds a negative number")
 
 
 def fit_beta(

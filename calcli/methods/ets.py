@@ -9,7 +9,6 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, Status, param
-from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._temperature import Mixing
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
@@ -52,7 +51,7 @@ class EnsembleTemperatureScaling(Calibrator):
     """
 
     temperature: float = param(within="positive")
-    weights: FloatArray = param(3)
+    weights: FloatArray = param(3, within="weights")
 
     place = 23
     aliases = ("ensemble-temperature",)
@@ -101,10 +100,6 @@ class EnsembleTemperatureScaling(Calibrator):
                 log_p = part if log_p is None else np.logaddexp(log_p, part, out=log_p)
         assert log_p is not None
         return Prediction(log_p, block.prediction)
-
-    def check_own(self, k: int) -> None:
-        if not (np.all(self.weights >= 0) and abs(self.weights.sum() - 1.0) <= 1e-9):
-            raise DataError(f"weights are {self.weights.tolist()}, expected three that are >= 0 and sum to 1")
 
 
 def brier_moments(rows: Rows, temperature: float) -> tuple[FloatArray, FloatArray]:

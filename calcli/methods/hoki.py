@@ -480,14 +480,14 @@ class Hoki(Calibrator):
     Reference: Jang, Ivanov, Lee, Weimer (2021), Algorithms 1 and 2, equations 1 and 2.
     """
 
-    noise: str = param()
+    noise: str = param(within="|".join((*QUANTILES, "transforms")))
     scale: float = param(within="positive")
-    init: str = param()
-    accuracy: float = param()
+    init: str = param(within="accuracy|confidence")
+    accuracy: float = param(within="0 to 1")
     alpha: FloatArray = param("rounds", "bins", within="gaps")
     beta: FloatArray = param("rounds", "bins", within="gaps")
-    samples: int = param()
-    seed: int = param()
+    samples: int = param(within="from 0")
+    seed: int = param(within="from 0")
     draws_sha256: str = param()
     _: KW_ONLY
     transforms: NDArray[np.str_] | None = param("m", dtype="str", optional=True, default=None)
@@ -597,20 +597,10 @@ class Hoki(Calibrator):
             raise DataError(f"mix is {self.mix} beside noise {self.noise!r}, expected a share from 0 to 1 of a noise")
         if self.transforms is not None and not len(self.transforms):
             raise DataError("transforms is empty, expected at least one")
-        if self.noise not in (*QUANTILES, "transforms"):
-            raise DataError(f"noise is {self.noise!r}, expected one of {', '.join(QUANTILES)}")
-        if self.init not in ("accuracy", "confidence"):
-            raise DataError(f"init is {self.init!r}, expected accuracy or confidence")
-        if not 0 <= self.accuracy <= 1:
-            raise DataError(f"accuracy is {self.accuracy}, expected a number between 0 and 1")
-        if self.samples < 0 or self.seed < 0:
-            raise DataError(f"samples is {self.samples} and seed {self.seed}, expected numbers from 0")
         if not self.alpha.size:
             raise DataError(f"alpha has shape {self.alpha.shape}, expected at least one round and one bin")
-        empty = np.isnan(self.alpha)
-        values = np.concatenate([self.alpha[~empty], self.beta[~empty]])
-        if (np.isnan(self.beta) != empty).any() or not ((values >= 0) & (values <= 1)).all():
-            raise DataError("alpha and beta are not all between 0 and 1, or null in the same places")
+        if (np.isnan(self.beta) != np.isnan(self.alpha)).any():
+            raise DataError("alpha and beta are not null in the same places")
 
 
 @lru_cache(maxsize=2)

@@ -261,9 +261,9 @@ class IntraOrderPreserving(Calibrator):
     for calibration of multi-class neural networks" (arXiv 2003.06820).
     """
 
-    variant: str = param()
-    edges: FloatArray | None = param("edges", optional=True)
-    slopes: FloatArray | None = param("segments", optional=True)
+    variant: str = param(within="diag|oi|op")
+    edges: FloatArray | None = param("edges", optional=True, within="rising")
+    slopes: FloatArray | None = param("segments", within="positive", optional=True)
     center: float | None = param(optional=True)
     spread: float | None = param(optional=True, within="positive")
     w1: FloatArray | None = param("folds", "k", "hidden", optional=True)
@@ -361,13 +361,10 @@ class IntraOrderPreserving(Calibrator):
             if self.edges is None or self.slopes is None:
                 raise DataError("variant is 'diag', expected edges and slopes")
             check_map(self.edges, self.slopes)
-        elif self.variant in ("oi", "op"):
-            if any(w is None for w in layers):
-                raise DataError(f"variant is {self.variant!r}, expected center, spread and the layers w1 .. b3")
-            if self.w3 is not None and self.w3.shape[2] != k - 1:
-                raise DataError(f"w3 gives {self.w3.shape[2]} weights, expected one per gap: {k - 1}")
-        else:
-            raise DataError(f"variant is {self.variant!r}, expected diag, oi or op")
+        elif any(w is None for w in layers):
+            raise DataError(f"variant is {self.variant!r}, expected center, spread and the layers w1 .. b3")
+        elif self.w3 is not None and self.w3.shape[2] != k - 1:
+            raise DataError(f"w3 gives {self.w3.shape[2]} weights, expected one per gap: {k - 1}")
 
 
 def logit_range(rows: Rows) -> tuple[float, float]:

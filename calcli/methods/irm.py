@@ -10,7 +10,7 @@ from calcli.composition import argmax_at_prediction
 from calcli.errors import DataError, FitError
 from calcli.fast_dataclass import dataclass
 from calcli.isotonic import PooledOutcomes
-from calcli.methods._binary.curves import check_line, line, normalize
+from calcli.methods._binary.curves import line, normalize
 from calcli.methods._binary.log_odds import probabilities
 from calcli.methods.compared.irova import TIE_BREAK
 from calcli.numerics import FloatArray
@@ -32,8 +32,8 @@ class IsotonicMulticlass(Calibrator):
     Reference: Zhang, Kailkhura, Han (2020), Mix-n-Match, arXiv 2003.07329 (IRM).
     """
 
-    scores: FloatArray = param("knots")
-    values: FloatArray = param("knots")
+    scores: FloatArray = param("knots", within="rising")
+    values: FloatArray = param("knots", within="0 to 1")
 
     place = 43
     aliases = ("isotonic-multiclass",)
@@ -68,7 +68,6 @@ class IsotonicMulticlass(Calibrator):
     def check_own(self, k: int) -> None:
         if not len(self.scores):
             raise DataError("params.scores is empty, expected at least one knot")
-        check_line(self.scores, self.values)
 
 
 def _label_probability(block: Block) -> FloatArray:

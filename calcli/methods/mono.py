@@ -44,8 +44,8 @@ class SharedMonotone(Calibrator):
     2003.06820) and Wenger, Kjellström, Triebel (2020, AISTATS), with a curve for their net or process.
     """
 
-    edges: FloatArray = param("edges")
-    slopes: FloatArray = param("segments")
+    edges: FloatArray = param("edges", within="rising")
+    slopes: FloatArray = param("segments", within="positive")
     uniform: float = param(default=0.0, within="share")
 
     place = 24

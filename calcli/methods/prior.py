@@ -6,7 +6,6 @@ from typing import Any, Self
 import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction, param
-from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
@@ -27,8 +26,8 @@ class PriorShift(Calibrator):
     Reference: Saerens, Latinne, Decaestecker (2002), equation 2.4.
     """
 
-    source: FloatArray = param("k")
-    target: FloatArray = param("k")
+    source: FloatArray = param("k", within="shares")
+    target: FloatArray = param("k", within="shares")
 
     place = 97
     aliases = ("label-shift", "prior-shift")
@@ -44,11 +43,6 @@ class PriorShift(Calibrator):
 
     def apply(self, block: Block) -> Prediction:
         return Prediction.by_argmax(log_softmax(block.z + (np.log(self.target) - np.log(self.source))))
-
-    def check_own(self, k: int) -> None:
-        for name, shares in (("source", self.source), ("target", self.target)):
-            if not (np.all(shares > 0) and abs(float(shares.sum()) - 1.0) < 1e-6):
-                raise DataError(f"params.{name} are {shares[:5]}…, expected positive shares that sum to 1")
 
 
 def _sums(k: int, block: Block) -> FloatArray:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from calcli.binning import BinStats, width_edges
 from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, param
-from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.device import kernels
 from calcli.kernels.numpy.recal import RowSharpness, TiltedRows, log_confidence, log_share
@@ -186,7 +185,7 @@ class ReCal(Calibrator):
     Reference: Jang, Lee, Weimer (2020), arXiv 2011.04182, algorithms 1 and 2, equations 3 and 4.
     """
 
-    inverse_temperatures: FloatArray = param("l", GROUPS)
+    inverse_temperatures: FloatArray = param("l", GROUPS, within="positive")
     transforms: NDArray[np.str_] = param("l", dtype="str")
     own: bool = param()
     _: KW_ONLY
@@ -272,12 +271,6 @@ class ReCal(Calibrator):
             scale, scales[spec] = rescaled(scale, factor), rescaled(scales[spec], factor)
             log_p = log_confidence(gaps, scale)
         return Prediction(log_softmax(gaps * scale[:, None]), block.prediction)
-
-    def check_own(self, k: int) -> None:
-        sigma = self.inverse_temperatures
-        if not ((sigma > 0) & (sigma < np.inf)).all():
-            at = int(np.flatnonzero(~((sigma > 0) & (sigma < np.inf)).all(axis=1))[0])
-            raise DataError(f"inverse_temperatures[{at}] is {sigma[at].tolist()}, expected four positive numbers")
 
 
 def rescaled(scale: FloatArray, factor: FloatArray) -> FloatArray:

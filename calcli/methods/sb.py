@@ -91,7 +91,7 @@ class ScalingBinning(BinaryCalibrator):
     slope: FloatArray = param("maps")
     intercept: FloatArray = param("maps")
     edges: Curves = param()
-    values: Curves = param()
+    values: Curves = param(within="0 to 1")
     temperature: float | None = param(optional=True, within="positive")
     _: KW_ONLY
     slope_rest: FloatArray | None = param("maps", optional=True, default=None)

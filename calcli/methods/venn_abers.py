@@ -9,7 +9,7 @@ import numpy as np
 from calcli.calibrator import Curves, Prediction, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.curves import EMPTY, check_probabilities, step
+from calcli.methods._binary.curves import EMPTY, step
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.logistic import MapFit
 from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, ModeOptions
@@ -35,10 +35,10 @@ class VennAbers(BinaryCalibrator):
     of Petej gives the same numbers.
     """
 
-    falls: Curves = param()
-    misses: Curves = param()
-    rises: Curves = param()
-    hits: Curves = param()
+    falls: Curves = param(within="rising")
+    misses: Curves = param(within="0 to 1")
+    rises: Curves = param(within="rising")
+    hits: Curves = param(within="0 to 1")
 
     place = 33
     aliases = ("ivap", "venn")
@@ -76,10 +76,8 @@ class VennAbers(BinaryCalibrator):
     def check_own(self, k: int) -> None:
         super().check_own(k)
         for falls, misses, rises, hits in self.maps:
-            for edges, values in ((falls, misses), (rises, hits)):
-                if len(values) not in (0, len(edges) + 1) or not (np.diff(edges) > 0).all():
-                    raise DataError("edges of the steps do not rise, or there is not one value more than edges")
-                check_probabilities(values)
+            if len(misses) not in (0, len(falls) + 1) or len(hits) not in (0, len(rises) + 1):
+                raise DataError("there is not one value more than edges of the steps")
 
 
 def interval(x: FloatArray, falls: FloatArray, misses: FloatArray, rises: FloatArray, hits: FloatArray) -> Any:

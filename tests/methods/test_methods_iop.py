@@ -217,8 +217,8 @@ def test_weights_are_positive_even_far_out():
     [
         ({"variant": "cubic"}, "expected diag, oi or op"),
         ({"variant": "oi"}, "expected center"),
-        ({"slopes": np.array([1.0, -1.0, 1.0])}, "order of the classes"),
-        ({"edges": np.array([1.0, 0.0])}, "increasing"),
+        ({"slopes": np.array([1.0, -1.0, 1.0])}, r"slopes\[1\] is -1.0, expected a positive number"),
+        ({"edges": np.array([1.0, 0.0])}, "finite numbers that rise"),
         ({"edges": None}, "expected edges"),
     ],
 )

@@ -294,7 +294,7 @@ def test_errors_say_what_to_do():
         ReCal.fit(ArrayRows(z, y), ReCal.Options(), Context())
     with pytest.raises(UsageError, match=r"no transform is 'rotate'; there are: zoom:0\.5, zoom:0\.7, brightness:0\.3"):
         fitted(z, y, moved, pool="zoom,rotate")
-    with pytest.raises(DataError, match=r"inverse_temperatures\[1\] is .*expected four positive numbers"):
+    with pytest.raises(DataError, match=r"inverse_temperatures\[1, 2\] is -1.0, expected a positive number"):
         ReCal(np.array([[1, 1, 1, 1], [1, 1, -1, 1.0]]), np.array(["a", "b"]), False).check(3)
 
 

@@ -239,7 +239,7 @@ class Structured(AffineMap):
     """Scores brought to the temperature-scaling optimum and mixed with the uniform vector; then a map."""
 
     temperature: float = param(within="positive")
-    smoothing: float = param()
+    smoothing: float = param(within="0 to 1")
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
@@ -291,10 +291,6 @@ class Structured(AffineMap):
     def features(self, block: Block) -> FloatArray:
         """log((1 - a) softmax(z / T) + a / k), (b, k)."""
         return smoothed_log_probs(block, self.temperature, self.smoothing)
-
-    def check_own(self, k: int) -> None:
-        if not 0 <= self.smoothing <= 1:
-            raise DataError(f"smoothing is {self.smoothing}, expected 0..1")
 
 
 def smoothed_log_probs(block: Block, temperature: float, smoothing: float, dtype: Any = np.float64) -> Any:

@@ -28,7 +28,7 @@ def line(p: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
 
 
 def check_steps(edges: FloatArray, values: FloatArray, log_odds: FloatArray | None = None) -> None:
-    """Raise DataError unless edges (and their log-odds) rise from 0 to 1 with one probability per bin between."""
+    """Raise DataError unless edges (and their log-odds) rise from 0 to 1 with one value per bin between."""
     if len(edges) == len(values) == 0 and log_odds is None:
         return
     if len(edges) != len(values) + 1 or len(edges) < 2:
@@ -36,27 +36,19 @@ def check_steps(edges: FloatArray, values: FloatArray, log_odds: FloatArray | No
     rising = (np.diff(edges) > 0).all() if log_odds is None else are_log_odds(log_odds, edges[1:-1])
     if not (edges[0] == 0.0 and edges[-1] == 1.0 and rising):
         raise DataError("edges do not rise from 0 to 1")
-    check_probabilities(values)
 
 
 def check_line(x: FloatArray, y: FloatArray, log_odds: FloatArray | None = None) -> None:
-    """Raise DataError unless knots have rising scores (and log-odds of these) and probabilities for values."""
+    """Raise DataError unless knots have rising scores (and log-odds of these) and as many values."""
     if len(x) != len(y):
         raise DataError(f"there are {len(x)} scores and {len(y)} values, expected as many")
     if not ((np.diff(x) > 0).all() if log_odds is None else are_log_odds(log_odds, x)):
         raise DataError("scores of the knots do not rise")
-    check_probabilities(y)
 
 
 def are_log_odds(s: FloatArray, p: FloatArray) -> bool:
     """Whether s rises and is of these probabilities."""
     return len(s) == len(p) and bool((np.diff(s) > 0).all()) and np.allclose(sigmoid(s), p, rtol=1e-9, atol=0)
-
-
-def check_probabilities(values: FloatArray) -> None:
-    """Raise DataError unless all values lie in [0, 1]."""
-    if not ((values >= 0) & (values <= 1)).all():
-        raise DataError("values are not all between 0 and 1")
 
 
 # ---- from calibrated probabilities of single classes to rows of log-probabilities

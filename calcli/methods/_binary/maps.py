@@ -74,7 +74,7 @@ class BinaryCalibrator(Calibrator):
     """
 
     _: KW_ONLY
-    mode: str | None = param(optional=True, default=None)
+    mode: str | None = param(optional=True, default=None, within="binary|top|ova|marginal")
     sure: float | None = param(optional=True, default=None)
 
     identity: ClassVar[tuple[Any, ...]] = ()
@@ -216,9 +216,7 @@ class BinaryCalibrator(Calibrator):
 
     def check_own(self, k: int) -> None:
         counts = {len(v) for v in self._arrays()}
-        expected = {None: (1, k), "binary": (1,), "top": (1,), "ova": (k,), "marginal": (k,)}.get(self.mode)
-        if expected is None:
-            raise DataError(f"params.mode is {self.mode!r}, expected binary, top, ova or marginal")
+        expected = {None: (1, k), "binary": (1,), "top": (1,), "ova": (k,), "marginal": (k,)}[self.mode]
         if k == 1 and (self.mode != "top" or self.upstream is not None):
             raise DataError("params are of scores of classes, but input_kind is confidence")
         if self.mode == "binary" and k != 2:
@@ -287,7 +285,7 @@ class Steps(Table):
     """Base of maps that have one of the values in each bin between the edges."""
 
     edges: Curves = param()
-    values: Curves = param()
+    values: Curves = param(within="0 to 1")
     check_map = staticmethod(check_steps)
 
     @staticmethod
@@ -301,7 +299,7 @@ class PiecewiseLinear(Table):
     """Base of maps that are straight lines between (scores, values)."""
 
     scores: Curves = param()
-    values: Curves = param()
+    values: Curves = param(within="0 to 1")
     check_map = staticmethod(check_line)
 
     @staticmethod
