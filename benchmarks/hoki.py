@@ -18,7 +18,7 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 
 from calcli.io.bundle import open_bundle
-from calcli.kernels.numpy.hoki_retention import retention_rates, runner_up_gaps
+from calcli.kernels.numpy.hoki_retention import gaps_to_top, retention_rates
 from calcli.kernels.numpy.noise import standard_noise
 from calcli.rows import ArrayRows
 
@@ -77,7 +77,7 @@ def main():
         with open_bundle(path) as bundle:
             z = bundle.array()
         rows = ArrayRows(z)
-        scales = [float(np.median(runner_up_gaps(rows))) * 2 ** (i / 2) for i in range(-6, 7)]
+        scales = [float(np.median(gaps_to_top(z)[0].min(axis=1))) * 2 ** (i / 2) for i in range(-6, 7)]
         print(f"{n} rows x {k} classes, like a trained network's; scales {scales[0]:.3g} to {scales[-1]:.3g}")
         gaussian(rows, scales)
         timed("exact, Gumbel, search of 13 scales", lambda: retention_rates(rows, "gumbel", scales))

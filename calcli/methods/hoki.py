@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, replace
 from functools import lru_cache, partial
 from hashlib import sha256
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from msgspec import Meta
@@ -18,14 +18,24 @@ from calcli.fit_summary import Summary
 from calcli.folds import unit_folds
 from calcli.kernels.device import kernels
 from calcli.kernels.numpy.hoki_draws import Races
-from calcli.kernels.numpy.hoki_retention import block_retention, runner_up_gaps
+from calcli.kernels.numpy.hoki_retention import block_retention, gaps_to_top
 from calcli.kernels.numpy.noise import QUANTILES, digest, standard_noise
 from calcli.methods._binary.curves import logs, share_rest
-from calcli.methods._binary.log_odds import counted_rows, single_sample, top_log_odds
+from calcli.methods._binary.log_odds import counted_rows, top_log_odds
 from calcli.methods._binary.maps import TOP_LABEL
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import LOG_ZERO, NLL_FLOOR, NLL_OF_ZERO, FloatArray, IntArray, floored_log, sigmoid, tile_rows
-from calcli.rows import Block, Rows
+from calcli.numerics import (
+    LOG_ZERO,
+    NLL_FLOOR,
+    NLL_OF_ZERO,
+    FloatArray,
+    IntArray,
+    floored_log,
+    log_normalizer,
+    sigmoid,
+    tile_rows,
+)
+from calcli.rows import ArrayRows, Block, Rows
 from calcli.statistics.units import Units
 
 # ---- which of a bundle's transforms of the input a method uses
@@ -253,20 +263,21 @@ def searched_families(options: Any) -> tuple[str, ...]:
     return tuple(family for family in FAMILIES if family in asked)
 
 
-def grid(rows: Rows, options: Any, context: Context, counted: IntArray, family: str) -> list[float]:
-    """The scales to search in a family, ascending."""
+def grid(options: Any, gaps: FloatArray, family: str) -> list[float]:
+    """The scales to search in a family, ascending. gaps : (n,) between the two largest logits."""
     if options.scale is not None:
         return [options.scale]
     if options.scales:
         return listed_scales(options.scales)
     if options.grid == "printed":
         return [float(scale) for scale in range(1, PRINTED[family] + 1)]
-    gaps = runner_up_gaps(rows)[counted]
     unit = float(np.median(gaps)) or float(gaps.mean()) or 1.0
     return [unit * 2.0 ** (i / 2) for i in range(-6, 7)]
 
 
-def choose_noise(rows: Rows, options: Any, context: Context, counted: IntArray, base: Evidence) -> NoiseChoice:
+def choose_noise(
+    rows: Rows, options: Any, context: Context, counted: IntArray, gaps: FloatArray, base: Evidence
+) -> NoiseChoice:
     """The family and scale with the best criterion; of equal ones the family named first, then the least scale."""
     families = searched_families(options)
     if len(families) == 1 and options.scale is not None:
@@ -278,7 +289,7 @@ def choose_noise(rows: Rows, options: Any, context: Context, counted: IntArray, 
     folds = two_folds(base.hit, context.seed, None if units is None else units.take(counted))
     found: list[tuple[float, NoiseChoice]] = []
     for family in families:
-        scales = grid(rows, options, context, counted, family)
+        scales = grid(options, gaps, family)
         gammas = retention(rows, family, scales, context)[counted]
         evidences = [replace(base, gamma=g) for g in gammas.T]
         if options.select == "sd":
@@ -344,38 +355,68 @@ def cross_validated_nll(evidence: Evidence, folds: tuple[IntArray, IntArray], op
     return total / float(evidence.weight.sum())
 
 
-# ---- the summary of rows whose prediction has a confidence of its own, without their probabilities being made
+# ---- what one walk finds of every row
 
 
-def summary_of_confidences(rows: Rows, q: FloatArray) -> Summary:
-    """The summary of rows where the prediction has probability q and the others share the rest as softmax does.
+class RowFacts(NamedTuple):
+    """Of rows, (n,) each: what a fit needs beside their retention, and the summary of what comes of them.
 
-    q : (n,) in 0..1. Of two classes or more. Its ``entropy_gap`` is NaN.
+    s : log-odds of the prediction. hit : 0.0 or 1.0, is it right? s_tempered : the log-odds after temperature
+    scaling. gap : between the two largest logits. Of softmax among the classes beside the prediction, log_share :
+    the label's logarithm (-inf where it is the prediction), collision : the sum of squares.
     """
-    return rows.sum(partial(_of_block, rows.k), q)
+
+    s: FloatArray
+    hit: FloatArray
+    s_tempered: FloatArray
+    gap: FloatArray
+    log_share: FloatArray
+    collision: FloatArray
+
+    @classmethod
+    def of(cls, rows: Rows, temperature: float) -> "RowFacts":
+        """Those of all rows, of two classes or more."""
+        return cls(*np.concatenate(list(rows.each(partial(_facts, temperature))), axis=1))
+
+    def summary(self, rows: Rows, q: FloatArray) -> Summary:
+        """The summary of the rows where the prediction has probability q (n,), and the others share the rest.
+
+        Its ``entropy_gap`` is NaN. Adds in the order of a walk over the rows, and makes none.
+        """
+        y, nothing = rows.labels(), np.broadcast_to(np.float64(0.0), (rows.n, rows.k))
+        return ArrayRows(nothing, y, weight=rows.weights()).sum(_summary, q, self.hit, self.log_share, self.collision)
 
 
-def _of_block(k: int, block: Block, q: FloatArray) -> Summary:
-    step = tile_rows(k)
-    log_share, collision = np.concatenate([_among_others(block.cut(at, at + step)) for at in range(0, len(q), step)], 1)
-    right = block.prediction == block.labels
-    log_p = np.where(right, floored_log(q), floored_log(1.0 - q) + log_share)
+def _facts(temperature: float, block: Block) -> FloatArray:
+    step = tile_rows(block.scores.shape[1])
+    return np.concatenate([_tile_facts(temperature, block.cut(i, i + step)) for i in range(0, len(block), step)], 1)
+
+
+def _tile_facts(temperature: float, some: Block) -> FloatArray:
+    here, z, label = np.arange(len(some)), some.z, some.prediction
+    rest = np.array(z)
+    rest[here, label] = -np.inf
+    own, next_one = z[here, label], rest.max(axis=1)
+    gap = own - next_one
+    if (gap < 0).any():  # predicted upstream, and not the largest
+        gap = gaps_to_top(z)[0].min(axis=1)
+    tempered = rest / temperature
+    s_tempered = own / temperature - log_normalizer(tempered)
+    rest -= next_one[:, None]
+    to_label = rest[here, some.labels]
+    np.exp(rest, out=rest)
+    norm = rest.sum(axis=1)
+    s, log_share = own - (np.log(norm) + next_one), to_label - np.log(norm)
+    collision = np.einsum("ij,ij->i", rest, rest) / norm**2
+    return np.stack([s, label == some.labels, s_tempered, gap, log_share, collision])
+
+
+def _summary(block: Block, q: FloatArray, hit: FloatArray, log_share: FloatArray, collision: FloatArray) -> Summary:
+    log_p = np.where(hit > 0, floored_log(q), floored_log(1.0 - q) + log_share)
     brier = q**2 + (1.0 - q) ** 2 * collision - 2.0 * np.exp(log_p) + 1.0
     nll = np.where(log_p <= LOG_ZERO, NLL_OF_ZERO, np.maximum(-log_p, 0.0))
     losses = nll, np.maximum(brier, 0.0), np.full(len(q), np.nan)
-    return Summary.of(q, right.astype(np.float64), losses, block.labels, k, block.weight)
-
-
-def _among_others(some: Block) -> FloatArray:
-    """Of the classes beside the prediction: log of the label's share (-inf where it is it), and the sum of squares."""
-    here = np.arange(len(some))
-    rest = np.array(some.z)
-    rest[here, some.prediction] = -np.inf
-    rest -= rest.max(axis=1, keepdims=True)
-    own = rest[here, some.labels]
-    np.exp(rest, out=rest)
-    norm = rest.sum(axis=1)
-    return np.stack([own - np.log(norm), np.einsum("ij,ij->i", rest, rest) / norm**2])
+    return Summary.of(q, hit, losses, block.labels, block.scores.shape[1], block.weight)
 
 
 SAME_EVERYWHERE = 1e-6
@@ -522,18 +563,20 @@ class Hoki(Calibrator):
             )
         weight = rows.weights()
         counted = counted_rows(rows.n, weight)
-        sample = single_sample(rows, "top", weight).part(counted)
-        mass = np.ones(len(counted)) if sample.weight is None else sample.weight
-        accuracy = float(mass @ sample.hit / mass.sum())
-        start = sample.p if options.init == "confidence" else np.full(len(counted), accuracy)
-        base = Evidence(np.empty(len(counted)), sample.hit, mass, start)
+        ts = TemperatureScaling.fit(rows, TemperatureOptions(), context)
+        facts = RowFacts.of(rows, ts.calibrator.temperature)
+        p, hit = sigmoid(facts.s[counted]), facts.hit[counted]
+        mass = np.ones(len(counted)) if weight is None else weight[counted]
+        accuracy = float(mass @ hit / mass.sum())
+        start = p if options.init == "confidence" else np.full(len(counted), accuracy)
+        base = Evidence(np.empty(len(counted)), hit, mass, start)
 
         transforms: list[int] = []
         if options.noise == "transforms":
             transforms = choose_pool(rows.transforms, options.pool, "hoki with noise=transforms")
             choice = NoiseChoice("transforms", 1.0, survival(rows, transforms)[counted], {})
         else:
-            choice = choose_noise(rows, options, context, counted, base)
+            choice = choose_noise(rows, options, context, counted, facts.gap[counted], base)
         noise, scale, gamma = choice.noise, choice.scale, choice.gamma
         draws_sha256 = ""
         if options.gamma == "mc":
@@ -544,10 +587,8 @@ class Hoki(Calibrator):
             gamma = (1.0 - options.mix) * gamma + options.mix * survival(rows, transforms)[counted]
         evidence = replace(base, gamma=gamma)
         found, status, told = rounds(evidence, options)
-        details = {**choice.details, **report(found, evidence, sample.p, options.bins)}
-        ts = TemperatureScaling.fit(rows, TemperatureOptions(), context)
-        theirs = np.concatenate(list(rows.each(partial(_confidence, ts.calibrator))))[counted]
-        details["ts_brier_top"] = float(np.average((theirs - base.hit) ** 2, weights=mass))
+        details = {**choice.details, **report(found, evidence, p, options.bins)}
+        details["ts_brier_top"] = float(np.average((sigmoid(facts.s_tempered[counted]) - hit) ** 2, weights=mass))
         warnings += [*choice.warnings, *told, *judge(details)]
         fitted = cls(
             noise=noise,
@@ -563,7 +604,7 @@ class Hoki(Calibrator):
             mix=0.0 if noise == "transforms" else options.mix,
         )
         status = "at_bound" if status == "ok" and choice.at_bound else status
-        after = partial(summary_of_confidences, rows, found.confidence) if len(counted) == rows.n else None
+        after = partial(facts.summary, rows, found.confidence) if len(counted) == rows.n else None
         return Fit(fitted, status, tuple(warnings), details, before=ts.before, after=after)
 
     def apply(self, block: Block) -> Prediction:
@@ -660,10 +701,6 @@ NO_SPREAD = (
     "noise of this scale tells no row from another (their retention probabilities agree): every row gets the"
     " accuracy as its confidence; another scale, or ts, would serve better"
 )
-
-
-def _confidence(calibrator: TemperatureScaling, block: Block) -> FloatArray:
-    return sigmoid(top_log_odds(block.z / calibrator.temperature, block.prediction))
 
 
 def report(found: Design, evidence: Evidence, uncalibrated: FloatArray, bins: int) -> dict[str, Any]:

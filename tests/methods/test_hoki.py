@@ -16,7 +16,7 @@ from calcli.methods.hoki import Evidence, bin_of, design, fit_lines, replay, wid
 from calcli.metrics.collect import summarise
 from calcli.numerics import softmax
 from calcli.registry import parse_options
-from calcli.rows import ArrayRows
+from calcli.rows import ArrayRows, Block
 
 Z, Y = truth(1500, 10, seed=1)
 
@@ -186,6 +186,32 @@ def test_a_mean_is_accepted_and_has_no_effect():
     plain, moved = fit(scale=2), fit(scale=2, mean=-20)
     assert any("mean=-20" in w and "argmax" in w for w in moved.warnings)
     np.testing.assert_array_equal(plain.calibrator.alpha, moved.calibrator.alpha)
+
+
+def test_the_facts_of_a_row_by_hand():
+    """Logits ln 6, ln 3, ln 1, predicted upstream as the largest and as the middle class; label the last class."""
+    block = Block(0, np.log([[6.0, 3.0, 1.0]] * 2), "logits", np.array([2, 2]), assigned=np.array([0, 1]))
+    s, hit, tempered, gap, share, collision = module._facts(0.5, block)  # p^2 at T = 1/2: 36, 9, 1
+    np.testing.assert_allclose(np.exp(s), [6 / 4, 3 / 7])
+    np.testing.assert_allclose(np.exp(tempered), [36 / 10, 9 / 37])
+    np.testing.assert_allclose(np.exp(gap), 2.0)
+    np.testing.assert_allclose(np.exp(share), [1 / 4, 1 / 7])
+    np.testing.assert_allclose(collision, [(9 + 1) / 16, (36 + 1) / 49])
+    assert not hit.any()
+
+
+def test_a_search_walks_over_the_rows_three_times():
+    class Counted(ArrayRows):
+        walks = 0
+
+        def walked(self, walk):
+            self.walks += 1
+            return super().walked(walk)
+
+    rows = Counted(*truth(12000, 20, seed=1))
+    fitted = module.Hoki.fit(rows, parse_options("hoki", {}), Context())
+    fitted.after()
+    assert rows.walks == 3  # for the temperature, the facts, the retention probabilities
 
 
 def test_the_chosen_scale_has_the_largest_spread():

@@ -19,7 +19,6 @@ from calcli.kernels.numpy.hoki_retention import (
     log_phi,
     products,
     retention_rates,
-    runner_up_gaps,
     uniform_retention,
 )
 from calcli.kernels.numpy.noise import digest, exact_log, gaussian_quantile, gumbel_quantile, standard_noise
@@ -228,11 +227,6 @@ def test_no_overflow_at_the_ends_of_everything():
                 assert ((got >= 0) & (got <= 1)).all()
             races = Races(standard_noise(noise, 50, 3, seed=0))
             assert (block_retention(z, noise, [1e-9], races) >= 0).all()
-
-
-def test_runner_up_gaps():
-    z = np.array([[3.0, 1.0, 2.5], [1.0, 1.0, 0.0]])
-    np.testing.assert_array_equal(runner_up_gaps(ArrayRows(z)), [0.5, 0.0])
 
 
 def test_gaps_of_ties_go_to_the_lowest_class():

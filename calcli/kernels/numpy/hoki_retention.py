@@ -259,15 +259,6 @@ def gaps_to_top(z: FloatArray) -> tuple[FloatArray, IntArray]:
     return d, top
 
 
-def runner_up_gaps(rows: Rows) -> FloatArray:
-    """Gap between the two largest logits of every row, (n,) float64."""
-    return np.concatenate(list(rows.each(_runner_up_gaps)))
-
-
-def _runner_up_gaps(block: Block) -> FloatArray:
-    return np.asarray(gaps_to_top(block.z)[0].min(axis=1))
-
-
 def gumbel_retention(d: FloatArray, scale: float) -> FloatArray:
     """Exact retention under Gumbel noise: 1 / (1 + sum exp(-d / s)), the softmax confidence."""
     closeness = d / -scale
@@ -372,8 +363,7 @@ def gaussian_retention(
 
 def products(a: FloatArray, b: FloatArray) -> FloatArray:
     """a @ b for a (TOGETHER m, q) and b (q, r), so many rows at a time."""
-    shape, strides = (len(a) // TOGETHER, TOGETHER, a.shape[1]), (TOGETHER * a.strides[0], *a.strides)
-    return np.matmul(np.lib.stride_tricks.as_strided(a, shape, strides, writeable=False), b).reshape(len(a), b.shape[1])
+    return np.matmul(a.reshape(-1, TOGETHER, a.shape[1]), b).reshape(len(a), b.shape[1])
 
 
 def power_sums(d: FloatArray, table: GapTable, room: GapArrays, in_order: bool) -> FloatArray:
