@@ -187,6 +187,11 @@ def part_blocks(k: int) -> int:
     return max(4, min(PART_BLOCKS, PART_ROWS // rows_per_block(k)) // 4 * 4)
 
 
+def class_words(number: int, names: Sequence[str] | None) -> str:
+    """A class by its number, with its name where that is known: ``3 (cat)``."""
+    return f"{number} ({names[number]})" if names else str(number)
+
+
 class Rows(ABC):
     """A re-iterable source of blocks.
 
@@ -207,9 +212,8 @@ class Rows(ABC):
         return None
 
     def called(self, classes: Sequence[int] | IntArray) -> str:
-        """Classes by number, with the names that are known: ``3``, ``3 (cat), 5 (dog) and 12 more``."""
-        names = self.class_names
-        shown = ", ".join(f"{c} ({names[c]})" if names else str(c) for c in classes[:8])
+        """Classes by number, with the names that are known: ``3 (cat), 5 (dog) and 12 more``."""
+        shown = ", ".join(class_words(c, self.class_names) for c in classes[:8])
         return shown + (f" and {len(classes) - 8} more" if len(classes) > 8 else "")
 
     @abstractmethod

@@ -86,12 +86,14 @@ class LossSplit:
 
 
 @dataclass(frozen=True)
-class DataSummary:
+class DataSummary(Record):
     """What was evaluated: rows, classes, class balance, distinct confidences.
 
     Of confidences alone there are no classes: None, and neither are their shares. class_1 : name of
-    class 1 of two, where the classes have names.
+    class 1 of two, where the classes have names. names : of all classes.
     """
+
+    JSON = {"names": None}
 
     n: int
     n_classes: int | None
@@ -102,6 +104,7 @@ class DataSummary:
     absent_classes: int
     distinct_confidences: int
     class_1: str | None = None
+    names: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ from calcli.metrics.significance import (
     p_text,
 )
 from calcli.numerics import FloatArray
+from calcli.rows import class_words
 from calcli.statistics.units import FEWEST_UNITS
 
 LEVEL = 0.05
@@ -78,6 +79,7 @@ def data_summary(kind: str, context: MetricContext, names: Sequence[str] | None 
         absent_classes=0 if alone else int((count == 0).sum()),
         distinct_confidences=context.distinct,
         class_1=names[1] if names is not None and table.k == 2 else None,
+        names=names,
     )
 
 
@@ -363,8 +365,9 @@ def _clauses(report: Judgement) -> list[str]:
     """What single classes, groups and bins show beside it."""
     found, classes = [], report.classwise
     if "classes" in report.findings and classes is not None and "confidence" not in report.findings:
-        are = "is" if classes.n_significant == 1 else "are"
-        found.append(f"{classes.n_significant} of {report.data.n_classes} classes {are} miscalibrated")
+        are = "is miscalibrated:" if classes.n_significant == 1 else "are miscalibrated, most clearly"
+        worst = "class " + class_words(classes.significant_classes[0], report.data.names)
+        found.append(f"{classes.n_significant} of {report.data.n_classes} classes {are} {worst}")
     if "groups" in report.findings and report.groups is not None:
         off, worst = report.groups, f"{report.groups.worst} by {report.groups.worst_gap:+.4f}"
         are = "is" if off.n_significant == 1 else "are"

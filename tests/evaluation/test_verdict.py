@@ -1,6 +1,7 @@
 """The verdict: its level, its power, its clauses, and that nothing beside it contradicts it."""
 
 import json
+import re
 from math import comb
 
 import h5py
@@ -162,3 +163,13 @@ def test_a_set_of_one_outcome_only_is_no_finding():
         found.append(calcli.evaluate(z, y).results[0].report)
     assert all("not sure enough" not in each.verdict for each in found)
     assert min(each.p_value for each in found) > 0.05 and not any(each.findings for each in found)
+
+
+@pytest.mark.parametrize(("names", "called"), [(["cat", "dog", "eel"], r"class \d \((dog|eel)\)"), (None, r"class \d")])
+def test_the_class_that_is_miscalibrated_is_named(names, called):
+    """Every row states (.4, .3, .3); the labels are drawn from (.4, .2, .4): the confidence is right."""
+    y = np.random.RandomState(3).choice(3, 1000, p=[0.4, 0.2, 0.4])
+    report = calcli.evaluate(np.tile([0.4, 0.3, 0.3], (1000, 1)), y, kind="probs", class_names=names).to_dict()
+    report = report["results"][0]["report"]
+    assert re.search(rf"; 2 of 3 classes are miscalibrated, most clearly {called}(;|$)", report["verdict"])
+    assert "names" not in report["data"]
