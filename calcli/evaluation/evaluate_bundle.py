@@ -20,13 +20,7 @@ from calcli.io.dataset import DataSet
 from calcli.io.locate import Location
 from calcli.io.provenance import in_sample
 from calcli.metrics.binned_errors import per_class_errors
-from calcli.metrics.catalog import (
-    gathering,
-    measure,
-    metric,
-    metric_names,
-    report_metrics,
-)
+from calcli.metrics.catalog import gathering, measure, metric, metric_names, report_metrics
 from calcli.metrics.collect import class_columns, collect_all
 from calcli.metrics.context import Label, MetricContext, MetricSettings
 from calcli.metrics.debiased import class_p_values_of

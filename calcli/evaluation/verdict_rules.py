@@ -36,12 +36,7 @@ from calcli.metrics.intervals import normal_quantile, normal_tail
 from calcli.metrics.joint_test import JointTest, joint_test
 from calcli.metrics.losses import FEW, gap_interval, group_gaps
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.significance import (
-    MeanGap,
-    adjusted,
-    direction_of,
-    p_text,
-)
+from calcli.metrics.significance import MeanGap, adjusted, direction_of, p_text
 from calcli.numerics import FloatArray
 from calcli.rows import class_words
 from calcli.statistics.units import FEWEST_UNITS
@@ -226,10 +221,7 @@ def _group_findings(context: MetricContext, about: Label | None) -> Groupwise | 
     if not 2 <= len(names) <= MOST_GROUPS:
         return None
     found = group_gaps([MetricContext(each, context.settings) for each in parts], about)
-    g, worst = min(
-        ((g, gap) for gaps in found.values() for g, gap in enumerate(gaps)),
-        key=lambda each: each[1].rank,
-    )
+    g, worst = min(((g, gap) for gaps in found.values() for g, gap in enumerate(gaps)), key=lambda each: each[1].rank)
     label = names[g]
     return Groupwise(
         len(names),
@@ -283,10 +275,7 @@ def direction_words(test: JointTest, k: int | None, rejected: bool) -> str:
     gap_z, sharp_z = test.gap.z, test.sharpness.z
     off, sharp = abs(gap_z) > TWO_SIDED, abs(sharp_z) > TWO_SIDED
     if test.positive:
-        bias = f"P(class 1) is too {'high' if gap_z > 0 else 'low'} on average"
-        slope = f"{_sharpness(sharp_z, k, positive=True)}"
-        found = [words for words, said in ((bias, off), (slope, sharp)) if said]
-        return "; ".join(found) or "P(class 1) is right on average, not at every probability"
+        return "; ".join(_of_positive(test, "on average")) or "P(class 1) is right on average, not at every probability"
     if not off:
         return (
             f"confidence is calibrated on average, but {_sharpness(sharp_z, k)}"
@@ -300,9 +289,16 @@ def direction_words(test: JointTest, k: int | None, rejected: bool) -> str:
     return way
 
 
-def _sharpness(z: float, k: int | None, positive: bool = False) -> str:
+def _of_positive(test: JointTest, by: str) -> list[str]:
+    """How P(class 1) is off, on average and in its slope. by : how much on average."""
+    bias = f"P(class 1) is too {'high' if test.gap.z > 0 else 'low'} {by}"
+    found = (bias, test.gap.z), (_sharpness(test.sharpness.z, 2), test.sharpness.z)
+    return [words for words, z in found if abs(z) > TWO_SIDED]
+
+
+def _sharpness(z: float, k: int | None) -> str:
     """What is over- or underconfident."""
-    if positive or k == 2:
+    if k == 2:
         return f"P(class 1) is often too {'close to' if z > 0 else 'far from'} 0 and 1"
     what = "single confidences are" if k is None else "NLL shows that the probabilities as a whole are"
     return f"{what} {'overconfident' if z > 0 else 'underconfident'}"
@@ -346,14 +342,8 @@ def _gaps(report: Judgement, test: JointTest) -> list[str]:
         size = over if report.verdict_kind == "overconfident" else over.turned
         words.append(f"{report.verdict_kind} by {size} ({report.size}, {report.p_text})")
     if test.positive and positive is not None:
-        bias, slope = abs(test.gap.z) > TWO_SIDED, abs(test.sharpness.z) > TWO_SIDED
-        if bias:
-            way, size = ("high", positive) if positive.value > 0 else ("low", positive.turned)
-            words.append(f"P(class 1) is too {way} by {size}")
-        if slope:
-            words.append(_sharpness(test.sharpness.z, k, positive=True))
-        if not words:
-            words.append("P(class 1) is right on average, but not at every probability")
+        words += _of_positive(test, f"by {positive if positive.value > 0 else positive.turned}")
+        words = words or ["P(class 1) is right on average, but not at every probability"]
     elif report.verdict_kind == "mixed":
         words.append(direction_words(test, k, True))
     if report.verdict_kind == "mixed":

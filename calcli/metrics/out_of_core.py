@@ -18,6 +18,7 @@ from calcli.calibrator import Calibrator, Progress
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.io.spool import check_room
+from calcli.metrics import losses
 from calcli.metrics.catalog import gathering, metric
 from calcli.metrics.collect import reduced
 from calcli.metrics.confidence_bins import EDGES, bin_p_values, binned
@@ -26,16 +27,6 @@ from calcli.metrics.debiased import SquaredError, plugin_square, square_and_draw
 from calcli.metrics.external_sort import WHY, Keys, Runs, SortedRows, keys_of, keys_of_odds
 from calcli.metrics.intervals import Mean
 from calcli.metrics.joint_test import JointDraws, drawn_from_confidences, drawn_from_positive, log_odds, residual_slope
-from calcli.metrics.losses import (
-    expected_losses,
-    expected_means,
-    mean_gap,
-    mean_named,
-    paired_sums,
-    score_error,
-    top_means,
-    variance_of_confidence,
-)
 from calcli.metrics.nulls import EXACT_ROWS, GROUPS, expected_of_bin, label_losses, poisson_binomial
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.significance import MeanGap, direction_of, spiegelhalter_of
@@ -227,10 +218,10 @@ class RunningSums(Sums):
         """Of some of the rows. first : the same rows as another set of scores has them."""
         context, c = MetricContext(table, wanted.settings), table.confidence
         columns = {name: rows(context) for name in wanted.names if (rows := metric(name).rows) is not None}
-        columns |= expected_losses(table, columns)
+        columns |= losses.expected_losses(table, columns)
         for j, (sums, inside) in table.tops.items():
             columns |= {f"top {j}": sums - inside, f"top {j} mass": sums, f"top {j} accuracy": inside}
-        paired = {} if first is None else paired_sums(context, MetricContext(first, wanted.settings))
+        paired = {} if first is None else losses.paired_sums(context, MetricContext(first, wanted.settings))
         p, whole, cells = table.positive, len(table.nll) > 0, grid_cells(wanted.total)
         return cls(
             table.k,
@@ -372,8 +363,12 @@ class LongContext(MetricContext):
         sizes = np.array([n // wanted + (b < n % wanted) for b in range(wanted)])
         inner = [order.edge(rank) for rank in np.cumsum(sizes[sizes > 0])[:-1].tolist()]
         edges = np.concatenate([[0.0], distinct(np.asarray([*inner, 1.0]))])
+        return self._over(edges)
+
+    def _over(self, edges: FloatArray) -> BinSums:
+        """The same over any bins, from the scores in order."""
         size, parts = len(edges) - 1, []
-        for c, y in order.slabs():
+        for c, y in self.order.slabs():
             where, spread = bin_index(c, edges), c * (1.0 - c)
             sums = [np.bincount(where, values, size).astype(np.float64) for values in ((y - c) ** 2, spread)]
             parts.append((BinStats.at(where, size, c, y), *sums))
@@ -423,15 +418,12 @@ class LongContext(MetricContext):
         if scheme == "width":
             return float(np.sqrt(2.0 * variance / np.pi).sum()) / self.n
         count, total = bins.count, 0.0
-        stops = np.cumsum(count).tolist()
-        for b, stop in enumerate(stops):
-            few = 0 < count[b] <= EXACT_ROWS
-            start = stop - int(count[b])
-            if few:
-                c = self.order.scores(start, stop)
+        for stop, size, spread in zip(np.cumsum(count).tolist(), count.tolist(), variance.tolist(), strict=True):
+            if 0 < size <= EXACT_ROWS:
+                c = self.order.scores(stop - size, stop)
                 total += float(expected_of_bin(c, poisson_binomial(c)))
             else:
-                total += math.sqrt(2.0 * variance[b] / math.pi)
+                total += math.sqrt(2.0 * spread / math.pi)
         return total / self.n
 
     # ---- bins of equal scores
@@ -501,12 +493,7 @@ class LongContext(MetricContext):
         )
 
     def _confidence_bins(self) -> tuple[BinStats, FloatArray]:
-        parts = []
-        for c, y in self.order.slabs():
-            where = bin_index(c, EDGES)
-            spread = np.bincount(where, c * (1.0 - c), len(EDGES) - 1)
-            parts.append((BinStats.at(where, len(EDGES) - 1, c, y), spread))
-        bins, variance = (sum(each[1:], each[0]) for each in zip(*parts, strict=True))
+        bins, _, variance = self._over(EDGES)
         stops = np.cumsum(bins.count).tolist()
         return bins, bin_p_values(bins, variance, lambda b: self.order.scores(stops[b] - int(bins.count[b]), stops[b]))
 
@@ -577,12 +564,12 @@ def _direction(sums: FloatArray, n: int) -> MeanGap:
 
 
 LongContext.instead = {
-    mean_named: lambda c, name: c.tally.means[name].as_mean,
-    expected_means: lambda c, name: tuple(c.tally.means[f"{name} {key}"].mean for key in ("expected", "squared")),
-    top_means: lambda c, j: tuple(c.tally.means[f"top {j}{what}"].as_mean for what in ("", " mass", " accuracy")),
-    mean_gap: lambda c: c.scored.gap.as_mean,
-    score_error: lambda c: math.sqrt(c.scored.moments.square) / c.n,
-    variance_of_confidence: lambda c: c.tally.top.moments.square / c.n,
+    losses.mean_named: lambda c, name: c.tally.means[name].as_mean,
+    losses.expected_means: lambda c, of: tuple(c.tally.means[f"{of} {end}"].mean for end in ("expected", "squared")),
+    losses.top_means: lambda c, j: tuple(c.tally.means[f"top {j}{end}"].as_mean for end in ("", " mass", " accuracy")),
+    losses.mean_gap: lambda c: c.scored.gap.as_mean,
+    losses.score_error: lambda c: math.sqrt(c.scored.moments.square) / c.n,
+    losses.variance_of_confidence: lambda c: c.tally.top.moments.square / c.n,
     direction_of: LongContext._direction,
     spiegelhalter_of: lambda c: _direction(c.scored.spiegelhalter, c.n),
     square_and_draws: LongContext._square,

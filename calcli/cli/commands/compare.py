@@ -30,23 +30,8 @@ from calcli.cli import options as o
 from calcli.cli.compare_text import Leaderboard
 from calcli.cli.context import CommandContext, job_file
 from calcli.errors import CalcliError, DataError, UsageError
+from calcli.evaluation import leaderboard as board
 from calcli.evaluation.cross_validation import folds_of
-from calcli.evaluation.leaderboard import (
-    COMPARED,
-    LEADERBOARD_METRICS,
-    UNCALIBRATED,
-    CompareSettings,
-    HeldOut,
-    LeaderboardEntry,
-    OpenedFolds,
-    baseline_of,
-    comparison,
-    digest_of,
-    entered,
-    entrants,
-    held_out,
-    ranking,
-)
 from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import open_data
 from calcli.io.atomic import check_output, is_stream, write_bytes
@@ -89,7 +74,7 @@ class CompareTask:
         """What people call the work."""
         return f"{self.bundles[0]} {self.entrant}"
 
-    def __call__(self) -> HeldOut:
+    def __call__(self) -> board.HeldOut:
         with opened(self.args, self.bundles) as scene:
             return _outcome(self, scene)
 
@@ -104,7 +89,7 @@ class CompareTask:
 @contextmanager
 def opened(
     args: "CompareArgs", bundles: tuple[str, ...], tell: Callable[[str], None] | None = None
-) -> Iterator[OpenedFolds]:
+) -> Iterator[board.OpenedFolds]:
     """Open bundles as one data set, and cut it into rows to fit to and rows held out.
 
     tell : hears what was read as what. Raises DataError for rows that cannot be used.
@@ -117,7 +102,7 @@ def opened(
             folds = folds_of(rows, Context(args.seed), args.folds)
             if not folds:
                 raise DataError(f"{rows.name}: has {rows.n} row, folds need two or more; name rows with --test GROUP")
-            yield OpenedFolds(rows, rows, folds)
+            yield board.OpenedFolds(rows, rows, folds)
             return
         names = list(dict.fromkeys(f"{split_where(bundle)[0]}:{args.test}" for bundle in bundles))
         with open_data(names, layout=where, ignore_labels=ignored) as held:
@@ -126,7 +111,7 @@ def opened(
             for name, got, expected in (("classes", held.k, rows.k), ("kind", held.kind, rows.kind)):
                 if got != expected:
                     raise DataError(f"{held.name}: {name} {got}, expected {expected} as in {rows.name}")
-            yield OpenedFolds(rows, held, [(rows, held, np.arange(held.n))])
+            yield board.OpenedFolds(rows, held, [(rows, held, np.arange(held.n))])
 
 
 def _places(rows: DataSet) -> set[tuple[Path, str]]:
@@ -153,11 +138,11 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
     return None
 
 
-def outcomes(tasks: Sequence[CompareTask], executor: "Executor | None") -> Generator[HeldOut, None, None]:
+def outcomes(tasks: Sequence[CompareTask], executor: "Executor | None") -> Generator[board.HeldOut, None, None]:
     """The outcome of every task in order, from this process or from workers; one that they die over has a reason."""
     if executor is not None:
         tasks = [task.absolute() for task in tasks] if executor.remote else tasks
-        yield from executor.run(tasks, lambda lost: HeldOut(0.0, reason=str(lost), exit_code=lost.exit_code))
+        yield from executor.run(tasks, lambda lost: board.HeldOut(0.0, reason=str(lost), exit_code=lost.exit_code))
         return
     for bundles, group in groupby(tasks, key=lambda task: task.bundles):
         with opened(tasks[0].args, bundles) as scene:
@@ -165,12 +150,12 @@ def outcomes(tasks: Sequence[CompareTask], executor: "Executor | None") -> Gener
                 yield _outcome(task, scene)
 
 
-def _outcome(task: CompareTask, scene: OpenedFolds) -> HeldOut:
-    return held_out(task.entrant, scene, task.args.seed, _others(task, scene))
+def _outcome(task: CompareTask, scene: board.OpenedFolds) -> board.HeldOut:
+    return board.held_out(task.entrant, scene, task.args.seed, _others(task, scene))
 
 
 @contextmanager
-def _others(task: CompareTask, scene: OpenedFolds) -> Iterator[list[tuple[Rows, Fit[Any] | None]]]:
+def _others(task: CompareTask, scene: board.OpenedFolds) -> Iterator[list[tuple[Rows, Fit[Any] | None]]]:
     """By fold the held-out rows of the baseline, which may be another model's, and its fit."""
     if task.against is None:
         yield []
@@ -229,8 +214,8 @@ def kept(path: Path) -> Kept:
     try:
         found = msgspec.json.decode(read_document(str(path), LARGEST, "a result of compare", own=True), type=Kept)
         done: list[tuple[KeptDifference, tuple[str, ...]]]
-        done = [(result, LEADERBOARD_METRICS) for result in found.results if result.status == "ok"]
-        for each, names in (*done, *((pair, COMPARED) for pair in found.differences)):
+        done = [(result, board.LEADERBOARD_METRICS) for result in found.results if result.status == "ok"]
+        for each, names in (*done, *((pair, board.COMPARED) for pair in found.differences)):
             for name in (*names, *each.metrics):
                 msgspec.convert(each.metrics[name], Shown)
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -244,15 +229,15 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         "FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none. Quoted patterns are expanded."
     )
     methods: str | None = flag(None, "What to compare.", "a,b,c|all", "-m", shown="the first of methods")
-    baseline: str | None = same(CompareSettings, "baseline")
+    baseline: str | None = same(board.CompareSettings, "baseline")
     baseline_bundle: str | None = flag(None, "Another model's scores of the same rows.", "BUNDLE")
-    folds: int = same(CompareSettings, "folds")
+    folds: int = same(board.CompareSettings, "folds")
     test: str | None = flag(None, "Score this group of the file instead.", "GROUP")
     seed: int = o.seed()
-    level: float = same(CompareSettings, "level")
+    level: float = same(board.CompareSettings, "level")
     output: Path | None = flag(None, "Keep results, and go on from them.", "FILE.json", "-o")
     diagram: Path | None = flag(None, "Draw the ranks with their critical difference.", "FILE.png|svg|pdf")
-    thorough: bool = same(CompareSettings, "thorough")
+    thorough: bool = same(board.CompareSettings, "thorough")
     force: bool = o.force()
 
     def __post_init__(self) -> None:
@@ -325,33 +310,33 @@ def run(args: CompareArgs) -> int:
     if not work.plan:
         return command.code
     entries, models = [work.done[key] for key in work.plan], args.baseline_bundle is not None
-    board = Leaderboard(entries, work.ranks(entries), work.baseline, args.how, args.level, models)
+    found = Leaderboard(entries, work.ranks(entries), work.baseline, args.how, args.level, models)
     if not args.people:
         whole = work.to_dict()
-        args.print("compare", [board.whole()] if args.form == "csv" else board.tables(), whole["results"], whole)
+        args.print("compare", [found.whole()] if args.form == "csv" else found.tables(), whole["results"], whole)
     elif not args.quiet:
-        board.print()
+        found.print()
     if args.diagram is not None:
-        _draw(args.diagram, args, board, command)
+        _draw(args.diagram, args, found, command)
     for entry in entries:
         if entry.reason is not None:
             command.fail(f"{entry.bundle}, {entry.method}: {entry.reason}", entry.exit_code)
     return command.code
 
 
-def _draw(path: Path, args: CompareArgs, board: Leaderboard, command: CommandContext) -> None:
+def _draw(path: Path, args: CompareArgs, found: Leaderboard, command: CommandContext) -> None:
     from calcli.diagrams.critical_difference import picture
 
-    if board.ranks is None:
+    if found.ranks is None:
         raise CalcliError(f"--diagram {path}: no two methods have values on every bundle, there are no ranks")
-    ranks = board.ranks.tests["nll"].ranks
-    what = f"average rank by NLL over {board.ranks.n_bundles} bundles, {board.how}"
-    data = picture(path, list(board.ranks.methods), ranks, board.ranks.nemenyi["critical_difference"], what)
+    ranks = found.ranks.tests["nll"].ranks
+    what = f"average rank by NLL over {found.ranks.n_bundles} bundles, {found.how}"
+    data = picture(path, list(found.ranks.methods), ranks, found.ranks.nemenyi["critical_difference"], what)
     write_bytes(path, data, force=args.force, inputs=args.inputs)
     command.say(str(path))
 
 
-Baselines = dict[tuple[str, str] | None, HeldOut]
+Baselines = dict[tuple[str, str] | None, board.HeldOut]
 """(bundle, method) of a baseline -> how it did."""
 
 
@@ -361,27 +346,27 @@ class _Work:
     def __init__(self, args: CompareArgs, command: CommandContext, journal: "Journal | None") -> None:
         self.args, self.command, self.journal = args, command, journal
         self.how = replace(args, bundles=None, files_from=None)  # a task does not carry the names of all bundles
-        self.plan: dict[tuple[str, str], LeaderboardEntry] = {}
+        self.plan: dict[tuple[str, str], board.LeaderboardEntry] = {}
         self.tasks: dict[tuple[str, str], CompareTask] = {}
-        self.done: dict[tuple[str, str], LeaderboardEntry] = {}
-        self.baseline = UNCALIBRATED
+        self.done: dict[tuple[str, str], board.LeaderboardEntry] = {}
+        self.baseline = board.UNCALIBRATED
         self.told: set[str] = set()
 
     def prepare(self) -> None:
         """Open every bundle and choose its methods; one that cannot be used does not stop the others."""
         args, sets, other = self.args, self.args.sets, self.args.baseline_bundle
-        asked = args.methods if args.methods is not None or other is None else UNCALIBRATED
+        asked = args.methods if args.methods is not None or other is None else board.UNCALIBRATED
         for bundles in map(tuple, sets):
             with self.command.trying(len(sets) > 1, DataError), opened(args, bundles, self._tell) as scene:
                 for rows in dict.fromkeys((scene.rows, scene.held)):
                     for _ in rows.blocks():
                         pass  # a complete walk checks every row and makes the hash
                     self.command.caveats(rows)
-                names, left_out = entrants(asked, scene.rows, args.thorough)
+                names, left_out = board.entrants(asked, scene.rows, args.thorough)
                 for method, reason in left_out.items():
                     self.command.say(f"{scene.rows.name}: {method}: left out, {reason}")
                 if other is None:
-                    self.baseline = baseline_of(args.baseline, names)
+                    self.baseline = board.baseline_of(args.baseline, names)
                     self._enter(bundles, scene, [self.baseline, *names], None)
                 else:
                     self._enter(bundles, scene, names, self._other_model(other, scene, names))
@@ -394,7 +379,7 @@ class _Work:
             self.told.add(note)
             self.command.say(note)
 
-    def _other_model(self, bundle: str, scene: OpenedFolds, names: Sequence[str]) -> str:
+    def _other_model(self, bundle: str, scene: board.OpenedFolds, names: Sequence[str]) -> str:
         """Enter the other model on the same rows; returns its name."""
         with opened(self.args, (bundle,), self._tell) as other:
             for mine, its in ((scene.rows, other.rows), (scene.held, other.held)):
@@ -405,15 +390,17 @@ class _Work:
                     raise DataError(f"--baseline-bundle needs the same rows in the same order: {found}")
             return self._enter((bundle,), other, names, None)
 
-    def _enter(self, bundles: tuple[str, ...], scene: OpenedFolds, names: Sequence[str], other: str | None) -> str:
+    def _enter(
+        self, bundles: tuple[str, ...], scene: board.OpenedFolds, names: Sequence[str], other: str | None
+    ) -> str:
         bundle = scene.held.name
         if {task.bundles[0] for (b, _), task in self.tasks.items() if b == bundle} - {bundles[0]}:
             bundle = bundles[0]  # files of one name in two folders
-        sha = "+".join(dict.fromkeys((digest_of(scene.rows), digest_of(scene.held))))
+        sha = "+".join(dict.fromkeys((board.digest_of(scene.rows), board.digest_of(scene.held))))
         for name in names:
             against = (other, name) if other is not None else (bundle, self.baseline)
             own = against == (bundle, name) or (other is None and self.args.baseline_bundle is not None)
-            entry = LeaderboardEntry(
+            entry = board.LeaderboardEntry(
                 bundle, name, scene.held.n, scene.held.k, sha, 0.0, {}, None, None if own else against
             )
             self.plan.setdefault((bundle, name), entry)
@@ -440,12 +427,12 @@ class _Work:
         for key, entry in self.plan.items():
             with suppress(KeyError):
                 found = self.journal[self._key(entry)]
-                if isinstance(found, LeaderboardEntry):
+                if isinstance(found, board.LeaderboardEntry):
                     self.done.setdefault(key, found)
         if self.done:
             self.command.say(f"{path}: {len(self.done)} of {len(self.plan)} results are there already")
 
-    def _key(self, entry: LeaderboardEntry) -> bytes:
+    def _key(self, entry: board.LeaderboardEntry) -> bytes:
         """What determines the numbers of an entry."""
         from calcli.workers.journal import key_of
 
@@ -481,11 +468,11 @@ class _Work:
     def to_dict(self) -> dict[str, Any]:
         """The JSON output."""
         entries = [self.done[key] for key in self.plan if key in self.done]
-        return comparison(entries, self.settings, self.ranks(entries))
+        return board.comparison(entries, self.settings, self.ranks(entries))
 
-    def ranks(self, entries: Sequence[LeaderboardEntry]) -> Any:
+    def ranks(self, entries: Sequence[board.LeaderboardEntry]) -> Any:
         """Ranks over bundles; of two models on the same rows none, as those are no two samples."""
-        return ranking(entries, self.args.level) if self.args.baseline_bundle is None else None
+        return board.ranking(entries, self.args.level) if self.args.baseline_bundle is None else None
 
     # ---- the work
 
@@ -513,10 +500,10 @@ class _Work:
             return task
         return replace(task, against=(self.tasks[against].bundles, baselines[against].fits))
 
-    def _enter_result(self, key: tuple[str, str], outcome: HeldOut, baselines: Baselines) -> None:
+    def _enter_result(self, key: tuple[str, str], outcome: board.HeldOut, baselines: Baselines) -> None:
         """The numbers of an entry; those of a method that could be fitted go to the job file too."""
         entry = self.plan[key]
         settings = MetricSettings(level=self.args.level, seed=self.args.seed)
-        self.done[key] = entered(entry, outcome, baselines.get(entry.against), settings)
+        self.done[key] = board.entered(entry, outcome, baselines.get(entry.against), settings)
         if outcome.table is not None and self.journal is not None:
             self.journal[self._key(entry)] = self.done[key]
