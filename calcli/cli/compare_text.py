@@ -74,8 +74,8 @@ class Leaderboard:
         head = ["method", *(f"rank by {name}" for name in tests), "mean nll", f"better than {self.baseline}", "worse"]
         rows: list[list[Cell]] = []
         beyond = {bundle: self._significant(self.of(bundle)) for bundle in self.bundles}
-        for at in sorted(range(len(self.ranks.methods)), key=lambda i: float(tests["nll"].ranks[i])):
-            name = self.ranks.methods[at]
+        for at in sorted(range(len(self.ranks.calibrators)), key=lambda i: float(tests["nll"].ranks[i])):
+            name = self.ranks.calibrators[at]
             own = [e for e in self.entries if e.method == name]
             signs = [e.differences["nll"]["value"] for e in own if e.differences and name in beyond[e.bundle]]
             against: list[Cell] = [sum(s < 0 for s in signs), sum(s > 0 for s in signs)]
@@ -134,8 +134,8 @@ class Leaderboard:
         distance, level = ranks.nemenyi["critical_difference"], ranks.nemenyi["level"]
         print(f"ranks less than {distance:.2f} apart do not differ significantly (Nemenyi, {level:.0%}); by nll:")
         for alike in not_told_apart(ranks.tests["nll"].ranks, distance):
-            print(plain(f"  {' = '.join(ranks.methods[i] for i in alike)}"))
-        absent = [m for m in dict.fromkeys(e.method for e in self.entries) if m not in ranks.methods]
+            print(plain(f"  {' = '.join(ranks.calibrators[i] for i in alike)}"))
+        absent = [m for m in dict.fromkeys(e.method for e in self.entries) if m not in ranks.calibrators]
         if absent:
             print(plain(f"not ranked, as they failed on some bundle: {', '.join(absent)}"))
 

@@ -17,11 +17,12 @@ from calcli.errors import CalcliError
 from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.evaluate_bundle import scores_of
 from calcli.evaluation.paired_differences import compared, tests_of
-from calcli.fast_dataclass import Record, dataclass
+from calcli.evaluation.results import Ranks
+from calcli.fast_dataclass import dataclass
 from calcli.io.dataset import DataSet
 from calcli.kernels.device import resolve
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.friedman import Friedman, nemenyi_distance
+from calcli.metrics.friedman import nemenyi_distance
 from calcli.metrics.rowtable import RowTable
 from calcli.options import flag, same, seed
 from calcli.registry import method, method_names, parse_method, spelled, split_list
@@ -176,10 +177,7 @@ def digest_of(rows: DataSet) -> str:
 
 
 def held_out(
-    entrant: str,
-    opened: OpenedFolds,
-    seed: int,
-    others: AbstractContextManager[Sequence[tuple[Rows, Fit[Any] | None]]],
+    entrant: str, opened: OpenedFolds, seed: int, others: AbstractContextManager[Sequence[tuple[Rows, Fit[Any] | None]]]
 ) -> HeldOut:
     """Fit a method to every fold and keep its held-out rows; one that fails has a reason, and costs no other.
 
@@ -269,15 +267,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Ranking(Record):
-    """Average ranks over bundles, by metric. nemenyi : the critical difference, and its level."""
+class Ranking(Ranks):
+    """The same of methods. nemenyi : the critical difference, and its level."""
 
-    methods: tuple[str, ...]
-    n_bundles: int
-    tests: Mapping[str, Friedman]
     nemenyi: Mapping[str, float]
 
-    JSON = {"tests": "metrics"}
+    JSON = {"calibrators": "methods", **Ranks.JSON}
 
 
 def ranking(entries: Sequence[LeaderboardEntry], level: float) -> Ranking | None:

@@ -331,7 +331,7 @@ def _draw(path: Path, args: CompareArgs, found: Leaderboard, command: CommandCon
         raise CalcliError(f"--diagram {path}: no two methods have values on every bundle, there are no ranks")
     ranks = found.ranks.tests["nll"].ranks
     what = f"average rank by NLL over {found.ranks.n_bundles} bundles, {found.how}"
-    data = picture(path, list(found.ranks.methods), ranks, found.ranks.nemenyi["critical_difference"], what)
+    data = picture(path, list(found.ranks.calibrators), ranks, found.ranks.nemenyi["critical_difference"], what)
     write_bytes(path, data, force=args.force, inputs=args.inputs)
     command.say(str(path))
 
