@@ -173,9 +173,8 @@ def fit(
     towards the common one; of a bundle the name of its dataset, or ``prediction`` (methods ts and platt). options :
     those of ``calcli methods NAME``; a trailing underscore is dropped (``lambda_=1``).
 
-    Raises UsageError for methods and options that do not exist, DataError for bad rows,
-    FitError where a fit is impossible. A fit that went badly has a ``status`` and ``warnings``,
-    which are Python's warnings too.
+    Raises UsageError for methods and options that do not exist, DataError for bad rows, FitError where a fit is
+    impossible. A fit that went badly has a ``status`` and ``warnings``, which are Python's warnings too.
 
     >>> import numpy as np
     >>> logits = np.array([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [4.0, 0.0]])

@@ -1,8 +1,7 @@
 """Bins of scores in [0, 1]: one edge rule for every method and every metric.
 
-Bins are right-closed, (lo, hi], and a score of exactly 0 belongs to the first. What a
-bin has seen is a value that adds: the statistics of two halves of a file sum to those
-of the whole, in any order, with exact counts.
+Bins are right-closed, (lo, hi], and a score of exactly 0 belongs to the first. What a bin has seen is a value that
+adds: the statistics of two halves of a file sum to those of the whole, in any order, with exact counts.
 """
 
 import numpy as np

@@ -159,10 +159,9 @@ class Fit(Generic[C]):
 
     warnings : plain sentences for the user. details : numbers worth recording in the
     artifact (iterations, gradient norm, choices made); JSON types only. chosen : what
-    the calibrator is, where the method's job was to pick another. before : the summary of
-    the rows as they came, where the fit's own walk has made it. verify : given the summary
-    of the calibrated rows, a better fit, or None where its optimum holds on them. after :
-    makes the summary of the calibrated rows of what the fit knows of them, sooner than
+    the calibrator is, where the method's job was to pick another. before : the summary of the rows as they came, where
+    the fit's own walk has made it. verify : given the summary of the calibrated rows, a better fit, or None where its
+    optimum holds on them. after : makes the summary of the calibrated rows of what the fit knows of them, sooner than
     the calibrator would.
     """
 

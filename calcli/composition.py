@@ -1,9 +1,8 @@
 """Compositions of methods: ``ft+svs+beta`` is a method like any other.
 
-Each stage is fitted on, and applied to, the log-probabilities of the one before. For every
-composition there is a class with its own laws and options, built once from the classes of
-its stages; nothing else in calcli needs to know that a method is composed, except the
-artifact, which nests the stages.
+Each stage is fitted on, and applied to, the log-probabilities of the one before. For every composition there is a class
+with its own laws and options, built once from the classes of its stages; nothing else in calcli needs to know that a
+method is composed, except the artifact, which nests the stages.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -254,9 +253,8 @@ def _told(context: Context, name: str, what: str, done: int, total: int) -> None
 def argmax_at_prediction(prediction: Prediction) -> FloatArray:
     """Log-probabilities whose argmax is the prediction.
 
-    They differ where rounding made the predicted class tie with one of lower index (or where
-    a method predicts something else): there the predicted class is raised above the rest by
-    one unit in the last place.
+    They differ where rounding made the predicted class tie with one of lower index (or where a method predicts
+    something else): there the predicted class is raised above the rest by one unit in the last place.
     """
     log_p, label = prediction.log_probs, prediction.label
     off = np.flatnonzero(log_p.argmax(axis=1) != label)

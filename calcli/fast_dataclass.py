@@ -1,10 +1,9 @@
 """``dataclass``, many times as fast to define.
 
-That of the standard library writes and compiles the source of six methods for every class,
-half a millisecond: a quarter of what a small command takes would be spent on classes that it
-never makes. Here all classes share one of each method, which looks at the fields when it is
-called. Fields, ``field``, ``replace``, ``asdict``, ``__post_init__``, inheritance in both
-directions and pickles are those of the standard library.
+That of the standard library writes and compiles the source of six methods for every class, half a millisecond: a
+quarter of what a small command takes would be spent on classes that it never makes. Here all classes share one of each
+method, which looks at the fields when it is called. Fields, ``field``, ``replace``, ``asdict``, ``__post_init__``,
+inheritance in both directions and pickles are those of the standard library.
 
 What is decoded from bytes or from words (artifacts, options of methods, state files) is a ``msgspec.Struct``, which
 checks types as it reads. Everything else is a dataclass: a Struct has no metadata of fields, of which parameters and

@@ -43,9 +43,8 @@ WORSE, HURT = 1e-9, 1.01
 def fit_artifact(name: str, options: Options, rows: DataSet, context: Context) -> Artifact:
     """Fit a method and describe what it did to the calibration data.
 
-    options : the method's own, from ``parse_options``. Raises DataError for bad rows,
-    FitError for a fit that is impossible. A fit that merely failed to help has a status
-    and warnings.
+    options : the method's own, from ``parse_options``. Raises DataError for bad rows, FitError for a fit that is
+    impossible. A fit that merely failed to help has a status and warnings.
     """
     try:
         if rows.kind == "confidence" and not method(name).laws.confidence:

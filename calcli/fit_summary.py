@@ -23,9 +23,8 @@ class Summary(Sums):
     probability of 0, which costs a finite NLL all the same.
     entropy_gap : of -ln p_y minus the entropy, which is 0 at the temperature of the
     least NLL. Of confidences alone (one class) all three are about being right.
-    bins : confidence and correctness over 15 equal-width bins. label_counts : (k,) rows.
-    lowest, highest : confidence. weighted : whether the rows carry weights. counts : what the
-    calibrator reported.
+    bins : confidence and correctness over 15 equal-width bins. label_counts : (k,) rows. lowest, highest : confidence.
+    weighted : whether the rows carry weights. counts : what the calibrator reported.
     """
 
     n: int

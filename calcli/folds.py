@@ -14,9 +14,8 @@ def random_folds(n: int, folds: int, rng: np.random.Generator, units: Units | No
 
     Where rows belong together whole units are assigned (see ``unit_folds``).
 
-    The training rows then say nothing about which labels were held out. Stratified folds do:
-    a method that learns class frequencies finds exactly those of the held-out rows, and
-    looks better than it is on new ones.
+    The training rows then say nothing about which labels were held out. Stratified folds do: a method that learns class
+    frequencies finds exactly those of the held-out rows, and looks better than it is on new ones.
     """
     if units is not None:
         return unit_folds(units, folds, rng)

@@ -17,10 +17,9 @@ def pool_adjacent_violators(total: FloatArray, mass: FloatArray, begins: BoolArr
     fitted in one call. Returns (blocks,) int64; a block's fitted value is its sum of
     ``total`` over its sum of ``mass``.
 
-    Whole non-increasing runs are pooled at once, all sequences together: the order in
-    which violators are pooled does not change the fit, and a dozen passes over shrinking
-    arrays replace a loop over all rows. Sequences that would need many passes are
-    finished by the usual stack in linear time.
+    Whole non-increasing runs are pooled at once, all sequences together: the order in which violators are pooled does
+    not change the fit, and a dozen passes over shrinking arrays replace a loop over all rows. Sequences that would need
+    many passes are finished by the usual stack in linear time.
 
     Reference: Barlow, Bartholomew, Bremner, Brunk (1972), section 1.2.
 

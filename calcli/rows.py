@@ -1,9 +1,8 @@
 """Labelled score rows in blocks: what every method and metric receives.
 
-An array in memory and a file larger than memory are the same thing here: something
-with ``n`` rows of ``k`` classes that can be walked over, block by block, as often as
-needed. A method is therefore written once. Blocks are about a mebibyte, which stays
-in a core's cache: whole-array NumPy is slower, not faster.
+An array in memory and a file larger than memory are the same thing here: something with ``n`` rows of ``k`` classes
+that can be walked over, block by block, as often as needed. A method is therefore written once. Blocks are about a
+mebibyte, which stays in a core's cache: whole-array NumPy is slower, not faster.
 """
 
 from abc import ABC, abstractmethod
@@ -225,10 +224,9 @@ class Rows(ABC):
     ) -> Iterator[Result]:
         """What ``work(block, …)`` makes of every block, in the order of the rows.
 
-        along : arrays, one entry per row, whose part for the block ``work`` is given too. Blocks
-        are worked on side by side, perhaps in other processes: ``work`` can be pickled (a
-        function of a module, a ``partial`` or an object of such) and changes nothing outside.
-        at_once : blocks that ``work`` is given as one.
+        along : arrays, one entry per row, whose part for the block ``work`` is given too. Blocks are worked on side by
+        side, perhaps in other processes: ``work`` can be pickled (a function of a module, a ``partial`` or an object of
+        such) and changes nothing outside. at_once : blocks that ``work`` is given as one.
         """
         return self.walked(Walk(work, along, tuple(transforms), at_once))
 

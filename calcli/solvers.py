@@ -33,10 +33,9 @@ def find_root(
 ) -> Root:
     """Find the root of a non-decreasing function by Newton steps kept inside a bracket.
 
-    f returns its value and its derivative. The bracket shrinks with the sign of every
-    value; a Newton step that leaves it, or that shrinks it too slowly, becomes a
-    bisection. The ends are evaluated only when the search runs into them, which saves
-    two passes over the data in the ordinary case.
+    f returns its value and its derivative. The bracket shrinks with the sign of every value; a Newton step that leaves
+    it, or that shrinks it too slowly, becomes a bisection. The ends are evaluated only when the search runs into them,
+    which saves two passes over the data in the ordinary case.
 
     The search stops when a step is at most ``step`` (absolute, in the units of x) or
     when \\|f\\| <= ``flat``; ``at_low`` / ``at_high`` say that f has no sign change inside.
@@ -109,12 +108,11 @@ def minimise_box(
 ) -> BoxMinimum:
     """Minimise a smooth function of few variables, each in [low, high]: one bound for all, or (m,).
 
-    Parameters at a bound with the gradient pushing outwards are held, the others take a
-    Newton step in which eigenvalues of the Hessian are made positive, projected onto the
-    box and halved until the value falls enough (Bertsekas 1982). ``longest`` limits the
-    largest entry of a step. On a convex function this is the global minimum; elsewhere a
-    stationary point that is no worse than the start. ``ok`` means that the projected
-    gradient is at most ``tolerance``, or that rounding leaves no step that improves.
+    Parameters at a bound with the gradient pushing outwards are held, the others take a Newton step in which
+    eigenvalues of the Hessian are made positive, projected onto the box and halved until the value falls enough
+    (Bertsekas 1982). ``longest`` limits the largest entry of a step. On a convex function this is the global minimum;
+    elsewhere a stationary point that is no worse than the start. ``ok`` means that the projected gradient is at most
+    ``tolerance``, or that rounding leaves no step that improves.
     """
     x = np.clip(np.asarray(start, dtype=np.float64), low, high)
     value, gradient, hessian = f(x)
@@ -227,10 +225,9 @@ def minimise_convex(
 ) -> Optimum:
     """Minimise a convex function by damped Newton steps.
 
-    The half squared Newton decrement g' H^-1 g / 2 estimates how far the value lies above
-    the minimum, whatever the scale of the parameters (where the direction is not good
-    enough for that, |g|^2 / (2 strength) bounds it); the search ends when it is ``aim`` of
-    the value. Directions need to be exact only near the end. A step is halved (at
+    The half squared Newton decrement g' H^-1 g / 2 estimates how far the value lies above the minimum, whatever the
+    scale of the parameters (where the direction is not good enough for that, |g|^2 / (2 strength) bounds it); the
+    search ends when it is ``aim`` of the value. Directions need to be exact only near the end. A step is halved (at
     least) until the value falls by a sensible share of what was promised.
     """
     theta = start

@@ -82,8 +82,7 @@ def _fact(score: Score | None, fact: str) -> float | None:
 def model_index(evaluation: Evaluation) -> str:
     """The ``model-index`` block for the front matter of a model card, in YAML.
 
-    A model per bundle; every calibrator's metrics stand in it under their own names, with their
-    signatures as ``args``.
+    A model per bundle; every calibrator's metrics stand in it under their own names, with their signatures as ``args``.
 
     Reference: Hugging Face Hub documentation, model cards, "model-index".
     """

@@ -1,7 +1,6 @@
 """The command line's entry: runs a command and turns errors into one line and an exit code.
 
-Nothing heavy is imported before signals are caught: an interruption during an import
-must end as quietly as any other.
+Nothing heavy is imported before signals are caught: an interruption during an import must end as quietly as any other.
 """
 
 import atexit
@@ -134,9 +133,8 @@ def _message_and_code(error: Exception) -> tuple[str, int]:
 def _open_streams() -> None:
     """Make sure that the three standard streams are there and take any text.
 
-    A closed one (``>&-``) leaves its number to the next file that is opened, and words
-    would go into that. Text that a stream's encoding lacks is written with backslashes,
-    bytes of file names as they were.
+    A closed one (``>&-``) leaves its number to the next file that is opened, and words would go into that. Text that a
+    stream's encoding lacks is written with backslashes, bytes of file names as they were.
     """
     for number in range(3):
         try:

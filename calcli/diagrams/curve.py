@@ -49,9 +49,8 @@ class CurveSettings:
 class Bars:
     """Classical bars. All (bins,); NaN where a bin is empty.
 
-    low, high : edges, (low, high]. count : int64 rows. confidence, accuracy : means.
-    accuracy_low, accuracy_high : Wilson interval of the accuracy. null_low, null_high :
-    where the accuracy of a calibrated model would lie.
+    low, high : edges, (low, high]. count : int64 rows. confidence, accuracy : means. accuracy_low, accuracy_high :
+    Wilson interval of the accuracy. null_low, null_high : where the accuracy of a calibrated model would lie.
     """
 
     low: FloatArray

@@ -1,8 +1,7 @@
 """How pictures look: themes, widths, and matplotlib with nothing of the user's in it.
 
-The first four colours differ in hue for every common kind of colour vision, and in
-lightness, so that they survive a grey printer; every difference that a colour makes is
-also made by a line style, a marker or a hatch.
+The first four colours differ in hue for every common kind of colour vision, and in lightness, so that they survive a
+grey printer; every difference that a colour makes is also made by a line style, a marker or a hatch.
 """
 
 import io

@@ -1,8 +1,7 @@
 """What a diagram style promises, and how styles are found by their file names.
 
-To add a style, write one file in ``styles/``: its name is the style's name, the first line
-of its docstring the help text, and it has one subclass of ``Style``. Command, help, formats
-and the generic tests find it there.
+To add a style, write one file in ``styles/``: its name is the style's name, the first line of its docstring the help
+text, and it has one subclass of ``Style``. Command, help, formats and the generic tests find it there.
 """
 
 from abc import ABC, abstractmethod

@@ -1,7 +1,6 @@
 """Answer only where the confidence suffices: thresholds with a guarantee.
 
-Rows whose confidence is at least the threshold are accepted. Coverage is their share,
-accuracy that of the accepted.
+Rows whose confidence is at least the threshold are accepted. Coverage is their share, accuracy that of the accepted.
 """
 
 import math

@@ -105,8 +105,7 @@ class EnsembleTemperatureScaling(Calibrator):
 def brier_moments(rows: Rows, temperature: float) -> tuple[FloatArray, FloatArray]:
     """Moments of the squared error of a mixture: it is w' gram w - 2 hits' w + 1.
 
-    gram : (3, 3) mean inner products of the three parts; hits : (3,) their mean probability
-    of the label.
+    gram : (3, 3) mean inner products of the three parts; hits : (3,) their mean probability of the label.
     """
     mass, *sums = rows.sum(partial(_moments, temperature))
     (pp, pq, qq, p_y, q_y), u = np.array(sums) / mass, 1.0 / rows.k

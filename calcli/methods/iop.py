@@ -146,9 +146,8 @@ def train_folds(
 ) -> tuple[list[Net], list[float], list[int]]:
     """One network per fold, each the epoch with the least NLL on its held-out fold, by Adam on mini-batches.
 
-    Epoch 0, temperature scaling with 1/T = ``scale``, takes part. Returns networks,
-    held-out NLLs, epochs. With too few rows for folds there is one network, chosen on its
-    own rows.
+    Epoch 0, temperature scaling with 1/T = ``scale``, takes part. Returns networks, held-out NLLs, epochs. With too few
+    rows for folds there is one network, chosen on its own rows.
     """
     folds = min(options.folds, rows.n // 2) if rows.n >= 4 else 1
     if rows.units is None or folds == 1:

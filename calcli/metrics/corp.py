@@ -1,9 +1,8 @@
 """Reliability by isotonic regression, and what it would look like without miscalibration.
 
-CORP: the curve is the isotonic regression of correctness on confidence (no bins to
-choose), and the same fit splits a proper score into miscalibration, discrimination and
-uncertainty. Every picture of calibration is noisy, so next to it stands its null: the
-same rows with outcomes drawn from their own confidences. Pure functions of arrays.
+CORP: the curve is the isotonic regression of correctness on confidence (no bins to choose), and the same fit splits a
+proper score into miscalibration, discrimination and uncertainty. Every picture of calibration is noisy, so next to it
+stands its null: the same rows with outcomes drawn from their own confidences. Pure functions of arrays.
 """
 
 from typing import Literal
@@ -89,9 +88,8 @@ def _entropy(rate: FloatArray, kind: Score) -> FloatArray:
 class Cells:
     """Rows with almost the same confidence, merged.
 
-    confidence : (g,) mean confidence, increasing. weight : (g,). bin : (g,) the bin
-    that the cell lies in. first : (g,) index of the cell's first row in ``order``.
-    order : (n,) rows by confidence.
+    confidence : (g,) mean confidence, increasing. weight : (g,). bin : (g,) the bin that the cell lies in. first : (g,)
+    index of the cell's first row in ``order``. order : (n,) rows by confidence.
     """
 
     confidence: FloatArray
@@ -110,8 +108,7 @@ def merge_cells(
     never crosses a bin, so a statistic of the bins is as if nothing had been merged. With
     no more distinct confidences than that, every distinct one is a cell of its own.
 
-    confidence : (n,). bin_of : (n,) bin of every row, non-decreasing in the confidence.
-    weight : (n,) > 0 or None.
+    confidence : (n,). bin_of : (n,) bin of every row, non-decreasing in the confidence. weight : (n,) > 0 or None.
     """
     order = np.argsort(confidence, kind="stable")
     x, bins = confidence[order], bin_of[order]

@@ -1,8 +1,7 @@
 """Scores of more rows than memory holds, put in order on disk.
 
-Sorted runs are written to an unlinked temporary file as the rows come by, and merged into one. A
-row takes 8 bytes: the bits of a score in [0, 1], which order as the score does, moved up by one to
-make room for the outcome.
+Sorted runs are written to an unlinked temporary file as the rows come by, and merged into one. A row takes 8 bytes: the
+bits of a score in [0, 1], which order as the score does, moved up by one to make room for the outcome.
 """
 
 from collections.abc import Callable, Iterator

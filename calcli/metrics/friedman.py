@@ -12,10 +12,9 @@ from calcli.numerics import FloatArray
 class Friedman(Record):
     """Average ranks (1 is best) and the Friedman test that all calibrators are alike.
 
-    ranks : (k,) averages over data sets. chi2, p_value : Friedman's statistic, corrected
-    for ties, k - 1 degrees of freedom. f, f_p_value : Iman and Davenport's, which is less
-    conservative, with k - 1 and (k - 1)(n - 1); where all data sets agree it is infinite,
-    and its p-value the chance of that, (1/k!)^(n-1).
+    ranks : (k,) averages over data sets. chi2, p_value : Friedman's statistic, corrected for ties, k - 1 degrees of
+    freedom. f, f_p_value : Iman and Davenport's, which is less conservative, with k - 1 and (k - 1)(n - 1); where all
+    data sets agree it is infinite, and its p-value the chance of that, (1/k!)^(n-1).
     """
 
     ranks: FloatArray

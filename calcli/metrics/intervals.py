@@ -136,10 +136,9 @@ def t_interval(mean: Mean, level: float) -> Interval | None:
 def bootstrap_interval(values: FloatArray, level: float, resamples: int, rng: np.random.Generator) -> list[Interval]:
     """Studentised bootstrap intervals of the means of columns, all from the same resamples.
 
-    values : (n, m). Rows are drawn with replacement; each resample's t-statistic uses its
-    own standard error, which corrects the skewness of a loss (Efron, Tibshirani 1993,
-    section 12.5). With few rows each misses a skewed mean on one side, so an end is never
-    nearer than Student's. A column without spread has an interval of no length.
+    values : (n, m). Rows are drawn with replacement; each resample's t-statistic uses its own standard error, which
+    corrects the skewness of a loss (Efron, Tibshirani 1993, section 12.5). With few rows each misses a skewed mean on
+    one side, so an end is never nearer than Student's. A column without spread has an interval of no length.
     """
     n, m = values.shape
     mean, se = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(n)

@@ -1,10 +1,9 @@
 """One test of calibration from three: a mean gap, a gap of sharpness and the smooth error, at one level.
 
-The three look at different departures (all scores too high; overconfident or underconfident, as a
-temperature changes it; any shape) and depend on each other, so their joint law under calibration
-is drawn. Of two classes the scores are P(class 1), of more the confidence with the whole vector
-behind its sharpness: outcomes are drawn from the confidences, and what the label's probability
-then is from its first two moments.
+The three look at different departures (all scores too high; overconfident or underconfident, as a temperature changes
+it; any shape) and depend on each other, so their joint law under calibration is drawn. Of two classes the scores are
+P(class 1), of more the confidence with the whole vector behind its sharpness: outcomes are drawn from the confidences,
+and what the label's probability then is from its first two moments.
 """
 
 import math

@@ -1,9 +1,8 @@
 """What an estimator shows when the scores are right: consistency resampling.
 
-Outcomes are drawn from the scores themselves, y_i ~ Bernoulli(c_i), and the same
-estimator is applied. For binned estimators only the number of successes per bin matters,
-whose law (Poisson-binomial) is computed and drawn from directly: a thousand resamples
-cost less than one more reading of the file.
+Outcomes are drawn from the scores themselves, y_i ~ Bernoulli(c_i), and the same estimator is applied. For binned
+estimators only the number of successes per bin matters, whose law (Poisson-binomial) is computed and drawn from
+directly: a thousand resamples cost less than one more reading of the file.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -88,8 +87,7 @@ def null_of(observed: float, draws: FloatArray, mean: float | None = None) -> Nu
 def poisson_binomial(p: FloatArray) -> FloatArray:
     """Law of the number of successes of independent trials with chances p (…, n), P(X = 0..n), (…, n + 1) float64.
 
-    Groups of trials are convolved one trial at a time, then pairwise by FFT; rounding is
-    about 1e-16 in absolute terms.
+    Groups of trials are convolved one trial at a time, then pairwise by FFT; rounding is about 1e-16 in absolute terms.
     """
     *shape, n = p.shape
     groups = 1 << max(0, int(np.ceil(np.log2(max(n, 1) / LEAF))))
@@ -222,10 +220,9 @@ def class_bin_outcomes(
 ) -> Iterator[FloatArray]:
     """Sums of outcomes per (class, bin) under calibration, resample by resample: (k, bins) float64 each.
 
-    score, variance : (k, bins) sums of w p and of w^2 p (1 - p). Each cell is drawn as the
-    binomial with that mean and (up to rounding its size) that variance, or where rows have
-    weights as the normal; cells are drawn independently, though a row's classes exclude
-    each other.
+    score, variance : (k, bins) sums of w p and of w^2 p (1 - p). Each cell is drawn as the binomial with that mean and
+    (up to rounding its size) that variance, or where rows have weights as the normal; cells are drawn independently,
+    though a row's classes exclude each other.
     """
     if weighted:
         for _ in range(resamples):

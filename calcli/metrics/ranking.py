@@ -104,9 +104,8 @@ def best_risk_coverage(right: float, wrong: float, weighted: bool = False) -> fl
 def _risks(wrong: FloatArray, size: FloatArray, stop: FloatArray, errors: FloatArray, continuous: bool) -> float:
     """Sum of the error rates of the first m rows, over the m inside blocks (b,), random inside.
 
-    stop, errors : rows, and errors, down to the block's end. In a block with error rate r that begins after m
-    rows with e errors the rate at m + j is (e + j r) / (m + j), whose sum over j is r size + (e - r m) (sum of
-    1 / (m + j)).
+    stop, errors : rows, and errors, down to the block's end. In a block with error rate r that begins after m rows with
+    e errors the rate at m + j is (e + j r) / (m + j), whose sum over j is r size + (e - r m) (sum of 1 / (m + j)).
     """
     held = size > 0
     wrong, size, stop, errors = wrong[held], size[held], stop[held], errors[held]

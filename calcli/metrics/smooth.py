@@ -109,10 +109,9 @@ def smooth_errors(
 ) -> FloatArray:
     """Smooth calibration errors of cosine spectra (…, cells + 1).
 
-    With a Gaussian kernel of width s, reflected at 0 and 1, r_s(t) = (1/N) sum_i
-    K_s(t, c_i) (c_i - y_i) and E(s) = integral |r_s|; E falls with s, and the smooth
-    calibration error is the s at which E(s) = s, up to a relative ``tolerance``. All
-    spectra are solved at once. start : ln s to begin with, one for all or (…,).
+    With a Gaussian kernel of width s, reflected at 0 and 1, r_s(t) = (1/N) sum_i K_s(t, c_i) (c_i - y_i) and E(s) =
+    integral |r_s|; E falls with s, and the smooth calibration error is the s at which E(s) = s, up to a relative
+    ``tolerance``. All spectra are solved at once. start : ln s to begin with, one for all or (…,).
 
     Reference: Blasiok, Nakkiran (2024), definition 3.4, arXiv 2309.12236.
     """

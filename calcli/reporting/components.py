@@ -70,9 +70,8 @@ GLOSSARY: dict[str, tuple[str, str]] = {
 class Room:
     """How much a page can hold of one model.
 
-    lines : of a table of classes or groups. short : tables of the uncalibrated scores and of the version in
-    focus only. tight : figures of these two only, no temperatures. The JSON in the page and a report of one
-    model have it all.
+    lines : of a table of classes or groups. short : tables of the uncalibrated scores and of the version in focus only.
+    tight : figures of these two only, no temperatures. The JSON in the page and a report of one model have it all.
     """
 
     lines: int = 10**9

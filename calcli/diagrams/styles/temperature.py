@@ -41,10 +41,9 @@ class MarkedPoint:
 class TemperatureSweep:
     """Curves over temperatures, all (t,): softmax(z / T) for every T.
 
-    nll : nats. ece : L1 over ``bins`` equal-width bins. ece_null_mean : what a calibrated
-    model with these confidences would show on average. accuracy : does not depend on T.
-    marks : T = 1, the minimum of the NLL (TS), the T at which mean confidence equals
-    accuracy (EC), and temperatures of given calibrators; they are points of the curves.
+    nll : nats. ece : L1 over ``bins`` equal-width bins. ece_null_mean : what a calibrated model with these confidences
+    would show on average. accuracy : does not depend on T. marks : T = 1, the minimum of the NLL (TS), the T at which
+    mean confidence equals accuracy (EC), and temperatures of given calibrators; they are points of the curves.
     """
 
     title: str

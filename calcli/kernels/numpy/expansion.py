@@ -1,9 +1,8 @@
 """Everything a one-temperature fit needs of all rows from one walk: a summary, and a series in beta = 1/T.
 
-The estimating equations of ``temperature`` are mean values of smooth functions of beta whose
-derivatives at one beta are polynomials in the moments of the gaps d under p ~ exp(beta d).
-From a start some per cents off, as some of the rows give it, eight moments have the root to
-ten digits.
+The estimating equations of ``temperature`` are mean values of smooth functions of beta whose derivatives at one beta
+are polynomials in the moments of the gaps d under p ~ exp(beta d). From a start some per cents off, as some of the rows
+give it, eight moments have the root to ten digits.
 """
 
 from collections.abc import Sequence

@@ -56,9 +56,8 @@ BEYOND = 1e30
 def sampled_retention(d: FloatArray, top: IntArray, scale: float, races: Races) -> FloatArray:
     """Share of the draws under which the top class stays on top.
 
-    d : (b, k) gaps, top : (b,). A race is lost when draw_c - float32(d_c / scale) exceeds
-    the draw of the top class for any c, in float32 arithmetic: with or without leaving
-    classes out, here or on a GPU, the count is the same.
+    d : (b, k) gaps, top : (b,). A race is lost when draw_c - float32(d_c / scale) exceeds the draw of the top class for
+    any c, in float32 arithmetic: with or without leaving classes out, here or on a GPU, the count is the same.
     """
     behind = np.minimum(d / scale, BEYOND).astype(np.float32)
     return np.array([_races_won(row, c, races) for row, c in zip(behind, top.tolist(), strict=True)])

@@ -1,16 +1,14 @@
 """Retention probabilities: how often a prediction survives noise added to the logits.
 
-Independent noise of one family and scale is added to every logit; the retention
-probability of a row is the chance that its largest logit stays the largest. It depends
-only on the gaps d_c = z_top - z_c >= 0 to the other classes:
+Independent noise of one family and scale is added to every logit; the retention probability of a row is the chance that
+its largest logit stays the largest. It depends only on the gaps d_c = z_top - z_c >= 0 to the other classes:
 
 - Gaussian, standard deviation s: integral of phi(u) prod_c Phi(u + d_c / s) du;
 - uniform, width w: integral over u in (0, 1) of prod_c min(u + d_c / w, 1) du;
 - Gumbel, scale s: the largest softmax(z / s);
 - any of them by drawing (``hoki_draws``).
 
-Reference: Jang, Ivanov, Lee, Weimer (2021), Algorithm 1, whose counts these are the
-exact limits of.
+Reference: Jang, Ivanov, Lee, Weimer (2021), Algorithm 1, whose counts these are the exact limits of.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,11 +50,10 @@ def uniform_retention(d: FloatArray, widths: Sequence[float]) -> FloatArray:
 def _one_width(ascending: FloatArray, width: float) -> FloatArray:
     """Retention of rows whose gaps (near, b) ascend along the first axis, (b,).
 
-    gamma = integral over u in (0, 1) of prod_c min(u + d_c / width, 1). Between
-    neighbouring kinks 1 - d_c / width the integrand is a polynomial: the j classes that
-    are nearest have factors below 1. We go from u = 1 downwards, kink by kink, all rows
-    together, and stop where what is left cannot matter. j factors need (j + 1) / 2
-    Gauss-Legendre nodes to be exact; fewer do where the integrand varies little.
+    gamma = integral over u in (0, 1) of prod_c min(u + d_c / width, 1). Between neighbouring kinks 1 - d_c / width the
+    integrand is a polynomial: the j classes that are nearest have factors below 1. We go from u = 1 downwards, kink by
+    kink, all rows together, and stop where what is left cannot matter. j factors need (j + 1) / 2 Gauss-Legendre nodes
+    to be exact; fewer do where the integrand varies little.
     """
     near = int((ascending < width).sum(axis=0).max(initial=0))
     delta = np.minimum(ascending[: max(1, near)] / width, 1.0)
@@ -271,9 +268,8 @@ class GapTable:
     """What the gaps of a row have to be multiplied with.
 
     knee : KNEE times the least scale. far : gap from which a class is dropped at the
-    largest scale. cells : cells of the grid. per_scale : for each scale the (cells' used,
-    nodes) table of polynomial coefficients of log Phi(u + d / s), rows ordered by cell, then
-    by degree. log_weight : (nodes,) log of h phi(u).
+    largest scale. cells : cells of the grid. per_scale : for each scale the (cells' used, nodes) table of polynomial
+    coefficients of log Phi(u + d / s), rows ordered by cell, then by degree. log_weight : (nodes,) log of h phi(u).
     """
 
     knee: float
@@ -340,11 +336,10 @@ def gaussian_retention(
 ) -> FloatArray:
     """Exact retention under Gaussian noise at every scale of the table.
 
-    d : (b, k) gaps; in_order : as ``gaps_in_order`` gives them. Returns (b, scales). The
-    integrand is exp of a sum over classes of one smooth function of the gap, so a row is
-    summed up by how its gaps are distributed: by the power sums of their positions within
-    the cells of a grid. The sum at every node of the quadrature, for every scale, is then
-    one matrix product of these power sums.
+    d : (b, k) gaps; in_order : as ``gaps_in_order`` gives them. Returns (b, scales). The integrand is exp of a sum over
+    classes of one smooth function of the gap, so a row is summed up by how its gaps are distributed: by the power sums
+    of their positions within the cells of a grid. The sum at every node of the quadrature, for every scale, is then one
+    matrix product of these power sums.
     Absolute error below 1e-8 (measured: 1e-9) against adaptive quadrature.
     """
     out = np.empty((len(d), len(table.per_scale)))

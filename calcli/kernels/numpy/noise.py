@@ -1,10 +1,9 @@
 """Standard noise whose bytes any machine draws again from a seed.
 
-A random stream is only as lasting as what makes it. The integers here come from the
-counter-based Philox generator, whose stream NumPy guarantees, and become noise by nothing
-but IEEE additions, multiplications, divisions and square roots, which every machine
-rounds alike: libraries' logarithms differ in the last bit, and the distributions of
-NumPy's generators may change between releases.
+A random stream is only as lasting as what makes it. The integers here come from the counter-based Philox generator,
+whose stream NumPy guarantees, and become noise by nothing but IEEE additions, multiplications, divisions and square
+roots, which every machine rounds alike: libraries' logarithms differ in the last bit, and the distributions of NumPy's
+generators may change between releases.
 """
 
 from collections.abc import Callable
@@ -22,8 +21,7 @@ def standard_noise(noise: str, samples: int, k: int, seed: int) -> NDArray[np.fl
 
     noise : gaussian (variance 1), uniform (on -1/2..1/2) or gumbel (scale 1). The i-th number
     of the row-major matrix comes from the i-th word of Philox4x64-10 with key ``seed``:
-    its upper 53 bits, plus a half, are the quantile. Raises FitError when the matrix would
-    not fit into memory.
+    its upper 53 bits, plus a half, are the quantile. Raises FitError when the matrix would not fit into memory.
     """
     count = samples * k
     if count > MOST_DRAWS:

@@ -1,9 +1,8 @@
 """ReCal's heavy loops, in NumPy: how sharp every row is at an inverse temperature of its own.
 
-ReCal only ever multiplies the log-probabilities of a row by a number. After any number of
-rounds they are therefore log softmax(s z) of the *original* logits with one number s per
-row, and all that a round needs of a row is what softmax(s z) does near s: its normaliser
-and its first four cumulants. Memory is some numbers per row, whatever k is.
+ReCal only ever multiplies the log-probabilities of a row by a number. After any number of rounds they are therefore log
+softmax(s z) of the *original* logits with one number s per row, and all that a round needs of a row is what softmax(s
+z) does near s: its normaliser and its first four cumulants. Memory is some numbers per row, whatever k is.
 """
 
 from functools import partial

@@ -263,10 +263,9 @@ def octaves(low: float, high: float) -> tuple[FloatArray, FloatArray]:
 def brier_slope(rows: Rows, low: float, high: float) -> tuple[tuple[float, float, float], Slope]:
     """Where the mean squared error is least, as (low, best, high) in log beta, and its slope.
 
-    The squared error is not convex in beta. One pass scores a grid; the root of the slope
-    between the neighbours of its best point is left to the caller. A row's error changes
-    over log beta at the pace of a sigmoid, so points half an octave apart miss no valley
-    that counts. An octave further, exp(beta d) is squared: no exponential is needed, and
+    The squared error is not convex in beta. One pass scores a grid; the root of the slope between the neighbours of its
+    best point is left to the caller. A row's error changes over log beta at the pace of a sigmoid, so points half an
+    octave apart miss no valley that counts. An octave further, exp(beta d) is squared: no exponential is needed, and
     the sum of the squares that the error is made of is the next point's norm.
     """
     chains = octaves(low, high)

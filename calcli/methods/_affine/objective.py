@@ -183,10 +183,9 @@ class AffineObjective(ABC):
     def normals(self) -> FloatArray:
         """Unit vectors (k, m), one per column of theta, that the search stays at right angles to; zero: none.
 
-        A vector added to the rows of all classes means nothing to the softmax, so that only
-        the ridge, or with absent classes nothing, says how large it should be. With all
-        classes present, at the optimum the distances from the centre sum to 0 under the
-        weights of the ridge (see ``aligned``): the search never leaves that plane, which
+        A vector added to the rows of all classes means nothing to the softmax, so that only the ridge, or with absent
+        classes nothing, says how large it should be. With all classes present, at the optimum the distances from the
+        centre sum to 0 under the weights of the ridge (see ``aligned``): the search never leaves that plane, which
         spares it the flattest directions of all.
         """
         if self._normals is not None:

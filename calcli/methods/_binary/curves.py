@@ -62,9 +62,8 @@ def logs(q: FloatArray) -> tuple[FloatArray, FloatArray]:
 def share_rest(z: FloatArray, label: IntArray, log_q: FloatArray, log_rest: FloatArray) -> FloatArray:
     """Log-probabilities with q on the label and the rest shared in softmax's proportions.
 
-    z : (b, k) logits, label : (b,), log_q and log_rest : (b,) logarithms of q and 1 - q. The
-    shares are taken among the other classes alone, so they stay exact where 1 - p has no
-    digits left.
+    z : (b, k) logits, label : (b,), log_q and log_rest : (b,) logarithms of q and 1 - q. The shares are taken among the
+    other classes alone, so they stay exact where 1 - p has no digits left.
     """
     at = np.arange(len(z))
     rest = z.copy()

@@ -319,9 +319,8 @@ def fit_maps(
 ) -> Fit[C]:
     """Fit the one map of mode=binary or top, or one per class; ``build`` makes the calibrator of a value per field.
 
-    A class without a positive row keeps the identity, which is told, as is the mean sum
-    over classes of the calibrated probabilities, that rows are divided by. Rows of weight
-    0 are left out; methods that do not use weights see none.
+    A class without a positive row keeps the identity, which is told, as is the mean sum over classes of the calibrated
+    probabilities, that rows are divided by. Rows of weight 0 are left out; methods that do not use weights see none.
     """
     weight = rows.weights() if cls.laws.weights else None
     counted = counted_rows(rows.n, weight)
