@@ -45,7 +45,7 @@ ROLES = {
         "ground_truth", "gt", "gt_label", "gt_labels", "label_ids", "original_labels", "gold", "truth",
         "truths", "ground_truths", "gts", "actual", "actuals", "true_class", "true_classes",
     ),
-    "class_names": ("class_names", "classes", "label_names"),
+    "class_names": ("class_names", "classes", "classes_", "label_names"),
     "ids": (
         "ids", "id", "sample_ids", "filename", "image_id", "doc_id", "custom_id", "sample_id", "question_id",
         "instance_id", "batch_indices",
@@ -60,7 +60,7 @@ ROLES = {
 }  # fmt: skip
 OUTCOME_WORDS = frozenset({
     "acc", "accuracies", "accuracy", "answeredcorrectly", "correct", "correctness", "em", "exactmatch", "hit", "hits",
-    "iscorrect", "ishit", "isright", "matched", "right", "wascorrect", "wasright",
+    "iscorrect", "ishit", "isright", "istp", "matched", "right", "tp", "truepositive", "wascorrect", "wasright",
 })  # fmt: skip
 """Names for whether an answer was right, without what stands between their words."""
 COLUMNS = ("ids", "weights", "group", "unit")

@@ -118,7 +118,7 @@ def table_archive(
     taken |= {*ask.labels, *(name for listed in ask.named.values() for name in listed)}
     free = [name for name in names if role_of(name) not in PER_ROW and name not in taken]
     numeric = [n for n in free if columns[n].kind == "number" or (SCORE_PREFIX.match(n) and columns[n].kind == "text")]
-    declared, numbered = _groups(numeric)
+    declared, numbered, rest = _groups(names, numeric)
     for listed in declared.values():
         _take_out_largest(path, columns, listed)
     inside = {name for listed in declared.values() for name in listed}
@@ -126,11 +126,6 @@ def table_archive(
         name: columns[name].load for name in columns if name not in inside or name in (*ask.scores, *ask.pieces)
     }
     loaders |= ranked
-    rest = [
-        name
-        for name in numeric
-        if not (name in inside or name.lower() in OUTCOMES or says_correct(name) or BOOKKEEPING.fullmatch(name))
-    ]
     for listed in (*declared.values(), *numbered.values(), rest) if not ours else ():
         _sort_by_number(path, listed)
     groups = declared | numbered | ({LEFT_OVER: rest} if len(rest) > 1 else {}) | chosen
@@ -142,10 +137,11 @@ def table_archive(
             _refuse_offset(path, columns, listed, ask)
         guessed = group == LEFT_OVER and group not in numbered
         loaders[group] = _matrix(path, columns, listed, guessed=guessed, told=told if group == LEFT_OVER else "")
-        if guessed and (counted := next((part for part in numbered.values() if 2 < len(part) < len(listed)), None)):
-            loaders[group] = partial(_refuse_strangers, path, columns, counted, listed, loaders[group])
-        explicit = group in chosen or guessed
-        classes = _class_names(path, listed, "" if explicit else group, counted=group not in chosen, ours=ours)
+        counted = [its for its in numbered.values() if 3 - (its[0] == "0") <= len(its) < len(listed)]
+        if guessed and counted:
+            loaders[group] = partial(_refuse_strangers, path, columns, counted[0], listed, loaders[group])
+        stem = "" if group in chosen or guessed or not listed[0].startswith(group) else group
+        classes = _class_names(path, listed, stem, counted=group not in chosen, ours=ours)
         if classes is not None:
             loaders[f"class_names_{group}"] = constant(np.asarray(classes))
     made_of = {group: {name: columns[name].load for name in listed} for group, listed in groups.items()}
@@ -217,14 +213,17 @@ def listed_columns(names: Sequence[str], asked: str) -> list[str]:
     return found
 
 
-def _asked(columns: Mapping[str, Column], listed: Sequence[str]) -> str:
+def _asked(columns: Sequence[str] | Mapping[str, Column], listed: Sequence[str]) -> str:
     """What to type for these columns: from the first to the last where they lie so, else all of them."""
     ends = f"{listed[0]}:{listed[-1]}"
-    return quote(ends if listed_columns(list(columns), ends) == list(listed) else ",".join(listed))
+    return ends if listed_columns(list(columns), ends) == list(listed) else ",".join(listed)
 
 
-def _groups(numeric: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Columns by the word for scores they start with, and the others by what stands before their number."""
+def _groups(
+    names: Sequence[str], numeric: Sequence[str]
+) -> tuple[dict[str, list[str]], dict[str, list[str]], list[str]]:
+    """Columns by the word for scores they start with, others by what stands before their number or, where that is all
+    of a name (0, 1, 2, …), by what is typed for them, and all that may be scores without a word for it."""
     declared: dict[str, list[str]] = {}
     numbered: dict[str, list[str]] = {}
     for name in numeric:
@@ -233,7 +232,12 @@ def _groups(numeric: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, lis
             declared.setdefault(kind.group(), []).append(name)
         elif (match := NUMBERED.fullmatch(name)) and match["stem"]:
             numbered.setdefault(match["stem"], []).append(name)
-    return declared, {stem: columns for stem, columns in numbered.items() if len(columns) > 1}
+    inside = {name for listed in declared.values() for name in listed} | {n for n in numeric if n.lower() in OUTCOMES}
+    rest = [n for n in numeric if not (n in inside or says_correct(n) or BOOKKEEPING.fullmatch(n))]
+    plain = [str(i) for i in range(len(rest)) if str(i) in rest]
+    if 1 < len(plain) < len(rest) and plain[-1] == str(len(plain) - 1):
+        numbered[_asked(names, plain)] = plain
+    return declared, {stem: columns for stem, columns in numbered.items() if len(columns) > 1}, rest
 
 
 def _refuse_offset(path: Path, columns: Mapping[str, Column], listed: Sequence[str], ask: ImportRequest) -> None:
@@ -251,7 +255,7 @@ def _refuse_offset(path: Path, columns: Mapping[str, Column], listed: Sequence[s
             raise DataError(
                 f"{path}: columns {_some(listed)} are numbered from 1, and {name!r} is nowhere 0 and nowhere"
                 f" {len(listed)}: do the labels count from 1 as well? Subtract 1 if so;"
-                f" --scores {_asked(columns, listed)} takes them as they are, counted from 0"
+                f" --scores {quote(_asked(columns, listed))} takes them as they are, counted from 0"
             )
 
 
@@ -262,8 +266,8 @@ def _refuse_strangers(
     if not any(role_of(name) == "labels" and column.kind == "text" for name, column in columns.items()):
         other = next(name for name in listed if name not in counted)
         raise DataError(
-            f"{path}: columns {_some(counted)} are numbered, and {other!r} beside them is not: is it a class? Name the"
-            f" columns of the classes: --scores {_asked(columns, counted)}"
+            f"{path}: columns {_some(counted)} are numbered, and {other!r} beside them is not: is it a class? name the"
+            f" columns of the classes: --scores {quote(_asked(columns, counted))}"
         )
     return load()
 
@@ -346,10 +350,11 @@ def _matrix(
             raise DataError(f"{path}: column {lists[0]!r} holds lists, expected one number per row")
         counts = [n for n, v in zip(names, values, strict=True) if len(v) > 2 and _counts(v)]
         if guessed and 0 < len(counts) < len(names):
-            rest = ",".join(name for name in names if name not in counts)
+            left = [name for name in names if name not in counts]
+            rest = quote(every if len(every := ",".join(left)) < 60 else _asked(columns, left))
             raise DataError(
                 f"{path}: column {counts[0]!r} holds whole numbers beside columns of real ones: is it a class?"
-                f" name the columns of the classes: --scores {rest if len(rest) < 60 else 'FIRST:LAST'}"
+                f" name the columns of the classes: --scores {rest}"
             )
         dtype = np.result_type(*(v.dtype if v.dtype.kind == "f" else np.dtype(np.float64) for v in values))
         return values[0].astype(dtype, copy=False) if len(values) == 1 else np.stack(values, axis=1, dtype=dtype)

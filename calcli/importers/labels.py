@@ -11,10 +11,11 @@ from calcli.importers.archive import remark
 from calcli.io.memory import as_array
 from calcli.numerics import AnyArray, IntArray, whole_number
 
+GRADES = ("incorrect", "correct"), ("wrong", "right")
 OPPOSITES = (
     ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("neg", "pos"), ("negative", "positive"),
     ("benign", "malignant"), ("ham", "spam"), ("normal", "abnormal"), ("control", "case"), ("0", "1"), ("-1", "1"),
-    ("incorrect", "correct"), ("wrong", "right"), ("i", "c"),
+    *GRADES, ("i", "c"),
 )  # fmt: skip
 """Words for class 0 and class 1 that leave no doubt."""
 

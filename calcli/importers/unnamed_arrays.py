@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from calcli.importers.archive import Entry, remark
 from calcli.importers.array_names import Name, parse_name, real_names, says_correct
 from calcli.importers.columns import BOOKKEEPING, LEFT_OVER, LONGEST
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.labels import OPPOSITES
+from calcli.importers.labels import GRADES, OPPOSITES
 from calcli.importers.mistaken_for_scores import PREDICTIONS
 from calcli.importers.positions import Parts
 from calcli.io.validate import MOST_BY_CHANCE, SUM_TOLERANCE
@@ -46,8 +46,13 @@ def take_obvious(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -
         none = not (ask.labels or ask.no_labels or any(name.role == "labels" for name in names.values()))
         return replace(ask, labels=_among_columns(entries)) if none else ask
     arrays = {path: array for path, entry in entries.items() if (array := _look(entry)) is not None}
+    counted = {
+        p for p, e in entries.items() if e.made_of and all(c.load().dtype.kind in "iu" for c in e.made_of.values())
+    }
     floats = {
-        p: a for p, a in arrays.items() if a.dtype.kind == "f" and not names[p].role and not _is_feature(p, where)
+        p: a
+        for p, a in arrays.items()
+        if a.dtype.kind == "f" and not names[p].role and p not in counted and not _is_feature(p, where)
     }
     if ask.kind is None and not ask.labels and (found := _two_words(names, arrays, floats)) is not None:
         said = f"--scores {shlex.quote(found[0])} --labels {shlex.quote(found[1])} --kind probs"
@@ -152,11 +157,11 @@ def _look(entry: Entry) -> Any:
 
 
 def _is_feature(path: str, where: str) -> bool:
-    """Whether a name, unless it is that of a file with one array, is one for inputs, features or weights of a model."""
+    """Whether a name, unless it is that of a file with one array, is one for inputs, features, boxes or weights."""
     if path == Path(where).stem:
         return False
     core = parse_name(path).core.lower()
-    inputs = core in ("x", "inputs", "input", "images") or core.startswith(("feat", "embed", "hidden"))
+    inputs = core in ("x", "inputs", "input", "images") or core.startswith(("feat", "embed", "hidden", "bbox", "boxes"))
     return inputs or core.endswith((".weight", ".bias"))
 
 
@@ -186,10 +191,19 @@ def _evidence(array: Any) -> str:
 VALUES_SEEN, MOST_COLUMNS, MOST_GROUPS, FEW = 10_000, 40, 50, 30
 """Rows and columns that are looked at; more values than this are no groups; more whole numbers in a row no classes."""
 
-AGAIN = re.compile(r"--percent|--drop-missing|--drop-duplicates|--kind (?:logits|log_probs|probs)(?= if)")
+AGAIN = re.compile(
+    r"--percent|--drop-missing|--drop-duplicates|--kind (?:logits|log_probs|probs)(?= if)|--ignore-label -?\d+"
+    r"|(?<=of the classes: )--scores .+"
+)
 """What a refusal may advise to add to the command."""
 
-KIND_OF_LOOK = {"probabilities": "probs", "logits": "logits", "log_probs": "log_probs", "log-odds": "logits"}
+SURE = re.compile(r"(?i)conf|certain|sure")
+"""What is in the name of a confidence."""
+
+DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([T ].*)?")
+
+KIND_OF_LOOK = {"probabilities": "probs", "percentages": "probs"}
+KIND_OF_LOOK |= {"logits": "logits", "log_probs": "log_probs", "log-odds": "logits"}
 NAMING = ("--scores", "--labels", "--kind")
 OPTION_OF_LOOK = {"ids": "--ids", "units": "--unit", "groups": "--group-by", "weights": "--sample-weight"}
 
@@ -201,17 +215,16 @@ def suggestion(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> 
     wide = list(ask.scores) or [path for path in looks if f"class_names_{path}" in entries]
     looks |= _called_as_classes(entries, wide[0], looks) if len(wide) == 1 else {}
     pieces = {other for path in paths for other in paths if re.fullmatch(re.escape(path) + r"[_.]?\d+", other)}
+    pieces |= {name for path in paths for name in entries[path].made_of}
     whole = {path: look for path, look in looks.items() if path not in pieces}
     found = {what: [path for path, look in whole.items() if look == what] for what in set(whole.values())}
     scores, kind = list(ask.scores), ask.kind
     for what in KIND_OF_LOOK:
         if not scores and found.get(what):
-            scores, kind = found[what], kind or KIND_OF_LOOK[what]
-    labels = list(ask.labels) or [path for path in paths if parse_name(path).role == "labels"]
-    outcome = [path for path in labels if says_correct(path)] or [path for path in paths if says_correct(path)]
-    truths = labels or found.get("labels", [])
-    words = {path: np.unique(entries[path].column()).tolist() for path in found.get("groups", [])}
-    words |= {path: np.unique(entries[path].column()).tolist() for path in truths if path in entries}
+            scores, kind = [*filter(SURE.search, found[what])] or found[what], kind or KIND_OF_LOOK[what]
+    truths = list(ask.labels) or [p for p in paths if parse_name(p).role == "labels"] or found.get("labels", [])
+    few = dict.fromkeys([*found.get("groups", []), *found.get("labels", []), *truths])
+    words = {path: np.unique(entries[path].column()).tolist() for path in few if path in entries}
     for path, classes in words.items():  # columns that are called as the labels are
         own = [name for name in paths if name in classes]
         if len(own) == len(classes) > 1 and not ask.scores:
@@ -226,32 +239,56 @@ def suggestion(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> 
     if scores:
         kind = kind or KIND_OF_LOOK.get(looks.get(scores[0], ""))
     single = len(scores) == 1 and scores[0] in entries and entries[scores[0]].column().ndim == 1
-    several = single and any(len(words.get(path, ())) > 2 for path in truths)  # one column says nothing of them
-    if labels and not outcome and single and (several or re.search(r"(?i)conf|certain|sure", scores[0])):
-        known = set(words.get(labels[0], ()))
-        said = [path for path in paths if path.lower() in PREDICTIONS or (path in words and {*words[path]} <= known)]
-        outcome = [f"{path}={labels[0]}" for path in said if path != labels[0]]
-    truths = truths or (list(words) if len(words) == 1 else found.get("classes", []))
-    if (several and not outcome) or (single and looks.get(scores[0]) == "log-odds" and not truths):
+    look = looks.get(scores[0], "") if single else ""
+    outcome, doubted = _outcome(entries[scores[0]], look, paths, truths, words) if single else ([], False)
+    k = 2 if single or not scores else _width(entries, scores[0])
+    numbered = [path for path in found.get("classes", []) if entries[path].column().max() < k]
+    fitting = [path for path, classes in words.items() if len(classes) <= k]
+    truths = truths or (fitting if len(fitting) == 1 and len(numbered) != 1 else numbered)
+    if (doubted and not outcome) or (look == "log-odds" and not truths):
         scores = []
     called = {path: entries[path].shown for path in paths}
     listed = ", ".join(f"{called[path]} ({looks[path]}?)" if path in looks else called[path] for path in paths)
     unclear = "," in where and not (ask.join and ask.typed)
     if unclear or len(scores) != 1 or len(truths) > 1 or not (outcome or (truths and kind)):
         return f"; it has {listed}" if looks else ""
-    if outcome and single and looks.get(scores[0]) == "probabilities":
-        ask = replace(ask, typed=tuple(group for group in ask.typed if group[0] not in NAMING))
-        options = [("--confidence", scores[0]), ("--correct", outcome[0])]
+    if outcome and KIND_OF_LOOK.get(look) == "probs":
+        kept = [group for group in ask.typed or ((where,),) if group[0] not in NAMING]
+        ask = replace(ask, typed=(*kept, *[("--percent",)] * (look == "percentages")))
+        told, options = outcome[0], [("--confidence", scores[0]), ("--correct", outcome[0])]
     elif truths and kind:
-        options = [("--scores", scores[0]), ("--labels", truths[0]), ("--kind", kind)]
+        told, options = truths[0], [("--scores", scores[0]), ("--labels", truths[0]), ("--kind", kind)]
     else:
         return f"; it has {listed}"
     used = {piece for group in (*options, *ask.typed) for word in group for piece in (word, *word.split("="))}
+    n = len(entries[first].column()) if (first := told.partition("=")[0]) in entries else None
     for what, option in OPTION_OF_LOOK.items():
-        own = [path for path in found.get(what, []) if path not in used]
+        own = [path for path in found.get(what, []) if path not in used and n in (None, len(entries[path].column()))]
         if option not in used and (len(own) == 1 or (what == "groups" and own)):
             options += [(option, path) for path in own]
     return f"; it has {listed}; to try: {ask.command(where, options)}"
+
+
+def _outcome(
+    score: Entry, look: str, paths: Sequence[str], truths: Sequence[str], words: Mapping[str, Sequence[Any]]
+) -> tuple[list[str], bool]:
+    """What says whether answers are right beside one score a row: columns, or ``PREDICTION=LABEL``; and whether the
+    score can only be the confidence of a prediction: it never falls below 1/2, or there are more than two classes."""
+    named = [path for path in truths if says_correct(path)] or [path for path in paths if says_correct(path)]
+    graded = [p for p in truths if {str(word).lower() for word in words.get(p, ())} in ({*pair} for pair in GRADES)]
+    several = any(len(words.get(path, ())) > 2 for path in truths)
+    high = KIND_OF_LOOK.get(look) == "probs" and bool((score.column() >= 0.5).all())
+    if named or graded or len(truths) != 1 or not (several or high or SURE.search(score.name)):
+        return named or graded, several or high
+    known = {*words.get(truths[0], ())}
+    alike = [path for path, own in words.items() if {*own} <= known and isinstance(own[0], str)]
+    said = [path for path in paths if path != truths[0] and (path.lower() in PREDICTIONS or path in alike)]
+    return [f"{path}={truths[0]}" for path in said], several or high
+
+
+def _width(entries: Mapping[str, Entry], scores: str) -> int:
+    """Number of classes of an array, or of a list of columns."""
+    return entries[scores].column().shape[-1] if scores in entries else scores.count(",") + 1
 
 
 def _called_as_classes(entries: Mapping[str, Entry], scores: str, looks: Mapping[str, str]) -> dict[str, str]:
@@ -271,7 +308,7 @@ def _called_as_classes(entries: Mapping[str, Entry], scores: str, looks: Mapping
 def retried(text: str, ask: ImportRequest, where: str) -> str:
     """A refusal, with the whole command where it advises an option."""
     found = None if "to try: " in text else AGAIN.search(text)
-    return text if found is None else f"{text}; to try: {ask.command(where, [tuple(found[0].split())])}"
+    return text if found is None else f"{text}; to try: {ask.command(where, [tuple(shlex.split(found[0]))])}"
 
 
 ROWS_CARRIED = 1000
@@ -292,32 +329,38 @@ def looks_like(path: str, entry: Entry) -> str:
         values = entry.rows(slice(VALUES_SEEN))
     except (DataError, MemoryError):
         return ""
-    if not len(values) or values.ndim > 2 or values.dtype.kind not in "biufU":
+    if not len(values) or values.ndim > 2 or values.dtype.kind not in "biufUM":
         return ""
-    if values.ndim == 2:
-        said = parse_name(path).kind.replace("probs", "probabilities").replace("log_probabilities", "log_probs")
+    named = parse_name(path)
+    if named.role in ("labels", "class_names"):
+        return named.role.replace("_", " ")
+    if values.ndim == 2 and values.shape[1] > 1:
+        said = named.kind.replace("probs", "probabilities").replace("log_probabilities", "log_probs")
+        if values.dtype.kind in "biuf" and np.isin(values, (0, 1)).all():  # one-hot
+            return "labels"
         return (said or kind_of(values)) if values.dtype.kind == "f" else ""
     values = values.reshape(-1)
     if values.dtype.kind == "f" and not (values % 1).any():  # NaN is true
         values = values.astype(np.int64)
     distinct = np.unique(values)
-    named = parse_name(path)
     if named.role in ("ids", "unit") or BOOKKEEPING.fullmatch(path):
         return "ids" if len(distinct) == len(values) and named.role != "unit" else "units"
     if named.role == "weights" or re.fullmatch(r"(?i)w|.*weights?", path):
         return "weights"
-    if named.role == "labels":
-        return "labels"
     if named.role == "split":
         return "splits"
-    if values.dtype.kind == "U":
-        if path.lower() in PREDICTIONS:
-            return "predictions"
+    if path.lower() in PREDICTIONS and values.dtype.kind != "f":
+        return "predictions"
+    if values.dtype.kind in "UM":
+        if all(map(DATE.fullmatch, map(str, distinct.tolist()))):
+            return "dates"
         if len(distinct) == len(values):
             return "ids"
         if any({word.lower() for word in distinct.tolist()} == {*pair} for pair in OPPOSITES):
             return "labels"
         return "units" if len(distinct) > MOST_GROUPS else "groups" if len(distinct) > 1 else ""
+    if SURE.search(path) and distinct[0] >= 0 and 1 < distinct[-1] <= 100:
+        return "percentages"
     if values.dtype.kind != "f":
         pair, few = len(distinct) < 3 and distinct[-1] <= 1, distinct[0] == 0 and distinct[-1] < len(distinct) < FEW
         return "" if says_correct(path) else "labels" if pair else "classes" if few else ""

@@ -71,6 +71,39 @@ LETTERS = [
     for i, (z, q, y) in enumerate(zip(Z, Q, C, strict=True))
 ]  # fmt: skip
 TEXTS["letters.jsonl"] = lines(LETTERS)
+WORDS = [["NEGATIVE", "POSITIVE"][int(p > 0.5)] for p in P]
+TEXTS["pipeline.jsonl"] = lines(  # the score is that of the predicted class
+    {"text": f"t{i}", "label": ["NEGATIVE", "POSITIVE"][Y[i]], "prediction": {"label": w, "score": max(P[i], 1 - P[i])}}
+    for i, w in enumerate(WORDS)
+)
+TEXTS["verbal.jsonl"] = lines(
+    {"question_id": f"q{i}", "response": "ABCD"[i % 4], "ground_truth": "ABCD"[i % 3], "latency_ms": 100 + i % 9,
+     "verbalized_confidence": int(100 * P[i]), "is_correct": bool(Y[i])} for i in range(N)
+)  # fmt: skip
+TEXTS["graded.jsonl"] = lines(
+    {"meta": {"subject": ["law", "art"][i % 2]}, "output": {"text": "A", "confidence": P[i], "logprob": np.log(P[i])},
+     "grade": ["INCORRECT", "CORRECT"][Y[i]]} for i in range(N)
+)  # fmt: skip
+TEXTS["boxes.json"] = json.dumps(
+    [
+        {"image_id": i // 8, "category_id": i % 3, "bbox": [1, 2.5, 3, 4], "score": P[i], "tp": bool(Y[i])}
+        for i in range(N)
+    ]
+)
+TEXTS["boxes.csv"] = table(
+    "image,class,confidence,iou,matched", ((f"{i // 8}.jpg", i % 3, P[i], P[-i], Y[i]) for i in range(N))
+)
+OF_CONFIDENCES = {"answers.csv", "stated.jsonl", "said.jsonl", "verdicts.json", "pipeline.jsonl", "verbal.jsonl"}
+OF_CONFIDENCES |= {"graded.jsonl", "boxes.json", "boxes.csv"}
+TEXTS["choices.jsonl"] = lines(
+    {"qid": i, "choice_logprobs": np.log(q / q.sum()).tolist(), "answer": int(y), "subject": "xyz"[i % 3]}
+    for i, (q, y) in enumerate(zip(Q, C, strict=True))
+)
+TEXTS["stays.csv"] = table(
+    ",name,admitted,age,hospital,y_score,y_pred,returned",
+    ((i, f"n{i}", f"2024-0{1 + i % 9}-11", 40 + i % 30, "ab"[i % 2], p, int(p > 0.5), ("no", "yes")[y])
+     for i, (p, y) in enumerate(zip(P, Y, strict=True))),
+)  # fmt: skip
 TEXTS["reviews.csv"] = table(
     "review_id,source,split,prediction,prob_positive,sentiment",
     ((f"r{i}", "ab"[i % 2], ["dev", "test"][i % 2], ["neg", "pos"][int(p > 0.5)], p, ["neg", "pos"][y])
@@ -80,6 +113,9 @@ TEXTS["reviews.csv"] = table(
 ARRAYS = {
     "outputs.npz": {"outputs": Z, "targets": C},
     "unnamed.npz": {"arr_0": Z, "arr_1": C},
+    "one hot.npz": {"y_pred": Q, "y_true": np.eye(3)[C], "class_indices": np.array(["a", "b", "c"])},
+    "column.npz": {"preds": P[:, None], "y_test": Y},
+    "padded.npz": {"logits": Z, "labels": np.where(np.arange(N) % 5, C, -100)},
     "mislabelled kind.npz": {"logits": np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True), "labels": C},
 }
 
@@ -109,8 +145,8 @@ def test_the_command_to_try_has_what_was_typed_and_works(name, words, monkeypatc
     with h5py.File("new.h5") as file:
         assert sorted(file) == ["cal", "test"]
     assert run("evaluate", "new.h5", "-q").code == 0
-    if name in ("answers.csv", "stated.jsonl", "said.jsonl", "verdicts.json"):
-        assert "(confidence, correct)" in done.err
+    assert ("(confidence, correct)" in done.err) == (name in OF_CONFIDENCES)
+    assert "no better than chance" not in done.err and not {"admitted", "iou"} & {*advised}
 
 
 @pytest.mark.parametrize("name", ["loans.csv", "percent.csv"])
@@ -198,3 +234,16 @@ def test_a_score_of_one_column_is_called_as_the_column_is(monkeypatch, capsys, t
     )
     listed = run("run", "reviews.csv").line
     assert "prediction (predictions?), sentiment (labels?), prob_positive (probabilities?)" in listed
+
+
+def test_what_is_made_of_an_hdf5_file_does_not_go_onto_it(monkeypatch, capsys, tmp_path):
+    """-o was the file itself, which is never overwritten."""
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("run.h5", "w") as file:
+        for part in ("valid", "test"):
+            file[f"{part}/predictions"], file[f"{part}/targets"] = Z, C
+    run = runner(monkeypatch, capsys)
+    advised = run("evaluate", "run.h5").line.partition("to try: ")[2]
+    assert run(*shlex.split(advised)[1:]).code == 0, advised
+    with h5py.File("run.bundles.h5") as file:
+        assert sorted(file) == ["test", "valid"]

@@ -442,9 +442,11 @@ def test_columns_in_the_order_of_words_are_put_in_that_of_numbers(head, run, tmp
     np.testing.assert_array_equal(labels, y)
 
 
-@pytest.mark.parametrize("head", ["class ", "c"])
+@pytest.mark.parametrize("head", ["class ", "c", ""])
 def test_a_number_beside_numbered_classes_is_no_class_unless_it_is_named(head, run, tmp_path, monkeypatch):
-    """An age among logits was a thirteenth class; the columns that are advised are those of the classes, in order."""
+    """An age among logits was a thirteenth class; the columns that are advised are those of the classes, in order.
+
+    Columns called 0 to 11 were none that are numbered."""
     monkeypatch.chdir(tmp_path)
     order = sorted(range(12), key=str)
     z, y = np.c_[Z, Z - 1, Z - 2], np.arange(N) % 12
@@ -452,12 +454,15 @@ def test_a_number_beside_numbered_classes_is_no_class_unless_it_is_named(head, r
     name = table([*(f"{head}{i}" for i in order), "age", "label"], cells)
     said = run("extract", name, "--kind", "logits", "-o", "o.h5").line
     assert "'age' beside them is not" in said
-    asked = shlex.split(said.partition("--scores ")[2])[0]
+    asked = shlex.split(said.rpartition("--scores ")[2])[0]
     done = run("extract", name, "--kind", "logits", "--scores", asked, "-o", "o.h5")
     assert done.code == 0, done.err
     with h5py.File("o.h5") as file:
         np.testing.assert_array_equal(file["logits"][()], z)
         np.testing.assert_array_equal(file["labels"][()], y)
+    if not head:
+        advised = run("extract", name, "--force", "-o", "o.h5").line.partition("to try: ")[2]
+        assert run(*shlex.split(advised)[1:]).code == 0 and f"--scores {asked} --labels label --kind logits" in advised
 
 
 def test_names_of_columns_may_hold_commas_and_colons():
