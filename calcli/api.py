@@ -368,7 +368,9 @@ def compare(
         first = board.held_out(base, scene, s.seed, nullcontext(()))
         fits = first.fits if first.table is not None else ()
         against = [(held, fit) for (_, held, _), fit in zip(parts, fits, strict=False)]
-        planned = board.LeaderboardEntry(rows.name, base, rows.n, rows.k, board.digest_of(rows), 0.0, {})
+        planned = board.LeaderboardEntry(
+            rows.name, base, rows.n, rows.k, board.digest_of(rows), 0.0, {}, unit=rows.unit_name
+        )
         entries = [board.entered(planned, first, None, how)]
         for name in dict.fromkeys(names):
             if name != base:

@@ -27,6 +27,11 @@ EPILOG = (
 OUTPUTS = ("output", "junit", "diagram")
 """Options that name a file to write."""
 
+INPUTS = (
+    "artifact bundle bundles calibration calibrator baseline baseline_bundle check files_from gold source sources test"
+)
+"""Options that name a file to read, for which - is standard input."""
+
 HEADINGS = {
     "Input": "scores all_scores labels no_labels kind percent gold join files_from pool allow_external"
     " group confidence correct per_label class_names classes",
@@ -145,13 +150,16 @@ class Command(TyperCommand):
     def invoke(self, ctx: typer.Context) -> int:  # type: ignore[override]
         """Run the command. Raises UsageError, also for an option that this use of the command does not look at."""
         assert self.callback is not None
-        for name, value in ctx.params.items():
+        typed = {name: value if isinstance(value, list | tuple) else [value] for name, value in ctx.params.items()}
+        for name, values in typed.items():
             option = f"--{name.strip('_').replace('_', '-')}"
-            for number in value if isinstance(value, list) else [value]:
+            for number in values:
                 if isinstance(number, float) and not isfinite(number):
                     raise UsageError(f"{option} {number}: expected a finite number")
                 if isinstance(number, int) and abs(number) >= 2**64:
                     raise UsageError(f"{option} {str(number)[:30]}: expected a number below 2^64")
+        if sum(str(value) == "-" for name in INPUTS.split() for value in typed.get(name, ())) > 1:
+            raise UsageError("standard input can be read once: only one name may be -")
         args = self.callback(**ctx.params)
         for name in () if getattr(args, "FOLDERS", False) else OUTPUTS:
             if str(ctx.params.get(name) or "").endswith(("/", os.sep)):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from calcli.cli.context import CommandContext, not_held_out
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
 from calcli.evaluation.metric_limits import Outcome
 from calcli.evaluation.paired_differences import rank_table
@@ -49,8 +49,6 @@ class Job:
     def __post_init__(self) -> None:
         if self.baseline in ("identity", "uncalibrated"):  # no artifact
             self.baseline = None
-        if [*self.calibrators, self.baseline].count("-") > 1:
-            raise UsageError("standard input can be read once: only one artifact may be -")
 
     @property
     def calibrators(self) -> Sequence[str]:

@@ -124,17 +124,18 @@ class TableOptions:
     FORMATS: ClassVar[tuple[str, ...]] = (*TEXTS, "json", "jsonl")
 
     json: bool = json()
+    jsonl: bool = flag(False, "Print one JSON object per line of the table.")
     form: str = flag("table", "How the table is written.", "table|markdown|latex|csv|json|jsonl", "--format")
 
     def __post_init__(self) -> None:
         check_choice("--format", self.form, self.FORMATS)
-        if self.json and self.form not in ("table", "json"):
-            raise UsageError(f"--json and --format {self.form} exclude each other")
+        if len({self.form, self.wanted, "jsonl" if self.jsonl else self.wanted} - {"table"}) > 1:
+            raise UsageError("--json, --jsonl and --format exclude each other")
 
     @property
     def wanted(self) -> str:
         """The format, short forms included."""
-        return "json" if self.json else self.form
+        return "json" if self.json else "jsonl" if self.jsonl else self.form
 
     @property
     def people(self) -> bool:

@@ -15,7 +15,7 @@ from calcli import __version__
 from calcli.calibrator import Calibrator, Context, Fit
 from calcli.errors import CalcliError
 from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
-from calcli.evaluation.evaluate_bundle import scores_of
+from calcli.evaluation.evaluate_bundle import scores_of, units_of
 from calcli.evaluation.paired_differences import compared, tests_of
 from calcli.evaluation.results import Ranks
 from calcli.fast_dataclass import dataclass
@@ -112,6 +112,7 @@ class LeaderboardEntry:
 
     differences : this minus the baseline, row by row, by metric; None for the baseline itself.
     against : bundle and method of the baseline. fits : how many fits ended how, by status; none of the uncalibrated.
+    unit : what the units of the rows are called. units : what is said of them, as in ``evaluate``.
     """
 
     bundle: str
@@ -126,6 +127,8 @@ class LeaderboardEntry:
     reason: str | None = None
     exit_code: int = 0
     fits: Mapping[str, int] = field(default_factory=dict)
+    unit: str | None = None
+    units: Mapping[str, Any] | None = None
 
     def value(self, name: str) -> float:
         """A metric, NaN where it has no value."""
@@ -137,6 +140,7 @@ class LeaderboardEntry:
         facts = {"bundle": self.bundle, "method": self.method, "n": self.n, "n_classes": self.n_classes}
         facts |= {"status": "ok" if self.reason is None else "failed", "metrics": dict(self.metrics)}
         facts |= {"seconds": self.seconds, "data_sha256": self.data_sha256, "fits": dict(self.fits)}
+        facts |= {} if self.units is None else {"units": dict(self.units)}
         return facts if self.reason is None else {**facts, "reason": self.reason, "exit_code": self.exit_code}
 
 
@@ -200,13 +204,21 @@ def held_out(
 def entered(
     entry: LeaderboardEntry, outcome: HeldOut, baseline: HeldOut | None, settings: MetricSettings
 ) -> LeaderboardEntry:
-    """A planned entry with what came of it."""
+    """A planned entry with what came of it.
+
+    The fits of all folds are taken as given: intervals and p-values are about other rows, not other fits.
+    """
     entry = replace(entry, seconds=outcome.seconds, reason=outcome.reason, exit_code=outcome.exit_code)
     if outcome.table is None:
         return entry
-    metrics, changes = scored(outcome.table, None if baseline is None else baseline.table, settings)
+    context = MetricContext(outcome.table, replace(settings, unit=entry.unit))
+    metrics = {name: score.to_dict() for name, score in scores_of(context, LEADERBOARD_METRICS).items()}
     fits = Counter(str(fit.status) for fit in outcome.fits if fit is not None)
-    return replace(entry, metrics=metrics, differences=changes, fits=fits)
+    entry = replace(entry, metrics=metrics, fits=fits, units=units_of(context))
+    if baseline is None or baseline.table is None:
+        return entry
+    paired = compared(context, MetricContext(baseline.table, settings))
+    return replace(entry, differences={name: paired[name].to_dict() for name in COMPARED})
 
 
 def comparison(
@@ -237,21 +249,6 @@ def comparison(
 def baseline_of(asked: str | None, names: Sequence[str]) -> str:
     """What differences are taken to: as asked, else temperature scaling where it takes part."""
     return title_of(asked) if asked else "ts" if "ts" in names else UNCALIBRATED
-
-
-def scored(
-    table: RowTable, baseline: RowTable | None, settings: MetricSettings
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Metrics of held-out rows, and their paired differences to the baseline's, as the JSON has them.
-
-    The fits of all folds are taken as given: intervals and p-values are about other rows, not other fits.
-    """
-    context = MetricContext(table, settings)
-    metrics = {name: score.to_dict() for name, score in scores_of(context, LEADERBOARD_METRICS).items()}
-    if baseline is None:
-        return metrics, None
-    paired = compared(context, MetricContext(baseline, settings))
-    return metrics, {name: paired[name].to_dict() for name in COMPARED}
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -96,6 +96,27 @@ def test_artifacts_travel_through_pipes(bundle, tmp_path):
     assert (tmp_path / "out.h5").exists()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["apply", "-", "-", "-o", "out.h5"],
+        ["apply", "-", "--files-from", "-", "-o", "out.h5"],
+        ["fit", "-", "--files-from", "-"],
+        ["evaluate", "m.h5", "-c", "-", "--files-from", "-"],
+        ["diagram", "m.h5", "-c", "-", "-c", "-"],
+        ["threshold", "-", "-c", "-", "--accuracy", "0.5"],
+        ["export", "-", "--check", "-", "-o", "out.py"],
+        ["adapt", "-", "m.h5", "--source", "-", "-o", "out.json"],
+        ["compare", "-", "--baseline-bundle", "-"],
+        ["extract", "-", "--gold", "-", "-o", "out.h5"],
+    ],
+)
+def test_standard_input_is_read_once(run, words):
+    done = run(*words)
+    assert done.code == 2
+    assert done.line == "calcli: standard input can be read once: only one name may be -"
+
+
 def test_json_goes_to_stdout_and_words_to_stderr(run, bundle):
     done = run("fit", "-m", "ts", "logits.h5", "--json")
     content = json.loads(done.out)

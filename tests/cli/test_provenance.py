@@ -46,13 +46,19 @@ def test_calibrated_twice_is_refused_unless_asked_for(run, form):
         ["evaluate", "once.h5", "--baseline", "ts.json"],
         ["diagram", "once.h5", "-c", "ts.json", "-o", "d.json"],
         ["diagram", "once.h5", "-c", "ts.json", "--style", "temperature", "-o", "t.json"],
+        ["run", "raw.h5", "once.h5", "-o", "run", "-q", "--force"],
     ):
         done = run(*words)
         assert done.code == 3
+        assert "or pass --again" in done.line
         assert "once.h5: is already calibrated by ts (" in done.line
         assert "calibrated twice" in done.line
         assert run(*words, "--again", "-q").code == 0
     assert chain("twice.h5") == ["ts", "ts"]
+    assert run("apply", "ts.json", "raw.h5", "--as", "logits", "-o", "logits.h5", "-q").code == 0
+    export = ("export", "ts.json", "-o", "ts.py", "--check", "logits.h5")
+    assert "or pass --again" in run(*export).line
+    assert run(*export, "--again", "-q").code == 0
 
 
 def test_a_fit_says_how_many_rows_and_classes_it_had(run):

@@ -10,6 +10,7 @@ import pytest
 from run_calcli import process
 from synthetic import truth
 
+import calcli
 from calcli.calibrator import Context
 from calcli.evaluation.cross_validation import fold_fits, folds_of, held_out_table
 from calcli.evaluation.leaderboard import holm
@@ -211,6 +212,39 @@ def test_two_models_on_the_same_rows(run):
 
 
 @pytest.mark.slow
+def test_units_are_said_as_evaluate_says_them(run):
+    """Signatures of a whole file and the ``units`` of the uncalibrated scores are those of ``evaluate``."""
+    z, y = truth(300, 3, seed=1)
+    write("m.h5", 2 * z, y, patient=np.arange(300) // 5)
+    words = ("m.h5", "--unit", "patient")
+    want = json.loads(run("evaluate", *words, "--json", "-q").out)["results"][0]
+    for _ in "written", "taken from the file":
+        found = compared(run, *words, "-m", "identity,ts", "-o", "units.json")["results"]
+        for result in found:
+            for name, score in result["metrics"].items():
+                assert (
+                    score["signature"] == want["metrics"][name]["signature"] and "|unit:patient|" in score["signature"]
+                )
+        alone = next(result for result in found if result["method"] == "uncalibrated")
+        assert alone["units"] == want["units"] and alone["units"]["name"] == "patient"
+    assert (
+        "holds results with unit patient, not none" in run("compare", "m.h5", "-o", "units.json", "--unit", "none").err
+    )
+    alone = compared(run, "m.h5", "-m", "identity", "--unit", "none")["results"][0]
+    assert alone["units"] == {"name": "none"} and "|unit:none|" in alone["metrics"]["nll"]["signature"]
+    assert "units" not in compared(run, "m.h5", "-m", "identity")["results"][0]
+    found = calcli.compare(2 * z, y, ["identity"], units=np.arange(300) // 5)["results"][0]
+    assert "|unit:unit|" in found["metrics"]["nll"]["signature"] and found["units"]["n"] == 60
+
+
+def test_short_forms_of_formats(run, three):
+    lines = run("compare", three[0], "-m", "ts", "--jsonl", "-q").out.splitlines()
+    assert [json.loads(line)["method"] for line in lines] == ["ts", "uncalibrated"]
+    for words in (["methods"], ["metrics"], ["metrics", "ece"]):
+        assert run(*words, "--jsonl").out == run(*words, "--format", "jsonl").out
+        assert run(*words, "--json", "--format", "json").out == run(*words, "--json").out
+
+
 def test_a_result_file_is_gone_on_from(run, three):
     words = ("-o", "r.json", "--baseline", "ts")
     first = compared(run, *three[:2], "--methods", "ec", *words)

@@ -111,6 +111,19 @@ def test_lines_and_values(run, fitted):
     assert float(alone) == json.loads(lines[0])["metrics"]["ece"]["value"]
 
 
+@pytest.mark.parametrize("groups", ["--per-group", "--group-by=group"])
+def test_one_number_goes_with_limits_on_groups(run, bundle, groups):
+    words = ("evaluate", bundle, "-m", "accuracy", "--value-only", "-q")
+    found = evaluated(run, bundle, "-m", "accuracy", "--per-group")["results"][0]
+    whole = found["metrics"]["accuracy"]["value"]
+    lowest = min(group["metrics"]["accuracy"]["value"] for group in found["per_group"])
+    assert lowest < whole
+    done = run(*words, groups, "--min", f"accuracy={(lowest + whole) / 2}")
+    assert (done.code, float(done.out)) == (5, whole)
+    assert "limit crossed: m.h5:test, uncalibrated, group " in done.line
+    assert run(*words, "--min", f"accuracy={(lowest + whole) / 2}").code == 0
+
+
 def test_results_come_in_every_format(run, fitted):
     words = ("evaluate", fitted, "-c", "m.ts.json")
     whole = json.loads(run(*words, "--format", "json").out)
@@ -377,6 +390,9 @@ def test_limits_name_their_metric():
         (["--norm", "0.5"], "max"),
         (["--value-only"], "--metric NAME"),
         (["--json", "--jsonl"], "exclude"),
+        (["--jsonl", "--format", "json"], "exclude"),
+        (["--json", "--format", "csv"], "exclude"),
+        (["-m", "nll", "--value-only", "--jsonl"], "exclude"),
         (["--junit", "a.xml"], "--max"),
         (["-c", "-", "--baseline", "-"], "read once"),
     ],

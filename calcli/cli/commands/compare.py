@@ -198,6 +198,7 @@ class KeptResult(KeptDifference):
     seconds: float = 0.0
     data_sha256: str | None = None
     fits: dict[str, int] = msgspec.field(default_factory=dict)
+    units: dict[str, Any] | None = None
 
 
 class Kept(msgspec.Struct):
@@ -400,8 +401,9 @@ class _Work:
         for name in names:
             against = (other, name) if other is not None else (bundle, self.baseline)
             own = against == (bundle, name) or (other is None and self.args.baseline_bundle is not None)
+            sizes, compared = (scene.held.n, scene.held.k), None if own else against
             entry = board.LeaderboardEntry(
-                bundle, name, scene.held.n, scene.held.k, sha, 0.0, {}, None, None if own else against
+                bundle, name, *sizes, sha, 0.0, {}, against=compared, unit=scene.held.unit_name
             )
             self.plan.setdefault((bundle, name), entry)
             self.tasks.setdefault((bundle, name), CompareTask(self.how, bundles, name))
@@ -414,6 +416,7 @@ class _Work:
         """What all results have in common."""
         a = self.args
         common = {"folds": None if a.test is not None else a.folds, "test": a.test, "seed": a.seed, "level": a.level}
+        common |= {} if a.unit is None else {"unit": a.unit}
         baseline = a.baseline_bundle if a.baseline_bundle is not None else self.baseline
         return {**common, "baseline": baseline, "calcli_version": __version__}
 
@@ -462,8 +465,9 @@ class _Work:
             if entry.against is not None:
                 same = same and pair is not None and shas[entry.against[0]] == held.data.get(entry.against[0])
             if same:
-                entry = replace(entry, seconds=result.seconds, metrics=result.metrics, fits=result.fits)
-                self.done[key] = replace(entry, differences=None if pair is None else pair.metrics)
+                entry = replace(entry, seconds=result.seconds, fits=result.fits, units=result.units)
+                entry = replace(entry, differences=None if pair is None else pair.metrics)
+                self.done[key] = replace(entry, metrics=result.metrics)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON output."""

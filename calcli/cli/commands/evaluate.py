@@ -96,7 +96,6 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     per_group: bool = flag(False, "The metrics in every group.")
     ordered: bool = o.ordered()
     value_only: bool = flag(False, "Print the number alone.")
-    jsonl: bool = flag(False, "One JSON object per line and result.")
     form: str = flag(
         "table",
         "How the metrics are written; model-index is the block of a model card.",
@@ -112,8 +111,8 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if sum((self.json, self.jsonl, self.value_only, self.form != "table")) > 1:
-            raise UsageError("--json, --jsonl, --value-only and --format exclude each other")
+        if self.value_only and not self.people:
+            raise UsageError(f"--value-only and --format {self.wanted} exclude each other")
         if self.value_only and len(self.metric or []) != 1:
             raise UsageError("--value-only prints one metric: name it with --metric NAME")
         if self.junit is not None and not (self.max_ or self.min_):
@@ -145,17 +144,13 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         if self.metric or self.wanted not in WITH_ALL:
             unused_options["split"] = "it is part of the whole report; leave --metric and --format out"
         if self.value_only:
-            tables = ("per_class", "per_group", "ordered", "group_by", "explain")
-            unused_options |= dict.fromkeys(tables, "--value-only prints one number")
+            unused_options |= dict.fromkeys(("per_class", "ordered", "explain"), "--value-only prints one number")
             if not (self.max_ or self.min_):
-                unused_options["baseline"] = "--value-only prints one number, and no limit asks for a difference"
+                limited = ("baseline", "per_group", "group_by")
+                unused_options |= dict.fromkeys(limited, "--value-only prints one number, and no limit asks for more")
         elif self.wanted != "table":
             unused_options["explain"] = "it explains the table for people; calcli metrics NAME explains a metric"
         return unused_options
-
-    @property
-    def wanted(self) -> str:
-        return "jsonl" if self.jsonl else super().wanted
 
     def limits(self) -> list[Limit]:
         """The limits asked for. Raises UsageError for one that cannot be checked."""

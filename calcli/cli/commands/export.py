@@ -38,6 +38,7 @@ class ExportArgs(o.Reading, o.OutputOptions):
     onto: str | None = flag(None, "Classifier to join it to; needs --to onnx.", "MODEL.onnx")
     at: str | None = flag(None, "Output of MODEL.onnx with the scores, or a tensor inside.", "OUTPUT")
     check: str | None = flag(None, "Compare with apply on these rows, too.", "BUNDLE")
+    again: bool = o.again()
     force: bool = o.force()
 
     def __post_init__(self) -> None:

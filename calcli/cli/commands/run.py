@@ -41,6 +41,7 @@ class RunArgs(o.Reading, o.OutputOptions):
     set_: list[str] | None = flag(None, "Option of the method (repeatable).", "NAME=VALUE")
     output: str = flag(".", "Folder of the calibrator and the report.", "FOLDER", "-o", shown="here")
     seed: int = o.seed()
+    again: bool = o.again()
     force: bool = o.force()
 
     @property
@@ -97,7 +98,7 @@ def _run(args: RunArgs) -> int:
     with job_file(str(folder / fitting.stem)):  # the calibrator is read again: nobody else may write it meanwhile
         with redirect_stdout(StringIO() if args.json else sys.stdout):
             code, calibrator = fit.fitted(fitting, folder)
-        reading = {**args.common, "bundles": [test], "calibrator": [calibrator]}
+        reading = {**args.common, "bundles": [test], "calibrator": [calibrator], "again": args.again}
         with redirect_stdout(printed if args.json else sys.stdout):
             code = code or evaluate.run(evaluate.EvaluateArgs(**reading, json=args.json))
         with redirect_stdout(StringIO() if args.json else sys.stdout):  # quiet, as evaluate has warned
