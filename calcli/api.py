@@ -1,6 +1,5 @@
 """The public Python API: the same core as the command line, for arrays, tensors and bundles."""
 
-import html
 import json
 import math
 import sys
@@ -28,6 +27,7 @@ from calcli.errors import DataError, FitError, UsageError, unknown_name
 from calcli.evaluation.cross_validation import folds_of
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Evaluation as Evaluation
+from calcli.evaluation.results import html_table
 from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transforms, fit_artifact, fitted_on, unseen
 from calcli.importers.archive import remarks
 from calcli.importers.labels import labels_in_memory
@@ -49,7 +49,7 @@ from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.warnings import label_doubts
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import by_group, default_method, held_to, parse_options, split_method
-from calcli.rows import ArrayRows, Codes, Rows, ScoreKind
+from calcli.rows import ArrayRows, Codes, Rows, ScoreKind, classes
 
 # ---- what a program hands over: arrays, tensors and paths of bundles as rows, keyword arguments as settings
 
@@ -712,20 +712,18 @@ class FittedCalibrator:
         return probs, labels
 
     def __repr__(self) -> str:
-        what = "confidences" if self.kind == "confidence" else f"{self.n_classes} classes"
-        return f"<calcli {self.method}: {what}, fitted to {self._artifact.fit.n} rows, {self.status}>"
+        return (
+            f"<calcli {self.method}: {classes(self.n_classes)}, fitted to {self._artifact.fit.n} rows, {self.status}>"
+        )
 
     def _repr_html_(self) -> str:
         """A table for notebooks: what the fit did to the calibration rows."""
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.before)
-        rows = (("before", self.before), ("after", self.after))
-        shown = ((what, ["-" if each is None else f"{each:.4f}" for each in found.values()]) for what, found in rows)
-        lines = "".join(f"<tr><th>{what}</th><td>{'</td><td>'.join(cells)}</td></tr>" for what, cells in shown)
-        notes = "".join(f"<li>{html.escape(text)}</li>" for text in self.warnings)
-        what = "confidences" if self.kind == "confidence" else f"{self.n_classes} classes"
-        return (
-            f"<div><b>{html.escape(self.method)}</b>, {what}, {self._artifact.fit.n} rows,"
-            f" status {self.status}<table><tr><th></th>{head}</tr>{lines}</table><ul>{notes}</ul></div>"
+        rows = {"before": self.before, "after": self.after}
+        return html_table(
+            f"{self.method}, {classes(self.n_classes)}, {self._artifact.fit.n} rows, status {self.status}",
+            list(self.before),
+            {name: ["-" if x is None else f"{x:.4f}" for x in found.values()] for name, found in rows.items()},
+            self.warnings,
         )
 
 

@@ -72,6 +72,11 @@ class Codes(NamedTuple):
         return Codes(self.names, self.code[rows])
 
 
+def classes(k: int | None) -> str:
+    """What a number of classes is called; none, or one, is a confidence alone."""
+    return f"{k} classes" if k is not None and k > 1 else "confidences"
+
+
 @dataclass(frozen=True)
 class Block:
     """Consecutive rows.

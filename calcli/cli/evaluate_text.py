@@ -10,6 +10,7 @@ from calcli.cli.tables import Cell, number, plain, print_table
 from calcli.evaluation.term_meanings import meaning as meaning_of
 from calcli.metrics.catalog import metric
 from calcli.metrics.significance import p_cell, p_text
+from calcli.rows import classes
 
 if TYPE_CHECKING:
     from calcli.evaluation.evaluate_bundle import Plan
@@ -134,8 +135,7 @@ def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:
 
 def _data_sentence(result: "Result") -> str:
     """What was evaluated, in a line."""
-    what = "confidences" if result.n_classes is None else f"{result.n_classes} classes"
-    text = f"{result.bundle}: {result.n} sample{'s'[: result.n != 1]}, {what}"
+    text = f"{result.bundle}: {result.n} sample{'s'[: result.n != 1]}, {classes(result.n_classes)}"
     if result.report is None:
         return text
     d = result.report.data

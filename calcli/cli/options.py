@@ -30,7 +30,10 @@ json = partial(flag, False, "Print one JSON object on stdout.")
 
 def bundles(words: str) -> Any:
     """The argument BUNDLE…; words : its help."""
-    return argument(None, words, "BUNDLE…")
+    return argument(None, f"{words} Quoted patterns are expanded.", "BUNDLE…")
+
+
+split = partial(flag, None, "Cross-fitted split of the losses.", None, "--split/--no-split", shown="up to 2e6 scores")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from html import escape
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from calcli.metrics.intervals import Interval, normal_quantile, t_to_normal
 from calcli.metrics.losses import GroupGap
 from calcli.metrics.nulls import Null
 from calcli.metrics.significance import MeanGap, p_text
+from calcli.rows import classes
 
 # ---- the judgement: what was evaluated, how it is off, and what would correct it
 
@@ -549,7 +550,15 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         """Tables for notebooks: per bundle the metrics of each calibrator, and the verdicts."""
-        return "".join(_html_table(results) for results in self.bundles)
+        return "".join(
+            html_table(
+                f"{results[0].bundle}: {results[0].n} rows, {classes(results[0].n_classes)}",
+                [result.title for result in results],
+                {name: [_shown(r.scores.get(name)) for r in results] for r in results for name in r.scores},
+                [f"{result.title}: {result.report.verdict}" for result in results if result.report],
+            )
+            for results in self.bundles
+        )
 
 
 def _least(draws: float) -> str:
@@ -557,21 +566,15 @@ def _least(draws: float) -> str:
     return f" (no p-value below {p_text(0.0, draws).removeprefix('p < ')})"
 
 
-def _html_table(results: Sequence[Result]) -> str:
-    names = list(dict.fromkeys(name for result in results for name in result.scores))
-    head = "".join(f"<th>{escape(result.title)}</th>" for result in results)
-    lines = "".join(
-        f"<tr><th>{escape(name)}</th>" + "".join(f"<td>{_shown(r.scores.get(name))}</td>" for r in results) + "</tr>"
-        for name in names
-    )
-    verdicts = "".join(
-        f"<li>{escape(result.title)}: {escape(result.report.verdict)}</li>" for result in results if result.report
-    )
-    title = ""
-    if results:
-        k = results[0].n_classes
-        title = f"{escape(results[0].bundle)}: {results[0].n} rows, {'confidences' if k is None else f'{k} classes'}"
-    return f"<div><b>{title}</b><ul>{verdicts}</ul><table><tr><th></th>{head}</tr>{lines}</table></div>"
+def html_table(title: str, head: Sequence[str], lines: Mapping[str, Sequence[str]], notes: Sequence[str]) -> str:
+    """A table for notebooks. lines : the cells under ``head``, by what stands before them. notes : above it."""
+
+    def cells(kind: str, words: Iterable[str]) -> str:
+        return "".join(f"<{kind}>{escape(word)}</{kind}>" for word in words)
+
+    rows = "".join(f"<tr>{cells('th', [name])}{cells('td', line)}</tr>" for name, line in lines.items())
+    table = f"<table><tr>{cells('th', ['', *head])}</tr>{rows}</table>"
+    return f"<div>{cells('b', [title])}<ul>{cells('li', notes)}</ul>{table}</div>"
 
 
 def _shown(score: Score | None) -> str:

@@ -13,17 +13,7 @@ from calcli.calibrator import Calibrator, Prediction, Progress
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, ClassStats, RowTable
-from calcli.numerics import (
-    LOG_ZERO,
-    NLL_OF_ZERO,
-    TINY,
-    AnyArray,
-    FloatArray,
-    IntArray,
-    log_softmax,
-    softmax,
-    tile_rows,
-)
+from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, TINY, AnyArray, FloatArray, IntArray, log_softmax, softmax, tile_rows
 from calcli.rows import Block, Rows, Walk
 from calcli.statistics.paired import expected_powers
 from calcli.sums import Sums

@@ -102,12 +102,7 @@ class Luck:
 
     @classmethod
     def of(
-        cls,
-        score: FloatArray,
-        outcome: FloatArray,
-        units: Units,
-        weight: FloatArray | None = None,
-        both: bool = False,
+        cls, score: FloatArray, outcome: FloatArray, units: Units, weight: FloatArray | None = None, both: bool = False
     ) -> "Luck":
         """Of chances and outcomes (n,). both : is an outcome 1 as remarkable as an outcome 0, as of P(class 1)?"""
         w = np.ones(len(score)) if weight is None else weight
@@ -218,13 +213,7 @@ class SharedOutcomes:
 
     @classmethod
     def drawn(
-        cls,
-        score: FloatArray,
-        units: Units,
-        share: float,
-        draws: int,
-        rng: np.random.Generator,
-        opposed: float = 0.0,
+        cls, score: FloatArray, units: Units, share: float, draws: int, rng: np.random.Generator, opposed: float = 0.0
     ) -> "SharedOutcomes":
         """Of chances (n,). share : a^2 of ``Luck``. A row takes its unit's number with chance a.
 

@@ -55,7 +55,7 @@ class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         "-o",
     )
     bundles: list[str] | None = o.bundles(
-        "FILE.h5 or FILE.h5:GROUP; group test when none is named. Labels are not needed. Quoted patterns are expanded."
+        "FILE.h5 or FILE.h5:GROUP; group test when none is named. Labels are not needed."
     )
     as_: str = flag("probs", "What to write.", "probs|log_probs|logits")
     form: str | None = flag(None, "How it is written.", "|".join(FORMATS), "--format", shown="OUT's ending")

@@ -226,9 +226,7 @@ def kept(path: Path) -> Kept:
 
 @dataclass(frozen=True)
 class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
-    bundles: list[str] | None = o.bundles(
-        "FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none. Quoted patterns are expanded."
-    )
+    bundles: list[str] | None = o.bundles("FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none.")
     methods: str | None = flag(None, "What to compare.", "a,b,c|all", "-m", shown="the first of methods")
     baseline: str | None = same(board.CompareSettings, "baseline")
     baseline_bundle: str | None = flag(None, "Another model's scores of the same rows.", "BUNDLE")

@@ -50,9 +50,7 @@ Artifacts = list[tuple[str, Artifact]]  # with the paths that they were loaded f
 
 @dataclass(frozen=True)
 class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
-    bundles: list[str] | None = o.bundles(
-        "FILE.h5 or FILE.h5:GROUP; group test when none is named. Quoted patterns are expanded."
-    )
+    bundles: list[str] | None = o.bundles("FILE.h5 or FILE.h5:GROUP; group test when none is named.")
     calibrator: list[str] | None = flag(None, "Artifact to show too (repeatable).", "ART.json", "-c")
     output: Path | None = flag(None, f"{', '.join(FORMATS)} by its ending; without it, the terminal.", "FILE", "-o")
     style: str = flag("corp", "; ".join(style_titles().values()) + ".", "NAME", shown=True)

@@ -52,7 +52,6 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
 
     bundles: list[str] | None = o.bundles(
         "FILE.h5 or FILE.h5:GROUP; FILE.h5:* is every bundle in it; group test when none is named."
-        " Quoted patterns are expanded."
     )
     calibrator: list[str] | None = flag(
         None,
@@ -89,9 +88,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     resamples: int = same(MetricSettings, "resamples")
     interval: str = flag("auto", "Intervals of row means.", "auto|bootstrap|t")
     seed: int = o.seed()
-    split: bool | None = flag(
-        None, "Cross-fitted split of the losses.", None, "--split/--no-split", shown="up to 2e6 scores"
-    )
+    split: bool | None = o.split()
     per_class: bool = flag(False, "One line per class.")
     per_group: bool = flag(False, "The metrics in every group.")
     ordered: bool = o.ordered()

@@ -38,6 +38,7 @@ from calcli.io.locate import split_where
 from calcli.kernels.device import resolve
 from calcli.options import flag
 from calcli.registry import DEFAULT_METHOD, by_group, default_method, method, parse_options, settings_of, split_method
+from calcli.rows import classes
 
 ORDER = 20
 HELD_OUT = re.compile(r"(^|[^a-z])(tests?|hold[-_ ]?outs?|held[-_ ]?out)([^a-z]|$)", re.IGNORECASE)
@@ -51,9 +52,7 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     by_default: ClassVar[bool] = False
 
     method: str = flag("", "Method, a composition such as ts+hb, or all.", "NAME", "-m", shown=DEFAULTS)
-    bundles: list[str] | None = o.bundles(
-        "FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named. Quoted patterns are expanded."
-    )
+    bundles: list[str] | None = o.bundles("FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named.")
     output: str | None = flag(None, "Artifact to write, - for stdout; a folder with --method all.", "ART.json", "-o")
     by: list[str] | None = flag(
         None, "A map for every group in this dataset, pulled towards the common one; or prediction.", "NAME"
@@ -210,11 +209,6 @@ def in_sample(after: Mapping[str, float | None]) -> list[Cell]:
     """Figures of the calibration data after the fit, with what is 0 there whatever the model said to be so."""
     zero = "0 (in-sample, zero by construction)"
     return [zero if n.startswith("ece") and v is not None and v < ZERO else v for n, v in after.items()]
-
-
-def classes(k: int) -> str:
-    """What a number of classes is called; one is a confidence alone."""
-    return f"{k} classes" if k > 1 else "confidences"
 
 
 def print_fit(artifact: Artifact, source: str, talk: Console) -> None:

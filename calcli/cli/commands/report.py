@@ -39,9 +39,7 @@ UNSAID = ("-o", "-q", "--json", "--force", "--workers", "--cluster")
 @dataclass(frozen=True)
 class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     output: Path = flag(REQUIRED, "The page to write.", "FILE.html", "-o")
-    bundles: list[str] | None = o.bundles(
-        "FILE.h5, FILE.h5:GROUP or FILE.h5:*; group test when none is named. Quoted patterns are expanded."
-    )
+    bundles: list[str] | None = o.bundles("FILE.h5, FILE.h5:GROUP or FILE.h5:*; group test when none is named.")
     calibrator: list[str] | None = flag(
         None,
         "Artifact to show too (repeatable); {stem} and {group} in its path stand for the bundle's.",
@@ -54,9 +52,7 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     min_: list[str] | None = flag(None, "Limit, as for evaluate.", "NAME=VALUE")
     bins: int = same(MetricSettings, "bins")
     level: float = flag(0.95, "Level of intervals.", "P", min=0.5, max=0.999)
-    split: bool | None = flag(
-        None, "Cross-fitted split of the losses.", None, "--split/--no-split", shown="up to 2e6 scores"
-    )
+    split: bool | None = o.split()
     ordered: bool = o.ordered()
     again: bool = o.again()
     seed: int = o.seed()
