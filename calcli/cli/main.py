@@ -14,10 +14,11 @@ import sys
 import threading
 import warnings
 from contextlib import suppress
+from itertools import pairwise
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
-from calcli.errors import CalcliError
+from calcli.errors import CalcliError, UsageError
 
 INTERRUPTED = 128 + signal.SIGINT
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -99,6 +100,9 @@ def run(arguments: list[str]) -> int:
     from calcli.io.inputs import noting
     from calcli.parallel import same_threads
 
+    for before, each in pairwise(["calcli", *arguments]):
+        if not each.strip() or (each.startswith("--") and each.endswith("=")):
+            raise UsageError(f"{each!r} after {before}: expected a value; is a variable of the script empty?")
     command = typer.main.get_command(app)
     try:
         with noting(), same_threads(), command.make_context("calcli", arguments or ["--help"]) as context:

@@ -90,6 +90,6 @@ class ImportRequest(ImportOptions):
         sources = [group for group in kept if len(group) == 1 and not group[0].startswith("-")]
         groups = [*sources, *options, *(group for group in kept if group not in sources)]
         if not any(group[0] == "-o" for group in kept):
-            made = Path(where).with_suffix(".h5")
+            made = Path(where if Path(where).name.strip(".") else "scores").with_suffix(".h5")
             groups.append(("-o", str(made if str(made) != where else made.with_suffix(".bundles.h5"))))
         return shlex.join(["calcli", "extract", *(word for group in groups for word in group)])

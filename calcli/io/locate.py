@@ -104,6 +104,8 @@ def split_where(where: str) -> tuple[Path, str | None]:
     # A Windows drive letter is not a file with a group.
     if len(path) == 1 and path.isalpha():
         return Path(where), None
+    if not path:
+        raise UsageError(f"{where!r}: expected FILE:GROUP; is a variable of the script empty?")
     return Path(path), group.strip("/")
 
 

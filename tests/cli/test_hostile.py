@@ -602,3 +602,32 @@ def test_an_output_is_held_against_its_own_inputs_only(run, monkeypatch, tmp_pat
     os.replace("s3.h5", "out/s7.h5")
     os.symlink("out/s7.h5", "s3.h5")
     assert "out/s7.h5: is an input" in run("apply", "ts.json", "s*.h5", "-o", "out/", "--force", "-q").line
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["fit", "good.h5", "-m", ""],
+        ["evaluate", "good.h5", "--unit", ""],
+        ["evaluate", "good.h5", "--unit="],
+        ["evaluate", "  "],
+        ["evaluate", ":test"],
+        ["apply", "", "good.h5", "-o", "x.h5"],
+        ["extract", "", "-o", "x.h5"],
+    ],
+)
+def test_an_empty_variable_of_a_script_is_said_and_nothing_is_taken_in_its_place(run, good, given):
+    """``calcli fit $DATA -m "$METHOD"``: it was fitted by ts, and ``--unit ""`` was passed over."""
+    done = run(*given)
+    assert done.code == 2
+    assert done.line.endswith("is a variable of the script empty?")
+    assert [each.name for each in good.parent.iterdir()] == ["good.h5"]
+
+
+def test_what_is_wrong_in_the_folder_where_one_stands_is_said(run, tmp_path):
+    """``calcli evaluate .``: an internal error, as the command to try had no name to be made of."""
+    np.save(tmp_path / "logits.npy", Z)
+    np.save(tmp_path / "labels.npy", np.where(np.arange(len(Y)) == 0, 255, Y).astype(np.uint8))
+    done = run("evaluate", ".")
+    assert done.code == 3
+    assert done.line.endswith("to try: calcli extract . --ignore-label 255 -o scores.h5")
