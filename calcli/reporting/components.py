@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from calcli.fast_dataclass import dataclass
 from calcli.reporting.gather import ModelResults, Version
-from calcli.reporting.markup import Safe, join, name, tag, text
+from calcli.reporting.markup import Safe, download, join, name, tag, text
 from calcli.reporting.verdicts import tone
 
 VersionTable = tuple[str, Sequence[object], Sequence[Safe | Sequence[object]]]
@@ -88,10 +88,6 @@ class Chapter:
     focus: int
     room: Room = Room()
 
-    def tables(self, what: str) -> list[str]:
-        """For ``download``: the tables that ``each_version`` makes."""
-        return [f"t-{what}-{self.m}-{at}" for at in range(len(self.model.versions))]
-
 
 def term(word: str, *children: object) -> Safe:
     """A word that the glossary explains; the script takes its tooltip from there."""
@@ -146,7 +142,8 @@ def table(
     )
     called = tag("caption", tag("span", caption, id=f"about-{ident}"))
     inner = tag("table", called, heads, tag("tbody", *lines), id=ident, data_file=ident, **attributes)
-    return tag("div", inner, class_="scroll", tabindex=0, role="region", aria_labelledby=f"about-{ident}")
+    whole = tag("div", inner, class_="scroll", tabindex=0, role="region", aria_labelledby=f"about-{ident}")
+    return join([whole, download("CSV", ident)])
 
 
 def each_version(c: Chapter, what: str, make: Callable[[Version], VersionTable], **attributes: object) -> Safe:
@@ -164,13 +161,6 @@ def each_version(c: Chapter, what: str, make: Callable[[Version], VersionTable],
 def section(heading: object, *parts: object, **attributes: object) -> Safe:
     """A part of the page under its heading."""
     return tag("section", tag("h2", heading), *parts, **attributes)
-
-
-def download(*idents: str) -> Safe:
-    """Buttons that only work with script, which hides them without."""
-    kinds = {"f": "SVG", "t": "CSV"}
-    buttons = (tag("button", f"Download {kinds[i[0]]}", type="button", data_download=i[2:]) for i in idents)
-    return tag("p", *buttons, class_="script downloads")
 
 
 def slider_panel(words: str, what: str, *more: Safe) -> Safe:

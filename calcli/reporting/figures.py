@@ -11,7 +11,7 @@ from calcli.diagrams.styles.temperature import TemperatureSweep
 from calcli.evaluation.watch import State
 from calcli.numerics import FloatArray
 from calcli.reporting.gather import ModelResults
-from calcli.reporting.markup import Safe, tag, text
+from calcli.reporting.markup import Safe, download, tag, text
 from calcli.reporting.number_format import fixed, per_cent, signed
 
 LEFT, TOP, SIDE, WIDTH = 78.0, 46.0, 560.0, 668.0
@@ -43,10 +43,11 @@ def _label(x: float, y: float, words: object, anchor: str = "middle") -> Safe:
 def _svg(width: float, height: float, title: str, *parts: object, class_: str = "figure", ident: str = "") -> Safe:
     """role=img with its name; what is inside is for eyes, the table beside it for everybody."""
     inner = tag("g", *parts, aria_hidden="true")
-    return tag(
+    drawn = tag(
         "svg", tag("title", title), inner, viewBox=f"0 0 {width:g} {height:g}", role="img", class_=class_,
         data_file=ident or None, xmlns="http://www.w3.org/2000/svg",
     )  # fmt: skip
+    return tag("figure", drawn, download("SVG", ident)) if ident else drawn
 
 
 def reliability(model: ModelResults, focus: int, positive: bool, ident: str) -> Safe:

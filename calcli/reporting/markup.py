@@ -72,6 +72,11 @@ def short(value: str) -> str:
     return value if len(value) <= 2000 else f"{value[:1999]}…"
 
 
+def download(kind: str, ident: str) -> Safe:
+    """A button for a table (CSV) or a figure (SVG), which only works with script and is hidden without."""
+    return tag("p", tag("button", f"Download {kind}", type="button", data_download=ident), class_="script downloads")
+
+
 def data_block(ident: str, value: Any) -> Safe:
     """JSON for the script or for other programs, inert inside the page."""
     plain = json.dumps(finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))

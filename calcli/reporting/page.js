@@ -220,10 +220,6 @@
       const k = focus.value;
       all(body, "[data-version]").forEach((e) => e.classList.toggle("off", e.dataset.version !== k));
       all(body, "[data-band]").forEach((e) => e.classList.toggle("off", e.dataset.band !== k));
-      all(body, "button[data-download]").forEach((b) => {
-        const target = body.querySelector('[data-file="' + b.dataset.download + '"]');
-        b.hidden = !target || Boolean(target.closest("[data-version].off"));
-      });
       lists.forEach((list) => list());
       threshold();
       confidence();

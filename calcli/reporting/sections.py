@@ -13,7 +13,6 @@ from calcli.reporting.components import (
     Chapter,
     Room,
     VersionTable,
-    download,
     drawn_of,
     each_version,
     focus_of,
@@ -122,7 +121,7 @@ def compare(model: ModelResults, m: int) -> Safe:
             )
         )
     listing = table("Accuracy ● and mean confidence ○ should coincide.", head, rows, f"versions-{m}")
-    return section("With and without a calibrator", listing, download(f"t-versions-{m}"))
+    return section("With and without a calibrator", listing)
 
 
 def controls(c: Chapter) -> Safe:
@@ -169,7 +168,7 @@ def where_wrong(c: Chapter) -> Safe:
 
     both, m = c.model.k == 2, c.m
     names = [f"reliability-class1-{m}"] * both + [f"reliability-{m}"]
-    figures = [tag("figure", reliability(c.model, c.focus, "class1" in each, each)) for each in names]
+    figures = [reliability(c.model, c.focus, "class1" in each, each) for each in names]
     curves = [curve for v in c.model.versions for curve in (v.positive, v.top) if curve is not None]
     return section(
         "Where it is wrong",
@@ -186,7 +185,6 @@ def where_wrong(c: Chapter) -> Safe:
         tag("div", *figures, class_="figures"),
         slider_panel("Read the curves at a confidence of ", "Confidence"),
         each_version(c, "ranges", ranges),
-        download(*(f"f-{each}" for each in names), *c.tables("ranges")),
     )
 
 
@@ -221,8 +219,7 @@ def alone(c: Chapter) -> Safe:
         tag("p", "Above the threshold the model decides alone; below it, a person looks."),
         slider_panel("Decide alone from a confidence of ", "Threshold", wanted),
         each_version(c, "thresholds", thresholds),
-        tag("figure", risk(c.model, f"risk-{c.m}")),
-        download(f"f-risk-{c.m}", *c.tables("thresholds")),
+        risk(c.model, f"risk-{c.m}"),
     )
 
 
@@ -249,7 +246,6 @@ def batches(c: Chapter) -> Safe:
         "Batches in order of time",
         tag("p", "By how many points is each batch over- or underconfident?"),
         each_version(c, "batches", body, data_list=True),
-        download(*c.tables("batches")),
         class_="parts",
     )
 
@@ -283,9 +279,8 @@ def watched(state: State, path: str, ident: str) -> Safe:
             f" at most {per_cent(level)}, however often one looks.",
             class_="muted",
         ),
-        tag("figure", evidence_figure(state, "evidence")),
+        evidence_figure(state, "evidence"),
         table(caption, head, rows, "watched"),
-        download("f-evidence", "t-watched"),
         id=ident,
         class_=f"card{' unknown' * (alarm is None)}",
         aria_label="Watch",
@@ -340,7 +335,6 @@ def parts(c: Chapter, what: str, title: str) -> Safe:
         tag("p", about, term("beyond", "significant"), "."),
         finder,
         each_version(c, what, body, data_list=True),
-        download(*c.tables(what)),
         class_="parts",
     )
 
@@ -367,7 +361,7 @@ def loss_split(model: ModelResults, m: int) -> Safe:
         return Safe("")
     head = ("Of", "Whole", "Refinement", "Calibration", term("interval"), "Found by")
     listing = table("Cross-validated on these samples.", head, rows, f"split-{m}")
-    return section(term("split"), listing, download(f"t-split-{m}"))
+    return section(term("split"), listing)
 
 
 def temperatures(model: ModelResults, m: int) -> Safe:
@@ -384,9 +378,8 @@ def temperatures(model: ModelResults, m: int) -> Safe:
     return section(
         "One temperature",
         tag("p", f"What dividing all scores by one number does.{part}"),
-        tag("figure", sweep_figure(s, f"temperature-{m}")),
+        sweep_figure(s, f"temperature-{m}"),
         table("Marked temperatures", head, rows, f"temperatures-{m}"),
-        download(f"f-temperature-{m}", f"t-temperatures-{m}"),
     )
 
 
@@ -410,7 +403,7 @@ def numbers(model: ModelResults, m: int) -> Safe:
     head = ("Metric", "Value", term("interval"), "Expected under calibration", "p-value")
     inner = table("All numbers", head, rows, f"numbers-{m}")
     legend = [tag("p", line, class_="muted") for line in dict.fromkeys(v.result.p_legend for v in model.versions)]
-    return tag("details", tag("summary", "All numbers"), inner, *legend, download(f"t-numbers-{m}"))
+    return tag("details", tag("summary", "All numbers"), inner, *legend)
 
 
 def signatures(models: Sequence[ModelResults]) -> Safe:
@@ -436,7 +429,7 @@ def provenance(model: ModelResults, m: int) -> Safe:
             words, rows_of_fit = f"Method {artifact.method}{options}; fitted on ", artifact.fit.source or "unknown rows"
             made = origin(artifact.fit.data_sha256, words, name(rows_of_fit), ".")
             rows.append((join(["Calibrator ", name(v.name)]), name(path), count(artifact.fit.n), made))
-    return join([table("Files", ("What", "File", "Samples", "Origin"), rows, f"files-{m}"), download(f"t-files-{m}")])
+    return table("Files", ("What", "File", "Samples", "Origin"), rows, f"files-{m}")
 
 
 def model_body(model: ModelResults, m: int, room: Room) -> Safe:
