@@ -75,6 +75,7 @@ def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
     for each in fields(cls) if is_dataclass(cls) else ():
         bounds = each.metadata.get("flag", {}).get("bounds", {})
         types[each.name] = Annotated[types[each.name], Meta(ge=bounds.get("min"), le=bounds.get("max"))]
+    types.pop("unit", None)  # no setting: the rows say what their units are called
     return cls(**held_to(types, {name: plain(value) for name, value in given.items()}, "setting"))
 
 
@@ -202,7 +203,7 @@ def evaluate(
     calibrators: "FittedCalibrator | Sequence[FittedCalibrator]" = (),
     kind: str = "logits",
     *,
-    metrics: Sequence[str] | None = None,
+    metrics: str | Sequence[str] | None = None,
     weights: Any = None,
     units: Any = None,
     groups: Any = None,
@@ -213,7 +214,7 @@ def evaluate(
     """Measure scores with labels, uncalibrated and through each calibrator, with uncertainty.
 
     scores, labels, kind, weights, units, class_names : as for ``fit``. groups : (n,) of arrays, for findings by group
-    and for calibrators by group. metrics : names of ``calcli metrics``;
+    and for calibrators by group. metrics : a name of ``calcli metrics``, or several;
     left out, the report with its verdict. settings : fields of ``MetricSettings`` (``bins``, ``norm``,
     ``scheme``, ``label``, ``level``, ``resamples``, ``seed``, ``threshold``, …). again : accept rows that a
     calibrator has been applied to. The result's ``to_dict()`` is the JSON of ``calcli evaluate``.
@@ -227,7 +228,8 @@ def evaluate(
     >>> found.results[0].scores["accuracy"].value
     0.75
     """
-    plan = _plan(None if metrics is None else [metric(name).name for name in metrics], settings)
+    asked = [metrics] if isinstance(metrics, str) else metrics
+    plan = _plan(None if asked is None else [metric(name).name for name in asked], settings)
     about = {"weights": weights, "units": units, "class_names": class_names, "groups": groups, "again": again}
     with _tried(scores, labels, _fitted(calibrators), kind, **about) as (rows, subject, candidates, notes):
         found = assess(subject if plan.report else replace(subject, group=None), candidates, plan)
@@ -527,6 +529,9 @@ class Picture:
     def __str__(self) -> str:
         """The drawing for a terminal."""
         return draw(self._figure)
+
+    def __repr__(self) -> str:
+        return f"<calcli diagram: {self.to_dict()['style']}>"
 
     def _repr_svg_(self) -> str:
         return format_of(Path("figure.svg"))(self._figure, Paper()).decode()

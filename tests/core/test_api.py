@@ -167,6 +167,7 @@ def test_a_picture_is_that_of_the_command(run, bundle):
     calibrator.save("c.json")
     typed = json.loads(run("diagram", "b.h5", "-c", "c.json", "--json").out)
     ours = calcli.diagram(path, calibrators=calibrator)
+    assert repr(ours) == "<calcli diagram: corp>"
     drawn = ours.to_dict()
     assert [panel["curves"] for panel in drawn["panels"]] == [panel["curves"] for panel in typed["panels"]]
     assert ours._repr_svg_().lstrip().startswith("<?xml")
@@ -264,6 +265,7 @@ def test_words_become_the_class_names_of_the_calibrator():
         ("evaluate", "threshold", 4, "from 0 to 1"),
         ("evaluate", "seed", "x", "integer >= 0"),
         ("evaluate", "compat", "x", "torchmetrics"),
+        ("evaluate", "unit", "none", "no setting is named 'unit'"),  # units=, or no units: not one that is not heard
         ("diagram", "bins", 0, "integer from 1 to 10000"),
         ("diagram", "level", 7, "from 0.5 to 0.999"),
         ("diagram", "resamples", -4, "from 1 to 100000"),
@@ -346,7 +348,7 @@ def test_an_evaluation_says_its_verdict_in_a_few_lines(monkeypatch):
     assert found.verdict.splitlines() == [f"scores, uncalibrated: {one}", f"scores, ts: {other}"]
     assert repr(found).splitlines()[1:] == found.verdict.splitlines() and len(repr(found)) < 1000
     assert calcli.evaluate(z, y).verdict.startswith("overconfident by ")
-    few = calcli.evaluate(z, y, metrics=["accuracy"])
+    few = calcli.evaluate(z, y, metrics="accuracy")
     assert few.verdict == "" and "uncalibrated: accuracy 0." in repr(few)
     monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=list))  # what it is given is held instead
     lines = found.to_frame()
