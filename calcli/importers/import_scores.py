@@ -37,6 +37,7 @@ from calcli.importers.unnamed_arrays import ROWS_CARRIED, goes_along, retried, s
 from calcli.io.atomic import check_output
 from calcli.io.bundle import OWN_NAMES
 from calcli.io.inputs import file_sha256
+from calcli.io.locate import matching_files
 from calcli.io.provenance import carried, unmarked
 from calcli.io.score_files import OWN
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle, new_bundles
@@ -58,14 +59,14 @@ def import_scores(
     Raises UsageError for requests that make no sense, DataError for sources that cannot
     be read or break the rules of bundles; then nothing is written.
     """
+    sources = [Path(name) for given in sources for name in matching_files(str(given))]
     check_output(output, force=force, inputs=sources)
     where, report = ", ".join(str(path) for path in sources), ImportReport()
     with ExitStack() as stack:
         told = stack.enter_context(remarks())
         settled = settle_sources(sources, stack)
         try:
-            folders = [source for source in sources if source.is_dir()]
-            units = files_of_units(settled.files, folders, ask)
+            units = files_of_units(settled.files, [source for source in sources if source.is_dir()], ask)
             archives = [units] if units else [open_archive(path, stack, ask) for path in settled.files]
             _refuse_unread(ask, archives)
             if ask.join:

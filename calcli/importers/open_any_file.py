@@ -1,6 +1,5 @@
 """Rows of any file that extract reads, for the commands that work on bundles."""
 
-import glob
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ from calcli.errors import CalcliError, DataError
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.dataset import DataSet
 from calcli.io.hdf5 import HDF5, open_file
-from calcli.io.locate import WILD, ByName, Layout, NoBundles, find_bundles, natural, split_where
+from calcli.io.locate import WILD, ByName, Layout, NoBundles, find_bundles, matching_files, natural, split_where
 from calcli.io.pooled_bundles import PooledRows, check_open_files
 from calcli.io.probe import probe_together
 from calcli.options import taken, typed
@@ -174,11 +173,7 @@ def expand(name: str, layout: Layout = Layout()) -> list[str]:
     if len(name) > LONGEST_NAME:  # a pattern takes time with the square of its length
         raise DataError(f"{name[:60]}…: has {len(name)} characters, longer than any file's name")
     path, group = split_where(name)
-    files = [str(path)]
-    if not os.path.exists(path) and any(c in str(path) for c in WILD):
-        files = sorted((f for f in glob.glob(str(path), recursive=True) if os.path.isfile(f)), key=natural)
-        if not files:
-            raise DataError(f"{name}: no file matches; patterns are those of the shell, ** for folders in folders")
+    files = matching_files(str(path))
     if group is None:
         return files
     return [bundle for file in files for bundle in _matching(Path(file), group, layout)]

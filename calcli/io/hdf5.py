@@ -5,6 +5,7 @@ something that is not there; both are noticed here.
 """
 
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from math import prod
@@ -213,6 +214,8 @@ def _check_file(path: Path) -> None:
                 refuse_more(path, start[:8] if file.read(8) == HDF5 else b"")
     except OSError as problem:
         raise DataError(f"{path}: cannot be read: {problem.strerror}") from None
+    if not start:
+        raise DataError(f"{path}: the file is empty (did the command that should write it fail?)")
     if start.lstrip().startswith(b"{"):
         raise DataError(
             f"{path}: is JSON, expected an HDF5 bundle; a calibrator goes before the bundles of apply"
@@ -221,7 +224,7 @@ def _check_file(path: Path) -> None:
     if not h5py.is_hdf5(path):
         raise DataError(
             f"{path}: is not an HDF5 file (or is cut off at its start);"
-            f" calcli extract {path.name} -o {path.stem}.h5 imports other formats"
+            f" calcli extract {shlex.quote(str(path))} -o NEW.h5 imports other formats"
         )
 
 

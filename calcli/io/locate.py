@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
+from glob import glob
 from pathlib import Path
 
 import h5py
@@ -165,6 +166,19 @@ def natural(text: str) -> list[tuple[int, int, str]]:
     """A key that sorts rank10 after rank2."""
     parts = [(part, whole_number(part)) for part in re.split(r"([0-9]+)", text) if part]
     return [(0, 0, part) if number is None else (1, number, "") for part, number in parts]
+
+
+def matching_files(pattern: str) -> list[str]:
+    """The files that a pattern of the shell stands for, in natural order; what exists, or is no pattern, is itself.
+
+    Raises DataError where none matches.
+    """
+    if os.path.exists(pattern) or not any(c in pattern for c in WILD):
+        return [pattern]
+    found = sorted((name for name in glob(pattern, recursive=True) if os.path.isfile(name)), key=natural)
+    if not found:
+        raise DataError(f"{pattern}: no file matches; patterns are those of the shell, ** for folders in folders")
+    return found
 
 
 def listed(where: str) -> list[str]:

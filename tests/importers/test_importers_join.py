@@ -44,6 +44,18 @@ def test_ranks_are_joined_by_id_and_padding_is_dropped_when_asked(tmp_path, out)
     assert "2 rows that repeat an earlier one of their id were dropped" in found["notes"]
 
 
+def test_a_quoted_pattern_is_expanded_and_what_it_matches_is_an_input(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run = runner(monkeypatch, capsys)
+    for i in (2, 10, 1):
+        np.savez(f"part-{i}.npz", logits=Z + i, labels=np.roll(Y, i))
+    assert run("extract", "part-*.npz", "--join", "-o", "all.h5", "-q").code == 0
+    with h5py.File("all.h5") as file:
+        assert np.array_equal(file["logits"], np.concatenate([Z + 1, Z + 2, Z + 10]))
+    assert "no file matches" in run("extract", "none-*.npz", "-o", "none.h5").line
+    assert "is an input" in run("extract", "all*.h5", "-o", "all.h5", "--force").line
+
+
 def test_padding_is_told_by_its_scores_where_there_are_no_ids(tmp_path, out):
     files = ranks(tmp_path, ids=False)
     with pytest.raises(DataError, match="last rows of the last 2 files repeat the first .*--drop-duplicates"):

@@ -208,7 +208,8 @@ def test_files_that_are_no_hdf5(tmp_path):
         pass
     text = tmp_path / "text.h5"
     text.write_text("not hdf5")
-    with pytest.raises(DataError, match="is not an HDF5 file"), open_bundle(str(text)):
+    advice = "is not an HDF5 file .*; calcli extract .*text.* -o NEW.h5"  # not the file itself
+    with pytest.raises(DataError, match=advice), open_bundle(str(text)):
         pass
     with pytest.raises(DataError, match="is a folder"), open_bundle(str(tmp_path)):
         pass

@@ -16,7 +16,6 @@ calcli extract --model net.pt2 --inputs images.npz --transform zoom:0.5:0.9 -o l
 import os
 from collections.abc import Iterable
 from functools import partial
-from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.render import Console, print_json, print_path
 from calcli.cli.shards import Shard, ShardOutcome, made
-from calcli.errors import DataError, UsageError, check_choice
+from calcli.errors import UsageError, check_choice
 from calcli.extracting.model_inputs import ModelJob, ModelOptions
 from calcli.fast_dataclass import dataclass
 from calcli.importers.import_report import ImportReport, Splitting
@@ -33,7 +32,7 @@ from calcli.importers.import_request import ImportOptions, ImportRequest
 from calcli.importers.import_scores import import_scores
 from calcli.io.atomic import make_folder, refuse_input
 from calcli.io.inputs import note
-from calcli.io.locate import WILD, natural
+from calcli.io.locate import matching_files
 from calcli.io.split import parse_split
 from calcli.options import REQUIRED, argument, flag, taken, typed
 from calcli.rows import SCORE_KINDS
@@ -56,7 +55,7 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
     sources: list[Path] | None = argument(
         None,
         "Files of saved scores: npz, npy, pt, safetensors, csv, jsonl, parquet, pickle, HDF5 and many more;"
-        " logits.npy labels.npy belong together.",
+        " logits.npy labels.npy belong together. Quoted patterns are expanded.",
         "SOURCE…",
     )
     scores: list[str] | None = flag(None, "Array with the scores (repeatable: one group each).", "NAME")
@@ -183,12 +182,7 @@ def _run_model(talk: Console, job: ModelJob, target: Path, splitting: Splitting,
 def _matching(inputs: str) -> list[str]:
     """The files that ``--inputs`` stands for: itself, or what matches a quoted pattern, FILES or FILES:ARRAY."""
     file, colon, array = inputs.rpartition(":") if ":" in inputs and not Path(inputs).exists() else (inputs, "", "")
-    if Path(file).exists() or not any(c in file for c in WILD):
-        return [inputs]
-    found = sorted((name for name in glob(file, recursive=True) if Path(name).is_file()), key=natural)
-    if not found:
-        raise DataError(f"--inputs {inputs}: no file matches; patterns are those of the shell, quoted")
-    return [f"{name}{colon}{array}" for name in found]
+    return [f"{name}{colon}{array}" for name in matching_files(file)]
 
 
 # ---- the command
