@@ -41,10 +41,10 @@ FIRST = 20
 def card(model: ModelResults, ident: str, level: str) -> Safe:
     """The verdict: sentence, two bars, three questions with answers, and the command."""
     base = model.versions[0]
-    report, (title, trusted, direction) = base.report, verdict_of(model)
+    report, verdict = base.report, verdict_of(model)
     questions = {
-        "Can its confidence be trusted?": trusted,
-        "In which direction is it wrong?": direction,
+        "Can its confidence be trusted?": verdict.trusted,
+        "In which direction is it wrong?": verdict.direction,
         "What to do?": report.advice,
     }
     answers = [
@@ -52,7 +52,7 @@ def card(model: ModelResults, ident: str, level: str) -> Safe:
         for words, answer in questions.items()
     ]
     verdict_line = tag("p", f"verdict: {report.verdict}", class_="muted sentence")
-    headline = tag(level, tag("span", report.sign, aria_hidden="true"), " ", title, class_="headline")
+    headline = tag(level, tag("span", report.sign, aria_hidden="true"), " ", verdict.headline, class_="headline")
     told = report.advice.command
     return tag(
         "section",

@@ -9,6 +9,7 @@ from calcli.diagrams.caption_text import squeeze
 from calcli.diagrams.curve import Quantity
 from calcli.evaluation.results import Advice, Judgement, sentence
 from calcli.evaluation.verdict_rules import errors_words, worst_bin
+from calcli.fast_dataclass import dataclass
 from calcli.reporting.gather import ModelResults, Version
 from calcli.reporting.number_format import count, per_cent, points, samples, signed, span
 
@@ -74,8 +75,13 @@ def worst_parts(off: Sequence[tuple[str, float]], about: Quantity = "top") -> st
 # ---- the card: three answers about the uncalibrated scores
 
 
-Answers = tuple[str, Advice, Advice]
-"""The headline, one sentence, and two of the three answers; the third is the judgement's advice."""
+@dataclass(frozen=True)
+class Verdict:
+    """headline : one sentence. trusted, direction : two of the three answers; the third is the judgement's advice."""
+
+    headline: str
+    trusted: Advice
+    direction: Advice
 
 
 def tone(report: Judgement) -> str:
@@ -83,10 +89,10 @@ def tone(report: Judgement) -> str:
     return {"✓": "fair", "?": "unknown", "–": "unknown"}.get(report.sign, "warning")
 
 
-def verdict_of(model: ModelResults) -> Answers:
+def verdict_of(model: ModelResults) -> Verdict:
     """The verdict on the uncalibrated scores of a model."""
     report = model.versions[0].report
-    return _WORDS[report.verdict_kind](model.versions[0], report)
+    return Verdict(*_WORDS[report.verdict_kind](model.versions[0], report))
 
 
 def _errors(r: Judgement) -> str:
@@ -94,7 +100,7 @@ def _errors(r: Judgement) -> str:
     return "".join(f"{words.capitalize()}." for words in errors_words(r))
 
 
-def _too_few(v: Version, r: Judgement) -> Answers:
+def _too_few(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     i = r.overconfidence.interval
     reach = f"from {way_words(i.low)} to {way_words(i.high)}" if i.known else f"({i.method})"
     return (
@@ -104,7 +110,7 @@ def _too_few(v: Version, r: Judgement) -> Answers:
     )
 
 
-def _check_labels(v: Version, r: Judgement) -> Answers:
+def _check_labels(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     return (
         "Check the labels first.",
         Advice("Unknown.", "The labels hardly belong to these scores, and every number here rests on them."),
@@ -112,7 +118,7 @@ def _check_labels(v: Version, r: Judgement) -> Answers:
     )
 
 
-def _calibrated(v: Version, r: Judgement) -> Answers:
+def _calibrated(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     ends = r.overconfidence.interval
     reach = span(ends.low, ends.high)
     off = f"off by {signed(100 * r.overconfidence.value)} points ({reach}), not significantly."
@@ -123,7 +129,7 @@ def _calibrated(v: Version, r: Judgement) -> Answers:
     )
 
 
-def _overconfident(v: Version, r: Judgement) -> Answers:
+def _overconfident(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     gap, ends = r.overconfidence.value, r.overconfidence.interval
     rest = ": do not take its confidence at face value." if gap >= 0.03 else "."
     much = "too much" if gap > 0 else "too little"
@@ -133,7 +139,7 @@ def _overconfident(v: Version, r: Judgement) -> Answers:
     return f"{r.size.capitalize()} overconfident{rest}", Advice(lead, claims), where
 
 
-def _underconfident(v: Version, r: Judgement) -> Answers:
+def _underconfident(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     turned = r.overconfidence.turned
     claims = f"It claims {points(turned.value)} points too little"
     lead = "For most uses yes." if r.sign == "✓" else "As a lower limit."
@@ -144,7 +150,7 @@ def _underconfident(v: Version, r: Judgement) -> Answers:
     )
 
 
-def _mixed(v: Version, r: Judgement) -> Answers:
+def _mixed(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     if "confidence" in r.findings:
         return _wrong_in_places(v, r)
     parts = next((part for part in ("groups", "classes", "bins") if part in r.findings), None)
@@ -181,7 +187,7 @@ def _mixed(v: Version, r: Judgement) -> Answers:
     )
 
 
-def _wrong_in_places(v: Version, r: Judgement) -> Answers:
+def _wrong_in_places(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     both = " ".join(filter(None, (bin_sentence(v, 1), bin_sentence(v, -1), elsewhere(v)))) or NOWHERE
     if r.tested == "confidence":
         trusted = Advice("Only the average is right.", "Single confidences are significantly off.")
