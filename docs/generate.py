@@ -323,7 +323,7 @@ def fitted(name: str) -> list[str]:
             '"sample_data/digits.h5:test"',
         )
     call = f"found.predict_proba({row})[0]"
-    params, after = last_value([*lines, "found.params"]), last_value([*lines, call])
+    params, after = last_value([*lines, f"(found.params, {call})"])
     shown = str(rounded(params))
     told = [f"found.params  # {shown}"] if len(shown) <= 90 else []
     return ["## Worked example", "", "```python", *lines, *told, f"{call}  # {rounded(after)}", "```", ""]

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import h5py
@@ -51,26 +52,35 @@ def good(tmp_path):
 # ---- every method, through files
 
 
+def mark(name, quick=("ts", "ec", "irova", "hoki", "recal", "ft+svs+beta")):
+    """One method of each kind for make test, the others beside the slow tests."""
+    return name if name in quick else pytest.param(name, marks=pytest.mark.slow)
+
+
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
-    """The sample digits in float64, and every method fitted to them: {name: artifact in memory}."""
+    """The folder of the sample digits in float64, and a function that fits a method to them, once: NAME.json there."""
     folder = tmp_path_factory.mktemp("fitted")
     with h5py.File(DIGITS) as source, h5py.File(folder / "digits.h5", "w") as file:
         for split in ("cal", "test"):
             for name in ("logits", "labels", "transforms/logits", "transforms/specs"):
                 values = source[split][name][()]
                 file[f"{split}/{name}"] = values.astype("f8") if name.endswith("logits") else values
-    artifacts = {}
-    with open_bundle(str(folder / "digits.h5"), prefer=("cal",)) as rows:
-        for name in METHODS:
-            artifacts[name] = fit_artifact(name, parse_options(name, {}), rows, Context())
-            save(artifacts[name], str(folder / f"{name}.json"))
-    return folder, artifacts
+
+    @cache
+    def artifact(name):
+        with open_bundle(str(folder / "digits.h5"), prefer=("cal",)) as rows:
+            made = fit_artifact(name, parse_options(name, {}), rows, Context())
+        save(made, str(folder / f"{name}.json"))
+        return made
+
+    return folder, artifact
 
 
 @pytest.mark.slow
 def test_every_artifact_applies_in_a_fresh_process_as_it_was_fitted(fitted):
-    folder, artifacts = fitted
+    folder, artifact = fitted
+    artifacts = {name: artifact(name) for name in METHODS}
     everything = (
         "import sys\nfrom calcli.cli.main import run\nfor name in sys.argv[1:]:\n"
         "    run(['apply', f'{name}.json', 'digits.h5', '-o', f'{name}.h5', '-q', '--force'])\n"
@@ -86,9 +96,10 @@ def test_every_artifact_applies_in_a_fresh_process_as_it_was_fitted(fitted):
                 np.testing.assert_array_equal(out["prediction"][()], prediction, err_msg=name)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [mark(name) for name in METHODS])
 def test_calibrated_bundles_evaluate_like_the_calibrator(run, fitted, name):
-    folder, _ = fitted
+    folder, artifact = fitted
+    artifact(name)
     out = f"{name}.h5"
     wanted = [word for m in ("accuracy", "nll", "brier", "mean_confidence", "ece") for word in ("--metric", m)]
     assert run("apply", folder / f"{name}.json", folder / "digits.h5", "-o", out, "-q").code == 0
@@ -136,7 +147,8 @@ def places(node, path=()):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # parameters of 1e308 overflow, and are refused for it
 @pytest.mark.parametrize("name", METHODS)
 def test_edited_artifacts_are_refused_or_give_probabilities(fitted, name):
-    folder, _ = fitted
+    folder, artifact = fitted
+    artifact(name)
     original = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     spots = [path for path in places(original) if path]
     rng = np.random.default_rng(len(name))

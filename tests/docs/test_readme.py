@@ -53,6 +53,7 @@ def test_the_readme_is_a_front_door():
     assert any(step.shown for step in TRANSCRIPTS.page_steps(README))
 
 
+@pytest.mark.slow
 def test_every_command_of_the_readme_prints_what_it_shows(tmp_path):
     run_page(README, tmp_path)
 

@@ -44,7 +44,7 @@ def rows_of(kind, k):
     return z * {"overconfident": 2.0, "underconfident": 0.5}.get(kind, 1.0), y
 
 
-@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("k", [2, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_output_prints_the_same_judgement(monkeypatch, capsys, tmp_path, kind, k):
     monkeypatch.chdir(tmp_path)

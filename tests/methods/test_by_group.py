@@ -237,7 +237,10 @@ def test_workers_and_cuts_change_no_byte(folder, run, monkeypatch, bundle, metho
 
 
 @pytest.mark.parametrize("to", ["python", "onnx", "torch"])
-@pytest.mark.parametrize(("bundle", "method", "by"), [("cal.h5", "ts", "site"), ("two.h5", "platt", "site")])
+@pytest.mark.parametrize(
+    ("bundle", "method", "by"),
+    [("cal.h5", "ts", "site"), pytest.param("two.h5", "platt", "site", marks=pytest.mark.slow)],
+)
 def test_exports_take_the_group_beside_the_scores(folder, run, bundle, method, by, to):
     if to != "python":
         pytest.importorskip("onnxruntime" if to == "onnx" else "torch")

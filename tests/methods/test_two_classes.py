@@ -340,7 +340,10 @@ def two_groups(sharp, shift):
 
 
 @pytest.mark.parametrize(("sharp", "shift"), [(1.0, 0.35), (2.0, 0.0)])
-@pytest.mark.parametrize(("label", "positive"), [(None, True), ("positive", True), ("top", False)])
+@pytest.mark.parametrize(
+    ("label", "positive"),
+    [(None, True), pytest.param("positive", True, marks=pytest.mark.slow), ("top", False)],
+)
 def test_a_table_and_a_picture_of_groups_show_one_quantity_and_name_the_other_where_it_is_the_finding(
     run, sharp, shift, label, positive
 ):
