@@ -5,15 +5,13 @@ everything else is refused with a sentence, and what was read is tried on every 
 """
 
 import base64
-import binascii
 import codecs
 import dataclasses
 import json
 import sys
 from collections.abc import Mapping
-from math import prod
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
@@ -21,7 +19,7 @@ import numpy as np
 from calcli import __version__
 from calcli.calibrator import Calibrator, Curves, Status
 from calcli.composition import Composition, Member, Mixture, Stage
-from calcli.errors import CalcliError, DataError, FitError
+from calcli.errors import CalcliError, DataError, FitError, one_line
 from calcli.io.atomic import write_bytes
 from calcli.io.inputs import at_most, once, open_document
 from calcli.io.row_facts import RowSketch
@@ -364,8 +362,36 @@ def shown(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "…"
 
 
+class _Packed(msgspec.Struct, forbid_unknown_fields=True):
+    """An array of many entries as it is on disk: its numbers, little-endian, in base64."""
+
+    dtype: Literal["float64", "float32", "int64"]
+    shape: list[Count]
+    base64: bytes
+
+    def unpacked(self, dtype: str) -> AnyArray:
+        if (self.dtype == "int64") != (dtype == "int64"):
+            raise ValueError(f"holds {self.dtype}")
+        if 0 in self.shape and max(self.shape) > LONGEST_EMPTY:
+            raise ValueError(f"has shape {self.shape} and no entries")
+        return np.frombuffer(self.base64, np.dtype(self.dtype).newbyteorder("<")).reshape(self.shape).astype(self.dtype)
+
+
+ENTRIES: dict[str, Any] = {"str": str, "int64": int, "float64": float | None}
+"""What lists hold of each type of array; null is NaN."""
+
+
 def _array(name: str, value: Any, dtype: str, shape: tuple[Any, ...], sizes: dict[str, int]) -> AnyArray:
-    array = _from_base64(name, value, dtype) if isinstance(value, dict) else _from_list(name, value, dtype, len(shape))
+    lists = ENTRIES[dtype]
+    for _ in shape:
+        lists = list[lists]
+    try:
+        if isinstance(value, dict) and dtype != "str":
+            array = msgspec.convert(value, _Packed).unpacked(dtype)
+        else:
+            array = np.asarray(msgspec.convert(value, lists), object if dtype == "str" else dtype)
+    except (ValueError, OverflowError) as problem:
+        raise DataError(f"params.{name} is no array of {dtype}: {one_line(problem)}") from None
     expected = tuple(sizes.get(s) if isinstance(s, str) else s for s in shape)
     fits = array.ndim == len(shape) and all(e is None or e == got for e, got in zip(expected, array.shape, strict=True))
     if not fits:
@@ -375,53 +401,6 @@ def _array(name: str, value: Any, dtype: str, shape: tuple[Any, ...], sizes: dic
     if array.dtype.kind == "f" and np.isinf(array).any():
         raise DataError(f"params.{name} holds an infinite number")
     return array
-
-
-def _from_base64(name: str, value: dict[str, Any], dtype: str) -> AnyArray:
-    if set(value) != {"dtype", "shape", "base64"}:
-        raise DataError(f"params.{name} has keys {', '.join(sorted(value))}, expected dtype, shape, base64")
-    given, shape, text = value["dtype"], value["shape"], value["base64"]
-    if given not in ("float64", "float32", "int64") or (dtype == "str") or (given == "int64") != (dtype == "int64"):
-        raise DataError(f"params.{name} has dtype {given!r}, expected {dtype}")
-    if not (isinstance(shape, list) and all(type(s) is int and s >= 0 for s in shape) and isinstance(text, str)):
-        raise DataError(f"params.{name} has no valid shape and base64 text")
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except binascii.Error as problem:
-        raise DataError(f"params.{name} is not valid base64: {problem}") from None
-    layout, count = np.dtype(given).newbyteorder("<"), prod(shape)
-    if count == 0 and max(shape) > LONGEST_EMPTY:
-        raise DataError(f"params.{name} has shape {shape} and no entries")
-    if count * layout.itemsize != len(raw):
-        raise DataError(f"params.{name} holds {len(raw)} bytes, expected {count * layout.itemsize} for shape {shape}")
-    try:
-        array = np.frombuffer(raw, layout).reshape(shape)
-    except (ValueError, OverflowError):  # no bytes at all make any shape with a 0 in it
-        raise DataError(f"params.{name} has shape {shape}, which no array can have") from None
-    return array.astype(dtype if given == "float64" or dtype == "int64" else given)
-
-
-def _from_list(name: str, value: Any, dtype: str, ndim: int) -> AnyArray:
-    kinds: tuple[type, ...] = {"str": (str,), "int64": (int,), "float64": (int, float)}[dtype]
-
-    def check(item: Any, depth: int) -> Any:
-        if depth:
-            if not isinstance(item, list):
-                raise DataError(f"params.{name} is {shown(item)} where a list was expected ({ndim} dimensions)")
-            return [check(v, depth - 1) for v in item]
-        if item is None and dtype == "float64":
-            return float("nan")
-        if type(item) not in kinds:
-            raise DataError(f"params.{name} holds {shown(item)}, expected {dtype} entries")
-        return item
-
-    plain = check(value, ndim)
-    try:
-        if dtype == "str":
-            return np.asarray(plain, dtype=object)
-        return np.asarray(plain, dtype=dtype)
-    except (ValueError, OverflowError):
-        raise DataError(f"params.{name} is ragged or too large, expected a {ndim}-dimensional array") from None
 
 
 # ---- what was read, tried
