@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import replace
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -19,12 +18,15 @@ from calcli.extracting.model import Model, load_model
 from calcli.extracting.model_inputs import IMAGE_SUFFIXES, Inputs, ModelJob, open_inputs
 from calcli.extracting.transforms import Transform, choose, parse
 from calcli.fast_dataclass import dataclass
-from calcli.importers.import_report import ImportReport, Splitting, Written
+from calcli.importers.archive import remark, remarks
+from calcli.importers.array_names import BundleArrays
+from calcli.importers.import_report import ImportReport, Splitting, write_groups
+from calcli.importers.labelled_scores import Imported, Slab
 from calcli.io.atomic import check_output, real_place
 from calcli.io.locate import split_where
 from calcli.io.validate import check_labels, check_scores, score_kind
-from calcli.io.writer import BundleWriter, NewBundle, new_bundles
-from calcli.numerics import AnyArray, FloatArray, IntArray, floored_log
+from calcli.io.writer import new_bundles
+from calcli.numerics import AnyArray, FloatArray, floored_log
 from calcli.rows import ScoreKind
 from calcli.workers.journal import Journal, key_of
 
@@ -120,10 +122,11 @@ def run_model(
     check_output(output, force=force, inputs=read)
     specs = choose(job.transform, job.transforms, job.seed)
     with ExitStack() as stack:
+        told = stack.enter_context(remarks())
         inputs = open_inputs(job, *source, stack)
         layers = _layers(specs, inputs, job.seed)
         # which rows go where, decided before the model runs
-        groups = splitting.deal(inputs.n, inputs.labels, inputs.name) if splitting.parts else {"": np.arange(inputs.n)}
+        groups = splitting.deal(inputs.n, inputs.labels, inputs.name) if splitting.parts else {"": None}
         model = load_model(job.model, job.weights, job.device)
         # what makes two jobs the same: everything that can change a score
         identity = {name: getattr(job, name) for name in ("mean", "std", "kind", "dtype", "seed")}
@@ -136,28 +139,33 @@ def run_model(
         now = {**identity, "stamps_sha256": sha256(repr(inputs.stamps).encode()).hexdigest()}
         with KeptScores(path, now, force=force) as part:
             check_output(output, force=force, inputs=read)  # the job that was there a moment ago may have made it
-            report = ImportReport()
-            if part.done:
-                report.notes.append(f"{path.name}: going on after {part.done} of {inputs.n} rows")
-            extraction = _Extraction(job, kind, inputs, model, layers, part)
-            extraction.run(context)
-            assert part.k is not None
-            form = NewBundle(
-                n=inputs.n,
-                k=part.k,
+            remark(f"{path.name}: going on after {part.done} of {inputs.n} rows" if part.done else "")
+            _Extraction(job, kind, inputs, model, layers, part).run(context)
+            rows = _Extracted(
+                candidate=BundleArrays("", "", kind, "", None, {}),
+                where=inputs.name,
                 kind=kind,
+                n=inputs.n,
+                k=part.k or 0,
                 dtype=np.dtype(job.dtype),
-                transforms=specs,
+                labels=inputs.labels,
+                columns={} if inputs.ids is None else {"ids": inputs.ids},
                 class_names=inputs.class_names,
-                # the job, without what a mere copy of the files would change
-                source={**identity, "calcli_version": __version__, "rows_of_source": inputs.n},
+                specs=specs,
+                parts=None,
+                _scores=part,
             )
+            origin = identity | {"calcli_version": __version__}  # without what a mere copy of the files would change
             with new_bundles(output, force=force, inputs=read) as out:
-                report.bundles += extraction.write(out, groups, form, splitting)
-    if len(groups) > 1:
-        sizes = ", ".join(f"{group} {len(index)}" for group, index in groups.items())
-        report.notes.append(f"{inputs.n} rows split {splitting.method(inputs.labels is not None)}: {sizes}")
-    return report
+                return ImportReport(write_groups(out, rows, groups, origin, splitting), told)
+
+
+class _Extracted(Imported):
+    """The scores of a job, which were checked as they came."""
+
+    def slabs(self) -> Iterator[Slab]:
+        for start, batch in self._scores.batches():
+            yield Slab(start, batch[:, 0], batch[:, 1:].transpose(1, 0, 2) if self.specs else None)
 
 
 def _checked(job: ModelJob) -> ScoreKind:
@@ -298,28 +306,3 @@ class _Extraction:
             )
         if inputs.labels is not None:
             check_labels(inputs.labels, inputs.n, k, f"labels of {inputs.name}")
-
-    def write(
-        self, out: BundleWriter, groups: dict[str, IntArray], form: NewBundle, splitting: Splitting
-    ) -> list[Written]:
-        """Copy the rows into bundles, group by group. form : what the bundles have in common."""
-        inputs, written = self.inputs, []
-        for group, index in groups.items():
-            record = {**(form.source or {}), "rows": len(index)}
-            if splitting.parts:
-                record["split"] = splitting.record(group, inputs.labels is not None)
-            labels = None if inputs.labels is None else np.asarray(inputs.labels)[index]
-            columns = {} if inputs.ids is None else {"ids": inputs.ids[index]}
-            new = replace(form, n=len(index), labels=labels is not None, columns=columns, source=record)
-            writer = out.create(group, new)
-            for start, batch in self.part.batches():
-                low, high = np.searchsorted(index, [start, start + len(batch)])  # ascending, as rows keep their order
-                if low == high:
-                    continue
-                rows = batch[index[low:high] - start]
-                per_row = {} if labels is None else {"labels": labels[low:high]}
-                if new.transforms:
-                    per_row["transformed"] = rows[:, 1:].transpose(1, 0, 2)
-                writer.write(int(low), rows[:, 0], **per_row)
-            written.append(Written.of(group, new, labels))
-        return written

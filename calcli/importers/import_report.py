@@ -1,8 +1,9 @@
-"""What extract is asked to split, what it reports having written, and what it says of every import."""
+"""From checked rows to bundles: how they are split, written and reported, and what is said of every import."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, field
 from math import sqrt
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Entry, remark
 from calcli.importers.array_names import BundleArrays, parse_name, real_names
-from calcli.importers.labelled_scores import Imported, Slab
+from calcli.importers.labelled_scores import Imported
+from calcli.importers.positions import Positions
 from calcli.io.split import Part, deal_rows
-from calcli.io.writer import NewBundle
+from calcli.io.writer import BundleWriter, GroupWriter, NewBundle
 from calcli.numerics import IntArray
 from calcli.statistics.units import Units
 
@@ -50,13 +52,27 @@ class Splitting:
             return "by unit"
         return "stratified" if self.stratify and labelled else "shuffled"
 
-    def deal(self, n: int, labels: IntArray | None, where: str, units: Units | None = None) -> dict[str, IntArray]:
-        """Which of n rows go to which group. Raises UsageError where there are no labels to stratify by."""
+    def deal(
+        self, n: int, labels: IntArray | None, where: str, units: Units | None = None, name: str = ""
+    ) -> dict[str, IntArray]:
+        """Which of n rows go to which group, which is said; name : of them. Raises UsageError where there are no
+        labels to stratify by."""
         method = self.method(labels is not None, units is not None)
         if labels is None and self.stratify and method == "shuffled":
             raise UsageError(f"{where}: has no labels to stratify the split by; pass --no-stratify or --ordered")
         by = labels if method == "stratified" else None
-        return deal_rows(self.parts, n, labels=by, seed=self.seed, ordered=self.ordered, units=units)
+        dealt = deal_rows(self.parts, n, labels=by, seed=self.seed, ordered=self.ordered, units=units)
+        sizes = ", ".join(f"{group} {len(index)}" for group, index in dealt.items())
+        left = n - sum(map(len, dealt.values()))
+        how = {
+            "by unit": f"by unit, seed {self.seed}",
+            "stratified": f"stratified by label, seed {self.seed}",
+            "shuffled": f"shuffled, not stratified, seed {self.seed}",
+            "ordered": "in the order of the source",
+            "position": "by position",
+        }[method]
+        remark(f"{name and f'{name}: '}{n} rows split {how}: {sizes}{f', {left} left out' if left else ''}")
+        return dealt
 
     def record(self, group: str, labelled: bool, units: bool = False) -> dict[str, Any]:
         """What the bundle of a group records of the split."""
@@ -152,33 +168,97 @@ def remark_unused(entries: Mapping[str, Entry], used: Iterable[str]) -> None:
         remark(f"columns not used: {', '.join(left[:MOST_NAMED])}{more} (see --ids, --group-by, --unit)")
 
 
-class Chance:
-    """How often the largest score is the label, which tells labels of other rows and predictions posing as labels."""
+# ---- writing
 
-    def __init__(self, imported: Imported) -> None:
-        self.imported, self.n, self.hits = imported, 0, 0
 
-    def see(self, slab: Slab) -> None:
-        """Count the rows of a slab whose largest score is that of the label; ties count."""
-        if self.imported.labels is None or not self.imported.k:
-            return
-        labels = self.imported.labels[slab.start : slab.start + len(slab.scores)]
-        rows = np.flatnonzero((labels >= 0) & (labels < self.imported.k))
-        self.n += len(rows)
-        self.hits += int((slab.scores[rows, labels[rows]] == slab.scores.max(axis=1)[rows]).sum())
+def write_groups(
+    out: BundleWriter,
+    imported: Imported,
+    groups: Mapping[str, IntArray | None],
+    origin: Mapping[str, Any],
+    splitting: Splitting,
+    attributes: Mapping[str, str] = MappingProxyType({}),
+) -> list[Written]:
+    """Make the groups of one source bundle, fill them in one pass over its rows, and tell what they became.
 
-    def remark_doubts(self) -> None:
-        """Warn of an accuracy no better than chance, or perfect."""
-        if self.n < FEW:
-            return
-        chance, share = 1 / self.imported.k, self.hits / self.n
-        if share == 1:
+    groups : which rows go to which, ascending; None: all. origin : where the scores came from, as all bundles
+    record it: names and hashes, no clock, no host, no folders. attributes : texts for each bundle.
+    """
+    writers: list[tuple[GroupWriter, IntArray | None]] = []
+    made = list[Written]()
+    lazy = {name: column for name, column in imported.columns.items() if isinstance(column, Positions)}
+    everywhere = absent_classes(imported.labels, imported.k)
+    for group, index in groups.items():
+        split = splitting.record(group, imported.labels is not None, "unit" in imported.columns)
+        labels = imported.labels if imported.labels is None or index is None else imported.labels[index]
+        rows = imported.n if index is None else len(index)
+        source = {**origin, "rows": rows, "rows_of_source": imported.n}
+        new = NewBundle(
+            n=rows,
+            k=imported.k,
+            kind=imported.kind,
+            dtype=imported.dtype,
+            labels=labels is not None and bool(imported.k),
+            transforms=imported.specs,
+            class_names=imported.class_names,
+            columns={
+                name: values if index is None else values[index]
+                for name, values in imported.columns.items()
+                if name not in lazy
+            },
+            source=source | ({"split": split} if splitting.parts else {}),
+        )
+        writer = out.create(group, new)
+        for name, text in attributes.items():
+            writer.attribute(name, text)
+        writers.append((writer, index))
+        made.append(Written.of(group, new, labels))
+        if made[-1].absent_classes > everywhere:
             remark(
-                f"warning: {self.imported.where}: every label is the class of the largest score; are the labels the"
-                " model's predictions?"
+                f"{group or 'bundle'}: {made[-1].absent_classes} of {imported.k} classes have no row here"
+                f"{f' ({everywhere} have none in the source)' if everywhere else ''}"
             )
-        elif share <= chance + 2 * sqrt(chance * (1 - chance) / self.n):
-            remark(
-                f"warning: {self.imported.where}: the largest score is the label in {share:.1%} of the rows, no better"
-                f" than chance ({chance:.1%}): do the labels belong to these rows, are the classes in this order?"
-            )
+    _fill(imported, writers, lazy)
+    return made
+
+
+def _fill(
+    imported: Imported, writers: Sequence[tuple[GroupWriter, IntArray | None]], lazy: Mapping[str, Positions]
+) -> None:
+    """Write the rows of every group, and warn of labels that the largest score meets always, or by chance alone."""
+    n = hits = 0
+    for slab in imported.slabs():
+        here = slice(slab.start, slab.start + len(slab.scores))
+        labels = None if imported.labels is None else imported.labels[here]
+        if labels is not None and imported.k:
+            rows = np.flatnonzero((labels >= 0) & (labels < imported.k))
+            n += len(rows)
+            hits += int((slab.scores[rows, labels[rows]] == slab.scores.max(axis=1)[rows]).sum())
+        columns = {name: column[here] for name, column in lazy.items()}
+        for writer, index in writers:
+            first, local = slab.start, np.arange(len(slab.scores))
+            if index is not None:
+                first, last = np.searchsorted(index, [here.start, here.stop])
+                local = index[first:last] - slab.start
+            if not len(local):
+                continue
+            whole = len(local) == len(slab.scores)
+            per_row: dict[str, Any] = {name: column[local] for name, column in columns.items()}
+            if labels is not None:
+                per_row |= {"labels": labels[local]} if imported.k else {"correct": labels[local].astype(bool)}
+            if slab.transformed is not None:
+                per_row["transformed"] = slab.transformed if whole else slab.transformed[:, local]
+            writer.write(int(first), slab.scores if whole else slab.scores[local], **per_row)
+    if n < FEW:
+        return
+    chance, share = 1 / imported.k, hits / n
+    if share == 1:
+        remark(
+            f"warning: {imported.where}: every label is the class of the largest score; are the labels the model's"
+            " predictions?"
+        )
+    elif share <= chance + 2 * sqrt(chance * (1 - chance) / n):
+        remark(
+            f"warning: {imported.where}: the largest score is the label in {share:.1%} of the rows, no better than"
+            f" chance ({chance:.1%}): do the labels belong to these rows, are the classes in this order?"
+        )

@@ -18,14 +18,12 @@ from calcli.importers.array_names import COLUMNS, BundleArrays, columns_by_name,
 from calcli.importers.confidences import confidences_by_name, count_votes, load_confidences
 from calcli.importers.formats import open_archive
 from calcli.importers.import_report import (
-    Chance,
     ImportReport,
     Splitting,
-    Written,
-    absent_classes,
     remark_taken,
     remark_unused,
     unused,
+    write_groups,
 )
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.join import add_gold, aligned_labels, join_archives, remark_shards, without_missing
@@ -40,7 +38,7 @@ from calcli.io.inputs import file_sha256
 from calcli.io.locate import matching_files
 from calcli.io.provenance import carried, unmarked
 from calcli.io.score_files import OWN
-from calcli.io.writer import BundleWriter, GroupWriter, NewBundle, new_bundles
+from calcli.io.writer import new_bundles
 from calcli.numerics import IntArray
 from calcli.statistics.units import Units
 
@@ -104,7 +102,10 @@ def import_scores(
                     groups, one = _deal(imported, splitting, ignore_labels, ask), imported.candidate
                     used += [path for path in (one.scores, one.labels, *one.extras.values()) if path]
                     imported = _with_carried(imported, {**given, **arrays}, used, ask)
-                    _write(out, imported, groups, origin, arrays, splitting, report)
+                    paths = {"scores": one.scores, "labels": one.labels, **one.extras}
+                    named = {role: f"{arrays[at].path.name}:{arrays[at].name}" for role, at in paths.items() if at}
+                    about = {**origin, "arrays": named}
+                    report.bundles += write_groups(out, imported, groups, about, splitting, _attributes(one, arrays))
                 remark_unused(entries, used)
         except CalcliError as problem:
             raise type(problem)(settled.translated(retried(str(problem), ask, where))) from None
@@ -214,17 +215,7 @@ def _deal(
     unit = imported.columns.get("unit")
     units = None if unit is None else Units.of(np.asarray(unit[:])[rows].astype("U"))
     units = None if units is None or units.single else units
-    dealt = splitting.deal(len(rows), None if labels is None else labels[rows], imported.where, units)
-    sizes = ", ".join(f"{group} {len(index)}" for group, index in dealt.items())
-    left = len(rows) - sum(len(index) for index in dealt.values())
-    how = {
-        "by unit": f"by unit, seed {splitting.seed}",
-        "stratified": f"stratified by label, seed {splitting.seed}",
-        "shuffled": f"shuffled, not stratified, seed {splitting.seed}",
-        "ordered": "in the order of the source",
-        "position": "by position",
-    }[splitting.method(labels is not None, units is not None)]
-    remark(f"{name + ': ' if name else ''}{len(rows)} rows split {how}: {sizes}{f', {left} left out' if left else ''}")
+    dealt = splitting.deal(len(rows), None if labels is None else labels[rows], imported.where, units, name)
     return {f"{imported.candidate.model}/{group}".lstrip("/"): rows[index] for group, index in dealt.items()}
 
 
@@ -327,84 +318,3 @@ def _attributes(candidate: BundleArrays, entries: Mapping[str, Entry]) -> dict[s
     own = {role: [*entry.made_of] or [parse_name(entry.name).core] for role, entry in named.items()}
     own = {role: names for role, names in own.items() if names != [role]}
     return found | ({OWN_NAMES: json.dumps(own, sort_keys=True)} if own else {})
-
-
-def _write(
-    out: BundleWriter,
-    imported: Imported,
-    groups: Mapping[str, IntArray | None],
-    origin: Mapping[str, Any],
-    entries: Mapping[str, Entry],
-    splitting: Splitting,
-    report: ImportReport,
-) -> None:
-    """Make the groups of one source bundle, report them, and fill them.
-
-    origin : where the scores came from, as all bundles record it: names and hashes, no clock, no host, no folders.
-    """
-    candidate = imported.candidate
-    paths = {"scores": candidate.scores, "labels": candidate.labels, **candidate.extras}
-    arrays = {role: f"{entries[path].path.name}:{entries[path].name}" for role, path in paths.items() if path}
-    writers: list[tuple[GroupWriter, IntArray | None]] = []
-    whole = {name: column for name, column in imported.columns.items() if not isinstance(column, Positions)}
-    attributes = _attributes(candidate, entries)
-    everywhere = absent_classes(imported.labels, imported.k)
-    for group, index in groups.items():
-        split = splitting.record(group, imported.labels is not None, "unit" in imported.columns)
-        labels = imported.labels if imported.labels is None or index is None else imported.labels[index]
-        rows = imported.n if index is None else len(index)
-        new = NewBundle(
-            n=rows,
-            k=imported.k,
-            kind=imported.kind,
-            dtype=imported.dtype,
-            labels=labels is not None and bool(imported.k),
-            transforms=imported.specs,
-            class_names=imported.class_names,
-            columns={name: values if index is None else values[index] for name, values in whole.items()},
-            source={
-                **origin,
-                "arrays": arrays,
-                "rows": rows,
-                "rows_of_source": imported.n,
-                **({"split": split} if splitting.parts else {}),
-            },
-        )
-        writer = out.create(group, new)
-        for name, text in attributes.items():
-            writer.attribute(name, text)
-        writers.append((writer, index))
-        written = Written.of(group, new, labels)
-        if written.absent_classes > everywhere:
-            remark(
-                f"{group or 'bundle'}: {written.absent_classes} of {imported.k} classes have no row here"
-                f"{f' ({everywhere} have none in the source)' if everywhere else ''}"
-            )
-        report.bundles.append(written)
-    _fill(imported, writers).remark_doubts()
-
-
-def _fill(imported: Imported, writers: Sequence[tuple[GroupWriter, IntArray | None]]) -> Chance:
-    """Write the rows of every group in one pass over the source, and see how often the label scores highest."""
-    chance = Chance(imported)
-    lazy = {name: column for name, column in imported.columns.items() if isinstance(column, Positions)}
-    for slab in imported.slabs():
-        chance.see(slab)
-        here = slice(slab.start, slab.start + len(slab.scores))
-        columns = {name: column[here] for name, column in lazy.items()}
-        for writer, index in writers:
-            first, local = slab.start, np.arange(len(slab.scores))
-            if index is not None:
-                first, last = np.searchsorted(index, [here.start, here.stop])
-                local = index[first:last] - slab.start
-            if not len(local):
-                continue
-            whole = len(local) == len(slab.scores)
-            per_row: dict[str, Any] = {name: column[local] for name, column in columns.items()}
-            if imported.labels is not None:
-                right = imported.labels[here][local]
-                per_row["labels" if imported.k else "correct"] = right if imported.k else right.astype(bool)
-            if slab.transformed is not None:
-                per_row["transformed"] = slab.transformed if whole else slab.transformed[:, local]
-            writer.write(int(first), slab.scores if whole else slab.scores[local], **per_row)
-    return chance

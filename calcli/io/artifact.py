@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import GenericAlias
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -384,7 +385,7 @@ ENTRIES: dict[str, Any] = {"str": str, "int64": int, "float64": float | None}
 def _array(name: str, value: Any, dtype: str, shape: tuple[Any, ...], sizes: dict[str, int]) -> AnyArray:
     lists = ENTRIES[dtype]
     for _ in shape:
-        lists = list[lists]
+        lists = GenericAlias(list, lists)
     try:
         if isinstance(value, dict) and dtype != "str":
             array = msgspec.convert(value, _Packed).unpacked(dtype)
