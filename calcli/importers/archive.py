@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import field
 from mmap import ACCESS_READ, mmap
@@ -350,15 +350,10 @@ def _decode(data: bytes, where: str, look: bool) -> Any:
     try:
         if look:
             json.loads(data, object_pairs_hook=once)
+        with suppress(msgspec.DecodeError, RecursionError):
+            return msgspec.json.decode(data)
+        return json.loads(data)  # NaN is no JSON, yet Python writes it
     except DoubledKey as problem:
         raise DataError(f"{where}: {problem}; keep one of the two") from None
-    except (ValueError, RecursionError):
-        pass  # what is no JSON at all is refused below
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass  # NaN is no JSON, yet Python writes it
-    try:
-        return json.loads(data)
     except (ValueError, RecursionError) as problem:
         raise DataError(f"{where}: cannot be read as JSON: {one_line(problem)}; is the file complete?") from None

@@ -14,7 +14,7 @@ from calcli.importers.archive import Archive, Entry, remark
 from calcli.importers.array_names import parse_name
 from calcli.importers.columns import table_archive
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.records import record_columns
+from calcli.importers.nested import record_columns
 
 FOLDER = re.compile(r"^choices_\d+/")
 """What the arrays of one number of choices are called by."""

@@ -11,7 +11,7 @@ from calcli.cached import cached_property
 from calcli.errors import CalcliError, DataError
 from calcli.io.bundle import CACHE_BYTES, BundleRows
 from calcli.io.dataset import DataSet, within
-from calcli.io.provenance import of_several, same_chain, words
+from calcli.io.provenance import of_several, words
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.rows import Block, joined
 from calcli.statistics.units import Units
@@ -34,9 +34,12 @@ class PooledRows(DataSet):
     """
 
     def __init__(self, parts: Sequence[BundleRows]) -> None:
-        first = parts[0]
+        first, alike = parts[0], list(_alike(parts[0]))
         for part in parts[1:]:
-            _check_same(first, part)
+            for has, expected in zip(_alike(part), alike, strict=False):
+                if has != expected:
+                    told = f"{part.name}: {has}, {first.name} {expected}"
+                    raise DataError(f"{told}; bundles that are taken together must agree in it")
         self.parts = parts
         self.n, self.k, self.kind = sum(part.n for part in parts), first.k, first.kind
         self.total = sum(part.total for part in parts)
@@ -120,40 +123,18 @@ class PooledRows(DataSet):
             yield self.parts[at], begin, low, high
 
 
-def _check_same(first: BundleRows, part: BundleRows) -> None:
-    """Raise DataError where a bundle and the first cannot be one data set."""
-
-    def differs(what: str, has: object, expected: object) -> DataError:
-        return DataError(
-            f"{part.name}: {what} {has}, {first.name} {expected}; bundles that are taken together must agree in it"
-        )
-
-    if part.kind != first.kind:
-        raise differs("holds", part.kind, f"holds {first.kind}")
-    if part.k != first.k:
-        raise differs("has", f"{part.k} classes", f"has {first.k}")
-    names, expected = part.class_names, first.class_names
-    if names != expected:
-        if names is None or expected is None:
-            own, other = ("no class_names" if each is None else "class_names" for each in (names, expected))
-            raise differs("has", own, f"has {other}")
-        c = next(i for i, (a, b) in enumerate(zip(names, expected, strict=True)) if a != b)
-        raise differs(f"calls class {c}", repr(names[c]), f"calls it {expected[c]!r}")
-    if not same_chain(part.upstream, first.upstream):
-        own, other = (
-            f"calibrated by {words(rows.upstream)}" if rows.upstream else "uncalibrated" for rows in (part, first)
-        )
-        raise differs("is", own, f"is {other}")
-    if part.transforms != first.transforms:
-        own, other = (", ".join(rows.transforms) or "none" for rows in (part, first))
-        raise differs("has the transforms", own, f"has {other}")
-    for what, has, expects in (
-        ("labels", part.has_labels, first.has_labels),
-        ("weights", part.weights() is not None, first.weights() is not None),
-        ("predictions", part.assigned, first.assigned),
-    ):
-        if has != expects:
-            raise differs("has", what if has else f"no {what}", "has them" if expects else "has none")
+def _alike(rows: BundleRows) -> Iterator[str]:
+    """In words what bundles that are one data set have in common."""
+    names = rows.class_names
+    yield f"holds {rows.kind}"
+    yield f"has {rows.k} classes"
+    yield "has no class_names" if names is None else "has class_names"
+    yield from (f"calls class {c} {name!r}" for c, name in enumerate(names or ()))
+    yield f"is calibrated by {words(rows.upstream)}" if rows.upstream else "is uncalibrated"
+    yield f"has the transforms {', '.join(rows.transforms) or 'none'}"
+    yield "has labels" if rows.has_labels else "has no labels"
+    yield "has no weights" if rows.weights() is None else "has weights"
+    yield "has predictions" if rows.assigned else "has no predictions"
 
 
 def allow_open_files(count: int) -> int | None:

@@ -22,13 +22,12 @@ from calcli.importers.import_report import Splitting
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
 from calcli.importers.join import _ordered
-from calcli.importers.nested import _join, flatten, merge_batches
+from calcli.importers.nested import _join, flatten, merge_batches, value_column
 from calcli.importers.positions import token_rows
 from calcli.importers.readers.pickles import _tensor
 from calcli.importers.readers.torch_files import _Anything
-from calcli.importers.records import value_column
 from calcli.importers.sources import settle_sources
-from calcli.importers.token_logprobs import by_token
+from calcli.importers.topk import by_token
 from calcli.io.split import deal_rows, parse_split
 from calcli.io.validate import check_confidences
 

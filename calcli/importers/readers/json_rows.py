@@ -14,9 +14,8 @@ from calcli.importers.columns import refuse_doubles, table_archive
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import by_choices
-from calcli.importers.nested import flatten
+from calcli.importers.nested import flatten, in_one_order, record_columns, value_column
 from calcli.importers.positions import token_rows
-from calcli.importers.records import in_one_order, record_columns, value_column
 from calcli.importers.topk import listed_logprobs, named_scores
 from calcli.io.locate import natural
 

@@ -14,7 +14,7 @@ from calcli.errors import DataError, UsageError, needed
 from calcli.importers.archive import Archive, SourceFile, member_start
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.token_logprobs import Answer, answers_archive, positions_of
+from calcli.importers.topk import Answer, answers_archive, positions_of
 from calcli.io.validate import is_decompression_bomb
 
 MARKS: dict[Any, bool] = {"C": True, "I": False, 1: True, 0: False}

@@ -9,7 +9,7 @@ from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.array_names import role_of
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.token_logprobs import Answer, answers_archive, positions_of
+from calcli.importers.topk import Answer, answers_archive, positions_of
 
 COMMANDS = "--class-names A,B,C,D --gold FILE for answers that are classes, or --confidence confidence --correct"
 COMMANDS += " answer=gold --gold FILE for free ones (a FILE of ids and right answers)"
