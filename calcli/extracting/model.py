@@ -21,7 +21,7 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError, check_choice, needed, one_line
 from calcli.io.inputs import file_sha256, note, note_onnx
-from calcli.io.validate import is_decompression_bomb
+from calcli.io.validate import refuse_bomb
 from calcli.numerics import AnyArray
 
 # ---- programs of torch.export, loaded so that nothing in the archive runs but the model's own operators
@@ -52,7 +52,8 @@ def load_exported(torch: Any, path: Path, device: str) -> Any:
     try:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
-                if REFUSED.search(member.filename) or is_decompression_bomb(member.file_size, member.compress_size):
+                refuse_bomb(f"{path}: {member.filename}", member.file_size, member.compress_size)
+                if REFUSED.search(member.filename):
                     raise DataError(
                         f"{path}: holds {member.filename}, which would have to be run to be read; export the model"
                         " again, or name the code that builds it: --model package.module:factory"

@@ -225,7 +225,7 @@ def write_groups(
 def _fill(
     imported: Imported, writers: Sequence[tuple[GroupWriter, IntArray | None]], lazy: Mapping[str, Positions]
 ) -> None:
-    """Write the rows of every group, and warn of labels that the largest score meets always, or by chance alone."""
+    """Write the rows of every group; warn where the largest score is the label always, or as often as at random."""
     n = hits = 0
     for slab in imported.slabs():
         here = slice(slab.start, slab.start + len(slab.scores))

@@ -68,8 +68,7 @@ def import_scores(
             archives = [units] if units else [open_archive(path, stack, ask) for path in settled.files]
             _refuse_unread(ask, archives)
             if ask.join:
-                entries, dropped = join_archives(archives, ask.drop_duplicates)
-                ask = replace(ask, drop_duplicates=ask.drop_duplicates and not dropped)
+                entries, ask = join_archives(archives, ask)
             else:
                 entries = unite(archives, [] if units else settled.folders)
                 remark_shards(archives)
@@ -78,7 +77,6 @@ def import_scores(
                 gold = open_archive(settled.files[-1], stack, ImportRequest(labels=ask.labels))
                 entries, ask = add_gold(entries, gold, ask)
                 archives.append(gold)
-                ask = replace(ask, gold=None)
             entries, given = columns_by_name(entries, ask.named), entries
             given = {path: entry for path, entry in given.items() if path not in entries and not ask.votes}
             if ask.votes is not None:
@@ -100,12 +98,12 @@ def import_scores(
                 used = [*ask.pieces, ask.votes or ""]
                 for imported, arrays in _bundles(entries, ask, ignore_labels, splitting, where):
                     groups, one = _deal(imported, splitting, ignore_labels, ask), imported.candidate
-                    used += [path for path in (one.scores, one.labels, *one.extras.values()) if path]
+                    paths = {"scores": one.scores, "labels": one.labels or "", **one.extras}
+                    paths = {role: path for role, path in paths.items() if path}
+                    used += paths.values()
+                    origin["arrays"] = {role: f"{arrays[at].path.name}:{arrays[at].name}" for role, at in paths.items()}
                     imported = _with_carried(imported, {**given, **arrays}, used, ask)
-                    paths = {"scores": one.scores, "labels": one.labels, **one.extras}
-                    named = {role: f"{arrays[at].path.name}:{arrays[at].name}" for role, at in paths.items() if at}
-                    about = {**origin, "arrays": named}
-                    report.bundles += write_groups(out, imported, groups, about, splitting, _attributes(one, arrays))
+                    report.bundles += write_groups(out, imported, groups, origin, splitting, _attributes(one, arrays))
                 remark_unused(entries, used)
         except CalcliError as problem:
             raise type(problem)(settled.translated(retried(str(problem), ask, where))) from None

@@ -31,14 +31,14 @@ def remark_shards(archives: Sequence[Archive]) -> None:
         remark(f"{stems[0]}, {stems[1]}, … look like shards of one data set; --join makes one bundle of them")
 
 
-def join_archives(archives: Sequence[Archive], drop: bool = False) -> tuple[dict[str, Entry], int]:
+def join_archives(archives: Sequence[Archive], ask: ImportRequest) -> tuple[dict[str, Entry], ImportRequest]:
     """Arrays of the same name in several files as one, rows one after the other.
 
     Files come in their natural order; with whole numbers as ids (and no groups, which
     count anew) rows are then put in the order of the ids. Class names must be the same.
     Where there are no ids, rows that a sampler of ranks has repeated to fill its last batch are
-    told by their scores; drop : leave them out. Returns the arrays, and how many such rows there
-    were. Raises DataError for files that do not hold the same arrays, and for such rows.
+    told by their scores, and left out with ``--drop-duplicates``, which is not asked for any more then.
+    Raises DataError for files that do not hold the same arrays, and for such rows.
     """
     parts: dict[str, list[Entry]] = {}
     for archive in sorted(archives, key=lambda archive: natural(str(archive.path))):
@@ -48,7 +48,7 @@ def join_archives(archives: Sequence[Archive], drop: bool = False) -> tuple[dict
     _refuse_members(archives, parts)
     padded = 0 if any(parse_name(name).role == "ids" for name in parts) else _padded(parts)
     if padded:
-        if not drop:
+        if not ask.drop_duplicates:
             raise DataError(
                 f"{archives[0].path}: the last rows of the last {padded} files repeat the first of the first {padded},"
                 " as a sampler of ranks fills its last batch; --drop-duplicates leaves them out"
@@ -71,7 +71,7 @@ def join_archives(archives: Sequence[Archive], drop: bool = False) -> tuple[dict
                 for path in inside:
                     joined[path] = _ordered(joined[path], roles[path].role, order)
                 remark(f"{len(archives)} files joined, rows in the order of {ids[0]!r}")
-    return joined, padded
+    return joined, replace(ask, drop_duplicates=False) if padded else ask
 
 
 def _refuse_members(archives: Sequence[Archive], parts: Mapping[str, Sequence[Entry]]) -> None:
@@ -255,7 +255,7 @@ def add_gold(
             f"{archive.path}: which of {', '.join(known)} holds the right answers? choose with --labels NAME"
         )
     labels = tuple(GOLD if name == named[0] else name for name in ask.labels)
-    ask = replace(ask, labels=labels if labels or ask.confidence else (GOLD,))
+    ask = replace(ask, labels=labels if labels or ask.confidence else (GOLD,), gold=None)
     answers, ids = known[named[0]], _ids_of(known)
     homes = {name.folder: path for path in entries if (name := parse_name(path)).role == "ids"}
     added = dict(entries)

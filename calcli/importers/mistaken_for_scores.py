@@ -10,7 +10,7 @@ from calcli.errors import DataError
 from calcli.importers.archive import Entry, remark
 from calcli.importers.array_names import parse_name, says_correct
 from calcli.importers.labels import OPPOSITES
-from calcli.io.validate import SUM_TOLERANCE
+from calcli.io.validate import look_like_probabilities
 from calcli.numerics import AnyArray, IntArray
 from calcli.rows import ScoreKind
 
@@ -41,9 +41,8 @@ def refuse_impostors(scores: Any, kind: ScoreKind, where: str, *, forced: bool) 
         with np.errstate(invalid="ignore", over="ignore"):  # NaN and the like are refused later, by their row
             block = raw.reshape(-1, width).astype(np.float64)
             one_hot = one_hot and bool(((block == 0) | (block == 1)).all())
-            inside = simplex and bool(((block >= 0) & (block <= 1 + SUM_TOLERANCE)).all())
-            simplex = inside and (width == 1 or bool((np.abs(block.sum(axis=1) - 1) <= SUM_TOLERANCE).all()))
             one_hot = one_hot and (width == 1 or bool((block.sum(axis=1) == 1).all()))
+            simplex = simplex and look_like_probabilities(block)
         if not (one_hot or simplex):
             return
     if one_hot and kind != "log_probs":

@@ -28,7 +28,7 @@ from calcli.importers.positions import Parts
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import DESCRIPTORS, note
 from calcli.io.locate import natural
-from calcli.io.validate import is_decompression_bomb
+from calcli.io.validate import refuse_bomb
 from calcli.numerics import AnyArray
 from calcli.statistics.units import FEWEST_UNITS
 
@@ -140,8 +140,7 @@ def _unpacked(path: Path, named: Path, name: str, opened: Callable[[], Any], sta
         with opened() as file, made.open("wb") as out:
             while piece := file.read(1 << 20):
                 size += len(piece)
-                if is_decompression_bomb(size, packed):
-                    raise DataError(f"{named}: unpacks to more than {size} bytes, far tighter than scores are packed")
+                refuse_bomb(named, size, packed)
                 out.write(piece)
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError) as problem:
         raise DataError(f"{named}: cannot be unpacked: {one_line(problem)}; is the file complete?") from None

@@ -21,7 +21,7 @@ from calcli.errors import CalcliError, DataError, one_line
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import note, refuse_more
 from calcli.io.probe import probe
-from calcli.io.validate import is_decompression_bomb
+from calcli.io.validate import refuse_bomb
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 """How a file, or a block of it, begins."""
@@ -365,11 +365,7 @@ def check_stored(
     row = prod(dataset.shape[1:]) * dataset.dtype.itemsize
     with suppress(OSError, AttributeError):  # a file in memory; a system that does not count blocks
         stored = min(stored, 512 * os.stat(dataset.file.filename).st_blocks)
-    if is_decompression_bomb(dataset.shape[0] * row, stored):
-        raise DataError(
-            f"{where}: declares {dataset.shape[0] * row} bytes and only {stored} are stored, far less than scores need;"
-            " was the file cut off? If it is meant, write it without compression"
-        )
+    refuse_bomb(where, dataset.shape[0] * row, stored)
     if dataset.chunks is not None and dataset.chunks[0] * row > LARGEST_CHUNK:
         raise DataError(
             f"{where}: has chunks of {dataset.chunks[0]} rows, {dataset.chunks[0] * row >> 20} MiB to read at once;"

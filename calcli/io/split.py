@@ -87,28 +87,36 @@ def deal_rows(
     Raises UsageError for sizes that do not fit n rows or leave a group empty.
     """
     _check_parts(parts)
+    rng = None if ordered else np.random.default_rng(seed)
     if any(part.rows is not None for part in parts):
-        return _by_position(parts, n)
-    sizes = _sizes(parts, n)
-    if units is not None:
-        return _by_unit(parts, sizes, units, None if ordered else np.random.default_rng(seed))
-    line = np.arange(n)
-    if not ordered:
-        rng = np.random.default_rng(seed)
-        line = rng.permutation(n)
-        if labels is not None:
-            _, group = np.unique(labels, return_inverse=True)
-            place = rng.permutation(int(group.max()) + 1)[group]
-            line = line[np.argsort(place[line], kind="stable")]
-            dealt = {}
-            for part, size in zip(parts, sizes, strict=True):
-                # every (m/size)-th of the m positions that are left, as evenly as integers allow
-                taken = np.diff(np.arange(len(line) + 1) * size // max(len(line), 1)) > 0
-                dealt[part.name] = np.sort(line[taken])
-                line = line[~taken]
-            return dealt
-    ends = np.cumsum([0, *sizes])
-    return {part.name: np.sort(line[ends[i] : ends[i + 1]]) for i, part in enumerate(parts)}
+        dealt = _by_position(parts, n)
+    elif units is not None:
+        dealt = _by_unit(parts, _sizes(parts, n), units, rng)
+    else:
+        dealt = _by_row(parts, _sizes(parts, n), n, labels, rng)
+    for name, rows in dealt.items():
+        if not len(rows):
+            whole = f"{n} rows" if units is None else f"{units.n} units"
+            raise UsageError(f"--split {name}: would get none of the {whole}; ask for more, or leave it out")
+    return dealt
+
+
+def _by_row(
+    parts: Sequence[Part], sizes: Sequence[int], n: int, labels: AnyArray | None, rng: np.random.Generator | None
+) -> dict[str, IntArray]:
+    """Give each group rows, stratified by labels where there are any. rng : None for the order of the source."""
+    line = np.arange(n) if rng is None else rng.permutation(n)
+    if rng is None or labels is None:
+        ends = np.cumsum([0, *sizes])
+        return {part.name: np.sort(line[ends[i] : ends[i + 1]]) for i, part in enumerate(parts)}
+    _, group = np.unique(labels, return_inverse=True)
+    place = rng.permutation(int(group.max()) + 1)[group]
+    line, dealt = line[np.argsort(place[line], kind="stable")], {}
+    for part, size in zip(parts, sizes, strict=True):
+        # every (m/size)-th of the m positions that are left, as evenly as integers allow
+        taken = np.diff(np.arange(len(line) + 1) * size // max(len(line), 1)) > 0
+        dealt[part.name], line = np.sort(line[taken]), line[~taken]
+    return dealt
 
 
 def _by_unit(
@@ -118,11 +126,7 @@ def _by_unit(
     line = np.argsort(units.order[units.starts]) if rng is None else rng.permutation(units.n)
     count, group = units.count[line], np.empty(units.n, dtype=np.int64)
     group[line] = np.searchsorted(np.cumsum(sizes), np.cumsum(count) - count / 2.0, side="right")
-    dealt = {part.name: np.flatnonzero(group[units.code] == i) for i, part in enumerate(parts)}
-    for name, rows in dealt.items():
-        if not len(rows):
-            raise UsageError(f"--split {name}: would get none of the {units.n} units; ask for more, or leave it out")
-    return dealt
+    return {part.name: np.flatnonzero(group[units.code] == i) for i, part in enumerate(parts)}
 
 
 def _check_parts(parts: Sequence[Part]) -> None:
@@ -159,11 +163,7 @@ def _sizes(parts: Sequence[Part], n: int) -> list[int]:
     left = n - sum(sizes)
     if left < 0:
         raise UsageError(f"--split asks for {n - left} rows, the source has {n}")
-    sizes = [left if part.is_rest else size for part, size in zip(parts, sizes, strict=True)]
-    for part, size in zip(parts, sizes, strict=True):
-        if size == 0:
-            raise UsageError(f"--split {part.name}: would get none of the {n} rows; ask for more, or leave it out")
-    return sizes
+    return [left if part.is_rest else size for part, size in zip(parts, sizes, strict=True)]
 
 
 def _by_position(parts: Sequence[Part], n: int) -> dict[str, IntArray]:
@@ -182,8 +182,4 @@ def _by_position(parts: Sequence[Part], n: int) -> dict[str, IntArray]:
             other = parts[int(here.max()) - 1].name
             raise UsageError(f"--split: groups {other} and {part.name} share rows; a row belongs to one group")
         here[:] = number
-    dealt = {part.name: np.flatnonzero(owner == (0 if part.is_rest else i)) for i, part in enumerate(parts, start=1)}
-    for name, rows in dealt.items():
-        if not len(rows):
-            raise UsageError(f"--split {name}: the other groups leave no rows")
-    return dealt
+    return {part.name: np.flatnonzero(owner == (0 if part.is_rest else i)) for i, part in enumerate(parts, start=1)}

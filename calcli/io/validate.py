@@ -28,9 +28,13 @@ HUGE = 1e38
 and a class so far below has probability 0 at every temperature."""
 
 
-def is_decompression_bomb(declared: int, stored: int) -> bool:
-    """Whether an array is packed tighter than any scores are: a few bytes that would fill the memory."""
-    return declared > SMALL and declared > MOST_SHRUNK * stored
+def refuse_bomb(where: object, declared: int, stored: int, advice: str = "save it without compression") -> None:
+    """Raise DataError for what is packed tighter than any scores are: a few bytes that would fill the memory."""
+    if declared > SMALL and declared > MOST_SHRUNK * stored:
+        raise DataError(
+            f"{where}: declares {declared} bytes of which {stored} are stored, far more than scores shrink by; was it"
+            f" cut off? If it is meant, {advice}"
+        )
 
 
 def check_confidences(confidence: AnyArray, where: str, first_row: int = 0) -> AnyArray:
@@ -201,13 +205,13 @@ def _check_sums(
 
 
 def look_like_probabilities(scores: AnyArray) -> bool:
-    """Whether every row of these "logits" lies in [0, 1] and sums to 1: most likely probabilities.
+    """Whether every row of these "logits" (b, k) lies in [0, 1] and sums to 1: most likely probabilities.
 
-    Of one score of class 1, which is kept beside a column of zeros, whether all lie within [0, 1].
+    Of one score of class 1, (b, 1) or beside a column of zeros, whether all lie within [0, 1].
     """
-    if scores.min() < 0 or scores.max() > 1 + SUM_TOLERANCE:
+    if not (scores.min() >= 0 and scores.max() <= 1 + SUM_TOLERANCE):
         return False
-    if scores.shape[1] == 2 and not scores[:, 0].any():
+    if scores.shape[1] == 1 or (scores.shape[1] == 2 and not scores[:, 0].any()):
         return bool(scores.any())
     return bool((np.abs(scores.sum(axis=1, dtype=np.float64) - 1.0) <= SUM_TOLERANCE).all())
 

@@ -10,7 +10,7 @@ import pytest
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Mapped, remarks
-from calcli.importers.import_report import FEW, Chance
+from calcli.importers.import_report import FEW, _fill
 from calcli.importers.labelled_scores import Slab
 from calcli.importers.open_any_file import expand, open_data
 from calcli.io.artifact import check_extremes, dumps, loads
@@ -80,11 +80,9 @@ def test_doubts_about_labels_need_rows_and_no_exception(n, right, told):
     labels = np.arange(n) % 4
     scores = np.zeros((n, 4))
     scores[np.arange(n), np.where(np.arange(n) < right, labels, (labels + 1) % 4)] = 1.0
-    chance = Chance(SimpleNamespace(labels=labels, k=4, where="t.csv"))
-    for start in (0, n // 2):
-        chance.see(Slab(start, scores[start : n // 2 if start == 0 else n], None))
+    slabs = [Slab(0, scores[: n // 2], None), Slab(n // 2, scores[n // 2 :], None)]
     with remarks() as doubts:
-        chance.remark_doubts()
+        _fill(SimpleNamespace(labels=labels, k=4, where="t.csv", slabs=lambda: slabs), [], {})
     assert [told in doubt for doubt in doubts] == ([True] if told else [])
 
 

@@ -120,9 +120,9 @@ def test_precisions_widen_and_ignored_rows_go(tmp_path):
     [
         ({"k": 5}, "odd.h5: has 5 classes, a.h5 has 4"),
         ({"kind": "log_probs"}, "odd.h5: holds log_probs, a.h5 holds logits"),
-        ({"class_names": ["w", "x", "y", "Z"]}, "odd.h5: calls class 3 'Z', a.h5 calls it 'z'"),
+        ({"class_names": ["w", "x", "y", "Z"]}, "odd.h5: calls class 3 'Z', a.h5 calls class 3 'z'"),
         ({"class_names": None}, "odd.h5: has no class_names, a.h5 has class_names"),
-        ({"weights": np.ones(30)}, "odd.h5: has weights, a.h5 has none"),
+        ({"weights": np.ones(30)}, "odd.h5: has weights, a.h5 has no weights"),
         ({"calibrated_by": '[{"sha256": "ab12ab12", "method": "ts"}]'}, "odd.h5: is calibrated by ts"),
     ],
 )  # fmt: skip

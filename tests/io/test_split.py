@@ -162,7 +162,7 @@ def test_one_position_is_a_group():
         (["a=0:10", "b=5:20"], "a and b share rows"),
         (["a=0:101"], "position 101 lies outside"),
         (["a=10:10"], "holds no row"),
-        (["a=:", "b=rest"], "leave no rows"),
+        (["a=:", "b=rest"], "b: would get none"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(texts, message):

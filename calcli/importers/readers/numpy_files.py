@@ -20,7 +20,7 @@ from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.positions import Parts, objects
 from calcli.importers.readers.pickles import content_archive, load_arrays
-from calcli.io.validate import is_decompression_bomb
+from calcli.io.validate import refuse_bomb
 from calcli.numerics import bfloat16_to_float32, is_bfloat16
 
 MAPPED = 16 << 20
@@ -104,11 +104,7 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     def loader(name: str) -> Any:
         def load() -> Any:
             about = archive.zip.getinfo(f"{name}.npy")
-            if is_decompression_bomb(about.file_size, about.compress_size):
-                raise DataError(
-                    f"{path}: array {name!r} has {about.file_size} bytes in {about.compress_size} of the file, far more"
-                    " than scores shrink by; if this is meant, save it with numpy.savez"
-                )
+            refuse_bomb(f"{path}: array {name!r}", about.file_size, about.compress_size, "save it with numpy.savez")
             if (stored := _in_one_piece(path, archive.zip, about, stack)) is not None:
                 return Mapped(stored, path, name)
             try:

@@ -16,7 +16,7 @@ from calcli.importers.columns import Column, are_lists, is_number, read_lists, r
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import are_scores, by_choices
-from calcli.io.validate import is_decompression_bomb
+from calcli.io.validate import refuse_bomb
 from calcli.numerics import AnyArray
 
 TEXT = ("string", "large_string", "string_view")
@@ -81,8 +81,7 @@ def read_table(file: SourceFile) -> Any:
         from pyarrow import parquet
     with parquet.ParquetFile(path) as opened:
         declared = opened.metadata.num_rows * opened.metadata.num_columns * 8
-    if is_decompression_bomb(declared, path.stat().st_size):
-        raise DataError(f"{path}: declares {declared} bytes, far more than it can hold; was it cut off?")
+    refuse_bomb(path, declared, path.stat().st_size)
     return parquet.read_table(path, page_checksum_verification=True)
 
 

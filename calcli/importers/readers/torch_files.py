@@ -19,7 +19,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import flatten, merge_batches
 from calcli.importers.positions import Parts
 from calcli.importers.readers.pickles import Unhashing
-from calcli.io.validate import is_decompression_bomb
+from calcli.io.validate import refuse_bomb
 
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 """A pickled number that files of torch.save begin with when they are not zip archives."""
@@ -105,8 +105,7 @@ def _check_structure(path: Path) -> None:
             return
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
-                if is_decompression_bomb(member.file_size, member.compress_size):
-                    raise DataError(f"{path}: {member.filename} is packed far tighter than scores are")
+                refuse_bomb(f"{path}: {member.filename}", member.file_size, member.compress_size)
                 if member.filename.endswith("data.pkl"):
                     if member.file_size > LARGEST_PICKLE:
                         raise DataError(f"{path}: lists more than tensors; save a dict of tensors with torch.save")
@@ -130,12 +129,10 @@ def _loader(value: Any, path: Path) -> Callable[[], Any]:
         import torch
 
         tensor = whole(value.detach())
-        if not tensor.is_sparse and is_decompression_bomb(
-            tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes()
-        ):
-            raise ValueError("it repeats a few numbers without end; save tensor.contiguous()")
         if tensor.is_sparse:
             tensor = tensor.to_dense()
+        size = tensor.numel() * tensor.element_size()
+        refuse_bomb(path, size, tensor.untyped_storage().nbytes(), "save tensor.contiguous()")
         if tensor.dtype == torch.bfloat16:
             tensor = tensor.float()  # exact; NumPy has no bfloat16
         array = tensor.numpy()

@@ -15,7 +15,7 @@ from calcli.importers.archive import Archive, SourceFile, member_start
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.topk import Answer, answers_archive, positions_of
-from calcli.io.validate import is_decompression_bomb
+from calcli.io.validate import refuse_bomb
 
 MARKS: dict[Any, bool] = {"C": True, "I": False, 1: True, 0: False}
 
@@ -96,8 +96,7 @@ def _samples(file: SourceFile) -> list[Mapping[str, Any]]:
         for member in archive.infolist():
             if not (member.filename.startswith("samples/") and member.filename.endswith(".json")):
                 continue
-            if is_decompression_bomb(member.file_size, member.compress_size):
-                raise DataError(f"{file.path}: {member.filename} is packed far tighter than a log is")
+            refuse_bomb(f"{file.path}: {member.filename}", member.file_size, member.compress_size)
             found.append(json.loads(_unpacked(file.path, archive, member)))
     if not found or not all(isinstance(sample, dict) for sample in found):
         raise DataError(f"{file.path}: holds no samples; was the evaluation interrupted?")
