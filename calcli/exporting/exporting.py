@@ -25,9 +25,8 @@ NONE = Agreement(0, 0.0, 0)
 class Export:
     """What was written, and how it compares with ``apply``.
 
-    data : bytes of the file. run : the calibrator as loaded from them. agreement : on the
-    rows tried. opset : of ONNX. scores : the classifier's output that is calibrated.
-    notes : what could not be tried.
+    data : bytes of the file. run : the calibrator as loaded from them. agreement : on the rows tried. opset : of ONNX.
+    scores : the classifier's output that is calibrated. notes : what could not be tried.
     """
 
     data: bytes

@@ -236,10 +236,9 @@ class GraphValue(NDArrayOperatorsMixin):
 class Graph:
     """Nodes in the order in which they are computed; equal operations are one node.
 
-    jumps : whether a map in it jumps, or is as good as that, so that the last bit of a
-    score can decide. nudge : (1, classes) relative change of what such maps are looked up at,
-    to see what that does. outputs : the nodes that the graph is for, by name. rows : what ``len`` says of a
-    value, a prime number that no number of columns shares.
+    jumps : whether a map in it jumps, or is as good as that, so that the last bit of a score can decide. nudge : (1,
+    classes) relative change of what such maps are looked up at, to see what that does. outputs : the nodes that the
+    graph is for, by name. rows : what ``len`` says of a value, a prime number that no number of columns shares.
     """
 
     nodes: list[Node] = field(default_factory=list)

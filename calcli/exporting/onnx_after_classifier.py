@@ -56,11 +56,10 @@ class Joined(NamedTuple):
 def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
     """Append a calibrator to the classifier of an ONNX file; its own outputs stay.
 
-    output : its output with the scores, or a tensor inside that becomes one; found when there is
-    one of fitting shape that is of the calibrator's kind, as its values on random inputs and its
-    last operation tell. Outputs whose names the classifier has are called ``calibrated_…``.
-    Raises DataError for a file that is no such classifier and for scores of another kind,
-    UsageError for an output that it lacks.
+    output : its output with the scores, or a tensor inside that becomes one; found when there is one of fitting shape
+    that is of the calibrator's kind, as its values on random inputs and its last operation tell. Outputs whose names
+    the classifier has are called ``calibrated_…``. Raises DataError for a file that is no such classifier and for
+    scores of another kind, UsageError for an output that it lacks.
     """
     onnx, model = require_onnx(), read_model(path)
     if output is not None and output not in [o.name for o in model.graph.output]:

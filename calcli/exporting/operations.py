@@ -9,8 +9,7 @@ class Operation(NamedTuple):
     """An operation on arrays (rows, columns).
 
     source : in NumPy's words. onnx : the operator with its attributes; "" where it takes several. axis : the constant
-    that it takes as its last input, of ``onnx_model.Writer``. torch : its function; None for the one of the same
-    name.
+    that it takes as its last input, of ``onnx_model.Writer``. torch : its function; None for the one of the same name.
     """
 
     source: str

@@ -110,11 +110,9 @@ class Model(ABC):
 def load_model(spec: str, weights: str | None = None, device: str = "auto") -> Model:
     """Load a model.
 
-    spec : a ``.pt2`` program of torch.export, a ``.pt`` TorchScript, an ``.onnx`` file, or
-    ``package.module:factory``, a callable without arguments that builds a torch module,
-    with ``weights`` as its state dict (``.pt`` read weights-only, or ``.safetensors``).
-    device : auto, cpu or cuda.
-    Raises UsageError and DataError.
+    spec : a ``.pt2`` program of torch.export, a ``.pt`` TorchScript, an ``.onnx`` file, or ``package.module:factory``,
+    a callable without arguments that builds a torch module, with ``weights`` as its state dict (``.pt`` read
+    weights-only, or ``.safetensors``). device : auto, cpu or cuda. Raises UsageError and DataError.
     """
     path = Path(spec)
     if path.suffix in (".onnx", ".pt2", ".pt", ".pth") or path.exists():

@@ -100,18 +100,12 @@ QUIET = Context()
 
 
 def run_model(
-    job: ModelJob,
-    output: Path,
-    splitting: Splitting = Splitting(),
-    *,
-    force: bool = False,
-    context: Context = QUIET,
+    job: ModelJob, output: Path, splitting: Splitting = Splitting(), *, force: bool = False, context: Context = QUIET
 ) -> ImportReport:
     """Run a model over inputs and write bundles of its scores.
 
-    Scores are kept as they come in ``<output>.job``; repeating the same command after an
-    interruption or an error goes on from there. ``context.progress`` hears of every batch;
-    its seed and device are not used, the job has its own.
+    Scores are kept as they come in ``<output>.job``; repeating the same command after an interruption or an error goes
+    on from there. ``context.progress`` hears of every batch; its seed and device are not used, the job has its own.
     Raises UsageError and DataError; what was extracted stays in the job file.
     """
     kind = _checked(job)

@@ -1,9 +1,8 @@
 """Transforms of model inputs that lose information and leave the label as it was.
 
 A transform is written ``name:argument`` (``zoom:0.62``), one after another with ``+`` between them
-(``zoom:0.5+brightness:0.5``). Images are (b, h, w, c) float32
-with values in [0, 1] and 0 black; sequences are (b, t, ...). Transforms act before the
-model's own normalisation. NumPy only, but for JPEG.
+(``zoom:0.5+brightness:0.5``). Images are (b, h, w, c) float32 with values in [0, 1] and 0 black; sequences are (b, t,
+...). Transforms act before the model's own normalisation. NumPy only, but for JPEG.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,9 +46,8 @@ class Transform:
 def zoom(x: Images, s: float, _: FloatArray) -> Images:
     """Zoom out: the image shrinks to the fraction s of its size, on black.
 
-    Black is padded around it, int(w (1 - s) / s) pixels along an axis of w (the odd one
-    right or below), and the whole is resized back to w by linear interpolation with a
-    triangle as wide as the shrinking asks for.
+    Black is padded around it, int(w (1 - s) / s) pixels along an axis of w (the odd one right or below), and the whole
+    is resized back to w by linear interpolation with a triangle as wide as the shrinking asks for.
 
     Reference: Jang, Lee, Weimer (2020), section 5, with the padding of the released code.
     """
@@ -228,10 +226,9 @@ def parse(spec: str) -> tuple[Transform, float]:
 def choose(wanted: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
     """Specs with exact arguments from what was asked for.
 
-    wanted : ``zoom:0.62`` is used as it is; ``zoom:0.5:0.9`` stands for ``count`` values
-    drawn without replacement from {0.5, 0.51, ... < 0.9} (whole numbers for jpeg), written
-    in increasing order; in ``zoom:0.5:0.9+brightness:0.5`` for a part. Raises UsageError for
-    what is not allowed or is asked for twice.
+    wanted : ``zoom:0.62`` is used as it is; ``zoom:0.5:0.9`` stands for ``count`` values drawn without replacement from
+    {0.5, 0.51, ... < 0.9} (whole numbers for jpeg), written in increasing order; in ``zoom:0.5:0.9+brightness:0.5`` for
+    a part. Raises UsageError for what is not allowed or is asked for twice.
 
     Reference: Jang, Lee, Weimer (2020), section 5.
     """

@@ -205,9 +205,8 @@ def constant(array: Any) -> Callable[[], Any]:
 def unite(archives: Sequence[Archive], folders: Sequence[str] = ()) -> dict[str, Entry]:
     """Put the arrays of several files under one roof.
 
-    Loose arrays keep their names; the arrays of a file of several go into a folder with
-    the file's name, unless it is the only such file. folders : where each file lies
-    within a folder that was named.
+    Loose arrays keep their names; the arrays of a file of several go into a folder with the file's name, unless it is
+    the only such file. folders : where each file lies within a folder that was named.
     """
     several = sum(not archive.loose for archive in archives) > 1
     united: dict[str, Entry] = {}

@@ -85,14 +85,12 @@ def table_archive(
 ) -> Archive:
     """The arrays of a table of n rows. ours : written by apply, which a column may say too.
 
-    Columns ``logits_cat, logits_dog, …`` (or log_probs_, probs_ …) make the array
-    ``logits`` with the class names cat, dog; columns that end in a number, ``p0, p1, …``,
-    the array ``p``; all other numeric columns together, without the labels and those with
-    a known meaning (ids, weights, group, split), the array ``columns`` with their names as
-    class names. ``--scores A,B,C`` and ``--scores A:C`` (from A to C) make an array of
-    these columns. With ``--classes C`` ranks (``prob_0, index_0, …``) make ``probs``. A column
-    of lists of equal length is an array by itself. The index that pandas writes is left out
-    where it counts the rows, else it gives the ids.
+    Columns ``logits_cat, logits_dog, …`` (or log_probs_, probs_ …) make the array ``logits`` with the class names cat,
+    dog; columns that end in a number, ``p0, p1, …``, the array ``p``; all other numeric columns together, without the
+    labels and those with a known meaning (ids, weights, group, split), the array ``columns`` with their names as class
+    names. ``--scores A,B,C`` and ``--scores A:C`` (from A to C) make an array of these columns. With ``--classes C``
+    ranks (``prob_0, index_0, …``) make ``probs``. A column of lists of equal length is an array by itself. The index
+    that pandas writes is left out where it counts the rows, else it gives the ids.
     """
     if n == 0:
         raise DataError(f"{path}: there are no rows below the column names, expected at least one")

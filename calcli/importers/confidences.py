@@ -38,10 +38,9 @@ def confidences_by_name(entries: Mapping[str, Entry], ask: ImportRequest) -> Imp
 def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: Sequence[int], where: str) -> Imported:
     """The confidences that ``--confidence NAME --correct NAME`` name, checked.
 
-    Confidences lie in [0, 1]; correct is bool, 0/1 or two words such as right and wrong;
-    ``--correct A=B`` is where two arrays agree, such as prediction and label. Rows in
-    which either has an ignored label keep their place; the caller drops them. Raises
-    UsageError for names that are missing, DataError for values that are neither.
+    Confidences lie in [0, 1]; correct is bool, 0/1 or two words such as right and wrong; ``--correct A=B`` is where two
+    arrays agree, such as prediction and label. Rows in which either has an ignored label keep their place; the caller
+    drops them. Raises UsageError for names that are missing, DataError for values that are neither.
     """
     if not ask.confidence or not (ask.correct or ask.no_labels):
         raise UsageError("--confidence NAME and --correct NAME belong together: how sure, and whether right")

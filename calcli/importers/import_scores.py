@@ -17,14 +17,7 @@ from calcli.importers.archive import Archive, Entry, constant, remark, remarks, 
 from calcli.importers.array_names import COLUMNS, BundleArrays, columns_by_name, group_name, parse_name, plan
 from calcli.importers.confidences import confidences_by_name, count_votes, load_confidences
 from calcli.importers.formats import open_archive
-from calcli.importers.import_report import (
-    ImportReport,
-    Splitting,
-    remark_taken,
-    remark_unused,
-    unused,
-    write_groups,
-)
+from calcli.importers.import_report import ImportReport, Splitting, remark_taken, remark_unused, unused, write_groups
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.join import add_gold, aligned_labels, join_archives, remark_shards, without_missing
 from calcli.importers.labelled_scores import Imported, labels_as_rows, load

@@ -34,11 +34,10 @@ def remark_shards(archives: Sequence[Archive]) -> None:
 def join_archives(archives: Sequence[Archive], ask: ImportRequest) -> tuple[dict[str, Entry], ImportRequest]:
     """Arrays of the same name in several files as one, rows one after the other.
 
-    Files come in their natural order; with whole numbers as ids (and no groups, which
-    count anew) rows are then put in the order of the ids. Class names must be the same.
-    Where there are no ids, rows that a sampler of ranks has repeated to fill its last batch are
-    told by their scores, and left out with ``--drop-duplicates``, which is not asked for any more then.
-    Raises DataError for files that do not hold the same arrays, and for such rows.
+    Files come in their natural order; with whole numbers as ids (and no groups, which count anew) rows are then put in
+    the order of the ids. Class names must be the same. Where there are no ids, rows that a sampler of ranks has
+    repeated to fill its last batch are told by their scores, and left out with ``--drop-duplicates``, which is not
+    asked for any more then. Raises DataError for files that do not hold the same arrays, and for such rows.
     """
     parts: dict[str, list[Entry]] = {}
     for archive in sorted(archives, key=lambda archive: natural(str(archive.path))):

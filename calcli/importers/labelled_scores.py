@@ -47,9 +47,8 @@ class Slab:
 class Imported:
     """One bundle to be, with its scores still where they are.
 
-    labels : (n,) integers, ignored labels still in place, or None; of confidences whether
-    they are right. columns : per-row arrays by the name they have in a bundle. parts : the group
-    each row was already in, or None.
+    labels : (n,) integers, ignored labels still in place, or None; of confidences whether they are right. columns :
+    per-row arrays by the name they have in a bundle. parts : the group each row was already in, or None.
     """
 
     candidate: BundleArrays

@@ -63,11 +63,7 @@ class _ByPath(list[tuple[str, Any]]):
 
 
 def flatten(
-    value: Any,
-    is_array: Callable[[Any], bool],
-    where: object,
-    by: str = "/",
-    into: Any = (Mapping, list, tuple),
+    value: Any, is_array: Callable[[Any], bool], where: object, by: str = "/", into: Any = (Mapping, list, tuple)
 ) -> dict[str, Any]:
     """The arrays in nested containers by their path; lists are counted from 0.
 
@@ -103,10 +99,9 @@ def _key(key: Any) -> str:
 def merge_batches(content: Any, path: Path, leaf: Callable[[Any, bool], Any] = lambda item, listed: item) -> Any:
     """Join what a list holds again and again: ``[{"logits": (b, k), "labels": (b,)}, …]``.
 
-    content : nested dicts, lists, tuples with arrays and plain values. Lists of dicts with
-    the same keys, of tuples of the same length and of arrays are batches if the arrays in
-    an item share their length, else rows. Everything else stays as it is. leaf : see ``rebuilt``,
-    which says what it raises.
+    content : nested dicts, lists, tuples with arrays and plain values. Lists of dicts with the same keys, of tuples of
+    the same length and of arrays are batches if the arrays in an item share their length, else rows. Everything else
+    stays as it is. leaf : see ``rebuilt``, which says what it raises.
     """
 
     def made(item: Any, parts: list[Any]) -> Any:

@@ -166,9 +166,8 @@ LONGEST_NAME = 8192
 def expand(name: str, layout: Layout = Layout()) -> list[str]:
     """The bundles that a name stands for, in natural order.
 
-    ``FILES:GROUP``, where both may be patterns of the shell: ``shards/*.h5``, ``a.h5:*``, ``scores.npz:*``. A
-    file whose name holds such characters is that file. layout : as of ``open_rows``. Raises DataError where nothing
-    matches.
+    ``FILES:GROUP``, where both may be patterns of the shell: ``shards/*.h5``, ``a.h5:*``, ``scores.npz:*``. A file
+    whose name holds such characters is that file. layout : as of ``open_rows``. Raises DataError where nothing matches.
     """
     if len(name) > LONGEST_NAME:  # a pattern takes time with the square of its length
         raise DataError(f"{name[:60]}…: has {len(name)} characters, longer than any file's name")

@@ -81,12 +81,11 @@ def _position(token: Any, logprob: Any, top: dict[str, float]) -> Position:
 def answers_archive(path: Path, format: str, answers: Sequence[Answer], ask: ImportRequest) -> Archive:
     """The arrays that the answers hold.
 
-    With ``--class-names`` logits (n, classes): of each class the log-probability of its token
-    where the answer names a class; spaces and, where it is clear, case aside, tokens of one
-    class are added. A class that is not among the listed tokens gets its upper bound: the
-    smallest log-probability listed there, or all that the listed ones leave where that is
-    less. Without it ``answer`` and ``confidence``: the exponential of the token
-    log-probabilities, summed (``--reduce sum``), their mean, least or first.
+    With ``--class-names`` logits (n, classes): of each class the log-probability of its token where the answer names a
+    class; spaces and, where it is clear, case aside, tokens of one class are added. A class that is not among the
+    listed tokens gets its upper bound: the smallest log-probability listed there, or all that the listed ones leave
+    where that is less. Without it ``answer`` and ``confidence``: the exponential of the token log-probabilities, summed
+    (``--reduce sum``), their mean, least or first.
     """
     if ask.reduce == "none":
         raise UsageError("--reduce none: a row per token needs a truth per token, which responses do not have")

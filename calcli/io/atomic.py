@@ -1,8 +1,7 @@
 """Writing files so that nobody ever finds half of one, and nothing is overwritten unasked.
 
-Every output of every command goes through ``new_file``: a temporary neighbour is written,
-synced and read back before it takes its name. A full disk, or any other error of the system, is an error that names
-the output (``_blaming``).
+Every output of every command goes through ``new_file``: a temporary neighbour is written, synced and read back before
+it takes its name. A full disk, or any other error of the system, is an error that names the output (``_blaming``).
 """
 
 import errno
@@ -26,11 +25,9 @@ _unfinished: set[Path] = set()
 def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> None:
     """Refuse an output path before any work is done for it.
 
-    inputs : every file that is known to be read; links are followed. What the command has
-    opened meanwhile (``io.inputs``) is one of them.
-    Raises UsageError when the path exists (unless ``force``), is a folder, is one of the
-    inputs, or lies in a folder that does not exist or cannot be written. A pipe or a
-    device may be written to.
+    inputs : every file that is known to be read; links are followed. What the command has opened meanwhile
+    (``io.inputs``) is one of them. Raises UsageError when the path exists (unless ``force``), is a folder, is one of
+    the inputs, or lies in a folder that does not exist or cannot be written. A pipe or a device may be written to.
     """
     try:
         if path.is_dir():
@@ -79,9 +76,8 @@ def refuse(path: Path, reason: str | None) -> NoReturn:
 class NewFile(io.RawIOBase):
     """A file in the making: bytes are appended at once, and their number and checksum are kept.
 
-    path : the name that it will take. temporary : the name that it has now. Writing raises
-    CalcliError that names the file. Who writes by ``descriptor`` instead sets ``checked``
-    and reads back what was written by other means.
+    path : the name that it will take. temporary : the name that it has now. Writing raises CalcliError that names the
+    file. Who writes by ``descriptor`` instead sets ``checked`` and reads back what was written by other means.
     """
 
     def __init__(self, path: Path, temporary: Path, descriptor: int) -> None:
@@ -122,10 +118,9 @@ class NewFile(io.RawIOBase):
 def new_file(path: Path, *, force: bool = False, inputs: Iterable[Path] = ()) -> Iterator[NewFile]:
     """A file to write bytes to, which appears under its name only when all of it is on the disk.
 
-    Whatever goes wrong, an interruption included, leaves no part behind and an old file as
-    it was. A symbolic link is followed. A pipe or a device is written to as it is. Raises
-    UsageError as ``check_output`` does, also when the file has appeared in the meantime,
-    and CalcliError when writing fails.
+    Whatever goes wrong, an interruption included, leaves no part behind and an old file as it was. A symbolic link is
+    followed. A pipe or a device is written to as it is. Raises UsageError as ``check_output`` does, also when the file
+    has appeared in the meantime, and CalcliError when writing fails.
     """
     check_output(path, force=force, inputs=inputs)
     if is_stream(path):

@@ -117,9 +117,8 @@ def open_bundle(
 ) -> Iterator["BundleRows"]:
     """Open ``FILE.h5`` or ``FILE.h5:GROUP`` as rows.
 
-    prefer : groups to take, in order, when the file holds several bundles and none is
-    named. ignore_labels : rows with these labels are left out and counted.
-    Raises DataError for anything that is not a valid bundle.
+    prefer : groups to take, in order, when the file holds several bundles and none is named. ignore_labels : rows with
+    these labels are left out and counted. Raises DataError for anything that is not a valid bundle.
     """
     path, group = split_where(where)
     with open_file(path) as file:

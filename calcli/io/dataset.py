@@ -40,14 +40,13 @@ HASHED_LABELS = 1 << 20
 class DataSet(Rows):
     """Labelled rows that a user can name.
 
-    name : as the user writes it, ``logits.h5:test``. path : the (first) file. total : rows
-    with those that are left out by label, ``ignored`` in number. dtype : of the scores.
-    has_labels : whether there are labels. data_sha256 : hash of the scores and labels in the
-    order of the rows, known after the first complete walk, unless ``hashed`` is false: of one
-    part of the scores themselves, of more of their parts' hashes, which other processes can make.
-    facts : what single rows tell, known after it too (see ``facts_of``).
-    spread : walks over the rows in other processes, where there are such. progress : hears of the
-    rows that a walk has read. unit : the dataset of the units as asked for, ``none`` for independent rows.
+    name : as the user writes it, ``logits.h5:test``. path : the (first) file. total : rows with those that are left out
+    by label, ``ignored`` in number. dtype : of the scores. has_labels : whether there are labels. data_sha256 : hash of
+    the scores and labels in the order of the rows, known after the first complete walk, unless ``hashed`` is false: of
+    one part of the scores themselves, of more of their parts' hashes, which other processes can make. facts : what
+    single rows tell, known after it too (see ``facts_of``). spread : walks over the rows in other processes, where
+    there are such. progress : hears of the rows that a walk has read. unit : the dataset of the units as asked for,
+    ``none`` for independent rows.
     """
 
     name: str

@@ -270,9 +270,8 @@ MOST_LINKS = 16
 def lookup(group: h5py.Group, path: str, links: int = 0) -> Any:
     """What lies at a path of a group: a dataset, a group, or None when there is nothing.
 
-    Links are followed here, step by step: HDF5 would wait for ever on one that leads to a
-    pipe. links : how many have led here. Raises DataError for a link that leads nowhere and
-    for an object that cannot be opened.
+    Links are followed here, step by step: HDF5 would wait for ever on one that leads to a pipe. links : how many have
+    led here. Raises DataError for a link that leads nowhere and for an object that cannot be opened.
     """
     node: Any = group.file if path.startswith("/") else group
     for step in path.split("/"):

@@ -54,9 +54,8 @@ def intersections(columns: Mapping[str, AnyArray]) -> AnyArray:
 class Layout(ByName):
     """Where things lie in a file that is not laid out as a bundle.
 
-    scores, labels : paths of datasets, from the group named or the root. kind : what the
-    scores are; needed when the dataset's name does not say it. external : values may come
-    from files elsewhere. Raises UsageError.
+    scores, labels : paths of datasets, from the group named or the root. kind : what the scores are; needed when the
+    dataset's name does not say it. external : values may come from files elsewhere. Raises UsageError.
     """
 
     scores: str | None = flag(None, "Dataset with the scores, when it has another name.", "PATH")

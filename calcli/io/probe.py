@@ -1,9 +1,8 @@
 """A short-lived child that opens a file first, because HDF5 may crash or loop for ever on a damaged one.
 
-It walks over everything that opening and reading will ask HDF5's own structures for. What
-it survives, the parent can open. A fork costs a few milliseconds; where there is none,
-files are opened at once. A fork takes one thread along and every lock as it is: h5py's own
-is held across it, and where a child of several threads makes no progress, a new
+It walks over everything that opening and reading will ask HDF5's own structures for. What it survives, the parent can
+open. A fork costs a few milliseconds; where there is none, files are opened at once. A fork takes one thread along and
+every lock as it is: h5py's own is held across it, and where a child of several threads makes no progress, a new
 interpreter, which takes a few tenths of a second, looks in its place.
 """
 

@@ -1,8 +1,7 @@
 """Which calibrators rows have been through: the chain that bundles carry and artifacts record.
 
-A bundle that ``apply`` writes has the attributes ``calibrator``, the artifact itself, and
-``calibrated_by``, one link for every calibrator from the first to this one. Bundles of
-calcli 0.1 have the former alone.
+A bundle that ``apply`` writes has the attributes ``calibrator``, the artifact itself, and ``calibrated_by``, one link
+for every calibrator from the first to this one. Bundles of calcli 0.1 have the former alone.
 """
 
 import hashlib
@@ -154,8 +153,7 @@ def words(links: Sequence[Link]) -> str:
 def check_upstream(artifact: Artifact, where: str, name: str, links: Sequence[Link]) -> None:
     """Refuse rows that have been through other calibrators than those an artifact was fitted behind.
 
-    where, name : of the artifact and of the rows. links : what the rows have been through.
-    Raises DataError.
+    where, name : of the artifact and of the rows. links : what the rows have been through. Raises DataError.
     """
     expected = artifact.fit.upstream or []
     if same_chain(links, expected):

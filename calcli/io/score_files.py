@@ -1,9 +1,8 @@
 """Calibrated scores in the formats that other programs read: one function per format.
 
-A format is a function that writes a ``Sheet`` and its slabs to a ``Place``, announced by
-``@score_format``. Rows are streamed: no format holds more than some mebibytes of scores.
-Columns have the names that they have in a bundle; tables have a column per class,
-``probs_0`` or ``probs_cat``. All of it can be read again by ``calcli extract``.
+A format is a function that writes a ``Sheet`` and its slabs to a ``Place``, announced by ``@score_format``. Rows are
+streamed: no format holds more than some mebibytes of scores. Columns have the names that they have in a bundle; tables
+have a column per class, ``probs_0`` or ``probs_cat``. All of it can be read again by ``calcli extract``.
 """
 
 import io

@@ -18,9 +18,8 @@ SUM_TOLERANCE = 1e-9
 class Part:
     """One group of a split: its name and exactly one of four ways to say which rows.
 
-    fraction : share of all rows, 0 < fraction <= 1. count : number of rows. rows : first
-    and last + 1 position, as Python slices count, negative ones from the end. None of
-    them: the rows that the other parts leave.
+    fraction : share of all rows, 0 < fraction <= 1. count : number of rows. rows : first and last + 1 position, as
+    Python slices count, negative ones from the end. None of them: the rows that the other parts leave.
     """
 
     name: str
@@ -36,8 +35,7 @@ class Part:
 def parse_split(text: str) -> Part:
     """Read ``NAME=0.5``, ``NAME=50%``, ``NAME=5000``, ``NAME=rest`` or ``NAME=0:5000``.
 
-    A number with a point is a fraction, one without a number of rows. Raises UsageError
-    for anything else.
+    A number with a point is a fraction, one without a number of rows. Raises UsageError for anything else.
     """
     name, equals, size = (piece.strip() for piece in text.partition("="))
     forms = "NAME=0.5, NAME=50%, NAME=5000 (rows), NAME=0:5000 (positions) or NAME=rest"
@@ -74,15 +72,13 @@ def deal_rows(
 ) -> dict[str, IntArray]:
     """Deal n rows into groups: indices of each group's rows, in the order of the source.
 
-    With ``labels`` (n,) the deal is stratified: the rows of each class are shuffled, the
-    classes (in random order) laid end to end, and the groups spread evenly along that
-    line, so that a group's share of every class differs from its share of all rows by
-    less than one row for two groups, less than one more for each further group; the
-    sizes of the groups are exact. Without labels all rows are shuffled and split.
-    ``ordered`` splits without shuffling: the first rows to the first group, and so on.
-    Parts given by position are never shuffled. Where rows belong together whole ``units`` are assigned, at random or in
-    the order in which they begin: each goes where its middle row lies, so that sizes hold to the rows of a unit.
-    Deterministic under ``seed``.
+    With ``labels`` (n,) the deal is stratified: the rows of each class are shuffled, the classes (in random order) laid
+    end to end, and the groups spread evenly along that line, so that a group's share of every class differs from its
+    share of all rows by less than one row for two groups, less than one more for each further group; the sizes of the
+    groups are exact. Without labels all rows are shuffled and split. ``ordered`` splits without shuffling: the first
+    rows to the first group, and so on. Parts given by position are never shuffled. Where rows belong together whole
+    ``units`` are assigned, at random or in the order in which they begin: each goes where its middle row lies, so that
+    sizes hold to the rows of a unit. Deterministic under ``seed``.
 
     Raises UsageError for sizes that do not fit n rows or leave a group empty.
     """

@@ -1,7 +1,6 @@
 """What scores, labels and weights must be. The one validation path of readers and writers.
 
-Every problem is a DataError that names file, dataset, first bad row, what was found,
-what was expected and what to do.
+Every problem is a DataError that names file, dataset, first bad row, what was found, what was expected and what to do.
 """
 
 from typing import Any
@@ -106,10 +105,9 @@ def check_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], where: str)
 def check_scores(scores: AnyArray, kind: ScoreKind, where: str, first_row: int = 0) -> AnyArray:
     """Check a block of scores and give binary scores their two columns.
 
-    scores : (b, k), or (b,) / (b, 1) for a binary model's score of class 1: a logit z
-    becomes (0, z), a probability p becomes (1 - p, p). Returns (b, k) in the precision of
-    the input (binary probabilities in float64, so that 1 - p keeps its digits). Rows with
-    logits beyond ``HUGE`` are returned as gaps to their largest, cut there.
+    scores : (b, k), or (b,) / (b, 1) for a binary model's score of class 1: a logit z becomes (0, z), a probability p
+    becomes (1 - p, p). Returns (b, k) in the precision of the input (binary probabilities in float64, so that 1 - p
+    keeps its digits). Rows with logits beyond ``HUGE`` are returned as gaps to their largest, cut there.
     """
     if not _sum_is_finite(scores):
         bad = np.argwhere(~np.isfinite(scores.reshape(len(scores), -1)))
@@ -244,13 +242,7 @@ def check_label_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], n: in
 
 
 def check_labels(
-    labels: AnyArray,
-    n: int,
-    k: int,
-    where: str,
-    ignore: tuple[int, ...] = (),
-    what: str = "label",
-    first_row: int = 0,
+    labels: AnyArray, n: int, k: int, where: str, ignore: tuple[int, ...] = (), what: str = "label", first_row: int = 0
 ) -> IntArray:
     """Check the labels of n rows: (n,) integers in 0..k-1, or one of the labels to ignore.
 

@@ -51,9 +51,8 @@ class NewBundle:
 def new_bundles(path: Path, *, force: bool = False, inputs: Sequence[Path] = ()) -> Iterator["BundleWriter"]:
     """Write bundles into a new HDF5 file that appears only when all went well.
 
-    At the end the file is synced, opened anew and compared with what was handed in, and only
-    then takes its name. Raises UsageError for an output that may not be written, CalcliError
-    when writing fails.
+    At the end the file is synced, opened anew and compared with what was handed in, and only then takes its name.
+    Raises UsageError for an output that may not be written, CalcliError when writing fails.
     """
     if is_stream(path):
         raise UsageError(f"{path}: is a pipe or a device; HDF5 needs an ordinary file, name one")

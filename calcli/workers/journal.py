@@ -32,10 +32,9 @@ ARRAY_MAKERS = {
 class Journal:
     """Results under keys, appended to a file of the user's own as they come in.
 
-    A file that is not there is made; a last entry that was cut short, and a file that
-    others could have written, count for nothing. Only numbers and calcli's own records are
-    read back. Raises UsageError for a file of this name that is no job of one's own, or that
-    another process is at, CalcliError where none can be made.
+    A file that is not there is made; a last entry that was cut short, and a file that others could have written, count
+    for nothing. Only numbers and calcli's own records are read back. Raises UsageError for a file of this name that is
+    no job of one's own, or that another process is at, CalcliError where none can be made.
     """
 
     def __init__(self, path: Path) -> None:

@@ -78,9 +78,8 @@ GROUPED = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")
 def read_csv(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read a table of text, separated by commas, semicolons, tabs or bars.
 
-    A file without column names, numbers only, is one loose array with the name of the
-    file; ``--scores 0:9 --labels 10`` take its columns by number. A first line 0, 1, …,
-    k-1 counts the columns, as pandas writes it.
+    A file without column names, numbers only, is one loose array with the name of the file; ``--scores 0:9 --labels
+    10`` take its columns by number. A first line 0, 1, …, k-1 counts the columns, as pandas writes it.
     """
     path = file.path
     opening = _opening(path)

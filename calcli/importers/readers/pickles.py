@@ -1,9 +1,8 @@
 """Pickles of NumPy arrays, read without the power to build anything else.
 
-A pickle is a program. This reader runs its stack machine, but every name the pickle
-looks up must be one of the handful that NumPy arrays are made of, and even those give
-inert stand-ins: the bytes become arrays only afterwards, checked, through
-``numpy.frombuffer``. Not even NumPy's own ``__setstate__`` sees what the file says.
+A pickle is a program. This reader runs its stack machine, but every name the pickle looks up must be one of the handful
+that NumPy arrays are made of, and even those give inert stand-ins: the bytes become arrays only afterwards, checked,
+through ``numpy.frombuffer``. Not even NumPy's own ``__setstate__`` sees what the file says.
 """
 
 import io
@@ -185,9 +184,8 @@ class _Only(Unhashing):
 def load_arrays(data: bytes, where: str) -> Any:
     """Read a pickle of NumPy arrays in tuples, lists and dicts. Nothing else can be built.
 
-    data : the pickle, of any protocol, from Python 2 or 3. where : the file, for messages.
-    Raises DataError with the name of what the pickle tried to build, if it is anything
-    but arrays and containers, and for a broken pickle.
+    data : the pickle, of any protocol, from Python 2 or 3. where : the file, for messages. Raises DataError with the
+    name of what the pickle tried to build, if it is anything but arrays and containers, and for a broken pickle.
     """
     file = io.BytesIO(data)
     try:

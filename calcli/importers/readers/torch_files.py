@@ -37,10 +37,7 @@ def _is_pt(file: SourceFile) -> bool:
     suffixes=[".pt", ".pth"],
     sniff=_is_pt,
     extra="torch",
-    examples=[
-        ("outputs.pt", ""),
-        ("predictions_*.pt batch_indices_*.pt", "--join --no-labels --kind logits"),
-    ],
+    examples=[("outputs.pt", ""), ("predictions_*.pt batch_indices_*.pt", "--join --no-labels --kind logits")],
 )
 def read_pt(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Load tensors and containers of tensors; anything else in the file is refused, never run."""
