@@ -62,6 +62,17 @@ def needed(sentence: str, extra: str = "") -> Iterator[None]:
         raise UsageError(f"{sentence}: pip install 'calcli[{extra}]'" if extra else sentence) from None
 
 
+@contextmanager
+def blaming(sentence: str, kind: type[Exception] = Exception, *, advice: str = "") -> Iterator[None]:
+    """Say of an error inside that is none of calcli's what could not be done. Raises DataError."""
+    try:
+        yield
+    except CalcliError:
+        raise
+    except kind as problem:
+        raise DataError(f"{sentence}: {one_line(problem)}{advice}") from None
+
+
 def check_choice(option: str, value: str | None, allowed: Iterable[str]) -> None:
     """Raise UsageError for a value of an option that is none of the allowed ones; None was not given."""
     if value is not None and value not in allowed:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calcli.errors import DataError, UsageError, one_line
+from calcli.errors import DataError, UsageError, blaming, one_line
 from calcli.exporting.calibrator_graph import trace
 from calcli.exporting.onnx_model import OLDEST_OPSET, OPSET, Writer, properties, require_onnx, session
 from calcli.io.artifact import Artifact
@@ -105,12 +105,9 @@ def read_model(path: str) -> Any:
     if not Path(path).is_file():
         raise DataError(f"{path}: is no file; expected an ONNX model")
     note_onnx(Path(path))
-    try:
-        model = require_onnx().load(path)
-    except Exception as problem:  # protobuf's errors, and those of missing external data
-        raise DataError(
-            f"{path}: cannot be read as an ONNX model: {one_line(problem)[:300] or type(problem).__name__}"
-        ) from None
+    onnx = require_onnx()
+    with blaming(f"{path}: cannot be read as an ONNX model"):  # protobuf's errors, those of missing external data
+        model = onnx.load(path)
     if not model.graph.output:
         raise DataError(f"{path}: has no outputs, or is no ONNX model")
     return model

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import DataError, UsageError, check_choice, needed, one_line
+from calcli.errors import DataError, UsageError, blaming, check_choice, needed, one_line
 from calcli.io.inputs import file_sha256, note, note_onnx
 from calcli.io.validate import refuse_bomb
 from calcli.numerics import AnyArray
@@ -49,7 +49,7 @@ def load_exported(torch: Any, path: Path, device: str) -> Any:
             raise DataError(f"{path}: has a size {str(text)[:40]!r}, expected arithmetic; export the model again")
         return item
 
-    try:
+    with blaming(f"{path}: cannot be loaded as a torch.export program"):
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
                 refuse_bomb(f"{path}: {member.filename}", member.file_size, member.compress_size)
@@ -67,10 +67,6 @@ def load_exported(torch: Any, path: Path, device: str) -> Any:
         from torch.export.passes import move_to_device_pass
 
         return move_to_device_pass(program, device)
-    except DataError:
-        raise
-    except Exception as problem:
-        raise DataError(f"{path}: cannot be loaded as a torch.export program: {one_line(problem)}") from None
 
 
 @contextmanager
@@ -158,13 +154,9 @@ class TorchModel(Model):
             plain = {"check_guards": False} if "check_guards" in inspect.signature(program.module).parameters else {}
             self.module = program.module(**plain)
         else:
-            try:
+            needs = "; a state dict needs --model package.module:factory --weights FILE"
+            with blaming(f"{path}: cannot be loaded as TorchScript", advice=needs):
                 self.module = torch.jit.load(path, map_location=self.device).eval()
-            except Exception as problem:
-                raise DataError(
-                    f"{path}: cannot be loaded as TorchScript: {one_line(problem)};"
-                    " a state dict needs --model package.module:factory --weights FILE"
-                ) from None
         self.identity = {"model": path.name, "sha256": file_sha256(path)}
 
     def __call__(self, x: AnyArray) -> AnyArray:
@@ -229,24 +221,20 @@ def _load_weights(torch: Any, module: Any, path: Path) -> None:
     if not path.is_file():
         raise DataError(f"{path}: no such file of weights")
     note(path)
-    try:
+    with blaming(f"{path}: cannot be read as weights"):
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
 
             state = load_file(path)
         else:
             state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as problem:
-        raise DataError(f"{path}: cannot be read as weights: {one_line(problem)}") from None
     for wrapper in ("state_dict", "model"):
         if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
             state = state[wrapper]
     if not isinstance(state, dict):
         raise DataError(f"{path}: holds a {type(state).__name__}, expected a state dict: names to tensors")
-    try:
+    with blaming(f"{path}: does not fit the model", RuntimeError):
         module.load_state_dict(state)
-    except RuntimeError as problem:
-        raise DataError(f"{path}: does not fit the model: {one_line(problem)}") from None
 
 
 class OnnxModel(Model):
@@ -260,10 +248,8 @@ class OnnxModel(Model):
         if device == "cuda" and "CUDAExecutionProvider" not in known:
             raise UsageError("--device cuda: this onnxruntime has no CUDA (pip install onnxruntime-gpu); use cpu")
         wanted = ["CPUExecutionProvider"] if device == "cpu" else ["CUDAExecutionProvider", "CPUExecutionProvider"]
-        try:
+        with blaming(f"{path}: cannot be loaded as an ONNX model"):
             self.session = onnxruntime.InferenceSession(path, providers=[p for p in wanted if p in known])
-        except Exception as problem:
-            raise DataError(f"{path}: cannot be loaded as an ONNX model: {one_line(problem)}") from None
         self.name = str(path)
         inputs = self.session.get_inputs()
         if len(inputs) != 1:

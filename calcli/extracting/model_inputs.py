@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import field
 from hashlib import sha256
+from itertools import chain
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from calcli.errors import DataError, UsageError, check_choice, needed, one_line
+from calcli.errors import DataError, UsageError, blaming, check_choice, needed
 from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Archive, Entry
 from calcli.importers.array_names import ROLES
@@ -318,51 +319,39 @@ class ImageFolder(Inputs):
         loose = [e.name for e in entries if e.name.lower().endswith(IMAGE_SUFFIXES)]
         if folders and loose:
             raise DataError(f"{self.path}: has images beside its class folders ({loose[0]}); put them into a class")
-        if not folders:
-            if not loose:
-                raise DataError(
-                    f"{self.path}: holds no class folders and no images ({', '.join(IMAGE_SUFFIXES)});"
-                    " expected one sub-folder per class"
-                )
+        if loose:
             return loose, None, None
-        files: list[str] = []
-        labels: list[int] = []
-        for label, folder in enumerate(folders):
-            inside = sorted(
+        inside = [
+            sorted(
                 str(Path(root, name).relative_to(self.path))
                 for root, _, names in os.walk(self.path / folder)
                 for name in names
                 if name.lower().endswith(IMAGE_SUFFIXES)
             )
-            if not inside:
-                raise DataError(
-                    f"{self.path / folder}: class folder without images ({', '.join(IMAGE_SUFFIXES)});"
-                    " fill it or remove it"
-                )
-            files += inside
-            labels += [label] * len(inside)
-        return files, np.asarray(labels), folders
+            for folder in folders
+        ]
+        if not folders or not all(inside):
+            empty = self.path / folders[inside.index([])] if folders else self.path
+            what = "class folder without images" if folders else "holds no class folders and no images"
+            advice = "fill it or remove it" if folders else "expected one sub-folder per class"
+            raise DataError(f"{empty}: {what} ({', '.join(IMAGE_SUFFIXES)}); {advice}")
+        return list(chain(*inside)), np.repeat(np.arange(len(inside)), list(map(len, inside))), folders
 
     def _open(self, file: str) -> Any:
         with needed("image folders need Pillow", "torch"):
-            from PIL import Image, UnidentifiedImageError
-        try:
+            from PIL import Image
+        with blaming(f"{self.path / file}: cannot be read as an image"):
             return Image.open(self.path / file)
-        except (OSError, ValueError, UnidentifiedImageError, Image.DecompressionBombError) as problem:
-            raise DataError(f"{self.path / file}: cannot be read as an image: {one_line(problem)}") from None
 
     def read(self, start: int, stop: int) -> AnyArray:
         pictures = []
         for file in self.files[start:stop]:
-            with self._open(file) as image:
-                try:
-                    picture = image.convert("L" if self.grey else "RGB")
-                    if self.resize is not None:
-                        from PIL import Image
+            with self._open(file) as image, blaming(f"{self.path / file}: cannot be decoded"):
+                picture = image.convert("L" if self.grey else "RGB")
+                if self.resize is not None:
+                    from PIL import Image
 
-                        picture = picture.resize(self.resize[::-1], Image.Resampling.BILINEAR)
-                except Exception as problem:  # Pillow has no error of its own for damaged pixels
-                    raise DataError(f"{self.path / file}: cannot be decoded: {one_line(problem)}") from None
+                    picture = picture.resize(self.resize[::-1], Image.Resampling.BILINEAR)
                 pictures.append(np.asarray(picture, dtype=np.float32) / np.float32(self.scale))
         pixels = np.stack(pictures)
         return pixels[..., None] if self.grey else pixels

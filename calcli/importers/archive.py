@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from calcli.cached import cached_property
-from calcli.errors import CalcliError, DataError, one_line
+from calcli.errors import CalcliError, DataError, blaming, one_line
 from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import DoubledKey, note, once, refuse_more
@@ -250,12 +250,9 @@ class SourceFile:
             raise DataError(f"{path}: no such file{hint}")
         if is_stream(path):
             raise DataError(f"{path}: is a pipe or a device, expected a file of scores; save it to a file first")
-        try:
-            with path.open("rb") as file:
-                self.head = file.read(HEAD)
+        with blaming(f"{path}: cannot be read", OSError), path.open("rb") as file:
+            self.head = file.read(HEAD)
             note(path)
-        except OSError as problem:
-            raise DataError(f"{path}: cannot be read: {one_line(problem)}") from None
         if not self.head:
             raise DataError(f"{path}: the file is empty")
 

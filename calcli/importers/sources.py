@@ -3,13 +3,11 @@
 import atexit
 import gzip
 import re
-import shutil
 import sys
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import field
 from pathlib import Path
 from statistics import median
@@ -18,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from calcli.errors import DataError, UsageError, one_line
+from calcli.errors import DataError, UsageError, blaming
 from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Archive, Entry, SourceFile, constant, remark
 from calcli.importers.array_names import SPLIT_WORDS, parse_name
@@ -96,26 +94,17 @@ def _as_file(path: Path, settled: Sources, stack: ExitStack) -> Path:
         stdin: IO[bytes] = sys.stdin.buffer
         if stdin not in _spooled:
             lasting = ExitStack()  # as long as the process
-            _spooled[stdin] = lasting, _spool(stdin, lasting)
+            _spooled[stdin] = lasting, _copied(lambda: nullcontext(stdin), "stdin", path, lasting)
             atexit.register(lasting.close)
         made = _spooled[stdin][1]
     elif str(path).startswith(DESCRIPTORS) and is_stream(path):
-        with path.open("rb") as stream:
-            made = _spool(stream, stack)
+        made = _copied(lambda: path.open("rb"), "stdin", path, stack)
     if (packed := _packed(made, path, stack)) is not None:
         note(path)
-        made = _unpacked(made, path, *packed, stack)
+        name, opened = packed
+        made = _copied(opened, name, path, stack, made.stat().st_size)
     if made != path:
         settled.shown[str(made)] = "stdin" if made.name == "stdin" else str(path)
-    return made
-
-
-def _spool(stream: IO[bytes], stack: ExitStack) -> Path:
-    made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / "stdin"
-    with made.open("wb") as file:
-        shutil.copyfileobj(stream, file, 1 << 20)
-    if not made.stat().st_size:
-        raise DataError("stdin: nothing came; save it to a file and name that")
     return made
 
 
@@ -133,17 +122,17 @@ def _packed(path: Path, named: Path, stack: ExitStack) -> tuple[str, Callable[[]
     return Path(names[0]).name, lambda: stack.enter_context(zipfile.ZipFile(path)).open(names[0])
 
 
-def _unpacked(path: Path, named: Path, name: str, opened: Callable[[], Any], stack: ExitStack) -> Path:
-    made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / name
-    packed, size = path.stat().st_size, 0
-    try:
-        with opened() as file, made.open("wb") as out:
-            while piece := file.read(1 << 20):
-                size += len(piece)
-                refuse_bomb(named, size, packed)
-                out.write(piece)
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError) as problem:
-        raise DataError(f"{named}: cannot be unpacked: {one_line(problem)}; is the file complete?") from None
+def _copied(opened: Callable[[], Any], name: str, named: Path, stack: ExitStack, stored: int | None = None) -> Path:
+    """A temporary file of what a stream gives. stored : how many bytes it is packed in."""
+    made, size = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / name, 0
+    how = f"{named}: cannot be {'read' if stored is None else 'unpacked'}"
+    with blaming(how, advice="; is the file complete?"), opened() as file, made.open("wb") as out:
+        while piece := file.read(1 << 20):
+            size += len(piece)
+            refuse_bomb(named, size, size if stored is None else stored)
+            out.write(piece)
+    if not size and stored is None:
+        raise DataError("stdin: nothing came; save it to a file and name that")
     return made
 
 

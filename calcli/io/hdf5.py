@@ -183,13 +183,8 @@ def open_file(path: Path) -> Iterator[h5py.File]:
             file = h5py.File(path, "r", locking=False)  # network file systems without locks
     _opened[id(file)] = file
     try:
-        yield file
-    except (CalcliError, MemoryError):
-        raise
-    except Exception as problem:
-        if all("h5py" not in Path(frame.f_code.co_filename).parts for frame, _ in walk_tb(problem.__traceback__)):
-            raise
-        raise _damaged(path, problem) from None
+        with _reading(path):
+            yield file
     finally:
         # To close a file h5py looks at every object of every open file: with a thousand, 20 ms for each of them. Where
         # there are many, the last reference closes it.
@@ -252,15 +247,13 @@ def _reading(where: object) -> Iterator[None]:
     except (CalcliError, MemoryError):
         raise
     except Exception as problem:
-        raise _damaged(where, problem) from None
-
-
-def _damaged(where: object, problem: BaseException) -> DataError:
-    text = str(problem)
-    advice = "install the HDF5 filter it was compressed with" if "filter" in text else "is the file complete?"
-    if "filter returned failure" in text:  # as of a checksum
-        advice = "its bytes are damaged; fetch the file anew"
-    return DataError(f"{where}: cannot be read: {one_line(problem)}; {advice}")
+        if all("h5py" not in Path(frame.f_code.co_filename).parts for frame, _ in walk_tb(problem.__traceback__)):
+            raise
+        text = str(problem)
+        advice = "install the HDF5 filter it was compressed with" if "filter" in text else "is the file complete?"
+        if "filter returned failure" in text:  # as of a checksum
+            advice = "its bytes are damaged; fetch the file anew"
+        raise DataError(f"{where}: cannot be read: {one_line(problem)}; {advice}") from None
 
 
 MOST_LINKS = 16

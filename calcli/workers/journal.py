@@ -16,17 +16,10 @@ from calcli.errors import CalcliError, UsageError
 from calcli.io.atomic import lock, open_job_file, remove
 
 HEAD = b"calcli job 1\n"
-ARRAY_MAKERS = {
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "scalar"),
-    ("numpy._core.numeric", "_frombuffer"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy.core.multiarray", "scalar"),
-    ("numpy.core.numeric", "_frombuffer"),
-    ("collections", "Counter"),
-}
+ARRAY_MAKERS = {("numpy", "ndarray"), ("numpy", "dtype"), ("collections", "Counter")}
+for package in ("numpy.core", "numpy._core"):  # the second from NumPy 2 on
+    ARRAY_MAKERS |= {(f"{package}.multiarray", "_reconstruct"), (f"{package}.multiarray", "scalar")}
+    ARRAY_MAKERS |= {(f"{package}.numeric", "_frombuffer")}
 
 
 class Journal:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError, one_line
+from calcli.errors import DataError, blaming
 from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.columns import (
@@ -118,14 +118,12 @@ class Head:
 
 def _opening(path: Path) -> Head:
     """Look at the first lines, passing over comments (as ``numpy.savetxt`` writes names) and Excel's ``sep=;``."""
-    try:
+    with blaming(f"{path}: cannot be read as a table", advice="; expected UTF-8 text"):
         with path.open(encoding="utf-8-sig") as file:
             lines = [line.rstrip("\r\n") for line in islice(file, MOST_COMMENTS)]
         with path.open("rb") as raw:
             raw.seek(-1, 2)
             ended = raw.read(1) in b"\r\n"
-    except (OSError, UnicodeDecodeError) as problem:
-        raise DataError(f"{path}: cannot be read as a table: {one_line(problem)}; expected UTF-8 text") from None
 
     def has_scores(line: str) -> bool:  # of a row that begins with #: #tag,0.31,0.69
         return any(DECIMAL.fullmatch(cell.strip()) for cell in re.split(r"[,;\t|]", line)[1:])
