@@ -10,18 +10,11 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
+from calcli.importers import mistaken_for_scores as mistaken
 from calcli.importers.archive import Entry, constant, remark
 from calcli.importers.array_names import COLUMNS, BundleArrays, parse_name
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import texts_of, to_labels
-from calcli.importers.mistaken_for_scores import (
-    check_logs,
-    refuse_confidences,
-    refuse_impostors,
-    refuse_other_column,
-    refuse_other_order,
-    refuse_ranks,
-)
 from calcli.importers.positions import Dense, Parts, Positions, class_axis_of, cut_alike, one_a_row
 from calcli.io.validate import check_labels, check_scores, check_shape, check_weights, score_kind
 from calcli.numerics import IntArray
@@ -123,9 +116,9 @@ def load(
     scores, kind = one_a_row(given, raw, ask.reduce, kind, where)
     n, k = check_shape(scores.shape, scores.dtype, where)
     binary = len(scores.shape) == 1 or scores.shape[1] == 1
-    refuse_impostors(scores, kind, where, forced=ask.kind is not None)
+    mistaken.refuse_impostors(scores, kind, where, forced=ask.kind is not None)
     if not ask.scores:
-        refuse_ranks(scores, where)
+        mistaken.refuse_ranks(scores, where)
 
     names, positive = _class_names(candidate, entries, k, binary, ask)
     labels = None
@@ -142,17 +135,17 @@ def load(
                 " (rows, classes)"
             )
         if binary and not ignore:
-            refuse_other_column(raw, n, None if ask.scores else positive, where, entry.where)
+            mistaken.refuse_other_column(raw, n, None if ask.scores else positive, where, entry.where)
         if names and not (ask.scores or ask.class_names) and candidate.extras["class_names"].startswith("class_names_"):
-            refuse_other_order(raw, names, where)
+            mistaken.refuse_other_order(raw, names, where)
         places = "calibrated_by" in candidate.extras and raw.dtype.kind in "iu"  # as apply writes them
         taken = to_labels(raw, n, k, None if places else names, entry.where, positive)
         names = taken.names or names
         labels = check_labels(taken.values, n, k, entry.where, tuple(ignore))
         if not (ask.scores and ask.labels):
-            refuse_confidences(scores, labels, kind, where)
+            mistaken.refuse_confidences(scores, labels, kind, where)
     if not ask.scores:
-        check_logs(scores, candidate.scores, labels, names, entries)
+        mistaken.check_logs(scores, candidate.scores, labels, names, entries)
     columns = carried_columns(candidate, entries, n)
     split = candidate.extras.get("split")
     parts = None if split is None else per_row(entries[split], "split", n)
@@ -172,7 +165,7 @@ def _load_dense(
     """Scores of positions as rows, whose unit is the image or the sequence: by its id where there is one, or number."""
     where, scores = entries[candidate.scores].where, dense.scores()
     n, k = check_shape(scores.shape, scores.dtype, where)
-    refuse_impostors(scores, kind, where, forced=ask.kind is not None)
+    mistaken.refuse_impostors(scores, kind, where, forced=ask.kind is not None)
     names, _ = _class_names(candidate, entries, k, False, ask)
     labels = None if candidate.labels is None else dense.labels(entries[candidate.labels].where, names)
     extras, columns = dict(candidate.extras), {}

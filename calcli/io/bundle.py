@@ -17,22 +17,11 @@ import numpy as np
 
 from calcli.cached import cached_property
 from calcli.errors import DataError, UsageError
+from calcli.io import validate
 from calcli.io.dataset import DataSet
 from calcli.io.hdf5 import check_bundle_format, check_stored, lookup, names_in, open_file, read, texts
 from calcli.io.locate import CALIBRATION, HELD_OUT, Layout, Location, choose_group, intersections, kinds_in, split_where
 from calcli.io.spool import Unpacked, is_tall
-from calcli.io.validate import (
-    check_confidences,
-    check_correct,
-    check_label_shape,
-    check_labels,
-    check_scores,
-    check_shape,
-    check_type,
-    check_weights,
-    score_kind,
-    to_ignore,
-)
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, bfloat16_to_float32, is_bfloat16
 from calcli.parallel import available_memory
 from calcli.rows import SCORE_KINDS, Block, ScoreKind
@@ -73,7 +62,7 @@ class ClassColumn:
         step = self.n if source.chunks is not None and source.chunks[0] > AT_ONCE else AT_ONCE
         for start in range(0, self.n, step):
             values = read(source, np.s_[start : start + step], where)
-            values = check_labels(values, len(values), k, where, what=what, first_row=start)
+            values = validate.check_labels(values, len(values), k, where, what=what, first_row=start)
             if step > AT_ONCE:
                 self._kept = values.astype(self._type)
 
@@ -145,7 +134,7 @@ class BundleRows(DataSet):
         self.scores_where = self._where(self._scores)
         self._wide = is_bfloat16(self._scores.dtype, self._scores.attrs.get("dtype"))
         dtype = np.dtype(np.float32) if self._wide else self._scores.dtype
-        self.total, self.k = check_shape(self._scores.shape, dtype, self.scores_where)
+        self.total, self.k = validate.check_shape(self._scores.shape, dtype, self.scores_where)
         if self.kind == "confidence":
             self.k = 1
             if self._scores.shape not in ((self.total,), (self.total, 1)):
@@ -156,14 +145,14 @@ class BundleRows(DataSet):
         self.n = self.total if self._keep is None else int(self._keep.sum())
         self._weights: FloatArray | None = None
         if given := list(self._datasets("weights").values()):
-            w = check_weights(self._read_column(given[0]), self.total, self._where(given[0]))
+            w = validate.check_weights(self._read_column(given[0]), self.total, self._where(given[0]))
             self._weights = w if self._keep is None else w[self._keep]
         self._assigned: ClassColumn | None = None
         dataset, what = None if self.kind == "confidence" else self._find("prediction"), f"{self.name}: prediction"
         if dataset is not None:
             source: Any = dataset
             if self._keep is not None or dataset.shape != (self.total,) or dataset.dtype.kind not in "iu":
-                source = check_labels(self._column(dataset), self.n, self.k, what, what="prediction")
+                source = validate.check_labels(self._column(dataset), self.n, self.k, what, what="prediction")
             self._assigned = ClassColumn(source, self.k, what, "prediction")
         self.has_labels, self.assigned = self._labels is not None, self._assigned is not None
         self.transforms = self._find_transforms()
@@ -231,7 +220,7 @@ class BundleRows(DataSet):
                 f"{self.name}: has no dataset {path!r}, it holds: {names_in(self._node)};"
                 " name another with --scores PATH"
             )
-        return dataset, score_kind(layout.kind or name, confidence=True)
+        return dataset, validate.score_kind(layout.kind or name, confidence=True)
 
     def _read_labels(self, layout: Layout, ignore: tuple[int, ...], needed: bool) -> ClassColumn | None:
         """The labels of the rows that stay; sets which those are."""
@@ -249,17 +238,17 @@ class BundleRows(DataSet):
         if self.kind == "confidence":
             if ignore:
                 raise UsageError(f"--ignore-label: {self.name} holds confidences; calcli extract can leave rows out")
-            return ClassColumn(check_correct(self._read_column(dataset), self.total, where), 2, where)
-        check_label_shape(dataset.shape, dataset.dtype, self.total, self.k, where)
+            return ClassColumn(validate.check_correct(self._read_column(dataset), self.total, where), 2, where)
+        validate.check_label_shape(dataset.shape, dataset.dtype, self.total, self.k, where)
         if not ignore:
             return ClassColumn(dataset, self.k, where)
         found = np.empty(self.total, np.min_scalar_type(self.k - 1))
         keep = np.ones(self.total, dtype=np.bool_)
         for start in range(0, self.total, AT_ONCE):
             labels = read(dataset, np.s_[start : start + AT_ONCE], where)
-            labels = check_labels(labels, len(labels), self.k, where, ignore, first_row=start)
+            labels = validate.check_labels(labels, len(labels), self.k, where, ignore, first_row=start)
             here = slice(start, start + len(labels))
-            keep[here] = ~to_ignore(labels, ignore)
+            keep[here] = ~validate.to_ignore(labels, ignore)
             found[here] = np.where(keep[here], labels, 0)
         if keep.all():
             return ClassColumn(found, self.k, where)
@@ -285,7 +274,7 @@ class BundleRows(DataSet):
                 f"{self.name}: transforms/logits has shape {data.shape}, expected {expected}:"
                 f" {len(specs)} specs, and the same rows and classes as the scores"
             )
-        check_type(data.dtype, self._where(data))
+        validate.check_type(data.dtype, self._where(data))
         self._moved = data
         return tuple(specs)
 
@@ -463,7 +452,8 @@ class BundleRows(DataSet):
             moved = np.empty((len(transforms), stop - start, self.k), dtype=self._moved.dtype.newbyteorder("="))
             for slot, index in enumerate(transforms):
                 where = f"{self.path}: transforms/logits[{index}] ({self.transforms[index]})"
-                moved[slot] = check_scores(read(self._moved, np.s_[index, start:stop], where), "logits", where, start)
+                raw = read(self._moved, np.s_[index, start:stop], where)
+                moved[slot] = validate.check_scores(raw, "logits", where, start)
         if self._keep is not None:
             keep = self._keep[start:stop]
             slab, moved = slab[keep], None if moved is None else moved[:, keep]
@@ -486,5 +476,5 @@ class BundleRows(DataSet):
             raw = read(self._scores, np.s_[start:stop], self.scores_where)
         raw = bfloat16_to_float32(raw) if self._wide else raw.astype(self.dtype, copy=False)
         if self.kind == "confidence":
-            return check_confidences(raw, self.scores_where, start)
-        return check_scores(raw, self.kind, self.scores_where, start)
+            return validate.check_confidences(raw, self.scores_where, start)
+        return validate.check_scores(raw, self.kind, self.scores_where, start)
