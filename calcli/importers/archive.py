@@ -5,11 +5,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import field, replace
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from struct import unpack
-from types import MappingProxyType
 from typing import IO, Any
 
 import numpy as np
@@ -119,14 +118,14 @@ def member_start(file: IO[bytes], header: int) -> None:
 class Entry:
     """One array: the file it lies in, its name there, and how to get it.
 
-    load : gives an array, or something that has shape and dtype and gives arrays when
+    get : gives an array, or something that has shape and dtype and gives arrays when
     sliced by rows (a memory map, an HDF5 dataset). made_of : the columns that it puts together, by name. part : gives
     some rows of a column of a table, blank ones too, and makes no array of the others.
     """
 
     path: Path
     name: str
-    load: Callable[[], Any]
+    get: Callable[[], Any]
     made_of: Mapping[str, "Entry"] = field(default_factory=dict)
     part: Callable[[slice], Any] | None = None
 
@@ -140,10 +139,19 @@ class Entry:
         """As messages name it: ``file: array``."""
         return f"{self.path}: {self.name}"
 
+    def load(self) -> Any:
+        """What ``get`` gives. Raises DataError."""
+        with reading(self.path, f"array {self.name!r}"):
+            return self.get()
+
+    def having(self, values: Any) -> "Entry":
+        """The same with other values."""
+        return replace(self, get=constant(values))
+
     def rows(self, which: slice) -> AnyArray:
         """Some rows in memory."""
         with reading(self.path, f"array {self.name!r}"):
-            return np.asarray(self.load()[which] if self.part is None else self.part(which))
+            return np.asarray(self.get()[which] if self.part is None else self.part(which))
 
     def column(self) -> AnyArray:
         """Its values in memory, (n, 1) as (n,)."""
@@ -165,36 +173,14 @@ class Archive:
     loose: bool = False
 
     @classmethod
-    def of(
-        cls,
-        path: Path,
-        format: str,
-        loaders: Mapping[str, Callable[[], Any]],
-        *,
-        loose: bool = False,
-        made_of: Mapping[str, Mapping[str, Callable[[], Any]]] = MappingProxyType({}),
-        parts: Mapping[str, Callable[[slice], Any]] = MappingProxyType({}),
-    ) -> "Archive":
-        """Build from loaders by name; what they raise becomes a DataError that names the array.
-
-        made_of : of arrays that put columns together, the loaders of these. parts : see ``Entry``.
-        """
-
-        def entry(name: str, load: Callable[[], Any]) -> Entry:
-            def guarded() -> Any:
-                with reading(path, f"array {name!r}"):
-                    return load()
-
-            together = {one: entry(one, its) for one, its in made_of.get(name, {}).items() if one != name}
-            return Entry(path, name, guarded, together, parts.get(name))
-
-        return cls(path, format, {name: entry(name, load) for name, load in loaders.items()}, loose)
+    def of(cls, path: Path, format: str, loaders: Mapping[str, Callable[[], Any]], *, loose: bool = False) -> "Archive":
+        """Build from loaders by name."""
+        return cls(path, format, {name: Entry(path, name, load) for name, load in loaders.items()}, loose)
 
     @classmethod
     def held(cls, path: Path, format: str, arrays: Mapping[str, Any], *, loose: bool = False) -> "Archive":
         """Build from arrays in memory, by name."""
-        entries = {name: Entry(path, name, constant(array)) for name, array in arrays.items()}
-        return cls(path, format, entries, loose)
+        return cls.of(path, format, {name: constant(array) for name, array in arrays.items()}, loose=loose)
 
 
 def constant(array: Any) -> Callable[[], Any]:

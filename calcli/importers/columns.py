@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, one_line
 from calcli.fast_dataclass import dataclass
-from calcli.importers.archive import Archive, constant, remark
+from calcli.importers.archive import Archive, Entry, constant, remark
 from calcli.importers.array_names import PER_ROW, SCORE_PREFIX, role_of, says_correct
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.mistaken_for_scores import PREDICTIONS
@@ -142,9 +142,13 @@ def table_archive(
         classes = _class_names(path, listed, stem, counted=group not in chosen, ours=ours)
         if classes is not None:
             loaders[f"class_names_{group}"] = constant(np.asarray(classes))
-    made_of = {group: {name: columns[name].load for name in listed} for group, listed in groups.items()}
-    parts = {name: column.part for name, column in columns.items() if name not in groups}
-    return Archive.of(path, format, loaders, made_of=made_of, parts=parts)
+    entries = dict(Archive.of(path, format, loaders).entries)
+    for group, listed in groups.items():
+        parts = {name: Entry(path, name, columns[name].load) for name in listed if name != group}
+        entries[group] = replace(entries[group], made_of=parts)
+    for name in entries.keys() & columns.keys() - groups.keys():
+        entries[name] = replace(entries[name], part=columns[name].part)
+    return Archive(path, format, entries)
 
 
 def _as_words(read: Callable[[Any], NDArray[Any]], cells: Any) -> NDArray[Any]:

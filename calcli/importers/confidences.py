@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Entry, constant, remark
+from calcli.importers.archive import Entry, remark
 from calcli.importers.array_names import COLUMNS, BundleArrays, extra_of, matching, parse_name
 from calcli.importers.columns import listed_columns
 from calcli.importers.import_request import ImportRequest
@@ -159,12 +159,12 @@ def count_votes(entries: Mapping[str, Entry], ask: ImportRequest, where: str) ->
     )
     confidence = np.array([(votes + 0.5) / (len(each) + 1) for (_, votes), each in zip(best, lists, strict=True)])
     correct = np.array([answer == truth[row] for (answer, _), row in zip(best, first, strict=True)], dtype=np.int64)
-    made = {"confidence": replace(home, load=constant(confidence)), "correct": replace(gold, load=constant(correct))}
+    made = {"confidence": home.having(confidence), "correct": gold.having(correct)}
     if not wide and "unit" in known:
         known["ids"] = known.pop("unit")
     for role in ("ids", "group", "unit"):
         if path := known.get(role):
-            made[role] = replace(entries[path], load=constant(entries[path].column()[first]))
+            made[role] = entries[path].having(entries[path].column()[first])
     return made, replace(ask, confidence="confidence", correct="correct", labels=())
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from calcli import __version__
 from calcli.errors import CalcliError, DataError, UsageError
-from calcli.importers.archive import Archive, Entry, constant, remark, remarks, unite
+from calcli.importers.archive import Archive, Entry, remark, remarks, unite
 from calcli.importers.array_names import COLUMNS, BundleArrays, columns_by_name, group_name, parse_name, plan
 from calcli.importers.confidences import confidences_by_name, count_votes, load_confidences
 from calcli.importers.formats import open_archive
@@ -280,7 +280,7 @@ def _with_carried(
             continue
 
         with suppress(DataError):
-            entry = entry if entry.part else replace(entry, load=constant(entry.load()))
+            entry = entry if entry.part else entry.having(entry.load())
             first, last = entry.rows(slice(ROWS_CARRIED)), imported.n // times
             if not goes_along(own, first) or len(entry.rows(slice(last - 1, last + 1))) != 1:
                 continue

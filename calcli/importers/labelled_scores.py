@@ -214,15 +214,15 @@ def labels_as_rows(
     }
     rows = {role: np.repeat(per_row(entry, role, n), c) for role, entry in each.items()}
     unit = next((role for role in ("unit", "ids") if role in rows), "row")
-    made = {role: Entry(entry.path, entry.name, constant(rows[role])) for role, entry in each.items() if role != "ids"}
+    made = {role: entry.having(rows[role]) for role, entry in each.items() if role != "ids"}
     if ask.named.get("unit") != []:
         own = each[unit].name if unit in each else "row"
         made["unit"] = Entry(scores_entry.path, own, constant(rows.get(unit, np.repeat(np.arange(n), c))))
     made["group"] = Entry(scores_entry.path, "label", constant(np.tile(np.array(names, dtype=object), n)))
     made = {f"{candidate.scores} by label/{role}": entry for role, entry in made.items()}
     candidate = replace(candidate, extras={path.rpartition("/")[2]: path for path in made})
-    made[candidate.scores] = replace(scores_entry, load=constant(scores.reshape(-1)))
-    made[labels] = replace(labels_entry, load=constant(truth.astype(np.int64).reshape(-1)))
+    made[candidate.scores] = scores_entry.having(scores.reshape(-1))
+    made[labels] = labels_entry.having(truth.astype(np.int64).reshape(-1))
     remark(f"{scores_entry.where}: {n} rows x {c} labels became {n * c} rows; a row's labels are a unit, each a group")
     asked = replace(ask, scores=(candidate.scores,), labels=(labels,), class_names=())
     return candidate, {**entries, **made}, asked
