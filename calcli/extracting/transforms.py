@@ -56,10 +56,7 @@ def zoom(x: Images, s: float, _: FloatArray) -> Images:
 
 @lru_cache(maxsize=64)
 def _zoom_matrix(size: int, s: float) -> Images:
-    """(size, size) map of one axis: padding to ``wide`` pixels, then resizing to ``size``.
-
-    Resizing is linear; shrinking widens the triangle, as Pillow does.
-    """
+    """(size, size) map of one axis: padding, then linear resizing with a triangle as wide as Pillow's."""
     padding = int(size * (1 - s) / s + 1e-9)
     wide, before = size + padding, padding // 2
     ratio = wide / size

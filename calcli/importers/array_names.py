@@ -337,10 +337,7 @@ def group_name(part: str) -> str:
 def _companion(
     score: Name, among: Sequence[Name], *, any_model: bool = False, any_split: bool = False, only: bool = False
 ) -> str | None:
-    """The array that goes with these scores: same folder first, then the ones above; same model, same split.
-
-    only : several that go with them equally well are a choice of the user.
-    """
+    """What goes with these scores: same folder first, then those above; same model, same split. only : else ask."""
     splits = (score.split, "") if any_split else (score.split,)
     for depth in range(len(score.folder), -1, -1):
         for split in splits:

@@ -335,10 +335,7 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
 def _matrix(
     path: Path, columns: Mapping[str, Column], names: Sequence[str], *, guessed: bool = False, told: str = ""
 ) -> Callable[[], NDArray[Any]]:
-    """(n, columns) floats of the widest type among them, integers as float64; of one column its values or lists.
-
-    guessed : columns that were left over; one of counts among real ones is questioned. told : what is said where used.
-    """
+    """(n, columns) floats of the widest type; of one column its values. guessed : left over; told : said where used."""
 
     def load() -> NDArray[Any]:
         remark(told)

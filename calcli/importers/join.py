@@ -87,10 +87,7 @@ def _refuse_members(archives: Sequence[Archive], parts: Mapping[str, Sequence[En
 
 
 def _padded(parts: Mapping[str, Sequence[Entry]]) -> int:
-    """How many of the last files end with the row that the first files begin with: 0, or those that were padded.
-
-    Row i lies in file i mod W; what is missing of a multiple of W is filled from the beginning.
-    """
+    """How many files were padded: row i lies in file i mod W, and what is missing of W is filled from the beginning."""
     for name, entries in parts.items():
         if len(entries) < 2 or parse_name(name).role in ROLES:
             continue
@@ -185,10 +182,7 @@ def _lacking(array: AnyArray) -> BoolArray:
 
 
 def _without_missing_positions(entries: Mapping[str, Entry], paths: Sequence[str], where: str) -> dict[str, Entry]:
-    """The same of sequences of several lengths; those of which nothing is left are out with their ids and the like.
-
-    What does not belong together stays, for ``load`` to refuse. Raises DataError for images.
-    """
+    """The same of sequences of several lengths; those of which nothing is left are out. Raises DataError for images."""
     found = [entries[path].load() for path in paths]
     found = [cut_alike(array, found[0]) if array is not found[0] else cut_alike(array, found[-1]) for array in found]
     if any(array.ndim > 3 for array in found) or (len(found) > 1 and found[1].ndim > 2):

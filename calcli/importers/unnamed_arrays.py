@@ -97,10 +97,7 @@ def take_obvious(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -
 def _two_words(
     names: Mapping[str, Name], arrays: Mapping[str, Any], floats: Mapping[str, Any]
 ) -> tuple[str, str] | None:
-    """The one column of numbers in [0, 1], some below 1/2, and the one column of two words; None where unclear.
-
-    A column of 0 and 1 beside them may be the labels as well, and the confidence of a prediction is never below 1/2.
-    """
+    """The one column of numbers in [0, 1], some below 1/2, and the one column of two words; None where unclear."""
     flat = {
         path: np.asarray(array[()])
         for path, array in arrays.items()

@@ -145,8 +145,7 @@ def _check_parts(parts: Sequence[Part]) -> None:
 
 
 def _sizes(parts: Sequence[Part], n: int) -> list[int]:
-    """Rows of each part. Fractions round down, then the largest remainders get one more row
-    while the rows that the fractions add up to are not used up."""
+    """Rows of each part: fractions rounded down, the largest remainders first to get one of those that are left."""
     exact = [n * part.fraction if part.fraction is not None else 0.0 for part in parts]
     sizes = [
         part.count if part.count is not None else int(x + SUM_TOLERANCE) for part, x in zip(parts, exact, strict=True)

@@ -304,11 +304,7 @@ def _rows(name: str, start: int, stop: int) -> Any:
 
 
 def _checksum(values: AnyArray) -> int:
-    """Checksum of an array's bytes; of texts, in UTF-8 with what divides them.
-
-    CRC-32 of the sums of 8-byte words that lie a multiple of ``SUMS`` words apart, and of the
-    rest: a CRC of all bytes would cost more than to write them.
-    """
+    """CRC-32 of the sums of 8-byte words that lie a multiple of ``SUMS`` apart, as one of all bytes would cost more."""
     if values.dtype.kind == "O":
         texts = values.tolist()
         read_back = len(texts) > 0 and isinstance(texts[0], bytes)

@@ -118,11 +118,7 @@ class Journal:
 
 
 class _Numbers(pickle.Unpickler):
-    """Reads arrays and records of calcli; a pickle that asks for anything else is refused.
-
-    A pickle may call what it has built, so records that can be called (tasks, which unpickle in
-    their turn) have no place in it.
-    """
+    """Reads arrays and records of calcli but for such as can be called, as a pickle may call what it has built."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in ARRAY_MAKERS:
