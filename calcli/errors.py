@@ -4,16 +4,34 @@ A message is one line that says what was wrong, where, what was found, what was
 expected and what to do next. Only ``calcli.cli.main.main`` turns them into exits.
 """
 
-from collections.abc import Iterable, Iterator
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.util import find_spec
+from typing import Self
 
 
 class CalcliError(Exception):
-    """Something went wrong inside calcli."""
+    """Something went wrong inside calcli. commands : to try, one after another, each as its words."""
 
     exit_code = 1
+    commands: tuple[tuple[str, ...], ...] = ()
+
+    def __str__(self) -> str:
+        return "; to try: ".join(filter(None, [super().__str__(), " && ".join(map(shlex.join, self.commands))]))
+
+    def advising(self, *commands: Sequence[str], more: str = "") -> Self:
+        """The same error with more to say. commands : to try instead of those that it has."""
+        made = type(self)(super().__str__() + more)
+        made.commands = tuple(map(tuple, commands)) or self.commands
+        return made
+
+    def translated(self, change: Callable[[str], str]) -> Self:
+        """The same error in other words."""
+        return type(self)(change(super().__str__())).advising(
+            *([change(each) for each in words] for words in self.commands)
+        )
 
 
 class UsageError(CalcliError):

@@ -142,12 +142,10 @@ def table_archive(
         classes = _class_names(path, listed, stem, counted=group not in chosen, ours=ours)
         if classes is not None:
             loaders[f"class_names_{group}"] = constant(np.asarray(classes))
-    entries = dict(Archive.of(path, format, loaders).entries)
-    for group, listed in groups.items():
-        parts = {name: Entry(path, name, columns[name].load) for name in listed if name != group}
-        entries[group] = replace(entries[group], made_of=parts)
-    for name in entries.keys() & columns.keys() - groups.keys():
-        entries[name] = replace(entries[name], part=columns[name].part)
+    own = {name: Entry(path, name, column.load) for name, column in columns.items()}
+    made_of = {group: {name: own[name] for name in listed if name != group} for group, listed in groups.items()}
+    parts = {name: column.part for name, column in columns.items() if name not in groups}
+    entries = {name: Entry(path, name, get, made_of.get(name, {}), parts.get(name)) for name, get in loaders.items()}
     return Archive(path, format, entries)
 
 

@@ -15,7 +15,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.join import BLANK, GOLD, texts_in
 from calcli.importers.labelled_scores import Imported, carried_columns
 from calcli.importers.labels import to_labels
-from calcli.importers.unnamed_arrays import suggestion
+from calcli.importers.unnamed_arrays import advised
 from calcli.io.locate import natural
 from calcli.io.validate import check_confidences, check_labels
 from calcli.numerics import AnyArray, IntArray
@@ -56,10 +56,9 @@ def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: S
     if entry.column().ndim == 2 and entry.column().dtype.kind in "fiu":
         kept = tuple(group for group in ask.typed if group[0] not in ("--confidence", "--correct"))
         plain = replace(ask, confidence=None, correct=None, scores=(found[0].path,), typed=kept)
-        raise DataError(
-            f"{entry.where}: has scores of {entry.column().shape[1]} classes, expected one confidence a row; the"
-            f" confidence is made of them{suggestion(entries, plain, where)}"
-        )
+        k = entry.column().shape[1]
+        told = f"has scores of {k} classes, expected one confidence a row; the confidence is made of them"
+        raise advised(DataError(f"{entry.where}: {told}"), entries, plain, where)
     confidence = _column(entry)
     if confidence.dtype.kind not in "fiu":
         raise DataError(f"{entry.where}: confidences have type {confidence.dtype}, expected numbers in [0, 1]")

@@ -1,6 +1,5 @@
 """What the user says about a source of scores: the options of ``calcli extract``, and what every reader receives."""
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -83,7 +82,7 @@ class ImportRequest(ImportOptions):
         """Arrays that are named as a confidence, or as what says whether it is right."""
         return {piece.strip() for text in (self.confidence or "", self.correct or "") for piece in text.split("=")}
 
-    def command(self, where: str, options: Sequence[Sequence[str]]) -> str:
+    def command(self, where: str, options: Sequence[Sequence[str]]) -> tuple[str, ...]:
         """The command as it was typed with other options, which come instead of those of the same name."""
         named = {option[0] for option in options}
         kept = [group for group in self.typed or ((where,),) if group[0] not in named]
@@ -92,4 +91,4 @@ class ImportRequest(ImportOptions):
         if not any(group[0] == "-o" for group in kept):
             made = Path(where if Path(where).name.strip(".") else "scores").with_suffix(".h5")
             groups.append(("-o", str(made if str(made) != where else made.with_suffix(".bundles.h5"))))
-        return shlex.join(["calcli", "extract", *(word for group in groups for word in group)])
+        return "calcli", "extract", *(word for group in groups for word in group)

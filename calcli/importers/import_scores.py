@@ -24,7 +24,7 @@ from calcli.importers.labelled_scores import Imported, labels_as_rows, load
 from calcli.importers.labels import texts_of
 from calcli.importers.positions import Positions
 from calcli.importers.sources import files_of_units, settle_sources
-from calcli.importers.unnamed_arrays import ROWS_CARRIED, goes_along, retried, suggestion, take_obvious
+from calcli.importers.unnamed_arrays import ROWS_CARRIED, advised, goes_along, retried, take_obvious
 from calcli.io.atomic import check_output
 from calcli.io.bundle import OWN_NAMES
 from calcli.io.inputs import file_sha256
@@ -99,7 +99,7 @@ def import_scores(
                     report.bundles += write_groups(out, imported, groups, origin, splitting, _attributes(one, arrays))
                 remark_unused(entries, used)
         except CalcliError as problem:
-            raise type(problem)(settled.translated(retried(str(problem), ask, where))) from None
+            raise retried(problem, ask, where).translated(settled.translated) from None
         report.notes = [settled.translated(note) for note in told]
     return report
 
@@ -143,8 +143,7 @@ def _bundles(
         filled = take_obvious(entries, replace(ask, kind=ask.kind or ("probs" if ask.percent else None)), where)
         candidates = plan(entries, filled, where)
     except CalcliError as problem:
-        more = "" if "valid names" in str(problem) else suggestion(entries, ask, where)
-        raise type(problem)(f"{problem}{more}") from None
+        raise problem if "valid names" in str(problem) else advised(problem, entries, ask, where) from None
     if ask.percent and filled.kind != "probs":
         raise UsageError(f"--percent is about probabilities, got --kind {filled.kind}")
     if splitting.parts:

@@ -85,8 +85,7 @@ def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: U
                     tell(notes.pop(0))
                 yield rows
         except CalcliError as problem:
-            text = str(problem).replace(str(made), str(path)).replace(made.name, path.name)
-            raise type(problem)(text) from None
+            raise problem.translated(lambda t: t.replace(str(made), str(path)).replace(made.name, path.name)) from None
 
 
 @contextmanager
@@ -117,7 +116,7 @@ def _imported(path: Path, layout: Layout, ignore: Sequence[int], need_labels: bo
                 foreign = [option for option in dict.fromkeys(OPTION.findall(str(problem))) if option not in OWN]
                 foreign = [] if "calcli extract" in str(problem) else foreign
                 hint = f"; {', '.join(foreign)}: of calcli extract, which makes a bundle of it" if foreign else ""
-                raise type(problem)(f"{problem}{hint}") from None
+                raise problem.advising(more=hint) from None
             known[key] = made, report.notes
         yield known[key]
 

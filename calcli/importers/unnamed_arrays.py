@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import DataError, UsageError
+from calcli.errors import CalcliError, DataError, UsageError
 from calcli.importers.archive import Entry, remark
 from calcli.importers.array_names import Name, parse_name, real_names, says_correct
 from calcli.importers.columns import BOOKKEEPING, LEFT_OVER, LONGEST
@@ -205,8 +205,8 @@ NAMING = ("--scores", "--labels", "--kind")
 OPTION_OF_LOOK = {"ids": "--ids", "units": "--unit", "groups": "--group-by", "weights": "--sample-weight"}
 
 
-def suggestion(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> str:
-    """The end of a sentence: what each array looks like, and the command that takes them so; "" where that is open."""
+def advised(problem: CalcliError, entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> CalcliError:
+    """A refusal with what each array looks like, and the command that takes them so; as it is where that is open."""
     paths = [path for path in real_names([parse_name(path) for path in entries]) if "/" not in path][:MOST_COLUMNS]
     looks = {path: look for path in paths if (look := looks_like(path, entries[path]))}
     wide = list(ask.scores) or [path for path in looks if f"class_names_{path}" in entries]
@@ -248,7 +248,7 @@ def suggestion(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> 
     listed = ", ".join(f"{called[path]} ({looks[path]}?)" if path in looks else called[path] for path in paths)
     unclear = "," in where and not (ask.join and ask.typed)
     if unclear or len(scores) != 1 or len(truths) > 1 or not (outcome or (truths and kind)):
-        return f"; it has {listed}" if looks else ""
+        return problem.advising(more=f"; it has {listed}") if looks else problem
     if outcome and KIND_OF_LOOK.get(look) == "probs":
         kept = [group for group in ask.typed or ((where,),) if group[0] not in NAMING]
         ask = replace(ask, typed=(*kept, *[("--percent",)] * (look == "percentages")))
@@ -256,14 +256,14 @@ def suggestion(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> 
     elif truths and kind:
         told, options = truths[0], [("--scores", scores[0]), ("--labels", truths[0]), ("--kind", kind)]
     else:
-        return f"; it has {listed}"
+        return problem.advising(more=f"; it has {listed}")
     used = {piece for group in (*options, *ask.typed) for word in group for piece in (word, *word.split("="))}
     n = len(entries[first].column()) if (first := told.partition("=")[0]) in entries else None
     for what, option in OPTION_OF_LOOK.items():
         own = [path for path in found.get(what, []) if path not in used and n in (None, len(entries[path].column()))]
         if option not in used and (len(own) == 1 or (what == "groups" and own)):
             options += [(option, path) for path in own]
-    return f"; it has {listed}; to try: {ask.command(where, options)}"
+    return problem.advising(ask.command(where, options), more=f"; it has {listed}")
 
 
 def _outcome(
@@ -302,10 +302,10 @@ def _called_as_classes(entries: Mapping[str, Entry], scores: str, looks: Mapping
     return found
 
 
-def retried(text: str, ask: ImportRequest, where: str) -> str:
+def retried(problem: CalcliError, ask: ImportRequest, where: str) -> CalcliError:
     """A refusal, with the whole command where it advises an option."""
-    found = None if "to try: " in text else AGAIN.search(text)
-    return text if found is None else f"{text}; to try: {ask.command(where, [tuple(shlex.split(found[0]))])}"
+    found = None if problem.commands else AGAIN.search(str(problem))
+    return problem.advising(ask.command(where, [tuple(shlex.split(found[0]))])) if found else problem
 
 
 ROWS_CARRIED = 1000

@@ -183,7 +183,7 @@ def open_file(path: Path) -> Iterator[h5py.File]:
             file = h5py.File(path, "r", locking=False)  # network file systems without locks
     _opened[id(file)] = file
     try:
-        with _reading(path):
+        with _reading(path, by_h5py=True):
             yield file
     finally:
         # To close a file h5py looks at every object of every open file: with a thousand, 20 ms for each of them. Where
@@ -240,14 +240,15 @@ def texts(values: Any, where: str) -> list[str]:
 
 
 @contextmanager
-def _reading(where: object) -> Iterator[None]:
-    """Say of what h5py raises where it was. Raises DataError."""
+def _reading(where: object, *, by_h5py: bool = False) -> Iterator[None]:
+    """Say of what h5py raises where it was; by_h5py : of nothing else. Raises DataError."""
     try:
         yield
     except (CalcliError, MemoryError):
         raise
     except Exception as problem:
-        if all("h5py" not in Path(frame.f_code.co_filename).parts for frame, _ in walk_tb(problem.__traceback__)):
+        files = (Path(frame.f_code.co_filename) for frame, _ in walk_tb(problem.__traceback__))
+        if by_h5py and all("h5py" not in file.parts for file in files):
             raise
         text = str(problem)
         advice = "install the HDF5 filter it was compressed with" if "filter" in text else "is the file complete?"

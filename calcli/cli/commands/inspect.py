@@ -69,8 +69,8 @@ def run(args: InspectArgs) -> int:
             raise
         if not args.json:
             _list_arrays(split_where(args.file)[0])
-        advised, to_try, made = str(problem).rpartition(" -o ")
-        raise type(problem)(f"{advised}{to_try}{made}{to_try and f' && calcli inspect {made}'}") from None
+        then = [("calcli", "inspect", words[-1]) for words in problem.commands[-1:]]
+        raise problem.advising(*problem.commands, *then) from None
     if args.json:
         print_json(content)
         return 0

@@ -54,7 +54,7 @@ class RunArgs(o.Reading, o.OutputOptions):
 def _other_rows(args: RunArgs) -> str:
     """The file of the calibration rows, where it has others too. Raises UsageError, DataError."""
     path, _ = split_where(args.calibration)
-    parts, about = "--split cal=0.5 --split test=0.5", typed(args.where)
+    parts, about = shlex.split("--split cal=0.5 --split test=0.5"), typed(args.where)
     own = [word for group in typed(args) if len(group) > 1 and group not in about for word in group]
     try:
         with open_rows(args.calibration, layout=args.where, prefer=o.CALIBRATION, ignore_labels=args.ignored) as rows:
@@ -62,22 +62,18 @@ def _other_rows(args: RunArgs) -> str:
                 return str(path)
             own += ["-m", "platt"] if rows.k == 2 and not args.method else []
     except CalcliError as problem:
-        advised, _, made = str(problem).rpartition(" -o ")  # a command to try ends with its output
-        command = advised.rpartition("to try: ")[2]
+        if not problem.commands:
+            raise
+        *command, option, made = problem.commands[0]  # it ends with its output
         # A file with a column that splits it, or perhaps with two sets of rows: where it has one, it is refused again.
-        if "(splits?)" in advised or (command.endswith("--kind logits") and "--scores" not in command):
-            parts = ""
-        then = " ".join(["calcli run", made, *map(shlex.quote, own)])
-        raise type(problem)(
-            f"{problem}{parts and ' '}{parts} && {then}" if command != advised else f"{problem}"
-        ) from None
+        if "(splits?)" in str(problem) or (command[-2:] == ["--kind", "logits"] and "--scores" not in command):
+            parts = []
+        raise problem.advising([*command, option, made, *parts], ["calcli", "run", made, *own]) from None
     halves = f"{'stdin' if str(path) == '-' else path.stem}.halves.h5"
     words = ["calcli", "extract", str(path), *(word for group in about for word in group), "-o", halves]
-    then = shlex.join(["calcli", "run", halves, *own])
-    raise UsageError(
-        f"{path}: holds one set of rows, and what a calibrator shows on the rows of its fit is too good: name a second"
-        f" file, or split this one; to try: {shlex.join(words)} {parts} && {then}"
-    )
+    told = "holds one set of rows, and what a calibrator shows on the rows of its fit is too good: name a second file"
+    alone = UsageError(f"{path}: {told}, or split this one")
+    raise alone.advising([*words, *parts], ["calcli", "run", halves, *own])
 
 
 def run(args: RunArgs) -> int:
