@@ -438,3 +438,12 @@ def test_cuda_equals_cpu(folder):
         pytest.skip("no CUDA device")
     run(folder, device="cuda")
     np.testing.assert_allclose(saved(folder)[0]["logits"], expected(pictures(folder)[:, None]), atol=1e-4)
+
+
+def test_labels_that_the_scores_always_meet_or_no_oftener_than_at_random_are_asked_about(folder):
+    """As of imported scores: the labels are the model's predictions, or those of other inputs."""
+    images = np.random.default_rng(1).integers(0, 256, size=(60, 6, 6), dtype=np.uint8)
+    best = expected(images.astype(np.float32) / 255).argmax(axis=1)
+    for labels, says in ((best, "every label is the class of the largest score"), ((best + 1) % K, "no better than")):
+        np.savez(folder / "images.npz", images=images, labels=labels)
+        assert [says in note for note in run(folder, force=True).notes if "warning" in note] == [True]

@@ -123,6 +123,14 @@ def test_spoiled_base64_is_refused(spoil):
         loads(json.dumps(content), "a.json")
 
 
+def test_an_entry_of_an_array_that_is_no_number_is_named_by_its_place():
+    content = json.loads(dumps(artifact_of("ms", method("ms")(np.eye(3), np.zeros(3)))))
+    content["options"] = json.loads(dumps_options("ms"))
+    content["params"]["weight"][1][2] = True
+    with pytest.raises(DataError, match=r"params\.weight is no array of float64: .*`bool` - at `\$\[1\]\[2\]`"):
+        loads(json.dumps(content), "a.json")
+
+
 def dumps_options(name):
     import msgspec
 
