@@ -4,9 +4,9 @@ Calibrators stand beside the uncalibrated scores. Every calibration error comes 
 perfectly calibrated model would show on the same confidences, and a p-value. Limits apply
 to the calibrators, or to the uncalibrated scores when there is none: NAME is a metric, METRIC.lo or METRIC.hi (ends
 of its interval), METRIC.p, METRIC.abs (without its sign: gap.abs), or METRIC_increase / METRIC_drop against the
-baseline. With --per-group or --group-by they apply to every group too. There is no limit on the verdict itself:
---min ece.p=0.05 fails where the calibration error is significant, and report.verdict_kind of --json is the verdict in
-a word.
+baseline. With --per-group or --group-by they apply to every group too, but for class-by-class metrics (cwece)
+and the ends of differences. There is no limit on the verdict itself: --min ece.p=0.05 fails where the calibration
+error is significant, and report.verdict_kind of --json is the verdict in a word.
 
 \b
 calcli evaluate logits.h5 --calibrator logits.ts.json
