@@ -1,6 +1,6 @@
 """From checked rows to bundles: how they are split, written and reported, and what is said of every import."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, field
 from math import sqrt
 from types import MappingProxyType
@@ -161,11 +161,16 @@ def unused(entries: Mapping[str, Entry], used: Iterable[str]) -> dict[str, Entry
     return left
 
 
-def remark_unused(entries: Mapping[str, Entry], used: Iterable[str]) -> None:
-    """Say in one line which columns and arrays are left out (see ``unused``)."""
-    if left := [entry.name for entry in unused(entries, used).values()]:
-        more = f", … ({len(left)} in all)" if len(left) > MOST_NAMED else ""
-        remark(f"columns not used: {', '.join(left[:MOST_NAMED])}{more} (see --ids, --group-by, --unit)")
+def remark_unused(entries: Mapping[str, Entry], used: Iterable[str], kept: Collection[str]) -> None:
+    """Say in a line each which columns and arrays go along (kept : by their own names), and which are left out."""
+    left = {
+        entry.name: not {path.rpartition("/")[2], parse_name(path).core}.isdisjoint(kept)
+        for path, entry in unused(entries, used).items()
+    }
+    for what, goes in (("columns kept for apply to write again", True), ("columns not used", False)):
+        if own := [name for name, stays in left.items() if stays is goes]:
+            more = f", … ({len(own)} in all)" if len(own) > MOST_NAMED else ""
+            remark(f"{what}: {', '.join(own[:MOST_NAMED])}{more} (see --ids, --group-by, --unit)")
 
 
 # ---- writing

@@ -88,16 +88,15 @@ def import_scores(
             if ask.sample is not None:
                 origin["sampled"] = {"of_each_unit": ask.sample, "seed": splitting.seed}
             with new_bundles(output, force=force, inputs=sources) as out:
-                used = [*ask.pieces, ask.votes or ""]
+                used, kept = [*ask.pieces, ask.votes or ""], set[str]()
                 for imported, arrays in _bundles(entries, ask, ignore_labels, splitting, where):
                     groups, one = _deal(imported, splitting, ignore_labels, ask), imported.candidate
                     paths = {"scores": one.scores, "labels": one.labels or "", **one.extras}
-                    paths = {role: path for role, path in paths.items() if path}
-                    used += paths.values()
+                    used += (paths := {role: path for role, path in paths.items() if path}).values()
                     origin["arrays"] = {role: f"{arrays[at].path.name}:{arrays[at].name}" for role, at in paths.items()}
-                    imported = _with_carried(imported, {**given, **arrays}, used, ask)
+                    kept |= (imported := _with_carried(imported, {**given, **arrays}, used, ask)).columns.keys()
                     report.bundles += write_groups(out, imported, groups, origin, splitting, _attributes(one, arrays))
-                remark_unused(entries, used)
+                remark_unused(entries, used, kept)
         except CalcliError as problem:
             raise retried(problem, ask, where).translated(settled.translated) from None
         report.notes = [settled.translated(note) for note in told]

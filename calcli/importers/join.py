@@ -118,6 +118,8 @@ def _check_complete(archives: Sequence[Archive]) -> None:
 
 def _load(name: str, entries: Sequence[Entry]) -> Any:
     role, arrays = parse_name(name).role, [entry.load() for entry in entries]
+    if {array.shape[1:] for array in arrays} == {(), (1,)}:
+        arrays = [np.asarray(array[()]).reshape(-1) for array in arrays]
     first, axis, of_all = arrays[0], 1 if role == "transformed" else 0, role in ("class_names", "specs")
     if len(arrays) == 1:
         return first

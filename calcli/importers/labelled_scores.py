@@ -129,7 +129,7 @@ def load(
                 f"{entry.where}: there are {n + 1} labels for {n} rows of scores, and the first is 0; did pandas write"
                 " a header? Save with header=['label'] or header=False"
             )
-        if len(scores.shape) == 2 and raw.shape[:1] == (k,) != (n,):
+        if len(scores.shape) == 2 and raw.shape in ((k,), (k, 1), (1, k)) and k != n:
             raise DataError(
                 f"{where}: has shape {tuple(scores.shape)} for {k} labels: classes by rows? Save the scores transposed,"
                 " (rows, classes)"
@@ -257,12 +257,12 @@ def _class_names(
     if "class_names" not in candidate.extras:
         return None, own
     entry = entries[candidate.extras["class_names"]]
-    raw = np.atleast_1d(np.asarray(entry.load()[()]))
+    raw = np.atleast_1d(entry.column())
     names = texts_of(raw, entry.where)
     if binary and len(names) == 1:
         return None, names[0]  # the one column's own name says nothing about class 0
     if raw.ndim != 1 or len(names) != k:
-        raise DataError(f"{entry.where}: holds {len(names)} class names, expected {k}, one per class")
+        raise DataError(f"{entry.where}: has shape {raw.shape}, expected ({k},): a name per class")
     return names, own
 
 

@@ -99,9 +99,12 @@ def _of_numbered_classes(raw: AnyArray, k: int, class_names: Sequence[str] | Non
 def labels_in_memory(labels: Any, shape: tuple[int, ...], class_names: Sequence[str] | None) -> TakenLabels:
     """Class indices of labels that a program hands over, as ``to_labels`` gives them. shape : of the scores."""
     raw = as_array(labels, "labels")
-    if raw.ndim == 0 or not shape or (raw.dtype.kind in "iu" and raw.min(initial=0) >= 0):
+    names = None if class_names is None else [str(name) for name in class_names]
+    k = max(shape[1], 2) if len(shape) == 2 else 2
+    places = raw.dtype.kind in "iu" and raw.min(initial=0) >= 0 and (names is None or raw.max(initial=0) < k)
+    if raw.ndim == 0 or not shape or places:
         return TakenLabels(raw)  # what is wrong with it is said where every label is checked
-    return to_labels(raw, len(raw), max(shape[1], 2) if len(shape) == 2 else 2, class_names, "labels")
+    return to_labels(raw, len(raw), k, names, "labels")
 
 
 def _named(raw: AnyArray, k: int, class_names: Sequence[str] | None, where: str, positive: str | None) -> TakenLabels:

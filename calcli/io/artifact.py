@@ -23,8 +23,7 @@ from calcli.composition import Composition, Member, Mixture, Stage
 from calcli.errors import CalcliError, DataError, FitError, one_line
 from calcli.io.atomic import write_bytes
 from calcli.io.inputs import at_most, once, open_document
-from calcli.io.row_facts import RowSketch
-from calcli.io.validate import HUGE
+from calcli.io.row_facts import HUGE, RowSketch
 from calcli.numerics import TINY, AnyArray, log_normalizer
 from calcli.registry import method
 from calcli.rows import Block, Codes, ScoreKind

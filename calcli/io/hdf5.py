@@ -231,7 +231,7 @@ def names_in(group: h5py.Group) -> str:
 def texts(values: Any, where: str) -> list[str]:
     """Strings as HDF5 hands them out, decoded. Raises DataError that names the first bad one."""
     found = []
-    for row, value in enumerate(np.atleast_1d(values)):
+    for row, value in enumerate(np.ravel(values)):
         try:
             found.append(value.decode() if isinstance(value, bytes) else str(value))
         except UnicodeDecodeError:

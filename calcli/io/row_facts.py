@@ -33,6 +33,10 @@ COPIED, EVEN = 0.25, 3.0
 """Proportion of rows with a double from which they are asked about, and the largest index of dispersion (variance by
 mean) of how often each row is there: copies repeat all rows alike, rounded scores and trees mostly the sure ones."""
 
+HUGE = 1e38
+"""Gaps between logits beyond this are cut to it: float64 can square and sum what is left,
+and a class so far below has probability 0 at every temperature."""
+
 LARGEST_GAP = 80.0
 """Gaps between logits beyond this count as equal: in float32 such probabilities are 0."""
 
@@ -44,18 +48,20 @@ class RowFacts:
     """What is known of rows; adds, in the order of the rows.
 
     n : rows. blank : how many look as if they were never written: all scores are equal, or the one score is 0.
-    tail : how many of these are the last ones. signatures : the ``KEPT`` smallest, sorted.
+    tail : how many of these are the last ones. signatures : the ``KEPT`` smallest, sorted. huge : rows with logits
+    that were cut (see ``check_scores``).
     """
 
     n: int
     blank: int
     tail: int
     signatures: Signatures
+    huge: int = 0
 
     def __add__(self, other: "RowFacts") -> "RowFacts":
         tail = other.tail + (self.tail if other.tail == other.n else 0)
         both = np.sort(np.concatenate([self.signatures, other.signatures]))[:KEPT]
-        return RowFacts(self.n + other.n, self.blank + other.blank, tail, both)
+        return RowFacts(self.n + other.n, self.blank + other.blank, tail, both, self.huge + other.huge)
 
 
 def row_facts(block: "Block") -> RowFacts:
@@ -68,7 +74,9 @@ def row_facts(block: "Block") -> RowFacts:
         blank[blank] = (s[blank] == s[blank, :1]).all(axis=1)
     tail = len(blank) if blank.all() else int(np.argmin(blank[::-1]))
     found = np.empty(0, np.uint64) if block.y is None else np.sort(signatures(block))[:KEPT]
-    return RowFacts(len(blank), int(blank.sum()), tail, found)
+    cut = block.kind == "logits" and s.dtype.itemsize == 8 and max(s.max(), -s.min()) >= HUGE
+    huge = int((np.abs(s).max(axis=1) >= HUGE).sum()) if cut else 0
+    return RowFacts(len(blank), int(blank.sum()), tail, found, huge)
 
 
 def signatures(block: "Block") -> Signatures:
@@ -100,6 +108,15 @@ def facts_of(rows: "Rows") -> RowFacts:
         if hasattr(rows, "facts"):
             rows.facts = known
     return known
+
+
+def cut_off(rows: "Rows") -> list[str]:
+    """Plain words where logits are so large that they were cut."""
+    facts = facts_of(rows)
+    return [
+        f"{facts.huge} of {facts.n} rows have logits beyond {HUGE:g}: did the model overflow, or a mask stay in?"
+        f" They count as {HUGE:g} below the largest"
+    ] * (facts.huge > 0)
 
 
 def unwritten(rows: "Rows") -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.io.row_facts import copies, unwritten
+from calcli.io.row_facts import HUGE, copies, cut_off, unwritten
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, log_normalizer
 from calcli.rows import SCORE_KINDS, Rows, ScoreKind
 
@@ -21,10 +21,6 @@ LARGEST_WEIGHT = 1e100
 MOST_SHRUNK = 500
 SMALL = 64 << 20
 """Arrays of more bytes than this are not read where they are packed tighter than 1 to ``MOST_SHRUNK``."""
-
-HUGE = 1e38
-"""Gaps between logits beyond this are cut to it: float64 can square and sum what is left,
-and a class so far below has probability 0 at every temperature."""
 
 
 def refuse_bomb(where: object, declared: int, stored: int, advice: str = "save it without compression") -> None:
@@ -220,7 +216,7 @@ MOST_BY_CHANCE = 20
 
 def doubts(rows: Rows) -> list[str]:
     """What makes one ask whether these scores were written, and are what they are called."""
-    found = [*unwritten(rows), *copies(rows)]
+    found = [*unwritten(rows), *copies(rows), *cut_off(rows)]
     if rows.kind != "logits" or rows.n < MOST_BY_CHANCE:
         return found
     if not all(look_like_probabilities(block.scores) for block in rows.blocks()):
@@ -229,13 +225,13 @@ def doubts(rows: Rows) -> list[str]:
 
 
 def check_label_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], n: int, k: int, where: str) -> None:
-    """Check that labels are (n,) integers, before they are read."""
+    """Check that labels are (n,) or (n, 1) integers, before they are read."""
     if dtype.kind not in "iu":
         raise DataError(
             f"{where}: labels have type {dtype}, expected integers 0..{k - 1};"
             " store them so, or let calcli extract convert whole numbers, one-hot rows and words"
         )
-    if shape is None or len(shape) != 1:
+    if shape is None or shape[1:] not in ((), (1,)) or not shape:
         raise DataError(f"{where}: labels have shape {shape}, expected ({n},): one class index per row")
     if shape[0] != n:
         raise DataError(f"{where}: there are {shape[0]} labels for {n} rows of scores; they must belong together")
@@ -244,7 +240,7 @@ def check_label_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], n: in
 def check_labels(
     labels: AnyArray, n: int, k: int, where: str, ignore: tuple[int, ...] = (), what: str = "label", first_row: int = 0
 ) -> IntArray:
-    """Check the labels of n rows: (n,) integers in 0..k-1, or one of the labels to ignore.
+    """Check the labels of n rows: (n,) or (n, 1) integers in 0..k-1, or one of the labels to ignore.
 
     what : "label" or "prediction", and first_row : where they begin, for messages. Returns (n,)
     int64 with the ignored labels still in place.
@@ -261,7 +257,7 @@ def check_labels(
         found = int(labels[row])
         advice = _label_advice(labels, found, k, what)
         raise DataError(f"{where}: row {first_row + row} has {what} {found}, expected 0..{k - 1}{advice}")
-    return labels.astype(np.int64)
+    return labels.astype(np.int64).reshape(-1)
 
 
 def _label_advice(labels: AnyArray, found: int, k: int, what: str) -> str:

@@ -262,9 +262,13 @@ def _with_interval(
     se = spread.se if math.isfinite(spread.se) else None
     if by_unit and context.few_wrong is not None:
         return replace(value, se=se, more={"ci_reason": context.few_wrong})
-    if spread.carrying < (LEAST_UNITS if by_unit else LEAST) or not 0.0 < area < 1.0 or se is None:
+    few = spread.carrying < (LEAST_UNITS if by_unit else LEAST)
+    if few or not 0.0 < area < 1.0 or se is None:
         of = f"{context.table.units.n} units" if by_unit and context.table.units else f"{context.n} rows"
         reason = f"about {spread.carrying:.0f} of {of} carry this area: no interval"
+        reason = (
+            f"the area is {area:g}, the end of its scale: no interval" if area in (0.0, 1.0) and not few else reason
+        )
         return replace(value, se=se, more={"ci_reason": reason})
     by = t_quantile(0.5 + level / 2.0, spread.carrying - 1.0) * se / (area * (1.0 - area))
     low, high = (1.0 / (1.0 + (1.0 - area) / area * math.exp(-side * by)) for side in (-1.0, 1.0))

@@ -472,3 +472,16 @@ def test_extract_writes_the_bundles_of_the_command(files):
     with pytest.raises(UsageError, match="clasess"):
         calcli.extract("val.npz", "more.h5", clasess=3)
     assert not Path("more.h5").exists()
+
+
+@pytest.mark.parametrize("names", [[10, 20, 30], ["10", "20", "30"]])
+def test_labels_that_are_the_numbers_of_class_names_are_looked_up(names):
+    """--ignore-label 30 was advised. Labels that can be places stay places."""
+    z = np.random.default_rng(0).normal(size=(60, 3))
+    y = (z + np.random.default_rng(1).gumbel(size=z.shape)).argmax(axis=1)
+    with pytest.warns(UserWarning, match="looked up in the names of the classes, 10, 20, 30"):
+        found = calcli.evaluate(z, np.array([10, 20, 30])[y], class_names=names, resamples=100)
+    metrics = [each.to_dict()["results"][0]["metrics"] for each in (found, calcli.evaluate(z, y, resamples=100))]
+    assert metrics[0]["nll"] == metrics[1]["nll"]
+    places = [calcli.evaluate(z, y % 2 + 1, class_names=own, resamples=100).to_dict() for own in ([1, 2, 3], "abc")]
+    assert places[0]["results"][0]["metrics"]["nll"] == places[1]["results"][0]["metrics"]["nll"]

@@ -369,3 +369,14 @@ def test_the_command_takes_units_from_the_bundle(at_work):
     assert "units" not in wrong and wrong["coverage"] > found["coverage"]
     done = at_work("threshold", "u.h5", "--accuracy", "0.999")
     assert done.code == 4 and "units must be accepted" in done.err
+
+
+@pytest.mark.parametrize(("gap", "says"), [(20.0, "1 - 2.1e-09"), (3.0, "0.9526"), (50.0, "1.0000")])
+def test_a_confidence_just_below_1_is_not_shown_as_1(monkeypatch, capsys, tmp_path, gap, says):
+    """It said "confidence from 1.0000". 1 - 1/(1 + e^-20) is 2.06e-9, 1/(1 + e^-3) .9526; 1 - e^-50 is 1 in floats."""
+    monkeypatch.chdir(tmp_path)
+    z = np.tile([0.0, gap], (400, 1))
+    np.savez("a.npz", logits=z, labels=np.ones(400, int))
+    done = runner(monkeypatch, capsys)("threshold", "a.npz", "--accuracy", "0.9")
+    assert f"confidence from {says}\n" in done.err and done.code == 0
+    assert f"threshold {says} accepts" in done.err or says == "0.9526" or "threshold 1 accepts" in done.err

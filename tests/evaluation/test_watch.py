@@ -209,3 +209,11 @@ def test_python_gives_the_same(run, tmp_path):
     with pytest.raises(UsageError, match="setting"):
         calcli.watch(z, y, state="c.json", tolerances=0.1)
     assert not Path("c.json").exists()
+
+
+def test_the_state_is_a_file(run):
+    """Of "-" it made a file of this name."""
+    name = next(batches(1))
+    refused = run("watch", name, "--state", "-")
+    assert refused.code == 2 and "--state -: the evidence is kept in a file" in refused.line
+    assert not Path("-").exists()

@@ -334,3 +334,23 @@ def test_confidences_are_split_stratified_by_whether_they_are_right(tmp_path, mo
     assert "a.h5:cal: 50 rows of (confidence, correct), float64" in done.err
     with h5py.File("a.h5") as file:
         assert file["cal/correct"][()].sum() == file["test/correct"][()].sum() == 15
+
+
+def test_shards_of_one_score_a_row_may_have_either_shape(tmp_path):
+    """(n,) and (n, 1) were not alike."""
+    z = Z[:, 0]
+    np.savez(tmp_path / "a.npz", logits=z[:5], labels=Y[:5, None] % 2)
+    np.savez(tmp_path / "b.npz", logits=z[5:, None], labels=Y[5:] % 2)
+    import_scores([tmp_path / "a.npz", tmp_path / "b.npz"], tmp_path / "o.h5", ImportRequest(join=True))
+    with h5py.File(tmp_path / "o.h5") as file:
+        np.testing.assert_array_equal(
+            file["logits"][()].reshape(-1)[-N:] if file["logits"].ndim == 1 else file["logits"][:, 1], z
+        )
+        np.testing.assert_array_equal(file["labels"][()], Y % 2)
+
+
+def test_classes_by_rows_are_seen_whatever_the_shape_of_the_labels(tmp_path):
+    """As MATLAB writes them, (k, n) and (1, n): the labels were to be (k,)."""
+    np.savez(tmp_path / "a.npz", logits=Z.T, labels=Y[None])
+    with pytest.raises(DataError, match="classes by rows"):
+        import_scores([tmp_path / "a.npz"], tmp_path / "o.h5", ImportRequest())

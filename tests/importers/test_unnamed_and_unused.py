@@ -13,6 +13,11 @@ import pytest
 from run_calcli import runner
 from synthetic import truth
 
+import calcli
+
+Y = np.arange(60) % 2
+P = 0.3 + 0.4 * Y
+
 
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
@@ -49,8 +54,8 @@ def table(tmp_path):
     return write
 
 
-def unused(err):
-    lines = [line for line in err.splitlines() if line.startswith("columns not used: ")]
+def unused(err, what="not used"):
+    lines = [line for line in err.splitlines() if line.startswith(f"columns {what}: ")]
     assert len(lines) <= 1, err
     return lines[0] if lines else ""
 
@@ -63,7 +68,14 @@ def test_columns_that_nothing_is_made_of_are_named_once(run, table, name):
     """They were dropped without a word."""
     table(name)
     assert unused(run("evaluate", name).err) == f"columns not used: customer, region, age{HINT}"
-    assert unused(run("extract", name, "-o", "a.h5").err) == f"columns not used: customer, region, age{HINT}"
+    made = run("extract", name, "-o", "a.h5").err
+    assert unused(made) == f"columns not used: age{HINT}"
+    kept = f"columns kept for apply to write again: customer, region{HINT}"  # it said that they are not used
+    assert unused(made, "kept for apply to write again") == kept
+    calcli.fit(np.c_[P, 1 - P], Y, kind="probs").save("c.json")
+    done = run("apply", "c.json", name, "-o", "c.csv")
+    assert unused(done.err, "kept for apply to write again") == kept and "age" in unused(done.err)
+    assert {"customer", "region"} <= {*Path("c.csv").read_text().splitlines()[0].split(",")}
     assert unused(run("evaluate", name, "-q").err) == ""
     named = ("--ids", "customer", "--group-by", "region", "--unit", "age")
     for at, left in ((2, "region, age"), (4, "age"), (6, "")):
@@ -155,7 +167,7 @@ def test_inspect_describes_what_evaluate_reads(run, two_sets, table):
     assert "'test_logits' was read as the scores (logits), 'test_labels' as the labels" in shown
     assert f"bundle            {two_sets}:test\n" in shown and ":val\n" not in shown
     shown = run("inspect", table("a.csv"), "--group-by", "region").out
-    assert "'prob' was read as the scores (probs)" in shown and "columns not used: customer, age" in shown
+    assert "'prob' was read as the scores (probs)" in shown and "columns not used: age" in shown
     assert "groups            name region, n 2, largest 60" in shown
 
 

@@ -248,3 +248,13 @@ def test_weighted_class_tests_keep_their_level():
         rejected["cwece2"] += measure("cwece2", context).p_value <= 0.05
     assert rejected["cwece"] <= 22
     assert rejected["cwece2"] <= 26  # normal only for many cells, as without weights
+
+
+@pytest.mark.parametrize(("right", "reason"), [(0, "the area is 1, the end of its scale"), (1, "about 0 of 300 rows")])
+def test_an_area_at_the_end_of_its_scale_says_so(right, reason):
+    """Of rows that are all wrong it said that 150 of 300 carry the area, which is enough."""
+    rng = np.random.RandomState(3)
+    z = rng.normal(size=(300, 3))
+    y = z.argmax(axis=1) if right else z.argmin(axis=1)
+    context = MetricContext(collect(ArrayRows(z, y)), MetricSettings())
+    assert measure("aurc", context).more["ci_reason"] == f"{reason}{' carry this area' * right}: no interval"

@@ -75,13 +75,19 @@ def run(args: ThresholdArgs) -> int:
     return 0
 
 
+def shown_confidence(value: float, digits: str) -> str:
+    """A confidence as a format has it; of one that it would round to 1 what is missing, 1 - 2.3e-07."""
+    shown = format(value, digits)
+    return f"1 - {1.0 - value:.2g}" if value < 1.0 == float(shown) else shown
+
+
 def tell(talk: Console, found: Choice, content: Mapping[str, Any]) -> None:
     """The choice and its surroundings, for people."""
     best = found.best
     assert best is not None
     talk.say(
-        f"threshold {best.threshold:.6g} accepts {best.accepted} of {best.n} rows ({best.coverage:.1%}), of which"
-        f" {best.accuracy:.2%} are right (lower bound of this test: {found.lower:.2%})"
+        f"threshold {shown_confidence(best.threshold, '.6g')} accepts {best.accepted} of {best.n} rows"
+        f" ({best.coverage:.1%}), of which {best.accuracy:.2%} are right (lower bound of this test: {found.lower:.2%})"
     )
     talk.say(content["guarantee"])
     lines = []
@@ -90,7 +96,7 @@ def tell(talk: Console, found: Choice, content: Mapping[str, Any]) -> None:
         shown = "" if ci is None else f" ({ci[0]:.4f} to {ci[1]:.4f})"
         lines.append(
             f"coverage {point['coverage']:6.1%}: accuracy {point['accuracy']:.4f}{shown},"
-            f" confidence from {point['threshold']:.4f}"
+            f" confidence from {shown_confidence(point['threshold'], '.4f')}"
         )
     for line in dict.fromkeys(lines):  # several shares are one where many confidences are equal
         talk.say(line)

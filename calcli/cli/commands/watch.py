@@ -56,6 +56,8 @@ class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 
 def run(args: WatchArgs) -> int:
     """Take a batch in, write the state, tell; 5 while alarmed."""
+    if args.state == "-":
+        raise UsageError("--state -: the evidence is kept in a file, batch after batch; name one, such as watch.json")
     path = Path(args.state)
     if not args.expanded and not path.exists():
         raise UsageError(f"{path}: there is no state yet; name the first batch of labelled rows")
