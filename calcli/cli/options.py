@@ -72,7 +72,7 @@ class ReadingSeveral(Reading):
     @cached_property
     def expanded(self) -> list[str]:
         """The bundles that the names stand for. Raises DataError."""
-        return [bundle for name in self.given for bundle in expand(name, self.where)]
+        return [bundle for name in self.given for bundle in expand(name, self.where, self.ignored)]
 
     @cached_property
     def files(self) -> list[Path]:

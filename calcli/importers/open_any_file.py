@@ -162,11 +162,12 @@ LONGEST_NAME = 8192
 """Characters of a name, that of a group included; systems have 4096 at most for a path."""
 
 
-def expand(name: str, layout: Layout = Layout()) -> list[str]:
+def expand(name: str, layout: Layout = Layout(), ignore: Sequence[int] = ()) -> list[str]:
     """The bundles that a name stands for, in natural order.
 
     ``FILES:GROUP``, where both may be patterns of the shell: ``shards/*.h5``, ``a.h5:*``, ``scores.npz:*``. A file
-    whose name holds such characters is that file. layout : as of ``open_rows``. Raises DataError where nothing matches.
+    whose name holds such characters is that file. layout, ignore : as of ``open_rows``. Raises DataError where nothing
+    matches.
     """
     if len(name) > LONGEST_NAME:  # a pattern takes time with the square of its length
         raise DataError(f"{name[:60]}…: has {len(name)} characters, longer than any file's name")
@@ -174,10 +175,10 @@ def expand(name: str, layout: Layout = Layout()) -> list[str]:
     files = matching_files(str(path))
     if group is None:
         return files
-    return [bundle for file in files for bundle in _matching(Path(file), group, layout)]
+    return [bundle for file in files for bundle in _matching(Path(file), group, layout, ignore)]
 
 
-def _matching(path: Path, group: str, layout: Layout) -> list[str]:
+def _matching(path: Path, group: str, layout: Layout, ignore: Sequence[int]) -> list[str]:
     """The bundles of a file whose names match a pattern, "FILE:" for the root."""
     if not any(c in group for c in WILD):
         return [f"{path}:{group}"]
@@ -186,7 +187,7 @@ def _matching(path: Path, group: str, layout: Layout) -> list[str]:
         with open_file(path) as file:
             names = find_bundles(file)
     if not names:
-        with _imported(path, layout, (), False) as (made, _), open_file(made) as file:
+        with _imported(path, layout, ignore, False) as (made, _), open_file(made) as file:
             names = find_bundles(file)
     names.sort(key=natural)
     if not (matching := [f"{path}:{name}" for name in names if fnmatchcase(name, group)]):

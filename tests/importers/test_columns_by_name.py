@@ -129,3 +129,19 @@ def test_a_unit_that_is_unknown_is_refused(run):
     np.savez("c.npz", probs=P, labels=Y, patient=np.arange(5))
     refused = run("extract", "c.npz", "--unit", "patient", "-o", "c.h5")
     assert refused.code == 3 and "unit has shape (5,), expected (240,)" in refused.line
+
+
+def test_ignored_labels_are_left_out_where_a_name_stands_for_several_bundles(run, tmp_path):
+    """``inspect`` and ``FILE:*`` read the file without the option, and advised it."""
+    z = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.where(np.arange(60) % 6 == 0, -100, z.argmax(axis=1))
+    np.savez("s.npz", val_logits=z, val_labels=y, test_logits=z, test_labels=y)
+    leaving = "--ignore-label", "-100"
+    for file, n in (("s.npz", 2), ("s.npz:*", 2), ("s.npz:t*", 1)):
+        found = json.loads(run("inspect", file, *leaving, "--json").out)["bundles"]
+        assert [each["n"] for each in found] == [50] * n
+        assert len(json.loads(run("evaluate", file, *leaving, "--json", "-q").out)["results"]) == (
+            n if "*" in file else 1
+        )
+    assert run("evaluate", "s.npz:*", "--pool", *leaving, "-q").code == 0
+    assert run("fit", "s.npz:v*", *leaving, "-o", "c.json").code == 0

@@ -185,7 +185,7 @@ def run(args: EvaluateArgs) -> int:
     bundles = args.expanded if args.pool else list[str]()
     for name in () if args.pool else args.given:
         with command.trying(len(args.given) > 1):
-            bundles += expand(name, args.where)
+            bundles += expand(name, args.where, args.ignored)
     read = job.reads(bundles)
     if args.junit is not None:
         check_output(Path(args.junit), force=args.force, inputs=read)

@@ -58,7 +58,7 @@ class ExportArgs(o.Reading, o.OutputOptions):
 def run(args: ExportArgs) -> int:
     """Trace, write, load again, compare, and only then keep the file."""
     command = CommandContext(args)
-    bundles = expand(args.check, args.where) if args.check else []
+    bundles = expand(args.check, args.where, args.ignored) if args.check else []
     read = [Path(name) for name in (args.onto, args.artifact) if name is not None and name != "-"]
     read += [split_where(name)[0] for name in bundles]
     check_output(Path(args.output), force=args.force, inputs=read)

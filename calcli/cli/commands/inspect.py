@@ -115,7 +115,7 @@ def _bundles(args: InspectArgs) -> dict[str, Any]:
     found, notes = [], list[str]()
     with importing_once():
         whole = group is None and args.scores is None
-        for name in expand(f"{path}:*", args.where) if whole else [args.file]:
+        for name in expand(f"{path}:*" if whole else args.file, args.where, args.ignored):
             how = Opening(layout=args.where, ignore_labels=args.ignored, need_labels=False)
             with open_rows(name, tell=notes.append, **how) as rows:
                 found.append(_facts(rows))
