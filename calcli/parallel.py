@@ -125,16 +125,18 @@ def _done_here(future: "Future[Result]", work: Callable[[Item], Result], item: I
 # ---- what fits into the memory that is free
 
 
-def check_memory(needed: int, what: str) -> None:
+STREAM = "use a method that streams (calcli methods lists them) or fewer rows"
+
+
+def check_memory(needed: int, what: str, instead: str = STREAM) -> None:
     """Refuse in advance what would not fit into the memory that is free.
 
-    needed : bytes. Raises FitError that names the needed and the available amount.
+    needed : bytes. instead : what to do. Raises FitError that names the needed and the available amount.
     """
     available = available_memory()
     if available is not None and needed > 0.9 * available:
         raise FitError(
-            f"{what} need {needed / 2**20:.0f} MiB of memory, {available / 2**20:.0f} MiB are free;"
-            " use a method that streams (calcli methods lists them) or fewer rows"
+            f"{what} need {needed / 2**20:.0f} MiB of memory, {available / 2**20:.0f} MiB are free; {instead}"
         )
 
 

@@ -42,8 +42,10 @@ MOST_DRAWS, FEWEST_DRAWS = 200_000, 200
 AT_ONCE = 64
 """Groups the laws of whose bins are made together."""
 
-TABLE_BYTES = 160
-"""Memory of a row of a table, and of what is made of it."""
+ROW_BYTES, TABLE_BYTES = 130, 90
+"""Memory of a row in units while it is measured, and in each table: 210 to 430 measured with one to three of them."""
+
+FEWER_OF_EACH = "calcli extract --sample N takes N rows of each unit"
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,9 @@ def _contexts(
 ) -> Iterator[Iterator[MetricContext]]:
     """The rows through every calibrator, from one walk; compared with the first."""
     rows, s = subject.rows, plan.settings
+    if rows.units() is not None:
+        needed = ROW_BYTES + TABLE_BYTES * len(calibrators)
+        check_memory(rows.n * needed, f"tables of {rows.n} rows in units", FEWER_OF_EACH)
     if _long(subject, plan, names):
         with long_contexts(rows, calibrators, names, s, report=plan.report, progress=progress) as contexts:
             yield contexts
@@ -231,9 +236,7 @@ def _long(subject: Subject, plan: Plan, names: Sequence[str]) -> bool:
     """Whether rows are so many that no table of them is made, and everything is known without."""
     rows = subject.rows
     beyond = plan.per_class or plan.per_group or plan.split or plan.tables
-    if rows.units() is not None:  # their draws need the rows' order, unit by unit
-        check_memory(rows.n * TABLE_BYTES, f"a table of {rows.n} rows in units")
-        return False
+    beyond = beyond or rows.units() is not None  # whose draws need the rows' order, unit by unit
     if rows.n <= LONG or beyond or (plan.report and subject.group is not None):
         return False
     return measured_long(names, plan.settings, rows.k) and rows.weights() is None

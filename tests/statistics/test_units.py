@@ -11,6 +11,7 @@ from run_calcli import runner
 import calcli
 from calcli.binning import bin_index, mass_edges
 from calcli.calibrator import Context
+from calcli.errors import FitError
 from calcli.evaluation.cross_validation import folds_of
 from calcli.folds import content_folds, random_folds, sampled_folds, unit_folds
 from calcli.metrics.catalog import measure
@@ -524,3 +525,11 @@ def test_extract_deals_out_whole_units(bundle):
         assert not cal & test and len(cal) == 16 and len(test) == 24
         assert json.loads(file["cal"].attrs["source"])["split"]["method"] == "by unit"
         assert ordered["a/unit"][:].tolist() == np.repeat([0, 1, 2], 5).tolist()
+
+
+def test_units_that_memory_would_not_hold_are_refused_in_advance(monkeypatch):
+    monkeypatch.setattr("calcli.parallel.available_memory", lambda: 2**20)
+    z, y = np.zeros((5000, 3)), np.arange(5000) % 3
+    with pytest.raises(FitError, match=r"5000 rows in units need 1 MiB .*; calcli extract --sample N takes N"):
+        calcli.evaluate(z, y, units=np.arange(5000) // 10)
+    assert calcli.evaluate(z, y, metrics=["accuracy"]).to_dict()["results"]
