@@ -74,7 +74,7 @@ class ClassColumn:
         """Classes of some rows, (stop - start,) int64."""
         if self._kept is not None:
             return self._kept[start:stop].astype(np.int64)
-        return np.asarray(read(self._dataset, np.s_[start:stop], self._where)).astype(np.int64).reshape(-1)
+        return np.asarray(read(self._dataset, np.s_[start:stop], self._where)).astype(np.int64)
 
     def all(self) -> AnyArray:
         """Classes of all rows, in a small type."""

@@ -225,13 +225,13 @@ def doubts(rows: Rows) -> list[str]:
 
 
 def check_label_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], n: int, k: int, where: str) -> None:
-    """Check that labels are (n,) or (n, 1) integers, before they are read."""
+    """Check that labels are (n,) integers, before they are read."""
     if dtype.kind not in "iu":
         raise DataError(
             f"{where}: labels have type {dtype}, expected integers 0..{k - 1};"
             " store them so, or let calcli extract convert whole numbers, one-hot rows and words"
         )
-    if shape is None or shape[1:] not in ((), (1,)) or not shape:
+    if shape is None or len(shape) != 1:
         raise DataError(f"{where}: labels have shape {shape}, expected ({n},): one class index per row")
     if shape[0] != n:
         raise DataError(f"{where}: there are {shape[0]} labels for {n} rows of scores; they must belong together")
@@ -240,7 +240,7 @@ def check_label_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], n: in
 def check_labels(
     labels: AnyArray, n: int, k: int, where: str, ignore: tuple[int, ...] = (), what: str = "label", first_row: int = 0
 ) -> IntArray:
-    """Check the labels of n rows: (n,) or (n, 1) integers in 0..k-1, or one of the labels to ignore.
+    """Check the labels of n rows: (n,) integers in 0..k-1, or one of the labels to ignore.
 
     what : "label" or "prediction", and first_row : where they begin, for messages. Returns (n,)
     int64 with the ignored labels still in place.
@@ -257,7 +257,7 @@ def check_labels(
         found = int(labels[row])
         advice = _label_advice(labels, found, k, what)
         raise DataError(f"{where}: row {first_row + row} has {what} {found}, expected 0..{k - 1}{advice}")
-    return labels.astype(np.int64).reshape(-1)
+    return labels.astype(np.int64)
 
 
 def _label_advice(labels: AnyArray, found: int, k: int, what: str) -> str:
