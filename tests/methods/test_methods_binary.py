@@ -543,7 +543,7 @@ def test_equal_confidences_enter_the_spline_with_their_mean_outcome(order):
         ("ir", {"scores": [0.5, 0.5], "values": [0.1, 0.2]}, "do not rise"),
         ("ir", {"scores": [0.4, 0.5], "values": [0.1]}, "2 scores and 1 values"),
         ("ir", {"scores": [0.4, None], "values": [0.1, 0.2]}, r"scores\[1\] is nan, expected a finite number"),
-        ("irm", {"scores": [[0.5]], "values": [[0.5]]}, r"scores holds \[0\.5\], expected float64"),
+        ("irm", {"scores": [[0.5]], "values": [[0.5]]}, r"scores is no array of float64: .* at `\$\[0\]`"),
         ("irm", {"scores": [], "values": []}, "at least one"),
         ("irova", {"scores": [0.5], "values": [0.5]}, "there are 1 maps, expected one for each of 3"),
         ("spline", {"mode": "top", "scores": [[0.5]] * 3, "values": [[0.5]] * 3}, "3 maps, expected 1"),
