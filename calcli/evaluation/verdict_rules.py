@@ -362,7 +362,8 @@ def _clauses(report: Judgement) -> list[str]:
         off, worst = report.groups, f"{report.groups.worst} by {report.groups.worst_gap:+.4f}"
         are = "is" if off.n_significant == 1 else "are"
         count = f"{off.n_significant} of {off.n_groups} groups {are} miscalibrated"
-        found.append(f"{count}, most clearly {worst}{' of P(class 1)' * off.of_positive}")
+        of = " of P(class 1)" if off.of_positive else " of the confidence" * (report.data.n_classes == 2)
+        found.append(f"{count}, most clearly {worst}{of}")
     if "bins" in report.findings and report.size in ("", SIZES[0][1]):
         for b in worst_bin(report):
             ends = f"{b.accuracy:.4f} [{b.accuracy_low:.4f}, {b.accuracy_high:.4f}]"
@@ -460,8 +461,8 @@ def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequen
     place = ""
     if tried:
         if split is not None and not words:
-            none = "ts does not" if split.method == "ts" else f"{split.method} and ts do not"
-            words = f"{none} reduce its NLL further (cross-validated)"
+            after = "ts" if split.method == "ts" else f"{split.method} or ts"
+            words = f"{after} on top of it would not reduce its NLL (cross-validated)"
         method, place = strongest, f" in place of {' and '.join(dict.fromkeys(tried))}"
     others = f"other labelled samples of this model{place}"
     if where.name and where.to_fit == where.name:

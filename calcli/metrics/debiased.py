@@ -165,7 +165,14 @@ class UnitPairs:
     @classmethod
     def of(cls, index: IntArray, bins: int, units: Units, weight: FloatArray | None = None) -> "UnitPairs":
         """Of rows in bins (n,)."""
-        held, cell = np.unique(index * units.n + units.code, return_inverse=True)
+        code = index * units.n + units.code
+        if bins * units.n <= 4 * len(code):  # as np.unique, which sorts
+            held = np.flatnonzero(np.bincount(code, minlength=bins * units.n))
+            place = np.zeros(bins * units.n, dtype=np.int64)
+            place[held] = np.arange(len(held))
+            cell = place[code]
+        else:
+            held, cell = np.unique(code, return_inverse=True)
         cell, bin_of = cell.reshape(-1), held // units.n
         mass = np.bincount(cell, weights=weight, minlength=len(bin_of)).astype(np.float64)
         whole = np.bincount(bin_of, weights=mass, minlength=bins)
@@ -186,6 +193,8 @@ class UnitPairs:
 def sums_of_each(values: FloatArray, index: IntArray, size: int) -> FloatArray:
     """Sums of the values (draws, n) of every draw by their index (n,) in 0..size - 1, (draws, size)."""
     draws = len(values)
+    if draws == 1:
+        return np.bincount(index, weights=values[0], minlength=size).astype(np.float64)[None]
     place = index + size * np.arange(draws)[:, None]
     sums = np.bincount(place.ravel(), weights=values.ravel(), minlength=draws * size)
     return np.asarray(sums, dtype=np.float64).reshape(draws, size)

@@ -257,7 +257,7 @@ def _with_interval(
     assert area is not None
     if ranked.weighted or (context.table.units is not None and not by_unit):
         what = "weighted rows" if ranked.weighted else "rows that belong together"
-        return replace(value, more={"ci_reason": f"not computed for {what}"})
+        return replace(value, more={"ci_reason": f"no interval is computed for {what}"})
     spread, level = spread_of(), context.settings.level
     se = spread.se if math.isfinite(spread.se) else None
     if by_unit and context.few_wrong is not None:

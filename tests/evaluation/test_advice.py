@@ -201,7 +201,7 @@ def test_after_a_method_that_leaves_something_the_strongest_is_advised_and_after
     context = MetricContext(collect(ArrayRows(3 * z, draw_labels(softmax(z), rng)), class_bins=15), MetricSettings())
     part = LossPart(0.9, 0.9, 1e-5, 0.01)
     for tried, said, command in (
-        ("ts", "svs and ts do not reduce its NLL further (cross-validated); fit another in place of ts", "fit"),
+        ("ts", "svs or ts on top of it would not reduce its NLL (cross-validated); fit another in place of ts", "fit"),
         ("auto", "no method here is stronger than auto", ""),
     ):
         split = LossSplit("svs", 5, part, part, part)

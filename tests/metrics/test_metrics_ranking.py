@@ -149,7 +149,7 @@ def test_an_area_without_an_interval_says_why():
         assert measure(name, few).interval is None
         assert "of 200 rows carry this area: no interval" in measure(name, few).more["ci_reason"]
     for name in ("auroc", "aurc", "eaurc"):
-        assert measure(name, weighted).more["ci_reason"] == "not computed for weighted rows"
+        assert measure(name, weighted).more["ci_reason"] == "no interval is computed for weighted rows"
 
 
 def test_ties_enter_in_random_order():
