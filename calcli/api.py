@@ -40,6 +40,7 @@ from calcli.io.cells import finite
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout
 from calcli.io.memory import as_array, bundle_in_memory, plain_array
+from calcli.io.provenance import title_of
 from calcli.io.validate import check_confidences, check_scores, check_shape, check_type, doubts, score_kind
 from calcli.kernels.device import resolve
 from calcli.metrics.catalog import metric, report_metrics
@@ -573,7 +574,7 @@ def diagram(
             warn_all(check_fits(each._artifact, each.method, rows, again=again))
         tables = collect_all(rows, [None, *(each._artifact.calibrator for each in given)])
         warn_all([*rows.caveats, *label_doubts(tables[0], rows.class_names)])
-        names = ["uncalibrated", *(each.method for each in given)]
+        names = [title_of(rows.upstream), *(each.method for each in given)]
         sets = [Measured(rows.name, name, table) for name, table in zip(names, tables, strict=True)]
         request = Request(curves, sets=sets, title=title, names=rows.class_names)
         return Picture(how.measure(request))

@@ -165,7 +165,7 @@ def junit(outcomes: Sequence[Outcome], results: Sequence[Result] = ()) -> str:
     if len(lines) > 2:
         lines[2:] = ["  <properties>", *lines[2:], "  </properties>"]
     for o in outcomes:
-        where = f"{o.bundle} {o.calibrator or 'uncalibrated'}{o.where}"
+        where = f"{o.bundle} {o.title}{o.where}"
         head = f'  <testcase classname="{_xml(where)}" name="{_xml(o.limit.text)}"'
         if o.crossed:
             told = _xml(o.sentence)

@@ -174,7 +174,7 @@ def _print_paired(results: "Sequence[Result]", chosen: Sequence[str] | None) -> 
     names = [name for name in (pairs[0][1].differences if pairs else ()) if chosen is None or name in chosen]
     if not names:
         return
-    against = pairs[0][1].baseline or "uncalibrated"
+    against = pairs[0][1].baseline or results[0].given
     columns = []
     for title, paired in pairs:
         column = [title]
@@ -187,7 +187,7 @@ def _print_paired(results: "Sequence[Result]", chosen: Sequence[str] | None) -> 
     _print_columns([f"minus {against}", *names], columns)
     if pairs[0][1].baseline is not None:
         for title, paired in pairs:
-            if title not in (against, "uncalibrated") and "nll" in paired.differences:
+            if title not in (against, results[0].given) and "nll" in paired.differences:
                 say(advice(title, against, paired.differences["nll"]))
     intervals = [d.interval for d in pairs[0][1].differences.values() if d.interval is not None]
     if intervals:

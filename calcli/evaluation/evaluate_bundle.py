@@ -18,7 +18,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Link
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Location
-from calcli.io.provenance import in_sample
+from calcli.io.provenance import in_sample, title_of
 from calcli.metrics.binned_errors import per_class_errors
 from calcli.metrics.catalog import gathering, measure, metric, metric_names, report_metrics
 from calcli.metrics.collect import class_columns, collect_all
@@ -285,6 +285,7 @@ def _result(
         per_class=class_lines(context, subject.class_names, report) if plan.per_class else None,
         per_group=group_lines(context, list(scores), report, plan) if plan.per_group else None,
         units=units_of(context),
+        given=title_of(subject.upstream),
     )
 
 

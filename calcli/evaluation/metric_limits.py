@@ -78,6 +78,7 @@ class Outcome:
     false_alarm: float = 0.0
     q95: float = 0.0
     group: Any = None
+    title: str = "uncalibrated"
 
     @property
     def where(self) -> str:
@@ -99,7 +100,7 @@ class Outcome:
     @property
     def sentence(self) -> str:
         """For people and logs."""
-        what = f"{self.bundle}, {self.calibrator or 'uncalibrated'}{self.where}: {self.limit.name}"
+        what = f"{self.bundle}, {self.title}{self.where}: {self.limit.name}"
         if self.found is None:
             return f"{what} has no value ({self.reason}), limit {self.limit.text}"
         text = f"{what} is {self.found:.6g}, limit {self.limit.text}"
@@ -153,7 +154,7 @@ def _outcome(limit: Limit, result: Result, part: Result | GroupLine, against: Re
     crossed = found is None or (found > limit.value if limit.side == "max" else found < limit.value)
     group = part.group if isinstance(part, GroupLine) else None
     noise = _false_alarm(limit, score)
-    return Outcome(limit, result.bundle, result.calibrator, found, crossed, reason, *noise, group)
+    return Outcome(limit, result.bundle, result.calibrator, found, crossed, reason, *noise, group, result.title)
 
 
 def _false_alarm(limit: Limit, score: Score) -> tuple[float, float]:

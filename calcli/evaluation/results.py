@@ -424,8 +424,8 @@ class GroupLine(Record):
 
 @dataclass(frozen=True)
 class Result(Record):
-    """One bundle with one calibrator (None: uncalibrated). n_classes : None of confidences alone. units :
-    what is known of rows that belong together."""
+    """One bundle with one calibrator (None: its scores as given). n_classes : None of confidences alone. units :
+    what is known of rows that belong together. given : what people call the scores as given."""
 
     bundle: str
     calibrator: str | None
@@ -440,6 +440,7 @@ class Result(Record):
     per_group: Sequence[GroupLine] | None = None
     warnings: Sequence[str] = ()
     units: Mapping[str, Any] | None = None
+    given: str = "uncalibrated"
 
     @property
     def units_words(self) -> str:
@@ -452,7 +453,7 @@ class Result(Record):
             f" worth {u['effective_rows']:,.0f} independent rows"
         )
 
-    JSON = {"scores": "metrics"}
+    JSON = {"scores": "metrics", "given": None}
     OPTIONAL = ("paired", "counts", "report", "per_class", "per_group", "units")
 
     @property
@@ -476,7 +477,7 @@ class Result(Record):
     @property
     def title(self) -> str:
         """The calibrator as people call it."""
-        return self.calibrator or "uncalibrated"
+        return self.calibrator or self.given
 
 
 @dataclass(frozen=True)

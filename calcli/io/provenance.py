@@ -150,6 +150,11 @@ def words(links: Sequence[Link]) -> str:
     return ", then ".join(f"{link.method} ({link.sha256[:8]})" for link in links)
 
 
+def title_of(links: Sequence[Link]) -> str:
+    """What people call scores that have been through these: ``calibrated by ts, then hb``, or ``uncalibrated``."""
+    return f"calibrated by {', then '.join(link.method for link in links)}" if links else "uncalibrated"
+
+
 def check_upstream(artifact: Artifact, where: str, name: str, links: Sequence[Link]) -> None:
     """Refuse rows that have been through other calibrators than those an artifact was fitted behind.
 

@@ -17,6 +17,7 @@ from calcli.evaluation.evaluate_bundle import Assessed, Candidate, Plan, Subject
 from calcli.evaluation.results import Judgement, Result
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
+from calcli.io.provenance import title_of
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.intervals import wilson_interval
@@ -105,10 +106,8 @@ def gather(
     rows, name, names = subject.rows, subject.name, subject.class_names
     settings = CurveSettings(bins=plan.settings.bins, level=plan.settings.level, seed=plan.settings.seed)
     methods = [c.method for c in candidates]
-    calls = [  # what readers call the versions: methods, with the file where two share one
-        "uncalibrated" if c.name is None else c.method if methods.count(c.method) == 1 else f"{c.method} ({c.name})"
-        for c in candidates
-    ]
+    calls = [c.method if methods.count(c.method) == 1 else f"{c.method} ({c.name})" for c in candidates[1:]]
+    calls.insert(0, title_of(subject.upstream))  # readers know the others by method, with the file where two share one
     sets = [Measured(name, call, table) for call, table in zip(calls, done.tables, strict=True)]
     classes: list[tuple[Gap, ...]] = [()] * len(sets)
     groups = classes

@@ -66,6 +66,28 @@ def test_a_fit_says_how_many_rows_and_classes_it_had(run):
     assert f"ts on raw.h5: {len(Z)} rows, {Z.shape[1]} classes, status ok" in told
 
 
+@pytest.mark.parametrize("ending", ["h5", "csv", "jsonl", "npz", "parquet"])
+def test_calibrated_scores_are_headed_by_what_made_them(run, ending):
+    """They were headed "uncalibrated"."""
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    assert run("apply", "ts.json", "raw.h5", "-o", f"once.{ending}", "-q", "--force").code == 0
+    done = run("evaluate", f"once.{ending}", "--max", "nll=9")
+    assert "calibrated by ts" in done.out.partition("\nmetric ")[2].partition("\n")[0]
+    assert "uncalibrated" not in done.out
+    assert f"limit holds: once.{ending}, calibrated by ts: nll is" in done.err
+    assert "once.h5, calibrated by ts" in run("evaluate", "once.h5", "raw.h5", "-q").out
+    both = run("evaluate", "once.h5", "-c", "ts.json", "--again", "-q").out
+    assert "once.h5, calibrated by ts: " in both and "once.h5, ts.json: " in both
+    page = run("report", f"once.{ending}", "-o", "page.html", "-q")
+    assert page.code == 0 and "calibrated by ts" in Path("page.html").read_text()
+    assert run("diagram", f"once.{ending}", "-o", "d.json", "--force", "-q").code == 0
+    assert "calibrated by ts" in Path("d.json").read_text()
+    # JSON keeps its words: no calibrator was given
+    found = json.loads(run("evaluate", f"once.{ending}", "--json").out)["results"][0]
+    assert (found["calibrator"], found["method"]) == (None, "uncalibrated")
+
+
 def test_of_two_bundles_the_good_one_is_written(run):
     done = run("apply", "ts.json", "once.h5", "raw.h5", "-o", "both", "-q")
     assert (done.code, "once.h5: is already calibrated" in done.line) == (3, True)

@@ -38,6 +38,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import split_where
+from calcli.io.provenance import title_of
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.collect import collect_all
 from calcli.metrics.warnings import label_doubts
@@ -206,7 +207,9 @@ def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> 
             for path, artifact in own:
                 if (told := not_held_out(artifact, rows)) is not None:
                     notes.append(f"{rows.name} with {path}: {told}")
-            labels = _labels(args, own) if args.names is None else [called[path] for path in (None, *dict(own))]
+            labels = [called[path] for path in (None, *dict(own))]
+            if args.names is None:
+                labels = [title_of(rows.upstream), *_labels(args, own)[1:]]
             sets += [Measured(rows.name, label, table) for label, table in zip(labels, tables, strict=True)]
     for note in notes:
         command.warn(note)
