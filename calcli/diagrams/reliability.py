@@ -45,10 +45,6 @@ class ReliabilityStyle(Style[Diagram]):
         few rows."""
 
     @abstractmethod
-    def hides(self, curve: Curve, left: float, right: float, low: float, high: float) -> float:
-        """How much of a curve text in this rectangle would cover; about 1 is a whole line of it."""
-
-    @abstractmethod
     def cells(self, canvas: Canvas, curve: Curve) -> None:
         """Draw one curve in characters."""
 

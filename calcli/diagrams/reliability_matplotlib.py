@@ -131,7 +131,8 @@ def draw_reliability(diagram: Diagram, style: "ReliabilityStyle", paper: Paper) 
     handles = _legend(job)
     per_line = _fitting_columns([handle.get_label() for handle in handles], wide - 0.4)
     notes = [line for note in diagram.notes for line in wrap(printable(note), int(wide * 17))]
-    above, corner = _numbers(job, side, small)
+    stated = paper.stats and not job.crowded
+    above = [above_axes(panel, side, small) if stated else [] for panel in diagram.panels]
     sheet = Grid(
         panels=len(diagram.panels),
         columns=columns,
@@ -155,8 +156,6 @@ def draw_reliability(diagram: Diagram, style: "ReliabilityStyle", paper: Paper) 
         for line, text in enumerate(reversed(above[at])):
             where = (0, 4 + 9 * line)
             upper.annotate(text, (0, 1), where, "axes fraction", "offset points", fontsize=6.2, family=family)
-        if (free := corner[at]) is not None:
-            _write_corner(upper, *free, several=len(panel.curves) > 1, paper=paper)
         if beside:
             _write_beside(upper, panel, job)
         for number, artist in enumerate(upper.lines):  # names the lines in an SVG
@@ -234,61 +233,6 @@ def _draw_histogram(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
         axes.axvline(curve.mean_confidence, color=colour, lw=1.3, ls=(0, (2, 1.2)), zorder=3)
 
 
-Corner = tuple[bool, list[str]]
-
-
-def _numbers(job: Drawing, side: float, small: bool) -> tuple[list[list[str]], list[Corner | None]]:
-    """Per panel: lines above its axes, and what is written into a free corner of them.
-
-    Where a panel is small, or its corners are not free, the numbers stand above the axes.
-    """
-    panels = job.diagram.panels
-    above: list[list[str]] = [[] for _ in panels]
-    corners: list[Corner | None] = [None for _ in panels]
-    if job.paper.stats and not job.crowded:
-        free = [] if small else [_corner(panel, job.style, side) for panel in panels]
-        if free and None not in free:
-            corners = free
-        else:
-            above = [above_axes(panel, side, small) for panel in panels]
-    return above, corners
-
-
-def _corner(panel: Panel, style: "ReliabilityStyle", side: float) -> Corner | None:
-    """At the top?, and text for the upper left or the lower right corner, whichever is free; None where neither is."""
-    several = len(panel.curves) > 1
-    size, letter = (6.4, 0.61) if several else (7.0, 0.55)
-    top = bottom = listing(panel)
-    if not several:
-        # The free corners are triangles: the long lines go where they are wide.
-        top, bottom = falling(panel.curves[0]), rising(panel.curves[0])
-    step, wide = size * 1.45 / 72 / side, size * letter / 72 / side
-
-    def hidden(lines: Sequence[str], at_top: bool) -> float:
-        lost = 0.0
-        for at, line in enumerate(lines):
-            low = 0.98 - (at + 1) * step if at_top else 0.02 + (len(lines) - 1 - at) * step
-            left, right = (0.0, 0.02 + len(line) * wide) if at_top else (0.98 - len(line) * wide, 1.0)
-            lost += sum(style.hides(curve, left, right, low, low + step) for curve in panel.curves)
-        return lost
-
-    losses = hidden(top, True), hidden(bottom, False)
-    if min(losses) > 0.6:
-        return None
-    return (True, top) if losses[0] <= losses[1] else (False, bottom)
-
-
-def _write_corner(axes: Any, at_top: bool, lines: Sequence[str], *, several: bool, paper: Paper) -> None:
-    """A thin halo keeps the numbers legible over the grid."""
-    from matplotlib.patheffects import withStroke
-
-    x, y, ha, va = (0.02, 0.985, "left", "top") if at_top else (0.985, 0.02, "right", "bottom")
-    font = {"fontsize": 6.4, "family": MONO} if several else {"fontsize": 7.0}
-    place = {"transform": axes.transAxes, "ha": ha, "va": va, "multialignment": "left" if several else ha}
-    halo = [withStroke(linewidth=2.2, foreground=paper.theme.page)]
-    axes.text(x, y, "\n".join(lines), linespacing=1.45, zorder=6, path_effects=halo, **place, **font)
-
-
 def _write_beside(axes: Any, panel: Panel, job: Drawing) -> None:
     """The table of all curves, best first, those in colour in their colour."""
     lines, size = listing(panel, by_score=True), 6.4
@@ -347,38 +291,6 @@ def _fitting_columns(labels: Sequence[str], width: float) -> int:
 
 
 # ---- the numbers beside curves, in lines of text for the room there is
-
-
-def falling(curve: Curve) -> list[str]:
-    """The numbers of one curve, the longest lines first."""
-    b, (x, y) = curve.brier, curve.words
-    return [
-        f"mean {x} {curve.mean_confidence:.4f} ({direction(curve)})",
-        f"{y} {curve.accuracy:.4f}, n = {curve.n}",
-        f"ECE {curve.ece:.4f}, {p_value(curve)}",
-        f"   if calibrated {curve.ece_null_mean:.4f}",
-        f"Brier {b.score:.4f}",
-        f"MCB {b.miscalibration:.4f}",
-        f"   if calibrated {curve.mcb_null_mean:.4f}",
-        f"DSC {b.discrimination:.4f}",
-        f"UNC {b.uncertainty:.4f}",
-    ]
-
-
-def rising(curve: Curve) -> list[str]:
-    """The numbers of one curve, the shortest lines first."""
-    b, (x, y) = curve.brier, curve.words
-    return [
-        f"n = {curve.n}",
-        f"ECE {curve.ece:.4f}",
-        p_value(curve),
-        f"if calibrated {curve.ece_null_mean:.4f}",
-        f"Brier {b.score:.4f}, UNC {b.uncertainty:.4f}",
-        f"MCB {b.miscalibration:.4f}, DSC {b.discrimination:.4f}",
-        f"(MCB if calibrated {curve.mcb_null_mean:.4f})",
-        f"{y} {curve.accuracy:.4f}",
-        f"mean {x} {curve.mean_confidence:.4f} ({direction(curve)})",
-    ]
 
 
 def above_axes(panel: Panel, side: float, small: bool) -> list[str]:

@@ -78,7 +78,7 @@ def test_every_style_draws_inside_its_page(paper):
 
 
 def test_numbers_never_stand_on_bars():
-    # An underconfident model: bars up to 1 everywhere, so that no corner of the axes is free.
+    # An underconfident model: bars up to 1 everywhere.
     rng = np.random.default_rng(0)
     c = rng.random(4000)
     curve = measure_curve("a", rows_of(c, rng.random(4000) < 0.9), FAST)

@@ -42,13 +42,6 @@ class Bins(ReliabilityStyle):
         found = [("whisker" if several else "point", f"bin accuracy, {level} interval")]
         return found + [("hollow" if several else "hatch", f"fewer than {THIN} samples")] * thin
 
-    def hides(self, curve: Curve, left: float, right: float, low: float, high: float) -> float:
-        """How many bars reach into a rectangle."""
-        b = curve.bins
-        beside = (b.count > 0) & (b.high > left) & (b.low < right)
-        # Any bar that reaches the foot of the rectangle shines through the numbers.
-        return float((beside & (np.fmax(b.accuracy_high, b.null_high) >= low)).sum())
-
     def cells(self, canvas: Canvas, curve: Curve) -> None:
         """Bands, points and whiskers in characters."""
         bins = curve.bins

@@ -37,16 +37,6 @@ class Corp(ReliabilityStyle):
     def key(self, level: str, thin: bool, several: bool) -> list[tuple[str, str]]:
         return [] if several else [("line", "isotonic accuracy")]
 
-    def hides(self, curve: Curve, left: float, right: float, low: float, high: float) -> float:
-        """How much of the curve, and a little of the band, lies in a rectangle."""
-        x = np.linspace(left, right, 40)
-        knots, _ = curve.isotonic.knots
-        within = x[(x >= knots[0]) & (x <= knots[-1])] if len(knots) > 1 else knots[(knots >= left) & (knots <= right)]
-        y = curve.isotonic.at(within)
-        lost = float(((y >= low) & (y <= high)).sum()) / len(x)
-        shade = np.interp(x, curve.band.x, curve.band.high), np.interp(x, curve.band.x, curve.band.low)
-        return lost + 0.1 * float(((shade[0] >= low) & (shade[1] <= high) & (x >= curve.band.x[0])).mean())
-
     def cells(self, canvas: Canvas, curve: Curve) -> None:
         """Band and curve in characters; what lies outside the band has a role of its own."""
         canvas.area(curve.band.x, curve.band.low, curve.band.high)
