@@ -4,7 +4,7 @@ Rows whose confidence is at least the threshold are accepted. Coverage is their 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,9 @@ from calcli.statistics.units import AcceptedUnits, Units
 TESTS = 50
 FEWEST_TESTS = 5
 """Thresholds that are looked at, one per 20 rows within these: the more, the finer, and the less level for each."""
+
+TELLING = 30
+"""Fewer accepted samples do not tell what accuracy a coverage has."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,14 @@ class ThresholdSearch:
             low, high, best = (middle, high, found) if found is not None else (low, middle, best)
         return low / 1e4, best
 
+    def offered(self, level: float) -> list[tuple[float, Accepted]]:
+        """Accuracies that can be guaranteed, the highest first, and what each threshold accepts; at most four."""
+        high, best = self.highest(level)
+        low = min(self.curve.at(-1).lower(1.0 - level), high)
+        asked = [high, *(math.floor((high - share * (high - low) / 3) * 1000) / 1000 for share in (1, 2, 3))]
+        found = [(each, self.choose(each, level).best) for each in asked if best is not None and each > 0]
+        return [(each, there) for each, there in found if there is not None]
+
     def why_not(self, found: Choice, where: str, accuracy: float, level: float) -> str:
         """Why there is no threshold on these rows, and what would help. where : their name."""
         none = f"{where}: no threshold guarantees accuracy >= {accuracy:g} with probability {level:g}"
@@ -141,7 +152,14 @@ class ThresholdSearch:
         if best is None:
             return f"{none}{few}, nor any other accuracy: give more samples"
         most = f"the highest accuracy that can be guaranteed here is {asked:g}, at coverage {best.coverage:.1%}"
-        return f"{none}{few}; {most}: take --accuracy {asked:g}, or give more samples"
+        enough = self.curve.accepted >= TELLING
+        seen = (self.curve.right / self.curve.accepted)[enough].max(initial=0.0 if enough.any() else 1.0)
+        if seen >= accuracy:
+            return f"{none}{few}; {most}: take --accuracy {asked:g}, or give more samples"
+        return (
+            f"{none}{few}; {most}: take --accuracy {asked:g}; more samples alone would not help, as at no coverage"
+            f" (from {TELLING} samples) more than {seen:.1%} are right"
+        )
 
 
 # ---- of labelled rows through a calibrator: the search, and all that ``calcli threshold --json`` says of it
@@ -154,11 +172,13 @@ COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)
 @dataclass(frozen=True)
 class SearchedThreshold:
     """A search on the rows of a data set. content : what ``calcli threshold --json`` prints; numbers are None
-    where there is no threshold, and why_not says why."""
+    where there is no threshold; then why_not says why, and
+    offered which accuracies can be guaranteed."""
 
     choice: Choice
     content: dict[str, Any]
     why_not: str
+    offered: Sequence[tuple[float, Accepted]] = ()
 
 
 def search_threshold(
@@ -204,8 +224,9 @@ def search_threshold(
     if found.design_effect is not None and best is not None:
         effect = {"design_effect": found.design_effect, "effective_rows": best.accepted / found.design_effect}
         content["units"] = {**content["units"], **effect}
-    why_not = "" if best is not None else search.why_not(found, rows.name, accuracy, level)
-    return SearchedThreshold(found, content, why_not)
+    if best is not None:
+        return SearchedThreshold(found, content, "")
+    return SearchedThreshold(found, content, search.why_not(found, rows.name, accuracy, level), search.offered(level))
 
 
 def _confidences(artifact: Artifact | None, rows: DataSet) -> tuple[FloatArray, FloatArray]:

@@ -156,10 +156,28 @@ def test_a_refusal_says_which_accuracy_can_be_guaranteed_and_it_can(at_work):
     done = at_work("threshold", "a.h5", "--accuracy", "0.99", "--json")
     assert done.code == 4 and "guarantees accuracy >= 0.99 with probability 0.95" in done.line
     asked, coverage = re.search(r"here is (0\.\d+), at coverage ([\d.]+)%: take --accuracy", done.line).groups()
-    assert f"take --accuracy {asked}," in done.line
+    assert f"take --accuracy {asked}" in done.line
     there = json.loads(at_work("threshold", "a.h5", "--accuracy", asked, "--json").out)
     assert there["coverage"] == pytest.approx(float(coverage) / 100, abs=1e-3)
     assert at_work("threshold", "a.h5", "--accuracy", f"{float(asked) + 1e-4:.4f}").code == 4
+
+
+def test_a_refusal_offers_what_can_be_had_and_more_samples_only_where_they_would_help(at_work):
+    """ "or give more samples" stood behind an accuracy that no coverage has."""
+    done = at_work("threshold", "a.h5", "--accuracy", "0.999")
+    found = re.findall(r"accuracy (0\.\d+) can be guaranteed at coverage ([\d.]+)%\n", done.err)
+    assert 3 <= len(found) <= 5 and done.err.index("can be guaranteed at") < done.err.index("calcli: ")
+    for asked, coverage in found:
+        there = json.loads(at_work("threshold", "a.h5", "--accuracy", asked, "--json").out)
+        assert there["coverage"] == pytest.approx(float(coverage) / 100, abs=1e-3)
+    assert [float(c) for _, c in found] == sorted(float(c) for _, c in found)
+    confidence = np.repeat([0.9, 0.8], 500)
+    never = np.r_[np.arange(500) % 4 > 0, np.arange(500) % 2]  # by hand: 75 % of the first half, 62.5 % of all
+    told = ThresholdSearch.of(confidence, never.astype(float))
+    words = told.why_not(told.choose(0.9), "a", 0.9, 0.95)
+    assert "more samples alone would not help" in words and "more than 75.0% are right" in words
+    words = told.why_not(told.choose(0.745), "a", 0.745, 0.95)  # seen, and not yet sure
+    assert words.endswith(", or give more samples")
 
 
 def test_the_level_of_the_guarantee_has_the_word_of_the_other_levels(at_work):

@@ -70,6 +70,8 @@ def run(args: ThresholdArgs) -> int:
     else:
         print(repr(found.best.threshold))
     if found.best is None:
+        for accuracy, there in () if args.json else searched.offered:
+            command.say(f"accuracy {accuracy:g} can be guaranteed at coverage {there.coverage:.1%}")
         return fail(searched.why_not, FitError.exit_code)
     tell(command, found, content)
     return 0
