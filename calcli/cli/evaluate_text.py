@@ -1,6 +1,7 @@
 """The evaluation for people: verdicts, then the table, then the evidence. Every number is in the JSON too."""
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -43,7 +44,7 @@ def print_report(evaluation: "Evaluation", plan: "Plan", full: bool = False) -> 
             _print_bundle(results, plan)
     for result in evaluation.results if plan.report and full else ():
         say(f"evidence: {result.bundle}, {result.title}")
-        for line in (*_evidence(result), result.p_legend):
+        for line in (*_evidence(result), result.p_legend(_in_table(result))):
             say(f"  {line}")
     for result in evaluation.results:
         _print_per_class(result)
@@ -79,10 +80,23 @@ def _print_overview(evaluation: "Evaluation") -> None:
         for line in body:
             for name, cell in zip([*head, "what to do"], line, strict=True):
                 say(f"{'  ' * (name != 'bundle')}{name}: {cell}")
-    print(f"{LEGEND}; evidence with --full, terms with --explain")
+    print(_legend([str(cell) for line in body for cell in line], "evidence with --full, terms with --explain"))
 
 
-LEGEND = "±: one standard error; ( ): expected under calibration; [ ]: interval; p: p-value (null: perfect calibration)"
+SIGNS = {
+    "±": "±: one standard error",
+    " (": "( ): expected under calibration",
+    "[": "[ ]: interval",
+    "p ": "p: p-value (null: perfect calibration)",
+}
+
+
+def _legend(cells: Sequence[str], *more: str) -> str:
+    """What the signs in the cells of a table mean, and why some p-values have higher bounds than others."""
+    found = [words for sign, words in SIGNS.items() if any(sign in cell for cell in cells)]
+    bounds = sorted({bound for cell in cells for bound in re.findall(r"p < (0[.]\d+)", cell)})
+    least = [f"p < {', '.join(bounds)}: the least that the draws of a test can show"] * (bounds[-1:] > ["0.001"])
+    return "; ".join([*found, *least, *more])
 
 
 def _room() -> int:
@@ -117,7 +131,7 @@ def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:
     say(_data_sentence(results[0]))
     if results[0].units_words:
         say(results[0].units_words)
-    shown = [name for name in results[0].scores if not plan.report or metric(name).in_table]
+    shown = _in_table(results[0]) if plan.report else list(results[0].scores)
     meaning = ["meaning", *(meaning_of(name, plan.settings) for name in shown)] if plan.report else ()
     columns = [[result.title, *(_cell(result.scores[name]) for name in shown)] for result in results]
     _print_columns(["metric", *shown], columns, meaning)
@@ -128,9 +142,16 @@ def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:
         few = {name: str(s.more["ci_reason"]) for name, s in result.scores.items() if "ci_reason" in s.more}
         for reason in dict.fromkeys(few.values()):
             say(f"{', '.join(name for name in few if few[name] == reason)} of {result.title}: {reason}")
-    print(LEGEND)
+    tests = [result.report.p_text for result in results if result.report is not None]
+    if legend := _legend([*(cell for column in columns for cell in column[1:]), *tests]):
+        print(legend)
     _print_paired(results, None if plan.report else plan.metrics)
     print()
+
+
+def _in_table(result: "Result") -> list[str]:
+    """The metrics that the table of a report for people has."""
+    return [name for name in result.scores if metric(name).in_table]
 
 
 def _data_sentence(result: "Result") -> str:

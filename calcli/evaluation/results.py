@@ -456,13 +456,12 @@ class Result(Record):
     JSON = {"scores": "metrics", "given": None}
     OPTIONAL = ("paired", "counts", "report", "per_class", "per_group", "units")
 
-    @property
-    def p_legend(self) -> str:
-        """Of every p-value its test, and the least that its draws can give."""
+    def p_legend(self, names: Iterable[str]) -> str:
+        """Of the p-values of these metrics and the verdict the test, and the least that its draws can give."""
         drawn: dict[int, list[str]] = {}
-        for name, score in self.scores.items():
-            if score.p_value is not None:
-                drawn.setdefault(score.draws, []).append(name)
+        for name in names:
+            if self.scores[name].p_value is not None:
+                drawn.setdefault(self.scores[name].draws, []).append(name)
         joint = 0.0 if self.report is None else self.report.draws
         found = ["of the verdict, one test of mean gap, sharpness and smooth error" + _least(joint)] * bool(joint)
         for draws, names in drawn.items():

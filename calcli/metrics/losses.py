@@ -228,7 +228,7 @@ def nll(context: MetricContext) -> Value:
     expected = value.value - direction.gap
     sd = direction.gap / direction.z if direction.z and math.isfinite(direction.z) else 0.0
     how = None if context.table.units is None else SHARED_LUCK
-    null = Null(expected, expected + normal_quantile(0.95) * abs(sd), direction.p_value, 0, how)
+    null = Null(expected, expected + normal_quantile(0.95) * abs(sd), direction.p_value, direction.draws, how)
     return replace(value, null=null, more={**value.more, "clipped": context.table.clipped})
 
 
@@ -440,7 +440,9 @@ def entropy_gap(context: MetricContext) -> Value:
 def _tested(context: MetricContext, value: Value, direction: MeanGap) -> Value:
     """A mean gap with its z and p-value, and how that was drawn where rows belong together."""
     how = {} if context.table.units is None else {"null_method": SHARED_LUCK}
-    return replace(value, p_value=direction.p_value, more={**value.more, "z": _finite(direction.z), **how})
+    return replace(
+        value, p_value=direction.p_value, more={**value.more, "z": _finite(direction.z), **direction.resamples, **how}
+    )
 
 
 @made_once

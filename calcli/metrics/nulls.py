@@ -52,10 +52,13 @@ SAME = 1e-6
 """Two statistics that differ by no more than this share of themselves are equal, and a spread below it is none: what
 is left is rounding, of a sum of squares that cancel or of a root found by iteration."""
 
+ROUNDING = 1e-12
+"""Two statistics of probabilities that differ by no more than this are equal too: of certain scores all is rounding."""
+
 
 def reaching(draws: FloatArray, observed: float) -> int:
     """Number of draws (r,) at least as large as the observed value; those equal to it up to rounding count."""
-    return int(np.count_nonzero(draws >= observed - SAME * abs(observed)))
+    return int(np.count_nonzero(draws >= observed - max(SAME * abs(observed), ROUNDING)))
 
 
 def share_above(draws: FloatArray, limit: float) -> float:

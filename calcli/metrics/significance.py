@@ -29,11 +29,12 @@ def vanishes(gap: float) -> bool:
 @dataclass(frozen=True)
 class MeanGap:
     """A mean gap with its standard deviation under calibration, and z = gap / sd. drawn : the p-value, where it is not
-    normal."""
+    normal, from ``draws`` draws."""
 
     gap: float
     z: float
     drawn: float | None = None
+    draws: int = 0
 
     @classmethod
     def of(cls, gap: float, sd: float) -> "MeanGap":
@@ -45,7 +46,12 @@ class MeanGap:
         luck = context.luck
         assert luck is not None
         p = (1 + reaching(np.abs(draws), abs(self.gap))) / (1 + len(draws))
-        return MeanGap(self.gap, self.z / math.sqrt(luck.effect), p)
+        return MeanGap(self.gap, self.z / math.sqrt(luck.effect), p, len(draws))
+
+    @property
+    def resamples(self) -> dict[str, int]:
+        """The draws behind the p-value, as JSON has them; empty where a formula gives it."""
+        return {"resamples": self.draws} if self.draws else {}
 
     @property
     def p_value(self) -> float:
@@ -408,7 +414,7 @@ def spiegelhalter_z(context: MetricContext) -> Value:
         )
     if not math.isfinite(direction.z):
         return Value.undefined(IMPOSSIBLE)
-    return Value(direction.z, p_value=direction.p_value)
+    return Value(direction.z, p_value=direction.p_value, more=direction.resamples)
 
 
 @metric(

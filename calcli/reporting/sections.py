@@ -402,7 +402,10 @@ def numbers(model: ModelResults, m: int) -> Safe:
             )
     head = ("Metric", "Value", term("interval"), "Expected under calibration", "p-value")
     inner = table("All numbers", head, rows, f"numbers-{m}")
-    legend = [tag("p", line, class_="muted") for line in dict.fromkeys(v.result.p_legend for v in model.versions)]
+    legend = [
+        tag("p", line, class_="muted")
+        for line in dict.fromkeys(v.result.p_legend(v.result.scores) for v in model.versions)
+    ]
     return tag("details", tag("summary", "All numbers"), inner, *legend)
 
 

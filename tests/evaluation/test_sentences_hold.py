@@ -174,3 +174,46 @@ def test_no_interval_on_the_page_is_rounded_to_a_bound(run):
     accuracy = float(right.mean())
     assert 0.997 < accuracy < 1.0 and "99.8%" in words
     assert not re.search(r"\d[1-9.]\d*%? to 100(\.0)?%?\b|100(\.0)?%? to 100", words)
+
+
+@pytest.mark.parametrize("how", ["units", "weights"])
+def test_a_class_that_is_all_but_impossible_and_has_no_rows_is_no_miscalibration(how):
+    """Classes of e^-30 without rows: errors of 3e-13 that differ by 1e-18 had p = 0.001, and a fit was advised."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        z = np.concatenate([np.zeros((2000, 1)), rng.normal(size=(2000, 2)) - 30.0], axis=1)
+        extra = {"units": np.arange(2000) // 5} if how == "units" else {"weights": rng.exponential(size=2000)}
+        for k in (2, 3):
+            found = calcli.evaluate(z[:, :k], np.zeros(2000, int), **extra).results[0]
+            assert min(score.p_value for score in found.scores.values() if score.null) > 0.99
+            assert found.report.verdict_kind in ("calibrated", "too_few") and not found.report.errors
+
+
+def test_p_values_of_units_that_are_drawn_are_said_to_be(run):
+    """999 draws give no p-value below 1/1000: "= 0.001, by a formula" was printed of Spiegelhalter's z."""
+    rng = np.random.RandomState(4)
+    z = np.repeat(2.0 * rng.normal(size=(600, 3)), 2, axis=0)
+    with h5py.File("m.h5", "w") as file:
+        file["logits"], file["labels"], file["unit"] = 2.0 * z, draw_labels(softmax(z), rng), np.arange(1200) // 2
+    text = run("evaluate", "m.h5", "--full", "--no-split").out
+    legend = next(line for line in text.splitlines() if "p-values: " in line)
+    parts = {
+        name: part
+        for part in legend.split("; ")
+        for name in part.removeprefix("  p-values: ").partition(":")[0].split(", ")
+    }
+    for name in ("gap", "entropy_gap", "spiegelhalter", "ks", "nll"):
+        assert "draws under calibration" in parts[name], name
+    assert re.search(r"spiegelhalter +[\d.]+ p < 0.001", text)
+    assert "mce" not in parts and "by a formula" not in legend
+
+
+def test_the_legend_of_a_table_explains_what_is_in_it_and_no_more(run):
+    rng = np.random.RandomState(4)
+    z = 2.0 * rng.normal(size=(1500, 3))
+    written("m.h5", 2.0 * z, draw_labels(softmax(z), rng))
+    text = run("evaluate", "m.h5").out
+    assert "p < 0.001, 0.005, 0.006: the least that the draws of a test can show" in text
+    assert "[ ]:" not in text and "±: one standard error; ( ): expected under calibration; p: p-value" in text
+    assert run("evaluate", "m.h5", "-m", "accuracy").out.splitlines()[-2] == "±: one standard error"
+    assert "p < 0" not in run("evaluate", "m.h5", "-m", "ece").out.splitlines()[-2]  # 0.001 needs no words
