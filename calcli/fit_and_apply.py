@@ -35,6 +35,9 @@ LEAP = 0.1
 ALL = 0.9
 """Proportion of rows known again from which all are: rounding hides some."""
 
+PARTS = ("a few", "about a quarter", "about half", "about three quarters", "most")
+"""Proportions of rows in words: the 96 that an artifact stores tell no percentage."""
+
 WORSE, HURT = 1e-9, 1.01
 """Differences below the first are rounding, not a loss; a Brier score that grows by the second is a worse one."""
 
@@ -256,7 +259,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
-    """Which of these rows, or of their units, a calibrator was fitted on, ``about 40% of these rows``; or None.
+    """Which of these rows, or of their units, a calibrator was fitted on, ``about half of these rows``; or None.
 
     Rows are known by their scores and labels: of rows without labels nothing is told.
     """
@@ -271,7 +274,7 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
     if share >= ALL:
         return "these very rows, or copies of them"
     if share:
-        return f"about {max(share, 0.01):.0%} of these rows"
+        return f"{PARTS[round(4.0 * share)]} of these rows"
     # Units that have rows in the fit as well, where both are parts of one file: elsewhere names may recur.
     path, part = split_where(artifact.fit.source or "")
     if part is None or not rows.location.name or path.name != rows.path.name:

@@ -44,7 +44,7 @@ class Link(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One calibrator that rows have been through (see ``calcli.io.provenance``).
 
     sha256 : of its method and parameters. fitted_on : name of its calibration rows. in_sample : which of the rows it
-    was fitted on, ``about 40% of these rows``; left out where on none.
+    was fitted on, ``about half of these rows``; left out where on none.
     """
 
     sha256: str

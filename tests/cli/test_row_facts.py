@@ -158,12 +158,12 @@ def test_rows_of_the_fit_are_known_again(k, run):
         "probabilities": (p, y, "probs", ALL),
         "of float32": (softmax(z.astype("f4")), y, "probs", ALL),
         "logarithms": (np.log(p).astype("f4"), y, "log_probs", ALL),
-        "pooled": (np.concatenate([z, other]), np.concatenate([y, labels]), "logits", "% of these rows"),
+        "pooled": (np.concatenate([z, other]), np.concatenate([y, labels]), "logits", "about half of these rows"),
         "a quarter": (
             np.concatenate([z[:250], other[:750]]),
             np.r_[y[:250], labels[:750]],
             "logits",
-            "% of these rows",
+            "about a quarter of these rows",
         ),
         "others": (other, labels, "logits", None),
     }
