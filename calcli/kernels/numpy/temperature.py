@@ -24,9 +24,6 @@ FEWEST_ROWS = 1000
 FEW_CLASSES = 64
 """Up to so many classes rows lie side by side, so that sums over classes are vectorised too."""
 
-WIDE = 256
-"""Classes from which buffers of one row pay."""
-
 VECDOT = getattr(np, "vecdot", None)
 """A product of rows in half the time of einsum, from NumPy 2 on."""
 
@@ -44,20 +41,6 @@ def row_dots(a: FloatArray, b: FloatArray) -> FloatArray:
     even = k // parts * parts
     cut_a, cut_b = (x[..., :even].reshape(*x.shape[:-1], parts, -1) for x in (a, b))
     return np.asarray(VECDOT(cut_a, cut_b).sum(axis=-1) + VECDOT(a[..., even:], b[..., even:]))
-
-
-def subtract_column(z: AnyArray, column: FloatArray, out: FloatArray) -> None:
-    """out = z - column[:, None] in float64. z : (n, k) of any float type.
-
-    NumPy works through buffers that hold several rows, into which it copies the column's entry for
-    every class. Buffers of at most one row leave it where it is.
-    """
-    usual = np.getbufsize()
-    np.setbufsize(max(16, min(usual, z.shape[1] // 16 * 16)))
-    try:
-        np.subtract(z, column[:, None], out=out)
-    finally:
-        np.setbufsize(usual)
 
 
 class TemperedRows:
@@ -92,13 +75,10 @@ class TemperedRows:
             self.top = np.zeros(n, dtype=np.int64)
             for c in range(len(self.d) - 1, -1, -1):  # a fifth of what argmax takes for few classes
                 np.copyto(self.top, c, where=self.d[c] == 0.0)
-        elif z.dtype == np.float16 or z.shape[1] < WIDE:  # all but casting float16 is slow
+        else:
             self.d[...] = z
             self.top = self.d.argmax(axis=1)
             self.d -= self.at(self.d, self.top)[:, None]
-        else:
-            self.top = z.argmax(axis=1)
-            subtract_column(z, self.at(z, self.top).astype(np.float64), self.d)
         self.d_y = self.at(self.d, self.y)
         self.label = self.top if block.assigned is None else block.assigned[here]
 
