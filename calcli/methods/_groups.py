@@ -35,6 +35,13 @@ LONGEST, FAR = 1e4, 10.0
 EXACT, SETTLED, CHANGE = 1e-11, 1e-6, 1e-4
 """Step of a parameter, and relative change of a variance between updates and between walks, where a search ends."""
 
+EARLY, LEAST_START = 1e-7, 1e-5
+"""That step in a fold, which begins where the fit to all rows ended, and the least variance that it begins with."""
+
+CREEPS, LATE = 0.99, 90
+"""A variance that is still is held when its last three changes between walks differ by no more than this factor, and
+after so many walks: theta would follow it for hundreds."""
+
 
 class ByOptions(Options, frozen=True):
     by: Annotated[str, Meta(min_length=1, description="column with the group of every row, or prediction")] = PREDICTION
@@ -72,15 +79,14 @@ class GroupSums(Sums):
 
     @classmethod
     def of(cls, code: IntArray, g: int, weight: FloatArray, gradient: FloatArray, information: FloatArray) -> Self:
-        """The sums of rows with gradient (b, m) and information (b, m, m)."""
-        m = gradient.shape[1]
+        """The sums of rows with gradient (m, b) and information (m, m, b)."""
 
         def total(values: FloatArray) -> FloatArray:
             return np.asarray(np.bincount(code, weights=weight * values, minlength=g), dtype=np.float64)
 
-        slopes = np.stack([total(gradient[:, i]) for i in range(m)], axis=1)
-        bends = np.stack([total(information[:, i, j]) for i in range(m) for j in range(m)], axis=1)
-        return cls(total(np.ones(len(code))), slopes, bends.reshape(g, m, m))
+        slopes = np.stack([total(each) for each in gradient], axis=1)
+        bends = np.stack([total(each) for each in information.reshape(-1, len(code))], axis=1)
+        return cls(total(np.ones(len(code))), slopes, bends.reshape(g, *information.shape[:2]))
 
 
 class Pooled(NamedTuple):
@@ -93,34 +99,43 @@ class Pooled(NamedTuple):
     passes: int
 
 
-def pool(walk: Callable[[FloatArray], GroupSums], g: int, m: int, tau: float) -> Pooled:
+def pool(walk: Callable[[FloatArray], GroupSums], g: int, m: int, tau: float, start: Pooled | None = None) -> Pooled:
     """The parameters at which NLL + sum_g theta_g^2 / (2 variance) is least, with the variance between groups by EM.
 
-    walk : sums over the rows at parameters (g, m). tau : standard deviation between groups, 0 to estimate it. Steps
-    are those of Fisher's scoring: of the centre alone, then of theta, where the EM runs on the quadratic that a walk
-    has given until both agree. Thrice theta is centred, weighted by the rows, and the centre moves along.
+    walk : sums over the rows at parameters (g, m). tau : standard deviation between groups, 0 to estimate it. start :
+    what was found on much the same rows, near which the search begins; it ends early. Steps are those of Fisher's
+    scoring: of the centre alone, then of theta, where the EM runs on the quadratic that a walk has given until both
+    agree. Thrice theta is centred, weighted by the rows, and the centre moves along.
     """
     centre, theta = np.zeros(m), np.zeros((g, m))
-    variance, passes, converged = np.full(m, tau**2 or START), 0, False
+    variance, passes, converged, exact = np.full(m, tau**2 or START), 0, False, EXACT
+    if start is not None:
+        theta, exact = start.theta, EARLY
+        variance = variance if tau else np.maximum(start.variance, LEAST_START)
     for _ in range(STEPS):
         sums, passes = walk(np.broadcast_to(centre, (g, m))), passes + 1
         step = np.linalg.pinv(sums.information.sum(axis=0)) @ sums.gradient.sum(axis=0)
         centre = centre - np.clip(step, -LARGEST_STEP, LARGEST_STEP)
-        if np.abs(step).max() <= EXACT:
+        if np.abs(step).max() <= exact:
             break
     for rounds in range(ROUNDS + 1):
+        held, changes = bool(tau), list[float]()
         for _ in range(STEPS):
             sums, passes, before = walk(centre + theta), passes + 1, variance
-            variance = variance if tau else between(sums, theta, variance)
+            variance = variance if held else between(sums, theta, variance)
             bend, slope = sums.information + np.diag(1.0 / variance), sums.gradient + theta / variance
             step = np.linalg.solve(bend, slope[..., None])[..., 0]
             theta = theta - np.clip(step, -LARGEST_STEP, LARGEST_STEP)
-            still = (np.abs(variance - before) <= CHANGE * variance + LEAST).all()
-            converged = bool(still and np.abs(step).max() <= EXACT)
+            moved = np.abs(variance - before)
+            still = (moved <= CHANGE * variance + LEAST).all()
+            converged = bool(still and np.abs(step).max() <= exact)
             if converged:
                 break
+            changes.append(float((moved / variance).max()))
+            creeps = len(changes) > 2 and min(changes[-3:]) > CREEPS * max(changes[-3:])
+            held = held or bool(still and (creeps or len(changes) >= LATE))
         mean = sums.weight @ theta / sums.weight.sum()
-        if rounds == ROUNDS or np.abs(mean).max() <= EXACT:
+        if rounds == ROUNDS or np.abs(mean).max() <= exact:
             break
         centre, theta = centre + mean, theta - mean
     return Pooled(centre, theta, variance, converged, passes)
@@ -168,8 +183,8 @@ class ByGroup(Calibrator):
 
     @classmethod
     @abstractmethod
-    def pooled(cls, rows: Rows, common: Any, names: Sequence[str], options: ByOptions) -> tuple[Self, Pooled]:
-        """The calibrator of rows, around one that is fitted to all of them; names : of the groups."""
+    def pooled(cls, rows: Rows, common: Any, of: Codes, by: ByOptions, start: Pooled | None) -> tuple[Self, Pooled]:
+        """The calibrator of rows of some groups, around one that is fitted to all rows; start : see ``pool``."""
 
     @property
     def required_columns(self) -> Mapping[str, Sequence[str]]:
@@ -187,13 +202,14 @@ class ByGroup(Calibrator):
         kept = replace(common, chosen=Chosen(cls.COMMON, plain))
         reason = f"status {common.status}" if common.status != "ok" else "there is one group" * (len(names) < 2)
         if not reason:
-            calibrator, found = cls.pooled(rows, common.calibrator, names, options)
+            groups = Codes(tuple(names), codes(rows, options.by, names))
+            calibrator, found = cls.pooled(rows, common.calibrator, groups, options, None)
             reason = "the groups do not differ" * bool(not options.tau and (found.variance <= LEAST).all())
         if reason:
             return replace(kept, warnings=(*common.warnings, f"by {options.by}: {reason}, so the common map is kept"))
         details: dict[str, Any] = {"groups": len(names), "passes": found.passes}
         if options.guard:
-            own, one = cls.held_out(rows, plain, names, options, context)
+            own, one = cls.held_out(rows, plain, groups, options, context, found)
             details["held_out_nll"] = {"by_group": own, "common": one}
             if own >= one:
                 sentence = f"by {options.by}: held-out NLL {own:.5f}, of the common map {one:.5f}, which is kept"
@@ -203,7 +219,7 @@ class ByGroup(Calibrator):
 
     @classmethod
     def held_out(
-        cls, rows: Rows, plain: Any, names: Sequence[str], options: ByOptions, context: Context
+        cls, rows: Rows, plain: Any, groups: Codes, options: ByOptions, context: Context, start: Pooled
     ) -> tuple[float, float]:
         """Mean NLL of rows (or units) left out in turn, by group and by the common map, fitted to the others."""
         weight, units = rows.weights(), rows.units()
@@ -211,13 +227,15 @@ class ByGroup(Calibrator):
             fold = random_folds(units.n, FOLDS, context.rng())[units.code]
         else:
             losses = _losses(cls.OF_COMMON.fit(rows, plain, context).calibrator, rows)
-            fold = content_folds(codes(rows, options.by, names), losses, FOLDS, context.rng())
+            fold = content_folds(groups.code, losses, FOLDS, context.rng())
         own, one = np.empty(rows.n), np.empty(rows.n)
         for f in np.unique(fold):
             context.progress("cross-validating", int(f), FOLDS)
-            held, learn = np.flatnonzero(fold == f), rows.take(np.flatnonzero(fold != f))
+            held, others = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
+            learn = rows.take(others)
             common = cls.OF_COMMON.fit(learn, plain, Context(context.seed, context.device)).calibrator
-            for into, calibrator in ((own, cls.pooled(learn, common, names, options)[0]), (one, common)):
+            pooled = cls.pooled(learn, common, groups.take(others), options, start)[0]
+            for into, calibrator in ((own, pooled), (one, common)):
                 into[held] = _losses(calibrator, rows.take(held))
         return float(np.average(own, weights=weight)), float(np.average(one, weights=weight))
 

@@ -1,6 +1,6 @@
 """Platt scaling by group."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -9,10 +9,10 @@ from calcli.calibrator import Prediction, check_numbers, param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import single_sample
 from calcli.methods._binary.maps import TOP_LABEL
-from calcli.methods._groups import ByGroup, ByOptions, GroupSums, Pooled, codes, places, pool
+from calcli.methods._groups import ByGroup, ByOptions, GroupSums, Pooled, places, pool
 from calcli.methods.platt import PlattScaling
 from calcli.numerics import FloatArray, entries, sigmoid
-from calcli.rows import Block, Rows
+from calcli.rows import Block, Codes, Rows
 
 
 @dataclass(frozen=True)
@@ -44,24 +44,25 @@ class PlattByGroup(ByGroup):
     COMMON, OF_COMMON = "platt", PlattScaling
 
     @classmethod
-    def pooled(cls, rows: Rows, common: PlattScaling, names: Sequence[str], options: ByOptions) -> tuple[Self, Pooled]:
+    def pooled(
+        cls, rows: Rows, common: PlattScaling, of: Codes, by: ByOptions, start: Pooled | None
+    ) -> tuple[Self, Pooled]:
         weight, mode = rows.weights(), str(common.mode)
         sample = single_sample(rows, mode, weight).within(common.sure)
-        code = codes(rows, options.by, names)
         slope, intercept = float(common.slope[0]), float(common.intercept[0])
         u, own = slope * sample.s + intercept, np.ones(rows.n) if weight is None else weight
-        design = np.stack([u, np.ones(rows.n)], axis=1)
+        design = np.stack([u, np.ones(rows.n)])
 
         def walk(theta: FloatArray) -> GroupSums:
-            p = sigmoid(u + np.einsum("ij,ij->i", design, theta[code]))
-            information = (p * (1.0 - p))[:, None, None] * design[:, :, None] * design[:, None, :]
-            return GroupSums.of(code, len(names), own, (p - sample.hit)[:, None] * design, information)
+            p = sigmoid(u + np.einsum("ij,ij->j", design, theta.T[:, of.code]))
+            information = p * (1.0 - p) * design[:, None] * design
+            return GroupSums.of(of.code, len(of.names), own, (p - sample.hit) * design, information)
 
-        found = pool(walk, len(names), 2, options.tau)
+        found = pool(walk, len(of.names), 2, by.tau, start)
         (e, f), own_maps = found.centre, found.theta @ np.array([[slope, intercept], [0.0, 1.0]])
-        groups = {name: (a, b) for name, (a, b) in zip(names, own_maps.tolist(), strict=True)}
+        groups = {name: (a, b) for name, (a, b) in zip(of.names, own_maps.tolist(), strict=True)}
         centre = float((1.0 + e) * slope), float((1.0 + e) * intercept + f)
-        return cls(options.by, *centre, np.sqrt(found.variance), groups, mode, common.sure), found
+        return cls(by.by, *centre, np.sqrt(found.variance), groups, mode, common.sure), found
 
     def apply(self, block: Block) -> Prediction:
         maps = np.array([(self.slope, self.intercept)]) + np.array([*self.groups.values(), (0.0, 0.0)])

@@ -9,11 +9,12 @@ import numpy as np
 
 from calcli.calibrator import ORDER_PRESERVING, Prediction, check_numbers, param
 from calcli.fast_dataclass import dataclass
+from calcli.kernels.numpy.temperature import OfBlock, TemperedRows, at_once
 from calcli.methods._groups import ByGroup, ByOptions, GroupSums, Pooled, places, pool
 from calcli.methods._temperature import LOG_BETA_HIGH, LOG_BETA_LOW
 from calcli.methods.ts import TemperatureScaling
-from calcli.numerics import FloatArray, entries, log_softmax
-from calcli.rows import Block, Rows
+from calcli.numerics import FloatArray, IntArray, entries, log_softmax
+from calcli.rows import Block, Codes, Rows
 
 
 @dataclass(frozen=True)
@@ -46,19 +47,20 @@ class TemperatureByGroup(ByGroup):
 
     @classmethod
     def pooled(
-        cls, rows: Rows, common: TemperatureScaling, names: Sequence[str], options: ByOptions
+        cls, rows: Rows, common: TemperatureScaling, of: Codes, by: ByOptions, start: Pooled | None
     ) -> tuple[Self, Pooled]:
-        start = -float(np.log(common.temperature))
+        of_block = OfBlock(rows.k, _terms, _values)
+        first = -float(np.log(common.temperature))
 
         def walk(shift: FloatArray) -> GroupSums:
-            log_beta = np.clip(start + shift[:, 0], LOG_BETA_LOW, LOG_BETA_HIGH)
-            return rows.sum(partial(_sums, options.by, tuple(names), np.exp(log_beta)))
+            log_beta = np.clip(first + shift[:, 0], LOG_BETA_LOW, LOG_BETA_HIGH)
+            return rows.sum(partial(_sums, of_block, np.exp(log_beta)), of.code, at_once=at_once(rows.k))
 
-        found = pool(walk, len(names), 1, options.tau)
-        d = np.clip(found.theta[:, 0], LOG_BETA_LOW - start, LOG_BETA_HIGH - start)
+        found = pool(walk, len(of.names), 1, by.tau, start)
+        d = np.clip(found.theta[:, 0], LOG_BETA_LOW - first, LOG_BETA_HIGH - first)
         tau = float(np.sqrt(found.variance[0]))
-        beta = float(np.exp(start + found.centre[0]))
-        return cls(options.by, beta, tau, dict(zip(names, d.tolist(), strict=True))), found
+        beta = float(np.exp(first + found.centre[0]))
+        return cls(by.by, beta, tau, dict(zip(of.names, d.tolist(), strict=True))), found
 
     def apply(self, block: Block) -> Prediction:
         scale = self.beta * np.exp([*self.groups.values(), 0.0])
@@ -71,14 +73,20 @@ class TemperatureByGroup(ByGroup):
         check_numbers("groups", abs(self.beta) * np.exp(np.minimum(d, 800.0)), "positive")
 
 
-def _sums(by: str, names: tuple[str, ...], scale: FloatArray, block: Block) -> GroupSums:
+def _sums(of_block: OfBlock[FloatArray], scale: FloatArray, block: Block, code: IntArray) -> GroupSums:
     """Sums by group over a block, at the groups' own scales (g,): by the logarithm of the scale."""
-    code = places(by, names, block)
-    l = block.z * scale[code][:, None]
-    p = np.exp(log_softmax(l))
-    mean = np.einsum("ij,ij->i", p, l)
-    l -= mean[:, None]
-    gradient = -l[np.arange(len(l)), block.labels]
-    variance = np.einsum("ij,ij,ij->i", p, l, l)
-    weight = np.ones(len(l)) if block.weight is None else block.weight
-    return GroupSums.of(code, len(names), weight, gradient[:, None], variance[:, None, None])
+    slope, bend = np.concatenate(of_block.parts(block, scale[code]), axis=1)
+    weight = np.ones(len(block)) if block.weight is None else block.weight
+    return GroupSums.of(code, len(scale), weight, slope[None], bend[None, None])
+
+
+def _terms(r: TemperedRows, scale: FloatArray) -> Sequence[FloatArray]:
+    """Gradient and information of every row, by the logarithm of its scale (b,)."""
+    r.d *= scale[:, None] if r.axis else scale
+    norm = r.tilt(1.0)
+    mean = r.mean(norm)  # leaves e d in e
+    return mean - r.d_y * scale, r.dot(r.e, r.d) / norm - mean**2
+
+
+def _values(_: Block, values: FloatArray) -> FloatArray:
+    return values

@@ -11,6 +11,7 @@ from synthetic import truth
 import calcli
 from calcli.errors import DataError, UsageError
 from calcli.io.bundle import open_bundle
+from calcli.methods._groups import pool
 from calcli.rows import Codes
 
 
@@ -99,6 +100,28 @@ def test_between_the_common_line_and_one_per_group():
             [own["slope"][0], own["intercept"][0]], abs=1e-7
         )
     assert calcli.fit(s, y, "platt", groups=g).method == "platt-by"
+
+
+@pytest.mark.parametrize(("rows", "seed", "most"), [(50, 1, 400), (100, 5, 120)])
+def test_a_variance_between_groups_that_creeps_towards_none_ends_the_search(rows, seed, most):
+    rng = np.random.default_rng(seed)
+    g = np.repeat(np.arange(50), rows)
+    s, a = rng.normal(size=len(g)) * 2, rng.normal(size=50) * 0.3  # slopes differ, offsets do not
+    y = (rng.random(len(s)) < 1 / (1 + np.exp(-(1 + a[g]) * s))).astype(int)
+    found = calcli.fit(s, y, "platt", groups=g, guard=False)
+    assert found.status == "ok"
+    assert found.params["tau"][1] < 0.002
+    # 401 walks, and not converged, while theta follows the variance
+    assert found.to_dict()["fit"]["details"]["passes"] < most
+
+
+def test_folds_that_begin_at_the_fit_to_all_rows_judge_as_those_that_begin_at_none(monkeypatch):
+    z, y, g, _ = drawn(np.random.default_rng(2), 30, 60, k=4)
+    near = calcli.fit(z, y, groups=g).to_dict()["fit"]["details"]["held_out_nll"]["by_group"]
+    monkeypatch.setattr("calcli.methods.ts_by.pool", lambda walk, g, m, tau, start: pool(walk, g, m, tau))
+    far = calcli.fit(z, y, groups=g).to_dict()["fit"]["details"]["held_out_nll"]["by_group"]
+    assert near != far
+    assert near == pytest.approx(far, abs=1e-7)  # what a search that ends early promises of the loss
 
 
 def nll(p, y):
