@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,15 @@ from calcli.io.row_facts import facts_of, share_seen, sketch, unwritten
 from calcli.kernels.device import idle
 from calcli.kernels.numpy.expansion import summary_at
 from calcli.kernels.numpy.temperature import softmax_at
-from calcli.metrics.collect import summarise
+from calcli.metrics.collect import reduced, summarise
+from calcli.metrics.rowtable import RowTable
+from calcli.metrics.significance import p_text
 from calcli.metrics.warnings import data_warnings, zero_warnings
 from calcli.numerics import AnyArray
 from calcli.parallel import same_threads
 from calcli.registry import method, method_names
 from calcli.rows import Block, Rows, ScoreKind
+from calcli.statistics.paired import PairedSums, fair_signs
 
 BELOW_CHANCE = 4.0
 """Standard errors from which an accuracy below 1/k is no chance."""
@@ -34,6 +38,9 @@ LEAP = 0.1
 
 ALL = 0.9
 """Proportion of rows known again from which all are: rounding hides some."""
+
+LEVEL = 0.05
+"""P-value from which a lower accuracy is no chance."""
 
 PARTS = ("a few", "about a quarter", "about half", "about three quarters", "most")
 """Proportions of rows in words: the 96 that an artifact stores tell no percentage."""
@@ -57,6 +64,7 @@ def fit_artifact(name: str, options: Options, rows: DataSet, context: Context) -
                 f" methods need no more: {', '.join(sorted(able, key=lambda each: method(each).place))}"
             )
         options = method(name).resolve_options(options, rows.k)
+        asked = f"{name} --set keep_argmax=true, " if getattr(options, "keep_argmax", None) is False else ""
         for column in method(name).columns_to_fit(options):
             rows.carry(column)
         counted = rows.counted()
@@ -74,9 +82,11 @@ def fit_artifact(name: str, options: Options, rows: DataSet, context: Context) -
     except (np.linalg.LinAlgError, OverflowError, FloatingPointError, ZeroDivisionError) as problem:
         raise _breakdown(name, rows, str(problem)) from problem
     was, became = before.values(), after.values()
+    fell = became["accuracy"] < was["accuracy"] - WORSE
+    lost = fallen(asked, counted, fitted.calibrator, was, became) if fell else []
     if not np.isfinite(list(became.values())).all():
         raise _breakdown(name, rows, "its probabilities are not finite")
-    said = *fitted.warnings, *idle(name, context), *harm(name, rows.kind, was, became, before, after)
+    said = *fitted.warnings, *idle(name, context), *lost, *harm(name, rows.kind, was, became, before, after)
     warnings = [*fit_warnings(rows, before, fitted.calibrator.laws), *said]
     record = FitRecord(
         n=before.n,
@@ -141,6 +151,25 @@ def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
     return found
 
 
+def fallen(able: str, rows: Rows, calibrator: Calibrator, b: dict[str, float], a: dict[str, float]) -> list[str]:
+    """Plain words where the accuracy fell by more than chance takes, by McNemar's test on the same rows.
+
+    able : the method as it would keep it. b, a : values of the summaries.
+    """
+    parts = [*reduced(rows, [None, calibrator], _change_of_right, top_only=True, add_up=True)]
+    p = fair_signs(reduce(add, parts))
+    return [
+        f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f} ({p_text(p)}, McNemar's"
+        f" test); {able}ts, ec, ets and ft are accuracy-preserving"
+    ] * (p <= LEVEL)
+
+
+def _change_of_right(tables: Sequence[RowTable]) -> PairedSums:
+    """Of rows uncalibrated and calibrated, how being right changes."""
+    before, after = tables
+    return PairedSums.of(after.correct - before.correct, after.weight)
+
+
 def harm(
     name: str, kind: ScoreKind, b: dict[str, float], a: dict[str, float], before: Summary, after: Summary
 ) -> list[str]:
@@ -151,11 +180,6 @@ def harm(
         how = "floor+ts" if alone == name else f"floor+{alone}, for all groups alike"
         advice = f"fit with --method auto, or put floor+ before the method ({how})"
         found.append(f"a probability of 0 has no logarithm: {advice}")
-    if a["accuracy"] < b["accuracy"] - WORSE:
-        found.append(
-            f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f};"
-            " ts, ec, ets and ft are accuracy-preserving"
-        )
     if a["accuracy"] > max(2.0 * b["accuracy"], b["accuracy"] + LEAP):
         found.append(
             f"accuracy on the calibration data rose from {b['accuracy']:.4f} to {a['accuracy']:.4f}, more than"
