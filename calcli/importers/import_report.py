@@ -1,19 +1,22 @@
 """From checked rows to bundles: how they are split, written and reported, and what is said of every import."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, field
 from math import sqrt
+from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from calcli.errors import UsageError
+from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Entry, remark
 from calcli.importers.array_names import BundleArrays, parse_name, real_names
 from calcli.importers.labelled_scores import Imported
 from calcli.importers.positions import Positions
+from calcli.importers.unnamed_arrays import looks_like
 from calcli.io.split import Part, deal_rows
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle
 from calcli.numerics import IntArray
@@ -161,16 +164,28 @@ def unused(entries: Mapping[str, Entry], used: Iterable[str]) -> dict[str, Entry
     return left
 
 
-def remark_unused(entries: Mapping[str, Entry], used: Iterable[str], kept: Collection[str]) -> None:
-    """Say in a line each which columns and arrays go along (kept : by their own names), and which are left out."""
-    left = {
-        entry.name: not {path.rpartition("/")[2], parse_name(path).core}.isdisjoint(kept)
-        for path, entry in unused(entries, used).items()
-    }
-    for what, goes in (("columns kept for apply to write again", True), ("columns not used", False)):
+def remark_unused(
+    entries: Mapping[str, Entry], used: Iterable[str], kept: Collection[str], *, any_unit: bool = False
+) -> None:
+    """Say in a line each which columns and arrays go along (kept : by their own names), and which are left out.
+
+    A single value is no column. any_unit : units are known or declined, so that none is proposed.
+    """
+    left, repeated = dict[str, bool](), list[str]()
+    for path, entry in unused(entries, used).items():
+        with suppress(DataError):
+            if entry.part is None and np.shape(entry.load()) in ((), (1,)):
+                continue
+        left[entry.name] = not {path.rpartition("/")[2], parse_name(path).core}.isdisjoint(kept)
+        if not any_unit and looks_like(path, entry) == "units":
+            repeated.append(entry.name)
+    hint = " (see --ids, --group-by, --unit)"
+    for what, goes, more in (("columns kept for apply to write again", True, ""), ("columns not used", False, hint)):
         if own := [name for name, stays in left.items() if stays is goes]:
-            more = f", … ({len(own)} in all)" if len(own) > MOST_NAMED else ""
-            remark(f"{what}: {', '.join(own[:MOST_NAMED])}{more} (see --ids, --group-by, --unit)")
+            all_of = f", … ({len(own)} in all)" if len(own) > MOST_NAMED else ""
+            remark(f"{what}: {', '.join(own[:MOST_NAMED])}{all_of}{more}")
+    if repeated:
+        remark(f"{repeated[0]!r} repeats: if rows of one value depend on each other, pass --unit {quote(repeated[0])}")
 
 
 # ---- writing

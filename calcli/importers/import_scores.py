@@ -96,7 +96,7 @@ def import_scores(
                     origin["arrays"] = {role: f"{arrays[at].path.name}:{arrays[at].name}" for role, at in paths.items()}
                     kept |= (imported := _with_carried(imported, {**given, **arrays}, used, ask)).columns.keys()
                     report.bundles += write_groups(out, imported, groups, origin, splitting, _attributes(one, arrays))
-                remark_unused(entries, used, kept)
+                remark_unused(entries, used, kept, any_unit="unit" in {*kept, *ask.named})
         except CalcliError as problem:
             raise retried(problem, ask, where).translated(settled.translated) from None
         report.notes = [settled.translated(note) for note in told]

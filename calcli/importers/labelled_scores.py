@@ -16,7 +16,7 @@ from calcli.importers.array_names import COLUMNS, BundleArrays, parse_name
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import texts_of, to_labels
 from calcli.importers.positions import Dense, Parts, Positions, class_axis_of, cut_alike, one_a_row
-from calcli.io.validate import check_labels, check_scores, check_shape, check_weights, score_kind
+from calcli.io.validate import check_labels, check_scores, check_shape, check_weights, score_kind, whole_names
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
 
@@ -286,9 +286,7 @@ def per_row(entry: Entry, role: str, n: int) -> NDArray[Any]:
         return values.astype("U")  # HDF5 has no type for dates
     if values.dtype.kind not in "biuf":
         raise DataError(f"{entry.where}: {role} has type {values.dtype}, expected numbers or words")
-    if role == "unit" and np.isnan(values).any():
-        raise DataError(f"{entry.where}: row {int(np.argmax(np.isnan(values)))} is NaN, expected the unit of the row")
-    return values
+    return whole_names(values, role, entry.where) if role in ("ids", "unit") else values
 
 
 def _transforms(

@@ -197,6 +197,14 @@ AGAIN = re.compile(
 SURE = re.compile(r"(?i)conf|certain|sure")
 """What is in the name of a confidence."""
 
+UNIT = re.compile(
+    r"(?i)(.*[_ ])?(patient|subject|participant|person|user|customer|client|question|prompt|image|video|document"
+    r"|article|sequence|session|visit|slide)s?([_ ]?(id|no|nr|num|number))?"
+)
+"""Columns of what rows may belong to."""
+
+NO_UNIT = re.compile(r"(?i)folds?|epoch")
+
 DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([T ].*)?")
 
 KIND_OF_LOOK = {"probabilities": "probs", "percentages": "probs"}
@@ -340,8 +348,9 @@ def looks_like(path: str, entry: Entry) -> str:
     if values.dtype.kind == "f" and not (values % 1).any():  # NaN is true
         values = values.astype(np.int64)
     distinct = np.unique(values)
-    if named.role in ("ids", "unit") or BOOKKEEPING.fullmatch(path):
-        return "ids" if len(distinct) == len(values) and named.role != "unit" else "units"
+    if named.role in ("ids", "unit") or BOOKKEEPING.fullmatch(path) or UNIT.fullmatch(path):
+        known = "ids" if len(distinct) == len(values) and named.role != "unit" else "units"
+        return "" if known == "units" and (NO_UNIT.fullmatch(path) or len(distinct) < 2) else known
     if named.role == "weights" or re.fullmatch(r"(?i)w|.*weights?", path):
         return "weights"
     if named.role == "split":

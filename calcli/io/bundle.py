@@ -154,6 +154,11 @@ class BundleRows(DataSet):
             if self._keep is not None or dataset.shape != (self.total,) or dataset.dtype.kind not in "iu":
                 source = validate.check_labels(self._column(dataset), self.n, self.k, what, what="prediction")
             self._assigned = ClassColumn(source, self.k, what, "prediction")
+        for role in ("ids", "group", "unit"):  # whether the command needs them or not
+            for column in self._datasets(role).values() if isinstance(lookup(self._node, role), h5py.Dataset) else ():
+                self._check_length(column)
+                if column.dtype.kind == "f":
+                    self.column(role)
         self.has_labels, self.assigned = self._labels is not None, self._assigned is not None
         self.transforms = self._find_transforms()
         self._cache: AnyArray | None = None
@@ -258,10 +263,13 @@ class BundleRows(DataSet):
         return ClassColumn(found[keep], self.k, where)
 
     def _read_column(self, dataset: h5py.Dataset) -> Any:
-        where = self._where(dataset)
+        self._check_length(dataset)
+        return read(dataset, (), self._where(dataset))
+
+    def _check_length(self, dataset: h5py.Dataset) -> None:
         if dataset.shape != (self.total,):
-            raise DataError(f"{where}: has shape {dataset.shape}, expected ({self.total},): one per row")
-        return read(dataset, (), where)
+            shape = f"has shape {dataset.shape}, expected ({self.total},): one per row"
+            raise DataError(f"{self._where(dataset)}: {shape}")
 
     def _find_transforms(self) -> tuple[str, ...]:
         data = self._find("transforms/logits")
@@ -296,6 +304,10 @@ class BundleRows(DataSet):
 
     def column(self, name: str) -> AnyArray | None:
         columns = {own: self._column(dataset) for own, dataset in self._datasets(name).items()}
+        if name in ("ids", "unit"):
+            columns = {
+                own: validate.whole_names(values, name, f"{self.name}: {own}") for own, values in columns.items()
+            }
         return intersections(columns) if columns else None
 
     def own_name(self, role: str) -> str:

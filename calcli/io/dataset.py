@@ -133,11 +133,6 @@ class DataSet(Rows):
         values, name = self.column("unit"), self.own_name("unit")
         if values is None:
             return None
-        if values.dtype.kind == "f" and np.isnan(values).any():
-            raise DataError(
-                f"{self.name}: {name} of row {int(np.isnan(values).argmax())} is NaN, expected the unit of every row;"
-                " leave such rows out, or pass --unit none"
-            )
         units = Units.of(values)
         if units.n < 2:
             raise DataError(

@@ -48,6 +48,21 @@ def check_confidences(confidence: AnyArray, where: str, first_row: int = 0) -> A
     return column[:, None]
 
 
+def whole_names(values: AnyArray, role: str, where: str) -> AnyArray:
+    """Ids or units, (n,); numbers of a float type as integers. Raises DataError for those that are not whole."""
+    if values.dtype.kind != "f":
+        return values
+    bad = ~((np.abs(values) < 1 << 53) & (values == np.floor(values)))  # NaN is neither
+    if bad.any():
+        row = int(np.argmax(bad))
+        found = "NaN" if np.isnan(values[row]) else f"{values[row]:g}"
+        raise DataError(
+            f"{where}: row {row} is {found}, expected the {role.removesuffix('s')} of the row, a whole number or a"
+            f" word; leave such rows out, or pass --{role} none"
+        )
+    return values.astype(np.int64)
+
+
 def check_correct(correct: AnyArray, n: int, where: str) -> IntArray:
     """Check whether each of n answers was right: (n,) bool, or numbers 0 and 1. Returns (n,) int64."""
     if correct.dtype.kind not in "biuf" or correct.shape != (n,):

@@ -125,7 +125,7 @@ def test_a_unit_that_is_unknown_is_refused(run):
     with h5py.File("b.h5", "w") as made:
         made["probs"], made["labels"], made["unit"] = P, Y, np.where(np.arange(N) == 7, np.nan, 1.0)
     refused = run("threshold", "b.h5", "--accuracy", ".6")
-    assert refused.code == 3 and "unit of row 7 is NaN" in refused.line
+    assert refused.code == 3 and "unit: row 7 is NaN" in refused.line
     np.savez("c.npz", probs=P, labels=Y, patient=np.arange(5))
     refused = run("extract", "c.npz", "--unit", "patient", "-o", "c.h5")
     assert refused.code == 3 and "unit has shape (5,), expected (240,)" in refused.line

@@ -70,7 +70,7 @@ def test_columns_that_nothing_is_made_of_are_named_once(run, table, name):
     assert unused(run("evaluate", name).err) == f"columns not used: customer, region, age{HINT}"
     made = run("extract", name, "-o", "a.h5").err
     assert unused(made) == f"columns not used: age{HINT}"
-    kept = f"columns kept for apply to write again: customer, region{HINT}"  # it said that they are not used
+    kept = "columns kept for apply to write again: customer, region"  # it said that they are not used
     assert unused(made, "kept for apply to write again") == kept
     calcli.fit(np.c_[P, 1 - P], Y, kind="probs").save("c.json")
     done = run("apply", "c.json", name, "-o", "c.csv")
@@ -343,3 +343,59 @@ def test_texts_and_lists_stay_behind(run, name):
     assert peak < 100e6
     made = columns_of("out.jsonl")
     assert not {"note", "embedding"} & made.keys() and made["site"] == ["a", ""] * 60  # blank ones come back too
+
+
+@pytest.mark.parametrize("ending", ["csv", "npz"])
+def test_a_column_whose_values_repeat_is_proposed_as_units(run, ending):
+    """It was listed as not used, as any other. A fold or a group is no unit, one value for all rows no column."""
+    columns = {"patient": np.arange(60) // 3, "fold": np.arange(60) % 5, "site": np.tile(["a", "b"], 30)}
+    columns |= {"probs": P, "labels": Y}
+    if ending == "npz":
+        np.savez("a.npz", **columns, epoch=3, step=[7])
+    else:
+        lines = [columns, *zip(*columns.values(), strict=True)]
+        Path("a.csv").write_text("".join(",".join(map(str, line)) + "\n" for line in lines))
+    told = run("evaluate", f"a.{ending}").err
+    assert unused(told) == f"columns not used: patient, fold, site{HINT}"
+    assert "'patient' repeats: if rows of one value depend on each other, pass --unit patient\n" in told
+    assert "'fold' repeats" not in told and "'site' repeats" not in told
+    for words in (["--unit", "patient"], ["--unit", "none"]):
+        assert "repeats" not in run("evaluate", f"a.{ending}", *words).err
+
+
+@pytest.mark.parametrize("role", ["ids", "unit"])
+@pytest.mark.parametrize("ending", ["npz", "h5"])
+def test_ids_and_units_of_a_float_type_are_whole_or_refused(run, role, ending):
+    """Any number was taken, and 2.0 written as such. Every command refuses them, those that read none too."""
+
+    def write(values):
+        columns = {"probs": P, "labels": Y, role: values}
+        if ending == "npz":
+            np.savez("a.npz", **columns)
+        else:
+            with h5py.File("a.h5", "w") as file:
+                for name, column in columns.items():
+                    file[name] = column
+
+    write(np.arange(60) // 2 * (1 + (role == "ids")) + np.arange(60) % 2 * (role == "ids") + 0.0)
+    assert run("fit", f"a.{ending}", "-m", "platt", "-o", "a.json", "-q").code == 0
+    assert run("apply", "a.json", f"a.{ending}", "-o", "b.csv", "-q").code == 0
+    head, _, row = Path("b.csv").read_text().splitlines()[:3]
+    assert dict(zip(head.split(","), row.split(","), strict=True))[role] == {"ids": "1", "unit": "0"}[role]
+    write(np.arange(60) + 0.5)
+    commands = (["fit", "-m", "ts", "-o", "c.json"], ["apply", "a.json", "-o", "c.h5"], ["evaluate"], ["inspect"])
+    for command, *more in commands:
+        refused = run(command, *more, f"a.{ending}")
+        what = {"ids": "id", "unit": "unit"}[role]
+        assert refused.code == 3, command
+        assert f"row 0 is 0.5, expected the {what} of the row, a whole number or a word" in refused.line
+
+
+@pytest.mark.parametrize("role", ["ids", "group", "unit"])
+def test_a_column_of_another_length_is_refused_by_every_command(run, role):
+    """fit took such a file, and apply of its calibrator refused it."""
+    with h5py.File("a.h5", "w") as file:
+        file["probs"], file["labels"], file[role] = P, Y, np.arange(59)
+    for command in (["fit", "-m", "ts"], ["evaluate"], ["inspect"], ["threshold", "--accuracy", ".6"], ["diagram"]):
+        refused = run(*command, "a.h5")
+        assert refused.code == 3 and f"{role}: has shape (59,), expected (60,)" in refused.line

@@ -495,7 +495,7 @@ def test_inspect_counts_units_and_groups(bundle):
     ("name", "said"),
     [
         ("absent", "has no dataset 'absent'"),
-        ("missing", "missing of row 7 is NaN"),
+        ("missing", "missing: row 7 is NaN"),
         ("alone", "all 200 rows are of one alone (0)"),
         ("short", "shape (7,), expected (200,)"),
     ],
