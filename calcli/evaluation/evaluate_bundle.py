@@ -190,11 +190,31 @@ def assess(
     assert first is not None
     report = results[0].report
     if report is not None:
-        beside = [] if baseline is not None else zip(results[1:], candidates[1:], strict=True)
+        beside = [*zip(results[1:], candidates[1:], strict=True)]
+        if baseline is not None:
+            losses = replace(plan, metrics=["accuracy"], report=False, per_class=False, per_group=False, tables=False)
+            again = assess(subject, [*candidates, baseline], losses, progress=progress).results
+            beside = _to_uncalibrated(beside, baseline, again[1:])
         given = [Given(r, c.path, c.seen()) for r, c in beside]
         advice = advice_among(report, given, subject.location, in_sample(subject.upstream))
         results[0] = replace(results[0], report=replace(report, advice=advice))
     return Assessed(results, tables, against, _seen(first))
+
+
+def _to_uncalibrated(
+    beside: Sequence[tuple[Result, Candidate]], baseline: Candidate, again: Sequence[Result]
+) -> list[tuple[Result, Candidate]]:
+    """Of results compared with a baseline those to advise on, compared with the uncalibrated scores.
+
+    again : the same with these differences, the baseline last. Those significantly better than the baseline, else the
+    baseline if it helps, so that the advice is that of the differences; else all.
+    """
+    found = [(replace(r, paired=own.paired), c) for (r, c), own in zip(beside, again[:-1], strict=True)]
+    losses = [Given(r, None, None).loss for r, _ in beside]
+    better = [each for each, d in zip(found, losses, strict=True) if d and d.interval and d.interval.high < 0.0]
+    gain = Given(again[-1], None, None).loss
+    helps = gain is not None and gain.interval is not None and gain.interval.high < 0.0
+    return better or ([(again[-1], baseline)] if helps else found)
 
 
 def _seen(context: MetricContext) -> RowTable | RunningSums:

@@ -458,19 +458,21 @@ def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequen
         still = f"its bins, classes and groups show where it is off.{apart}"
         return Advice(f"{sentence(most)}:", still, clause=most)
     method, words = _advised(report, test, words, zeros)
-    place = ""
+    place, known = "", bool(words) or not tried
     if tried:
         if split is not None and not words:
             after = "ts" if split.method == "ts" else f"{split.method} or ts"
             words = f"{after} on top of it would not reduce its NLL (cross-validated)"
         method, place = strongest, f" in place of {' and '.join(dict.fromkeys(tried))}"
+    then = f"fit another{place}" if known else f"{method}{place} may help"
     others = f"other labelled samples of this model{place}"
     if where.name and where.to_fit == where.name:
         others = f"these samples{place}, and evaluate it on {where.to_evaluate}"
-    rest = f"on {others}. {sentence(words)}{'.' * bool(words)}"
+    told = [words, "auto averages several methods, weighted by cross-validation" * (method == "auto")]
+    rest = " ".join([f"on {others}.", *(f"{sentence(each)}." for each in told if each)])
     command = command_line(f"fit --method {method}", where.to_fit, where)
-    clause = f"{words or 'fit a calibrator'}{place and f'; fit another{place}'}"
-    return Advice(f"Fit a calibrator ({method})", f"{rest}{apart}".strip(), command, None, clause)
+    clause = "; ".join(filter(None, [words, then if place else not words and "fit a calibrator"]))
+    return Advice(f"{'Fit' if known else 'Try'} a calibrator ({method})", f"{rest}{apart}", command, None, clause)
 
 
 def _advised(report: Judgement, test: JointTest, words: str, zeros: int) -> tuple[str, str]:

@@ -201,7 +201,11 @@ def test_after_a_method_that_leaves_something_the_strongest_is_advised_and_after
     context = MetricContext(collect(ArrayRows(3 * z, draw_labels(softmax(z), rng)), class_bins=15), MetricSettings())
     part = LossPart(0.9, 0.9, 1e-5, 0.01)
     for tried, said, command in (
-        ("ts", "svs or ts on top of it would not reduce its NLL (cross-validated); fit another in place of ts", "fit"),
+        (
+            "ts",
+            "svs or ts on top of it would not reduce its NLL (cross-validated); auto in place of ts may help",
+            "fit",
+        ),
         ("auto", "no method here is stronger than auto", ""),
     ):
         split = LossSplit("svs", 5, part, part, part)
@@ -230,3 +234,32 @@ def test_errors_that_do_not_decide_are_called_weak_evidence():
     assert errors_words(replace(report, errors={"ece": 0.03, "tce2": 0.02, "smece": 0.04})) == [
         "ece, tce2 and smece give weak evidence of miscalibration (p = 0.020, adjusted)"
     ]
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_with_a_baseline_the_advice_is_to_apply_what_helps_as_the_differences_say(run, monkeypatch, long):
+    """svs helps more than ts, and ts than none; "fit a calibrator" was the advice beside any baseline."""
+    rng = np.random.RandomState(5)
+    z = rng.normal(size=(4000, 3)) * 2
+    with h5py.File("m.h5", "w") as file:
+        file["logits"], file["labels"] = (2.0 * z + np.array([2.0, 0.0, -2.0])), draw_labels(softmax(z), rng)
+    assert run("extract", "m.h5", "--split", "cal=0.5", "--split", "test=0.5", "-o", "s.h5", "-q").code == 0
+    for method in ("ts", "svs"):
+        assert run("fit", "s.h5:cal", "-m", method, "-o", f"{method}.json", "-q").code == 0
+    bad = calcli.fit(z, draw_labels(softmax(9 * z), rng), method="ts")
+    bad.save("bad.json")
+    if long:
+        monkeypatch.setattr("calcli.evaluation.evaluate_bundle.LONG", 1000)
+    for words, best in (
+        (["--baseline", "ts.json"], "ts"),
+        (["--baseline", "ts.json", "-c", "svs.json"], "svs"),
+        (["--baseline", "svs.json", "-c", "ts.json"], "svs"),
+        (["--baseline", "bad.json", "-c", "ts.json"], "ts"),
+    ):
+        done = run("evaluate", "s.h5:test", *words, "--json", "-q", "--no-split" if long else "--split")
+        advice = json.loads(done.out)["results"][0]["report"]["advice"]
+        assert (advice["lead"], advice["calibrator"]) == ("Apply the calibrator.", f"{best}.json"), words
+        assert advice["command"].startswith(f"calcli apply {best}.json s.h5:test -o ")
+    alone = json.loads(run("evaluate", "s.h5:test", "-c", "svs.json", "--json", "-q").out)["results"][0]["report"]
+    both = json.loads(run("evaluate", "s.h5:test", "-c", "svs.json", "--baseline", "ts.json", "--json", "-q").out)
+    assert both["results"][0]["report"]["advice"]["rest"] == alone["advice"]["rest"]  # the same interval
