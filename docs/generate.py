@@ -24,7 +24,7 @@ import calcli
 from calcli.calibrator import Laws
 from calcli.cli.app import EPILOG, load, summaries
 from calcli.cli.commands.completion import flags
-from calcli.cli.commands.methods import describe
+from calcli.cli.commands.methods import describe, preserving
 from calcli.evaluation.term_meanings import REPORT
 from calcli.importers.formats import commands as format_commands
 from calcli.importers.formats import formats
@@ -224,11 +224,17 @@ def methods_table() -> str:
     rows = []
     for name in names:
         facts = describe(name)
-        kept = "yes" if facts["keeps_argmax"] else "no"
-        rows.append([f"[{name}](generated/methods/{name}.md)", escaped(facts["title"]), kept, escaped(facts["use"])])
+        rows.append(
+            [
+                f"[{name}](generated/methods/{name}.md)",
+                escaped(facts["title"]),
+                preserving(facts),
+                escaped(facts["use"]),
+            ]
+        )
     return "\n".join(
         [
-            *table(["method", "name", "keeps predictions", "when to use it"], rows),
+            *table(["method", "name", "accuracy-preserving", "when to use it"], rows),
             *toctree(f"generated/methods/{name}" for name in names),
         ]
     )

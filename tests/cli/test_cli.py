@@ -15,6 +15,7 @@ import pytest
 from run_calcli import process
 from synthetic import truth
 
+import calcli
 from calcli.registry import method, method_names
 
 Z, Y = truth(800, 5)
@@ -331,3 +332,13 @@ def test_a_command_takes_one_blas_thread_whatever_others_are_told(given):
     plain = {name: text for name, text in os.environ.items() if not name.endswith("_NUM_THREADS")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=plain | given)
     assert done.stdout.splitlines()[-1] == "1"
+
+
+@pytest.mark.parametrize("name", [name for name in method_names() if method(name).laws.top_label_only])
+def test_methods_says_where_predictions_stay(run, name):
+    """Top-label methods were said to change predictions, which they do with two classes only; the README said so."""
+    told = "yes" if method(name).laws.keeps_argmax else "except with two classes"
+    assert f"accuracy-preserving: {told}\n" in run("methods", name).out
+    z, y = truth(300, 3, seed=2)
+    z = z + np.array([0.0, 0.6, 1.2])
+    assert (calcli.fit(z, y, name).predict(z) == z.argmax(axis=1)).all()

@@ -6,6 +6,7 @@ calcli methods hb
 calcli methods ts --json
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from inspect import getdoc
 from typing import Any
@@ -32,7 +33,7 @@ def run(args: MethodsArgs) -> int:
         _print_one(found[0])
         return 0
     head = ["method", "name", "accuracy-preserving", "when to use it"]
-    rows = [[m["name"], m["title"], "yes" if m["keeps_argmax"] else "no", m["use"]] for m in found]
+    rows = [[m["name"], m["title"], preserving(m), m["use"]] for m in found]
     args.print("methods", [Table(head, rows)], found)
     if args.people:
         print("\nMethods compose with +, left to right, e.g. ts+hb. calcli methods NAME describes one.")
@@ -44,7 +45,7 @@ def _print_one(facts: dict[str, Any]) -> None:
     for key, words in (("aliases", "also called"), ("use", "when to use it"), ("memory", "memory")):
         if facts[key]:
             print(f"{words}: {', '.join(facts[key]) if key == 'aliases' else facts[key]}")
-    print(f"accuracy-preserving: {'yes' if facts['keeps_argmax'] else 'no'}\n")
+    print(f"accuracy-preserving: {preserving(facts)}\n")
     if facts["options"]:
         rows = []
         for f in facts["options"]:
@@ -54,6 +55,12 @@ def _print_one(facts: dict[str, Any]) -> None:
         print_table(["option (--set)", "default", "allowed", "meaning"], rows)
     else:
         print("This method has no options.")
+
+
+def preserving(facts: Mapping[str, Any]) -> str:
+    """Whether predictions stay; of two classes, top-label methods calibrate P(class 1) and move some across 1/2."""
+    kept = facts["keeps_argmax"]
+    return "yes" if kept else "except with two classes" if facts["top_label_only"] else "no"
 
 
 def describe(name: str) -> dict[str, Any]:
