@@ -471,7 +471,7 @@ def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequen
     told = [words, "auto averages several methods, weighted by cross-validation" * (method == "auto")]
     rest = " ".join([f"on {others}.", *(f"{sentence(each)}." for each in told if each)])
     command = command_line(f"fit --method {method}", where.to_fit, where)
-    clause = "; ".join(filter(None, [words, then if place else not words and "fit a calibrator"]))
+    clause = "; ".join(filter(None, [words, then if place else "fit a calibrator" * (not words)]))
     return Advice(f"{'Fit' if known else 'Try'} a calibrator ({method})", f"{rest}{apart}", command, None, clause)
 
 
