@@ -319,11 +319,17 @@ class MetricContext:
     @made_once
     def null_outcomes(self, scheme: str) -> FloatArray:
         """Sums of outcomes per bin were the scores right, (resamples, bins)."""
-        edges, weight = self.edges(scheme), self.table.weight
+        s, edges, weight, drawn = self.settings, self.edges(scheme), self.table.weight, self.table.null_outcomes
+        key = (scheme, s.label, s.bins, s.resamples, s.seed)
+        if key in drawn:
+            return drawn[key]
         if self.shared is not None:
-            return self.shared.by_bin(bin_index(self.scores, edges), len(edges) - 1, weight)
-        rng, draws = self.rng("hits:" + scheme), self.settings.resamples
-        return bin_outcomes(self.scores, edges, draws, rng, weight, self.laws(scheme))
+            found = self.shared.by_bin(bin_index(self.scores, edges), len(edges) - 1, weight)
+        else:
+            rng = self.rng("hits:" + scheme)
+            found = bin_outcomes(self.scores, edges, s.resamples, rng, weight, self.laws(scheme))
+        drawn[key] = found
+        return found
 
     @property
     def heavy_resamples(self) -> int:

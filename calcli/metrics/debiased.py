@@ -11,8 +11,8 @@ from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Value, edges_of_values, made_once, metric
 from calcli.metrics.intervals import Interval, normal_quantile, normal_tail
 from calcli.metrics.significance import class_p_values, sum_p_value, vanishes
-from calcli.numerics import FloatArray, IntArray
-from calcli.statistics.units import SharedOutcomes, Units
+from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.statistics.units import SharedOutcomes, Units, numbered
 
 
 def plugin_square(bins: BinStats) -> FloatArray:
@@ -165,15 +165,8 @@ class UnitPairs:
     @classmethod
     def of(cls, index: IntArray, bins: int, units: Units, weight: FloatArray | None = None) -> "UnitPairs":
         """Of rows in bins (n,)."""
-        code = index * units.n + units.code
-        if bins * units.n <= 4 * len(code):  # as np.unique, which sorts
-            held = np.flatnonzero(np.bincount(code, minlength=bins * units.n))
-            place = np.zeros(bins * units.n, dtype=np.int64)
-            place[held] = np.arange(len(held))
-            cell = place[code]
-        else:
-            held, cell = np.unique(code, return_inverse=True)
-        cell, bin_of = cell.reshape(-1), held // units.n
+        held, cell = numbered(index * units.n + units.code, bins * units.n)
+        bin_of = held // units.n
         mass = np.bincount(cell, weights=weight, minlength=len(bin_of)).astype(np.float64)
         whole = np.bincount(bin_of, weights=mass, minlength=bins)
         pairs = whole**2 - np.bincount(bin_of, weights=mass**2, minlength=bins)
@@ -182,22 +175,12 @@ class UnitPairs:
 
     def square(self, residual: FloatArray) -> float:
         """The squared error of residuals w (y - score), (n,); may be negative."""
-        return float(self.of_sums(sums_of_each(residual[None], self.cell, len(self.bin_of)))[0])
+        return self.of_sums(np.bincount(self.cell, weights=residual, minlength=len(self.bin_of)))
 
-    def of_sums(self, sums: FloatArray) -> FloatArray:
-        """The same of sums of residuals by cell, (draws, cells), of every draw."""
-        whole, own = (sums_of_each(s, self.bin_of, len(self.share)) for s in (sums, sums**2))
-        return np.asarray(((whole**2 - own)[:, None] @ self.share[:, None])[:, 0, 0])
-
-
-def sums_of_each(values: FloatArray, index: IntArray, size: int) -> FloatArray:
-    """Sums of the values (draws, n) of every draw by their index (n,) in 0..size - 1, (draws, size)."""
-    draws = len(values)
-    if draws == 1:
-        return np.bincount(index, weights=values[0], minlength=size).astype(np.float64)[None]
-    place = index + size * np.arange(draws)[:, None]
-    sums = np.bincount(place.ravel(), weights=values.ravel(), minlength=draws * size)
-    return np.asarray(sums, dtype=np.float64).reshape(draws, size)
+    def of_sums(self, sums: AnyArray) -> float:
+        """The same of sums of residuals by cell, (cells,)."""
+        whole, own = (np.bincount(self.bin_of, weights=s, minlength=len(self.share)) for s in (sums, sums**2))
+        return float((whole**2 - own) @ self.share)
 
 
 def _of_units(context: MetricContext, scheme: str, shared: SharedOutcomes) -> tuple[float, FloatArray]:
@@ -206,10 +189,17 @@ def _of_units(context: MetricContext, scheme: str, shared: SharedOutcomes) -> tu
     assert t.units is not None
     w = t.weights
     pairs = UnitPairs.of(bin_index(c, edges), len(edges) - 1, t.units, t.weight)
-    cell, weight, size = pairs.cell[shared.order], w[shared.order], len(pairs.bin_of)
-    said = sums_of_each((w * c)[None], pairs.cell, size)
-    draws = [pairs.of_sums(sums_of_each(drawn * weight, cell, size) - said) for _, drawn in shared.some()]
-    return pairs.square(w * (context.outcomes - c)), np.concatenate(draws)
+    cell = pairs.cell[shared.order]
+    whole, said = (np.bincount(pairs.cell, weights=each, minlength=len(pairs.bin_of)) for each in (t.weight, w * c))
+    weight = None if t.weight is None else w[shared.order]
+
+    def square(drawn: AnyArray) -> float:
+        missed = np.flatnonzero(drawn == 0)  # fewer than what is right, mostly
+        beside = None if weight is None else weight[missed]
+        return pairs.of_sums(whole - np.bincount(cell[missed], weights=beside, minlength=len(whole)) - said)
+
+    draws = [square(one) for _, drawn in shared.some() for one in drawn]
+    return pairs.square(w * (context.outcomes - c)), np.array(draws)
 
 
 L2 = (("norm", "2"), ("bins", None), ("scheme", "mass"), ("closed", "right"), ("label", None))

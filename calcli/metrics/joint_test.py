@@ -14,8 +14,8 @@ from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, made_once
 from calcli.metrics.intervals import normal_p_value, normal_tail
 from calcli.metrics.nulls import SAME, standardised
-from calcli.metrics.significance import MeanGap, direction_of, entropy_columns, entropy_draws
-from calcli.metrics.smooth import null_draws
+from calcli.metrics.significance import MeanGap, direction_of, entropy_columns, entropy_draws, entropy_sums
+from calcli.metrics.smooth import null_draws, smooth_draws
 from calcli.numerics import FloatArray
 
 
@@ -60,7 +60,10 @@ def drawn_from_confidences(context: MetricContext) -> JointDraws:
     """The three statistics of outcomes drawn from the confidences."""
     t = context.table
     w = t.weights
-    (smooth, observed), sums = null_draws(context, entropy_columns(t))
+    if context.shared is None:
+        (smooth, observed), sums = null_draws(context, entropy_columns(t))
+    else:
+        (smooth, observed), sums = smooth_draws(context), entropy_sums(context)
     wider = _widening(context)
     return JointDraws(
         smooth,

@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 from dataclasses import field
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -129,6 +129,11 @@ class RowTable(Sums):
     def brier_top(self) -> FloatArray:
         """Squared error of the confidence, (n,)."""
         return (self.confidence - self.correct) ** 2
+
+    @cached_property
+    def null_outcomes(self) -> dict[tuple[Any, ...], FloatArray]:
+        """``MetricContext.null_outcomes`` by what they depend on: of several contexts of these rows."""
+        return {}
 
     @cached_property
     def accuracy_effect(self) -> float:

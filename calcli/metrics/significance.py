@@ -88,8 +88,7 @@ def direction_of(context: MetricContext, name: str) -> MeanGap:
     own = context.labelled("positive" if name == "positive" else "top")
     total = t.n if t.weight is None else float(t.weight.sum())
     if name == "entropy":
-        assert own.shared is not None
-        draws = entropy_draws(own, own.shared.sums(entropy_columns(t), own.heavy_draws))
+        draws = entropy_draws(own, entropy_sums(own))
     else:
         said = float(own.scores.sum() if t.weight is None else t.weight @ own.scores)
         draws = np.asarray(said - own.null_outcomes("width").sum(axis=1))
@@ -101,6 +100,13 @@ def entropy_columns(t: RowTable) -> FloatArray:
     w = t.weights
     right, wrong, variance = label_losses(t.confidence, t.entropy, t.varentropy)
     return np.stack([w, w * (right - wrong), w**2 * variance], axis=1)
+
+
+@made_once
+def entropy_sums(context: MetricContext) -> FloatArray:
+    """Sums of ``entropy_columns`` over the rows that are right under calibration, of rows in units, (draws, 3)."""
+    assert context.shared is not None
+    return context.shared.sums(entropy_columns(context.table), context.heavy_draws)
 
 
 def entropy_draws(context: MetricContext, sums: FloatArray) -> FloatArray:

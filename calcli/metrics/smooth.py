@@ -229,7 +229,7 @@ def smooth_error(context: MetricContext) -> float:
 @made_once
 def smooth_draws(context: MetricContext) -> tuple[FloatArray, float]:
     """Smooth errors under calibration, (draws,), and that of the observed outcomes, found as those are."""
-    return null_draws(context)[0]
+    return of_draws([drawn_residuals(context)[0]], grid_cells(context.n))[0]
 
 
 AT_ONCE = 4
@@ -267,18 +267,17 @@ def of_draws(parts: Sequence[Residuals], cells: int) -> list[tuple[FloatArray, f
     return [(one[:-1], float(one[-1])) for one in each]
 
 
-def null_draws(
-    context: MetricContext, columns: FloatArray | None = None
-) -> tuple[tuple[FloatArray, float], FloatArray]:
+def null_draws(context: MetricContext, columns: FloatArray) -> tuple[tuple[FloatArray, float], FloatArray]:
     """Smooth calibration errors (draws,) with outcomes y drawn from the scores, and sums of columns over y = 1.
 
     columns : (n, m) in the order of the rows. Returns (draws,) beside the error of the observed outcomes to
     compare with them, and (draws, m); the draws are the same whatever the columns, so statistics of different
     calls belong together.
     """
+    if context.shared is not None:
+        return smooth_draws(context), context.shared.sums(columns, context.heavy_draws)
     residuals, sums = drawn_residuals(context, columns)
-    cells = grid_cells(context.n)
-    return context.once((smooth_draws,), lambda: of_draws([residuals], cells)[0]), sums
+    return context.once((smooth_draws,), lambda: of_draws([residuals], grid_cells(context.n))[0]), sums
 
 
 def drawn_residuals(context: MetricContext, columns: FloatArray | None = None) -> tuple[Residuals, FloatArray]:

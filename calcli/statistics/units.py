@@ -59,8 +59,21 @@ class Units:
 
     def take(self, index: NDArray[Any]) -> "Units | None":
         """The units of some rows, in the order of ``index``; None where each then has one row."""
-        units = Units.of(self.code[index])
+        code = self.code[index]
+        held, code = numbered(code, self.n)
+        units = Units(code, np.bincount(code, minlength=len(held)))
         return None if units.single else units
+
+
+def numbered(code: IntArray, size: int) -> tuple[IntArray, IntArray]:
+    """Which of the numbers 0..size - 1 occur, ascending, and which of these each one is, (n,)."""
+    if size > 4 * len(code):
+        held, place = np.unique(code, return_inverse=True)
+        return held, place.reshape(-1)
+    held = np.flatnonzero(np.bincount(code, minlength=size))
+    place = np.zeros(size, dtype=np.int64)
+    place[held] = np.arange(len(held))
+    return held, place[code]
 
 
 def wrong_units(score: FloatArray, units: Units) -> float:
@@ -111,7 +124,7 @@ class Luck:
         wrong = wrong_units(score, units)
         wrong = min(wrong, wrong_units(1.0 - score, units)) if both else wrong
         sides = (outcome < 0.5, outcome > 0.5) if both else (outcome < 0.5,)
-        seen = min(len(np.unique(units.code[side])) for side in sides)
+        seen = min(int(np.count_nonzero(np.bincount(units.code[side], minlength=units.n))) for side in sides)
         few = any(n < least and n < units.n / 2 for n, least in ((wrong, FEW_WRONG), (seen, FEWEST_UNITS)))
         pairs = float(pair_covariance(score, units, weight).sum()) if few or together > 0.0 else 0.0
         estimate = min(1.0, max(0.0, together / pairs)) if pairs > 0.0 else 0.0
@@ -226,11 +239,12 @@ class SharedOutcomes:
         apart = chance + np.float32(math.sqrt(opposed))
         own, below = apart + (np.float32(1.0) - apart) * c, c < 0.5
         bits = np.empty((draws, -(-n // 8)), dtype=np.uint8)
-        step = max(1, DRAW_ITEMS // n)
+        step = min(draws, max(1, DRAW_ITEMS // n))
+        numbers = np.empty((step, n), dtype=np.float32)
         for at in range(0, draws, step):
             m = min(step, draws - at)
             # one number a row says whether its luck is its own, and if so what it is
-            number = rng.random((m, n), dtype=np.float32)
+            number = rng.random((m, n), dtype=np.float32, out=numbers[:m])
             together = np.take(rng.random((m, units.n), dtype=np.float32), code, axis=1) < c
             found = (number < own) & ((number >= chance) | together)
             if opposed > 0.0:
