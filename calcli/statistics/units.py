@@ -46,7 +46,8 @@ class Units:
     @cached_property
     def order(self) -> IntArray:
         """Row numbers, unit by unit, (n,)."""
-        return np.argsort(self.code, kind="stable")
+        # few units have short numbers, which are sorted in many fewer steps
+        return np.argsort(self.code.astype(np.min_scalar_type(self.n)), kind="stable")
 
     @cached_property
     def starts(self) -> IntArray:
@@ -240,18 +241,22 @@ class SharedOutcomes:
         own, below = apart + (np.float32(1.0) - apart) * c, c < 0.5
         bits = np.empty((draws, -(-n // 8)), dtype=np.uint8)
         step = min(draws, max(1, DRAW_ITEMS // n))
+        width = max(8, DRAW_ITEMS // step // 8 * 8)
         numbers = np.empty((step, n), dtype=np.float32)
         for at in range(0, draws, step):
             m = min(step, draws - at)
             # one number a row says whether its luck is its own, and if so what it is
-            number = rng.random((m, n), dtype=np.float32, out=numbers[:m])
-            together = np.take(rng.random((m, units.n), dtype=np.float32), code, axis=1) < c
-            found = (number < own) & ((number >= chance) | together)
-            if opposed > 0.0:
-                turned = np.take(rng.random((m, units.n), dtype=np.float32), code, axis=1)
-                turned = np.where(below, turned >= np.float32(1.0) - c, turned < c)
-                found = np.where((number >= chance) & (number < apart), turned, found)
-            bits[at : at + m] = np.packbits(found, axis=1)
+            rng.random((m, n), dtype=np.float32, out=numbers[:m])
+            lucks = [rng.random((m, units.n), dtype=np.float32) for _ in range(1 + (opposed > 0.0))]
+            for first in range(0, n, width):
+                here = slice(first, first + width)
+                number, said = numbers[:m, here], c[here]
+                shared = [np.take(luck, code[here], axis=1) for luck in lucks]
+                found = (number < own[here]) & ((number >= chance) | (shared[0] < said))
+                if opposed > 0.0:
+                    turned = np.where(below[here], shared[1] >= np.float32(1.0) - said, shared[1] < said)
+                    found = np.where((number >= chance) & (number < apart), turned, found)
+                bits[at : at + m, first // 8 : (first + width) // 8] = np.packbits(found, axis=1)
         return cls(order, bits)
 
     def __len__(self) -> int:
@@ -267,8 +272,10 @@ class SharedOutcomes:
 
     def sums(self, columns: FloatArray, draws: int | None = None) -> FloatArray:
         """Sums of columns (n, k), in the order of the rows, over the rows with outcome 1, (draws, k)."""
-        beside = columns[self.order]
-        return np.concatenate([drawn.astype(np.float64) @ beside for _, drawn in self.some(draws)])
+        beside, n = columns[self.order], len(columns)
+        held = np.empty((max(1, DRAW_ITEMS // n), n))  # one place for all: large arrays are dear to get
+        each = (np.multiply(drawn, 1.0, out=held[: len(drawn)]) for _, drawn in self.some(draws))
+        return np.concatenate([drawn @ beside for drawn in each])
 
     def by_bin(self, index: IntArray, bins: int, weight: FloatArray | None = None) -> FloatArray:
         """Sums of outcomes, weighted, per bin of the scores, (draws, bins). index : (n,) bins of the rows."""
