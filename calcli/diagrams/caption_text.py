@@ -1,15 +1,12 @@
 """Numbers in words, for the corner of a figure and the lines under a terminal drawing."""
 
 from collections.abc import Sequence
-from itertools import takewhile
+from os.path import commonprefix
 
 import numpy as np
 
 from calcli.diagrams.curve import Curve
 from calcli.metrics.significance import p_text
-
-MARKS = ":/._- "
-"""Between the words of a name."""
 
 
 def p_value(curve: Curve) -> str:
@@ -53,18 +50,14 @@ def squeeze(text: str, width: int) -> str:
     return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
 
 
-def unshared(names: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """What several names begin and end with, up to a mark between words, and each of them without it."""
-    distinct = list(dict.fromkeys(names))
-    if len(distinct) < 2:
-        return "", {name: name for name in distinct}
-    columns = (zip(*(name[::way] for name in distinct), strict=False) for way in (1, -1))
-    first, last = ("".join(c for c, *_ in takewhile(lambda each: len(set(each)) == 1, each)) for each in columns)
-    head = max((first.rfind(mark) + 1 for mark in MARKS), default=0)
-    tail = max((last.rfind(mark) + 1 for mark in MARKS), default=0)
-    tail = min(tail, min(map(len, distinct)) - head)
-    shared = f"{first[:head]}…{last[:tail][::-1]}" if head + tail else ""
-    return shared, {name: name[head : len(name) - tail] or name for name in distinct}
+def distinct(names: Sequence[str]) -> list[str]:
+    """Names less the folders that all begin with, and less the ending and group that all end with."""
+    head, tail = (commonprefix([name[::way] for name in names])[::way] for way in (1, -1))  # noqa: RUF071 (by letters)
+    begin = 1 + max(head.rfind(sign) for sign in "/\\:")
+    ends = [at for sign in ".:" if (at := tail.find(sign)) >= 0]
+    end = len(tail) - min(ends) if ends else 0
+    cut = [name[begin : len(name) - end] for name in names]
+    return cut if all(cut) else list(names)
 
 
 def table(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:

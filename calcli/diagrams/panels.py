@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.diagrams.caption_text import fall_words, unshared
+from calcli.diagrams.caption_text import distinct, fall_words
 from calcli.diagrams.curve import Curve, CurveSettings, Quantity, measure_curve
 from calcli.diagrams.style import Request
 from calcli.errors import DataError, UsageError
@@ -106,12 +106,11 @@ def whole(request: Request, style: str) -> Diagram:
         alone = len(bundles) == 1 and len(curves) > 1
         if alone and request.title is None:
             title = bundles[0]
-        shared, own = unshared(bundles) if len(bundles) > FEW_BUNDLES else ("", {name: name for name in bundles})
-        if shared and request.title is None:
-            title = shared
-        versions = len({s.label for s in sets}) > 1 or len(bundles) <= FEW_BUNDLES
+        many = len(bundles) > FEW_BUNDLES
+        own = dict(zip(bundles, distinct(bundles) if many else bundles, strict=True))
+        versions = len({s.label for s in sets}) > 1 or not many
         # Titles are cut in their middle: what of many names is their own stands last.
-        words = [(own[s.bundle], s.label * versions)[:: -1 if shared else 1] for s, _, _ in curves]
+        words = [(own[s.bundle], s.label * versions)[:: -1 if many else 1] for s, _, _ in curves]
         panels = [
             Panel(named(s.label if alone else ", ".join(filter(None, each)), q), (c,))
             for each, (s, q, c) in zip(words, curves, strict=True)

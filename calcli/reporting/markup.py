@@ -1,9 +1,8 @@
 """Text that may come from anywhere, made safe for a page; the only place where markup is joined."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
-from os.path import commonprefix
 from typing import Any
 
 from calcli.io.cells import HIDDEN, finite
@@ -55,16 +54,6 @@ def name(value: str, most: int = 60) -> Safe:
     if len(seen) <= most:
         return text(seen) if seen.isascii() else tag("bdi", seen)
     return tag("bdi", f"{seen[: most - 1]}…", title=seen)
-
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """Names less the folders that all begin with, and less the ending and group that all end with."""
-    head, tail = (commonprefix([name[::way] for name in names])[::way] for way in (1, -1))  # noqa: RUF071 (by letters)
-    begin = 1 + max(head.rfind(sign) for sign in "/\\:")
-    ends = [at for sign in ".:" if (at := tail.find(sign)) >= 0]
-    end = len(tail) - min(ends) if ends else 0
-    cut = [name[begin : len(name) - end] for name in names]
-    return cut if all(cut) else list(names)
 
 
 def short(value: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from calcli import __version__
+from calcli.diagrams.caption_text import distinct
 from calcli.diagrams.curve import CurveSettings
 from calcli.evaluation.results import Estimate
 from calcli.evaluation.watch import State
@@ -28,7 +29,7 @@ from calcli.reporting.components import (
     under,
 )
 from calcli.reporting.gather import ModelResults, Version
-from calcli.reporting.markup import Safe, data_block, distinct, join, name, tag, visible
+from calcli.reporting.markup import Safe, data_block, join, name, tag, visible
 from calcli.reporting.number_format import count, fixed, samples, share, signed, span
 from calcli.reporting.sections import card, model_body, signatures, watched
 from calcli.reporting.verdicts import overall, tone

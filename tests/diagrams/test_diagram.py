@@ -18,7 +18,7 @@ from synthetic import truth
 
 from calcli.binning import BinStats, width_edges
 from calcli.calibrator import Context
-from calcli.diagrams.caption_text import fall_words, round_ticks, short, squeeze, unshared
+from calcli.diagrams.caption_text import fall_words, round_ticks, short, squeeze
 from calcli.diagrams.curve import CurveSettings, clearest_fall, measure_curve
 from calcli.diagrams.outputs import to_csv, to_json, to_object
 from calcli.diagrams.panels import Diagram, Measured, Panel
@@ -494,14 +494,6 @@ def test_weights_that_leave_nothing_are_an_error(run, tmp_path, monkeypatch):
         result = run("diagram", "w.h5", "--ignore-label", 2, "--style", name, "-q")
         assert result.code == 3
         assert "weight 0" in result.line
-
-
-def test_what_many_names_share_stands_once():
-    names = [f"vlm.h5:logits_{name}_test" for name in ("a", "bcd", "e")]
-    assert unshared(names) == ("vlm.h5:logits_…_test", dict(zip(names, ("a", "bcd", "e"), strict=True)))
-    assert unshared(["ab", "abc"]) == ("", {"ab": "ab", "abc": "abc"})  # whole words only
-    assert unshared(["x.h5", "x.h5"]) == ("", {"x.h5": "x.h5"})
-    assert unshared(["m.h5:a", "m.h5:"])[1]["m.h5:"] == "m.h5:"  # never nothing
 
 
 @pytest.mark.parametrize("calibrated", [False, True])

@@ -17,6 +17,7 @@ from run_calcli import runner
 from synthetic import truth
 
 from calcli.calibrator import Context
+from calcli.diagrams.caption_text import distinct
 from calcli.diagrams.styles.gaps import Gap
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject
 from calcli.methods.ts import TemperatureScaling
@@ -27,7 +28,7 @@ from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.reporting.components import GLOSSARY, Chapter, Room, drawn_of, focus_of
 from calcli.reporting.figures import pen
 from calcli.reporting.gather import gather, thresholds_of
-from calcli.reporting.markup import data_block, distinct, name, tag, text
+from calcli.reporting.markup import data_block, name, tag, text
 from calcli.reporting.number_format import count, in_words, per_cent, points, share, signed, span
 from calcli.reporting.page import page
 from calcli.reporting.sections import parts
