@@ -32,7 +32,6 @@ class Leaderboard:
 
     @property
     def bundles(self) -> list[str]:
-        """Their names, in order."""
         return list(dict.fromkeys(entry.bundle for entry in self.entries))
 
     def tables(self) -> list[Table]:
@@ -101,7 +100,6 @@ class Leaderboard:
         return Table([*head, *minus, "reason"], rows)
 
     def print(self) -> None:
-        """Everything for people."""
         bundles = self.bundles
         if len(bundles) <= MOST_TABLES or self.ranks is None:
             for bundle in bundles:

@@ -63,7 +63,6 @@ class ReliabilityStyle(Style[Diagram]):
         return by_part(request, self.name, parts, limit)
 
     def draw(self, figure: Diagram, paper: Paper) -> Any:
-        """A grid of panels."""
         return draw_reliability(figure, self, paper)
 
     def text(self, figure: Diagram, width: int, look: Look) -> list[str]:
@@ -101,7 +100,6 @@ class ReliabilityStyle(Style[Diagram]):
         return COLUMNS, rows
 
     def describe(self, figure: Diagram) -> str:
-        """One sentence per curve."""
         found = []
         for panel in figure.panels:
             for c in panel.curves:

@@ -75,7 +75,6 @@ class Canvas:
         return np.asarray(self.x[0] + step * (np.arange(self.width) + 0.5), dtype=np.float64)
 
     def put(self, row: int, column: int, sign: str, role: str) -> None:
-        """Set one cell."""
         self.cells[row][column] = (sign, role)
 
     def area(self, x: FloatArray, low: FloatArray, high: FloatArray) -> None:
@@ -89,7 +88,6 @@ class Canvas:
                 self.put(row, column, self.look.sign("band"), "band")
 
     def vertical(self, x: float, low: float, high: float, name: str, role: str) -> None:
-        """A column of signs between two heights."""
         for row in range(self.row(high), self.row(low) + 1):
             self.put(row, self.column(x), self.look.sign(name), role)
 

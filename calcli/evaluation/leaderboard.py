@@ -136,7 +136,6 @@ class LeaderboardEntry:
         return math.nan if found is None else float(found)
 
     def to_dict(self) -> dict[str, Any]:
-        """Keys of ``results`` in the JSON output."""
         facts = {"bundle": self.bundle, "method": self.method, "n": self.n, "n_classes": self.n_classes}
         facts |= {"status": "ok" if self.reason is None else "failed", "metrics": dict(self.metrics)}
         facts |= {"seconds": self.seconds, "data_sha256": self.data_sha256, "fits": dict(self.fits)}

@@ -57,7 +57,6 @@ class GraphValue(NDArrayOperatorsMixin):
 
     @property
     def width(self) -> int:
-        """Columns of the node."""
         return self.size // self.graph.rows
 
     @property
@@ -70,7 +69,6 @@ class GraphValue(NDArrayOperatorsMixin):
         return GraphValue(self.graph, [node.place], self.shape, dtype)
 
     def view(self, *shape: int) -> "GraphValue":
-        """The same array in another shape."""
         return GraphValue(self.graph, self.cell, shape, self.dtype)
 
     def floats(self) -> "GraphValue":
@@ -146,7 +144,6 @@ class GraphValue(NDArrayOperatorsMixin):
         return True if axis is None else self.max(axis, keepdims=keepdims) > 0.5
 
     def all(self, axis: int | None = None, *, keepdims: bool = False) -> Operand:
-        """Per row; over all rows False."""
         return False if axis is None else self.min(axis, keepdims=keepdims) > 0.5
 
     def clip(self, low: Operand, high: Operand) -> Operand:

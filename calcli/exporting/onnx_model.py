@@ -100,7 +100,6 @@ class Writer:
         self.initializers = [each for each in self.initializers if each.name in used]
 
     def outputs(self, rows: str) -> list[Any]:
-        """Descriptions of the three outputs."""
         of, kinds = self.onnx.helper.make_tensor_value_info, self.onnx.TensorProto
         return [
             of("probs", kinds.FLOAT, [rows, self.k]),
@@ -141,7 +140,6 @@ def require_onnx() -> Any:
 
 
 def session(data: bytes) -> Any:
-    """An onnxruntime session on the CPU."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

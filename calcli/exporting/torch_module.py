@@ -64,7 +64,6 @@ def save_program(module: Any, k: int, by_group: bool = False) -> bytes:
 
 
 def load_program(data: bytes) -> Any:
-    """The module that a ``.pt2`` holds."""
     import torch
 
     return torch.export.load(io.BytesIO(data)).module()

@@ -238,8 +238,6 @@ def _load_weights(torch: Any, module: Any, path: Path) -> None:
 
 
 class OnnxModel(Model):
-    """An ONNX graph, run by onnxruntime."""
-
     def __init__(self, path: Path, device: str) -> None:
         with needed("running an ONNX model needs onnxruntime", "onnx"):
             import onnxruntime

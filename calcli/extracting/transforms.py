@@ -39,7 +39,6 @@ class Transform:
 
     @property
     def help(self) -> str:
-        """The first line of its documentation."""
         return (self.apply.__doc__ or "").strip().splitlines()[0]
 
 

@@ -145,11 +145,9 @@ class Entry:
             return self.get()
 
     def having(self, values: Any) -> "Entry":
-        """The same with other values."""
         return replace(self, get=constant(values))
 
     def rows(self, which: slice) -> AnyArray:
-        """Some rows in memory."""
         with reading(self.path, f"array {self.name!r}"):
             return np.asarray(self.get()[which] if self.part is None else self.part(which))
 
@@ -174,17 +172,14 @@ class Archive:
 
     @classmethod
     def of(cls, path: Path, format: str, loaders: Mapping[str, Callable[[], Any]], *, loose: bool = False) -> "Archive":
-        """Build from loaders by name."""
         return cls(path, format, {name: Entry(path, name, load) for name, load in loaders.items()}, loose)
 
     @classmethod
     def held(cls, path: Path, format: str, arrays: Mapping[str, Any], *, loose: bool = False) -> "Archive":
-        """Build from arrays in memory, by name."""
         return cls.of(path, format, {name: constant(array) for name, array in arrays.items()}, loose=loose)
 
 
 def constant(array: Any) -> Callable[[], Any]:
-    """A loader of what is in memory."""
     return lambda: array
 
 
@@ -244,7 +239,6 @@ class SourceFile:
 
     @cached_property
     def size(self) -> int:
-        """Length in bytes."""
         return self.path.stat().st_size
 
     @cached_property
@@ -275,12 +269,10 @@ class SourceFile:
 
     @property
     def is_zip(self) -> bool:
-        """Whether the file begins as zip archives do."""
         return self.head.startswith(b"PK\x03\x04")
 
     @cached_property
     def is_text(self) -> bool:
-        """Whether the first bytes are UTF-8 text."""
         try:
             text = self.head.decode("utf-8-sig")
         except UnicodeDecodeError as problem:

@@ -65,7 +65,6 @@ class Version:
 
     @property
     def report(self) -> Judgement:
-        """The judgement on it."""
         assert self.result.report is not None
         return self.result.report
 

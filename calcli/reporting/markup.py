@@ -28,7 +28,6 @@ def text(value: object) -> Safe:
 
 
 def join(parts: Iterable[object], between: str = "") -> Safe:
-    """Parts one after the other."""
     return Safe(between.join(text(part) for part in parts))
 
 

@@ -162,7 +162,6 @@ def _content(models: Sequence[ModelResults], limits: Safe, bodies: Mapping[int, 
 
 
 def _command(words: Sequence[str]) -> Safe:
-    """A command as it is typed."""
     return tag("code", " ".join(shlex.quote(visible(word)) for word in words))
 
 

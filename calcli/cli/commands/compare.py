@@ -71,7 +71,6 @@ class CompareTask:
 
     @property
     def name(self) -> str:
-        """What people call the work."""
         return f"{self.bundles[0]} {self.entrant}"
 
     def __call__(self) -> board.HeldOut:
@@ -258,7 +257,6 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
 
     @property
     def inputs(self) -> list[Path]:
-        """Files that are read."""
         return [split_where(b)[0] for b in (*self.given, self.baseline_bundle) if b is not None]
 
     @property
@@ -279,7 +277,6 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
 
     @property
     def how(self) -> str:
-        """How rows are held out, in words."""
         return (
             f"scored on group {self.test}, fitted to another" if self.test is not None else f"{self.folds} random folds"
         )
@@ -468,7 +465,6 @@ class _Work:
                 self.done[key] = replace(entry, metrics=result.metrics)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON output."""
         entries = [self.done[key] for key in self.plan if key in self.done]
         return board.comparison(entries, self.settings, self.ranks(entries))
 

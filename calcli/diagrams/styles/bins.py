@@ -43,7 +43,6 @@ class Bins(ReliabilityStyle):
         return found + [("hollow" if several else "hatch", f"fewer than {THIN} samples")] * thin
 
     def cells(self, canvas: Canvas, curve: Curve) -> None:
-        """Bands, points and whiskers in characters."""
         bins = curve.bins
         for b in np.flatnonzero(bins.count > 0):
             for column in range(canvas.column(bins.low[b]), canvas.column(bins.high[b] - 1e-9) + 1):

@@ -137,7 +137,6 @@ class OverEpochs(Style[Epochs]):
         return lines + [line[:width] for line in table(rows)]
 
     def table(self, figure: Epochs) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        """A row per line and bundle."""
         rows = [
             (c.label, bundle, at, *(getattr(c, name)[i] for name in NAMES))
             for c in figure.courses
@@ -146,7 +145,6 @@ class OverEpochs(Style[Epochs]):
         return ("curve", "bundle", "epoch", *NAMES), rows
 
     def describe(self, figure: Epochs) -> str:
-        """Where each loss is least and how it ends."""
         words = [f"NLL and error over {len(figure.at)} bundles."]
         for c in figure.courses:
             for name, what in (("nll", "NLL"), ("error", "error")):

@@ -204,13 +204,11 @@ class GapPlot(Style[Gaps]):
         return lines + [line for note in figure.notes for line in wrap(printable(note), width)]
 
     def table(self, figure: Gaps) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        """A row per set and part."""
         names = ("n", "confidence", "accuracy", "gap", "low", "high", "p_value", "beyond")
         rows = [(s.label, g.part, *(getattr(g, name) for name in names)) for s in figure.series for g in s.gaps]
         return ("curve", "part", *names), rows
 
     def describe(self, figure: Gaps) -> str:
-        """How many are off, and the worst."""
         found = []
         for s in figure.series:
             worst = max(s.gaps, key=lambda g: abs(np.nan_to_num(g.gap)))

@@ -86,7 +86,6 @@ class RiskCoverage(Style[Risk]):
     ignores = ("label", "layout", "bins", "scheme")
 
     def measure(self, request: Request) -> Figure:
-        """A curve per set that has rows of weight."""
         level, named = request.settings.level, zip(request.sets, request.labels, strict=True)
         curves = tuple(coverage_curve(label, s.table, level) for s, label in named if s.table.weights.sum() > 0)
         return Risk(request.what, level, curves, tuple(request.notes))
@@ -148,7 +147,6 @@ class RiskCoverage(Style[Risk]):
         return lines + [squeeze(note, width) for note in figure.notes]
 
     def table(self, figure: Risk) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        """A row per curve and threshold."""
         rows = [
             (c.label, *values)
             for c in figure.curves
@@ -157,7 +155,6 @@ class RiskCoverage(Style[Risk]):
         return ("curve", *NAMES), rows
 
     def describe(self, figure: Risk) -> str:
-        """Accuracy at half and at full coverage."""
         return "Accuracy among the most confident samples against their proportion. " + " ".join(
             f"{c.label}: {float(np.interp(0.5, c.coverage, c.accuracy)):.4f} at half coverage,"
             f" {c.accuracy[-1]:.4f} on all, area under the risk-coverage curve {c.aurc:.4f}."

@@ -241,13 +241,11 @@ class Temperature(Style[TemperatureSweep]):
         return lines + table(rows)
 
     def table(self, figure: TemperatureSweep) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        """The curves, then a row per mark with its name."""
         rows = [("", *row) for row in zip(*(getattr(figure, name) for name in NAMES), strict=True)]
         marks = [(m.name, *(getattr(m, name) for name in NAMES)) for m in figure.marks]
         return ("name", *NAMES), rows + marks
 
     def describe(self, figure: TemperatureSweep) -> str:
-        """The marks."""
         return f"Loss, calibration error and mean confidence against temperature, {figure.n} rows. " + " ".join(
             f"{m.name}: T {m.temperature:.4g}, NLL {m.nll:.4f}, ECE {m.ece:.4f}." for m in figure.marks
         )

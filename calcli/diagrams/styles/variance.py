@@ -49,7 +49,6 @@ class Scatter:
 
     @property
     def bundles(self) -> list[str]:
-        """Their names, in order."""
         return list(dict.fromkeys(p.bundle for p in self.points))
 
 
@@ -62,7 +61,6 @@ class Variance(Style[Scatter]):
     ignores = ("label", "layout", "level", "no_stats")
 
     def measure(self, request: Request) -> Figure:
-        """A point per set that has rows of weight."""
         points = []
         for s in request.sets:
             if s.table.weights.sum() > 0:
@@ -153,11 +151,9 @@ class Variance(Style[Scatter]):
         return lines + table(rows)
 
     def table(self, figure: Scatter) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        """A row per point."""
         return NAMES, [[getattr(p, name) for name in NAMES] for p in figure.points]
 
     def describe(self, figure: Scatter) -> str:
-        """The points."""
         return "Variance of the confidence against ECE. " + " ".join(
             f"{p.bundle}, {p.method}: variance {p.variance:.4f}, ECE {p.ece:.4f}." for p in figure.points
         )

@@ -86,7 +86,6 @@ def read_table(file: SourceFile) -> Any:
 
 
 def arrow_columns(path: Path, table: Any) -> dict[str, Column]:
-    """The columns of a pyarrow table."""
     made = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         read = partial(_values, path, name)
