@@ -144,7 +144,7 @@ def remark_taken(candidate: BundleArrays, entries: Mapping[str, Entry]) -> None:
 WITH_SCORES = frozenset({"scores", "labels", "class_names", "transformed", "specs", "calibrated_by"})
 """Roles of arrays that no option for columns is about."""
 
-WRITTEN_BESIDE = frozenset({"prediction", "confidence", "accepted"})
+WRITTEN_BESIDE = frozenset({"prediction", "confidence"})
 """What ``apply`` writes beside scores, which say it again."""
 
 MOST_NAMED = 8

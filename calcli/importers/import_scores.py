@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from calcli import __version__
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.importers.archive import Archive, Entry, remark, remarks, unite
-from calcli.importers.array_names import COLUMNS, BundleArrays, columns_by_name, group_name, parse_name, plan
+from calcli.importers.array_names import COLUMNS, BundleArrays, columns_by_name, group_name, parse_name, plan, role_of
 from calcli.importers.confidences import confidences_by_name, count_votes, load_confidences
 from calcli.importers.formats import open_archive
 from calcli.importers.import_report import ImportReport, Splitting, remark_taken, remark_unused, unused, write_groups
@@ -305,5 +305,7 @@ def _attributes(candidate: BundleArrays, entries: Mapping[str, Entry]) -> dict[s
         found = {} if chain is None else {"calibrated_by": chain}
     named = {role: entries[path] for role, path in candidate.extras.items() if role in COLUMNS}
     own = {role: [*entry.made_of] or [parse_name(entry.name).core] for role, entry in named.items()}
+    if candidate.labels is not None and role_of(label := parse_name(entries[candidate.labels].name).core) != "labels":
+        own["labels"] = [label]
     own = {role: names for role, names in own.items() if names != [role]}
     return found | ({OWN_NAMES: json.dumps(own, sort_keys=True)} if own else {})

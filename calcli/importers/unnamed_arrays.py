@@ -18,6 +18,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import GRADES, OPPOSITES
 from calcli.importers.mistaken_for_scores import PREDICTIONS
 from calcli.importers.positions import Parts
+from calcli.io.provenance import carried
 from calcli.io.validate import MOST_BY_CHANCE, SUM_TOLERANCE
 from calcli.numerics import AnyArray
 
@@ -41,7 +42,7 @@ def take_obvious(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -
     """
     names = {path: parse_name(path) for path in entries}
     if ask.scores or any(name.role == "scores" for name in names.values()):
-        return ask
+        return ask if ask.labels or ask.scores else replace(ask, labels=_labels_of_apply(entries, names))
     if ask.kind and LEFT_OVER in entries:
         none = not (ask.labels or ask.no_labels or any(name.role == "labels" for name in names.values()))
         return replace(ask, labels=_among_columns(entries)) if none else ask
@@ -92,6 +93,18 @@ def take_obvious(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -
         what = "the columns hold" if path == LEFT_OVER else f"{path!r} holds"
         raise UsageError(f"{where}: say what {what} with --kind logits, log_probs or probs{_evidence(array)}")
     return replace(ask, scores=(core,), labels=labels, kind=kind)
+
+
+def _labels_of_apply(entries: Mapping[str, Entry], names: Mapping[str, Name]) -> tuple[str, ...]:
+    """The labels in a table that apply wrote: classes before the predictions, under the user's name for them."""
+    order, roles = list(entries), {name.role for name in names.values()}
+    at = order.index("prediction") if "prediction" in order else 0
+    if not at or order[at + 1 : at + 2] != ["confidence"] or "labels" in roles or names[order[at - 1]].role:
+        return ()
+    scores = next(path for path, name in names.items() if name.role == "scores")
+    if "calibrated_by" not in roles and not carried(entries[scores].path, scores):
+        return ()
+    return (order[at - 1],) if _few(entries[order[at - 1]].column(), entries[scores].load().shape[-1]) else ()
 
 
 def _two_words(

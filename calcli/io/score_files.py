@@ -49,12 +49,13 @@ class Sheet(NewBundle):
 
     attributes : gives texts about all of it (calibrator, calibrated_by), for the formats that have a place for them;
     at the end, where a format can, for then all rows have been read. own : columns by the names that their source has
-    for them, by the name in a bundle.
+    for them, by the name in a bundle. label_name : the source's own name of the labels, for tables.
     """
 
     dtype: np.dtype[Any]
     attributes: Callable[[], Mapping[str, str]] = dict
     own: Mapping[str, Mapping[str, AnyArray]] = field(default_factory=dict)
+    label_name: str = "labels"
 
     @property
     def score_names(self) -> list[str]:
@@ -74,7 +75,7 @@ class Sheet(NewBundle):
     @cached_property
     def taken(self) -> frozenset[str]:
         """Names that mean something in the output, or are those of ``own``."""
-        return OWN.union(self.score_names, SCORE_KINDS, *self.own.values())
+        return OWN.union(self.score_names, SCORE_KINDS, [self.label_name], *self.own.values())
 
     def table(self, slab: Slab) -> tuple[AnyArray, dict[str, AnyArray]]:
         """The same with classes by their names, where the names of the scores tell these."""
@@ -82,7 +83,12 @@ class Sheet(NewBundle):
         if self.class_words:
             words = np.array(self.class_words, dtype=object)
             columns |= {name: words[columns[name]] for name in ("labels", "prediction") if name in columns}
-        return scores, columns
+        return scores, self.called(columns)
+
+    def called(self, columns: dict[str, AnyArray]) -> dict[str, AnyArray]:
+        """Columns with the labels by the source's own name, where nothing else has it."""
+        free = self.label_name not in OWN.union(self.score_names, SCORE_KINDS, columns)
+        return {self.label_name if free and name == "labels" else name: column for name, column in columns.items()}
 
     def rows(self, slab: Slab) -> tuple[AnyArray, dict[str, AnyArray]]:
         """Scores of a slab in the sheet's precision, and the per-row columns in the order of ``COLUMNS``."""
@@ -251,6 +257,7 @@ def write_jsonl(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     with place.open() as file:
         for slab in slabs:
             scores, columns = sheet.rows(slab)
+            columns = sheet.called(columns)
             names = [*columns, sheet.kind]
             own = scores[:, 0] if sheet.kind == "confidence" else scores
             values = zip(*(column.tolist() for column in columns.values()), own.tolist(), strict=True)

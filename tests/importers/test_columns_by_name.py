@@ -77,7 +77,7 @@ def test_apply_gives_columns_back_under_their_own_names_and_classes_by_theirs(ru
     assert {"app_id", "race", "sex", "patient", "w"} <= rows[0].keys() and "group" not in rows[0]
     for name in ("app_id", "race", "sex"):
         assert [row[name] for row in rows] == COLUMNS[name]
-    assert [row["labels"] for row in rows] == COLUMNS["denied"]
+    assert [row["denied"] for row in rows] == COLUMNS["denied"]
     assert {(row["prediction"], float(row["probs_yes"]) > 0.5) for row in rows} == {("yes", True), ("no", False)}
     assert run("extract", file, *SCORES, *NAMED, "-o", "a.h5").code == 0
     assert run("apply", "a.json", "a.h5", "-o", "again.csv").code == 0

@@ -399,3 +399,37 @@ def test_a_column_of_another_length_is_refused_by_every_command(run, role):
     for command in (["fit", "-m", "ts"], ["evaluate"], ["inspect"], ["threshold", "--accuracy", ".6"], ["diagram"]):
         refused = run(*command, "a.h5")
         assert refused.code == 3 and f"{role}: has shape (59,), expected (60,)" in refused.line
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "h5"])
+@pytest.mark.parametrize("words", [False, True])
+def test_labels_come_back_by_the_name_that_the_user_gave_them(run, ending, words):
+    """``readmitted`` came back as ``labels``, and was read again as such only."""
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    names = ["no", "yes"] if words else [0, 1]
+    lines = ["site,readmitted,p", *(f"{'ab'[i % 3 > 0]},{names[Y[i]]},{P[i]}" for i in range(60))]
+    Path("a.csv").write_text("\n".join(lines) + "\n")
+    asked = ("--scores", "p", "--labels", "readmitted", "--kind", "probs")
+    assert run("fit", "a.csv", *asked, "-m", "platt", "-o", "a.json", "-q").code == 0
+    done = run("apply", "a.json", "a.csv", *asked, "--threshold", ".6", "-o", f"b.{ending}", "-q")
+    assert done.code == 0
+    if ending == "csv":
+        assert Path("b.csv").read_text().startswith("readmitted,prediction,confidence,accepted,site,probs_")
+    again = run("evaluate", f"b.{ending}", "--json")
+    first = json.loads(run("evaluate", "a.csv", *asked, "-c", "a.json", "--json", "-q").out)["results"][1]
+    found = json.loads(again.out)["results"][0]
+    assert found["n"] == 60 and found["metrics"]["accuracy"] == first["metrics"]["accuracy"]
+    if ending != "h5":  # which has place for it
+        assert "columns not used: accepted, site" in again.err  # accepted went without a word
+    assert run("apply", "a.json", f"b.{ending}", "--again", "-o", "c.csv", "-q").code == 0
+    rows = [line.split(",") for line in Path("c.csv").read_text().splitlines()]
+    assert rows[0][:2] == ["readmitted", "prediction"] and "accepted" not in rows[0]
+    assert [row[0] for row in rows[1:]] == [str(names[y]) for y in Y]
+
+
+def test_a_column_before_predictions_of_somebody_else_is_no_label(run):
+    lines = ["fold,prediction,confidence,probs_0,probs_1", *("1,0,.7,.7,.3" for _ in range(60))]
+    Path("a.csv").write_text("\n".join(lines) + "\n")
+    refused = run("evaluate", "a.csv")
+    assert refused.code == 3 and "found no labels for 'probs'" in refused.line

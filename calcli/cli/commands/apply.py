@@ -142,7 +142,8 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
     own = {role: rows.own_columns(role) for role in columns}
     for several in [each for each in own.values() if len(each) > 1]:
         columns |= several
-    renamed = {role: list(each) for role, each in own.items() if list(each) != [role]}
+    renamed = {role: list(each) for role, each in own.items()} | {"labels": [rows.own_name("labels")]}
+    renamed = {role: names for role, names in renamed.items() if names != [role]}
 
     @cache
     def attributes() -> dict[str, str]:
@@ -162,6 +163,7 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
         class_names=None if alone else rows.class_names or artifact.class_names,
         columns=columns,
         own=own,
+        label_name=rows.own_name("labels"),
         source={"bundle": rows.name, "calibrator": name, "method": artifact.method, "from": rows.source},
         attributes=attributes,
     )
