@@ -175,6 +175,45 @@ def test_cats_and_dogs(cats_and_dogs, name, options, accuracy, moved, nll, brier
 
 
 @pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("platt", {}),
+        ("platt", {"smooth": "true"}),
+        ("platt", {"loss": "brier"}),
+        ("platt", {"mode": "top"}),
+        ("beta", {}),
+    ],
+)
+def test_parameters_are_the_optimum_of_made_rows(name, options):
+    """That of scikit-learn; of the Brier score, which it does not fit, and of smooth targets that of scipy's BFGS."""
+    from scipy.optimize import minimize
+
+    z, y = biased(1500, seed=3)
+    s, t = z[:, 1] - z[:, 0], y.astype(float)
+    calibrator = fit(name, ArrayRows(z, y), **options).calibrator
+    if options.get("mode") == "top":
+        s, t = np.abs(s), (y == z.argmax(axis=1)).astype(float)
+    if name == "beta":
+        x = np.stack([-np.logaddexp(0, -s), np.logaddexp(0, s)], axis=1)
+        ours = calibrator.a[0], calibrator.b[0], calibrator.c[0]
+    else:
+        x, ours = s[:, None], (calibrator.slope[0], calibrator.intercept[0])
+    if "smooth" in options:  # Platt (1999), section 2.2
+        t = np.where(t == 1, (t.sum() + 1) / (t.sum() + 2), 1 / ((1 - t).sum() + 2))
+    if {"smooth", "loss"} & options.keys():
+
+        def loss(w):
+            score = x @ w[:-1] + w[-1]
+            brier = ((1 / (1 + np.exp(-score)) - t) ** 2).mean()
+            return brier if "loss" in options else (np.logaddexp(0, score) - t * score).mean()
+
+        np.testing.assert_allclose(ours, minimize(loss, [0.5, 0.0], options={"gtol": 1e-10}).x, rtol=1e-5)
+        return
+    exact = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-13, max_iter=1000).fit(x, t)
+    np.testing.assert_allclose(ours, [*exact.coef_[0], *exact.intercept_], rtol=1e-7)
+
+
+@pytest.mark.parametrize(
     ("name", "options", "expected"),
     [
         ("platt", {}, {"slope": 0.41876952, "intercept": -0.82419952}),

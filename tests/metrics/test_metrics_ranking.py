@@ -179,7 +179,7 @@ def test_weights_of_coverage_have_no_scale():
 
 def test_binary_oracle(real):
     """papers.md section 16.1, uncalibrated: accuracy, NLL, Brier, ECE of class 1 by width and mass, top ECE, AUC."""
-    data = real("cifar10_resnet20.npz")
+    data = real("cifar10_resnet20")
     keep = np.isin(data["labels"], (3, 5))
     z = np.asarray(data["logits"], float)[keep][:2000]
     y = (data["labels"][keep][:2000] == 5).astype(int)
