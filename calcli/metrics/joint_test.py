@@ -14,7 +14,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, made_once
 from calcli.metrics.intervals import normal_p_value, normal_tail
 from calcli.metrics.nulls import SAME, standardised
-from calcli.metrics.significance import MeanGap, direction_of, entropy_columns, entropy_draws, entropy_sums
+from calcli.metrics.significance import MeanGap, direction_of, entropy_columns, entropy_draws, shared_entropies
 from calcli.metrics.smooth import null_draws, smooth_draws
 from calcli.numerics import FloatArray
 
@@ -62,14 +62,15 @@ def drawn_from_confidences(context: MetricContext) -> JointDraws:
     w = t.weights
     if context.shared is None:
         (smooth, observed), sums = null_draws(context, entropy_columns(t))
+        entropies = entropy_draws(context, sums)
     else:
-        (smooth, observed), sums = smooth_draws(context), entropy_sums(context)
+        (smooth, observed), (sums, entropies) = smooth_draws(context), shared_entropies(context)
     wider = _widening(context)
     return JointDraws(
         smooth,
         observed,
         float(w @ t.confidence) - sums[:, 0],
-        entropy_draws(context, sums),
+        entropies,
         float(np.sqrt(w**2 @ (t.confidence * (1.0 - t.confidence)))) * wider,
         float(np.sqrt(w**2 @ t.varentropy)) * wider,
     )

@@ -88,7 +88,7 @@ def direction_of(context: MetricContext, name: str) -> MeanGap:
     own = context.labelled("positive" if name == "positive" else "top")
     total = t.n if t.weight is None else float(t.weight.sum())
     if name == "entropy":
-        draws = entropy_draws(own, entropy_sums(own))
+        draws = shared_entropies(own)[1]
     else:
         said = float(own.scores.sum() if t.weight is None else t.weight @ own.scores)
         draws = np.asarray(said - own.null_outcomes("width").sum(axis=1))
@@ -103,10 +103,11 @@ def entropy_columns(t: RowTable) -> FloatArray:
 
 
 @made_once
-def entropy_sums(context: MetricContext) -> FloatArray:
-    """Sums of ``entropy_columns`` over the rows that are right under calibration, of rows in units, (draws, 3)."""
+def shared_entropies(context: MetricContext) -> tuple[FloatArray, FloatArray]:
+    """Of rows in units under calibration the sums of ``entropy_columns`` over right rows and ``entropy_draws``."""
     assert context.shared is not None
-    return context.shared.sums(entropy_columns(context.table), context.heavy_draws)
+    sums = context.shared.sums(entropy_columns(context.table), context.heavy_draws)
+    return sums, entropy_draws(context, sums)
 
 
 def entropy_draws(context: MetricContext, sums: FloatArray) -> FloatArray:

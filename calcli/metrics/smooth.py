@@ -285,7 +285,7 @@ def drawn_residuals(context: MetricContext, columns: FloatArray | None = None) -
     t, c = context.table, context.scores
     w = t.weights
     total, cells = float(w.sum()), grid_cells(t.n)
-    order = np.argsort(c, kind="stable")
+    order = np.argsort(c, kind="stable") if context.shared is None else context.shared.order
     c, w = c[order], w[order]
     cell = np.minimum((c * cells).astype(np.int64), cells - 1)
     first = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))

@@ -19,6 +19,9 @@ from calcli.numerics import FloatArray, IntArray
 DRAW_ITEMS = 1 << 20
 """Uniform numbers that are drawn at once."""
 
+ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)
+"""Bits of every byte that are set."""
+
 
 @dataclass(frozen=True)
 class Units:
@@ -30,8 +33,12 @@ class Units:
     @classmethod
     def of(cls, names: NDArray[Any]) -> "Units":
         """Units of a column (n,) of names or numbers."""
-        _, code, count = np.unique(names, return_inverse=True, return_counts=True)
-        return cls(code.reshape(-1).astype(np.int64), count.astype(np.int64))
+        low, high = (int(names.min()), int(names.max())) if names.dtype.kind in "iu" and len(names) else (0, -1)
+        if 0 <= high - low < 4 * len(names):
+            _, code = numbered((names - low).astype(np.int64), high - low + 1)
+        else:
+            code = np.unique(names, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        return cls(code, np.bincount(code))
 
     @property
     def n(self) -> int:
@@ -77,12 +84,14 @@ def numbered(code: IntArray, size: int) -> tuple[IntArray, IntArray]:
     return held, place[code]
 
 
-def wrong_units(score: FloatArray, units: Units) -> float:
+def wrong_units(score: FloatArray, units: Units, both: bool = False) -> float:
     """Expected number of units with a row whose outcome is 0, sum_g (1 - prod c), were rows independent.
 
-    score : (n,) chances of the outcome 1. For P(class 1) take the smaller of this for p and for 1 - p.
+    score : (n,) chances of the outcome 1. both : the smaller of this for c and for 1 - c, as of P(class 1).
     """
-    return float((1.0 - np.multiply.reduceat(score[units.order], units.starts)).sum())
+    ordered = score[units.order]
+    sides = (ordered, 1.0 - ordered) if both else (ordered,)
+    return min(float((1.0 - np.multiply.reduceat(side, units.starts)).sum()) for side in sides)
 
 
 FEW_WRONG = 12.0
@@ -119,17 +128,17 @@ class Luck:
         cls, score: FloatArray, outcome: FloatArray, units: Units, weight: FloatArray | None = None, both: bool = False
     ) -> "Luck":
         """Of chances and outcomes (n,). both : is an outcome 1 as remarkable as an outcome 0, as of P(class 1)?"""
-        w = np.ones(len(score)) if weight is None else weight
-        residual, spread = w * (outcome - score), w**2 * score * (1.0 - score)
+        residual, spread = outcome - score, score * (1.0 - score)
+        if weight is not None:
+            residual, spread = weight * residual, weight**2 * score * (1.0 - score)
         together = float((units.sums(residual) ** 2).sum() - residual @ residual)
-        wrong = wrong_units(score, units)
-        wrong = min(wrong, wrong_units(1.0 - score, units)) if both else wrong
+        wrong = wrong_units(score, units, both)
         sides = (outcome < 0.5, outcome > 0.5) if both else (outcome < 0.5,)
         seen = min(int(np.count_nonzero(np.bincount(units.code[side], minlength=units.n))) for side in sides)
         few = any(n < least and n < units.n / 2 for n, least in ((wrong, FEW_WRONG), (seen, FEWEST_UNITS)))
         pairs = float(pair_covariance(score, units, weight).sum()) if few or together > 0.0 else 0.0
         estimate = min(1.0, max(0.0, together / pairs)) if pairs > 0.0 else 0.0
-        rarer = fewer_than_expected(score, outcome, w)
+        rarer = fewer_than_expected(score, outcome, np.ones(len(score)) if weight is None else weight)
         share, alone = 1.0 if few else min(1.0, estimate * rarer), float(spread.sum())
         return cls(estimate, wrong, seen, share, units.n, alone, alone + share * pairs)
 
@@ -282,11 +291,24 @@ class SharedOutcomes:
         ordered = index[self.order]
         first = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > 0]))
         out = np.zeros((len(self.bits), bins))
+        if weight is None:
+            out[:, ordered[first]] = np.diff(self.right_before(np.append(first, len(ordered))))
+            return out
+        w = weight[self.order]
         for here, drawn in self.some():
-            values = drawn if weight is None else drawn * weight[self.order]
-            kind = np.int64 if weight is None else np.float64
-            out[here, ordered[first]] = np.add.reduceat(values, first, axis=1, dtype=kind)
+            out[here, ordered[first]] = np.add.reduceat(drawn * w, first, axis=1)
         return out
+
+    def right_before(self, places: IntArray) -> IntArray:
+        """Outcomes 1 among as many rows from the first in order as places (m,) say, (draws, m)."""
+        whole, rest = np.divmod(places, 8)
+        mask, last = (0xFF00 >> rest).astype(np.uint8), np.minimum(whole, self.bits.shape[1] - 1)
+        found, step = np.empty((len(self.bits), len(places)), dtype=np.int64), max(1, DRAW_ITEMS // len(self.order))
+        for at in range(0, len(self.bits), step):
+            some = self.bits[at : at + step]
+            ones = np.cumsum(ONES[some], axis=1, dtype=np.int64)
+            found[at : at + step] = np.where(whole > 0, ones[:, whole - 1], 0) + ONES[some[:, last] & mask]
+        return found
 
 
 def unit_mean(values: FloatArray, units: Units, weight: FloatArray | None = None) -> tuple[float, float]:
