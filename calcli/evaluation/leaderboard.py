@@ -13,7 +13,7 @@ import numpy as np
 
 from calcli import __version__
 from calcli.calibrator import Calibrator, Context, Fit
-from calcli.errors import CalcliError
+from calcli.errors import CalcliError, UsageError
 from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.evaluate_bundle import scores_of, units_of
 from calcli.evaluation.paired_differences import compared, tests_of
@@ -59,6 +59,8 @@ def entrants(asked: str | None, rows: Rows, thorough: bool = False) -> tuple[lis
     asked : a list with commas, in which ``all`` is every method that applies; None for what
     ``calcli methods`` lists first and fits fast. Raises UsageError for unknown names.
     """
+    if asked is not None and not split_list(asked):
+        raise UsageError(f"no method is named by {asked!r}: name some, such as ts,vs, or all")
     fit, left_out = applicable(rows, thorough)
     names, told = [UNCALIBRATED], {}
     if asked is None:

@@ -198,11 +198,12 @@ def plan(paths: Iterable[str], ask: ImportRequest, where: str) -> list[BundleArr
         label = _companion(score, labels, any_model=bool(ask.labels) or alone, only=True)
         if label is None and not ask.no_labels:
             others = ", ".join(path for path in real_names(names)[:40] if path != score.path)
-            raise DataError(
+            problem = DataError(
                 f"{where}: found no labels for {score.path!r}{f' among {others}' if others else ', the only array'};"
                 f" name them with --labels {_unnamed(names, score)}, or pass --no-labels for"
                 " scores that are only to be calibrated; --gold FILE joins them from another file"
             )
+            raise problem if others or not ask.carry else problem.advising(ask.command(where, [("--no-labels",)]))
         extras = {role: extra for role in ROLES if role != "labels" if (extra := extra_of(score, names, role))}
         found.append(BundleArrays(model, score.split, score.kind, score.path, label if label else None, extras))
     doubles = [c.name for c in found if sum(c.name == other.name for other in found) > 1]

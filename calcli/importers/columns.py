@@ -204,13 +204,24 @@ def listed_columns(names: Sequence[str], asked: str) -> list[str]:
             piece = ",".join(pieces[:size])
             cuts = [(piece, piece), *((piece[:at], piece[at + 1 :]) for at, c in enumerate(piece) if c == ":")]
             ends = [(first.strip(), last.strip()) for first, last in cuts]
-            if span := next(((place[a], place[b]) for a, b in ends if a in place and b in place), None):
-                found += names[span[0] : span[1] + 1]
+            if span := next(((a, b) for a, b in ends if a in place and b in place), None):
+                found += _counted(names, *span) or names[place[span[0]] : place[span[1]] + 1]
                 pieces = pieces[size:]
                 break
         else:
             return []
     return found
+
+
+def _counted(names: Sequence[str], first: str, last: str) -> list[str]:
+    """Columns from the number of one name to that of another, where these and all between them differ by it alone."""
+    a, b = (re.fullmatch(r"(.*?)([0-9]{1,9})(\D*)", name) for name in (first, last))
+    if first == last or a is None or b is None or (a[1], a[3]) != (b[1], b[3]):
+        return []
+    low, high = sorted((names.index(first), names.index(last)))
+    alike = re.compile(f"{re.escape(a[1])}[0-9]+{re.escape(a[3])}")
+    listed = [f"{a[1]}{i}{a[3]}" for i in range(int(a[2]), min(int(b[2]), int(a[2]) + len(names)) + 1)]
+    return listed if {*listed} <= {*names} and all(map(alike.fullmatch, names[low : high + 1])) else []
 
 
 def _asked(columns: Sequence[str] | Mapping[str, Column], listed: Sequence[str]) -> str:

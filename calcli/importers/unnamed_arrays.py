@@ -41,6 +41,7 @@ def take_obvious(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -
     as the Trainer of Hugging Face gives them. Raises UsageError when the kind is missing.
     """
     names = {path: parse_name(path) for path in entries}
+    _refuse_confidence(entries, names, ask, where)
     if ask.scores or any(name.role == "scores" for name in names.values()):
         return ask if ask.labels or ask.scores else replace(ask, labels=_labels_of_apply(entries, names))
     if ask.kind and LEFT_OVER in entries:
@@ -93,6 +94,20 @@ def take_obvious(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -
         what = "the columns hold" if path == LEFT_OVER else f"{path!r} holds"
         raise UsageError(f"{where}: say what {what} with --kind logits, log_probs or probs{_evidence(array)}")
     return replace(ask, scores=(core,), labels=labels, kind=kind)
+
+
+def _refuse_confidence(entries: Mapping[str, Entry], names: Mapping[str, Name], ask: ImportRequest, where: str) -> None:
+    """Refuse to read as P(class 1) what stands alone beside whether answers are right. Raises DataError."""
+    scores = [path for path, name in names.items() if name.role == "scores"]
+    told = [path for path, name in names.items() if says_correct(name.core)]
+    asked = ask.scores or ask.labels or ask.kind or any(name.role == "labels" for name in names.values())
+    if asked or len(scores) != 1 or not told or entries[scores[0]].column().ndim > 1:
+        return
+    of_logs = ": save its exponential, a probability" * (names[scores[0]].kind != "probs")
+    raise DataError(
+        f"{where}: {scores[0]!r} is one number a row beside {told[0]!r}: how sure an answer is, and no scores of"
+        f" classes; --confidence NAME --correct NAME reads such{of_logs}"
+    )
 
 
 def _labels_of_apply(entries: Mapping[str, Entry], names: Mapping[str, Name]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from calcli.cli.commands.fit import print_candidates
 from calcli.cli.render import Console
 from calcli.cli.tables import TEXTS, Table
 from calcli.composition import Member
+from calcli.errors import UsageError
 from calcli.evaluation.cross_validation import cross_validated_nll, folds_of
 from calcli.methods.auto import Auto
 from calcli.methods.compared.identity import Identity
@@ -371,3 +372,26 @@ def test_an_export_knows_its_target_by_its_ending(run, four):
     assert json.loads(run("export", calibrator, "-o", "d.py", "--json").out)["to"] == "python"
     refused = run("export", calibrator, "-o", "c.bin")
     assert refused.code == 2 and ".onnx, .pt2, .py" in refused.line
+
+
+@pytest.mark.parametrize("given", ["", " ", ",", [], [""]])
+def test_no_method_to_compare_is_refused(run, tmp_path, monkeypatch, given):
+    """Python, and a list of commas, compared the uncalibrated scores with nothing."""
+    monkeypatch.chdir(tmp_path)
+    z, y = truth(200, 3)
+    with pytest.raises(UsageError, match="no method is named"):
+        calcli.compare(z, y, methods=given)
+    np.savez("a.npz", logits=z, labels=y)
+    if isinstance(given, str):
+        assert run("compare", "a.npz", "-m", given).code == 2
+
+
+def test_a_limit_that_groups_do_not_have_says_so(run, tmp_path, monkeypatch):
+    """It was held against all rows alone, without a word."""
+    monkeypatch.chdir(tmp_path)
+    z, y = truth(200, 3)
+    np.savez("a.npz", logits=z, labels=y, group=np.arange(200) % 2)
+    told = run("evaluate", "a.npz", "--per-group", "--max", "cwece=.9", "--max", "ece=.9").err
+    assert "--max cwece=0.9: held against all rows together only" in told and "ece=0.9, " not in told
+    assert "all rows together only" not in run("evaluate", "a.npz", "--per-group", "--max", "ece=.9").err
+    assert "all rows together only" not in run("evaluate", "a.npz", "--max", "cwece=.9").err

@@ -494,6 +494,15 @@ def shell(line, cwd, **environment):
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="a shell")
+def test_a_calibrator_by_a_pipe_is_told_what_works(tmp_path, good):
+    """It was told to pass --calibrator stdin, which is no file."""
+    assert shell("CALCLI fit -m ts good.h5", tmp_path).returncode == 0
+    refused = shell("CALCLI evaluate - < good.ts.json", tmp_path)
+    assert refused.returncode == 3 and b"name it with --calibrator -, beside the scores" in refused.stderr
+    assert shell("CALCLI evaluate good.h5 --calibrator - < good.ts.json", tmp_path).returncode == 0
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="a shell")
 def test_standard_streams_may_be_closed_or_full(tmp_path, good):
     assert shell("CALCLI fit -m ts good.h5 <&- >&- 2>&-", tmp_path).returncode == 0
     assert loads((tmp_path / "good.ts.json").read_bytes(), "a").method == "ts"

@@ -433,3 +433,43 @@ def test_a_column_before_predictions_of_somebody_else_is_no_label(run):
     Path("a.csv").write_text("\n".join(lines) + "\n")
     refused = run("evaluate", "a.csv")
     assert refused.code == 3 and "found no labels for 'probs'" in refused.line
+
+
+@pytest.mark.parametrize("stem", ["", "z", "class "])
+def test_columns_from_a_number_to_another_are_in_the_order_of_the_numbers(run, stem):
+    """Columns sorted as text, 0 1 10 2 …, were taken in that order: another class for every label above 1."""
+    z, y = truth(80, 11, seed=3)
+    order = sorted(range(11), key=str)
+    lines = [",".join([*(f"{stem}{c}" for c in order), "label"])]
+    lines += [",".join([*(repr(float(z[i, c])) for c in order), str(y[i])]) for i in range(80)]
+    Path("a.csv").write_text("\n".join(lines) + "\n")
+    asked = ("--scores", f"{stem}0:{stem}10", "--kind", "logits")
+    assert run("extract", "a.csv", *asked, "-o", "a.h5").code == 0
+    with h5py.File("a.h5") as file:
+        assert np.array_equal(file["logits"], z) and np.array_equal(file["labels"], y)
+    Path("b.csv").write_text("z0,other,z1,label\n" + "1.5,2,3,1\n" * 40)  # between them another: as they stand
+    run("extract", "b.csv", "--scores", "z0:z1", "--kind", "logits", "-o", "b.h5")
+    with h5py.File("b.h5") as file:
+        assert file["logits"][0].tolist() == [1.5, 2, 3]
+
+
+@pytest.mark.parametrize("field", ["logprob", "prob"])
+def test_the_confidence_of_an_answer_is_no_score_for_any_command(run, field):
+    """inspect and apply read it as unlabelled scores of class 1, evaluate refused it for want of labels."""
+    rows = [{"output": {"text": "a", field: -0.1 - i % 7 if field == "logprob" else 0.5}} for i in range(60)]
+    text = "".join(json.dumps({**row, "correct": i % 3 > 0}) + "\n" for i, row in enumerate(rows))
+    Path("a.jsonl").write_text(text)
+    calcli.fit(np.c_[1 - P, P], Y, "platt", kind="probs").save("c.json")
+    for command in (["inspect"], ["evaluate"], ["apply", "c.json", "-o", "b.h5"], ["fit", "-o", "d.json"]):
+        refused = run(*command, "a.jsonl")
+        assert refused.code == 3 and f"'output.{field}' is one number a row beside 'correct'" in refused.err
+
+
+def test_one_array_without_labels_gets_a_command(run):
+    """It was told what to pass, and not given the command."""
+    np.save("a.npy", truth(40, 3)[0])
+    refused = run("extract", "a.npy", "--kind", "logits", "-o", "a.h5")
+    command = refused.line.partition("to try: ")[2]
+    assert command == "calcli extract a.npy --no-labels -o a.h5 --kind logits"
+    assert run(*command.split()[1:]).code == 0
+    assert "to try" not in run("evaluate", "a.npy", "--kind", "logits").line  # which needs labels

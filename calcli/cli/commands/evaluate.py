@@ -201,6 +201,10 @@ def run(args: EvaluateArgs) -> int:
             if args.wanted == "jsonl":
                 for result in results:
                     print_json({"calcli_evaluation": 1, **result.to_dict()})
+    in_groups = {id(outcome.limit) for outcome in outcomes if outcome.group is not None}
+    whole = [limit.text for limit in asked if id(limit) not in in_groups]
+    if whole and any(result.per_group for results in evaluated for result in results):
+        command.warn(f"{', '.join(whole)}: held against all rows together only, as single groups have no such value")
     command.tell_warnings()
     evaluation = job.evaluation(evaluated, outcomes)
     _print(command, plan, evaluation)

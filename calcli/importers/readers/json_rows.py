@@ -71,7 +71,8 @@ def read_json(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
     records = file.records
     if isinstance(value, dict):
         if "calcli_artifact" in value:
-            raise DataError(f"{path}: is a calibrator, no scores; name it with --calibrator {path.name}")
+            name = "-, beside the scores" if path.name == "stdin" else path.name
+            raise DataError(f"{path}: is a calibrator, no scores; name it with --calibrator {name}")
         labels = [cell for name, cell in value.items() if parse_name(name).role == "labels"]
         if all(isinstance(cell, (list, dict)) for cell in labels):  # else one object is a row
             records = _rows_inside(value)
