@@ -213,7 +213,7 @@ class Judgement:
     gates : p-values that classes, groups and bins must pass together before one of them is called significant.
     rows_needed : that tell the overconfidence to one point. doubt : why the labels may not belong to the scores.
     units : how many there are, None where each row is alone. errors : significant calibration errors, with their
-    adjusted p-values.
+    adjusted p-values. worst : the bin of P(class 1) with the most clear gap, where on average it is right.
     """
 
     data: DataSummary
@@ -238,6 +238,7 @@ class Judgement:
     doubt: str = ""
     units: int | None = None
     errors: Mapping[str, float] = field(default_factory=dict)
+    worst: ConfidenceBin | None = None
 
     @property
     def verdict(self) -> str:
@@ -252,9 +253,8 @@ class Judgement:
 
     @property
     def p_text(self) -> str:
-        """The p-value in words, whose it is where it is not the confidence's."""
-        text = p_text(self.p_value, self.draws)
-        return text if self.tested == "confidence" else f"{self.tested}: {text}"
+        """The p-value in words."""
+        return p_text(self.p_value, self.draws)
 
     @property
     def sign(self) -> str:

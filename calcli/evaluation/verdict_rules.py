@@ -95,10 +95,8 @@ def judge(
     confidence, or of two classes of P(class 1) unless the question is ``about`` the top label, has the level ``MAIN``,
     each of its clauses (classes, of more than two; groups; bins of confidence; the split of the loss; the calibration
     errors among the ``scores``) ``CLAUSE``. Of fewer than ``FEW`` rows, or ``FEWEST_UNITS`` units, nothing is said.
-    Without a finding the verdict is ``calibrated`` only where the mean gap is known to within ``WIDE``, else
-    ``too_few``.
-    doubt : why labels may not belong to scores. where : the rows. tried : methods that these have been through, or
-    that are evaluated on them.
+    Without a finding the verdict is ``calibrated`` where the mean gap is known to within ``WIDE``, else ``too_few``.
+    doubt : why labels may not belong to scores. where : the rows. tried : methods before these, or evaluated on them.
     """
     table, k = context.table, data.n_classes
     units = None if table.units is None else table.units.n
@@ -147,8 +145,17 @@ def judge(
         units,
         {} if few else {name: q for name, q in errors.items() if q <= LEVEL},
     )
+    report = replace(report, worst=_worst(report, context))
     what = advice_on(report, test, where, tried, _without_log_odds(table))
     return replace(report, found=findings_words(report, test), advice=what)
+
+
+def _worst(report: Judgement, context: MetricContext) -> ConfidenceBin | None:
+    """The bin of P(class 1) that is most clearly off where it is right on average; else None."""
+    if report.verdict_kind != "mixed" or report.direction.words != EVERYWHERE:
+        return None
+    held = [b for b in confidence_bins(context, "positive") if b.n]
+    return max(held, key=lambda b: (b.significant, abs(b.gap) * b.n))
 
 
 def _without_log_odds(table: RowTable) -> int:
@@ -264,6 +271,7 @@ def label_shift_p_value(fitted: FloatArray, seen: FloatArray) -> float:
 
 
 TWO_SIDED = normal_quantile(0.975)
+EVERYWHERE = "P(class 1) is right on average, but not at every probability"
 MENDS = 0.9
 """Share of the calibration loss that a temperature must remove to be the remedy."""
 
@@ -275,7 +283,7 @@ def direction_words(test: JointTest, k: int | None, rejected: bool) -> str:
     gap_z, sharp_z = test.gap.z, test.sharpness.z
     off, sharp = abs(gap_z) > TWO_SIDED, abs(sharp_z) > TWO_SIDED
     if test.positive:
-        return "; ".join(_of_positive(test, "on average")) or "P(class 1) is right on average, not at every probability"
+        return _of_positive(test, "mixed", "on average")
     if not off:
         return (
             f"confidence is calibrated on average, but {_sharpness(sharp_z, k)}"
@@ -289,17 +297,19 @@ def direction_words(test: JointTest, k: int | None, rejected: bool) -> str:
     return way
 
 
-def _of_positive(test: JointTest, by: str) -> list[str]:
-    """How P(class 1) is off, on average and in its slope. by : how much on average."""
-    bias = f"P(class 1) is too {'high' if test.gap.z > 0 else 'low'} {by}"
-    found = (bias, test.gap.z), (_sharpness(test.sharpness.z, 2), test.sharpness.z)
-    return [words for words, z in found if abs(z) > TWO_SIDED]
+def _of_positive(test: JointTest, kind: str, by: str) -> str:
+    """How P(class 1) is off, on average and about 0 and 1. by : how much on average."""
+    ends = {"overconfident": "too close to 0 and 1", "underconfident": "too far from 0 and 1"}
+    found = [ends[kind]] if kind in ends else []
+    if abs(test.gap.z) > TWO_SIDED:
+        found.append(f"too {'high' if test.gap.z > 0 else 'low'} {by}")
+    if kind not in ends and abs(test.sharpness.z) > TWO_SIDED:
+        found.append(f"often too {'close to' if test.sharpness.z > 0 else 'far from'} 0 and 1")
+    return f"P(class 1) is {', and '.join(found)}" if found else EVERYWHERE
 
 
 def _sharpness(z: float, k: int | None) -> str:
     """What is over- or underconfident."""
-    if k == 2:
-        return f"P(class 1) is often too {'close to' if z > 0 else 'far from'} 0 and 1"
     what = "single confidences are" if k is None else "NLL shows that the probabilities as a whole are"
     return f"{what} {'overconfident' if z > 0 else 'underconfident'}"
 
@@ -307,7 +317,7 @@ def _sharpness(z: float, k: int | None) -> str:
 def findings_words(report: Judgement, test: JointTest) -> tuple[str, ...]:
     """What the verdict says is so: kind, size with interval, p-value, and what else is off."""
     kind, over, n = report.verdict_kind, report.overconfidence, report.data.n
-    p = report.p_text.removeprefix(f"{report.tested}: ")
+    p = report.p_text
     if kind == "check_labels":
         return (f"check the labels first: {report.doubt}",)
     if kind == "too_few":
@@ -337,18 +347,22 @@ def _gaps(report: Judgement, test: JointTest) -> list[str]:
     if "confidence" not in report.findings:
         what = "P(class 1)" if test.positive else "the confidence"
         return [f"mixed: no significant miscalibration of {what} overall ({report.p_text})"]
-    words = []
-    if report.verdict_kind != "mixed":
-        size = over if report.verdict_kind == "overconfident" else over.turned
-        words.append(f"{report.verdict_kind} by {size} ({report.size}, {report.p_text})")
+    words, kind = "", report.verdict_kind
     if test.positive and positive is not None:
-        words += _of_positive(test, f"by {positive if positive.value > 0 else positive.turned}")
-        words = words or ["P(class 1) is right on average, but not at every probability"]
-    elif report.verdict_kind == "mixed":
-        words.append(direction_words(test, k, True))
-    if report.verdict_kind == "mixed":
-        words[0] = f"mixed: {words[0]} ({report.p_text})"
-    return words
+        words = _of_positive(test, kind, f"by {positive if positive.value > 0 else positive.turned} on average")
+    if kind != "mixed":
+        size = over if kind == "overconfident" else over.turned
+        return [f"{kind} by {size} ({report.size}, {report.p_text})" + f": {words}" * bool(words)]
+    return [f"mixed: {words or direction_words(test, k, True)} ({report.p_text})", *worst_words(report)]
+
+
+def worst_words(report: Judgement) -> list[str]:
+    """Where P(class 1), which is right on average, is most clearly wrong; none where it is not asked."""
+    if (b := report.worst) is None:
+        return []
+    found = f"{b.accuracy:.4f} [{b.accuracy_low:.4f}, {b.accuracy_high:.4f}] are of class 1"
+    than = f"{'fewer' if b.gap > 0 else 'more'} than the {b.confidence:.4f} stated"
+    return [f"most clearly, of {b.n} samples with P(class 1) {b.low:g} to {b.high:g}, {found}, {than}"]
 
 
 def _clauses(report: Judgement) -> list[str]:
@@ -364,7 +378,7 @@ def _clauses(report: Judgement) -> list[str]:
         count = f"{off.n_significant} of {off.n_groups} groups {are} miscalibrated"
         of = " of P(class 1)" if off.of_positive else " of the confidence" * (report.data.n_classes == 2)
         found.append(f"{count}, most clearly {worst}{of}")
-    if "bins" in report.findings and report.size in ("", SIZES[0][1]):
+    if "bins" in report.findings and report.size in ("", SIZES[0][1]) and report.worst is None:
         for b in worst_bin(report):
             ends = f"{b.accuracy:.4f} [{b.accuracy_low:.4f}, {b.accuracy_high:.4f}]"
             than = f"{'fewer' if b.gap > 0 else 'more'} than the {b.confidence:.4f} stated"
@@ -479,7 +493,7 @@ def _advised(report: Judgement, test: JointTest, words: str, zeros: int) -> tupl
     """The method to fit to uncalibrated scores, and why. words : what recalibration gains."""
     split, k, kind = report.split, report.data.n_classes, report.verdict_kind
     method = remedy_method(split, k, test.positive and abs(test.gap.z) > TWO_SIDED)
-    blind = "confidence" not in report.findings or (kind == "mixed" and method == "ts")
+    blind = "confidence" not in report.findings or (kind == "mixed" and method == "ts") or report.worst is not None
     if blind and (split is None or not split.nll.detected):
         method = strongest_of(k)  # the average is right: no one temperature mends it
     if zeros and k is None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from calcli.binning import BinStats, bin_index
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import MetricContext, made_once
+from calcli.metrics.context import Label, MetricContext, made_once
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.nulls import EXACT_ROWS
 from calcli.metrics.significance import MeanGap, adjusted, exact_p_value, poisson_p_value, sum_p_value
@@ -63,9 +63,9 @@ def bin_p_values(
     return out
 
 
-def confidence_bins(context: MetricContext) -> tuple[ConfidenceBin, ...]:
-    """The bins of the predicted class's probability, significance at a false discovery rate of 5 %."""
-    own = context.labelled("top")
+def confidence_bins(context: MetricContext, label: Label = "top") -> tuple[ConfidenceBin, ...]:
+    """The bins of the confidence, or of P(class 1); significance at a false discovery rate of 5 %."""
+    own = context.labelled(label)
     bins, p_values = binned(own)
     t, index = own.table, bin_index(own.scores, EDGES)
     effect = effects_of_bins(own.scores, own.outcomes, index, len(bins.count), t.units, t.weight)
@@ -82,12 +82,13 @@ def confidence_bins(context: MetricContext) -> tuple[ConfidenceBin, ...]:
 @made_once
 def binned(context: MetricContext) -> tuple[BinStats, FloatArray]:
     """Sums over the bins, and the p-value of each."""
-    t = context.table
-    c, index, size = t.confidence, bin_index(t.confidence, EDGES), len(EDGES) - 1
+    t, c, y = context.table, context.scores, context.outcomes
+    index, size = bin_index(c, EDGES), len(EDGES) - 1
     w = t.weights
     variance = np.bincount(index, w**2 * c * (1.0 - c), size).astype(np.float64)
-    bins = BinStats.at(index, size, c, t.correct, t.weight)
+    bins = BinStats.at(index, size, c, y, t.weight)
     if t.units is not None:
-        parts = [t.take(index == b) for b in range(size)]
-        return bins, np.array([sum_p_value(p.confidence, p.correct, p.weight, p.units) if p.n else 1.0 for p in parts])
+        parts = [(t.take(at), at) for at in (index == b for b in range(size))]
+        p = [sum_p_value(c[at], y[at], part.weight, part.units) if part.n else 1.0 for part, at in parts]
+        return bins, np.array(p)
     return bins, bin_p_values(bins, variance, lambda b: c[index == b], t.weight is not None)

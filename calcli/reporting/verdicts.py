@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from calcli.diagrams.caption_text import squeeze
 from calcli.diagrams.curve import Quantity
 from calcli.evaluation.results import Advice, Judgement, sentence
-from calcli.evaluation.verdict_rules import errors_words, worst_bin
+from calcli.evaluation.verdict_rules import errors_words, worst_bin, worst_words
 from calcli.fast_dataclass import dataclass
 from calcli.reporting.gather import ModelResults, Version
 from calcli.reporting.number_format import count, per_cent, points, samples, signed, span
@@ -49,7 +49,7 @@ def elsewhere(v: Version) -> str:
     if report.tested != "confidence" and report.positive is not None and abs(report.positive.z) > 1.96:
         gap = report.positive.gap
         called = squeeze(report.data.class_1 or "class 1", 40)
-        found.append(f"The probability of {called} is {points(gap)} points too {'high' if gap > 0 else 'low'}.")
+        found.append(f"On average P({called}) is {points(gap)} points too {'high' if gap > 0 else 'low'}.")
     if "groups" in report.findings:
         found.append(f"It differs by group: {worst_parts(*off_groups(v))}.")
     off = [g for g in v.classes if g.beyond]
@@ -135,7 +135,7 @@ def _overconfident(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     much = "too much" if gap > 0 else "too little"
     claims = f"It claims {points(gap)} points {much} ({span(ends.low, ends.high)})."
     lead = "For most uses yes." if r.sign == "✓" else "Not without a calibrator."
-    where = Advice("Too high.", where_wrong(v, 1))
+    where = Advice("Too high." if r.tested == "confidence" else "Too close to 0 and 1.", where_wrong(v, 1))
     return f"{r.size.capitalize()} overconfident{rest}", Advice(lead, claims), where
 
 
@@ -146,7 +146,7 @@ def _underconfident(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     return (
         f"{r.size.capitalize()} underconfident: it is right more often than it says.",
         Advice(lead, f"{claims} ({span(turned.interval.low, turned.interval.high)})."),
-        Advice("Too low.", where_wrong(v, -1)),
+        Advice("Too low." if r.tested == "confidence" else "Too far from 0 and 1.", where_wrong(v, -1)),
     )
 
 
@@ -188,11 +188,12 @@ def _mixed(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
 
 
 def _wrong_in_places(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
-    both = " ".join(filter(None, (bin_sentence(v, 1), bin_sentence(v, -1), elsewhere(v)))) or NOWHERE
+    worst = [f"{sentence(words)}." for words in worst_words(r)] or [bin_sentence(v, 1), bin_sentence(v, -1)]
+    both = " ".join(filter(None, (*worst, elsewhere(v)))) or NOWHERE
     if r.tested == "confidence":
         trusted = Advice("Only the average is right.", "Single confidences are significantly off.")
         return "Calibrated on average, miscalibrated in places.", trusted, Advice("Both ways.", both)
-    trusted = Advice("Not without a calibrator.", "The probability of class 1 is significantly miscalibrated.")
+    trusted = Advice("Not without a calibrator.", "P(class 1) is significantly miscalibrated.")
     return f"{sentence(r.direction.words)}.", trusted, Advice("", both)
 
 

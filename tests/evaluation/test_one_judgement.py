@@ -141,7 +141,7 @@ def test_the_top_label_of_two_classes_is_judged_on_request(monkeypatch, capsys, 
         for more in ((), ("--label", "top"))
     )
     assert (whole["tested"], top["tested"]) == ("P(class 1)", "confidence")
-    assert "P(class 1) is too high by " in whole["verdict"] and "P(class 1): p " in whole["verdict"]
+    assert "P(class 1) is too high by " in whole["verdict"] and " on average (p " in whole["verdict"]
     assert "P(class 1)" not in top["verdict"] and top["p_value"] > 0.05 >= whole["p_value"]
     assert "classes" not in whole["findings"]
 

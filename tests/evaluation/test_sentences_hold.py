@@ -11,6 +11,7 @@ from metric_cases import draw_labels, softmax
 from scipy import stats
 
 import calcli
+from calcli.metrics.intervals import wilson_interval
 from calcli.numerics import log_softmax
 
 
@@ -243,3 +244,60 @@ def test_an_accuracy_that_falls_by_chance_is_no_warning_and_one_that_falls_truly
     kept = "ts, ec, ets and ft are accuracy-preserving"
     assert said(*outliers(), "vs")[1][0].endswith(f"(p < 0.001, McNemar's test); {kept}")
     assert said(*outliers(), "auto", candidates="vs")[1][0].endswith(f"test); auto --set keep_argmax=true, {kept}")
+
+
+def two_classes(z, p, seed=0):
+    """Logits of class 1 and labels drawn with probabilities p."""
+    return np.stack([np.zeros(len(z)), z], axis=1), (np.random.default_rng(seed).random(len(z)) < p).astype(int)
+
+
+def logistic(z):
+    return 1.0 / (1.0 + np.exp(-z))
+
+
+@pytest.mark.parametrize(
+    ("slope", "bias", "kind", "words"),
+    [
+        (0.6, -0.6, "overconfident", "P(class 1) is too close to 0 and 1, and too high by "),
+        (0.6, 0.6, "overconfident", "P(class 1) is too close to 0 and 1, and too low by "),
+        (1.6, 0.4, "underconfident", "P(class 1) is too far from 0 and 1, and too low by "),
+        (0.5, 0.0, "overconfident", "P(class 1) is too close to 0 and 1; "),
+        (1.0, -0.4, "mixed", "P(class 1) is too high by "),
+    ],
+)
+def test_the_sentence_of_two_classes_is_of_p_class_1_in_the_terminal_and_on_the_page(run, slope, bias, kind, words):
+    """Labels of slope z + bias: "underconfident by …; P(class 1) is too low by …", and "Too high." on the page."""
+    z = 3.0 * np.random.default_rng(1).normal(size=3000)
+    written("m.h5", *two_classes(z, logistic(slope * z + bias)))
+    report = json.loads(run("evaluate", "m.h5", "--json", "-q").out)["results"][0]["report"]
+    before = r"mixed: " if kind == "mixed" else rf"{kind} by [\d.]+ \[[\d., ]+\] \(\w+( \w+)?, p < 0.006\): "
+    assert report["verdict_kind"] == kind and re.match(before + re.escape(words), report["verdict"])
+    assert run("report", "m.h5", "-o", "r.html", "-q").code == 0
+    with open("r.html", encoding="utf-8") as file:
+        page = html.unescape(re.search(r'<section id="verdict".*?</section>', file.read(), re.DOTALL)[0])
+    assert "Too high." not in page and "Too low." not in page
+    ends = {"overconfident": "Too close to 0 and 1.", "underconfident": "Too far from 0 and 1."}
+    assert kind == "mixed" or ends[kind] in page
+    assert bias == 0.0 or f"points too {'high' if bias < 0 else 'low'}." in page
+    top = json.loads(run("evaluate", "m.h5", "--json", "-q", "--label", "top").out)["results"][0]["report"]
+    assert "P(class 1)" not in top["verdict"]
+
+
+def test_a_p_class_1_that_is_right_on_average_is_wrong_somewhere_that_is_named(run):
+    """z = 1.25 (P = .7773) has class 1 in .81 and z = 2.5 (.9241) in .9078, mean and slope right: no place was said.
+
+    The bins below .5 mirror those above: .2227 with .19 is the same gap, and the first of equals is named.
+    """
+    z = np.repeat([-2.5, -1.25, 1.25, 2.5], 1500)
+    outcome = np.concatenate([np.arange(1500) < round(1500 * p) for p in (0.0922, 0.19, 0.81, 0.9078)]).astype(int)
+    written("m.h5", np.stack([0 * z, z], axis=1), outcome)
+    report = json.loads(run("evaluate", "m.h5", "--json", "-q", "--no-split").out)["results"][0]["report"]
+    first, where, advice = report["verdict"].split("; ")
+    assert first == "mixed: P(class 1) is right on average, but not at every probability (p < 0.006)"
+    low, high = wilson_interval(np.array(0.19), np.array(1500.0), 0.95)
+    found = f"0.1900 [{low:.4f}, {high:.4f}] are of class 1, fewer than the 0.2227 stated"
+    assert where == f"most clearly, of 1500 samples with P(class 1) 0.2 to 0.3, {found}"
+    assert "--method auto" in advice  # no slope and no bias bends it
+    assert run("report", "m.h5", "-o", "r.html", "-q").code == 0
+    with open("r.html", encoding="utf-8") as file:
+        assert "Most clearly, of 1500 samples with P(class 1) " in html.unescape(file.read())
