@@ -104,7 +104,7 @@ def judge(
     over, test = _estimate(context, "top"), joint_test(context, positive=k == 2 and about != "top")
     test = replace(test, gap=_sided(test.gap, context.labelled("positive" if test.positive else "top")))
     classes, groups, bins = _class_findings(context), _group_findings(context, about), confidence_bins(context)
-    errors, rejected = _error_findings(scores), test.p_value <= MAIN
+    half, errors, rejected = _half_width(over, units or data.n, few), _error_findings(scores), test.p_value <= MAIN
     clauses = {
         "classes": 1.0 if classes is None or test.positive else classes.p_value,
         "groups": 1.0 if groups is None else groups.p_value,
@@ -119,7 +119,6 @@ def judge(
     groups = _gated(groups, gates["groups"], n_significant=0)
     bins = tuple(replace(b, p_adjusted=(q := max(b.p_adjusted, gates["bins"])), significant=q <= LEVEL) for b in bins)
     own, entropy = direction_of(context, "confidence"), direction_of(context, "entropy")
-    half = _half_width(over, units or data.n, few)
     words = "too few samples to say" if few else direction_words(test, k, rejected)
     report = Judgement(
         data,
