@@ -471,7 +471,7 @@ def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequen
         still = f"its bins, classes and groups show where it is off.{apart}"
         return Advice(f"{sentence(most)}:", still, clause=most)
     method, words = _advised(report, test, words, zeros)
-    place, known = "", bool(words) or not tried
+    place, known = "", not tried or (bool(words) and method not in tried)
     if tried:
         if split is not None and not words:
             after = "ts" if split.method == "ts" else f"{split.method} or ts"

@@ -263,3 +263,15 @@ def test_with_a_baseline_the_advice_is_to_apply_what_helps_as_the_differences_sa
     alone = json.loads(run("evaluate", "s.h5:test", "-c", "svs.json", "--json", "-q").out)["results"][0]["report"]
     both = json.loads(run("evaluate", "s.h5:test", "-c", "svs.json", "--baseline", "ts.json", "--json", "-q").out)
     assert both["results"][0]["report"]["advice"]["rest"] == alone["advice"]["rest"]  # the same interval
+
+
+def test_a_gain_of_the_method_that_was_tried_is_no_promise_of_another():
+    """Logits twice too large, the labels of the fit of others: ts would gain, of auto nothing is known."""
+    rng = np.random.RandomState(8)
+    z = rng.normal(size=(2000, 3))
+    context = MetricContext(collect(ArrayRows(3 * z, draw_labels(softmax(z), rng)), class_bins=15), MetricSettings())
+    gain = LossPart(0.9, 0.8, 0.1, 0.01)
+    for tried, said in (("ts", "auto in place of ts may help"), ("vs", "fit another in place of vs")):
+        split = LossSplit("ts", 5, gain, gain, gain)
+        advice = judge(data_summary("logits", context), context, split, tried=(tried,)).advice
+        assert advice.clause == f"recalibration could reduce NLL by 0.1000 (cross-validated ts); {said}"
