@@ -345,7 +345,8 @@ def _gaps(report: Judgement, test: JointTest) -> list[str]:
     k, over, positive = report.data.n_classes, report.overconfidence, report.positive_gap
     if "confidence" not in report.findings:
         what = "P(class 1)" if test.positive else "the confidence"
-        return [f"mixed: no significant miscalibration of {what} overall ({report.p_text})"]
+        whose = f"{report.tested}: " * test.positive
+        return [f"mixed: no significant miscalibration of {what} overall ({whose}{report.p_text})"]
     words, kind = "", report.verdict_kind
     if test.positive and positive is not None:
         words = _of_positive(test, kind, f"by {positive if positive.value > 0 else positive.turned} on average")
