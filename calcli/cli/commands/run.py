@@ -12,10 +12,12 @@ calcli run logits.h5 --method svs -o calibration/
 import json
 import shlex
 import sys
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any, ClassVar
+
+import numpy as np
 
 from calcli.cli import options as o
 from calcli.cli.commands import evaluate, fit, report
@@ -29,6 +31,8 @@ from calcli.io.locate import split_where
 from calcli.options import REQUIRED, argument, flag, typed
 
 ORDER = 15
+MOST_GROUPS = 50
+"""Groups of which a table is printed unasked."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,17 @@ def _other_rows(args: RunArgs) -> str:
     raise alone.advising([*words, *parts], ["calcli", "run", halves, *own])
 
 
+def _few_groups(args: RunArgs, test: str) -> bool:
+    """Whether the rows to evaluate are in groups, of which the verdict speaks, and a table of them can be read."""
+    with (
+        suppress(CalcliError),
+        open_rows(test, layout=args.where, prefer=("test",), ignore_labels=args.ignored) as rows,
+    ):
+        group = rows.column("group")
+        return group is not None and 1 < len(np.unique(group)) <= MOST_GROUPS
+    return False
+
+
 def run(args: RunArgs) -> int:
     """Fit, evaluate, report; the first that fails ends it with its exit code."""
     with importing_once():
@@ -95,8 +110,9 @@ def _run(args: RunArgs) -> int:
         with redirect_stdout(StringIO() if args.json else sys.stdout):
             code, calibrator = fit.fitted(fitting, folder)
         reading = {**args.common, "bundles": [test], "calibrator": [calibrator], "again": args.again}
+        shown = not (args.json or code) and _few_groups(args, test)
         with redirect_stdout(printed if args.json else sys.stdout):
-            code = code or evaluate.run(evaluate.EvaluateArgs(**reading, json=args.json))
+            code = code or evaluate.run(evaluate.EvaluateArgs(**reading, json=args.json, per_group=shown))
         with redirect_stdout(StringIO() if args.json else sys.stdout):  # quiet, as evaluate has warned
             code = code or report.run(report.ReportArgs(**{**reading, "quiet": True}, output=page))
     if args.json and not code:
