@@ -179,3 +179,13 @@ def test_confidences_have_a_default_of_their_own(run, answers, ends, method):
     fitted = calcli.fit(table[:, 0], table[:, 1].astype(int), kind="confidence")
     assert (fitted.method, fitted.params) == (method, calcli.load("other.json").params)
     assert run("fit", "cal.csv", "--method", "ts", "--force").code == 4  # asked for by name it is refused
+
+
+def test_groups_of_which_the_verdict_speaks_have_a_table(run):
+    """They had none without --group-by, whatever the verdict said of them; too many would fill the screen."""
+    z, y = truth(300, 4, seed=2)
+    for groups in (2, 60):
+        np.savez("groups.npz", logits=z, labels=y, group=np.arange(300) % groups)
+        done = run("run", "val.npz", "groups.npz", "--force")
+        assert done.code == 0 and done.out.count(", by group (p: ") == 2 * (groups == 2)
+    assert run("run", "val.npz", "groups.npz", "--force", "--json").code == 0

@@ -17,8 +17,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from calcli.cli import options as o
 from calcli.cli.commands import evaluate, fit, report
 from calcli.cli.context import job_file
@@ -82,12 +80,10 @@ def _other_rows(args: RunArgs) -> str:
 
 def _few_groups(args: RunArgs, test: str) -> bool:
     """Whether the rows to evaluate are in groups, of which the verdict speaks, and a table of them can be read."""
-    with (
-        suppress(CalcliError),
-        open_rows(test, layout=args.where, prefer=("test",), ignore_labels=args.ignored) as rows,
-    ):
+    how = {"layout": args.where, "prefer": ("test",), "ignore_labels": args.ignored}
+    with suppress(CalcliError), open_rows(test, **how) as rows:  # type: ignore[arg-type]
         group = rows.column("group")
-        return group is not None and 1 < len(np.unique(group)) <= MOST_GROUPS
+        return group is not None and 1 < len(set(group.tolist())) <= MOST_GROUPS
     return False
 
 
