@@ -73,7 +73,7 @@ def _fitted(name: str, options: Options, rows: Rows, context: Context) -> Fit[An
     return Fit((better or fit).calibrator, (better or fit).status)
 
 
-def cross_validated_nll(name: str, rows: Rows, folds: Sequence[Fold], context: Context) -> float:
+def cross_validated_nll(name: str, folds: Sequence[Fold], context: Context) -> float:
     """Mean NLL of every row under the fit to the other folds, in nats; NaN without folds.
 
     Of confidences alone it is that of being right.

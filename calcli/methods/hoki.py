@@ -358,7 +358,7 @@ def cross_validated_nll(evidence: Evidence, folds: tuple[IntArray, IntArray], op
 # ---- what one walk finds of every row
 
 
-class RowFacts(NamedTuple):
+class PredictionTerms(NamedTuple):
     """Of rows, (n,) each: what a fit needs beside their retention, and the summary of what comes of them.
 
     s : log-odds of the prediction. hit : 0.0 or 1.0, is it right? s_tempered : the log-odds after temperature
@@ -374,9 +374,9 @@ class RowFacts(NamedTuple):
     collision: FloatArray
 
     @classmethod
-    def of(cls, rows: Rows, temperature: float) -> "RowFacts":
+    def of(cls, rows: Rows, temperature: float) -> "PredictionTerms":
         """Those of all rows, of two classes or more."""
-        return cls(*np.concatenate(list(rows.each(partial(_facts, temperature))), axis=1))
+        return cls(*np.concatenate(list(rows.each(partial(_terms, temperature))), axis=1))
 
     def summary(self, rows: Rows, q: FloatArray) -> Summary:
         """The summary of the rows where the prediction has probability q (n,), and the others share the rest.
@@ -387,12 +387,12 @@ class RowFacts(NamedTuple):
         return ArrayRows(nothing, y, weight=rows.weights()).sum(_summary, q, self.hit, self.log_share, self.collision)
 
 
-def _facts(temperature: float, block: Block) -> FloatArray:
+def _terms(temperature: float, block: Block) -> FloatArray:
     step = tile_rows(block.scores.shape[1])
-    return np.concatenate([_tile_facts(temperature, block.cut(i, i + step)) for i in range(0, len(block), step)], 1)
+    return np.concatenate([_tile_terms(temperature, block.cut(i, i + step)) for i in range(0, len(block), step)], 1)
 
 
-def _tile_facts(temperature: float, some: Block) -> FloatArray:
+def _tile_terms(temperature: float, some: Block) -> FloatArray:
     here, z, label = np.arange(len(some)), some.z, some.prediction
     rest = np.array(z)
     rest[here, label] = -np.inf
@@ -400,8 +400,7 @@ def _tile_facts(temperature: float, some: Block) -> FloatArray:
     gap = own - next_one
     if (gap < 0).any():  # predicted upstream, and not the largest
         gap = gaps_to_top(z)[0].min(axis=1)
-    tempered = rest / temperature
-    s_tempered = own / temperature - log_normalizer(tempered)
+    s_tempered = own / temperature - log_normalizer(rest / temperature)
     rest -= next_one[:, None]
     to_label = rest[here, some.labels]
     np.exp(rest, out=rest)
@@ -564,8 +563,8 @@ class Hoki(Calibrator):
         weight = rows.weights()
         counted = counted_rows(rows.n, weight)
         ts = TemperatureScaling.fit(rows, TemperatureOptions(), context)
-        facts = RowFacts.of(rows, ts.calibrator.temperature)
-        p, hit = sigmoid(facts.s[counted]), facts.hit[counted]
+        terms = PredictionTerms.of(rows, ts.calibrator.temperature)
+        p, hit = sigmoid(terms.s[counted]), terms.hit[counted]
         mass = np.ones(len(counted)) if weight is None else weight[counted]
         accuracy = float(mass @ hit / mass.sum())
         start = p if options.init == "confidence" else np.full(len(counted), accuracy)
@@ -576,7 +575,7 @@ class Hoki(Calibrator):
             transforms = choose_pool(rows.transforms, options.pool, "hoki with noise=transforms")
             choice = NoiseChoice("transforms", 1.0, survival(rows, transforms)[counted], {})
         else:
-            choice = choose_noise(rows, options, context, counted, facts.gap[counted], base)
+            choice = choose_noise(rows, options, context, counted, terms.gap[counted], base)
         noise, scale, gamma = choice.noise, choice.scale, choice.gamma
         draws_sha256 = ""
         if options.gamma == "mc":
@@ -588,7 +587,7 @@ class Hoki(Calibrator):
         evidence = replace(base, gamma=gamma)
         found, status, told = rounds(evidence, options)
         details = {**choice.details, **report(found, evidence, p, options.bins)}
-        details["ts_brier_top"] = float(np.average((sigmoid(facts.s_tempered[counted]) - hit) ** 2, weights=mass))
+        details["ts_brier_top"] = float(np.average((sigmoid(terms.s_tempered[counted]) - hit) ** 2, weights=mass))
         warnings += [*choice.warnings, *told, *judge(details)]
         fitted = cls(
             noise=noise,
@@ -604,7 +603,7 @@ class Hoki(Calibrator):
             mix=0.0 if noise == "transforms" else options.mix,
         )
         status = "at_bound" if status == "ok" and choice.at_bound else status
-        after = partial(facts.summary, rows, found.confidence) if len(counted) == rows.n else None
+        after = partial(terms.summary, rows, found.confidence) if len(counted) == rows.n else None
         return Fit(fitted, status, tuple(warnings), details, before=ts.before, after=after)
 
     def apply(self, block: Block) -> Prediction:

@@ -179,7 +179,7 @@ def test_all_methods_are_ranked_by_held_out_rows(run, tmp_path, monkeypatch):
     assert not any(each["method"] == "ms" for each in results)
     rows = ArrayRows(3 * z, y)
     own = next(each for each in results if each["method"] == "ts")
-    again = cross_validated_nll("ts", rows, folds_of(rows, Context()), Context())
+    again = cross_validated_nll("ts", folds_of(rows, Context()), Context())
     assert own["cv_nll"] == pytest.approx(again, rel=1e-12)
     quiet = run("fit", "-m", "all", "a.h5", "-o", "more", "-q", "--thorough")
     assert "more/a.ms.json" in quiet.out.split() and "left out" not in quiet.err

@@ -188,10 +188,10 @@ def test_a_mean_is_accepted_and_has_no_effect():
     np.testing.assert_array_equal(plain.calibrator.alpha, moved.calibrator.alpha)
 
 
-def test_the_facts_of_a_row_by_hand():
+def test_the_terms_of_a_row_by_hand():
     """Logits ln 6, ln 3, ln 1, predicted upstream as the largest and as the middle class; label the last class."""
     block = Block(0, np.log([[6.0, 3.0, 1.0]] * 2), "logits", np.array([2, 2]), assigned=np.array([0, 1]))
-    s, hit, tempered, gap, share, collision = module._facts(0.5, block)  # p^2 at T = 1/2: 36, 9, 1
+    s, hit, tempered, gap, share, collision = module._terms(0.5, block)  # p^2 at T = 1/2: 36, 9, 1
     np.testing.assert_allclose(np.exp(s), [6 / 4, 3 / 7])
     np.testing.assert_allclose(np.exp(tempered), [36 / 10, 9 / 37])
     np.testing.assert_allclose(np.exp(gap), 2.0)
@@ -211,7 +211,7 @@ def test_a_search_walks_over_the_rows_three_times():
     rows = Counted(*truth(12000, 20, seed=1))
     fitted = module.Hoki.fit(rows, parse_options("hoki", {}), Context())
     fitted.after()
-    assert rows.walks == 3  # for the temperature, the facts, the retention probabilities
+    assert rows.walks == 3  # for the temperature, the terms, the retention probabilities
 
 
 def test_the_chosen_scale_has_the_largest_spread():

@@ -9,6 +9,7 @@ from calcli.calibrator import Context
 from calcli.methods.compared import cts
 from calcli.methods.compared.cts import GRID, ClassTemperatureOptions, ClassTemperatureScaling
 from calcli.numerics import softmax
+from calcli.parallel import in_order
 from calcli.rows import ArrayRows
 
 EDGES = width_edges(15)
@@ -112,3 +113,21 @@ def test_cifar10_improves_validation_ece(real):
     z, y = data["logits"][:2000], data["labels"][:2000]
     fitted = fit(ArrayRows(z, y), passes=1)
     assert fitted.details["ece"]["after"] < 0.9 * fitted.details["ece"]["before"]
+
+
+def test_the_rows_of_a_candidate_are_shared_by_threads_to_the_same_bits(monkeypatch):
+    z, y = truth(3000, 4, seed=3)
+    monkeypatch.setattr(cts, "BLOCK_BYTES", 32 * len(GRID) * 100)  # a hundred rows at once
+    calls, found = [], []
+
+    def counted(work, items):
+        calls.append(len(items))
+        return in_order(work, items)
+
+    monkeypatch.setattr(cts, "in_order", counted)
+    for workers in (1, 2, 4):
+        monkeypatch.setattr("calcli.parallel.WORKERS", workers)
+        found.append(fit(ArrayRows(2 * z, y), passes=1))
+    assert set(calls) == {8}  # of 3000 rows, 400 a thread
+    assert len({each.calibrator.temperature.tobytes() for each in found}) == 1
+    assert len({each.details["ece"]["after"] for each in found}) == 1

@@ -124,7 +124,7 @@ def fit_all(args: FitArgs, rows: DataSet, context: Context, command: CommandCont
         begun = time.process_time()
         try:
             artifact = fit_artifact(name, parse_options(name, {}), rows, context)
-            cv_nll = cross_validated_nll(name, rows, folds, context)
+            cv_nll = cross_validated_nll(name, folds, context)
             save(artifact, str(path), force=args.force)
         except DataError:
             raise

@@ -1,6 +1,8 @@
 """Class-based temperature scaling."""
 
 from collections.abc import Callable
+from functools import reduce
+from itertools import chain
 from typing import Annotated, Self
 
 import numpy as np
@@ -11,6 +13,7 @@ from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Predictio
 from calcli.fast_dataclass import dataclass
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_normalizer, log_softmax
+from calcli.parallel import in_order
 from calcli.rows import BLOCK_BYTES, Block, Rows, rows_per_block, to_logits
 
 # ---- coordinate search over one temperature per class, one column of the softmax at a time
@@ -105,9 +108,9 @@ class ClassSearch:
         rest_share = np.exp(others.top - others.total)
         bar = np.where(c < others.index, np.nextafter(others.top, -np.inf), others.top)  # what class c is to exceed
 
-        gaps, right = np.zeros((len(grid), len(self.edges) - 1)), np.zeros(len(grid))
         step = max(1, BLOCK_BYTES // (32 * len(grid)))  # several arrays of this size at once
-        for at in range(0, self.n, step):
+
+        def sums(at: int) -> tuple[FloatArray, FloatArray]:
             rows = slice(at, at + step)
             u = z[rows] / grid[:, None]
             hit = np.where(u > bar[rows], own[rows], rest_hit[rows])
@@ -118,8 +121,13 @@ class ClassSearch:
             odds *= p
             odds *= rest_share[rows]
             confidence = np.maximum(p, odds, out=p)
-            gaps += self._gaps(confidence, hit, self.share[rows])
-            right += hit @ self.share[rows]
+            return self._gaps(confidence, hit, self.share[rows]), hit @ self.share[rows]
+
+        def several(first: int) -> list[tuple[FloatArray, FloatArray]]:  # for one thread
+            return [sums(at) for at in range(first, min(first + 4 * step, self.n), step)]
+
+        found = chain.from_iterable(in_order(several, range(0, self.n, 4 * step)))
+        gaps, right = reduce(lambda a, b: (a[0] + b[0], a[1] + b[1]), found)
         return np.abs(gaps).sum(axis=1), right
 
     def sweep(self, classes: IntArray, grid: FloatArray, floor: float, tell: Callable[[int], None]) -> int:
