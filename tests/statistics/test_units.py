@@ -527,7 +527,41 @@ def test_extract_deals_out_whole_units(bundle):
 
 def test_units_that_memory_would_not_hold_are_refused_in_advance(monkeypatch):
     monkeypatch.setattr("calcli.parallel.available_memory", lambda: 2**20)
-    z, y = np.zeros((5000, 3)), np.arange(5000) % 3
-    with pytest.raises(FitError, match=r"5000 rows in units need 1 MiB .*; calcli extract --sample N takes N"):
+    z, y = np.zeros((5000, 3)), np.arange(5000) % 3  # of 210 + 130 bytes each
+    with pytest.raises(FitError, match=r"5000 rows in units need 2 MiB .*; calcli extract --sample N takes N"):
         calcli.evaluate(z, y, units=np.arange(5000) // 10)
     assert calcli.evaluate(z, y, metrics=["accuracy"]).to_dict()["results"]
+
+
+def test_nulls_of_units_are_drawn_once_for_contexts_of_the_same_rows():
+    rng = np.random.default_rng(5)
+    table = in_memory(*alike(rng, 40, 5, 0.5, wide)).table
+    first, second, other = (MetricContext(table, MetricSettings(seed=seed)) for seed in (0, 0, 1))
+    assert second.null_outcomes("width") is first.null_outcomes("width")
+    assert not np.array_equal(other.null_outcomes("width"), first.null_outcomes("width"))
+
+
+@pytest.mark.parametrize("n", [8, 37, 400])
+def test_outcomes_of_units_are_counted_by_bin(n):
+    rng = np.random.default_rng(n)
+    c, units, bins = rng.uniform(size=n), Units.of(rng.integers(0, 8, n)), 30  # some of them empty
+    index = bin_index(c, np.linspace(0.0, 1.0, bins + 1))
+    drawn = SharedOutcomes.drawn(c, units, 0.3, 20, rng)
+    outcomes = np.concatenate([some for _, some in drawn.some()])
+    by_hand = [[one[index[drawn.order] == b].sum() for b in range(bins)] for one in outcomes]
+    assert drawn.by_bin(index, bins).tolist() == by_hand
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        np.array([3, -5, 3, 7, -5]),
+        np.array([2**63 - 1, -(2**63), 0, 0]),
+        np.array([2**64 - 1, 2**64 - 3, 2**64 - 1, 2**64 - 3], dtype=np.uint64),
+        np.array(["b", "a", "b"]),
+    ],
+)
+def test_units_are_numbered_in_the_order_of_their_names(names):
+    known, code, count = np.unique(names, return_inverse=True, return_counts=True)
+    found = Units.of(names)
+    assert found.code.tolist() == code.tolist() and found.count.tolist() == count.tolist() and found.n == len(known)
