@@ -49,12 +49,12 @@ def main() -> NoReturn:
         code = run(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        code = fail("interrupted", INTERRUPTED)
+        code = fail(_stopped(), INTERRUPTED)
     except SystemExit:
-        code = 128 + _stopped_by
+        code = fail(_stopped(), 128 + _stopped_by)
     except Exception as error:
         if _stopped_by:  # a library has turned the interruption into an error of its own
-            code = fail("interrupted", 128 + _stopped_by)
+            code = fail(_stopped(), 128 + _stopped_by)
         elif debug:
             raise
         else:
@@ -218,12 +218,16 @@ def _unraisable(event: Any) -> None:
     sys.__unraisablehook__(event)
 
 
+def _stopped() -> str:
+    """That a signal has stopped the command; nothing half-written is left then."""
+    return "interrupted" if _stopped_by in (0, signal.SIGINT) else f"stopped by {signal.Signals(_stopped_by).name}"
+
+
 def _leave() -> None:
     """End at once, without unwinding, yet leave no half-written file."""
     from calcli.io.atomic import discard_unfinished
 
     discard_unfinished()
-    if _stopped_by == signal.SIGINT:
-        with suppress(OSError):
-            os.write(2, b"calcli: interrupted\n")  # stderr itself may be in the middle of a line
+    with suppress(OSError):
+        os.write(2, f"calcli: {_stopped()}\n".encode())  # stderr itself may be in the middle of a line
     os._exit(128 + _stopped_by)

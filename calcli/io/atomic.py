@@ -57,7 +57,7 @@ def refuse_input(path: Path, inputs: Iterable[Path] = ()) -> None:
 
 def is_stream(path: Path) -> bool:
     """Whether a path is a pipe or a device: written to as it is, never replaced."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def make_folder(path: Path) -> None:

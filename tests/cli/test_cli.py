@@ -321,7 +321,8 @@ def test_interruption_leaves_nothing(tmp_path, number, code):
         out, err = command.communicate(timeout=20)
     assert command.returncode == code
     assert out == ""
-    assert "Traceback" not in err
+    said = "interrupted" if number == signal.SIGINT else "stopped by SIGTERM"  # which ended without a word
+    assert err.splitlines()[-1] == f"calcli: {said}" and "Traceback" not in err
     assert set(tmp_path.iterdir()) == there
 
 

@@ -1,12 +1,13 @@
 """Files in the making: who wins a race for a name, what an interruption and a lying disk leave behind."""
 
+import errno
 import os
 
 import pytest
 
 import calcli.io.atomic as atomic
 from calcli.errors import CalcliError, UsageError
-from calcli.io.atomic import check_output, discard_unfinished, make_folder, new_file, write_bytes
+from calcli.io.atomic import check_output, discard_unfinished, is_stream, make_folder, new_file, write_bytes
 
 
 def test_a_file_that_appears_in_the_meantime_is_not_replaced(tmp_path):
@@ -119,3 +120,16 @@ def test_links_in_a_circle_are_not_replaced(tmp_path):
     dangling.symlink_to("there.json")
     write_bytes(dangling, b"ours", force=True)
     assert (dangling.is_symlink(), (tmp_path / "there.json").read_bytes()) == (True, b"ours")
+
+
+def test_an_output_in_a_folder_that_is_closed_is_no_input(monkeypatch, tmp_path):
+    """apply said of its output that it cannot be read, and asked whether it is the right name."""
+    closed, plain = tmp_path / "closed" / "o.h5", os.stat
+
+    def stat(path, *more, **how):
+        if os.fspath(path) == str(closed):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return plain(path, *more, **how)
+
+    monkeypatch.setattr(os, "stat", stat)
+    assert not is_stream(closed)
