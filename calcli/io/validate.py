@@ -49,18 +49,22 @@ def check_confidences(confidence: AnyArray, where: str, first_row: int = 0) -> A
 
 
 def whole_names(values: AnyArray, role: str, where: str) -> AnyArray:
-    """Ids or units, (n,); numbers of a float type as integers. Raises DataError for those that are not whole."""
-    if values.dtype.kind != "f":
+    """Ids or units, (n,); numbers of a float type as integers. Raises DataError for those that are not whole, and for
+    units without a name."""
+    if values.dtype.kind == "f":
+        bad = ~((np.abs(values) < 1 << 53) & (values == np.floor(values)))  # NaN is neither
+    elif values.dtype.kind in "OU" and role == "unit":
+        bad = values == ""
+    else:
         return values
-    bad = ~((np.abs(values) < 1 << 53) & (values == np.floor(values)))  # NaN is neither
     if bad.any():
         row = int(np.argmax(bad))
-        found = "NaN" if np.isnan(values[row]) else f"{values[row]:g}"
+        found = "empty" if values[row] == "" else "NaN" if np.isnan(values[row]) else f"{values[row]:g}"
         raise DataError(
             f"{where}: row {row} is {found}, expected the {role.removesuffix('s')} of the row, a whole number or a"
             f" word; leave such rows out, or pass --{role} none"
         )
-    return values.astype(np.int64)
+    return values.astype(np.int64) if values.dtype.kind == "f" else values
 
 
 def check_correct(correct: AnyArray, n: int, where: str) -> IntArray:

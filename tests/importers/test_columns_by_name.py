@@ -126,6 +126,12 @@ def test_a_unit_that_is_unknown_is_refused(run):
         made["probs"], made["labels"], made["unit"] = P, Y, np.where(np.arange(N) == 7, np.nan, 1.0)
     refused = run("threshold", "b.h5", "--accuracy", ".6")
     assert refused.code == 3 and "unit: row 7 is NaN" in refused.line
+    with h5py.File("b.h5", "a") as made:
+        del made["unit"]
+        made["unit"] = [b"" if i == 7 else b"ann" for i in range(N)]
+    refused = run("threshold", "b.h5", "--accuracy", ".6")
+    assert refused.code == 3 and "unit: row 7 is empty" in refused.line
+    assert run("evaluate", "b.h5", "--unit", "none").code == 0
     np.savez("c.npz", probs=P, labels=Y, patient=np.arange(5))
     refused = run("extract", "c.npz", "--unit", "patient", "-o", "c.h5")
     assert refused.code == 3 and "unit has shape (5,), expected (240,)" in refused.line
