@@ -165,7 +165,7 @@ class UnitPairs:
     @classmethod
     def of(cls, index: IntArray, bins: int, units: Units, weight: FloatArray | None = None) -> "UnitPairs":
         """Of rows in bins (n,)."""
-        held, cell = numbered(index * units.n + units.code, bins * units.n)
+        held, cell = numbered(index * units.n + units.code)
         bin_of = held // units.n
         mass = np.bincount(cell, weights=weight, minlength=len(bin_of)).astype(np.float64)
         whole = np.bincount(bin_of, weights=mass, minlength=bins)

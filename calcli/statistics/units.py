@@ -33,11 +33,7 @@ class Units:
     @classmethod
     def of(cls, names: NDArray[Any]) -> "Units":
         """Units of a column (n,) of names or numbers."""
-        low, high = (int(names.min()), int(names.max())) if names.dtype.kind in "iu" and len(names) else (0, -1)
-        if 0 <= high - low < 4 * len(names):
-            _, code = numbered((names - low).astype(np.int64), high - low + 1)
-        else:
-            code = np.unique(names, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        _, code = numbered(names)
         return cls(code, np.bincount(code))
 
     @property
@@ -67,21 +63,19 @@ class Units:
 
     def take(self, index: NDArray[Any]) -> "Units | None":
         """The units of some rows, in the order of ``index``; None where each then has one row."""
-        code = self.code[index]
-        held, code = numbered(code, self.n)
-        units = Units(code, np.bincount(code, minlength=len(held)))
+        units = Units.of(self.code[index])
         return None if units.single else units
 
 
-def numbered(code: IntArray, size: int) -> tuple[IntArray, IntArray]:
-    """Which of the numbers 0..size - 1 occur, ascending, and which of these each one is, (n,)."""
-    if size > 4 * len(code):
-        held, place = np.unique(code, return_inverse=True)
-        return held, place.reshape(-1)
-    held = np.flatnonzero(np.bincount(code, minlength=size))
-    place = np.zeros(size, dtype=np.int64)
-    place[held] = np.arange(len(held))
-    return held, place[code]
+def numbered(names: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
+    """The names once each, ascending, and which of these each one is, (n,): whole numbers that lie close unsorted."""
+    low, high = (int(names.min()), int(names.max())) if names.dtype.kind in "iu" and len(names) else (0, -1)
+    if not 0 <= high - low < 4 * len(names):
+        held, place = np.unique(names, return_inverse=True)
+        return held, place.reshape(-1).astype(np.int64)
+    offset = names.astype(np.int64) - names.min().astype(np.int64)
+    found = np.bincount(offset) > 0
+    return np.flatnonzero(found).astype(names.dtype) + names.min(), (np.cumsum(found) - 1)[offset]
 
 
 def wrong_units(score: FloatArray, units: Units, both: bool = False) -> float:

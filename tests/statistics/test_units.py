@@ -29,6 +29,7 @@ from calcli.statistics.units import (
     SharedOutcomes,
     Units,
     design_effect,
+    numbered,
     opposed_luck,
     pair_covariance,
     unit_mean,
@@ -558,10 +559,12 @@ def test_outcomes_of_units_are_counted_by_bin(n):
         np.array([3, -5, 3, 7, -5]),
         np.array([2**63 - 1, -(2**63), 0, 0]),
         np.array([2**64 - 1, 2**64 - 3, 2**64 - 1, 2**64 - 3], dtype=np.uint64),
+        np.tile(np.array([-128, 127, 0], dtype=np.int8), 30),
         np.array(["b", "a", "b"]),
     ],
 )
 def test_units_are_numbered_in_the_order_of_their_names(names):
     known, code, count = np.unique(names, return_inverse=True, return_counts=True)
     found = Units.of(names)
+    assert numbered(names)[0].tolist() == known.tolist()
     assert found.code.tolist() == code.tolist() and found.count.tolist() == count.tolist() and found.n == len(known)
