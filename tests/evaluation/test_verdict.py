@@ -3,6 +3,7 @@
 import json
 import re
 from math import comb
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -18,6 +19,8 @@ from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.joint_test import joint_test
 from calcli.rows import ArrayRows
+
+RECORD = Path(__file__).resolve().parents[2] / "benchmarks" / "levels.json"
 
 
 def rows_of(n, k, rng, scale=1.0, weight=None):
@@ -173,3 +176,23 @@ def test_the_class_that_is_miscalibrated_is_named(names, called):
     report = report["results"][0]["report"]
     assert re.search(rf"; 2 of 3 classes are miscalibrated, most clearly {called}(;|$)", report["verdict"])
     assert "names" not in report["data"]
+
+
+@pytest.mark.parametrize(
+    ("experiment", "name", "most"),
+    [
+        ("level", "not clean", 0.07),  # the bar of the joint test's design, for a level of .05 at 1000 sets
+        ("units", "not clean", 0.08),  # 29 cells of 8 to 3000 units
+        ("units", "misses 0", 0.08),
+        ("promise", "broken", 0.05),
+        ("paired", "misses", 0.06),
+        ("areas", "auroc misses", 0.06),
+        ("areas", "aurc misses", 0.06),
+        ("split", "alarms", 0.05),
+    ],
+)
+def test_every_stored_level_has_a_thousand_sets_and_keeps_its_bar(experiment, name, most):
+    """The simulations that the documentation quotes; the bars are older than they are."""
+    cells = [cell for cell in json.loads(RECORD.read_text(encoding="utf-8")) if cell["experiment"] == experiment]
+    assert cells and all(cell["replicates"] >= 1000 for cell in cells)
+    assert max(cell["sums"][name][0] / cell["replicates"] for cell in cells) <= most
