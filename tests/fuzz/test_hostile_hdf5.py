@@ -175,9 +175,9 @@ def test_a_link_to_a_pipe_that_nobody_asked_for_is_no_matter(run):
 
 
 def test_bytes_of_other_files_are_not_carried_away(run, tmp_path):
+    run("fit", "-m", "ts", "good.h5", "-o", "ts.json", "-q")
     with h5py.File("good.h5", "a") as file:
         file.create_dataset("ids", (N,), "u1", external=[("/etc/passwd", 0, h5py.h5f.UNLIMITED)])
-    run("fit", "-m", "ts", "good.h5", "-o", "ts.json", "-q")
     for words in (["apply", "ts.json", "good.h5", "-o", "o.h5"], ["extract", "good.h5", "-o", "o.h5"]):
         assert "--allow-external" in run(*words).line
     with h5py.File("p.h5", "w") as file:
