@@ -449,8 +449,8 @@ class Result(Record):
         if u is None or "n" not in u:
             return "" if u is None else f"rows are taken as independent (--unit {u['name']})"
         return (
-            f"{u['n']:,} units ({u['name']}) of up to {u['largest']:,} rows: design effect {u['design_effect']:.2f},"
-            f" worth {u['effective_rows']:,.0f} independent rows"
+            f"{u['n']:,} units ({u['name']}) of up to {u['largest']:,} rows: for the overconfidence worth"
+            f" {u['effective_rows']:,.0f} independent rows (design effect {u['design_effect']:.2f})"
         )
 
     JSON = {"scores": "metrics", "given": None}

@@ -140,9 +140,7 @@ class RowTable(Sums):
         """Design effect of the accuracy where rows belong together, else 1."""
         if self.units is None:
             return 1.0
-        return design_effect(
-            self.correct - float(np.average(self.correct, weights=self.weight)), self.units, self.weight
-        )
+        return design_effect(self.correct, self.units, self.weight)
 
     def take(self, index: AnyArray) -> "RowTable":
         """The rows at ``index`` (indices or a mask); sums over rows cannot follow and are dropped."""

@@ -317,9 +317,10 @@ def unit_mean(values: FloatArray, units: Units, weight: FloatArray | None = None
     return mean, math.sqrt(square * units.n / (units.n - 1)) if units.n > 1 else math.nan
 
 
-def design_effect(residual: FloatArray, units: Units, weight: FloatArray | None = None) -> float:
-    """Variance of the sum of residuals (n,) by units over that by rows, at least 1; rows / this are effective."""
-    r = residual if weight is None else weight * residual
+def design_effect(values: FloatArray, units: Units, weight: FloatArray | None = None) -> float:
+    """Variance of the mean of values (n,) by units over that by rows, at least 1; rows / this are effective."""
+    w = np.ones(len(values)) if weight is None else weight
+    r = w * (values - np.average(values, weights=w))
     rows = float(r @ r)
     return max(1.0, float((units.sums(r) ** 2).sum()) / rows) if rows > 0.0 else 1.0
 

@@ -62,7 +62,14 @@ def test_sums_of_residuals_by_hand():
     assert mean == pytest.approx(1.45 / 12)
     centred = -sums - units.count * mean
     assert se == pytest.approx(math.sqrt(6 / 5 * float(centred @ centred)) / 12)
-    assert design_effect(Y - C, units) == pytest.approx(2.7225 / 2.2975)
+    assert design_effect(Y - C, units) == pytest.approx(float(centred @ centred) / (2.2975 - 1.45**2 / 12))
+
+
+def test_a_bias_that_all_units_share_is_no_dependence_of_their_rows():
+    rng = np.random.default_rng(8)
+    correct = rng.random(9000) < 0.55  # independent rows at a confidence of .9, 30 a unit: an effect of 1
+    found = design_effect(0.9 - correct, Units.of(np.repeat(np.arange(300), 30)))
+    assert 1.0 <= found < 1.25  # 1 + 3 standard errors, sqrt(2 / 300) each; 10.7 by squares that are not centred
 
 
 @pytest.mark.parametrize("weighted", [False, True])
