@@ -169,7 +169,10 @@ def test_neighbours_that_are_alike_are_said_where_no_unit_is_known(tmp_path, mon
     assert found["units"]["name"] == "patient" and found["metrics"]["ece"]["signature"].count("|unit:patient|") == 1
     out = run("evaluate", "alike.h5", "--unit", "none", "--json").out
     assert json.loads(out)["results"][0]["units"] == {"name": "none"} and "|unit:none|" in out
-    assert "300 units (patient) of up to 5 rows: for the overconfidence worth" in run("evaluate", "alike.h5", "--unit", "patient").out
+    assert (
+        "300 units (patient) of up to 5 rows: for the overconfidence worth"
+        in run("evaluate", "alike.h5", "--unit", "patient").out
+    )
 
 
 @pytest.mark.parametrize("order", ["group", "prediction", "label", "group, label", "prediction, confidence", "right"])
