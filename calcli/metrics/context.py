@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import field, replace
 from functools import lru_cache, wraps
 from typing import Any, ClassVar, Literal, TypeVar, cast
@@ -112,7 +113,7 @@ class MetricContext:
     columns : probabilities class by class, or None where only the row table is at hand.
     raw_columns : each class's own value, before rows are divided by their sums; likewise.
     instead : how a subclass makes what is ``made_once``, where it has no table of the rows. beside : contexts of other
-    groups of rows, itself among them, whose laws are made together with its own.
+    groups of rows, itself among them, whose laws are made together with its own. heavy : most ``heavy_resamples``.
     """
 
     instead: ClassVar[Mapping[Any, Callable[..., Any]]] = {}
@@ -122,6 +123,7 @@ class MetricContext:
     columns: Columns | None = None
     raw_columns: Columns | None = None
     beside: "Sequence[MetricContext]" = ()
+    heavy: int = HEAVY_RESAMPLES
     _cache: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def labelled(self, label: Label) -> "MetricContext":
@@ -334,7 +336,13 @@ class MetricContext:
     @property
     def heavy_resamples(self) -> int:
         """Resamples for estimators that are dear."""
-        return min(self.settings.resamples, HEAVY_RESAMPLES)
+        return min(self.settings.resamples, self.heavy)
+
+    def drawn_finer(self, heavy: int) -> "MetricContext":
+        """The same rows with more draws for estimators that are dear."""
+        finer = copy(self)
+        finer.heavy, finer._cache = heavy, {}
+        return finer
 
     @property
     def heavy_draws(self) -> int:
