@@ -44,8 +44,8 @@ class Leaderboard:
         """A line per method, best first."""
         own = self.of(bundle)
         beyond = self._significant(own)
-        against = next((e.against for e in own if e.against is not None), None)
-        title = "" if against is None else f"minus {against[0] if self.models else against[1]}"
+        against = next((e.against[0] if self.models else e.called(e.against[1]) for e in own if e.against), None)
+        title = "" if against is None else f"minus {against}"
         head = ["method", "nll", *([title] if title else []), "brier", "ece", "ece floor", "accuracy", "CPU s"]
         rows: list[list[Cell]] = []
         for e in own:
@@ -58,7 +58,8 @@ class Leaderboard:
     def _called(self, entry: LeaderboardEntry) -> str:
         notes = ["baseline"] if not self.models and entry.method == self.baseline else []
         notes += [status for status in entry.fits if status != "ok"]
-        return f"{entry.method} ({', '.join(notes)})" if notes else entry.method
+        name = entry.called(entry.method)
+        return f"{name} ({', '.join(notes)})" if notes else name
 
     def _significant(self, own: Sequence[LeaderboardEntry]) -> set[str]:
         """Methods whose NLL differs significantly, all comparisons of the bundle considered."""

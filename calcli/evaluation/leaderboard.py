@@ -114,7 +114,8 @@ class LeaderboardEntry:
 
     differences : this minus the baseline, row by row, by metric; None for the baseline itself.
     against : bundle and method of the baseline. fits : how many fits ended how, by status; none of the uncalibrated.
-    unit : what the units of the rows are called. units : what is said of them, as in ``evaluate``.
+    unit : what the units of the rows are called. units : what is said of them, as in ``evaluate``. given : what people
+    call the scores as given.
     """
 
     bundle: str
@@ -131,6 +132,11 @@ class LeaderboardEntry:
     fits: Mapping[str, int] = field(default_factory=dict)
     unit: str | None = None
     units: Mapping[str, Any] | None = None
+    given: str = UNCALIBRATED
+
+    def called(self, name: str) -> str:
+        """A method of the leaderboard as people call it."""
+        return self.given if name == UNCALIBRATED else name
 
     def value(self, name: str) -> float:
         """A metric, NaN where it has no value."""

@@ -146,6 +146,13 @@ def test_the_spreadsheet_holds_every_number_in_its_column(run, three, monkeypatc
 # ---- tables
 
 
+def test_rows_that_a_calibrator_made_are_not_called_uncalibrated(run, three):
+    assert run("fit", three[0], "-m", "ts", "-o", "t.json", "-q").code == 0
+    assert run("apply", "t.json", three[1], "-o", "made.h5", "-q").code == 0
+    text = run("compare", "made.h5", "--methods", "vs", "--baseline", "uncalibrated").out
+    assert "calibrated by ts (baseline) " in text and " minus calibrated by ts " in text and "uncalibrated" not in text
+
+
 def test_text_is_best_first_with_the_baseline_marked(run, three):
     done = run("compare", "m2.h5", "--methods", "ec,ts", "--baseline", "ec")
     lines = done.out.splitlines()

@@ -41,6 +41,7 @@ from calcli.io.dataset import DataSet
 from calcli.io.inputs import read_document
 from calcli.io.locate import split_where
 from calcli.io.pooled_bundles import PooledRows
+from calcli.io.provenance import title_of
 from calcli.metrics.context import MetricSettings
 from calcli.options import flag, same
 from calcli.rows import Rows
@@ -397,9 +398,8 @@ class _Work:
             against = (other, name) if other is not None else (bundle, self.baseline)
             own = against == (bundle, name) or (other is None and self.args.baseline_bundle is not None)
             sizes, compared = (scene.held.n, scene.held.k), None if own else against
-            entry = board.LeaderboardEntry(
-                bundle, name, *sizes, sha, 0.0, {}, against=compared, unit=scene.held.unit_name
-            )
+            unit, given = scene.held.unit_name, title_of(scene.held.upstream)
+            entry = board.LeaderboardEntry(bundle, name, *sizes, sha, 0.0, {}, against=compared, unit=unit, given=given)
             self.plan.setdefault((bundle, name), entry)
             self.tasks.setdefault((bundle, name), CompareTask(self.how, bundles, name))
         return bundle
