@@ -7,6 +7,7 @@ import numpy as np
 
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
+from calcli.rows import class_words
 
 if TYPE_CHECKING:
     from calcli.metrics.out_of_core import RunningSums
@@ -101,7 +102,22 @@ def zero_warnings(zeros: int, n: int) -> list[str]:
 def label_doubts(table: "RowTable | RunningSums", names: Sequence[str] | None) -> list[str]:
     """Plain words where the labels hardly belong to the scores. names : of the classes."""
     met = table.agreement
-    return [] if met is None else met.doubts(table.mean_confidence, names)
+    return [] if met is None else met.doubts(table.mean_confidence, names) or _excluded(table, names)
+
+
+def _excluded(table: "RowTable | RunningSums", names: Sequence[str] | None) -> list[str]:
+    """That a class has labels and next to no probability, which no calibrator mends."""
+    if table.classes is None:
+        return []
+    count, mean = table.label_counts, table.classes.score.sum(axis=1) / table.classes.weight.sum(axis=1)
+    total = mean * table.n
+    c = int(np.argmax(np.where(total < NONE, count, 0)))
+    if count[c] < FEWEST_EACH or total[c] >= NONE:
+        return []
+    return [
+        f"{count[c]} labels are class {class_words(c, names)}, whose probabilities sum to {total[c]:.1g} over all rows:"
+        " does the model have this class, and are the classes of scores and labels in the same order?"
+    ]
 
 
 # ---- whether predictions and labels speak of the same rows, and of the same classes in the same order
@@ -118,6 +134,9 @@ HARDLY = 3.0
 
 FAR = 0.1
 """So much larger is the mean confidence than the accuracy of a model that claims to know what it does not."""
+
+NONE = 1e-6
+"""Expected labels of a class below which even one label of it is no chance."""
 
 EXPECTED = 20.0
 """Errors that a model expects of itself, from which none at all is asked about: e^-20 by chance."""
@@ -172,7 +191,7 @@ class LabelAgreement:
             ]
         wrong = n - int(self.count[right].sum())
         if (label == label[0]).all() and wrong >= max(EXPECTED, FEW_WRONG * n):
-            one = f"{label[0]} ({names[label[0]]})" if names else str(label[0])
+            one = class_words(label[0], names)
             return [
                 f"all {n} labels are class {one}, and {wrong} predictions are not: rows chosen by their label do"
                 " not show whether probabilities are calibrated; are those of the other classes missing?"
@@ -187,7 +206,7 @@ class LabelAgreement:
         swapped = self._exchanged(predicted, label)
         if swapped is not None:
             a, b, as_b, as_a = swapped
-            called = [f"{c} ({names[c]})" if names else str(c) for c in (a, b)]
+            called = [class_words(c, names) for c in (a, b)]
             return [
                 f"of the rows predicted as class {called[0]}, {as_b} are labelled {called[1]} and {as_a} are right, and"
                 " exchanging the two names would raise the accuracy: are the classes of scores and labels in the same"

@@ -71,6 +71,28 @@ def test_models_that_are_merely_bad_are_not(make, seed):
     assert found == []
 
 
+@pytest.mark.parametrize(("labels", "asked"), [(5, True), (4, False)])
+@pytest.mark.parametrize("weight", [1.0, 1e-9])
+def test_labels_of_a_class_that_the_scores_exclude_are_asked_about(labels, asked, weight):
+    """2000 e^-30 / (1 + e^.3) is 8e-11 labels expected; "fit a calibrator: calcli fit --method ts" was the answer."""
+    z = np.tile([0.0, 0.3, -30.0], (2000, 1))
+    y = np.r_[np.full(labels, 2), np.arange(2000 - labels) % 2]
+    with pytest.warns() if asked else pytest.MonkeyPatch.context():
+        report = calcli.evaluate(z, y, weights=np.full(2000, weight)).results[0].report
+    assert (report.verdict_kind == "check_labels") == asked
+    said = "5 labels are class 2, whose probabilities sum to 8e-11 over all rows: does the model have this class"
+    assert (said in report.verdict) == asked
+
+
+def test_a_rare_class_of_a_very_overconfident_model_is_not_excluded():
+    """Logits four times too large, and 40 classes of very different frequencies."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        z = 2.0 * rng.normal(size=(1000, 40)) + 2.0 * rng.normal(size=40)
+        y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+        assert calcli.evaluate(4.0 * z, y).results[0].report.verdict_kind == "overconfident"
+
+
 def test_counts_add():
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 7, 500), rng.integers(0, 7, 500)
