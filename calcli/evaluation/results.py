@@ -213,7 +213,7 @@ class Judgement:
     gates : p-values that classes, groups and bins must pass together before one of them is called significant.
     rows_needed : that tell the overconfidence to one point. doubt : why the labels may not belong to the scores.
     units : how many there are, None where each row is alone. errors : significant calibration errors, with their
-    adjusted p-values. worst : the bin of P(class 1) with the most clear gap, where on average it is right.
+    adjusted p-values. worst : the bin of P(class 1) with the most clear gap, where that is found off.
     """
 
     data: DataSummary

@@ -150,8 +150,8 @@ def judge(
 
 
 def _worst(report: Judgement, context: MetricContext) -> ConfidenceBin | None:
-    """The bin of P(class 1) that is most clearly off where it is right on average; else None."""
-    if report.verdict_kind != "mixed" or report.direction.words != EVERYWHERE:
+    """The bin of P(class 1) that is most clearly off, where the verdict is that P(class 1) is; else None."""
+    if report.tested == "confidence" or "confidence" not in report.findings:
         return None
     held = [b for b in confidence_bins(context, "positive") if b.n]
     return max(held, key=lambda b: (b.significant, abs(b.gap) * b.n))
@@ -345,8 +345,7 @@ def _gaps(report: Judgement, test: JointTest) -> list[str]:
     k, over, positive = report.data.n_classes, report.overconfidence, report.positive_gap
     if "confidence" not in report.findings:
         what = "P(class 1)" if test.positive else "the confidence"
-        whose = f"{report.tested}: " * test.positive
-        return [f"mixed: no significant miscalibration of {what} overall ({whose}{report.p_text})"]
+        return [f"mixed: no significant miscalibration of {what} overall ({report.p_text})"]
     words, kind = "", report.verdict_kind
     if test.positive and positive is not None:
         words = _of_positive(test, kind, f"by {positive if positive.value > 0 else positive.turned} on average")
@@ -358,7 +357,7 @@ def _gaps(report: Judgement, test: JointTest) -> list[str]:
 
 def worst_words(report: Judgement) -> list[str]:
     """Where P(class 1), which is right on average, is most clearly wrong; none where it is not asked."""
-    if (b := report.worst) is None:
+    if (b := report.worst) is None or report.verdict_kind != "mixed" or report.direction.words != EVERYWHERE:
         return []
     found = f"{b.accuracy:.4f} [{b.accuracy_low:.4f}, {b.accuracy_high:.4f}] are of class 1"
     than = f"{'fewer' if b.gap > 0 else 'more'} than the {b.confidence:.4f} stated"
@@ -378,7 +377,7 @@ def _clauses(report: Judgement) -> list[str]:
         count = f"{off.n_significant} of {off.n_groups} groups {are} miscalibrated"
         of = " of P(class 1)" if off.of_positive else " of the confidence" * (report.data.n_classes == 2)
         found.append(f"{count}, most clearly {worst}{of}")
-    if "bins" in report.findings and report.size in ("", SIZES[0][1]) and report.worst is None:
+    if "bins" in report.findings and report.size in ("", SIZES[0][1]) and not worst_words(report):
         for b in worst_bin(report):
             ends = f"{b.accuracy:.4f} [{b.accuracy_low:.4f}, {b.accuracy_high:.4f}]"
             than = f"{'fewer' if b.gap > 0 else 'more'} than the {b.confidence:.4f} stated"
@@ -493,7 +492,7 @@ def _advised(report: Judgement, test: JointTest, words: str, zeros: int) -> tupl
     """The method to fit to uncalibrated scores, and why. words : what recalibration gains."""
     split, k, kind = report.split, report.data.n_classes, report.verdict_kind
     method = remedy_method(split, k, test.positive and abs(test.gap.z) > TWO_SIDED)
-    blind = "confidence" not in report.findings or (kind == "mixed" and method == "ts") or report.worst is not None
+    blind = "confidence" not in report.findings or (kind == "mixed" and method == "ts") or bool(worst_words(report))
     if blind and (split is None or not split.nll.detected):
         method = strongest_of(k)  # the average is right: no one temperature mends it
     if zeros and k is None:

@@ -28,8 +28,12 @@ def way_words(gap: float, about: Quantity = "top") -> str:
 def bin_sentence(version: Version, way: int = 0) -> str:
     """The stated confidences that go wrong most, in samples times points; nothing where none does.
 
-    way : 1 overconfident, -1 underconfident, 0 either.
+    way : 1 overconfident, -1 underconfident, 0 either; not of P(class 1), where the verdict is on that.
     """
+    if (b := version.report.worst) is not None:
+        within = f"{100 * b.low:g} to {100 * b.high:g}% ({count(b.n)} of {count(version.result.n)} samples)"
+        found = f"{per_cent(b.accuracy)} ({per_cent(b.accuracy_low)} to {per_cent(b.accuracy_high)}) are of class 1"
+        return f"Where P(class 1) is {within}, {found}." if b.significant and b.n >= FEWEST else ""
     return "".join(
         f"When it says {100 * b.low:g} to {100 * b.high:g}% ({count(b.n)} of {count(version.result.n)} samples)"
         f" it is right in {per_cent(b.accuracy)} ({per_cent(b.accuracy_low)} to {per_cent(b.accuracy_high)})."
@@ -39,7 +43,7 @@ def bin_sentence(version: Version, way: int = 0) -> str:
 
 def where_wrong(v: Version, way: int) -> str:
     """Where a wrong version goes wrong: range of confidences, class 1 of two, groups, classes."""
-    found = bin_sentence(v, way) or "On average: no single bin of confidence stands out."
+    found = bin_sentence(v, way) or f"On average: no single bin of {v.report.tested} stands out."
     return f"{found} {elsewhere(v)}".strip()
 
 
@@ -189,7 +193,7 @@ def _mixed(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
 
 def _wrong_in_places(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     worst = [f"{sentence(words)}." for words in worst_words(r)] or [bin_sentence(v, 1), bin_sentence(v, -1)]
-    both = " ".join(filter(None, (*worst, elsewhere(v)))) or NOWHERE
+    both = " ".join(dict.fromkeys(filter(None, (*worst, elsewhere(v))))) or NOWHERE
     if r.tested == "confidence":
         trusted = Advice("Only the average is right.", "Single confidences are significantly off.")
         return "Calibrated on average, miscalibrated in places.", trusted, Advice("Both ways.", both)

@@ -283,6 +283,21 @@ def test_the_sentence_of_two_classes_is_of_p_class_1_in_the_terminal_and_on_the_
     assert "P(class 1)" not in top["verdict"]
 
 
+def test_the_bin_that_the_page_names_of_two_classes_is_of_p_class_1(run):
+    """Labels of z / 2: "When it says 90 to 99% it is right in …" was the page's sentence, of both tails at once."""
+    z = 4.0 * np.random.default_rng(1).normal(size=4000)
+    rows, y = two_classes(z, logistic(0.5 * z))
+    written("m.h5", rows, y)
+    assert run("report", "m.h5", "-o", "r.html", "-q").code == 0
+    with open("r.html", encoding="utf-8") as file:
+        page = html.unescape(re.search(r'<section id="verdict".*?</section>', file.read(), re.DOTALL)[0])
+    found = re.search(r"Where P\(class 1\) is (\d+) to (\d+)% \(([\d\u202f]+) of 4\u202f000 samples\), (\d+)% ", page)
+    low, high = int(found[1]) / 100, int(found[2]) / 100
+    inside = (logistic(z) > low) & (logistic(z) <= high)
+    assert int(found[3].replace("\u202f", "")) == inside.sum()
+    assert float(found[4]) == pytest.approx(100 * y[inside].mean(), abs=0.51) and "it is right in" not in page
+
+
 def test_a_p_class_1_that_is_right_on_average_is_wrong_somewhere_that_is_named(run):
     """z = 1.25 (P = .7773) has class 1 in .81 and z = 2.5 (.9241) in .9078, mean and slope right: no place was said.
 

@@ -117,7 +117,7 @@ def test_groups_that_cancel_are_named(monkeypatch, capsys, tmp_path):
     run = runner(monkeypatch, capsys)
     done = run("evaluate", "g.h5", "--json", "-q")
     report = json.loads(done.out)["results"][0]["report"]
-    assert report["verdict"].startswith("mixed: no significant miscalibration of P(class 1) overall (P(class 1): p = ")
+    assert report["verdict"].startswith("mixed: no significant miscalibration of P(class 1) overall (p = ")
     assert "; 2 of 3 groups are miscalibrated, most clearly " in report["verdict"]
     assert report["groups"]["worst"] in ("north", "south")
     assert abs(report["groups"]["worst_gap"]) == pytest.approx(0.17, abs=0.06)

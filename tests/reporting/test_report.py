@@ -218,7 +218,7 @@ def test_right_on_average_and_wrong_in_places_is_said():
     model, _ = model_of(np.vstack([sure, shy]), np.r_[y1, y2])
     report, verdict = model.versions[0].report, verdict_of(model)
     assert (report.sign, report.word) == ("▲▼", "miscalibrated in places")
-    assert "it is right in" in verdict.direction.rest
+    assert "Where P(class 1) is 0 to 10%" in verdict.direction.rest
 
 
 def test_groups_that_differ_are_named_beside_an_overconfidence():
