@@ -133,12 +133,13 @@ class ThresholdSearch:
         return low / 1e4, best
 
     def offered(self, level: float) -> list[tuple[float, Accepted]]:
-        """Accuracies that can be guaranteed, the highest first, and what each threshold accepts; at most four."""
+        """At most four accuracies that can be guaranteed, the highest first and each at another coverage."""
         high, best = self.highest(level)
         low = min(self.curve.at(-1).lower(1.0 - level), high)
         asked = [high, *(math.floor((high - share * (high - low) / 3) * 1000) / 1000 for share in (1, 2, 3))]
         found = [(each, self.choose(each, level).best) for each in asked if best is not None and each > 0]
-        return [(each, there) for each, there in found if there is not None]
+        first = {there.accepted: (each, there) for each, there in reversed(found) if there is not None}
+        return [*first.values()][::-1]
 
     def why_not(self, found: Choice, where: str, accuracy: float, level: float) -> str:
         """Why there is no threshold on these rows, and what would help. where : their name."""

@@ -495,6 +495,8 @@ def _advised(report: Judgement, test: JointTest, words: str, zeros: int) -> tupl
     blind = "confidence" not in report.findings or (kind == "mixed" and method == "ts") or bool(worst_words(report))
     if blind and (split is None or not split.nll.detected):
         method = strongest_of(k)  # the average is right: no one temperature mends it
+    if words and split is not None and split.brier.z < -TWO_SIDED:
+        method, words = strongest_of(k), f"{words}; {split.method} raises the Brier score"
     if zeros and k is None:
         are = " is" if zeros == 1 else "s are"
         return "venn-abers", f"{zeros} confidence{are} exactly 0 or 1, which have no log-odds"
@@ -540,9 +542,10 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_
     """What to do about rows where calibrators were given: apply one, or what the rows say alone.
 
     report : the judgement on the uncalibrated scores. in_sample : what calibrators that these have been through were
-    fitted on. A calibrator counts whose loss is significantly lower, all of them considered; where there is none, one
-    of lower loss with which rows that it was not fitted on show no miscalibration. Those fitted on other rows come
-    first, then those whose accuracy is not significantly lower, then the one of least loss.
+    fitted on. A calibrator counts whose loss is significantly lower, all of them considered, and whose Brier score is
+    not significantly higher; where there is none, one of lower loss with which rows that it was not fitted on show no
+    miscalibration. Those fitted on other rows come first, then those whose accuracy is not significantly lower, then
+    the one of least loss.
     """
     if in_sample and report.verdict_kind == "calibrated":
         return _on_other_samples(in_sample, where)
@@ -551,17 +554,17 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_
         return report.advice
     p_values = adjusted(np.array([d.p_value for _, d in told]))
     significant = [(g, d) for (g, d), p in zip(told, p_values.tolist(), strict=True) if p <= LEVEL]
-    lower = [(g, d) for g, d in told if d.value < 0.0]
+    lower = [(g, d) for g, d in told if d.value < 0.0 and _change(g.result, "brier") <= 0.0]
     helpful = [each for each in lower if each in significant]
     calibrated = [(g, d) for g, d in lower if g.seen is None and g.result.report and not g.result.report.findings]
     if not helpful and not calibrated:
-        worse = [g.result.title for g, d in significant if d.value > 0.0]
-        out, a = f"{' and '.join(worse)} {'makes' if len(worse) == 1 else 'make'} it worse", report.advice
-        rest, clause = (f"{out}. " * bool(worse), f"{out}; " * bool(worse))
+        how, a = {True: "makes it worse", False: "reduces NLL and raises the Brier score"}, report.advice
+        out = [f"{g.result.title} {how[d.value > 0.0]}" for g, d in significant]
+        rest, clause = "".join(f"{each}. " for each in out), "".join(f"{each}; " for each in out)
         return replace(a, lead="None of these helps.", rest=f"{rest}{a.lead} {a.rest}", clause=f"{clause}{a.clause}")
     best, change = min(
         helpful or calibrated,
-        key=lambda each: (each[0].seen is not None, _accuracy_change(each[0].result) < 0.0, each[1].value),
+        key=lambda each: (each[0].seen is not None, _change(each[0].result, "accuracy") < 0.0, each[1].value),
     )
     title, file = best.result.title, best.path
     if best.seen is not None:
@@ -571,7 +574,7 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_
     gain = f"{title} reduces {loss} by {small(-change.value)}{reach or ''}"
     if not helpful:
         gain = f"{title} leaves no significant miscalibration (its change in {loss} is not significant)"
-    points = 100.0 * _accuracy_change(best.result)
+    points = 100.0 * _change(best.result, "accuracy")
     if points > 0.0:
         gain += f", accuracy rises by {points:.1f} points"
     if points < 0.0:
@@ -592,9 +595,9 @@ def _on_other_samples(seen: str, where: Location, file: str | None = "") -> Advi
     return Advice("Evaluate the calibrator on other samples:", f"{why}.", command, None, why)
 
 
-def _accuracy_change(result: Result) -> float:
-    """By how much a calibrator changes the accuracy; 0 where the interval of the change holds 0."""
-    change = result.change("accuracy")
+def _change(result: Result, name: str) -> float:
+    """By how much a calibrator changes a metric; 0 where the interval of the change holds 0."""
+    change = result.change(name)
     if change is None or change.interval is None or change.interval.holds(0.0):
         return 0.0
     return change.value

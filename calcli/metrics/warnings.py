@@ -109,10 +109,9 @@ def _excluded(table: "RowTable | RunningSums", names: Sequence[str] | None) -> l
     """That a class has labels and next to no probability, which no calibrator mends."""
     if table.classes is None:
         return []
-    count, mean = table.label_counts, table.classes.score.sum(axis=1) / table.classes.weight.sum(axis=1)
-    total = mean * table.n
-    c = int(np.argmax(np.where(total < NONE, count, 0)))
-    if count[c] < FEWEST_EACH or total[c] >= NONE:
+    total = table.classes.score.sum(axis=1) / table.classes.weight.sum(axis=1) * table.n
+    count = np.where(total < NONE, table.label_counts, 0)
+    if count[c := int(count.argmax())] < FEWEST_EACH:
         return []
     return [
         f"{count[c]} labels are class {class_words(c, names)}, whose probabilities sum to {total[c]:.1g} over all rows:"

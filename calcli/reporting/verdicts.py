@@ -33,7 +33,8 @@ def bin_sentence(version: Version, way: int = 0) -> str:
     if (b := version.report.worst) is not None:
         within = f"{100 * b.low:g} to {100 * b.high:g}% ({count(b.n)} of {count(version.result.n)} samples)"
         found = f"{per_cent(b.accuracy)} ({per_cent(b.accuracy_low)} to {per_cent(b.accuracy_high)}) are of class 1"
-        return f"Where P(class 1) is {within}, {found}." if b.significant and b.n >= FEWEST else ""
+        stated = f"where {per_cent(b.confidence)} are expected"
+        return f"Where P(class 1) is {within}, {found}, {stated}." if b.significant and b.n >= FEWEST else ""
     return "".join(
         f"When it says {100 * b.low:g} to {100 * b.high:g}% ({count(b.n)} of {count(version.result.n)} samples)"
         f" it is right in {per_cent(b.accuracy)} ({per_cent(b.accuracy_low)} to {per_cent(b.accuracy_high)})."
@@ -133,24 +134,17 @@ def _calibrated(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     )
 
 
-def _overconfident(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
-    gap, ends = r.overconfidence.value, r.overconfidence.interval
-    rest = ": do not take its confidence at face value." if gap >= 0.03 else "."
-    much = "too much" if gap > 0 else "too little"
-    claims = f"It claims {points(gap)} points {much} ({span(ends.low, ends.high)})."
-    lead = "For most uses yes." if r.sign == "✓" else "Not without a calibrator."
-    where = Advice("Too high." if r.tested == "confidence" else "Too close to 0 and 1.", where_wrong(v, 1))
-    return f"{r.size.capitalize()} overconfident{rest}", Advice(lead, claims), where
-
-
-def _underconfident(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
-    turned = r.overconfidence.turned
-    claims = f"It claims {points(turned.value)} points too little"
-    lead = "For most uses yes." if r.sign == "✓" else "As a lower limit."
+def _one_way(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
+    over = r.verdict_kind == "overconfident"
+    gap = r.overconfidence if over else r.overconfidence.turned
+    careful = ": do not take its confidence at face value" * (gap.value >= 0.03)
+    much, ends = "much" if over else "little", span(gap.interval.low, gap.interval.high)
+    lead = "For most uses yes." if r.sign == "✓" else "Not without a calibrator." if over else "As a lower limit."
+    level, edges = ("high", "close to") if over else ("low", "far from")
     return (
-        f"{r.size.capitalize()} underconfident: it is right more often than it says.",
-        Advice(lead, f"{claims} ({span(turned.interval.low, turned.interval.high)})."),
-        Advice("Too low." if r.tested == "confidence" else "Too far from 0 and 1.", where_wrong(v, -1)),
+        f"{r.size.capitalize()} {r.verdict_kind}{careful if over else ': it is right more often than it says'}.",
+        Advice(lead, f"It claims {points(gap.value)} points too {much} ({ends})."),
+        Advice(f"Too {level if r.tested == 'confidence' else f'{edges} 0 and 1'}.", where_wrong(v, 1 if over else -1)),
     )
 
 
@@ -203,8 +197,8 @@ def _wrong_in_places(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
 
 _WORDS = {
     "calibrated": _calibrated,
-    "overconfident": _overconfident,
-    "underconfident": _underconfident,
+    "overconfident": _one_way,
+    "underconfident": _one_way,
     "mixed": _mixed,
     "too_few": _too_few,
     "check_labels": _check_labels,

@@ -21,7 +21,7 @@ SHRINK = 10.0
 CONTINUITY = 0.75
 """Part of a jump that is added to the tails; one half is the usual correction and too little near certainty."""
 
-FARTHEST = 2.0**12
+FARTHEST = 2.0**6
 """How many times its scale an end of an interval may be away from the mean."""
 
 SMALL_JUMP = 0.002

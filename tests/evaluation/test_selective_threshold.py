@@ -174,6 +174,8 @@ def test_a_refusal_offers_what_can_be_had_and_more_samples_only_where_they_would
     confidence = np.repeat([0.9, 0.8], 500)
     never = np.r_[np.arange(500) % 4 > 0, np.arange(500) % 2]  # by hand: 75 % of the first half, 62.5 % of all
     told = ThresholdSearch.of(confidence, never.astype(float))
+    shares = [there.accepted for _, there in told.offered(0.95)]  # two confidences: four lines spoke of one share
+    assert shares == sorted(set(shares)) and len(shares) <= 2
     words = told.why_not(told.choose(0.9), "a", 0.9, 0.95)
     assert "more samples alone would not help" in words and "more than 75.0% are right" in words
     words = told.why_not(told.choose(0.745), "a", 0.745, 0.95)  # seen, and not yet sure

@@ -220,6 +220,27 @@ def test_the_legend_of_a_table_explains_what_is_in_it_and_no_more(run):
     assert "p < 0" not in run("evaluate", "m.h5", "-m", "ece").out.splitlines()[-2]  # 0.001 needs no words
 
 
+def test_a_temperature_that_lowers_the_nll_and_raises_the_brier_score_is_not_advised(run):
+    """6 % of the labels at random: 5 points overconfident, 6 points underconfident with ts, "Apply the calibrator."."""
+    rng = np.random.RandomState(0)
+    z = 5.0 * rng.normal(size=(6000, 10))
+    y = draw_labels(softmax(z), rng)
+    y = np.where(rng.random_sample(6000) < 0.06, rng.randint(10, size=6000), y)
+    with h5py.File("m.h5", "w") as file:
+        for name, part in (("cal", slice(0, 3000)), ("test", slice(3000, None))):
+            file[f"{name}/logits"], file[f"{name}/labels"] = z[part], y[part]
+    assert run("fit", "m.h5", "-m", "ts", "-o", "ts.json", "-q").code == 0
+    alone, given = (
+        json.loads(run("evaluate", "m.h5", *words, "--json", "-q").out)["results"] for words in ((), ("-c", "ts.json"))
+    )
+    change = given[1]["paired"]["differences"]
+    assert change["nll"]["ci"][1] < 0.0 < change["brier"]["ci"][0]
+    assert "svs raises the Brier score: calcli fit --method auto m.h5:cal" in alone[0]["report"]["verdict"]
+    advice = given[0]["report"]["advice"]
+    assert advice["lead"] == "None of these helps." and advice["calibrator"] is None
+    assert advice["rest"].startswith("ts.json reduces NLL and raises the Brier score.")
+
+
 def outliers(seed=0, n=2000):
     """Two classes that z = 0 separates, but for 8 % of outliers at z = 25 and more with label 0."""
     rng = np.random.RandomState(seed)
@@ -291,10 +312,14 @@ def test_the_bin_that_the_page_names_of_two_classes_is_of_p_class_1(run):
     assert run("report", "m.h5", "-o", "r.html", "-q").code == 0
     with open("r.html", encoding="utf-8") as file:
         page = html.unescape(re.search(r'<section id="verdict".*?</section>', file.read(), re.DOTALL)[0])
-    found = re.search(r"Where P\(class 1\) is (\d+) to (\d+)% \(([\d\u202f]+) of 4\u202f000 samples\), (\d+)% ", page)
+    found = re.search(
+        r"Where P\(class 1\) is (\d+) to (\d+)% \(([\d\u202f]+) of 4\u202f000 samples\), (\d+)% .*, where (\d+)% are",
+        page,
+    )
     low, high = int(found[1]) / 100, int(found[2]) / 100
     inside = (logistic(z) > low) & (logistic(z) <= high)
     assert int(found[3].replace("\u202f", "")) == inside.sum()
+    assert int(found[5]) == pytest.approx(100 * logistic(z)[inside].mean(), abs=0.51)
     assert float(found[4]) == pytest.approx(100 * y[inside].mean(), abs=0.51) and "it is right in" not in page
 
 
