@@ -173,8 +173,7 @@ COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)
 @dataclass(frozen=True)
 class SearchedThreshold:
     """A search on the rows of a data set. content : what ``calcli threshold --json`` prints; numbers are None
-    where there is no threshold; then why_not says why, and
-    offered which accuracies can be guaranteed."""
+    where there is no threshold; then why_not says why, and offered which accuracies can be guaranteed."""
 
     choice: Choice
     content: dict[str, Any]

@@ -92,7 +92,7 @@ def compare(model: ModelResults, m: int) -> Safe:
         join([term("overconfidence"), " (points, ", term("interval", "interval"), ")"]),
         join([term("ece", "Calibration error"), " (points)"]),
         called,
-        "Change in NLL",
+        f"Change in {'NLL' if model.k > 1 else 'squared error'}",
         "Accuracy",
     )
     rows = []

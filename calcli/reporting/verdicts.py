@@ -42,12 +42,6 @@ def bin_sentence(version: Version, way: int = 0) -> str:
     )
 
 
-def where_wrong(v: Version, way: int) -> str:
-    """Where a wrong version goes wrong: range of confidences, class 1 of two, groups, classes."""
-    found = bin_sentence(v, way) or f"On average: no single bin of {v.report.tested} stands out."
-    return f"{found} {elsewhere(v)}".strip()
-
-
 def elsewhere(v: Version) -> str:
     """What the whole does not tell: class 1 of two, groups, or a few of the classes; nothing where nothing is."""
     report, found = v.report, []
@@ -100,11 +94,6 @@ def verdict_of(model: ModelResults) -> Verdict:
     return Verdict(*_WORDS[report.verdict_kind](model.versions[0], report))
 
 
-def _errors(r: Judgement) -> str:
-    """The calibration errors that are significant where the joint test finds nothing, in a sentence."""
-    return "".join(f"{words.capitalize()}." for words in errors_words(r))
-
-
 def _too_few(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     i = r.overconfidence.interval
     reach = f"from {way_words(i.low)} to {way_words(i.high)}" if i.known else f"({i.method})"
@@ -127,10 +116,11 @@ def _calibrated(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     ends = r.overconfidence.interval
     reach = span(ends.low, ends.high)
     off = f"off by {signed(100 * r.overconfidence.value)} points ({reach}), not significantly."
+    weak = "".join(f"{sentence(words)}." for words in errors_words(r))
     return (
         "Its confidence can be taken at face value.",
         Advice(f"Yes, as far as {count(v.result.n)} samples can show:", off),
-        Advice("Neither way.", _errors(r) or "No test finds it over- or underconfident."),
+        Advice("Neither way.", weak or "No test finds it over- or underconfident."),
     )
 
 
@@ -140,11 +130,12 @@ def _one_way(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     careful = ": do not take its confidence at face value" * (gap.value >= 0.03)
     much, ends = "much" if over else "little", span(gap.interval.low, gap.interval.high)
     lead = "For most uses yes." if r.sign == "✓" else "Not without a calibrator." if over else "As a lower limit."
+    where = bin_sentence(v, 1 if over else -1) or f"On average: no single bin of {r.tested} stands out."
     level, edges = ("high", "close to") if over else ("low", "far from")
     return (
         f"{r.size.capitalize()} {r.verdict_kind}{careful if over else ': it is right more often than it says'}.",
         Advice(lead, f"It claims {points(gap.value)} points too {much} ({ends})."),
-        Advice(f"Too {level if r.tested == 'confidence' else f'{edges} 0 and 1'}.", where_wrong(v, 1 if over else -1)),
+        Advice(f"Too {level if r.tested == 'confidence' else f'{edges} 0 and 1'}.", f"{where} {elsewhere(v)}".strip()),
     )
 
 
@@ -155,7 +146,7 @@ def _mixed(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     if parts is None and r.errors and "split" not in r.findings:
         return (
             "Right on average, miscalibrated among nearly equal confidences.",
-            Advice("Only the average is right.", _errors(r)),
+            Advice("Only the average is right.", "".join(f"{sentence(words)}." for words in errors_words(r))),
             Advice("Both ways.", NOWHERE),
         )
     about: Quantity = "top"

@@ -161,6 +161,20 @@ def test_a_fit_that_makes_probabilities_with_zeros_worse_says_so(run):
     assert "fit with --method auto" in told and "some labels have a probability of 0" in told
 
 
+def test_the_change_of_confidences_alone_is_one_of_the_squared_error(run):
+    """Its column was headed "Change in NLL", of which confidences have none."""
+    rng = np.random.default_rng(3)
+    confidence = rng.uniform(0.5, 1.0, 1000)
+    with h5py.File("m.h5", "w") as file:
+        for part in ("cal", "test"):
+            file[f"{part}/confidence"], file[f"{part}/correct"] = confidence, rng.random(1000) < confidence - 0.2
+    assert run("fit", "m.h5", "-m", "platt", "-o", "p.json", "-q").code == 0
+    assert run("report", "m.h5", "-c", "p.json", "-o", "p.html", "-q").code == 0
+    with open("p.html", encoding="utf-8") as file:
+        page = file.read()
+    assert "Change in squared error" in page and "Change in NLL" not in page
+
+
 def test_no_interval_on_the_page_is_rounded_to_a_bound(run):
     """Confidence .998, right in .9985: "99.9 %, 100 to 100" stood in the table of bins."""
     rng = np.random.default_rng(8)
