@@ -106,7 +106,7 @@ def label_doubts(table: "RowTable | RunningSums", names: Sequence[str] | None) -
 
 
 def _excluded(table: "RowTable | RunningSums", names: Sequence[str] | None) -> list[str]:
-    """That a class has labels and next to no probability, which no calibrator mends."""
+    """That a class has labels and next to no probability, which no calibrator corrects."""
     if table.classes is None:
         return []
     total = table.classes.score.sum(axis=1) / table.classes.weight.sum(axis=1) * table.n
