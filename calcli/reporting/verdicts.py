@@ -26,20 +26,19 @@ def way_words(gap: float, about: Quantity = "top") -> str:
 
 
 def bin_sentence(version: Version, way: int = 0) -> str:
-    """The stated confidences that go wrong most, in samples times points; nothing where none does.
+    """The stated probabilities that go wrong most, in samples times points; nothing where none does.
 
     way : 1 overconfident, -1 underconfident, 0 either; not of P(class 1), where the verdict is on that.
     """
-    if (b := version.report.worst) is not None:
+    report, own = version.report, version.report.worst
+    found = worst_bin(report, way, FEWEST) if own is None else [own] if own.significant and own.n >= FEWEST else []
+    for b in found:
         within = f"{100 * b.low:g} to {100 * b.high:g}% ({count(b.n)} of {count(version.result.n)} samples)"
-        found = f"{per_cent(b.accuracy)} ({per_cent(b.accuracy_low)} to {per_cent(b.accuracy_high)}) are of class 1"
-        stated = f"where {per_cent(b.confidence)} are expected"
-        return f"Where P(class 1) is {within}, {found}, {stated}." if b.significant and b.n >= FEWEST else ""
-    return "".join(
-        f"When it says {100 * b.low:g} to {100 * b.high:g}% ({count(b.n)} of {count(version.result.n)} samples)"
-        f" it is right in {per_cent(b.accuracy)} ({per_cent(b.accuracy_low)} to {per_cent(b.accuracy_high)})."
-        for b in worst_bin(version.report, way, FEWEST)
-    )
+        right = f"{per_cent(b.accuracy)} ({per_cent(b.accuracy_low)} to {per_cent(b.accuracy_high)})"
+        so = f"When it says {within} it is right in {right}"
+        so = so if own is None else f"Where P(class 1) is {within}, {right} are of class 1"
+        return f"{so}, where {per_cent(b.confidence)} are expected."
+    return ""
 
 
 def elsewhere(v: Version) -> str:
