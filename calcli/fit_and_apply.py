@@ -174,7 +174,7 @@ def harm(
     name: str, kind: ScoreKind, b: dict[str, float], a: dict[str, float], before: Summary, after: Summary
 ) -> list[str]:
     """Plain words when a method made the calibration data worse; b, a : values of the summaries."""
-    found = zero_warnings(before.zeros, before.n)
+    found = zero_warnings(before.zeros, before.n, kind)
     if found and kind != "confidence" and method(name).takes_logarithms():
         alone = name.removesuffix("-by")
         how = "floor+ts" if alone == name else f"floor+{alone}, for all groups alike"

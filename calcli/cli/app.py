@@ -172,6 +172,18 @@ class Command(TyperCommand):
         return self.work(args)
 
 
+OTHER_WORDS = {
+    "apply": ("calibrate", "predict", "transform"),
+    "diagram": ("draw", "figure", "plot", "show"),
+    "evaluate": ("measure", "metric", "score", "test"),
+    "extract": ("convert", "import", "load", "read", "split"),
+    "fit": ("learn", "train"),
+    "inspect": ("describe", "info", "view"),
+    "watch": ("drift", "monitor"),
+}
+"""What people type for a command."""
+
+
 class Commands(TyperGroup):
     """A group whose commands are imported when they are asked for, not to be listed."""
 
@@ -184,7 +196,7 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name = args[0]
         if not has_file(PACKAGE, name) and not name.startswith("-"):
-            near = get_close_matches(name, summaries())
+            near = [own for own, words in OTHER_WORDS.items() if name in words] or get_close_matches(name, summaries())
             hint = f" did you mean {' or '.join(near)}?" if near else ""
             ctx.fail(f"no command is named {name!r};{hint} commands: {', '.join(summaries())}")
         return super().resolve_command(ctx, args)

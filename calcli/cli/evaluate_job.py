@@ -134,8 +134,8 @@ class Job:
             common += unit_warnings(some)
         common += data_warnings(table.n, classes, table.spread, bins)
         zeros = [
-            zero_warnings(result.scores["nll"].more.get("clipped", 0), result.n) if "nll" in result.scores else []
-            for result in results
+            zero_warnings(each.scores["nll"].more.get("clipped", 0), each.n, rows.kind) if "nll" in each.scores else []
+            for each in results
         ]
         each = [[*common, *zeros[0]]]
         for text in each[0]:

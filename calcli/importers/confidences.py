@@ -17,7 +17,7 @@ from calcli.importers.labelled_scores import Imported, carried_columns
 from calcli.importers.labels import to_labels
 from calcli.importers.unnamed_arrays import advised
 from calcli.io.locate import natural
-from calcli.io.validate import check_confidences, check_labels
+from calcli.io.validate import check_confidences, check_labels, fractions
 from calcli.numerics import AnyArray, IntArray
 
 
@@ -43,7 +43,8 @@ def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: S
     drops them. Raises UsageError for names that are missing, DataError for values that are neither.
     """
     if not ask.confidence or not (ask.correct or ask.no_labels):
-        raise UsageError("--confidence NAME and --correct NAME belong together: how sure, and whether right")
+        alone = "; without grades --no-labels takes the place of --correct" * bool(ask.confidence)
+        raise UsageError(f"--confidence NAME and --correct NAME belong together: how sure, and whether right{alone}")
     if ask.scores or ask.labels or ask.kind:
         raise UsageError(
             "--confidence and --correct stand instead of --scores, --labels and --kind; name one or the other"
@@ -62,7 +63,7 @@ def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: S
     confidence = _column(entry)
     if confidence.dtype.kind not in "fiu":
         raise DataError(f"{entry.where}: confidences have type {confidence.dtype}, expected numbers in [0, 1]")
-    confidence = confidence / 100.0 if ask.percent else confidence
+    confidence = fractions(confidence, entry.where) if ask.percent else confidence
     check_confidences(confidence, entry.where)
     n, place, correct, told = len(confidence), None, None, "nothing as correct"
     if ask.correct:

@@ -16,7 +16,15 @@ from calcli.importers.array_names import COLUMNS, BundleArrays, parse_name
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import texts_of, to_labels
 from calcli.importers.positions import Dense, Parts, Positions, class_axis_of, cut_alike, one_a_row
-from calcli.io.validate import check_labels, check_scores, check_shape, check_weights, score_kind, whole_names
+from calcli.io.validate import (
+    check_labels,
+    check_scores,
+    check_shape,
+    check_weights,
+    fractions,
+    score_kind,
+    whole_names,
+)
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
 
@@ -104,7 +112,7 @@ def load(
     given = scores_entry.load()
     given, truth = cut_alike(given, truth), cut_alike(truth, given)
     if ask.percent:
-        given = given.as_fractions() if isinstance(given, Parts) else np.asarray(given[()], dtype=np.float64) / 100.0
+        given = given.as_fractions() if isinstance(given, Parts) else fractions(np.asarray(given[()]), where)
     if isinstance(given, Parts) and ask.reduce not in (None, "none"):
         given = given.padded([*map(given.of, range(len(given)))], np.nan)
     if ask.reduce in (None, "none"):

@@ -222,8 +222,8 @@ AGAIN = re.compile(
 )
 """What a refusal may advise to add to the command."""
 
-SURE = re.compile(r"(?i)conf|certain|sure")
-"""What is in the name of a confidence."""
+SURE, PERCENT = re.compile(r"(?i)conf|certain|sure"), re.compile(r"(?i)conf|certain|sure|percent|pct|%")
+"""What is in the name of a confidence, and of what may go from 0 to 100."""
 
 UNIT = re.compile(
     r"(?i)(.*[_ ])?(patient|subject|participant|person|user|customer|client|question|prompt|image|video|document"
@@ -285,14 +285,15 @@ def advised(problem: CalcliError, entries: Mapping[str, Entry], ask: ImportReque
     unclear = "," in where and not (ask.join and ask.typed)
     if unclear or len(scores) != 1 or len(truths) > 1 or not (outcome or (truths and kind)):
         return problem.advising(more=f"; it has {listed}") if looks else problem
+    kept = [*dict.fromkeys((*(ask.typed or ((where,),)), *[("--percent",)] * (look == "percentages")))]
     if outcome and KIND_OF_LOOK.get(look) == "probs":
-        kept = [group for group in ask.typed or ((where,),) if group[0] not in NAMING]
-        ask = replace(ask, typed=(*kept, *[("--percent",)] * (look == "percentages")))
+        kept = [group for group in kept if group[0] not in NAMING]
         told, options = outcome[0], [("--confidence", scores[0]), ("--correct", outcome[0])]
     elif truths and kind:
         told, options = truths[0], [("--scores", scores[0]), ("--labels", truths[0]), ("--kind", kind)]
     else:
         return problem.advising(more=f"; it has {listed}")
+    ask = replace(ask, typed=tuple(kept))
     used = {piece for group in (*options, *ask.typed) for word in group for piece in (word, *word.split("="))}
     n = len(entries[first].column()) if (first := told.partition("=")[0]) in entries else None
     for what, option in OPTION_OF_LOOK.items():
@@ -308,9 +309,11 @@ def _outcome(
     """What says whether answers are right beside one score a row: columns, or ``PREDICTION=LABEL``; and whether the
     score can only be the confidence of a prediction: it never falls below 1/2, or there are more than two classes."""
     named = [path for path in truths if says_correct(path)] or [path for path in paths if says_correct(path)]
-    graded = [p for p in truths if {str(word).lower() for word in words.get(p, ())} in ({*pair} for pair in GRADES)]
+    pairs = {p: {str(word).lower() for word in words.get(p, ())} for p in truths}
+    told = {p for p in truths if len(pairs[p]) == 2 and any(map(says_correct, re.split(r"[\W_]+", p)))}
+    graded = [p for p in truths if p in told or pairs[p] in ({*pair} for pair in GRADES)]
     several = any(len(words.get(path, ())) > 2 for path in truths)
-    high = KIND_OF_LOOK.get(look) == "probs" and bool((score.column() >= 0.5).all())
+    high = KIND_OF_LOOK.get(look) == "probs" and bool((score.column() >= (50 if look == "percentages" else 0.5)).all())
     if named or graded or len(truths) != 1 or not (several or high or SURE.search(score.name)):
         return named or graded, several or high
     known = {*words.get(truths[0], ())}
@@ -339,9 +342,12 @@ def _called_as_classes(entries: Mapping[str, Entry], scores: str, looks: Mapping
 
 
 def retried(problem: CalcliError, ask: ImportRequest, where: str) -> CalcliError:
-    """A refusal, with the whole command where it advises an option."""
-    found = None if problem.commands else AGAIN.search(str(problem))
-    return problem.advising(ask.command(where, [tuple(shlex.split(found[0]))])) if found else problem
+    """A refusal, with the whole command where it advises an option, or to leave out one that was given."""
+    if problem.commands or (found := AGAIN.search(str(problem))) is None:
+        return problem
+    option = tuple(shlex.split(found[0]))
+    kept = replace(ask, typed=tuple(group for group in ask.typed if group != option))
+    return problem.advising(kept.command(where, [] if option in ask.typed else [option]))
 
 
 ROWS_CARRIED = 1000
@@ -393,7 +399,7 @@ def looks_like(path: str, entry: Entry) -> str:
         if any({word.lower() for word in distinct.tolist()} == {*pair} for pair in OPPOSITES):
             return "labels"
         return "units" if len(distinct) > MOST_GROUPS else "groups" if len(distinct) > 1 else ""
-    if SURE.search(path) and distinct[0] >= 0 and 1 < distinct[-1] <= 100:
+    if PERCENT.search(path) and distinct[0] >= 0 and 1 < distinct[-1] <= 100:
         return "percentages"
     if values.dtype.kind != "f":
         pair, few = len(distinct) < 3 and distinct[-1] <= 1, distinct[0] == 0 and distinct[-1] < len(distinct) < FEW

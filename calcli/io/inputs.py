@@ -109,6 +109,8 @@ def open_document(path: str, what: str, *, own: bool = False) -> Iterator[IO[byt
             yield file
     except OSError as problem:
         reason = (problem.strerror or "unknown reason").lower()
+        if os.path.isfile(path.rpartition(":")[0]):
+            reason = "it names a part of a file of scores"
         raise DataError(f"{path}: cannot be read: {reason}; expected {what}") from None
 
 

@@ -217,6 +217,14 @@ def _check_sums(
         )
 
 
+def fractions(percent: AnyArray, where: str) -> FloatArray:
+    """Percentages as what lies from 0 to 1. Raises DataError where all lie there already."""
+    if percent.size and percent.min() >= 0.0 and percent.max() <= 1.0:
+        advice = "leave --percent out, or if they are, divide them by 100 yourself"
+        raise DataError(f"{where}: no value is above 1, so these seem to be no percentages: {advice}")
+    return percent.astype(np.float64) / 100.0
+
+
 def look_like_probabilities(scores: AnyArray) -> bool:
     """Whether every row of these "logits" (b, k) lies in [0, 1] and sums to 1: most likely probabilities.
 

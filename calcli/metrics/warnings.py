@@ -91,12 +91,14 @@ def _alike(outcome: FloatArray, known: Sequence[IntArray]) -> float:
     return float(pairs.sum()) / spread if spread > 0.0 else 0.0
 
 
-def zero_warnings(zeros: int, n: int) -> list[str]:
+def zero_warnings(zeros: int, n: int, kind: str) -> list[str]:
     """Plain words on an NLL of n rows of which some give their label a probability of 0, whose logarithm is unknown."""
     if not zeros:
         return []
-    give = "gives its" if zeros == 1 else "give their"
-    return [f"{zeros} of {n} samples {give} label a probability of exactly 0, which counts as 1e-12 in the NLL"]
+    give = "gives its label" if zeros == 1 else "give their label"
+    if kind == "confidence":
+        give = "gives what happened" if zeros == 1 else "give what happened (wrong at 1, right at 0)"
+    return [f"{zeros} of {n} samples {give} a probability of exactly 0, which counts as 1e-12 in the NLL"]
 
 
 def label_doubts(table: "RowTable | RunningSums", names: Sequence[str] | None) -> list[str]:

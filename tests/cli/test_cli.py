@@ -171,6 +171,9 @@ def test_inputs_are_never_outputs(run, bundle):
         (["apply", "ten.json", "logits.h5", "-o", "out.h5", "--as", "odds"], 2, "expected one of"),
         (["inspect", "none.h5"], 3, "no such file"),
         (["methods", "tz"], 2, "did you mean ts"),
+        (["plot", "logits.h5"], 2, "did you mean diagram?"),
+        (["evalute", "logits.h5"], 2, "did you mean evaluate"),
+        (["apply", "logits.h5:test", "ts.json", "-o", "p.h5"], 3, "it names a part of a file of scores"),
     ],
 )
 def test_mistakes_get_one_line_and_a_code(run, bundle, tmp_path, words, code, says):

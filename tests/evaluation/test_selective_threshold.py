@@ -140,7 +140,7 @@ def test_a_number_is_a_threshold_too(at_work):
 def test_a_threshold_belongs_to_its_calibrator(at_work):
     assert at_work("threshold", "a.h5", "--accuracy", "0.9", "-o", "raw.json", "-q").code == 0
     refused = at_work("apply", "ts.json", "a.h5", "-o", "p.npz", "--threshold", "raw.json")
-    assert refused.code == 3 and "another calibrator" in refused.line
+    assert refused.code == 3 and "was chosen for uncalibrated scores" in refused.line
 
 
 def test_no_threshold_is_exit_4_with_nulls(at_work):

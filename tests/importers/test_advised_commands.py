@@ -55,6 +55,14 @@ TEXTS = {
         for i in range(N)
     ),
     "verdicts.json": json.dumps([{"task": f"q{i}", "sure": float(P[i]), "is_right": bool(Y[i])} for i in range(N)]),
+    "visits.csv": table(
+        "visit,site,age,risk_pct,readmitted",
+        ((5000 + i, "ab"[i % 2], 20 + i % 70, round(100 - 100 * P[i], 1), ("yes", "no")[Y[i]]) for i in range(N)),
+    ),
+    "run.jsonl": lines(
+        {"task": f"q{i}", "sample": i % 3, "stated_confidence": 5 * round(20 * P[i]), "graded_correct": bool(Y[i])}
+        for i in range(N)
+    ),
     "churn.csv": table(
         "customer,region,churn_probability,churned",
         ((f"C{i}", ("north", "south")[i % 2], P[i], ("no", "yes")[Y[i]]) for i in range(N)),
@@ -94,7 +102,7 @@ TEXTS["boxes.csv"] = table(
     "image,class,confidence,iou,matched", ((f"{i // 8}.jpg", i % 3, P[i], P[-i], Y[i]) for i in range(N))
 )
 OF_CONFIDENCES = {"answers.csv", "stated.jsonl", "said.jsonl", "verdicts.json", "pipeline.jsonl", "verbal.jsonl"}
-OF_CONFIDENCES |= {"graded.jsonl", "boxes.json", "boxes.csv"}
+OF_CONFIDENCES |= {"graded.jsonl", "run.jsonl", "boxes.json", "boxes.csv"}
 TEXTS["choices.jsonl"] = lines(
     {"qid": i, "choice_logprobs": np.log(q / q.sum()).tolist(), "answer": int(y), "subject": "xyz"[i % 3]}
     for i, (q, y) in enumerate(zip(Q, C, strict=True))

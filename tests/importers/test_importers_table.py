@@ -310,6 +310,12 @@ def test_percentages(tmp_path, out):
     with pytest.raises(DataError, match=r"sum to 100.*--percent"):
         bring(both, out, kind="probs")
     np.testing.assert_allclose(bring(both, out, percent=True)["probs"][:, 1], p, atol=1e-9)
+    for fractions, names in (
+        ({"p": p, "label": correct}, {"scores": ("p",)}),
+        ({"c": p, "correct": correct}, {"confidence": "c", "correct": "correct"}),
+    ):
+        with pytest.raises(DataError, match="no value is above 1, so these seem to be no percentages"):
+            bring(table_of(tmp_path / "d.csv", **fractions), out, percent=True, **names)
     with pytest.raises(UsageError, match="--percent is about probabilities"):
         bring(both, out, percent=True, kind="logits")
 

@@ -256,5 +256,6 @@ def read_threshold(given: str, artifact: Artifact) -> float:
     if type(least) not in (float, int) or not 0 <= least <= 1:
         raise DataError(f"{given}: holds no threshold (no confidence satisfied its bound)")
     if chosen_with != link_to(artifact).sha256:
-        raise DataError(f"{given}: was chosen for another calibrator; run calcli threshold with this one")
+        other = "another calibrator" if chosen_with else "uncalibrated scores"
+        raise DataError(f"{given}: was chosen for {other}; run calcli threshold with this calibrator")
     return least
