@@ -542,10 +542,9 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_
     """What to do about rows where calibrators were given: apply one, or what the rows say alone.
 
     report : the judgement on the uncalibrated scores. in_sample : what calibrators that these have been through were
-    fitted on. A calibrator counts whose loss is significantly lower, all of them considered, and whose Brier score is
-    not significantly higher; where there is none, one of lower loss with which rows that it was not fitted on show no
-    miscalibration. Those fitted on other rows come first, then those whose accuracy is not significantly lower, then
-    the one of least loss.
+    fitted on. A calibrator counts whose loss is significantly lower, all of them considered, and its Brier score not
+    higher; without one, one of lower loss that leaves no miscalibration of rows that it was not fitted on. Those fitted
+    on other rows come first, then those whose accuracy is not significantly lower, then the one of least loss.
     """
     if in_sample and report.verdict_kind == "calibrated":
         return _on_other_samples(in_sample, where)

@@ -103,15 +103,11 @@ def zero_warnings(zeros: int, n: int, kind: str) -> list[str]:
 
 def label_doubts(table: "RowTable | RunningSums", names: Sequence[str] | None) -> list[str]:
     """Plain words where the labels hardly belong to the scores. names : of the classes."""
-    met = table.agreement
-    return [] if met is None else met.doubts(table.mean_confidence, names) or _excluded(table, names)
-
-
-def _excluded(table: "RowTable | RunningSums", names: Sequence[str] | None) -> list[str]:
-    """That a class has labels and next to no probability, which no calibrator corrects."""
-    if table.classes is None:
-        return []
-    total = table.classes.score.sum(axis=1) / table.classes.weight.sum(axis=1) * table.n
+    met, stats = table.agreement, table.classes
+    found = [] if met is None else met.doubts(table.mean_confidence, names)
+    if found or stats is None:
+        return found
+    total = stats.score.sum(axis=1) / stats.weight.sum(axis=1) * table.n
     count = np.where(total < NONE, table.label_counts, 0)
     if count[c := int(count.argmax())] < FEWEST_EACH:
         return []
