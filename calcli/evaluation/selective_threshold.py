@@ -133,13 +133,14 @@ class ThresholdSearch:
         return low / 1e4, best
 
     def offered(self, level: float) -> list[tuple[float, Accepted]]:
-        """At most four accuracies that can be guaranteed, the highest first and each at another coverage."""
+        """At most four accuracies that can be guaranteed, the highest first, at coverages as even as there are."""
         high, best = self.highest(level)
         low = min(self.curve.at(-1).lower(1.0 - level), high)
-        asked = [high, *(math.floor((high - share * (high - low) / 3) * 1000) / 1000 for share in (1, 2, 3))]
+        asked = [high, *(math.floor((high - share * (high - low) / 20) * 1000) / 1000 for share in range(1, 21))]
         found = [(each, self.choose(each, level).best) for each in asked if best is not None and each > 0]
         first = {there.accepted: (each, there) for each, there in reversed(found) if there is not None}
-        return [*first.values()][::-1]
+        even = np.linspace(min(first), max(first), 4) if first else ()
+        return [first[n] for n in dict.fromkeys(min(first, key=lambda n: abs(n - each)) for each in even)]
 
     def why_not(self, found: Choice, where: str, accuracy: float, level: float) -> str:
         """Why there is no threshold on these rows, and what would help. where : their name."""
@@ -153,14 +154,22 @@ class ThresholdSearch:
         if best is None:
             return f"{none}{few}, nor any other accuracy: give more samples"
         most = f"the highest accuracy that can be guaranteed here is {asked:g}, at coverage {best.coverage:.1%}"
-        enough = self.curve.accepted >= TELLING
-        seen = (self.curve.right / self.curve.accepted)[enough].max(initial=0.0 if enough.any() else 1.0)
-        if seen >= accuracy:
-            return f"{none}{few}; {most}: take --accuracy {asked:g}, or give more samples"
-        return (
-            f"{none}{few}; {most}: take --accuracy {asked:g}; more samples alone would not help, as at no coverage"
-            f" (from {TELLING} samples) more than {seen:.1%} are right"
-        )
+        take, rate = f"{most}: take --accuracy {asked:g}", self.curve.right / self.curve.accepted
+        enough = np.flatnonzero(self.curve.accepted >= TELLING)
+        if not len(enough):
+            return f"{none}{few}; {take}, or give more samples"
+        if len(reached := enough[rate[enough] >= accuracy]):
+            there = self.curve.at(int(reached[-1]))
+            seen = f"of these samples {there.accuracy:.1%} are right from confidence {there.threshold:.4g} on"
+            return f"{none}{few}; {seen} (coverage {there.coverage:.1%}), an estimate; {take}, or give more samples"
+        j = int(enough[rate[enough].argmax()])
+        there = self.curve.at(j)
+        effect = 1.0 if self.by_unit is None else self.by_unit[1](int(there.accepted)).design_effect(there.accuracy)
+        most_likely = exact_interval(there.right / effect, there.accepted / effect, level)[1]
+        seen = f"as at no coverage (from {TELLING} samples) more than {there.accuracy:.1%} are right"
+        if most_likely < accuracy:
+            return f"{none}{few}; {take}; more samples alone would not help, {seen}"
+        return f"{none}{few}; {take}; more samples may not help, {seen} (interval up to {most_likely:.1%})"
 
 
 # ---- of labelled rows through a calibrator: the search, and all that ``calcli threshold --json`` says of it

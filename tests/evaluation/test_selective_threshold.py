@@ -180,6 +180,13 @@ def test_a_refusal_offers_what_can_be_had_and_more_samples_only_where_they_would
     assert "more samples alone would not help" in words and "more than 75.0% are right" in words
     words = told.why_not(told.choose(0.745), "a", 0.745, 0.95)  # seen, and not yet sure
     assert words.endswith(", or give more samples")
+    # By hand: 375 of 500 are right at .9, half of the rows. Its upper bound is the .975 quantile of Beta(376, 125).
+    assert "75.0% are right from confidence 0.9 on (coverage 50.0%), an estimate" in words
+    words = told.why_not(told.choose(0.78), "a", 0.78, 0.95)
+    assert words.endswith(
+        "more samples may not help, as at no coverage (from 30 samples) more than 75.0% are right"
+        " (interval up to 78.7%)"
+    )
 
 
 def test_the_level_of_the_guarantee_has_the_word_of_the_other_levels(at_work):

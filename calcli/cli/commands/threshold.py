@@ -89,7 +89,7 @@ def tell(talk: Console, found: Choice, content: Mapping[str, Any]) -> None:
     assert best is not None
     talk.say(
         f"threshold {shown_confidence(best.threshold, '.6g')} accepts {best.accepted} of {best.n} rows"
-        f" ({best.coverage:.1%}), of which {best.accuracy:.2%} are right (lower bound of this test: {found.lower:.2%})"
+        f" ({best.coverage:.1%}), of which {best.accuracy:.2%} are right"
     )
     talk.say(content["guarantee"])
     lines = []
