@@ -58,8 +58,7 @@ class Leaderboard:
     def _called(self, entry: LeaderboardEntry) -> str:
         notes = ["baseline"] if not self.models and entry.method == self.baseline else []
         notes += [status for status in entry.fits if status != "ok"]
-        name = entry.called(entry.method)
-        return f"{name} ({', '.join(notes)})" if notes else name
+        return entry.called(entry.method) + (f" ({', '.join(notes)})" if notes else "")
 
     def _significant(self, own: Sequence[LeaderboardEntry]) -> set[str]:
         """Methods whose NLL differs significantly, all comparisons of the bundle considered."""

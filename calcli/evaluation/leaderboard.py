@@ -114,8 +114,7 @@ class LeaderboardEntry:
 
     differences : this minus the baseline, row by row, by metric; None for the baseline itself.
     against : bundle and method of the baseline. fits : how many fits ended how, by status; none of the uncalibrated.
-    unit : what the units of the rows are called. units : what is said of them, as in ``evaluate``. given : what people
-    call the scores as given.
+    unit : what the units of the rows are called. units : what is said of them. given : as of ``Result``.
     """
 
     bundle: str
