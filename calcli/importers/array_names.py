@@ -200,7 +200,7 @@ def plan(paths: Iterable[str], ask: ImportRequest, where: str) -> list[BundleArr
             others = ", ".join(path for path in real_names(names)[:40] if path != score.path)
             problem = DataError(
                 f"{where}: found no labels for {score.path!r}{f' among {others}' if others else ', the only array'};"
-                f" name them with --labels {_unnamed(names, score)}, or pass --no-labels for"
+                f" name them with --labels {_unnamed(names, scores)}, or pass --no-labels for"
                 " scores that are only to be calibrated; --gold FILE joins them from another file"
             )
             raise problem if others or not ask.carry else problem.advising(ask.command(where, [("--no-labels",)]))
@@ -212,12 +212,12 @@ def plan(paths: Iterable[str], ask: ImportRequest, where: str) -> list[BundleArr
     return found
 
 
-def _unnamed(names: Sequence[Name], score: Name) -> str:
+def _unnamed(names: Sequence[Name], scores: Sequence[Name]) -> str:
     """What ``--labels`` may be given: one column per label, or the one array whose name says nothing."""
     several = [name.path for name in names if name.role == "labels" and name.model and name.core == name.path]
     if len(several) > 1:
         return f"{several[0]}:{several[-1]}, with --per-label where several may hold at once"
-    others = [n for n in names if n.path != score.path]
+    others = [n for n in names if n.path not in {score.path for score in scores}]
     left = [n.path for n in others if not (n.role or says_correct(n.core) or _NO_TRUTH.fullmatch(n.core))]
     return shlex.quote(left[0]) if len(left) == 1 else "NAME"
 

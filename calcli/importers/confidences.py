@@ -119,9 +119,17 @@ def count_votes(entries: Mapping[str, Entry], ask: ImportRequest, where: str) ->
     not there, DataError where a question has several golds.
     """
     assert ask.votes is not None
+    options = {"--confidence": ask.confidence, "--correct": ask.correct, "--percent": ask.percent}
+    if given := [option for option, value in options.items() if value]:
+        raise UsageError(
+            f"--votes makes the confidence, and --gold COLUMN names the right answer to each question: leave"
+            f" {', '.join(given)} out"
+        )
     names, columns = [parse_name(path) for path in entries], _columns(entries, ask.votes)
     answers = [texts_in(column) for column in columns]
     label = next((name.path for name in names if name.role == "labels"), GOLD)
+    if ask.gold is None and label not in entries:
+        raise UsageError("--votes needs the right answer to each question, in a column or a file: --gold COLUMN|FILE")
     gold = entries[matching(names, ask.gold or label, "column of right answers")[0].path]
     truth, home = texts_in(gold), columns[0]
     wide = len(answers) > 1 or answers[0].ndim == 2

@@ -137,6 +137,9 @@ def test_the_writer_of_lightning(sample, out):
 def test_labels_of_another_split_are_not_taken():
     with pytest.raises(DataError, match="found no labels for 'val/logits' among test/labels"):
         plan(["val/logits", "test/labels"], ImportRequest(), "x")
+    paths = ["val_outputs", "val_targets", "test_outputs"]
+    with pytest.raises(DataError, match="found no labels for 'test_outputs' .*; name them with --labels NAME,"):
+        plan(paths, ImportRequest(kind="logits"), "x")  # it proposed the other scores
     (found,) = plan(["val/logits", "labels"], ImportRequest(), "x")
     assert found.labels == "labels"
 

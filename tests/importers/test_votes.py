@@ -80,5 +80,9 @@ def test_what_is_missing_is_said(tmp_path, out):
         bring(path, out, votes="answers", gold="gold")
     with pytest.raises(DataError, match="question 'a' has several right answers"):
         bring(path, out, votes="answers", gold="gold", unit="q")
+    with pytest.raises(
+        UsageError, match="--gold COLUMN names the right answer to each question: leave --correct, --percent"
+    ):
+        bring(path, out, votes="answers", correct="gold", percent=True, unit="q")
     with pytest.raises(UsageError, match="no column of answers is named 'votes'; valid names: answers, gold"):
         bring(path, out, votes="votes", gold="gold", unit="q")
