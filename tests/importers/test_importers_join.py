@@ -139,7 +139,7 @@ def test_labels_of_another_split_are_not_taken():
         plan(["val/logits", "test/labels"], ImportRequest(), "x")
     paths = ["val_outputs", "val_targets", "test_outputs"]
     with pytest.raises(DataError, match="found no labels for 'test_outputs' .*; name them with --labels NAME,"):
-        plan(paths, ImportRequest(kind="logits"), "x")  # it proposed the other scores
+        plan(paths, ImportRequest(kind="logits", scores=(paths[0], paths[2])), "x")  # it proposed the other scores
     (found,) = plan(["val/logits", "labels"], ImportRequest(), "x")
     assert found.labels == "labels"
 
