@@ -242,6 +242,11 @@ def test_apply_needs_no_labels_and_keeps_precision(run, tmp_path):
     with h5py.File(tmp_path / "out.h5") as out:
         assert out["probs"].dtype == np.float16
         assert "labels" not in out
+    with h5py.File(tmp_path / "new.h5", "a") as file:
+        file["logits"][:7] = [0, *[-99] * (z.shape[1] - 1)]  # by hand: e^-99 at T = 1, below 2^-25 up to T = 5.7
+    done = run("apply", "cal.ts.json", "new.h5", "-o", "out.h5", "--force")
+    with h5py.File(tmp_path / "out.h5") as out:
+        assert (out["probs"][:7, 1:] == 0).all() and " 7 of 50 rows: a probability below 3e-8 is 0" in done.err
 
 
 def test_catalogues_name_everything(run):

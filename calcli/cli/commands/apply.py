@@ -78,7 +78,10 @@ class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 # ---- what apply does with each bundle, in this process or in a worker
 
 
-WORDS = {"argmax_conflicts": "the prediction is kept, but another class now has a larger probability"}
+WORDS = {
+    "argmax_conflicts": "the prediction is kept, but another class now has a larger probability",
+    "float16_zeros": "a probability below 3e-8 is 0 in the input's float16; --as log_probs keeps it",
+}
 """Counts that their own names do not explain."""
 
 
@@ -119,6 +122,8 @@ def apply_one(
                 if least is not None:
                     per_row["accepted"] = (scores if kind == "confidence" else per_row["confidence"]) >= least
                     counts["accepted"] = counts.get("accepted", 0) + int(per_row["accepted"].sum())
+                if rows.dtype.itemsize == 2 and kind == "probs":
+                    noted = {**noted, "float16_zeros": int((scores <= 2.0**-25).any(axis=1).sum())}
                 per_row |= {column: rows.beside_at(column, start, start + len(scores)) for column in along}
                 yield start, scores, per_row
                 for what, number in noted.items():
