@@ -110,8 +110,7 @@ def test_heavy_packages_load_only_where_used(path):
             "dask",
             "distributed",
         }
-        # the torch twins are themselves imported only when a GPU is used
-        assert not (heavy and at_top) or "torch" in path.parts, f"{path.name} imports {module} at the top"
+        assert not (heavy and at_top), f"{path.name} imports {module} at the top"
 
 
 @pytest.mark.parametrize("path", [p for p in modules() if part(p) in NUMERICAL], ids=lambda p: p.name)
