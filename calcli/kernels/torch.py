@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy import recal
-from calcli.kernels.numpy.hoki_retention import BEYOND, CELLS_PER_FOLD, DEGREE, GapTable, gap_table
+from calcli.kernels.numpy.hoki_draws import BEYOND
+from calcli.kernels.numpy.hoki_retention import CELLS_PER_FOLD, DEGREE, GapTable, gap_table
 from calcli.kernels.numpy.hoki_retention import retention_rates as rates_numpy
 from calcli.numerics import TINY, AnyArray, BoolArray, FloatArray
 from calcli.rows import Block, Rows

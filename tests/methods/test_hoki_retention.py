@@ -8,8 +8,8 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from calcli.errors import FitError
+from calcli.kernels.numpy.hoki_draws import Races, sampled_retention
 from calcli.kernels.numpy.hoki_retention import (
-    Races,
     block_retention,
     gap_table,
     gaps_in_order,
@@ -19,7 +19,6 @@ from calcli.kernels.numpy.hoki_retention import (
     log_phi,
     products,
     retention_rates,
-    sampled_retention,
     uniform_retention,
 )
 from calcli.kernels.numpy.noise import digest, exact_log, gaussian_quantile, gumbel_quantile, standard_noise
@@ -192,9 +191,10 @@ def test_leaving_classes_out_changes_no_count(spread, k):
     np.testing.assert_array_equal(sampled_retention(d, top, 1.7, Races(draws)), brute_force(d, top, 1.7, draws))
 
 
-@pytest.mark.parametrize("first", [1, 5, 200])
-def test_how_many_rivals_race_first_changes_no_count(monkeypatch, first):
-    monkeypatch.setattr("calcli.kernels.numpy.hoki_retention.FIRST_FIELD", first)
+@pytest.mark.parametrize("stages", [(3, 20), (64,), (8, 400)])
+def test_how_many_leaders_are_kept_changes_no_count(monkeypatch, stages):
+    monkeypatch.setattr("calcli.kernels.numpy.hoki_draws.STAGES", stages)
+    monkeypatch.setattr("calcli.kernels.numpy.hoki_draws.FIRST_FIELD", 5)
     for spread in (0.3, 3.0):
         d, top = gaps_to_top(RNG.normal(size=(50, 260)) * spread)
         draws = standard_noise("gumbel", 200, 260, seed=2)

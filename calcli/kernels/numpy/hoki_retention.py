@@ -6,7 +6,7 @@ its largest logit stays the largest. It depends only on the gaps d_c = z_top - z
 - Gaussian, standard deviation s: integral of phi(u) prod_c Phi(u + d_c / s) du;
 - uniform, width w: integral over u in (0, 1) of prod_c min(u + d_c / w, 1) du;
 - Gumbel, scale s: the largest softmax(z / s);
-- any of them by drawing: the share of noise vectors, the same for all rows, that change no prediction.
+- any of them by drawing (``hoki_draws``).
 
 Reference: Jang, Ivanov, Lee, Weimer (2021), Algorithm 1, whose counts these are the exact limits of.
 """
@@ -19,58 +19,11 @@ from math import erfc
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.cached import cached_property
 from calcli.fast_dataclass import dataclass
+from calcli.kernels.numpy.hoki_draws import Races, sampled_retention
 from calcli.kernels.numpy.noise import gaussian_quantile
 from calcli.numerics import TINY, AnyArray, FloatArray, IntArray, tile_rows
 from calcli.rows import AtOnce, Block, Rows
-
-# ---- retention probability by drawing
-
-
-FIRST_FIELD = 32
-"""So many of the nearest rivals race first, which decides most races."""
-
-BEYOND = 1e30
-"""A distance in units of the noise that no draw makes up for, within the range of float32."""
-
-
-class Races:
-    """Shared draws of standard noise, (m, k) float32, race by race and class by class."""
-
-    def __init__(self, draws: NDArray[np.float32]) -> None:
-        self.by_race = np.ascontiguousarray(draws)  # (m, k)
-        self.by_class = np.ascontiguousarray(draws.T)  # (k, m)
-
-    @cached_property
-    def reach(self) -> NDArray[np.float32]:
-        """For every class the distance at which no class ever catches up with it, (k,)."""
-        lead = self.by_class.max() - self.by_class.min(axis=1)
-        # The bound also holds after the rounding of the float32 differences that decide.
-        return np.asarray(lead + 1e-5 * (1 + np.abs(lead)), dtype=np.float32)
-
-    def won(self, behind: NDArray[np.float32], top: int) -> float:
-        """Share of the draws in which class ``top`` beats all others; behind : (k,)."""
-        own = self.by_class[top]
-        rivals = np.flatnonzero(behind <= self.reach[top])
-        few = len(rivals) <= FIRST_FIELD
-        near = rivals if few else rivals[np.argpartition(behind[rivals], FIRST_FIELD)[:FIRST_FIELD]]
-        fastest = (self.by_class[near] - behind[near, None]).max(axis=0, initial=-np.inf)
-        running = np.flatnonzero(fastest <= own)
-        if not few and len(running):
-            running = running[(self.by_race[running] - behind).max(axis=1) <= own[running]]
-        return len(running) / len(own)
-
-
-def sampled_retention(d: FloatArray, top: IntArray, scale: float, races: Races) -> FloatArray:
-    """Share of the draws under which the top class stays on top.
-
-    d : (b, k) gaps, top : (b,). A race is lost when draw_c - float32(d_c / scale) exceeds the draw of the top class for
-    any c, in float32 arithmetic: with or without leaving classes out, here or on a GPU, the count is the same.
-    """
-    behind = np.minimum(d / scale, BEYOND).astype(np.float32)
-    return np.array([races.won(row, c) for row, c in zip(behind, top.tolist(), strict=True)])
-
 
 # ---- exact retention probability under uniform noise
 
