@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -89,6 +90,18 @@ def test_a_picture_and_the_table_give_one_ece_one_null_and_one_p_value(run, tmp_
             c = curves[quantity]
             found = (c["ece"], c["ece_null_mean"], c["ece_null_q95"], c["ece_p"])
             assert found == tuple(known[metric][key] for key in ("value", "null_mean", "null_q95", "p_value"))
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.15, 3.0])
+def test_a_picture_and_the_table_write_a_p_value_alike(run, tmp_path, factor):
+    """One ECE had "p < 0.0025" in the picture and "<.001" in the text."""
+    z = np.random.default_rng(4).normal(size=(900, 4)) * 2
+    with h5py.File("m.h5", "w") as file:
+        file["logits"], file["labels"] = z * factor, draw_labels(softmax(z), np.random.RandomState(4))
+    told = re.search(r"^ece +\S+ \(\S+\) (p [=<] [\d.]+)", run("evaluate", "m.h5").out, re.MULTILINE)
+    assert run("diagram", "m.h5", "-o", "m.svg").code == 0
+    drawn = re.findall(r"p (?:=|&lt;|<) [\d.]+\d", Path("m.svg").read_text() + run("diagram", "m.h5").out)
+    assert told is not None and {each.replace("&lt;", "<") for each in drawn} == {told[1]}
 
 
 @pytest.mark.parametrize("weighted", [False, True])
