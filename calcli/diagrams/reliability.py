@@ -104,9 +104,9 @@ class ReliabilityStyle(Style[Diagram]):
         for panel in figure.panels:
             for c in panel.curves:
                 x, y = c.words
-                named = panel.title.endswith(f", {c.label}")
+                whose = panel.title if panel.title.endswith(f", {c.label}") else f"{panel.title}, {c.label}"
                 found.append(
-                    f"{panel.title}{'' if named else f', {c.label}'}: {y} {c.accuracy:.4f}, mean {x} {c.mean_confidence:.4f}"
+                    f"{whose}: {y} {c.accuracy:.4f}, mean {x} {c.mean_confidence:.4f}"
                     f" ({direction(c)}), ECE {c.ece:.4f} where a calibrated model would show"
                     f" {c.ece_null_mean:.4f} ({p_value(c)}), {c.n} rows."
                 )

@@ -100,11 +100,9 @@ def test_a_picture_and_the_table_write_a_p_value_alike(run, tmp_path, factor):
         file["logits"], file["labels"] = z * factor, draw_labels(softmax(z), np.random.RandomState(4))
     told = re.search(r"^ece +\S+ \(\S+\) (p [=<] [\d.]+)", run("evaluate", "m.h5").out, re.MULTILINE)
     assert run("diagram", "m.h5", "-o", "m.svg").code == 0
-    assert (
-        Path("m.svg").read_text().count("uncalibrated:") == 1
-        and "uncalibrated, uncalibrated" not in Path("m.svg").read_text()
-    )
-    drawn = re.findall(r"p (?:=|&lt;|<) [\d.]+\d", Path("m.svg").read_text() + run("diagram", "m.h5").out)
+    picture = Path("m.svg").read_text()
+    assert picture.count("uncalibrated:") == 1 and "uncalibrated, uncalibrated" not in picture
+    drawn = re.findall(r"p (?:=|&lt;|<) [\d.]+\d", picture + run("diagram", "m.h5").out)
     assert told is not None and {each.replace("&lt;", "<") for each in drawn} == {told[1]}
 
 
