@@ -75,7 +75,7 @@ def refuse_confidences(scores: Any, labels: IntArray, kind: ScoreKind, where: st
     """Refuse one column of probabilities that never falls below a half, though both classes occur."""
     if kind != "probs" or (len(scores.shape) == 2 and scores.shape[1] > 1) or scores.shape[0] < 2 * FEW:
         return
-    if len(np.unique(labels)) == 2 and all((block >= 0.5).all() for _, block in _blocks(scores)):
+    if len(np.unique(labels)) == 2 and all(((block >= 0.5) & (block <= 1)).all() for _, block in _blocks(scores)):
         raise DataError(
             f"{where}: no value is below .5 though both classes occur: is it the confidence of the predicted class,"
             " and the label the prediction? P(class 1) is expected; --confidence NAME --correct NAME takes confidences,"

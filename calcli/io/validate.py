@@ -38,14 +38,17 @@ def check_confidences(confidence: AnyArray, where: str, first_row: int = 0) -> A
     inside = (column >= 0) & (column <= 1)  # NaN is neither
     if not inside.all():
         row = int(np.argmin(inside))
-        percent = column.min() >= 0 and 20 < column.max() <= 100
         advice = "drop the row or correct what made it"
-        if percent:
+        if _are_percentages(column):
             advice = "divide percentages by 100 (calcli extract --percent)"
         elif np.isnan(column[row]):
             advice = "drop the row (calcli extract --drop-missing) or correct what made it"
         raise DataError(f"{where}: row {first_row + row} is {column[row]:g}, expected a confidence in [0, 1]; {advice}")
     return column[:, None]
+
+
+def _are_percentages(values: AnyArray) -> bool:
+    return bool(values.min() >= 0 and 20 < values.max() <= 100)
 
 
 def whole_names(values: AnyArray, role: str, where: str) -> AnyArray:
@@ -170,10 +173,12 @@ def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> Any
     p = np.exp(s) if kind == "log_probs" else s
     bad = (p < 0) | (p > 1 + SUM_TOLERANCE)
     if bad.any():
-        row = int(np.argmax(bad))
+        row, advice = int(np.argmax(bad)), "if these are logits, name the dataset logits or pass --kind logits"
+        if kind == "probs" and _are_percentages(p):
+            advice = "divide percentages by 100 (calcli extract --percent)"
         raise DataError(
             f"{where}: row {first_row + row} gives class 1 the probability {p[row]:.6g}, expected a number"
-            " in [0, 1]; if these are logits, name the dataset logits or pass --kind logits"
+            f" in [0, 1]; {advice}"
         )
     p = np.minimum(p, 1.0)
     both = np.stack([1.0 - p, p], axis=1)

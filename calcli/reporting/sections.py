@@ -316,6 +316,9 @@ def parts(c: Chapter, what: str, title: str) -> Safe:
         said = f": None of {total} {called} is significantly miscalibrated."
         if beyond:
             said = f": {beyond} of {total} {called} {are} significantly miscalibrated, {same} of them {high}."
+        found = v.result.report.groups if positive and v.result.report is not None else None
+        if found is not None and found.n_significant > beyond:
+            said += f" With their confidence counted too, {found.n_significant} of {total} are."
         said += " That is the whole model rather than single ones." if beyond > total / 2 else ""
         said += "" if len(kept) == len(gaps) else f" The {len(kept)} furthest off are listed."
         return said, head, rows

@@ -306,6 +306,9 @@ def test_percentages(tmp_path, out):
     with pytest.raises(DataError, match=r"--percent"):
         bring(plain, out)
     np.testing.assert_allclose(bring(plain, out, percent=True)["confidence"], p, atol=1e-9)
+    one = table_of(tmp_path / "e.csv", p=100 * p, label=correct)
+    with pytest.raises(DataError, match=r"the probability .*; divide percentages by 100 \(calcli extract --percent\)"):
+        bring(one, out, scores=("p",), kind="probs")  # it said "if these are logits"
     both = table_of(tmp_path / "c.csv", p0=100 - 100 * p, p1=100 * p, label=correct)
     with pytest.raises(DataError, match=r"sum to 100.*--percent"):
         bring(both, out, kind="probs")

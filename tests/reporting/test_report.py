@@ -16,6 +16,7 @@ import pytest
 from run_calcli import runner
 from synthetic import truth
 
+import calcli
 from calcli.calibrator import Context
 from calcli.diagrams.caption_text import distinct
 from calcli.diagrams.styles.gaps import Gap
@@ -526,6 +527,18 @@ def test_groups_of_two_classes_are_about_the_probability_of_class_one(tmp_path, 
     assert re.search(r"east\W+1\d\.\d points too low", page)
     report = json.loads(re.search(r'id="calcli-evaluation">(.*?)</script>', page)[1])["results"][0]["report"]
     assert report["groups"]["of_positive"] and report["groups"]["n_significant"] == 2
+
+
+def test_groups_whose_confidence_alone_is_off_are_counted_beside_those_of_class_one(tmp_path):
+    """The verdict said that 2 of 2 groups are miscalibrated, the table beneath it that none is."""
+    rng = np.random.default_rng(2)
+    odds, group = rng.normal(size=3000) * 2, np.arange(3000) % 2
+    y = (rng.random(3000) < 1 / (1 + np.exp(-odds))).astype(int)  # too extreme on both sides, right on average
+    scores = np.stack([np.zeros(3000), 2 * odds], axis=1)
+    calcli.report(scores, y, groups=group, path=tmp_path / "g.html")
+    page = html.unescape((tmp_path / "g.html").read_text("utf-8"))
+    words = "None of 2 groups is significantly miscalibrated. With their confidence counted too, 2 of 2 are."
+    assert words in re.sub(r"<[^>]*>", "", page) and "2 of 2 groups are miscalibrated" in page
 
 
 # ---- the state of calcli watch
