@@ -88,6 +88,20 @@ def test_units_are_bet_on_whole(run):
     assert done.code == 3 and "another units" in done.line
 
 
+def test_risks_that_are_all_too_high_are_found_by_the_probability_of_class_one(run):
+    """The case of docs/monitoring.md: log-odds .5 too high, which hardly shows in how often the prediction is right."""
+    rng, alarms = np.random.default_rng(0), {"top": [], "positive": []}
+    for _ in range(6):
+        odds = rng.normal(size=400) * 1.2 - 0.8
+        y = (rng.random(400) < 1 / (1 + np.exp(-(odds - 0.5)))).astype(int)
+        write("m.h5", np.stack([np.zeros(400), odds], axis=1), y)
+        for label, found in alarms.items():
+            told = run("watch", "m.h5", "--state", f"{label}.json", "--label", label, "--json")
+            found.append((told.code, json.loads(told.out)["e"]))
+    assert [code for code, _ in alarms["top"]] == [0] * 6 and max(e for _, e in alarms["top"]) < 1.04
+    assert [code for code, _ in alarms["positive"]] == [0, *[5] * 5] and alarms["positive"][1][1] > 300
+
+
 def test_two_classes_watch_what_is_asked_for(run):
     z, y = drawn(400, k=2)
     write("two.h5", z + np.array([0, 1.5]), y)

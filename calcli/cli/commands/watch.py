@@ -38,7 +38,9 @@ class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         None, "Over- or underconfidence of any row that is tolerated.", "EPS", shown="0.02", min=0.0, max=0.499
     )
     level: float | None = flag(None, "Chance of a false alarm in an episode.", "P", shown="0.05", min=1e-9, max=0.5)
-    label: str | None = flag(None, "Watch the confidence or P(class 1).", "top|positive", shown="top")
+    label: str | None = flag(
+        None, "Watch the confidence, or P(class 1), where all too high or low shows.", "top|positive", shown="top"
+    )
     reset: bool = flag(False, "Open a new episode, with evidence 1 and its own level.")
     again: bool = o.again()
 
