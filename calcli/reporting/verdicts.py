@@ -49,7 +49,7 @@ def elsewhere(v: Version) -> str:
         called = squeeze(report.data.class_1 or "class 1", 40)
         found.append(f"On average P({called}) is {points(gap)} points too {'high' if gap > 0 else 'low'}.")
     if "groups" in report.findings:
-        found.append(f"It differs by group: {worst_parts(*off_groups(v))}.")
+        found.append(f"Groups are miscalibrated: {worst_parts(*off_groups(v))}.")
     off = [g for g in v.classes if g.beyond]
     if "classes" in report.findings and 0 < len(off) <= len(v.classes) / 2:
         found.append(f"Single classes are miscalibrated: {worst_parts([(g.part, g.gap) for g in off])}.")

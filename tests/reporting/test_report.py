@@ -230,7 +230,7 @@ def test_groups_that_differ_are_named_beside_an_overconfidence():
     model, _ = model_of(np.vstack([night, day]), np.r_[y1, y2], group=group)
     report, verdict = model.versions[0].report, verdict_of(model)
     assert report.sign == "▲"
-    assert "It differs by group: night (30.0 points too low)" in verdict.direction.rest
+    assert "Groups are miscalibrated: night (30.0 points too low)" in verdict.direction.rest
     assert "Groups can have calibrators of their own" in report.advice.rest
 
 
