@@ -28,7 +28,7 @@ from calcli.evaluation.cross_validation import folds_of
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Evaluation as Evaluation
 from calcli.evaluation.results import html_table
-from calcli.fit_and_apply import calibrated_blocks, check_fits, checked_transforms, fit_artifact, fitted_on, unseen
+from calcli.fit_and_apply import calibrated_blocks, check_fits, fit_artifact, fitted_on, unseen
 from calcli.importers.archive import remarks
 from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import expand, open_data, open_rows
@@ -307,7 +307,7 @@ def _tried(
         for i, each in enumerate(given):
             own = each._artifact
             notes += check_fits(own, each.method, rows, again=again)
-            checked_transforms(own.calibrator, rows, rows.name)
+            rows.places_of(own.calibrator.required_transforms, rows.name)
             alone = [other.method for other in given].count(each.method) == 1
             name = each.method if alone else f"{each.method} {i + 1}"
             candidates.append(Candidate(name, each.method, own.calibrator, seen=partial(fitted_on, own, rows)))
@@ -707,7 +707,7 @@ class FittedCalibrator:
                 raise DataError(f"scores: this calibrator is by {lacking[0]!r}; pass groups= with one value per row")
             else:
                 warn_all(unseen(self._artifact.calibrator, rows, "scores"))
-            transforms = checked_transforms(self._artifact.calibrator, rows, "scores")
+            transforms = rows.places_of(self._artifact.calibrator.required_transforms, "scores")
             alone = rows.kind == "confidence"
             probs, labels = np.empty((rows.n, max(rows.k, 2))), np.empty(rows.n, dtype=np.int64)
             what: ScoreKind = "confidence" if alone else "probs"

@@ -322,11 +322,6 @@ SUM_ERROR = 1e-6
 Calibrated = tuple[int, AnyArray, dict[str, AnyArray], dict[str, int]]
 
 
-def checked_transforms(calibrator: Calibrator, rows: Rows, where: str) -> list[int]:
-    """Indices of the transforms that a calibrator reads. Raises DataError that lists missing ones."""
-    return rows.places_of(calibrator.required_transforms, where)
-
-
 def calibrated_blocks(
     calibrator: Calibrator,
     rows: Rows,

@@ -114,9 +114,7 @@ def check_weights(rows: "DataSet") -> None:
 def not_held_out(artifact: Artifact | None, rows: "DataSet") -> str | None:
     """What a calibrator shows on rows that it was fitted on, in a sentence; None where it was not."""
     own = None if artifact is None else fitted_on(artifact, rows)
-    if own is None:
-        return None
-    return f"the calibrator was fitted on {own}: {NOT_HELD_OUT}"
+    return None if own is None else f"the calibrator was fitted on {own}: {NOT_HELD_OUT}"
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from calcli.evaluation.paired_differences import rank_table
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.verdict_rules import label_shift_p_value
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import checked_transforms, fitted_on
+from calcli.fit_and_apply import fitted_on
 from calcli.io.artifact import Artifact, load
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
@@ -110,7 +110,7 @@ class Job:
                 check_upstream(artifact, name, rows.name, rows.upstream)
             except DataError as error:  # which --again lets pass, for the results to say
                 self.noted[name].append(str(error).rpartition("; ")[0])
-            checked_transforms(artifact.calibrator, rows, rows.name)
+            rows.places_of(artifact.calibrator.required_transforms, rows.name)
             path = "-" if name == "<stdin>" else name
             seen = partial(fitted_on, artifact, rows)
             places = [folder / (artifact.fit.source or "-") for folder in (Path(path).parent, rows.path.parent, Path())]

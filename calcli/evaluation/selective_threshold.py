@@ -11,7 +11,7 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import calibrated_blocks, checked_transforms
+from calcli.fit_and_apply import calibrated_blocks
 from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import link_to
@@ -241,7 +241,7 @@ def search_threshold(
 def _confidences(artifact: Artifact | None, rows: DataSet) -> tuple[FloatArray, FloatArray]:
     """Confidence of every row and 1.0 where its prediction is the label, as ``apply`` gives them."""
     calibrator = Identity() if artifact is None else artifact.calibrator
-    transforms = checked_transforms(calibrator, rows, rows.name)
+    transforms = rows.places_of(calibrator.required_transforms, rows.name)
     known = rows.kind == "confidence"  # the rows say themselves whether they are right
     parts = []
     for _, scores, columns, _ in calibrated_blocks(calibrator, rows, "confidence" if known else "probs", transforms):

@@ -23,7 +23,7 @@ from synthetic import truth
 from calcli.calibrator import Context
 from calcli.cli.tables import print_table
 from calcli.errors import CalcliError, DataError, FitError
-from calcli.fit_and_apply import calibrated_blocks, checked_transforms, fit_artifact
+from calcli.fit_and_apply import calibrated_blocks, fit_artifact
 from calcli.io.artifact import loads, save
 from calcli.io.atomic import new_file
 from calcli.io.bundle import open_bundle
@@ -88,7 +88,7 @@ def test_every_artifact_applies_in_a_fresh_process_as_it_was_fitted(fitted):
     subprocess.run([sys.executable, "-c", everything, *METHODS], cwd=folder, check=True, capture_output=True)
     with open_bundle(str(folder / "digits.h5"), prefer=("test",)) as rows:
         for name, artifact in artifacts.items():
-            transforms = checked_transforms(artifact.calibrator, rows, name)
+            transforms = rows.places_of(artifact.calibrator.required_transforms, name)
             parts = list(calibrated_blocks(artifact.calibrator, rows, "probs", transforms))
             with h5py.File(folder / f"{name}.h5") as out:
                 np.testing.assert_array_equal(out["probs"][()], np.concatenate([p[1] for p in parts]), err_msg=name)
@@ -168,7 +168,7 @@ def test_edited_artifacts_are_refused_or_give_probabilities(fitted, name):
             try:
                 calibrator = loads(json.dumps(content), "a.json").calibrator
                 for _, p, _, _ in calibrated_blocks(
-                    calibrator, rows, "probs", checked_transforms(calibrator, rows, "")
+                    calibrator, rows, "probs", rows.places_of(calibrator.required_transforms)
                 ):
                     assert np.isfinite(p).all()
                     np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-9)

@@ -26,7 +26,7 @@ from calcli.cli.render import print_json, print_path
 from calcli.cli.shards import Shard, made
 from calcli.errors import CalcliError, DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import calibrated_blocks, checked_transforms, fitted_on
+from calcli.fit_and_apply import calibrated_blocks, fitted_on
 from calcli.importers.open_any_file import probe_all
 from calcli.io.artifact import Artifact, dumps, load
 from calcli.io.atomic import check_output, make_folder, refuse_input
@@ -105,7 +105,7 @@ def apply_one(
         if alone and args.as_ != "probs":
             raise UsageError(f"--as {args.as_}: {rows.name} holds confidences, which are calibrated as such")
         kind: ScoreKind = "confidence" if alone else score_kind(args.as_)
-        transforms = checked_transforms(artifact.calibrator, rows, rows.name)
+        transforms = rows.places_of(artifact.calibrator.required_transforms, rows.name)
         counts: dict[str, int] = {}
         sheet = _sheet(rows, artifact, name, kind)
         along = [c for c in rows.beside if c not in sheet.taken]

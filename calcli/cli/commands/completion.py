@@ -117,9 +117,6 @@ def fish() -> str:
 SCRIPTS = {"bash": bash, "zsh": zsh, "fish": fish}
 
 
-# ---- the manual page
-
-
 def manual() -> str:
     """The page calcli(1) in roff."""
     lines = [f'.TH CALCLI 1 "" "calcli {__version__}"', ".SH NAME", "calcli \\- calibrate classifiers on saved scores"]
@@ -145,9 +142,6 @@ def _text(text: str) -> Iterator[str]:
 def _roff(line: str) -> str:
     safe = line.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{safe}" if safe.startswith((".", "'")) else safe
-
-
-# ---- the command
 
 
 def run(args: CompletionArgs) -> int:

@@ -123,17 +123,13 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         """Files that are read, and so never written."""
         return [*self.files, *(Path(c) for c in self.calibrator or [] if c != "-")]
 
-    @property
-    def paper(self) -> Paper:
-        """How a picture looks. Raises UsageError."""
-        if self.theme not in THEMES:
-            raise unknown_name("theme", self.theme, THEMES)
-        return Paper(THEMES[self.theme], None if self.width is None else width_of(self.width), not self.no_stats)
-
 
 def run(args: DiagramArgs) -> int:
     """Compute the figure, and write or show it."""
-    command, paper = CommandContext(args), args.paper
+    if args.theme not in THEMES:
+        raise unknown_name("theme", args.theme, THEMES)
+    paper = Paper(THEMES[args.theme], None if args.width is None else width_of(args.width), not args.no_stats)
+    command = CommandContext(args)
     request = Request(
         CurveSettings(**taken(CurveSettings, args)),
         title=args.title,

@@ -16,11 +16,11 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.render import print_json, print_path
 from calcli.errors import UsageError
-from calcli.exporting.exporting import Export, check, export, export_facts, target_of
-from calcli.exporting.verify import Agreement, compare
+from calcli.exporting.exporting import check, export, export_facts, target_of
+from calcli.exporting.verify import compare
 from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import expand
-from calcli.io.artifact import Artifact, load
+from calcli.io.artifact import load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import split_where
 from calcli.options import REQUIRED, argument, flag
@@ -82,19 +82,14 @@ def run(args: ExportArgs) -> int:
         print_json(export_facts(args.output, str(args.to), artifact, made, agreement))
     else:
         print_path(args.output)
-    command.say(sentence(made, agreement, artifact))
-    return 0
-
-
-def sentence(made: Export, agreement: Agreement, artifact: Artifact) -> str:
-    """What was written and how it compares."""
     opset = f"opset {made.opset}, " if made.opset else ""
     behind = f"calibrates output {made.scores!r} as {artifact.input_kind}, " if made.scores else ""
     beside = "".join(f" and the place of {c!r} among the groups" for c in artifact.calibrator.required_columns)
     on_jumps = agreement.on_jumps
     jumps = f"; {on_jumps} rows lie on the edge of a step, where the last bit decides" if on_jumps else ""
-    return (
+    command.say(
         f"{opset}{behind}takes {artifact.input_kind} of {artifact.n_classes} classes{beside};"
         f" on {agreement.rows} rows the largest difference to apply is {agreement.difference:.1e}, no prediction"
         f" differs{jumps}"
     )
+    return 0

@@ -115,16 +115,6 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
         split = tuple(self.split or ())
         return Splitting(tuple(map(parse_split, split)), self.seed, self.stratify, self.ordered, split)
 
-    @property
-    def ask(self) -> ImportRequest:
-        """What to take from the sources."""
-        scores, labels, groups = (tuple(names or ()) for names in (self.scores, self.labels, self.group))
-        how = {
-            name: getattr(self, name)
-            for name in (*o.names_of(ImportOptions), "kind", "all_scores", "no_labels", "seed")
-        }
-        return ImportRequest(scores=scores, labels=labels, groups=groups, carry=True, typed=typed(self), **how)
-
 
 # ---- the model half of calcli extract: what is run for a command, shard by shard
 
@@ -137,7 +127,10 @@ def _shards(args: ExtractArgs, output: Path, remote: bool) -> list[Shard]:
     splitting = args.splitting
     if args.model is None or args.inputs is None:
         raise UsageError(f"--model {args.model}: needs --inputs FILE or FOLDER to run on")
-    found, targets = _matching(args.inputs), [output]
+    file, colon, array = args.inputs, "", ""
+    if ":" in file and not Path(file).exists():  # FILES:ARRAY
+        file, colon, array = file.rpartition(":")
+    found, targets = [f"{name}{colon}{array}" for name in matching_files(file)], [output]
     if len(found) > 1:
         targets = [output / f"{Path(name.rpartition(':')[0] or name).stem}.h5" for name in found]
         if len(set(targets)) < len(targets):
@@ -179,12 +172,6 @@ def _run_model(talk: Console, job: ModelJob, target: Path, splitting: Splitting,
         talk.clear()
 
 
-def _matching(inputs: str) -> list[str]:
-    """The files that ``--inputs`` stands for: itself, or what matches a quoted pattern, FILES or FILES:ARRAY."""
-    file, colon, array = inputs.rpartition(":") if ":" in inputs and not Path(inputs).exists() else (inputs, "", "")
-    return [f"{name}{colon}{array}" for name in matching_files(file)]
-
-
 # ---- the command
 
 
@@ -193,7 +180,11 @@ def run(args: ExtractArgs) -> int:
     command, output = CommandContext(args), Path(args.output)
     if args.model is None:
         ignore, files = tuple(args.ignore_label or ()), args.sources or []
-        report = import_scores(files, output, args.ask, args.splitting, ignore_labels=ignore, force=args.force)
+        scores, labels, groups = (tuple(names or ()) for names in (args.scores, args.labels, args.group))
+        names = (*o.names_of(ImportOptions), "kind", "all_scores", "no_labels", "seed")
+        how = {name: getattr(args, name) for name in names}
+        ask = ImportRequest(scores=scores, labels=labels, groups=groups, carry=True, typed=typed(args), **how)
+        report = import_scores(files, output, ask, args.splitting, ignore_labels=ignore, force=args.force)
         return _finish(command, [(output, ShardOutcome(report))])
     with command:
         shards = _shards(args, output, command.executor is not None and command.executor.remote)

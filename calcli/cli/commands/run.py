@@ -87,13 +87,9 @@ def _few_groups(args: RunArgs, test: str) -> bool:
     return False
 
 
+@importing_once()
 def run(args: RunArgs) -> int:
     """Fit, evaluate, report; the first that fails ends it with its exit code."""
-    with importing_once():
-        return _run(args)
-
-
-def _run(args: RunArgs) -> int:
     folder, test = Path(args.output), args.test or _other_rows(args)
     fitting = fit.FitArgs(method=args.method, bundles=[args.calibration], set_=args.set_, **args.common)
     page = folder / f"{split_where(test)[0].stem}{f'.{fitting.method}' if args.method else ''}.report.html"

@@ -12,15 +12,13 @@ calcli apply logits.ts.json new.h5 --threshold threshold.json -o accepted.csv
 """
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, not_held_out
-from calcli.cli.render import Console, fail, print_json, print_path
+from calcli.cli.render import fail, print_json, print_path
 from calcli.errors import FitError
-from calcli.evaluation.selective_threshold import Choice, search_threshold
+from calcli.evaluation.selective_threshold import search_threshold
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import load
 from calcli.io.atomic import check_output, write_bytes
@@ -58,40 +56,24 @@ def run(args: ThresholdArgs) -> int:
         command.caveats(rows)
         if (told := not_held_out(artifact, rows)) is not None:
             command.warn(f"{rows.name}: {told} (on these the guarantee does not hold)")
-    found, content = searched.choice, searched.content
-    if args.output is not None and found.best is not None:
+    best, content = searched.choice.best, searched.content
+    if args.output is not None and best is not None:
         write_bytes(Path(args.output), json.dumps(content, indent=1) + "\n", force=args.force, inputs=read)
     if args.json:
         print_json(content)
-    elif found.best is None:
-        pass
-    elif args.output is not None:
+    elif best is not None and args.output is not None:
         print_path(args.output)
-    else:
-        print(repr(found.best.threshold))
-    if found.best is None:
+    elif best is not None:
+        print(repr(best.threshold))
+    if best is None:
         for accuracy, there in () if args.json else searched.offered:
             command.say(f"accuracy {accuracy:g} can be guaranteed at coverage {there.coverage:.1%}")
         return fail(searched.why_not, FitError.exit_code)
-    tell(command, found, content)
-    return 0
-
-
-def shown_confidence(value: float, digits: str) -> str:
-    """A confidence as a format has it; of one that it would round to 1 what is missing, 1 - 2.3e-07."""
-    shown = format(value, digits)
-    return f"1 - {1.0 - value:.2g}" if value < 1.0 == float(shown) else shown
-
-
-def tell(talk: Console, found: Choice, content: Mapping[str, Any]) -> None:
-    """The choice and its surroundings, for people."""
-    best = found.best
-    assert best is not None
-    talk.say(
+    command.say(
         f"threshold {shown_confidence(best.threshold, '.6g')} accepts {best.accepted} of {best.n} rows"
         f" ({best.coverage:.1%}), of which {best.accuracy:.2%} are right"
     )
-    talk.say(content["guarantee"])
+    command.say(content["guarantee"])
     lines = []
     for point in content["accuracy_at_coverage"]:
         ci = point["accuracy_ci"]
@@ -101,7 +83,14 @@ def tell(talk: Console, found: Choice, content: Mapping[str, Any]) -> None:
             f" confidence from {shown_confidence(point['threshold'], '.4f')}"
         )
     for line in dict.fromkeys(lines):  # several shares are one where many confidences are equal
-        talk.say(line)
+        command.say(line)
     for g in content.get("groups", [])[:SHOWN_GROUPS]:
         share = "" if g["accuracy"] is None else f", of which {g['accuracy']:.2%} are right"
-        talk.say(f"group {g['group']}: {g['accepted']} of {g['n']} rows{share} (no guarantee by group)")
+        command.say(f"group {g['group']}: {g['accepted']} of {g['n']} rows{share} (no guarantee by group)")
+    return 0
+
+
+def shown_confidence(value: float, digits: str) -> str:
+    """A confidence as a format has it; of one that it would round to 1 what is missing, 1 - 2.3e-07."""
+    shown = format(value, digits)
+    return f"1 - {1.0 - value:.2g}" if value < 1.0 == float(shown) else shown

@@ -12,7 +12,6 @@ calcli watch week9.h5 -c refitted.json --state watch.json --reset
 """
 
 from pathlib import Path
-from typing import Any
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
@@ -49,12 +48,6 @@ class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         """The names of bundles as typed and listed, perhaps none."""
         return super().given if self.bundles or self.files_from else []
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What is asked for."""
-        named = {name: getattr(self, name) for name in ("tolerance", "level", "label")}
-        return {name: value for name, value in named.items() if value is not None}
-
 
 def run(args: WatchArgs) -> int:
     """Take a batch in, write the state, tell; 5 while alarmed."""
@@ -65,13 +58,15 @@ def run(args: WatchArgs) -> int:
         raise UsageError(f"{path}: there is no state yet; name the first batch of labelled rows")
     command = CommandContext(args)
     artifact = None if args.calibrator is None else load(args.calibrator)
+    named = {"tolerance": args.tolerance, "level": args.level, "label": args.label}
+    asked = {name: value for name, value in named.items() if value is not None}
     if args.expanded:
         with command, command.rows(args.expanded) as rows:
             command.check_fits(artifact, args.calibrator, rows)
-            state = watch(path, rows, artifact, args.settings, new_episode=args.reset)
+            state = watch(path, rows, artifact, asked, new_episode=args.reset)
             command.caveats(rows)
     else:
-        state = watch(path, None, artifact, args.settings, new_episode=args.reset)
+        state = watch(path, None, artifact, asked, new_episode=args.reset)
     if args.json:
         print_json({"calcli_watch": 1, **state.to_dict()})
     else:
