@@ -5,16 +5,14 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from calcli.calibrator import Calibrator, Laws, Options
 from calcli.composition import composition, full_option_names
 from calcli.errors import UsageError, has_file, unknown_name
-
-if TYPE_CHECKING:
-    from calcli.rows import Rows
+from calcli.rows import Rows
 
 HOMES = ("calcli.methods", "calcli.methods.compared")  # the methods that people choose, and those to compare with
 
@@ -122,7 +120,7 @@ def split_method(text: str) -> tuple[str, dict[str, str]]:
 DEFAULT_METHOD = "ts"
 
 
-def default_method(rows: "Rows", by: bool = False) -> str:
+def default_method(rows: Rows, by: bool = False) -> str:
     """What is fitted where no method is named: ``ts``; to confidences ``platt``, or ``venn-abers`` where some are 0 or
     1, whose log-odds are infinite. by : group by group, which ``ts`` and ``platt`` can."""
     if rows.kind != "confidence":

@@ -9,7 +9,6 @@ from calcli import __version__
 from calcli.cli.tables import Cell, Table, number, plain
 from calcli.evaluation.metric_limits import Outcome
 from calcli.evaluation.results import Evaluation, Result, Score, end_of
-from calcli.metrics.catalog import metric
 from calcli.metrics.significance import p_cell
 
 
@@ -20,7 +19,7 @@ def result_table(evaluation: Evaluation, form: str) -> Table:
     Else the metrics of the table for people, and the bundle only where there are several.
     """
     results, whole = evaluation.results, form == "csv"
-    names = list(dict.fromkeys(name for result in results for name in (result.scores if whole else _shown(result))))
+    names = list(dict.fromkeys(name for result in results for name in (result.scores if whole else result.shown)))
     several = whole or len(evaluation.bundles) > 1
     facts = {name: _facts(name, results) if whole else [name] for name in names}
     head = [*(["bundle"] if several else []), "calibrator", *(["method", "n", "n_classes"] if whole else [])]
@@ -63,11 +62,6 @@ def batch_table(evaluation: Evaluation, form: str) -> Table:
     return Table([*(["bundle"] if several else []), "calibrator", *head], rows)
 
 
-def _shown(result: Result) -> list[str]:
-    """The metrics for people: of a report those in its table, else what was asked for."""
-    return [name for name in result.scores if result.report is None or metric(name).in_table]
-
-
 def _facts(name: str, results: Sequence[Result]) -> list[str]:
     held = [result.scores[name] for result in results if name in result.scores]
     ends = [f"{name}.{end}" for end in ("lo", "hi", "p", "null")]
@@ -93,7 +87,7 @@ def model_index(evaluation: Evaluation) -> str:
         lines += ['      type: "classification"', "    dataset:"]
         lines += [f"      name: {_quoted(where)}", f"      type: {_quoted(where)}", "    metrics:"]
         for result in results:
-            for name in _shown(result):
+            for name in result.shown:
                 score = result.scores[name]
                 if score.value is not None:
                     lines += [f"    - type: {_quoted(name)}", f"      value: {_number(score.value)}"]

@@ -5,17 +5,14 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from calcli.cli.tables import Cell, number, plain, print_table
+from calcli.evaluation.evaluate_bundle import Plan
+from calcli.evaluation.results import Difference, Evaluation, Result, Score
 from calcli.evaluation.term_meanings import meaning as meaning_of
 from calcli.metrics.catalog import metric
 from calcli.metrics.significance import p_cell, p_text
 from calcli.rows import classes
-
-if TYPE_CHECKING:
-    from calcli.evaluation.evaluate_bundle import Plan
-    from calcli.evaluation.results import Difference, Evaluation, Result, Score
 
 SIDE_BY_SIDE = 4
 """Results of one bundle that stand beside each other at most; more continue below."""
@@ -32,7 +29,7 @@ def say(text: str) -> None:
     print("\n" * text.startswith("\n") + plain(text.removeprefix("\n")))
 
 
-def print_report(evaluation: "Evaluation", plan: "Plan", full: bool = False) -> None:
+def print_report(evaluation: Evaluation, plan: Plan, full: bool = False) -> None:
     """Print everything that was evaluated; full : with the evidence behind each verdict."""
     if plan.report and not full and len(evaluation.bundles) > ONE_BY_ONE:
         _print_overview(evaluation)
@@ -44,7 +41,7 @@ def print_report(evaluation: "Evaluation", plan: "Plan", full: bool = False) -> 
             _print_bundle(results, plan)
     for result in evaluation.results if plan.report and full else ():
         say(f"evidence: {result.bundle}, {result.title}")
-        for line in (*_evidence(result), result.p_legend(_in_table(result))):
+        for line in (*_evidence(result), result.p_legend(result.shown)):
             say(f"  {line}")
     for result in evaluation.results:
         _print_per_class(result)
@@ -53,7 +50,7 @@ def print_report(evaluation: "Evaluation", plan: "Plan", full: bool = False) -> 
     _print_ranks(evaluation)
 
 
-def print_verdicts(evaluation: "Evaluation", plan: "Plan") -> None:
+def print_verdicts(evaluation: Evaluation, plan: Plan) -> None:
     """Print the verdict of every result, where the plan has one: a line each."""
     for result in evaluation.results if plan.report else ():
         where = f"{result.bundle}, {result.title}" if len(evaluation.results) > 1 else result.bundle
@@ -61,7 +58,7 @@ def print_verdicts(evaluation: "Evaluation", plan: "Plan") -> None:
         say(f"verdict: {where}: {result.report.verdict}")
 
 
-def _print_overview(evaluation: "Evaluation") -> None:
+def _print_overview(evaluation: Evaluation) -> None:
     """A line per result; where the terminal is too narrow for the table, a line per fact."""
     several = len(evaluation.results) > len(evaluation.bundles)
     body: list[list[Cell]] = []
@@ -126,12 +123,12 @@ def _print_columns(first: Sequence[str], columns: Sequence[Sequence[str]], last:
         print_table(head, body)
 
 
-def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:
+def _print_bundle(results: Sequence[Result], plan: Plan) -> None:
     """The table of one bundle: a metric per line, a calibrator per column."""
     say(_data_sentence(results[0]))
     if results[0].units_words:
         say(results[0].units_words)
-    shown = _in_table(results[0]) if plan.report else list(results[0].scores)
+    shown = results[0].shown
     meaning = ["meaning", *(meaning_of(name, plan.settings) for name in shown)] if plan.report else ()
     columns = [[result.title, *(_cell(result.scores[name]) for name in shown)] for result in results]
     _print_columns(["metric", *shown], columns, meaning)
@@ -149,12 +146,7 @@ def _print_bundle(results: "Sequence[Result]", plan: "Plan") -> None:
     print()
 
 
-def _in_table(result: "Result") -> list[str]:
-    """The metrics that the table of a report for people has."""
-    return [name for name in result.scores if metric(name).in_table]
-
-
-def _data_sentence(result: "Result") -> str:
+def _data_sentence(result: Result) -> str:
     """What was evaluated, in a line."""
     text = f"{result.bundle}: {result.n} sample{'s'[: result.n != 1]}, {classes(result.n_classes)}"
     if result.report is None:
@@ -177,7 +169,7 @@ def _data_sentence(result: "Result") -> str:
     return "; ".join(parts)
 
 
-def _cell(score: "Score") -> str:
+def _cell(score: Score) -> str:
     if score.value is None:
         return "-"
     text = number(score.value)
@@ -189,7 +181,7 @@ def _cell(score: "Score") -> str:
     return text + null + ("" if score.p_value is None else f" {p_text(score.p_value, score.draws)}")
 
 
-def _print_paired(results: "Sequence[Result]", chosen: Sequence[str] | None) -> None:
+def _print_paired(results: Sequence[Result], chosen: Sequence[str] | None) -> None:
     """Differences of the losses over rows to the baseline; chosen : only these metrics."""
     pairs = [(result.title, result.paired) for result in results if result.paired is not None]
     names = [name for name in (pairs[0][1].differences if pairs else ()) if chosen is None or name in chosen]
@@ -216,7 +208,7 @@ def _print_paired(results: "Sequence[Result]", chosen: Sequence[str] | None) -> 
         say(f"[ ]: {intervals[0].level:.0%} interval of the difference on the same rows; p: two-sided{few}")
 
 
-def advice(new: str, old: str, change: "Difference") -> str:
+def advice(new: str, old: str, change: Difference) -> str:
     """Whether a calibrator should take the place of another, by the change of the NLL on the same rows."""
     if change.interval is None:
         return f"{new} instead of {old}: too few samples to tell which is better"
@@ -231,7 +223,7 @@ def advice(new: str, old: str, change: "Difference") -> str:
     )
 
 
-def _evidence(result: "Result") -> Iterator[str]:
+def _evidence(result: Result) -> Iterator[str]:
     """The figures behind one verdict."""
     report = result.report
     assert report is not None
@@ -280,7 +272,7 @@ def _evidence(result: "Result") -> Iterator[str]:
             yield split if part.detected else f"{loss} {number(part.loss)}: no calibration loss detected ({found})"
 
 
-def _print_per_class(result: "Result") -> None:
+def _print_per_class(result: Result) -> None:
     lines = result.per_class
     if lines is None:
         return
@@ -307,7 +299,7 @@ def _print_per_class(result: "Result") -> None:
     print_table([*head, "precision", "recall", "ECE"], body)
 
 
-def _print_per_group(result: "Result") -> None:
+def _print_per_group(result: Result) -> None:
     lines = result.per_group
     if lines is None:
         return
@@ -337,7 +329,7 @@ def _print_per_group(result: "Result") -> None:
         print_table(["group", "rows", *two, "gap", "p", *some], body)
 
 
-def _print_ranks(evaluation: "Evaluation") -> None:
+def _print_ranks(evaluation: Evaluation) -> None:
     ranks = evaluation.ranks
     if ranks is None:
         return

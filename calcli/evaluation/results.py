@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from calcli.errors import needed
 from calcli.fast_dataclass import Record, as_json, dataclass
-from calcli.metrics.catalog import signature
+from calcli.metrics.catalog import metric, signature
 from calcli.metrics.confidence_bins import ConfidenceBin
 from calcli.metrics.context import MetricSettings, Value
 from calcli.metrics.friedman import Friedman
@@ -477,6 +477,11 @@ class Result(Record):
     def title(self) -> str:
         """The calibrator as people call it."""
         return self.calibrator or self.given
+
+    @property
+    def shown(self) -> list[str]:
+        """The metrics for people: of a report those in its table, else what was asked for."""
+        return [name for name in self.scores if self.report is None or metric(name).in_table]
 
 
 @dataclass(frozen=True)

@@ -283,12 +283,11 @@ def direction_words(test: JointTest, k: int | None, rejected: bool) -> str:
     off, sharp = abs(gap_z) > TWO_SIDED, abs(sharp_z) > TWO_SIDED
     if test.positive:
         return _of_positive(test, "mixed", "on average")
+    if not off and not sharp:
+        return "right on average, not at every confidence"
     if not off:
-        return (
-            f"confidence is calibrated on average, but {_sharpness(sharp_z, k)}"
-            if sharp
-            else "right on average, not at every confidence"
-        )
+        what = "single confidences are" if k is None else "NLL shows that the probabilities as a whole are"
+        return f"confidence is calibrated on average, but {what} {'over' if sharp_z > 0 else 'under'}confident"
     way = "overconfident" if gap_z > 0 else "underconfident"
     if sharp and (sharp_z > 0) != (gap_z > 0):
         rest = "on average, not at every confidence" if k in (None, 2) else "about the predicted class, the opposite"
@@ -305,12 +304,6 @@ def _of_positive(test: JointTest, kind: str, by: str) -> str:
     if kind not in ends and abs(test.sharpness.z) > TWO_SIDED:
         found.append(f"often too {'close to' if test.sharpness.z > 0 else 'far from'} 0 and 1")
     return f"P(class 1) is {', and '.join(found)}" if found else EVERYWHERE
-
-
-def _sharpness(z: float, k: int | None) -> str:
-    """What is over- or underconfident."""
-    what = "single confidences are" if k is None else "NLL shows that the probabilities as a whole are"
-    return f"{what} {'overconfident' if z > 0 else 'underconfident'}"
 
 
 def findings_words(report: Judgement, test: JointTest) -> tuple[str, ...]:

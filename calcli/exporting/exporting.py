@@ -1,5 +1,6 @@
 """Write a calibrator for a target, load what was written, and hold it against ``apply``."""
 
+from io import BytesIO
 from pathlib import PurePath
 from typing import Any
 
@@ -10,7 +11,7 @@ from calcli.exporting import onnx_after_classifier
 from calcli.exporting.calibrator_graph import groups_of, trace
 from calcli.exporting.numpy_source import load_source, write_source
 from calcli.exporting.onnx_model import OPSET, build_model, session
-from calcli.exporting.torch_module import build_module, load_program, save_program
+from calcli.exporting.torch_module import build_module, save_program
 from calcli.exporting.verify import TOLERANCE, Agreement, Run, compare, trying_rows
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
@@ -18,7 +19,6 @@ from calcli.io.artifact import Artifact
 ENDINGS = {".onnx": "onnx", ".pt2": "torch", ".py": "python"}
 """What an output is for, by the ending of its name."""
 TARGETS = tuple(ENDINGS.values())
-NONE = Agreement(0, 0.0, 0)
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ def _alone(artifact: Artifact, target: str) -> Export:
         run = _python(data)
     elif target == "torch":
         with needed("--to torch needs the package torch", "torch"):
-            import torch  # noqa: F401
+            import torch
         data = save_program(build_module(graph), artifact.n_classes, bool(groups_of(artifact)))
-        run = torch_run(load_program(data))
+        run = torch_run(torch.export.load(BytesIO(data)).module())
     else:
         data = build_model(artifact, graph).SerializeToString()
         run = _onnx(data)
@@ -126,7 +126,8 @@ def _behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
 
 def tried(run: Run, artifact: Artifact) -> Agreement:
     """How an export does on random and extreme rows."""
-    return sum((compare(run, artifact, s) for s in trying_rows(artifact.n_classes, artifact.input_kind)), NONE)
+    rows = trying_rows(artifact.n_classes, artifact.input_kind)
+    return sum((compare(run, artifact, scores) for scores in rows), Agreement(0, 0.0, 0))
 
 
 def _python(data: bytes) -> Run:

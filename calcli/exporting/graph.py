@@ -256,7 +256,7 @@ class Graph:
 
     def op(self, op: str, *inputs: Operand, dtype: Any = np.float64) -> GraphValue:
         """The value of an operation on nodes as they are, in the shape of the first of them that is a value."""
-        places = tuple(self._place(x) for x in inputs)
+        places = tuple(x.place if isinstance(x, GraphValue) else self.const(x) for x in inputs)
         shape = next((x.shape for x in inputs if isinstance(x, GraphValue)), ())
         return GraphValue(self, [self._add(Node(op, places), (op, *places))], shape, dtype)
 
@@ -315,9 +315,6 @@ class Graph:
         whole = isinstance(value, np.ndarray | np.generic) and array.dtype.kind in "iu"
         array = np.ascontiguousarray(array, dtype=np.int64 if whole else np.float64).reshape(array.shape)
         return self._add(Node("const", (), array), ("const", array.dtype.str, array.shape, array.tobytes()))
-
-    def _place(self, x: Operand) -> int:
-        return x.place if isinstance(x, GraphValue) else self.const(x)
 
     def _add(self, node: Node, key: Any) -> int:
         if key not in self._seen:

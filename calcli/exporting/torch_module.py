@@ -61,9 +61,3 @@ def save_program(module: Any, k: int, by_group: bool = False) -> bytes:
     buffer = io.BytesIO()
     torch.export.save(program, buffer)
     return buffer.getvalue()
-
-
-def load_program(data: bytes) -> Any:
-    import torch
-
-    return torch.export.load(io.BytesIO(data)).module()

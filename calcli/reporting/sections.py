@@ -29,8 +29,6 @@ from calcli.reporting.markup import Safe, join, name, short, tag, text
 from calcli.reporting.number_format import count, fixed, in_words, per_cent, share, signed, span
 from calcli.reporting.verdicts import tone, verdict_of, way_words
 
-RECOMMENDED = tag("span", "★ recommended", class_="recommended")
-
 NEWEST = 200
 """Batches of a watched calibrator that are listed."""
 
@@ -96,7 +94,7 @@ def compare(model: ModelResults, m: int) -> Safe:
         "Accuracy",
     )
     rows = []
-    best = focus_of(model)
+    best, star = focus_of(model), tag("span", "★ recommended", class_="recommended")
     for at, v in enumerate(model.versions):
         over, scores = v.report.overconfidence, v.result.scores
         ece, measured, ends = scores["ece"], scores[loss], scores["accuracy"].interval
@@ -110,7 +108,7 @@ def compare(model: ModelResults, m: int) -> Safe:
             change = under(signed(d.value, 4), interval)
         rows.append(
             (
-                join([sample(at), " ", name(v.name), *([" ", RECOMMENDED] if at and at == best else [])]),
+                join([sample(at), " ", name(v.name), *([" ", star] if at and at == best else [])]),
                 state_word(v),
                 dumbbell(v.top.mean_confidence, v.top.accuracy),
                 under(signed(100 * over.value), span(over.interval.low, over.interval.high)),
