@@ -44,21 +44,13 @@ def batch_table(evaluation: Evaluation, form: str) -> Table:
         for line in result.per_group or ():
             ece = line.scores.get("ece")
             values = {name: score.value for name, score in line.scores.items()}
-            low, high = line.interval.low, line.interval.high
-            gap: list[Cell] = [f"{line.gap:+.4f}{'*' * line.significant}", f"[{low:+.4f}, {high:+.4f}]"]
-            rows.append(
-                [
-                    *([result.bundle] if several else []),
-                    result.title,
-                    str(line.group),
-                    line.n,
-                    values.get("accuracy"),
-                    *([line.gap, low, high, line.p_adjusted] if form == "csv" else [*gap, p_cell(line.p_adjusted)]),
-                    values.get("ece"),
-                    None if ece is None or ece.null is None else ece.null.mean,
-                    values.get("nll"),
-                ]
-            )
+            low, high, p = line.interval.low, line.interval.high, line.p_adjusted
+            gap: list[Cell] = [line.gap, low, high, p]
+            if form != "csv":
+                gap = [f"{line.gap:+.4f}{'*' * line.significant}", f"[{low:+.4f}, {high:+.4f}]", p_cell(p)]
+            expected = None if ece is None or ece.null is None else ece.null.mean
+            row: list[Cell] = [*([result.bundle] if several else []), result.title, str(line.group), line.n]
+            rows.append([*row, values.get("accuracy"), *gap, values.get("ece"), expected, values.get("nll")])
     return Table([*(["bundle"] if several else []), "calibrator", *head], rows)
 
 

@@ -155,11 +155,8 @@ def _data_sentence(result: Result) -> str:
     parts = [text]
     if d.smallest_class_share is not None:
         named = [] if d.class_1 is None else [f"class 1 = {d.class_1}"]
-        parts = [
-            f"{text}, {d.kind}",
-            *named,
-            f"class frequencies {d.smallest_class_share:.2%} to {d.largest_class_share:.2%}",
-        ]
+        shares = f"class frequencies {d.smallest_class_share:.2%} to {d.largest_class_share:.2%}"
+        parts = [f"{text}, {d.kind}", *named, shares]
     if d.absent_classes:
         parts.append(f"{d.absent_classes} class{'es' * (d.absent_classes > 1)} without a sample")
     if d.weighted:
@@ -280,22 +277,11 @@ def _print_per_class(result: Result) -> None:
     say(f"\n{result.bundle}, {result.title}, by class (p: adjusted for all classes{verdict}; * significant)")
     named = lines[0].name is not None
     head = ["class", *(["name"] if named else []), "rows", "predicted", "share", "mean p", "gap", "p"]
-    body: list[list[Cell]] = [
-        [
-            line.index,
-            *([line.name] if named else []),
-            line.n,
-            line.predicted,
-            line.share,
-            line.mean_probability,
-            f"{line.gap:+.4f}{'*' if line.significant else ' '}",
-            p_cell(line.p_adjusted),
-            line.precision,
-            line.recall,
-            line.ece,
-        ]
-        for line in lines
-    ]
+    body: list[list[Cell]] = []
+    for line in lines:
+        called, gap = [line.name] if named else [], f"{line.gap:+.4f}{'*' if line.significant else ' '}"
+        row: list[Cell] = [line.index, *called, line.n, line.predicted, line.share, line.mean_probability, gap]
+        body.append([*row, p_cell(line.p_adjusted), line.precision, line.recall, line.ece])
     print_table([*head, "precision", "recall", "ECE"], body)
 
 
@@ -315,17 +301,12 @@ def _print_per_group(result: Result) -> None:
     names = [name for name in lines[0].scores if metric(name).in_table]
     for some in (names[at : at + SIDE_BY_SIDE] for at in range(0, len(names), SIDE_BY_SIDE)):
         print()
-        body: list[list[Cell]] = [
-            [
-                str(line.group),
-                line.n,
-                *([line.frequency, line.mean] if positive else []),
-                f"{line.gap:+.4f}{'*' if line.significant else ' '} {line.interval}",
-                p_cell(line.p_adjusted),
-                *(_cell(line.scores[name]) for name in some),
-            ]
-            for line in lines
-        ]
+        body: list[list[Cell]] = []
+        for line in lines:
+            means = [line.frequency, line.mean] if positive else []
+            gap = f"{line.gap:+.4f}{'*' if line.significant else ' '} {line.interval}"
+            cells = (_cell(line.scores[name]) for name in some)
+            body.append([str(line.group), line.n, *means, gap, p_cell(line.p_adjusted), *cells])
         print_table(["group", "rows", *two, "gap", "p", *some], body)
 
 
@@ -334,14 +315,8 @@ def _print_ranks(evaluation: Evaluation) -> None:
     if ranks is None:
         return
     say(f"\naverage ranks over {ranks.n_bundles} bundles (1 is best), Friedman test")
-    body: list[list[Cell]] = [
-        [
-            name,
-            *(f"{rank:.2f}" for rank in test.ranks),
-            f"{test.chi2:.2f}",
-            p_cell(test.p_value),
-            p_cell(test.f_p_value),
-        ]
-        for name, test in ranks.tests.items()
-    ]
+    body: list[list[Cell]] = []
+    for name, test in ranks.tests.items():
+        found = f"{test.chi2:.2f}", p_cell(test.p_value), p_cell(test.f_p_value)
+        body.append([name, *(f"{rank:.2f}" for rank in test.ranks), *found])
     print_table(["metric", *ranks.calibrators, "chi2", "p", "p (Iman-Davenport)"], body)

@@ -125,13 +125,8 @@ def cross_fitted_split(
         best, alone = (_held_out(name, folds, seed, progress) for name in (RECALIBRATION, "ts"))
     except FitError:
         return None
-    return LossSplit(
-        RECALIBRATION,
-        FOLDS,
-        _part(table.nll, best.nll, table),
-        _part(table.brier, best.brier, table),
-        _part(table.nll, alone.nll, table),
-    )
+    pairs = (table.nll, best.nll), (table.brier, best.brier), (table.nll, alone.nll)
+    return LossSplit(RECALIBRATION, FOLDS, *(_part(before, after, table) for before, after in pairs))
 
 
 def _some(rows: ArrayRows, index: IntArray) -> ArrayRows:

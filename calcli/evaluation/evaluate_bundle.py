@@ -241,14 +241,9 @@ def _contexts(
             yield contexts
         return
     by_class, several = plan.report or plan.per_class, len(calibrators) > 1
-    tables = collect_all(
-        rows,
-        calibrators,
-        group=subject.group,
-        progress=progress,
-        against=0 if several else None,
-        **gathering(names, s, rows.k, by_class=by_class, all_columns=several or plan.per_group),
-    )
+    read = gathering(names, s, rows.k, by_class=by_class, all_columns=several or plan.per_group)
+    against = 0 if several else None
+    tables = collect_all(rows, calibrators, group=subject.group, progress=progress, against=against, **read)
     walks = [partial(class_columns, rows, calibrator) for calibrator in calibrators]
     yield (MetricContext(table, s, walk, partial(walk, raw=True)) for table, walk in zip(tables, walks, strict=True))
 

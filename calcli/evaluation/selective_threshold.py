@@ -276,9 +276,5 @@ def _by_group(group: AnyArray, correct: FloatArray, accepted: AnyArray) -> list[
 
 def _described(here: Accepted, level: float | None) -> dict[str, Any]:
     """One point of the curve; the interval is for this point alone, and left out without a level."""
-    return {
-        "coverage": here.coverage,
-        "threshold": here.threshold,
-        "accuracy": here.accuracy,
-        "accuracy_ci": None if level is None else list(exact_interval(here.right, here.accepted, level)),
-    }
+    ends = None if level is None else list(exact_interval(here.right, here.accepted, level))
+    return {"coverage": here.coverage, "threshold": here.threshold, "accuracy": here.accuracy, "accuracy_ci": ends}

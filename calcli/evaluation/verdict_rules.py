@@ -228,16 +228,10 @@ def _group_findings(context: MetricContext, about: Label | None) -> Groupwise | 
         return None
     found = group_gaps([MetricContext(each, context.settings) for each in parts], about)
     g, worst = min(((g, gap) for gaps in found.values() for g, gap in enumerate(gaps)), key=lambda each: each[1].rank)
-    label = names[g]
-    return Groupwise(
-        len(names),
-        sum(any(gap.p_adjusted <= LEVEL for gap in each) for each in zip(*found.values(), strict=True)),
-        str(label.decode() if isinstance(label, bytes) else label),
-        parts[g].n,
-        worst.gap,
-        min(gap.p_adjusted for gaps in found.values() for gap in gaps),
-        worst.of_positive,
-    )
+    label = names[g].decode() if isinstance(names[g], bytes) else str(names[g])
+    off = sum(any(gap.p_adjusted <= LEVEL for gap in each) for each in zip(*found.values(), strict=True))
+    least = min(gap.p_adjusted for gaps in found.values() for gap in gaps)
+    return Groupwise(len(names), off, label, parts[g].n, worst.gap, least, worst.of_positive)
 
 
 def label_shift_p_value(fitted: FloatArray, seen: FloatArray) -> float:

@@ -119,20 +119,11 @@ def gather(
         groups = _gaps(Request(settings, sets, by="group", ordered=plan.ordered), gates)
     versions = []
     for at, (each, result) in enumerate(zip(sets, done.results, strict=True)):
-        versions.append(
-            Version(
-                each.label,
-                None,
-                result,
-                measure_curve(each.label, each.table, settings),
-                measure_curve(each.label, each.table, settings, "positive") if rows.k == 2 else None,
-                thresholds_of(each.table, settings.level),
-                coverage_curve(each.label, each.table, settings.level),
-                classes[at],
-                groups[at],
-                about,
-            )
-        )
+        label, table = each.label, each.table
+        top = measure_curve(label, table, settings)
+        positive = measure_curve(label, table, settings, "positive") if rows.k == 2 else None
+        kept = thresholds_of(table, settings.level), coverage_curve(label, table, settings.level)
+        versions.append(Version(label, None, result, top, positive, *kept, classes[at], groups[at], about))
         if progress is not None:
             progress("drawing", at + 1, len(sets))
     sweep, swept = _sweep(rows, name, candidates, calls, settings, progress)

@@ -124,16 +124,9 @@ def _document(called: str, content: Safe, data: Sequence[Any]) -> str:
 def _header(called: str, facts: str) -> Safe:
     """The name of the page, its colours, and the button that prints it."""
     choice = tag("select", *(tag("option", words, value=value) for value, words in COLOURS), id="colours")
-    return tag(
-        "header",
-        tag("h1", "Confidence report: ", name(called, 90), tag("span", facts, class_="muted")),
-        tag(
-            "div",
-            tag("label", "Colours ", choice),
-            tag("button", "Print", type="button", id="print"),
-            class_="script tools",
-        ),
-    )
+    title = tag("h1", "Confidence report: ", name(called, 90), tag("span", facts, class_="muted"))
+    tools = tag("label", "Colours ", choice), tag("button", "Print", type="button", id="print")
+    return tag("header", title, tag("div", *tools, class_="script tools"))
 
 
 def _content(models: Sequence[ModelResults], limits: Safe, bodies: Mapping[int, Safe]) -> Safe:
@@ -146,18 +139,10 @@ def _content(models: Sequence[ModelResults], limits: Safe, bodies: Mapping[int, 
         return limits
     if len(models) == 1:
         return join([card(models[0], "verdict", "h2"), limits, *parts])
-    articles = [
-        tag(
-            "article",
-            tag("h2", name(m.name)),
-            card(m, f"verdict-{at}", "h3"),
-            parts[at],
-            id=f"model-{at}",
-            class_="model",
-            data_model=at,
-        )
-        for at, m in enumerate(models)
-    ]
+    articles = []
+    for at, m in enumerate(models):
+        inner = tag("h2", name(m.name)), card(m, f"verdict-{at}", "h3"), parts[at]
+        articles.append(tag("article", *inner, id=f"model-{at}", class_="model", data_model=at))
     return join([_overview(models), limits, *articles])
 
 
@@ -193,42 +178,18 @@ def _overview(models: Sequence[ModelResults]) -> Safe:
         m, s = models[at], states[at]
         base, focus = m.versions[0], m.versions[focus_of(m)]
         nll = base.result.scores.get("nll")
-        rows.append(
-            (
-                tag("a", name(called[at]), href=f"#model-{at}", data_open=at, title=visible(m.name)),
-                ranks[at],
-                state_word(m.versions[0]),
-                under(signed(100 * s.value), span(s.interval.low, s.interval.high)),
-                share(base.top.accuracy),
-                NONE if nll is None else fixed(nll.value),
-                count(m.n),
-                NONE if focus is base else name(focus.name),
-            )
-        )
-    head = (
-        "Model",
-        "Rank",
-        "Verdict",
-        join(["Overconfidence (points, ", term("interval", "interval"), ")"]),
-        "Accuracy",
-        term("loss"),
-        "Samples",
-        "Best calibrator given",
-    )
-    chooser = tag(
-        "label",
-        "Model shown below ",
-        tag("select", *(tag("option", m.name, value=at) for at, m in enumerate(models)), id="model"),
-        class_="script",
-    )
+        title = tag("a", name(called[at]), href=f"#model-{at}", data_open=at, title=visible(m.name))
+        gap = under(signed(100 * s.value), span(s.interval.low, s.interval.high))
+        loss, best = NONE if nll is None else fixed(nll.value), NONE if focus is base else name(focus.name)
+        rows.append((title, ranks[at], state_word(base), gap, share(base.top.accuracy), loss, count(m.n), best))
+    off = join(["Overconfidence (points, ", term("interval", "interval"), ")"])
+    head = ("Model", "Rank", "Verdict", off, "Accuracy", term("loss"), "Samples", "Best calibrator given")
+    choice = tag("select", *(tag("option", m.name, value=at) for at, m in enumerate(models)), id="model")
+    chooser = tag("label", "Model shown below ", choice, class_="script")
     caption = "By absolute overconfidence, the least first; models whose intervals overlap share ranks."
     listing = table(caption, head, rows, "models", data_list=True)
-    finder = tag(
-        "div",
-        tag("label", "Find models ", tag("input", type="search", class_="search")),
-        tag("span", class_="shown", role="status"),
-        class_="script finder",
-    )
+    search = tag("label", "Find models ", tag("input", type="search", class_="search"))
+    finder = tag("div", search, tag("span", class_="shown", role="status"), class_="script finder")
     leads = [report.advice.lead.rstrip(".,: ") for report in reports]
     todo = "; ".join(f"{lead}: {leads.count(lead)} of {len(models)}" for lead in dict.fromkeys(leads))
     tones = {tone(report) for report in reports}

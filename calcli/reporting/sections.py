@@ -83,16 +83,10 @@ def warnings(model: ModelResults) -> Safe:
 def compare(model: ModelResults, m: int) -> Safe:
     """One row per version: state, mean confidence beside accuracy, error beside its expected value, NLL."""
     loss, called = ("nll", term("loss", "NLL")) if model.k > 1 else ("brier_top", "Squared error")
-    head = (
-        "Version",
-        "Verdict",
-        "● accuracy, ○ mean confidence",
-        join([term("overconfidence"), " (points, ", term("interval", "interval"), ")"]),
-        join([term("ece", "Calibration error"), " (points)"]),
-        called,
-        f"Change in {'NLL' if model.k > 1 else 'squared error'}",
-        "Accuracy",
-    )
+    off = join([term("overconfidence"), " (points, ", term("interval", "interval"), ")"])
+    error, changed = join([term("ece", "Calibration error"), " (points)"]), "NLL" if model.k > 1 else "squared error"
+    dots = "● accuracy, ○ mean confidence"
+    head = ("Version", "Verdict", dots, off, error, called, f"Change in {changed}", "Accuracy")
     rows = []
     best, star = focus_of(model), tag("span", "★ recommended", class_="recommended")
     for at, v in enumerate(model.versions):
@@ -106,18 +100,13 @@ def compare(model: ModelResults, m: int) -> Safe:
             d = v.result.paired.differences[loss]
             interval = span(d.interval.low, d.interval.high, 1, 4) if d.interval else d.reason or "no interval"
             change = under(signed(d.value, 4), interval)
-        rows.append(
-            (
-                join([sample(at), " ", name(v.name), *([" ", star] if at and at == best else [])]),
-                state_word(v),
-                dumbbell(v.top.mean_confidence, v.top.accuracy),
-                under(signed(100 * over.value), span(over.interval.low, over.interval.high)),
-                under(tag("data", fixed(100 * (ece.value or 0), 1), value=repr(ece.value)), by_chance),
-                under(fixed(measured.value, 4), measured.more.get("ci_reason")),
-                change,
-                under(share(v.top.accuracy), f"{share(ends.low)} to {share(ends.high)}" if ends else ""),
-            )
-        )
+        title = join([sample(at), " ", name(v.name), *([" ", star] if at and at == best else [])])
+        gap = under(signed(100 * over.value), span(over.interval.low, over.interval.high))
+        found = under(tag("data", fixed(100 * (ece.value or 0), 1), value=repr(ece.value)), by_chance)
+        lost = under(fixed(measured.value, 4), measured.more.get("ci_reason"))
+        right = under(share(v.top.accuracy), f"{share(ends.low)} to {share(ends.high)}" if ends else "")
+        drawn = dumbbell(v.top.mean_confidence, v.top.accuracy)
+        rows.append((title, state_word(v), drawn, gap, found, lost, change, right))
     listing = table("Accuracy ● and mean confidence ○ should coincide.", head, rows, f"versions-{m}")
     return section("With and without a calibrator", listing)
 
@@ -142,26 +131,15 @@ def controls(c: Chapter) -> Safe:
 
 def where_wrong(c: Chapter) -> Safe:
     """Reliability diagrams, the confidence slider, and the table of ranges, which is their text."""
-    head = (
-        "Confidence",
-        "Samples",
-        "Mean confidence",
-        join(["Accuracy, ", term("interval", "interval")]),
-        join(["Verdict (", term("beyond", "significant"), ")"]),
-    )
+    right, verdict = ["Accuracy, ", term("interval", "interval")], ["Verdict (", term("beyond", "significant"), ")"]
+    head = ("Confidence", "Samples", "Mean confidence", join(right), join(verdict))
 
     def ranges(v: Version) -> VersionTable:
-        rows = [
-            (
-                f"{100 * b.low:.0f}–{100 * b.high:.0f}%",
-                count(b.n),
-                share(b.confidence),
-                under(share(b.accuracy), f"{share(b.accuracy_low)} to {share(b.accuracy_high)}"),
-                f"{'▲' if b.gap > 0 else '▼'} {way_words(b.gap)}" if b.significant else "not significant",
-            )
-            for b in v.report.bins
-            if b.n
-        ]
+        rows = []
+        for b in (b for b in v.report.bins if b.n):
+            accuracy = under(share(b.accuracy), f"{share(b.accuracy_low)} to {share(b.accuracy_high)}")
+            said = f"{'▲' if b.gap > 0 else '▼'} {way_words(b.gap)}" if b.significant else "not significant"
+            rows.append((f"{100 * b.low:.0f}–{100 * b.high:.0f}%", count(b.n), share(b.confidence), accuracy, said))
         return ", by bins of confidence", head, rows
 
     both, m = c.model.k == 2, c.m
@@ -191,27 +169,15 @@ def alone(c: Chapter) -> Safe:
     head = ("Threshold", term("coverage"), "Samples", "Accuracy", term("interval"), "Mean confidence")
 
     def thresholds(v: Version) -> VersionTable:
-        rows = [
-            (
-                f"{100 * t.at:.0f}%",
-                share(t.coverage),
-                count(t.n),
-                share(t.right),
-                f"{share(t.right_low)} to {share(t.right_high)}",
-                share(t.promised),
-            )
-            for t in v.thresholds
-            if t.n and round(100 * t.at) in (0, 50, 60, 70, 80, 90, 95, 99)
-        ]
+        rows = []
+        for t in (t for t in v.thresholds if t.n and round(100 * t.at) in (0, 50, 60, 70, 80, 90, 95, 99)):
+            right = share(t.right), f"{share(t.right_low)} to {share(t.right_high)}"
+            rows.append((f"{100 * t.at:.0f}%", share(t.coverage), count(t.n), *right, share(t.promised)))
         return ", thresholds", head, rows
 
-    wanted = tag(
-        "label",
-        "Or: at most ",
-        tag("input", type="number", min=0.1, max=99, step=0.1, value=5, class_="wanted"),
-        " of 100 decided alone may be wrong ",
-        tag("button", "Find the threshold", type="button", class_="find"),
-    )
+    most = tag("input", type="number", min=0.1, max=99, step=0.1, value=5, class_="wanted")
+    find = tag("button", "Find the threshold", type="button", class_="find")
+    wanted = tag("label", "Or: at most ", most, " of 100 decided alone may be wrong ", find)
     return section(
         "Selective prediction",
         tag("p", "Above the threshold the model decides alone; below it, a person looks."),
@@ -252,17 +218,10 @@ def watched(state: State, path: str, ident: str) -> Safe:
     """What ``calcli watch`` knows of a deployed calibrator: the alarm, and every batch."""
     alarm, level = state.alarm_at, state.settings.level
     lead = text("○ No alarm") if alarm is None else join(["✗ Alarm since ", name(state.current[alarm - 1].name)])
-    rows = [
-        (
-            name(batch.name),
-            count(batch.n),
-            share(batch.accuracy),
-            signed(100 * batch.overconfidence),
-            f"{batch.e:.3g}{' ✗' * (batch.e >= 1 / level)}",
-            count(batch.episode),
-        )
-        for batch in state.batches[-NEWEST:]
-    ]
+    rows = []
+    for batch in state.batches[-NEWEST:]:
+        off, evidence = signed(100 * batch.overconfidence), f"{batch.e:.3g}{' ✗' * (batch.e >= 1 / level)}"
+        rows.append((name(batch.name), count(batch.n), share(batch.accuracy), off, evidence, count(batch.episode)))
     right = "Accuracy" if state.settings.label == "top" else "Class 1"
     head = ("Batch", "Samples", right, "Overconfidence (points)", "Evidence", "Episode")
     order = f"The newest {len(rows)} of {len(state.batches)} batches in order of time"
@@ -348,16 +307,10 @@ def loss_split(model: ModelResults, m: int) -> Safe:
             continue
         for what, part in (("NLL", split.nll), ("Brier score", split.brier)):
             half = normal_quantile(0.5 + v.top.settings.level / 2) * part.se
-            rows.append(
-                (
-                    join([name(v.name), ", ", what]),
-                    fixed(part.loss, 4),
-                    fixed(part.refinement, 4),
-                    fixed(part.calibration, 4) if part.detected else "none detected",
-                    span(part.calibration - half, part.calibration + half, 1, 4),
-                    split.method,
-                )
-            )
+            found = fixed(part.calibration, 4) if part.detected else "none detected"
+            ends = span(part.calibration - half, part.calibration + half, 1, 4)
+            parts = fixed(part.loss, 4), fixed(part.refinement, 4), found, ends
+            rows.append((join([name(v.name), ", ", what]), *parts, split.method))
     if not rows:
         return Safe("")
     head = ("Of", "Whole", "Refinement", "Calibration", term("interval"), "Found by")
@@ -390,24 +343,17 @@ def numbers(model: ModelResults, m: int) -> Safe:
     for v in model.versions:
         for score in v.result.scores.values():
             i = score.interval
-            rows.append(
-                (
-                    join([name(v.name), ", ", score.name]),
-                    tag("data", fixed(score.value, 4), value=repr(score.value)) if score.value is not None else NONE,
-                    under(span(i.low, i.high, 1, 4), score.end_words or None)
-                    if i
-                    else tag("small", score.reason or score.more.get("ci_reason", "not computed")),
-                    f"{fixed(score.null.mean, 4)}, 95th percentile {fixed(score.null.q95, 4)}" if score.null else NONE,
-                    NONE if score.p_value is None else p_cell(score.p_value, score.draws),
-                )
-            )
+            value = NONE if score.value is None else tag("data", fixed(score.value, 4), value=repr(score.value))
+            reason = tag("small", score.reason or score.more.get("ci_reason", "not computed"))
+            ends = under(span(i.low, i.high, 1, 4), score.end_words or None) if i else reason
+            null = f"{fixed(score.null.mean, 4)}, 95th percentile {fixed(score.null.q95, 4)}" if score.null else NONE
+            p = NONE if score.p_value is None else p_cell(score.p_value, score.draws)
+            rows.append((join([name(v.name), ", ", score.name]), value, ends, null, p))
     head = ("Metric", "Value", term("interval"), "Expected under calibration", "p-value")
     inner = table("All numbers", head, rows, f"numbers-{m}")
-    legend = [
-        tag("p", line, class_="muted")
-        for line in dict.fromkeys(v.result.p_legend(v.result.scores) for v in model.versions)
-    ]
-    return tag("details", tag("summary", "All numbers"), inner, *legend)
+    legends = dict.fromkeys(v.result.p_legend(v.result.scores) for v in model.versions)
+    told = (tag("p", line, class_="muted") for line in legends)
+    return tag("details", tag("summary", "All numbers"), inner, *told)
 
 
 def signatures(models: Sequence[ModelResults]) -> Safe:

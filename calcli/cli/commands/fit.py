@@ -188,17 +188,8 @@ def _targets(args: FitArgs, rows: DataSet, talk: Console) -> dict[str, Path]:
 
 def as_json(artifact: Artifact, path: str) -> dict[str, object]:
     """One fit as stable JSON keys."""
-    fit = artifact.fit
-    return {
-        "calcli_fit": 1,
-        "artifact": path,
-        "method": artifact.method,
-        "status": fit.status,
-        "warnings": fit.warnings,
-        "n": fit.n,
-        "before": fit.before,
-        "after": fit.after,
-    }
+    told = {name: getattr(artifact.fit, name) for name in ("status", "warnings", "n", "before", "after")}
+    return {"calcli_fit": 1, "artifact": path, "method": artifact.method, **told}
 
 
 ZERO = 1e-9

@@ -102,14 +102,8 @@ def run(args: ReportArgs) -> int:
             for result in results[1:] or results:
                 outcomes += check(asked, result, results[0])
     evaluation = job.evaluation(evaluated, outcomes).to_dict()
-    text = page(
-        models,
-        evaluation,
-        title=args.title or "",
-        limits=[(outcome.crossed, outcome.sentence) for outcome in outcomes],
-        commands=args.commands,
-        watch=state,
-    )
+    told = [(outcome.crossed, outcome.sentence) for outcome in outcomes]
+    text = page(models, evaluation, title=args.title or "", limits=told, commands=args.commands, watch=state)
     write_bytes(args.output, text, force=args.force, inputs=read)
     command.clear()
     command.tell_warnings()

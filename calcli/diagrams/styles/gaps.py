@@ -107,7 +107,6 @@ class GapPlot(Style[Gaps]):
     """One line per predicted class or group, from underconfident to overconfident."""
 
     parts = True
-
     ignores = ("layout", "bins", "scheme", "no_stats")
 
     def measure(self, request: Request) -> Figure:

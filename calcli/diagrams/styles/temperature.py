@@ -142,7 +142,6 @@ class Temperature(Style[TemperatureSweep]):
 
     needs_scores = True
     many = False
-
     ignores = ("label", "layout", "scheme", "level", "no_stats")
 
     def measure(self, request: Request) -> Figure:
@@ -151,13 +150,9 @@ class Temperature(Style[TemperatureSweep]):
         assert rows is not None
         if rows.k < 2:
             raise DataError("--style temperature needs the scores of all classes; these rows hold a confidence alone")
-        return sweep_temperature(
-            rows,
-            f"{request.source}, n = {rows.n}" if request.title is None else request.title,
-            given=request.given,
-            bins=request.settings.bins,
-            progress=request.progress,
-        )
+        title, bins = request.title, request.settings.bins
+        title = f"{request.source}, n = {rows.n}" if title is None else title
+        return sweep_temperature(rows, title, given=request.given, bins=bins, progress=request.progress)
 
     def draw(self, sweep: TemperatureSweep, paper: Paper) -> Any:
         """NLL, ECE over its floor, and mean confidence, one above the other."""
