@@ -48,9 +48,8 @@ def reading(path: Path, what: str) -> Iterator[None]:
     except CalcliError:
         raise
     except MemoryError:
-        raise DataError(
-            f"{path}: {what} does not fit into memory; save it as .npy or HDF5, which are streamed"
-        ) from None
+        advice = "save it as .npy or HDF5, which are streamed"
+        raise DataError(f"{path}: {what} does not fit into memory; {advice}") from None
     except (NameError, ImportError):  # no file can bring this about
         raise
     except Exception as problem:  # NumPy, h5py, pyarrow, torch raise whatever they stumble over
@@ -159,11 +158,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Archive:
-    """What one file holds.
-
-    entries : arrays by path, folders separated by "/". loose : the file is one array
-    without a name (.npy, a bare tensor), which goes by the name of the file.
-    """
+    """What one file holds. entries : arrays by path, folders separated by "/". loose : the file is one array without a
+    name (.npy, a bare tensor), which goes by the name of the file."""
 
     path: Path
     format: str
@@ -184,11 +180,9 @@ def constant(array: Any) -> Callable[[], Any]:
 
 
 def unite(archives: Sequence[Archive], folders: Sequence[str] = ()) -> dict[str, Entry]:
-    """Put the arrays of several files under one roof.
-
-    Loose arrays keep their names; the arrays of a file of several go into a folder with the file's name, unless it is
-    the only such file. folders : where each file lies within a folder that was named.
-    """
+    """Put the arrays of several files under one roof. Loose arrays keep their names; the arrays of a file of several go
+    into a folder with the file's name, unless it is the only such file. folders : where each file lies within a folder
+    that was named."""
     several = sum(not archive.loose for archive in archives) > 1
     united: dict[str, Entry] = {}
     for archive, folder in zip(archives, folders or [""] * len(archives), strict=True):
@@ -196,10 +190,8 @@ def unite(archives: Sequence[Archive], folders: Sequence[str] = ()) -> dict[str,
             inner = f"{archive.path.stem}/{name}" if several and not archive.loose else name
             path = f"{folder}/{inner}" if folder else inner
             if path in united:
-                raise DataError(
-                    f"{archive.path}: array {name!r} has the same name as one of {united[path].path};"
-                    " rename one of the files, import them one by one, or --join parts of one data set"
-                )
+                told = f"{archive.path}: array {name!r} has the same name as one of {united[path].path}; rename one"
+                raise DataError(f"{told} of the files, import them one by one, or --join parts of one data set")
             united[path] = entry
     return united
 
@@ -207,19 +199,14 @@ def unite(archives: Sequence[Archive], folders: Sequence[str] = ()) -> dict[str,
 # ---- the file before it is read
 
 
-HEAD = 4096
-"""How many bytes are looked at to tell formats apart."""
-
+HEAD = 4096  # how many bytes are looked at to tell formats apart
 LOOKED_AT, LOOKED_THROUGH = 1000, 1 << 26
 """Lines of JSON Lines, and bytes of JSON, up to which objects are searched for names that stand twice."""
 
 
 class SourceFile:
-    """A file and what can be told about it before it is read.
-
-    path : the file. suffix : its last one, in small letters. head : its first bytes, never
-    empty. Raises DataError for a missing, empty or unreadable file.
-    """
+    """A file and what can be told about it before it is read. path : the file. suffix : its last one, in small letters.
+    head : its first bytes, never empty. Raises DataError for a missing, empty or unreadable file."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.suffix = path, path.suffix.lower()
@@ -288,10 +275,8 @@ class SourceFile:
 
     @cached_property
     def json(self) -> Any:
-        """The JSON value of the file; of JSON Lines the list of all values. Raises DataError.
-
-        Read once, whoever asks. NaN and Infinity are taken as Python writes them.
-        """
+        """The JSON value of the file; of JSON Lines the list of all values. Raises DataError. Read once, whoever asks.
+        NaN and Infinity are taken as Python writes them."""
         with reading(self.path, "the JSON"):
             data = self.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
             if b"\n" not in data.strip() or not _ends_value(data):

@@ -63,8 +63,7 @@ OUTCOME_WORDS = frozenset({
     "iscorrect", "ishit", "isright", "istp", "matched", "right", "tp", "truepositive", "wascorrect", "wasright",
 })  # fmt: skip
 """Names for whether an answer was right, without what stands between their words."""
-COLUMNS = ("ids", "weights", "group", "unit")
-"""Columns that are carried along, and may be named by options."""
+COLUMNS = ("ids", "weights", "group", "unit")  # columns that are carried along, and may be named by options
 PER_ROW = frozenset({"labels", *COLUMNS, "split", "calibrated_by"})
 
 KIND_OF = {word: kind for kind, words in KIND_WORDS.items() for word in words}
@@ -85,12 +84,9 @@ _TAIL_SPLIT = re.compile(rf"(?P<model>.+)[_.-](?P<split>{_SPLIT})", re.IGNORECAS
 
 @dataclass(frozen=True)
 class Name:
-    """A name taken apart.
-
-    path : the whole name. folder : the folders, without one that is a split. core : the
-    name itself without its split. role : "scores", a key of ROLES, or "". kind : of
-    scores. model : what follows the word logits or labels. split : "" when unsaid.
-    """
+    """A name taken apart. path : the whole name. folder : the folders, without one that is a split. core : the name
+    itself without its split. role : "scores", a key of ROLES, or "". kind : of scores. model : what follows the word
+    logits or labels. split : "" when unsaid."""
 
     path: str
     folder: tuple[str, ...]
@@ -103,11 +99,8 @@ class Name:
 
 @dataclass(frozen=True)
 class BundleArrays:
-    """Arrays that make one bundle, by path.
-
-    model : name of the bundle without its split. extras : path by role (ids, weights,
-    group, class_names, transformed, specs, split, calibrated_by).
-    """
+    """Arrays that make one bundle, by path. model : name of the bundle without its split. extras : path by role (ids,
+    weights, group, class_names, transformed, specs, split, calibrated_by)."""
 
     model: str
     split: str
@@ -166,11 +159,8 @@ def parse_name(path: str) -> Name:
 
 
 def plan(paths: Iterable[str], ask: ImportRequest, where: str) -> list[BundleArrays]:
-    """Find the bundles among the arrays of a source.
-
-    where : the source, for messages. Raises UsageError for names that do not exist and
-    choices that only the user can make, DataError when nothing is found.
-    """
+    """Find the bundles among the arrays of a source. where : the source, for messages. Raises UsageError for names that
+    do not exist and choices that only the user can make, DataError when nothing is found."""
     names = [parse_name(path) for path in paths]
     scores = _chosen_scores(names, ask, where)
     asked_labels = [matching(names, label, "labels array") for label in ask.labels]
@@ -181,10 +171,8 @@ def plan(paths: Iterable[str], ask: ImportRequest, where: str) -> list[BundleArr
         beside.setdefault((name.folder, name.split), []).append(name.path)
     several = next((paths for paths in beside.values() if len(paths) > 1), None)
     if several and not (ask.scores or ask.all_scores):
-        raise UsageError(
-            f"{where}: holds {len(several)} arrays of scores side by side: {', '.join(several)};"
-            " choose with --scores NAME (may be repeated) or take them all with --all-scores"
-        )
+        advice = "choose with --scores NAME (may be repeated) or take them all with --all-scores"
+        raise UsageError(f"{where}: holds {len(several)} arrays of scores side by side: {', '.join(several)}; {advice}")
     models = _model_names(scores)
     found = []
     for place, (score, model) in enumerate(zip(scores, models, strict=True)):
@@ -225,10 +213,8 @@ def _unnamed(names: Sequence[Name], scores: Sequence[Name]) -> str:
 def _chosen_scores(names: Sequence[Name], ask: ImportRequest, where: str) -> list[Name]:
     if len(ask.scores) == 1 == len(ask.labels) and says_correct(ask.labels[0].rpartition("/")[2]):
         scores, labels = shlex.quote(ask.scores[0]), shlex.quote(ask.labels[0])
-        raise UsageError(
-            f"{where}: {labels} says whether answers are right and is no class: did you mean --confidence {scores}"
-            f" --correct {labels}?"
-        )
+        told = f"did you mean --confidence {scores} --correct {labels}?"
+        raise UsageError(f"{where}: {labels} says whether answers are right and is no class: {told}")
     if ask.scores:
         chosen = [name for asked in ask.scores for name in matching(names, asked, "scores array")]
     else:
@@ -237,10 +223,8 @@ def _chosen_scores(names: Sequence[Name], ask: ImportRequest, where: str) -> lis
             chosen = [name for name in names if name.path == "columns"]
     if not chosen:
         listing = ", ".join(real_names(names)[:20]) or "nothing"
-        raise DataError(
-            f"{where}: holds no array named logits, log_probs or probs (it has: {listing});"
-            f" name yours with --scores NAME --labels NAME --kind logits|log_probs|probs"
-        )
+        advice = "name yours with --scores NAME --labels NAME --kind logits|log_probs|probs"
+        raise DataError(f"{where}: holds no array named logits, log_probs or probs (it has: {listing}); {advice}")
     for name in chosen:
         if not (ask.kind or name.kind):
             raise UsageError(f"{where}: say what {name.path!r} holds with --kind logits, log_probs or probs")
@@ -261,10 +245,8 @@ def says_correct(name: str) -> bool:
 
 def columns_by_name(entries: Mapping[str, Entry], named: Mapping[str, Sequence[str]]) -> dict[str, Entry]:
     """The arrays with the columns that an option names under what bundles call them, in every folder and split.
-
-    named : names by role; none to have no such column. Several are groups, taken together. What was read as one
-    of these by its name is left out. Raises UsageError for names that no array has.
-    """
+    named : names by role; none to have no such column. Several are groups, taken together. What was read as one of
+    these by its name is left out. Raises UsageError for names that no array has."""
     names = [parse_name(path) for path in entries]
     found = {role: [matching(names, one, "column") for one in asked] for role, asked in named.items()}
     moved = {name.path for lists in found.values() for each in lists for name in each}
@@ -327,10 +309,8 @@ def _model_names(scores: Sequence[Name]) -> list[str]:
 
 
 def group_name(part: str) -> str:
-    """A part of a group's name: a colon would end the file's in FILE.h5:GROUP, a slash begin another part.
-
-    What HDF5 cannot hold in a name is spelt out.
-    """
+    """A part of a group's name: a colon would end the file's in FILE.h5:GROUP, a slash begin another part. What HDF5
+    cannot hold in a name is spelt out."""
     part = part.encode("utf-8", "backslashreplace").decode().replace("\0", "_")
     return part.strip().replace(":", "_").replace("/", "_").strip(".") or "unnamed"
 

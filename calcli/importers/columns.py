@@ -19,19 +19,13 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.mistaken_for_scores import PREDICTIONS
 from calcli.numerics import AnyArray, whole_number
 
-PERCENT = re.compile(r"[0-9.]+ *%|")
-"""A percentage as people write it, or nothing."""
-
-LEFT_OVER = "columns"
-"""Name of the array of all numeric columns whose names do not say what they are."""
-
+PERCENT = re.compile(r"[0-9.]+ *%|")  # a percentage as people write it, or nothing
+LEFT_OVER = "columns"  # name of the array of all numeric columns whose names do not say what they are
 NUMBERED = re.compile(r"(?P<stem>.*?[^\d\W]?)[\W_]*(?P<number>\d+)\W*")
 INDEX = re.compile(r"|Unnamed: 0(\.\d+)?|__index_level_\d+__|index_level_\d+")
 """What pandas calls the row index that it writes beside the columns."""
 
-LEVELS = re.compile(r"\('(\w+)', '([^']+)'\)")
-"""A name of two levels, as Parquet keeps those of pandas."""
-
+LEVELS = re.compile(r"\('(\w+)', '([^']+)'\)")  # a name of two levels, as Parquet keeps those of pandas
 BOOKKEEPING = re.compile(r"(?i:folds?|idx|index|\.?row([_ ]?(index|number))?|epoch|.*[_ ]id)|[A-Za-z]+(Id|ID)")
 """Columns that count something: left out of the classes, which is said."""
 
@@ -61,8 +55,7 @@ class Column:
         return (self.gaps or self.read)(self.cells[rows])
 
 
-LONGEST = 200
-"""Characters of a word; what has more is a text."""
+LONGEST = 200  # characters of a word; what has more is a text
 
 
 def words(cells: Sequence[str]) -> AnyArray:
@@ -74,10 +67,8 @@ def refuse_doubles(path: Path, names: Sequence[str]) -> None:
     """Raises DataError when two columns have one name."""
     if len(set(names)) != len(names):
         double = next(name for name in names if names.count(name) > 1)
-        raise DataError(
-            f"{path}: two columns are named {double!r}; every column needs a name of its own (of pandas' levels make"
-            " one: df.columns = df.columns.map('_'.join))"
-        )
+        told = "of its own (of pandas' levels make one: df.columns = df.columns.map('_'.join))"
+        raise DataError(f"{path}: two columns are named {double!r}; every column needs a name {told}")
 
 
 def table_archive(
@@ -263,11 +254,9 @@ def _refuse_offset(path: Path, columns: Mapping[str, Column], listed: Sequence[s
         if labels.ndim != 1 or labels.dtype.kind not in "iuf" or not len(labels):
             continue
         if labels.min() >= 1 and labels.max() < len(listed):
-            raise DataError(
-                f"{path}: columns {_some(listed)} are numbered from 1, and {name!r} is nowhere 0 and nowhere"
-                f" {len(listed)}: do the labels count from 1 as well? Subtract 1 if so;"
-                f" --scores {quote(_asked(columns, listed))} takes them as they are, counted from 0"
-            )
+            told = f"is nowhere 0 and nowhere {len(listed)}: do the labels count from 1 as well? Subtract 1 if so;"
+            advice = f"--scores {quote(_asked(columns, listed))} takes them as they are, counted from 0"
+            raise DataError(f"{path}: columns {_some(listed)} are numbered from 1, and {name!r} {told} {advice}")
 
 
 def _refuse_strangers(
@@ -276,10 +265,8 @@ def _refuse_strangers(
     """All these columns as classes, where words say which is right; beside some that count others may be anything."""
     if not any(role_of(name) == "labels" and column.kind == "text" for name, column in columns.items()):
         other = next(name for name in listed if name not in counted)
-        raise DataError(
-            f"{path}: columns {_some(counted)} are numbered, and {other!r} beside them is not: is it a class? name the"
-            f" columns of the classes: --scores {quote(_asked(columns, counted))}"
-        )
+        told = f"is it a class? name the columns of the classes: --scores {quote(_asked(columns, counted))}"
+        raise DataError(f"{path}: columns {_some(counted)} are numbered, and {other!r} beside them is not: {told}")
     return load()
 
 
@@ -324,10 +311,8 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
             raise DataError(f"{path}: columns {columns[0]!r}, … are not in the order of their numbers; sort them")
         if counted and numbers[-1] - numbers[0] != len(numbers) - 1:
             gap = next(i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1)
-            raise DataError(
-                f"{path}: after column {columns[gap - 1]!r} comes {columns[gap]!r}: classes are missing;"
-                " name the columns in the order of the classes: --scores A,B,C"
-            )
+            told = "classes are missing; name the columns in the order of the classes: --scores A,B,C"
+            raise DataError(f"{path}: after column {columns[gap - 1]!r} comes {columns[gap]!r}: {told}")
         return None if set(numbers) <= set(range(len(numbers) + 1)) else names
     if all(name.startswith("(") and name.endswith(")") for name in names):  # probability(cat)
         names = [name[1:-1] for name in names]
@@ -360,10 +345,8 @@ def _matrix(
         if guessed and 0 < len(counts) < len(names):
             left = [name for name in names if name not in counts]
             rest = quote(every if len(every := ",".join(left)) < 60 else _asked(columns, left))
-            raise DataError(
-                f"{path}: column {counts[0]!r} holds whole numbers beside columns of real ones: is it a class?"
-                f" name the columns of the classes: --scores {rest}"
-            )
+            advice = f"is it a class? name the columns of the classes: --scores {rest}"
+            raise DataError(f"{path}: column {counts[0]!r} holds whole numbers beside columns of real ones: {advice}")
         dtype = np.result_type(*(v.dtype if v.dtype.kind == "f" else np.dtype(np.float64) for v in values))
         return values[0].astype(dtype, copy=False) if len(values) == 1 else np.stack(values, axis=1, dtype=dtype)
 
@@ -407,19 +390,15 @@ def headerless_archive(path: Path, columns: Mapping[str, Column], n: int, ask: I
     ends = [name for name in dict.fromkeys((left[0], left[-1])) if _could_be_labels(arrays[name], k)]
     scores = [name for name in left if name not in ends]
     if len(ends) == 1 and (len(scores) > 1 or scores == lists != []) and all(_is_real(arrays[name]) for name in scores):
-        remark(
-            f"{path.name}: has no column names; column {ends[0]} was read as the labels, {scores[0]} to {scores[-1]}"
-            " as the scores"
-        )
+        advice = f"column {ends[0]} was read as the labels, {scores[0]} to {scores[-1]} as the scores"
+        remark(f"{path.name}: has no column names; {advice}")
         parts, labels = [arrays[name] for name in scores], arrays[ends[0]]
         matrix = parts[0] if scores == lists else np.stack(parts, axis=1, dtype=np.float64)
         return Archive.held(path, "csv", {"scores": matrix, "labels": labels})
     bare = [n for n in left if columns[n].kind in ("number", "lists") and arrays[n].dtype.kind not in "US"]
     if len(bare) < len(left) or (lists and len(left) > 1):
-        raise DataError(
-            f"{path}: has no column names; name its {len(names)} columns by their numbers: --scores 0:{len(names) - 2}"
-            f" --labels {len(names) - 1} --kind logits|log_probs|probs"
-        )
+        told = f"--scores 0:{len(names) - 2} --labels {len(names) - 1} --kind logits|log_probs|probs"
+        raise DataError(f"{path}: has no column names; name its {len(names)} columns by their numbers: {told}")
     value = np.stack([arrays[name] for name in left], axis=1) if len(left) > 1 else arrays[left[0]]
     return Archive.held(path, "csv", {path.stem: value}, loose=True)
 
@@ -444,11 +423,8 @@ PRINTED = re.compile(r"\s*(?:[A-Za-z_.]*(?:array|tensor)\()?\s*[\[(](?P<inside>.
 SCALAR = re.compile(r"[A-Za-z_.]*float\d*\(([^()]*)\)")
 """A number as NumPy 2 prints it inside a list: ``np.float32(0.1)``."""
 
-GAP = re.compile(r"(?<=[\d.])\s+(?=[-+\d.])")
-"""What stands between the numbers of a printed NumPy array."""
-
-SAMPLE = 100
-"""How many cells are looked at to tell what all of them are."""
+GAP = re.compile(r"(?<=[\d.])\s+(?=[-+\d.])")  # what stands between the numbers of a printed NumPy array
+SAMPLE = 100  # how many cells are looked at to tell what all of them are
 
 
 def is_number(cell: str) -> bool:
@@ -488,15 +464,11 @@ def read_lists(path: Path, name: str, cells: Sequence[str]) -> AnyArray:
             rows.append([float(piece) for piece in pieces])
         except ValueError:
             short = "; NumPy has left out the middle: np.set_printoptions(threshold=sys.maxsize) before writing"
-            raise DataError(
-                f"{path}: column {name!r} has {one_line(ValueError(cell), 40)!r} in row {number}, expected numbers"
-                f"{short if '...' in cell else ''}"
-            ) from None
+            told = f"{path}: column {name!r} has {one_line(ValueError(cell), 40)!r} in row {number},"
+            raise DataError(f"{told} expected numbers{short if '...' in cell else ''}") from None
         if len(rows[-1]) != len(rows[0]):
-            raise DataError(
-                f"{path}: the lists in column {name!r} have different lengths ({len(rows[0])} in row 0,"
-                f" {len(rows[-1])} in row {number}), expected one number per class"
-            )
+            told = f"{path}: the lists in column {name!r} have different lengths ({len(rows[0])} in row 0,"
+            raise DataError(f"{told} {len(rows[-1])} in row {number}), expected one number per class")
     return np.array(rows)
 
 
@@ -513,6 +485,5 @@ def not_a_number(path: Path, name: str, values: Sequence[str]) -> DataError:
         hint = " with a point before its decimals"
     elif cell.strip().startswith("{"):
         hint = '; JSON Lines take an object in a row: {"probs": {"A": 0.1, "B": 0.9}, "label": "B"}'
-    return DataError(
-        f"{path}: column {name!r} has {one_line(ValueError(cell), 60)!r} in row {row}, expected a number{hint}"
-    )
+    told = f"column {name!r} has {one_line(ValueError(cell), 60)!r} in row {row}, expected a number{hint}"
+    return DataError(f"{path}: {told}")

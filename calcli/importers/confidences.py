@@ -22,10 +22,8 @@ from calcli.numerics import AnyArray, IntArray
 
 
 def confidences_by_name(entries: Mapping[str, Entry], ask: ImportRequest) -> ImportRequest:
-    """Asks for arrays called ``confidence`` and ``correct`` where nothing else could be scores or labels.
-
-    Confidences that are only to be calibrated need not say which are right.
-    """
+    """Asks for arrays called ``confidence`` and ``correct`` where nothing else could be scores or labels. Confidences
+    that are only to be calibrated need not say which are right."""
     asked = ask.confidence or ask.correct or ask.scores or ask.labels or ask.kind
     names = [parse_name(path) for path in entries]
     other = any(name.role in ("scores", "labels") for name in names)
@@ -46,9 +44,8 @@ def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: S
         alone = "; without grades --no-labels takes the place of --correct" * bool(ask.confidence)
         raise UsageError(f"--confidence NAME and --correct NAME belong together: how sure, and whether right{alone}")
     if ask.scores or ask.labels or ask.kind:
-        raise UsageError(
-            "--confidence and --correct stand instead of --scores, --labels and --kind; name one or the other"
-        )
+        advice = "name one or the other"
+        raise UsageError(f"--confidence and --correct stand instead of --scores, --labels and --kind; {advice}")
     names = [parse_name(path) for path in entries]
     found = matching(names, ask.confidence, "array of confidences")
     if len(found) > 1:
@@ -121,10 +118,8 @@ def count_votes(entries: Mapping[str, Entry], ask: ImportRequest, where: str) ->
     assert ask.votes is not None
     options = {"--confidence": ask.confidence, "--correct": ask.correct, "--percent": ask.percent}
     if given := [option for option, value in options.items() if value]:
-        raise UsageError(
-            f"--votes makes the confidence, and --gold COLUMN names the right answer to each question: leave"
-            f" {', '.join(given)} out"
-        )
+        told = "--votes makes the confidence, and --gold COLUMN names the right answer to each question:"
+        raise UsageError(f"{told} leave {', '.join(given)} out")
     names, columns = [parse_name(path) for path in entries], _columns(entries, ask.votes)
     answers = [texts_in(column) for column in columns]
     label = next((name.path for name in names if name.role == "labels"), GOLD)
@@ -139,14 +134,12 @@ def count_votes(entries: Mapping[str, Entry], ask: ImportRequest, where: str) ->
     if not wide:
         question = known.get("unit") or known.get("ids")
         if question is None:
-            raise UsageError(
-                f"--votes {ask.votes}: {where} has an answer a row; which rows are one question? --unit COLUMN"
-            )
+            advice = "which rows are one question? --unit COLUMN"
+            raise UsageError(f"--votes {ask.votes}: {where} has an answer a row; {advice}")
         asked = texts_in(entries[question])
         if not len(asked) == len(truth) == len(answers[0]):
-            raise DataError(
-                f"{home.where}: has {len(answers[0])} answers, {len(asked)} questions and {len(truth)} golds"
-            )
+            told = f"has {len(answers[0])} answers, {len(asked)} questions and {len(truth)} golds"
+            raise DataError(f"{home.where}: {told}")
         rows: dict[str, list[int]] = {}
         for row, name in enumerate(asked.tolist()):
             rows.setdefault(name, []).append(row)
@@ -161,10 +154,8 @@ def count_votes(entries: Mapping[str, Entry], ask: ImportRequest, where: str) ->
     best = [next(iter(found.most_common(1)), ("", 0)) for found in votes]
     sizes = sorted({len(each) for each in lists})
     k = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    remark(
-        f"{where}: {len(lists)} questions of {k} answers each; the confidence is (votes + 1/2)/(k + 1) of the most"
-        f" frequent answer, correct where that is {gold.name!r}"
-    )
+    advice = f"the confidence is (votes + 1/2)/(k + 1) of the most frequent answer, correct where that is {gold.name!r}"
+    remark(f"{where}: {len(lists)} questions of {k} answers each; {advice}")
     confidence = np.array([(votes + 0.5) / (len(each) + 1) for (_, votes), each in zip(best, lists, strict=True)])
     correct = np.array([answer == truth[row] for (answer, _), row in zip(best, first, strict=True)], dtype=np.int64)
     made = {"confidence": home.having(confidence), "correct": gold.having(correct)}

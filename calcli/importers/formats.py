@@ -44,8 +44,7 @@ class Format:
 
 _FORMATS: dict[str, Format] = {}
 
-PLUGINS = "calcli.readers"
-"""The group of entry points by which packages add readers."""
+PLUGINS = "calcli.readers"  # the group of entry points by which packages add readers
 
 
 def reader(name: str, about: str, *, sniff: Sniff, **more: Any) -> Callable[[Read], Read]:
@@ -80,11 +79,9 @@ def own_formats() -> tuple[Format, ...]:
 
 @cache
 def formats() -> tuple[Format, ...]:
-    """All formats, those of plug-ins too, in the order in which they are asked.
-
-    calcli's own readers of harnesses are plug-ins; a plain checkout, of which no metadata are installed, finds
-    them by their folder. A plug-in that cannot be loaded is left out, which is said.
-    """
+    """All formats, those of plug-ins too, in the order in which they are asked. calcli's own readers of harnesses are
+    plug-ins; a plain checkout, of which no metadata are installed, finds them by their folder. A plug-in that cannot be
+    loaded is left out, which is said."""
     from importlib.metadata import entry_points  # takes a tenth of a second: files of most formats do without
 
     from calcli.importers.readers import harnesses
@@ -136,10 +133,8 @@ def recognise(file: SourceFile) -> Format:
     # TorchScript archives carry code, exported programs a file that says what they are.
     told = ("archive_format", "serialized_exported_program.json")
     if file.suffix == ".onnx" or any("/code/" in name or name.endswith(told) for name in members):
-        raise DataError(
-            f"{path}: is a model, expected scores that a model has given; to run it:"
-            f" calcli extract --model {quote(str(path))} --inputs INPUTS -o OUT.h5"
-        )
+        advice = f"to run it: calcli extract --model {quote(str(path))} --inputs INPUTS -o OUT.h5"
+        raise DataError(f"{path}: is a model, expected scores that a model has given; {advice}")
     if about := next((about for begins, about in ELSEWHERE if file.head.startswith(begins)), None):
         raise DataError(f"{path}: {about}")
     if any(name.startswith("xl/") for name in members):

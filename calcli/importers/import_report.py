@@ -28,11 +28,8 @@ ROLE_WORDS = {
     "calibrated_by": "what calibrated them",
 }  # fmt: skip
 
-FEW = 30
-"""Fewer rows than this say nothing about chance."""
-
-LOOKED_AT = 1 << 20
-"""Labels that are looked at at once."""
+FEW = 30  # fewer rows than this say nothing about chance
+LOOKED_AT = 1 << 20  # labels that are looked at at once
 
 
 @dataclass(frozen=True)
@@ -144,9 +141,7 @@ def remark_taken(candidate: BundleArrays, entries: Mapping[str, Entry]) -> None:
 WITH_SCORES = frozenset({"scores", "labels", "class_names", "transformed", "specs", "calibrated_by"})
 """Roles of arrays that no option for columns is about."""
 
-WRITTEN_BESIDE = frozenset({"prediction", "confidence"})
-"""What ``apply`` writes beside scores, which say it again."""
-
+WRITTEN_BESIDE = frozenset({"prediction", "confidence"})  # what ``apply`` writes beside scores, which say it again
 MOST_NAMED = 8
 
 
@@ -167,10 +162,8 @@ def unused(entries: Mapping[str, Entry], used: Iterable[str]) -> dict[str, Entry
 def remark_unused(
     entries: Mapping[str, Entry], used: Iterable[str], kept: Collection[str], *, any_unit: bool = False
 ) -> None:
-    """Say in a line each which columns and arrays go along (kept : by their own names), and which are left out.
-
-    A single value is no column. any_unit : units are known or declined, so that none is proposed.
-    """
+    """Say in a line each which columns and arrays go along (kept : by their own names), and which are left out. A
+    single value is no column. any_unit : units are known or declined, so that none is proposed."""
     left, repeated = dict[str, bool](), list[str]()
     for path, entry in unused(entries, used).items():
         with suppress(DataError):
@@ -200,10 +193,8 @@ def write_groups(
     attributes: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Written]:
     """Make the groups of one source bundle, fill them in one pass over its rows, and tell what they became.
-
-    groups : which rows go to which, ascending; None: all. origin : where the scores came from, as all bundles
-    record it: names and hashes, no clock, no host, no folders. attributes : texts for each bundle.
-    """
+    groups : which rows go to which, ascending; None: all. origin : where the scores came from, as all bundles record
+    it: names and hashes, no clock, no host, no folders. attributes : texts for each bundle."""
     writers: list[tuple[GroupWriter, IntArray | None]] = []
     made = list[Written]()
     lazy = {name: column for name, column in imported.columns.items() if isinstance(column, Positions)}
@@ -234,10 +225,8 @@ def write_groups(
         writers.append((writer, index))
         made.append(Written.of(group, new, labels))
         if made[-1].absent_classes > everywhere:
-            remark(
-                f"{group or 'bundle'}: {made[-1].absent_classes} of {imported.k} classes have no row here"
-                f"{f' ({everywhere} have none in the source)' if everywhere else ''}"
-            )
+            told = f"have no row here{f' ({everywhere} have none in the source)' if everywhere else ''}"
+            remark(f"{group or 'bundle'}: {made[-1].absent_classes} of {imported.k} classes {told}")
     _fill(imported, writers, lazy)
     return made
 
@@ -273,12 +262,8 @@ def _fill(
         return
     chance, share = 1 / imported.k, hits / n
     if share == 1:
-        remark(
-            f"warning: {imported.where}: every label is the class of the largest score; are the labels the model's"
-            " predictions?"
-        )
+        advice = "are the labels the model's predictions?"
+        remark(f"warning: {imported.where}: every label is the class of the largest score; {advice}")
     elif share <= chance + 2 * sqrt(chance * (1 - chance) / n):
-        remark(
-            f"warning: {imported.where}: the largest score is the label in {share:.1%} of the rows, no better than"
-            f" chance ({chance:.1%}): do the labels belong to these rows, are the classes in this order?"
-        )
+        told = f"better than chance ({chance:.1%}): do the labels belong to these rows, are the classes in this order?"
+        remark(f"warning: {imported.where}: the largest score is the label in {share:.1%} of the rows, no {told}")

@@ -10,8 +10,7 @@ from calcli.io.locate import ByName
 from calcli.options import flag
 
 NORMALIZE = ("none", "chars", "bytes", "mutual")
-REDUCE = ("none", "mean", "sum", "min", "first")
-"""How the positions of a sequence become one."""
+REDUCE = ("none", "mean", "sum", "min", "first")  # how the positions of a sequence become one
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,11 +45,8 @@ def import_scores(
     ignore_labels: Sequence[int] = (),
     force: bool = False,
 ) -> ImportReport:
-    """Import saved scores into a new HDF5 file of bundles.
-
-    Raises UsageError for requests that make no sense, DataError for sources that cannot
-    be read or break the rules of bundles; then nothing is written.
-    """
+    """Import saved scores into a new HDF5 file of bundles. Raises UsageError for requests that make no sense, DataError
+    for sources that cannot be read or break the rules of bundles; then nothing is written."""
     sources = [Path(name) for given in sources for name in matching_files(str(given))]
     check_output(output, force=force, inputs=sources)
     where, report = ", ".join(str(path) for path in sources), ImportReport()
@@ -111,8 +108,7 @@ LOGS = {
 }
 """Options that only some formats look at: logs of multiple choice, tables."""
 
-OF_CLASSES = ("--per-label", "--class-names", "--all-scores")
-"""Options that have no meaning for confidences."""
+OF_CLASSES = ("--per-label", "--class-names", "--all-scores")  # options that have no meaning for confidences
 
 
 def _refuse_unread(ask: ImportRequest, archives: Sequence[Archive]) -> None:
@@ -165,10 +161,8 @@ def _refuse_second_split(candidates: Sequence[BundleArrays], where: str) -> None
         splits.setdefault(candidate.model, []).append(candidate.split)
     for names in splits.values():
         if len(names) > 1:
-            raise UsageError(
-                f"{where}: is already split into {', '.join(names)}; leave out --split to keep these groups,"
-                f" or split one of them: --group {names[0]}"
-            )
+            advice = f"leave out --split to keep these groups, or split one of them: --group {names[0]}"
+            raise UsageError(f"{where}: is already split into {', '.join(names)}; {advice}")
     if any("split" in candidate.extras for candidate in candidates):
         raise UsageError(f"{where}: has a column that splits it already; leave out --split")
 
@@ -195,9 +189,8 @@ def _deal(
         found = np.unique(texts)
         names = [f"{name}/{group_name(str(part))}".lstrip("/") for part in found]
         if len(set(names)) < len(names):
-            raise DataError(
-                f"{imported.where}: its splits {', '.join(found)} differ only in signs that names cannot have"
-            )
+            told = f"its splits {', '.join(found)} differ only in signs that names cannot have"
+            raise DataError(f"{imported.where}: {told}")
         return {group: rows[texts == part] for group, part in zip(names, found, strict=True)}
     if not splitting.parts:
         return {name: rows}
@@ -252,11 +245,9 @@ def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntAr
             " rows anew, these are no ids: --ids none"
         )
     elif not ask.drop_duplicates:
-        raise DataError(
-            f"{imported.where}: row {row} has the id {str(ids[row])!r} of an earlier row, and its scores and label, as"
-            f" {len(whole)} rows have; a distributed sampler may pad the last batch so: --drop-duplicates keeps the"
-            " first of each"
-        )
+        told = f"and its scores and label, as {len(whole)} rows have;"
+        advice = "a distributed sampler may pad the last batch so: --drop-duplicates keeps the first of each"
+        raise DataError(f"{imported.where}: row {row} has the id {str(ids[row])!r} of an earlier row, {told} {advice}")
     if ask.drop_duplicates:
         remark(f"{imported.where}: {len(whole)} rows that repeat an earlier one of their id were dropped")
         rows = np.delete(rows, whole)

@@ -16,9 +16,7 @@ from calcli.importers.positions import Parts, cut_alike
 from calcli.io.locate import natural
 from calcli.numerics import AnyArray, BoolArray
 
-BLANK = ("", "nan", "none", "null", "na", "n/a", "<na>")
-"""Words in a column that stand for no value."""
-
+BLANK = ("", "nan", "none", "null", "na", "n/a", "<na>")  # words in a column that stand for no value
 SHARD = re.compile(r"(?i)[_.-]?(rank|part|shard|chunk|proc|gpu|batch)?[_.-]?\d+([_.-]?of[_.-]?\d+)?$")
 """What tells the shards of one array apart, at the end of their names."""
 
@@ -48,10 +46,8 @@ def join_archives(archives: Sequence[Archive], ask: ImportRequest) -> tuple[dict
     padded = 0 if any(parse_name(name).role == "ids" for name in parts) else _padded(parts)
     if padded:
         if not ask.drop_duplicates:
-            raise DataError(
-                f"{archives[0].path}: the last rows of the last {padded} files repeat the first of the first {padded},"
-                " as a sampler of ranks fills its last batch; --drop-duplicates leaves them out"
-            )
+            told = f"the first {padded}, as a sampler of ranks fills its last batch; --drop-duplicates leaves them out"
+            raise DataError(f"{archives[0].path}: the last rows of the last {padded} files repeat the first of {told}")
         remark(f"the last rows of the last {padded} files repeat first ones: left out")
         for name, found in parts.items():
             if parse_name(name).role not in ("class_names", "specs"):
@@ -80,10 +76,8 @@ def _refuse_members(archives: Sequence[Archive], parts: Mapping[str, Sequence[En
             continue
         first, *others = [np.atleast_1d(entry.column()) for entry in entries]
         if len(first) >= 10 and len(np.unique(first)) > 1 and all(np.array_equal(first, other) for other in others):
-            raise DataError(
-                f"{archives[1].path}: has the labels of {archives[0].path} row by row: models or seeds on one data"
-                " set, not shards; leave out --join for a group each"
-            )
+            told = "models or seeds on one data set, not shards; leave out --join for a group each"
+            raise DataError(f"{archives[1].path}: has the labels of {archives[0].path} row by row: {told}")
 
 
 def _padded(parts: Mapping[str, Sequence[Entry]]) -> int:
@@ -129,10 +123,8 @@ def _load(name: str, entries: Sequence[Entry]) -> Any:
             shape[axis] = expected[axis] = 0
         single = array.ndim <= axis and not of_all
         if single or shape != expected or (array.dtype.kind in "OUS") != (first.dtype.kind in "OUS"):
-            raise DataError(
-                f"{entry.where}: has shape {tuple(array.shape)} and type {array.dtype}, the first file to join has"
-                f" {tuple(first.shape)} and {first.dtype}"
-            )
+            told = f"the first file to join has {tuple(first.shape)} and {first.dtype}"
+            raise DataError(f"{entry.where}: has shape {tuple(array.shape)} and type {array.dtype}, {told}")
     for entry, array in zip(entries, arrays, strict=True) if of_all else ():
         if not np.array_equal(np.asarray(array), np.asarray(first)):
             raise DataError(f"{entry.where}: differs from the first file to join; join the same classes only")
@@ -154,9 +146,8 @@ def _ordered(entry: Entry, role: str, order: AnyArray, n: int | None = None) -> 
 
 
 def without_missing(entries: Mapping[str, Entry], paths: Sequence[str], where: str) -> dict[str, Entry]:
-    """The arrays without the rows, or positions of sequences, in which one of these is blank or NaN.
-
-    Raises DataError where none is left."""
+    """The arrays without the rows, or positions of sequences, in which one of these is blank or NaN. Raises DataError
+    where none is left."""
     found = [entries[path].load() for path in paths]
     if any(isinstance(array, Parts) for array in found):
         return _without_missing_positions(entries, paths, where)
@@ -188,10 +179,8 @@ def _without_missing_positions(entries: Mapping[str, Entry], paths: Sequence[str
     found = [entries[path].load() for path in paths]
     found = [cut_alike(array, found[0]) if array is not found[0] else cut_alike(array, found[-1]) for array in found]
     if any(array.ndim > 3 for array in found) or (len(found) > 1 and found[1].ndim > 2):
-        raise DataError(
-            f"{where}: --drop-missing leaves out rows and positions of sequences, no pixels; give these a label of"
-            " their own, and --ignore-label"
-        )
+        advice = "give these a label of their own, and --ignore-label"
+        raise DataError(f"{where}: --drop-missing leaves out rows and positions of sequences, no pixels; {advice}")
     if not all(isinstance(array, Parts) and len(array) == len(found[0]) for array in found):
         return dict(entries)
     keep = []
@@ -223,9 +212,7 @@ def _without_missing_positions(entries: Mapping[str, Entry], paths: Sequence[str
 # ---- right answers in another file than the scores, put in the order of the scores by ids
 
 
-GOLD = "gold"
-"""Name of the answers beside the scores that they belong to."""
-
+GOLD = "gold"  # name of the answers beside the scores that they belong to
 ANSWERS = ("answer", "answer_key", "correct_answer", "truth", "class", "target")
 
 
@@ -246,9 +233,8 @@ def add_gold(
         named = named or [path for path, name in free.items() if name.core.lower() in ANSWERS]
         named = named or [path for path, name in free.items() if not name.role]
     if len(named) != 1:
-        raise UsageError(
-            f"{archive.path}: which of {', '.join(known)} holds the right answers? choose with --labels NAME"
-        )
+        told = f"which of {', '.join(known)} holds the right answers? choose with --labels NAME"
+        raise UsageError(f"{archive.path}: {told}")
     labels = tuple(GOLD if name == named[0] else name for name in ask.labels)
     ask = replace(ask, labels=labels if labels or ask.confidence else (GOLD,), gold=None)
     answers, ids = known[named[0]], _ids_of(known)
@@ -273,10 +259,8 @@ def _ids_of(entries: Mapping[str, Entry]) -> Entry | None:
 
 
 def aligned_labels(candidate: BundleArrays, entries: Mapping[str, Entry]) -> Mapping[str, Entry]:
-    """The arrays, with labels that lie in another file than the scores in the order of the scores.
-
-    By ids where both files have them, else by their place, which is said.
-    """
+    """The arrays, with labels that lie in another file than the scores in the order of the scores. By ids where both
+    files have them, else by their place, which is said."""
     if candidate.labels is None or candidate.labels.rpartition("/")[2] == GOLD:
         return entries
     scores, labels = entries[candidate.scores], entries[candidate.labels]
@@ -310,10 +294,8 @@ def _aligned(ids: Entry, other: Entry, answers: Entry) -> AnyArray:
     missing = known[place] != wanted
     if missing.any():
         row = int(np.argmax(missing))
-        raise DataError(
-            f"{ids.where}: row {row} has the id {str(wanted[row])!r}, which {other.path} does not have"
-            f" ({int(missing.sum())} of {len(wanted)} rows lack an answer)"
-        )
+        told = f"which {other.path} does not have ({int(missing.sum())} of {len(wanted)} rows lack an answer)"
+        raise DataError(f"{ids.where}: row {row} has the id {str(wanted[row])!r}, {told}")
     return values[order][place]
 
 

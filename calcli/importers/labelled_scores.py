@@ -28,11 +28,8 @@ from calcli.io.validate import (
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
 
-SLAB_BYTES = 4 << 20
-"""How much of a source is held at once, beyond what its format forces into memory."""
-
-SAME = 1e-5
-"""How far the scores of a row may lie apart that was computed twice."""
+SLAB_BYTES = 4 << 20  # how much of a source is held at once, beyond what its format forces into memory
+SAME = 1e-5  # how far the scores of a row may lie apart that was computed twice
 
 
 @dataclass(frozen=True)
@@ -46,11 +43,9 @@ class Slab:
 
 @dataclass(frozen=True)
 class Imported:
-    """One bundle to be, with its scores still where they are.
-
-    labels : (n,) integers, ignored labels still in place, or None; of confidences whether they are right. columns :
-    per-row arrays by the name they have in a bundle. parts : the group each row was already in, or None.
-    """
+    """One bundle to be, with its scores still where they are. labels : (n,) integers, ignored labels still in place, or
+    None; of confidences whether they are right. columns : per-row arrays by the name they have in a bundle. parts : the
+    group each row was already in, or None."""
 
     candidate: BundleArrays
     where: str
@@ -101,11 +96,9 @@ class Imported:
 def load(
     candidate: BundleArrays, entries: Mapping[str, Entry], ask: ImportRequest, *, ignore: Sequence[int]
 ) -> Imported:
-    """Load everything about one bundle but its scores, which are looked at only in passing.
-
-    ask : with a kind, the scores are not doubted to be of it; with names of the scores,
-    not to be in the order of the classes. ignore : labels that mark rows to leave out.
-    """
+    """Load everything about one bundle but its scores, which are looked at only in passing. ask : with a kind, the
+    scores are not doubted to be of it; with names of the scores, not to be in the order of the classes. ignore : labels
+    that mark rows to leave out."""
     scores_entry = entries[candidate.scores]
     where, kind = scores_entry.where, score_kind(candidate.kind)
     truth = None if candidate.labels is None else entries[candidate.labels].load()
@@ -133,15 +126,11 @@ def load(
     if candidate.labels is not None and raw is not None:
         entry = entries[candidate.labels]
         if raw.shape == (n + 1,) and raw.dtype.kind in "iuf" and raw[0] == 0:
-            raise DataError(
-                f"{entry.where}: there are {n + 1} labels for {n} rows of scores, and the first is 0; did pandas write"
-                " a header? Save with header=['label'] or header=False"
-            )
+            told = f"{entry.where}: there are {n + 1} labels for {n} rows of scores, and the first is 0;"
+            raise DataError(f"{told} did pandas write a header? Save with header=['label'] or header=False")
         if len(scores.shape) == 2 and raw.shape in ((k,), (k, 1), (1, k)) and k != n:
-            raise DataError(
-                f"{where}: has shape {tuple(scores.shape)} for {k} labels: classes by rows? Save the scores transposed,"
-                " (rows, classes)"
-            )
+            told = "classes by rows? Save the scores transposed, (rows, classes)"
+            raise DataError(f"{where}: has shape {tuple(scores.shape)} for {k} labels: {told}")
         if binary and not ignore:
             mistaken.refuse_other_column(raw, n, None if ask.scores else positive, where, entry.where)
         if names and not (ask.scores or ask.class_names) and candidate.extras["class_names"].startswith("class_names_"):
@@ -198,21 +187,17 @@ def _load_dense(
 def labels_as_rows(
     candidate: BundleArrays, entries: Mapping[str, Entry], ask: ImportRequest
 ) -> tuple[BundleArrays, dict[str, Entry], ImportRequest]:
-    """Scores and labels (rows, labels) of which several may hold as rows of two classes, one per row and label.
-
-    The group of such a row is its label, the unit its row of the source. Raises DataError for
-    scores and labels of another form.
-    """
+    """Scores and labels (rows, labels) of which several may hold as rows of two classes, one per row and label. The
+    group of such a row is its label, the unit its row of the source. Raises DataError for scores and labels of another
+    form."""
     scores_entry, labels = entries[candidate.scores], candidate.labels
     if labels is None:
         raise DataError(f"{scores_entry.where}: --per-label needs labels, (rows, labels) of 0 and 1")
     labels_entry = entries[labels]
     scores, truth = np.asarray(scores_entry.load()[()]), np.asarray(labels_entry.load()[()])
     if scores.ndim != 2 or truth.shape != scores.shape or not np.isin(truth, (0, 1)).all():
-        raise DataError(
-            f"{labels_entry.where}: has shape {truth.shape}, expected zeros and ones of shape {scores.shape}, one per"
-            " row and label, for --per-label"
-        )
+        told = f"expected zeros and ones of shape {scores.shape}, one per row and label, for --per-label"
+        raise DataError(f"{labels_entry.where}: has shape {truth.shape}, {told}")
     n, c = scores.shape
     names = _label_names(candidate, entries, ask) or [f"label{i}" for i in range(c)]
     if len(names) != c or len(set(names)) < len(names):

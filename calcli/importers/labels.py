@@ -41,10 +41,8 @@ def to_labels(
         one_hot = (np.count_nonzero(raw == 1, axis=1) == 1) & (np.count_nonzero(raw, axis=1) == 1)
         if not one_hot.all():
             several = "; for labels of which several may hold at once pass --per-label"
-            raise DataError(
-                f"{where}: row {int(np.argmin(one_hot))} is not one-hot, expected one class index or a single 1 per row"
-                f"{several if np.isin(raw, (0, 1)).all() else ''}"
-            )
+            told = f"expected one class index or a single 1 per row{several if np.isin(raw, (0, 1)).all() else ''}"
+            raise DataError(f"{where}: row {int(np.argmin(one_hot))} is not one-hot, {told}")
         remark(f"{where}: one-hot labels became class indices")
         return TakenLabels(raw.argmax(axis=1).astype(np.int64))
     if raw.ndim == 2 and raw.shape[1] == 1:
@@ -59,10 +57,8 @@ def to_labels(
         raw = raw.astype(np.int64)
     if raw.dtype.kind == "b":
         if k > 2:
-            raise DataError(
-                f"{where}: is true or false, expected one of {k} classes; does it say whether the answer was right?"
-                " name the labels with --labels NAME"
-            )
+            advice = "does it say whether the answer was right? name the labels with --labels NAME"
+            raise DataError(f"{where}: is true or false, expected one of {k} classes; {advice}")
         said = [name.lower() for name in class_names or ()]
         if sorted(said) == ["false", "true"]:
             return TakenLabels(np.where(raw, said.index("true"), said.index("false")))
@@ -86,10 +82,8 @@ def _of_numbered_classes(raw: AnyArray, k: int, class_names: Sequence[str] | Non
         return raw
     listed = ", ".join(class_names or ())[:60]
     if present <= set(range(k)):
-        raise DataError(
-            f"{where}: are its labels the names of classes, {listed}, or their places, counted from 0? Write names as"
-            " text, or give the classes names that are no numbers: --class-names A,B,…"
-        )
+        told = "counted from 0? Write names as text, or give the classes names that are no numbers: --class-names A,B,…"
+        raise DataError(f"{where}: are its labels the names of classes, {listed}, or their places, {told}")
     remark(f"{where}: the labels were looked up in the names of the classes, {listed}")
     order = np.argsort(numbers)
     place = order[np.searchsorted(np.array(numbers)[order], raw).clip(max=k - 1)]
@@ -129,15 +123,11 @@ def _named(raw: AnyArray, k: int, class_names: Sequence[str] | None, where: str,
         raise DataError(f"{where}: the label {twice[0]!r} is the name of two classes; --class-names tells them apart")
     if class_names is None:
         if k == 2 and len(texts) > 2:
-            raise DataError(
-                f"{where}: has {len(texts)} words ({texts[0]!r}, …) beside one score a row: is it the predicted class,"
-                " and the score its confidence, as inference scripts write them? --gold FILE --confidence NAME"
-                f" --correct {where.rpartition(' ')[2]}=gold takes them so"
-            )
-        raise DataError(
-            f"{where}: labels are words ({str(raw.flat[0])!r}, …) and the source has no class_names to look them"
-            " up in; name the classes in the order of the scores: --class-names A,B,…"
-        )
+            told = "a row: is it the predicted class, and the score its confidence, as inference scripts write them?"
+            advice = f"--gold FILE --confidence NAME --correct {where.rpartition(' ')[2]}=gold takes them so"
+            raise DataError(f"{where}: has {len(texts)} words ({texts[0]!r}, …) beside one score {told} {advice}")
+        told = "has no class_names to look them up in; name the classes in the order of the scores: --class-names A,B,…"
+        raise DataError(f"{where}: labels are words ({str(raw.flat[0])!r}, …) and the source {told}")
     index = {name: place for place, name in enumerate(class_names)}
     labels: IntArray = np.array([index.get(text, -1) for text in texts], dtype=np.int64)[inverse.reshape(raw.shape)]
     if (labels < 0).any():

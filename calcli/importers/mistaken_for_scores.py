@@ -14,17 +14,14 @@ from calcli.io.validate import look_like_probabilities
 from calcli.numerics import AnyArray, IntArray
 from calcli.rows import ScoreKind
 
-BLOCK_BYTES = 4 << 20
-"""How much of a source is looked at at once."""
-
+BLOCK_BYTES = 4 << 20  # how much of a source is looked at at once
 PREDICTIONS = {
     "pred", "preds", "prediction", "predictions", "pred_label", "pred_labels", "predicted", "predicted_label",
     "predicted_labels", "predicted_class", "pred_class", "y_pred", "y_hat", "yhat", "argmax",
 }  # fmt: skip
 """Names under which writers log the class they predict."""
 
-FEW = 4
-"""Fewer rows than this are in order by chance."""
+FEW = 4  # fewer rows than this are in order by chance
 
 
 def refuse_impostors(scores: Any, kind: ScoreKind, where: str, *, forced: bool) -> None:
@@ -45,15 +42,11 @@ def refuse_impostors(scores: Any, kind: ScoreKind, where: str, *, forced: bool) 
         if not (one_hot or simplex):
             return
     if one_hot and kind != "log_probs":
-        raise DataError(
-            f"{where}: every row is a bare prediction (zeros and a one), expected scores with degrees;"
-            " there is no confidence in them to calibrate: save the model's outputs before argmax"
-        )
+        told = f"{where}: every row is a bare prediction (zeros and a one), expected scores with degrees;"
+        raise DataError(f"{told} there is no confidence in them to calibrate: save the model's outputs before argmax")
     if simplex:
-        raise DataError(
-            f"{where}: these logits look like probabilities: every row lies in [0, 1]"
-            f"{'' if width == 1 else ' and sums to 1'}; pass --kind probs if they are, --kind logits if they are not"
-        )
+        told = f"{'' if width == 1 else ' and sums to 1'}; pass --kind probs if they are, --kind logits if they are not"
+        raise DataError(f"{where}: these logits look like probabilities: every row lies in [0, 1]{told}")
 
 
 def refuse_ranks(scores: Any, where: str) -> None:
@@ -76,18 +69,14 @@ def refuse_confidences(scores: Any, labels: IntArray, kind: ScoreKind, where: st
     if kind != "probs" or (len(scores.shape) == 2 and scores.shape[1] > 1) or scores.shape[0] < 2 * FEW:
         return
     if len(np.unique(labels)) == 2 and all(((block >= 0.5) & (block <= 1)).all() for _, block in _blocks(scores)):
-        raise DataError(
-            f"{where}: no value is below .5 though both classes occur: is it the confidence of the predicted class,"
-            " and the label the prediction? P(class 1) is expected; --confidence NAME --correct NAME takes confidences,"
-            " --scores NAME --labels NAME insists"
-        )
+        told = "is it the confidence of the predicted class, and the label the prediction? P(class 1) is expected;"
+        advice = "--confidence NAME --correct NAME takes confidences, --scores NAME --labels NAME insists"
+        raise DataError(f"{where}: no value is below .5 though both classes occur: {told} {advice}")
 
 
 def refuse_other_column(raw: AnyArray, n: int, word: str | None, where: str, labels_where: str) -> None:
-    """Refuse one column of scores whose labels, or whose own word, say that it is not that of class 1.
-
-    raw : n labels as they stand in the source. word : what the column says that it is of, or None.
-    """
+    """Refuse one column of scores whose labels, or whose own word, say that it is not that of class 1. raw : n labels
+    as they stand in the source. word : what the column says that it is of, or None."""
     if raw.shape == (n,) and raw.dtype.kind in "iu" and raw.max() > 1:
         raise DataError(
             f"{labels_where}: row {int(np.argmax(raw > 1))} has label {raw.max()}, but there is one score a row: is"
@@ -98,10 +87,8 @@ def refuse_other_column(raw: AnyArray, n: int, word: str | None, where: str, lab
     last = re.split(r"[\W_]+", word.lower())[-1] if word else ""  # of class_0 too, but for single letters
     of_class_0 = {pair[0] for pair in OPPOSITES if len(pair[0]) > 1 or pair[0] in ("0", (word or "").lower())}
     if last in of_class_0 and not known:
-        raise DataError(
-            f"{where}: the one column of scores is that of {word!r}: of class 0? One score a row is that of class 1:"
-            " save the other column, or 1 - p, of a logit -z; --scores NAME takes it as it is"
-        )
+        told = f"{where}: the one column of scores is that of {word!r}: of class 0? One score a row is that of class 1:"
+        raise DataError(f"{told} save the other column, or 1 - p, of a logit -z; --scores NAME takes it as it is")
 
 
 def refuse_other_order(raw: AnyArray, names: Sequence[str], where: str) -> None:
@@ -109,11 +96,9 @@ def refuse_other_order(raw: AnyArray, names: Sequence[str], where: str) -> None:
     pair = tuple(name.lower() for name in reversed(names))
     if pair in OPPOSITES and (raw.dtype.kind in "iuf" or (raw.dtype.kind == "b" and pair != ("false", "true"))):
         first, second = names
-        raise DataError(
-            f"{where}: has the columns of {first!r} and {second!r} in this order, so that label 1 would be {second!r};"
-            " name the columns of the labels 0 and 1 in their order: --scores A,B;"
-            f" --class-names {first},{second} takes them as they are"
-        )
+        told = f"so that label 1 would be {second!r}; name the columns of the labels 0 and 1 in their order:"
+        advice = f"--scores A,B; --class-names {first},{second} takes them as they are"
+        raise DataError(f"{where}: has the columns of {first!r} and {second!r} in this order, {told} {advice}")
 
 
 HINT = ": are the columns in the order of the classes, the rows in the same order? --scores NAME takes them as they are"
@@ -122,11 +107,9 @@ HINT = ": are the columns in the order of the classes, the rows in the same orde
 def check_logs(
     scores: Any, path: str, labels: IntArray | None, names: Sequence[str] | None, entries: Mapping[str, Entry]
 ) -> None:
-    """Refuse scores that contradict a logged prediction or outcome at the first such row; say what agreed.
-
-    scores : (n, k), or (n,) for two classes. Ties may go either way. Of two classes the
-    prediction may have been made at any threshold, but not the wrong way round.
-    """
+    """Refuse scores that contradict a logged prediction or outcome at the first such row; say what agreed. scores : (n,
+    k), or (n,) for two classes. Ties may go either way. Of two classes the prediction may have been made at any
+    threshold, but not the wrong way round."""
     here, told = parse_name(path), []
     n, k = scores.shape[0], max(scores.shape[1] if len(scores.shape) == 2 else 1, 2)
     calibrated = any(parse_name(name).core.lower() == "confidence" for name in entries)  # may keep another prediction
@@ -159,10 +142,8 @@ def _hold(scores: Any, labels: IntArray | None, logged: IntArray, path: str, ent
             low = min(low, margin[part == 1].min(initial=np.inf))
             high = max(high, margin[part == 0].max(initial=-np.inf))
             if low < high:
-                raise DataError(
-                    f"{entry.where}: no threshold on {path!r} gives it: some row is called class 1 at a lower score"
-                    f" than another that is called class 0{HINT}"
-                )
+                told = f"some row is called class 1 at a lower score than another that is called class 0{HINT}"
+                raise DataError(f"{entry.where}: no threshold on {path!r} gives it: {told}")
             continue
         rows, best = np.arange(len(block)), block.max(axis=1)
         inside = (part >= 0) & (part < block.shape[1])

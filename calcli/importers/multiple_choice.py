@@ -16,16 +16,13 @@ from calcli.importers.columns import table_archive
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import record_columns
 
-FOLDER = re.compile(r"^choices_\d+/")
-"""What the arrays of one number of choices are called by."""
+FOLDER = re.compile(r"^choices_\d+/")  # what the arrays of one number of choices are called by
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question: its id, a score per candidate (higher is better, natural log), the right candidate.
-
-    of : what it asks once more, where it is a further trial of it or another wording; None for its own id.
-    """
+    """One question: its id, a score per candidate (higher is better, natural log), the right candidate. of : what it
+    asks once more, where it is a further trial of it or another wording; None for its own id."""
 
     id: Any
     scores: Sequence[float]
@@ -39,10 +36,8 @@ def agrees(lls: Sequence[float], gold: int, right: float | None) -> bool:
 
 
 def check_logged(where: str, lls: Sequence[float], gold: int, right: float | None, measure: str) -> None:
-    """Refuse a gold candidate that contradicts what the writer logged. Ties may go either way.
-
-    right : whether the candidate with the largest score was logged as right; None where it was not said.
-    """
+    """Refuse a gold candidate that contradicts what the writer logged. Ties may go either way. right : whether the
+    candidate with the largest score was logged as right; None where it was not said."""
     if right is None:
         return
     if right not in (0, 1):
@@ -59,17 +54,14 @@ def check_logged(where: str, lls: Sequence[float], gold: int, right: float | Non
 def normalised(
     where: str, how: str, lls: Sequence[float], texts: Sequence[str], base: Sequence[float] | None
 ) -> Sequence[float]:
-    """Log-likelihoods per character or byte of the choices, or less those without the question (mutual).
-
-    base : these, None where they were not asked for. Raises DataError for what the writer did not log.
-    """
+    """Log-likelihoods per character or byte of the choices, or less those without the question (mutual). base : these,
+    None where they were not asked for. Raises DataError for what the writer did not log."""
     if how == "none":
         return lls
     if how == "mutual":
         if base is None or len(base) != len(lls):
-            raise DataError(
-                f"{where}: has no unconditional log-likelihoods for --normalize mutual; run it with acc_mutual_info"
-            )
+            advice = "run it with acc_mutual_info"
+            raise DataError(f"{where}: has no unconditional log-likelihoods for --normalize mutual; {advice}")
         return [ll - other for ll, other in zip(lls, base, strict=True)]
     sizes = [len(text if how == "chars" else text.encode()) for text in texts]
     if len(sizes) != len(lls) or not all(sizes):
@@ -78,16 +70,13 @@ def normalised(
 
 
 def choice_archive(path: Path, format: str, questions: Sequence[Question], task: str, ask: ImportRequest) -> Archive:
-    """logits, labels, ids and group (the task) of questions, as ``by_choices`` divides them.
-
-    Questions that were asked several times are a unit. Raises DataError for ids that occur twice with the same scores.
-    """
+    """logits, labels, ids and group (the task) of questions, as ``by_choices`` divides them. Questions that were asked
+    several times are a unit. Raises DataError for ids that occur twice with the same scores."""
     seen: dict[Any, Sequence[float]] = {}
     for question in questions:
         if list(seen.get(question.id, ())) == list(question.scores) and not ask.drop_duplicates:
-            raise DataError(
-                f"{path}: id {question.id!r} occurs twice with the same scores; was a second run appended to the file?"
-            )
+            advice = "was a second run appended to the file?"
+            raise DataError(f"{path}: id {question.id!r} occurs twice with the same scores; {advice}")
         seen[question.id] = question.scores
     if all(isinstance(question.id, int) for question in questions):
         questions = sorted(questions, key=lambda question: question.id)
@@ -111,9 +100,7 @@ def are_scores(name: str, ask: ImportRequest) -> bool:
 
 def by_choices(path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: ImportRequest) -> Archive:
     """The table of these rows; where rows have scores of different numbers of classes, one in a folder for each number.
-
-    ``--choices N`` takes the rows with N scores only; ``--scores choices_N/NAME`` names the table of one number.
-    """
+    ``--choices N`` takes the rows with N scores only; ``--scores choices_N/NAME`` names the table of one number."""
     named = [name for name in rows[0] if are_scores(name, ask) and not _of_positions(rows[0], name)]
     sizes = sorted({len(row[name]) for name in named[:1] for row in rows if isinstance(row.get(name), list)})
     if ask.choices is None and (len(sizes) < 2 or sizes[0] < 2):  # one score is no choice

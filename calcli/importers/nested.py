@@ -19,8 +19,7 @@ from calcli.io.locate import natural
 from calcli.numerics import AnyArray
 
 MOST_ARRAYS = 100_000
-DEEPEST = 64
-"""Limits for containers within containers: a few bytes of pickle can describe 2^40 of them."""
+DEEPEST = 64  # limits for containers within containers: a few bytes of pickle can describe 2^40 of them
 
 
 def rebuilt(
@@ -65,11 +64,9 @@ class _ByPath(list[tuple[str, Any]]):
 def flatten(
     value: Any, is_array: Callable[[Any], bool], where: object, by: str = "/", into: Any = (Mapping, list, tuple)
 ) -> dict[str, Any]:
-    """The arrays in nested containers by their path; lists are counted from 0.
-
-    Anything that is neither a container nor an array is passed over; a list of texts is an array.
-    by : what stands between the parts of a path. Raises DataError as ``rebuilt``, and for too many arrays.
-    """
+    """The arrays in nested containers by their path; lists are counted from 0. Anything that is neither a container nor
+    an array is passed over; a list of texts is an array. by : what stands between the parts of a path. Raises DataError
+    as ``rebuilt``, and for too many arrays."""
 
     def of(part: Any) -> Sequence[tuple[str, Any]]:
         return part if isinstance(part, _ByPath) else [("", part)] if is_array(part) else []
@@ -207,11 +204,9 @@ def _dotted(path: Path, row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def in_one_order(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> list[dict[str, Any]]:
-    """Rows whose objects of scores by class, ``{"cat": 0.9, "dog": 0.1}``, all have the classes in one order.
-
-    That of the first row where all have it, else that of ``--class-names``, else that of
-    their names. Raises DataError where labels are numbers then.
-    """
+    """Rows whose objects of scores by class, ``{"cat": 0.9, "dog": 0.1}``, all have the classes in one order. That of
+    the first row where all have it, else that of ``--class-names``, else that of their names. Raises DataError where
+    labels are numbers then."""
     made = [dict(row) for row in rows]
     for key in [key for key, cell in made[0].items() if _is_scores(cell)]:
         cells = [row.get(key) for row in made]

@@ -22,8 +22,7 @@ from calcli.options import taken, typed
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 NAMES = ("scores", "labels", "kind", "ignore-label", "group-by", "sample-weight", "ids", "unit", "calibrator")
-OWN = [f"--{name}" for name in NAMES]
-"""Options of the commands that read score files."""
+OWN = [f"--{name}" for name in NAMES]  # options of the commands that read score files
 
 
 class Opening(TypedDict, total=False):
@@ -145,10 +144,8 @@ def probe_all(names: Sequence[str]) -> None:
 def open_data(
     names: Sequence[str], *, tell: Callable[[str], None] | None = None, **how: Unpack[Opening]
 ) -> Iterator[DataSet]:
-    """Open one bundle, or several as one data set, their rows one after the other (see ``open_rows``).
-
-    Raises DataError that names the bundle which cannot be read, or is none of this data set.
-    """
+    """Open one bundle, or several as one data set, their rows one after the other (see ``open_rows``). Raises DataError
+    that names the bundle which cannot be read, or is none of this data set."""
     check_open_files(len(names))
     probe_all(names)
     with ExitStack() as stack:
@@ -158,17 +155,13 @@ def open_data(
 
 # ---- what names stand for
 
-LONGEST_NAME = 8192
-"""Characters of a name, that of a group included; systems have 4096 at most for a path."""
+LONGEST_NAME = 8192  # characters of a name, that of a group included; systems have 4096 at most for a path
 
 
 def expand(name: str, layout: Layout = Layout(), ignore: Sequence[int] = ()) -> list[str]:
-    """The bundles that a name stands for, in natural order.
-
-    ``FILES:GROUP``, where both may be patterns of the shell: ``shards/*.h5``, ``a.h5:*``, ``scores.npz:*``. A file
-    whose name holds such characters is that file. layout, ignore : as of ``open_rows``. Raises DataError where nothing
-    matches.
-    """
+    """The bundles that a name stands for, in natural order. ``FILES:GROUP``, where both may be patterns of the shell:
+    ``shards/*.h5``, ``a.h5:*``, ``scores.npz:*``. A file whose name holds such characters is that file. layout,
+    ignore : as of ``open_rows``. Raises DataError where nothing matches."""
     if len(name) > LONGEST_NAME:  # a pattern takes time with the square of its length
         raise DataError(f"{name[:60]}…: has {len(name)} characters, longer than any file's name")
     path, group = split_where(name)

@@ -16,15 +16,12 @@ from calcli.io.validate import check_labels
 from calcli.numerics import AnyArray, IntArray
 from calcli.rows import ScoreKind
 
-PIECE_BYTES = 4 << 20
-"""How much of the scores is read at once, unless one unit has more."""
+PIECE_BYTES = 4 << 20  # how much of the scores is read at once, unless one unit has more
 
 
 class Positions:
-    """What looks like an array of rows, (n,) or (n, k), and is made piece by piece when it is sliced.
-
-    starts : (pieces + 1,) first row of each piece. of : gives the rows of one.
-    """
+    """What looks like an array of rows, (n,) or (n, k), and is made piece by piece when it is sliced. starts : (pieces
+    + 1,) first row of each piece. of : gives the rows of one."""
 
     def __init__(self, starts: IntArray, of: Callable[[int], AnyArray]) -> None:
         self._starts, self._of = starts, lru_cache(2)(of)
@@ -49,17 +46,14 @@ class Positions:
 
 class Parts:
     """One array of each unit (a sentence, an image), of any length or size, as an array whose axes are the longest.
-
-    shapes : of the arrays. of : gives the one of a unit. Raises DataError for arrays of several numbers of axes.
-    """
+    shapes : of the arrays. of : gives the one of a unit. Raises DataError for arrays of several numbers of axes."""
 
     def __init__(
         self, shapes: Sequence[tuple[int, ...]], dtype: Any, of: Callable[[int], AnyArray], where: str
     ) -> None:
         if len({len(shape) for shape in shapes}) > 1:
-            raise DataError(
-                f"{where}: holds arrays of shapes {shapes[0]}, …, {shapes[-1]}, expected as many axes in each"
-            )
+            told = f"holds arrays of shapes {shapes[0]}, …, {shapes[-1]}, expected as many axes in each"
+            raise DataError(f"{where}: {told}")
         self.shapes, self.dtype, self.of, self.where = list(shapes), np.dtype(dtype), of, where
         self.shape = (len(self.shapes), *(max(ends) for ends in zip(*self.shapes, strict=True)))
         self.ndim = len(self.shape)
@@ -95,10 +89,8 @@ FEWEST_PARTS = 30
 
 def joined(arrays: Sequence[AnyArray], where: str, *, sure: bool = False) -> AnyArray | Parts | None:
     """Arrays of a list with their rows one after the other, as parts where each is that of a unit; None: no such thing.
-
-    Sentences differ in length by more than folds or batches do, of which the last may be shorter, and are many; sure :
-    a list that is not saved for its speed, so that they need not be. Images differ in size.
-    """
+    Sentences differ in length by more than folds or batches do, of which the last may be shorter, and are many;
+    sure : a list that is not saved for its speed, so that they need not be. Images differ in size."""
     shapes = [array.shape for array in arrays]
     if len({len(shape) for shape in shapes}) > 1 or not shapes[0]:
         return None
@@ -153,21 +145,17 @@ def class_axis_of(scores: Any, labels: Any, asked: int | None, where: str) -> in
             return 2
         own = [length for (length,) in scores.shapes]
         row = next(row for row, length in enumerate(own) if length != own[0])
-        raise DataError(
-            f"{where}: its lists have different lengths ({own[0]} in row 0, {own[row]} in row {row}), expected one"
-            " number per class, or per position beside as many labels"
-        )
+        told = f"{own[row]} in row {row}), expected one number per class, or per position beside as many labels"
+        raise DataError(f"{where}: its lists have different lengths ({own[0]} in row 0, {told}")
     if asked is not None:
         axis = asked + len(shape) if asked < 0 else asked
         if len(shape) < 3 or not 0 < axis < len(shape):
-            raise UsageError(
-                f"--class-axis {asked}: {where} has shape {shape}, expected an axis from 1 of three or more"
-            )
+            told = f"{where} has shape {shape}, expected an axis from 1 of three or more"
+            raise UsageError(f"--class-axis {asked}: {told}")
         expected = (*shape[:axis], *shape[axis + 1 :])
         if truth not in (None, expected, (*shape[:axis], 1, *shape[axis + 1 :])):
-            raise DataError(
-                f"{where}: has shape {shape}, its classes on axis {axis}; labels have {truth}, not {expected}"
-            )
+            advice = f"labels have {truth}, not {expected}"
+            raise DataError(f"{where}: has shape {shape}, its classes on axis {axis}; {advice}")
         return axis
     if shape == truth and len(shape) == 3 and not ((np.asarray(labels[:1]) == 1).sum(axis=-1) == 1).all():
         return 3  # with a single 1 in every last axis the labels are one-hot
@@ -191,11 +179,9 @@ def class_axis_of(scores: Any, labels: Any, asked: int | None, where: str) -> in
 
 
 class Dense:
-    """Scores with an axis of classes among those of positions, as rows; the first axis are the units.
-
-    scores, labels : arrays that are read by slices of the first axis. axis : of the classes. ignore : labels of
-    positions to leave out. sample : so many of each unit, drawn without replacement by the seed; None for all.
-    """
+    """Scores with an axis of classes among those of positions, as rows; the first axis are the units. scores,
+    labels : arrays that are read by slices of the first axis. axis : of the classes. ignore : labels of positions to
+    leave out. sample : so many of each unit, drawn without replacement by the seed; None for all."""
 
     def __init__(
         self, scores: Any, labels: Any, axis: int, where: str, *, ignore: Sequence[int], sample: int | None, seed: int
@@ -286,10 +272,8 @@ def _positions(scores: Parts, labels: Any, axis: int) -> list[int]:
     k = (*scores.shape, 1)[axis]
     for unit, shape in enumerate(scores.shapes):
         if (*shape, 1)[axis - 1] != k or found[unit] != own[unit]:
-            raise DataError(
-                f"{scores.where}: part {unit} has shape {shape} and {own[unit]} labels, expected {k} classes and a"
-                " label for each position"
-            )
+            told = f"expected {k} classes and a label for each position"
+            raise DataError(f"{scores.where}: part {unit} has shape {shape} and {own[unit]} labels, {told}")
     return found
 
 
@@ -320,10 +304,8 @@ def one_a_row(
     if how is None:
         if len(shape) != 3:
             return scores, kind
-        raise DataError(
-            f"{where}: has shape {shape}, expected (rows, classes); of several scores a row (tokens, prompts, crops)"
-            " --reduce mean makes one, which needs labels, one per row, to tell the rows"
-        )
+        told = f"{where}: has shape {shape}, expected (rows, classes); of several scores a row (tokens, prompts,"
+        raise DataError(f"{told} crops) --reduce mean makes one, which needs labels, one per row, to tell the rows")
     if not axes:
         raise UsageError(f"--reduce {how}: {where} has shape {shape}, expected (rows, positions, classes)")
     if how == "none":

@@ -38,9 +38,7 @@ PACKED = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parq
 @dataclass
 class Sources:
     """files : what to read. folders : where each lies below the folder that was named, "" for files by themselves.
-
-    shown : names of temporary files, and what the user called them.
-    """
+    shown : names of temporary files, and what the user called them."""
 
     files: list[Path] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
@@ -54,10 +52,8 @@ class Sources:
 
 
 def settle_sources(sources: Sequence[Path], stack: ExitStack, settled: Sources | None = None) -> Sources:
-    """Files of folders in natural order; what comes by a pipe or gzipped as a temporary file. Raises DataError.
-
-    ``-`` and ``/dev/stdin`` are the standard input. ``stack`` removes what was made. settled : gets them at its end.
-    """
+    """Files of folders in natural order; what comes by a pipe or gzipped as a temporary file. Raises DataError. ``-``
+    and ``/dev/stdin`` are the standard input. ``stack`` removes what was made. settled : gets them at its end."""
     settled = settled or Sources()
     for source in sources:
         found, folder = [source], source.is_dir()
@@ -139,17 +135,14 @@ def _copied(opened: Callable[[], Any], name: str, named: Path, stack: ExitStack,
 # ---- a folder with a file or more for every image or sentence: one set of arrays, of which each file is a unit
 
 
-FILE = "file"
-"""What ``--unit`` calls the files of a folder."""
-
+FILE = "file"  # what ``--unit`` calls the files of a folder
 ARRAYS = {".npy", ".npz", ".pt", ".pth", ".safetensors"}
 PARTS_OF_ROWS = re.compile(
     rf"(?i)(rank|part|shard|chunk|proc|gpu|batch|fold|epoch|seed|model|run|step)([\W_\d]|$)|({'|'.join(SPLIT_WORDS)})$"
 )
 """What files of any rows are called: no units, unless ``--unit file`` says so."""
 
-LONG = 10
-"""Positions a file for each of the files, beyond which they are rather data sets of their own than sentences."""
+LONG = 10  # positions a file for each of the files, beyond which they are rather data sets of their own than sentences
 
 
 def files_of_units(files: Sequence[Path], folders: Sequence[Path], ask: ImportRequest) -> Archive | None:

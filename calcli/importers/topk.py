@@ -21,10 +21,7 @@ from calcli.io.locate import natural
 from calcli.io.validate import SUM_TOLERANCE
 from calcli.numerics import AnyArray, FloatArray
 
-UNLIKELY = -9999.0
-"""What servers write for a token of which they know no log-probability."""
-
-
+UNLIKELY = -9999.0  # what servers write for a token of which they know no log-probability
 NO_LOGPROBS = "has no token log-probabilities; ask the server for them with logprobs=true"
 
 
@@ -50,9 +47,7 @@ class Answer:
 
 def positions_of(logprobs: Any, where: str) -> list[Position]:
     """The positions of ``choices[i].logprobs``: chat (``content``) or legacy (``tokens``, columns). Raises DataError.
-
-    Entries without a log-probability, or with -9999, count as not listed.
-    """
+    Entries without a log-probability, or with -9999, count as not listed."""
     if not isinstance(logprobs, Mapping):
         return []
     try:
@@ -129,10 +124,8 @@ def _class_rows(path: Path, answers: Sequence[Answer], names: Sequence[str]) -> 
             f" {', '.join(names)}; they begin with {', '.join(map(repr, list(seen)[:6]))}: name the classes as the"
             " tokens are written with --class-names, or take --confidence confidence --correct answer=gold --gold FILE"
         )
-    remark(
-        f"{path.name}: logits are the log-probabilities of {', '.join(names)} where the answer names one of them;"
-        f" {missing} of {len(kept)} rows lack a class among the tokens listed, which got its upper bound"
-    )
+    told = f"{path.name}: logits are the log-probabilities of {', '.join(names)} where the answer names one of them;"
+    remark(f"{told} {missing} of {len(kept)} rows lack a class among the tokens listed, which got its upper bound")
     if len(kept) < len(answers):
         remark(f"{path.name}: {len(answers) - len(kept)} of {len(answers)} answers list no class: left out")
     return kept, np.array(rows)
@@ -140,10 +133,8 @@ def _class_rows(path: Path, answers: Sequence[Answer], names: Sequence[str]) -> 
 
 def of_classes(top: Mapping[str, float], index: Mapping[str, int], k: int) -> tuple[FloatArray, int]:
     """Log-probabilities (k,) of classes among the tokens listed, those of one class added, and how many are not listed.
-
     index : classes by token (see ``by_token``). A class that is not listed gets its upper bound: the least that is
-    listed, or all that the listed ones leave where that is less; where none is, all are -inf.
-    """
+    listed, or all that the listed ones leave where that is less; where none is, all are -inf."""
     found = np.full(k, -np.inf)
     known = {token: min(lp, 0.0) for token, lp in top.items() if lp > UNLIKELY}
     for token, lp in known.items():
@@ -178,10 +169,8 @@ def _place(answer: Answer, index: Mapping[str, int]) -> int | None:
     named = [i for i, position in enumerate(answer.positions) if _bare(position.token) in index]
     if len({index[_bare(answer.positions[i].token)] for i in named}) > 1 and named[0] > 0:
         said = ", ".join(repr(answer.positions[i].token) for i in named[:4])
-        raise DataError(
-            f"{answer.where}: names several classes ({said}) after other words; let the model answer with the class"
-            " alone, or first"
-        )
+        advice = "let the model answer with the class alone, or first"
+        raise DataError(f"{answer.where}: names several classes ({said}) after other words; {advice}")
     if named:
         return named[0]
     listing = (i for i, position in enumerate(answer.positions) if any(_bare(t) in index for t in position.top))
@@ -199,19 +188,15 @@ PLACES = ("index", "idx", "indices", "class_index", "class_idx", "class", "label
 def ranked_columns(
     path: Path, columns: Mapping[str, Column], k: int, names: Sequence[str]
 ) -> tuple[dict[str, Callable[[], AnyArray]], set[str]]:
-    """The array ``probs`` (n, k) of columns ``prob_0 …, index_0 …`` or lists: (loader, columns used up).
-
-    k : how many classes there are. names : theirs, where ranks name classes in words. Raises
-    UsageError for tables without ranks, DataError for ranks that are no top k of k classes.
-    """
+    """The array ``probs`` (n, k) of columns ``prob_0 …, index_0 …`` or lists: (loader, columns used up). k : how many
+    classes there are. names : theirs, where ranks name classes in words. Raises UsageError for tables without ranks,
+    DataError for ranks that are no top k of k classes."""
     scores, of_scores = _ranks(columns, SCORES)
     places, of_places = _ranks(columns, PLACES)
     if scores is None or places is None:
         logits = ", its logits do not say how much the others have" if _ranks(columns, ("logit",))[0] else ""
-        raise UsageError(
-            f"--classes {k}: {path} has no columns of ranks such as prob_0, index_0, prob_1, index_1, …{logits};"
-            " have probabilities written"
-        )
+        advice = f"--classes {k}: {path} has no columns of ranks such as prob_0, index_0, prob_1, index_1, …{logits};"
+        raise UsageError(f"{advice} have probabilities written")
     p, index = scores(), _as_index(path, places(), names)
     if p.shape != index.shape:
         raise DataError(f"{path}: has probabilities of shape {p.shape}, classes of shape {index.shape}; expected equal")
@@ -229,10 +214,8 @@ def ranked_columns(
 
 def spread(p: AnyArray, index: AnyArray, k: int, where: str) -> NDArray[np.float64]:
     """(n, k) probabilities of the ranked ones (n, r) of the classes index (n, r): the rest evenly over the others.
-
-    Raises DataError for classes out of range or listed twice, for probabilities that are none,
-    and where others would have more than the least listed: then k is not the number of classes.
-    """
+    Raises DataError for classes out of range or listed twice, for probabilities that are none, and where others would
+    have more than the least listed: then k is not the number of classes."""
     r = p.shape[1]
     if r > k or index.min() < 0 or index.max() >= k:
         raise DataError(f"{where}: lists class {int(index.max())} among {r} of a row, expected classes 0 to {k - 1}")
@@ -249,10 +232,8 @@ def spread(p: AnyArray, index: AnyArray, k: int, where: str) -> NDArray[np.float
     above = each > p.min(axis=1) + SUM_TOLERANCE
     if r < k and above.any():
         row = int(np.argmax(above))
-        raise DataError(
-            f"{where}: row {row} leaves {rest[row]:.3g} to {k - r} classes, more than so many below its least,"
-            f" {p[row].min():.3g}, can have; are there more than {k} classes, or are these not the best?"
-        )
+        told = f"its least, {p[row].min():.3g}, can have; are there more than {k} classes, or are these not the best?"
+        raise DataError(f"{where}: row {row} leaves {rest[row]:.3g} to {k - r} classes, more than so many below {told}")
     whole = np.repeat(each[:, None], k, axis=1)
     np.put_along_axis(whole, index, p, axis=1)
     return whole / whole.sum(axis=1, keepdims=True)
@@ -264,9 +245,7 @@ SCORE_OF = {frozenset(("label", key)): key for key in ("score", "prob")}
 
 def named_scores(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows in which a list of ``{"label": …, "score": …}``, as a pipeline of transformers gives it, is two lists.
-
-    BigQuery calls the second ``prob``. So are the ``labels`` and ``scores`` of the zero-shot pipeline.
-    """
+    BigQuery calls the second ``prob``. So are the ``labels`` and ``scores`` of the zero-shot pipeline."""
     made = []
     for row in rows:
         words, scores = (row[key] if isinstance(row.get(key), list) else [] for key in ("labels", "scores"))

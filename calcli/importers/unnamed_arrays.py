@@ -28,8 +28,7 @@ SCORE_WORDS = {
 }  # fmt: skip
 """Names under which scores are saved, whatever their kind."""
 
-ROWS_SEEN = 100
-"""How many rows are looked at to say what the numbers cannot be."""
+ROWS_SEEN = 100  # how many rows are looked at to say what the numbers cannot be
 
 
 def take_obvious(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> ImportRequest:
@@ -65,10 +64,8 @@ def take_obvious(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -
     cores = cores or {names[p].core for p, a in floats.items() if a.ndim == 1 and names[p].core.lower() in SCORE_WORDS}
     if not ask.labels and (pairs := _pairs(names, floats)):
         if ask.kind is None:
-            raise UsageError(
-                f"{where}: say what {', '.join(list(pairs)[:3])} hold with --kind logits, log_probs or probs"
-                f"{_evidence(floats[next(iter(pairs))])}"
-            )
+            told = f"log_probs or probs{_evidence(floats[next(iter(pairs))])}"
+            raise UsageError(f"{where}: say what {', '.join(list(pairs)[:3])} hold with --kind logits, {told}")
         return replace(ask, scores=tuple(pairs), labels=tuple(pairs.values()))
     if len(cores) != 1:
         return ask
@@ -104,10 +101,8 @@ def _refuse_confidence(entries: Mapping[str, Entry], names: Mapping[str, Name], 
     if asked or len(scores) != 1 or not told or entries[scores[0]].column().ndim > 1:
         return
     of_logs = ": save its exponential, a probability" * (names[scores[0]].kind != "probs")
-    raise DataError(
-        f"{where}: {scores[0]!r} is one number a row beside {told[0]!r}: how sure an answer is, and no scores of"
-        f" classes; --confidence NAME --correct NAME reads such{of_logs}"
-    )
+    advice = f"how sure an answer is, and no scores of classes; --confidence NAME --correct NAME reads such{of_logs}"
+    raise DataError(f"{where}: {scores[0]!r} is one number a row beside {told[0]!r}: {advice}")
 
 
 def _labels_of_apply(entries: Mapping[str, Entry], names: Mapping[str, Name]) -> tuple[str, ...]:
@@ -350,8 +345,7 @@ def retried(problem: CalcliError, ask: ImportRequest, where: str) -> CalcliError
     return problem.advising(kept.command(where, [] if option in ask.typed else [option]))
 
 
-ROWS_CARRIED = 1000
-"""Rows of a column that goes along which are held at once, and by the first of which it is judged."""
+ROWS_CARRIED = 1000  # rows of a column that goes along which are held at once, and by the first of which it is judged
 
 
 def goes_along(name: str, values: AnyArray) -> bool:

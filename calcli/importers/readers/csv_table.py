@@ -30,26 +30,18 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.readers.parquet import arrow_columns
 
 SUFFIXES = (".csv", ".tsv", ".txt")
-WIDE = 4096
-"""Columns from which on pyarrow takes 100 KiB for each of them."""
-
-LARGE = 16 << 20
-"""Bytes from which pyarrow is faster, its import included."""
-
+WIDE = 4096  # columns from which on pyarrow takes 100 KiB for each of them
+LARGE = 16 << 20  # bytes from which pyarrow is faster, its import included
 MISSING = frozenset({"", "NA", "N/A", "n/a", "#N/A", "#NA", "null", "NULL", "None", "nan", "NaN", "-nan", "-NaN"})
 """Cells that hold nothing, as pandas and pyarrow write them."""
 
-TENSOR = re.compile(r"\s*tensor\(([^\[(),]+)(?:, [^)]*)?\)\s*")
-"""A single number as torch prints it: ``tensor(2)``."""
-
+TENSOR = re.compile(r"\s*tensor\(([^\[(),]+)(?:, [^)]*)?\)\s*")  # a single number as torch prints it: ``tensor(2)``
 NO_ROW = re.compile(r"#|sep=.$")
 """How lines begin that stand above a table."""
 
 MOST_COMMENTS = 50
 
-CELL_LIMIT = 1 << 30
-"""Longest cell: a list of a vocabulary's scores has megabytes."""
-
+CELL_LIMIT = 1 << 30  # longest cell: a list of a vocabulary's scores has megabytes
 COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 DECIMAL = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
 NUMBERS = re.compile(r"[\[(]+\s*[-+]?\d*\.\d")
@@ -76,11 +68,9 @@ GROUPED = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")
     ],
 )
 def read_csv(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Read a table of text, separated by commas, semicolons, tabs or bars.
-
-    A file without column names, numbers only, is one loose array with the name of the file; ``--scores 0:9 --labels
-    10`` take its columns by number. A first line 0, 1, …, k-1 counts the columns, as pandas writes it.
-    """
+    """Read a table of text, separated by commas, semicolons, tabs or bars. A file without column names, numbers only,
+    is one loose array with the name of the file; ``--scores 0:9 --labels 10`` take its columns by number. A first line
+    0, 1, …, k-1 counts the columns, as pandas writes it."""
     path = file.path
     opening = _opening(path)
     first = opening.cells
@@ -104,10 +94,8 @@ def read_csv(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
 @dataclass(frozen=True)
 class Head:
     """How a file begins. cells : the names of the columns, or the first row. separator : " " is any white space.
-
     skip : lines before the first row or the names. above : the names stand in the last of these, behind a #.
-    ended : whether the last line has its end.
-    """
+    ended : whether the last line has its end."""
 
     cells: list[str]
     separator: str
@@ -176,10 +164,8 @@ def _columns(
         names = ["", *names]
     for number, row in enumerate(cells, start=opening.skip + (2 if inside else 1)):
         if len(row) != len(names):
-            raise DataError(
-                f"{path}: cannot be read as a table: row {number} of the file has {len(row)} cells, expected"
-                f" {len(names)}{'; is the first line a title? remove it' if len(names) == 1 else ''}"
-            )
+            told = f"expected {len(names)}{'; is the first line a title? remove it' if len(names) == 1 else ''}"
+            raise DataError(f"{path}: cannot be read as a table: row {number} of the file has {len(row)} cells, {told}")
     by_column = list(zip(*cells, strict=True)) if cells else [()] * len(names)
     if opening.separator in ";\t":
         by_column = [_with_points(path, name, column) for name, column in zip(names, by_column, strict=True)]
@@ -200,10 +186,8 @@ def _with_points(path: Path, name: str, cells: Sequence[str]) -> tuple[str, ...]
     commas = [cell for cell in cells if COMMA.fullmatch(cell)]
     whole = next((cell for cell in cells if cell.strip().lstrip("+-").isdigit()), None)
     if commas and whole is not None and all(GROUPED.fullmatch(cell) for cell in commas):
-        raise DataError(
-            f"{path}: column {name!r} has {commas[0]!r} beside {whole!r}: does the comma part thousands or decimals?"
-            " Write numbers with a point and without separators of thousands"
-        )
+        told = f"{path}: column {name!r} has {commas[0]!r} beside {whole!r}: does the comma part thousands or decimals?"
+        raise DataError(f"{told} Write numbers with a point and without separators of thousands")
     return tuple(cell.replace(",", ".") if COMMA.fullmatch(cell) else cell for cell in cells)
 
 

@@ -21,10 +21,8 @@ SUFFIXES = (".h5", ".hdf5", ".hdf")
     examples=[("outputs.h5", "--scores run/out --labels run/truth --kind logits")],
 )
 def read_hdf5(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """List all datasets of an HDF5 file; numbers stay in the file until they are sliced.
-
-    Soft and external links are not followed.
-    """
+    """List all datasets of an HDF5 file; numbers stay in the file until they are sliced. Soft and external links are
+    not followed."""
     path = file.path
     opened = stack.enter_context(open_file(path))
     loaders: dict[str, Any] = {}

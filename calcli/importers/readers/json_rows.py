@@ -62,11 +62,9 @@ def read_json_table(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> A
     ],
 )
 def read_json(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Read rows as objects (``{"logits": […], "label": 2}``), columns as lists, or a list of lists of numbers.
-
-    Fields of inner objects have dotted names. An object of objects is a row each, its keys
-    the ids; where the keys of the outer one name scores or labels, a column each.
-    """
+    """Read rows as objects (``{"logits": […], "label": 2}``), columns as lists, or a list of lists of numbers. Fields
+    of inner objects have dotted names. An object of objects is a row each, its keys the ids; where the keys of the
+    outer one name scores or labels, a column each."""
     path, value = file.path, file.json
     records = file.records
     if isinstance(value, dict):
@@ -120,10 +118,8 @@ def _all_named(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str
     numbered = all(re.search(r"\d+$", name) for name in known)
     truths = [cell for row in rows for key, cell in row.items() if parse_name(key).role == "labels"]
     if not numbered and any(isinstance(cell, int) for cell in truths):
-        raise DataError(
-            f"{where}: the labels are numbers, the scores are of {', '.join(known[:3])}, …: name the classes in the"
-            " order of the numbers with --class-names A,B,…"
-        )
+        told = "name the classes in the order of the numbers with --class-names A,B,…"
+        raise DataError(f"{where}: the labels are numbers, the scores are of {', '.join(known[:3])}, …: {told}")
     return replace(ask, classes=len(known), class_names=tuple(known))
 
 

@@ -23,11 +23,8 @@ from calcli.importers.readers.pickles import content_archive, load_arrays
 from calcli.io.validate import refuse_bomb
 from calcli.numerics import bfloat16_to_float32, is_bfloat16
 
-MAPPED = 16 << 20
-"""Bytes from which an array stays in its file."""
-
-UNPACKED = 256 << 20
-"""Bytes from which a packed array is unpacked to a temporary file, where there is room."""
+MAPPED = 16 << 20  # bytes from which an array stays in its file
+UNPACKED = 256 << 20  # bytes from which a packed array is unpacked to a temporary file, where there is room
 
 
 @reader(
@@ -38,10 +35,8 @@ UNPACKED = 256 << 20
     examples=[("logits.npy labels.npy", ""), ("preds.npy targets.npy", "--kind probs")],
 )
 def read_npy(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Map a .npy file into memory; the array goes by the name of the file.
-
-    What ``numpy.save`` makes of a dict is read as a pickle is: without running anything.
-    """
+    """Map a .npy file into memory; the array goes by the name of the file. What ``numpy.save`` makes of a dict is read
+    as a pickle is: without running anything."""
     path = file.path
     with path.open("rb") as opened:
         about = _header(opened)
@@ -163,7 +158,6 @@ def _plain_objects(path: Path, name: str, data: bytes) -> Any:
     if about is not None and values.ndim == 1 and values.size == np.prod(about[1]):
         values = values.reshape(about[1])
     if values.dtype.kind not in "biufUS" or not len(values):
-        raise DataError(
-            f"{path}: array {name!r} holds Python objects of several kinds, expected numbers, words or arrays of them"
-        )
+        told = f"array {name!r} holds Python objects of several kinds, expected numbers, words or arrays of them"
+        raise DataError(f"{path}: {told}")
     return values

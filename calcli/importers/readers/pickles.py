@@ -150,10 +150,8 @@ def _with_plain_keys(instruction: bytes, keys: slice) -> Callable[[Any], None]:
 
 
 class Unhashing(_Machine):  # type: ignore[misc]
-    """A stack machine whose dicts take only plain keys, and that knows no sets.
-
-    The hash of a tuple visits all of it: 40 tuples of twice the one before would take for ever.
-    """
+    """A stack machine whose dicts take only plain keys, and that knows no sets. The hash of a tuple visits all of it:
+    40 tuples of twice the one before would take for ever."""
 
     def refuse_sets(self) -> None:
         raise _Refused("a set")
@@ -182,21 +180,17 @@ class _Only(Unhashing):
 
 
 def load_arrays(data: bytes, where: str) -> Any:
-    """Read a pickle of NumPy arrays in tuples, lists and dicts. Nothing else can be built.
-
-    data : the pickle, of any protocol, from Python 2 or 3. where : the file, for messages. Raises DataError with the
-    name of what the pickle tried to build, if it is anything but arrays and containers, and for a broken pickle.
-    """
+    """Read a pickle of NumPy arrays in tuples, lists and dicts. Nothing else can be built. data : the pickle, of any
+    protocol, from Python 2 or 3. where : the file, for messages. Raises DataError with the name of what the pickle
+    tried to build, if it is anything but arrays and containers, and for a broken pickle."""
     file = io.BytesIO(data)
     try:
         content = _Only(file, encoding="latin1").load()
         refuse_more(where, file.read())
         return rebuilt(content, _plain, where, _content)
     except _Refused as what:
-        raise DataError(
-            f"{where}: the pickle tries to build {what}; calcli builds nothing but NumPy arrays from pickles,"
-            " because a pickle can run any program; save the arrays with numpy.savez instead"
-        ) from None
+        told = "arrays from pickles, because a pickle can run any program; save the arrays with numpy.savez instead"
+        raise DataError(f"{where}: the pickle tries to build {what}; calcli builds nothing but NumPy {told}") from None
     except DataError:
         raise
     except RecursionError:
@@ -274,12 +268,9 @@ def _is_pickle(file: SourceFile) -> bool:
     examples=[("resnet_c100_logits.p", ""), ("mmpretrain_result.pkl", ""), ("rows_of_dicts.pkl", "--labels answer")],
 )
 def read_pickle(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Read a pickle of arrays.
-
-    ``(logits, labels)`` and ``((logits_val, y_val), (logits_test, y_test))`` are the
-    layouts of the logits published with NN_calibration and are known by it; dicts of
-    arrays are read by their names, other nestings by position: ``0/1``.
-    """
+    """Read a pickle of arrays. ``(logits, labels)`` and ``((logits_val, y_val), (logits_test, y_test))`` are the
+    layouts of the logits published with NN_calibration and are known by it; dicts of arrays are read by their names,
+    other nestings by position: ``0/1``."""
     return content_archive(file.path, "pickle", load_arrays(file.path.read_bytes(), str(file.path)))
 
 

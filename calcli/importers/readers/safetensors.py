@@ -16,9 +16,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.io.inputs import refuse_more
 from calcli.numerics import bfloat16_to_float32
 
-HEADER_LIMIT = 100_000_000
-"""Longest header that the format allows, in bytes."""
-
+HEADER_LIMIT = 100_000_000  # longest header that the format allows, in bytes
 TYPES = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "U64": "<u8",
     "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2",
@@ -38,10 +36,8 @@ def _header_length(file: SourceFile) -> int:
     examples=[("scores.safetensors", "")],
 )
 def read_safetensors(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Map the tensors of a safetensors file into memory; bfloat16 becomes float32, exactly.
-
-    Reference: the format description of the safetensors project.
-    """
+    """Map the tensors of a safetensors file into memory; bfloat16 becomes float32, exactly. Reference: the format
+    description of the safetensors project."""
     path, size = file.path, file.size
     if (length := _header_length(file)) > min(HEADER_LIMIT, size - 8):
         raise DataError(f"{path}: the header should have {length} bytes, the file {size}; is the file complete?")

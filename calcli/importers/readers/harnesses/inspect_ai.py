@@ -19,8 +19,7 @@ from calcli.io.validate import refuse_bomb
 
 MARKS: dict[Any, bool] = {"C": True, "I": False, 1: True, 0: False}
 
-ZSTD = 93
-"""A zip archive's number for zstd."""
+ZSTD = 93  # a zip archive's number for zstd
 
 
 def _is_inspect(file: SourceFile) -> bool:
@@ -41,11 +40,9 @@ def _is_inspect(file: SourceFile) -> bool:
     ],
 )
 def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Read samples with choices as logits of their letters, target as label; others as (confidence, correct).
-
-    The mark of every sample, C or I, is held against its answer and target. Epochs repeat the
-    ids. Raises DataError for logs without log-probabilities and for shuffled choices.
-    """
+    """Read samples with choices as logits of their letters, target as label; others as (confidence, correct). The mark
+    of every sample, C or I, is held against its answer and target. Epochs repeat the ids. Raises DataError for logs
+    without log-probabilities and for shuffled choices."""
     path, samples = file.path, _samples(file)
     answers, sizes = [], set()
     for sample in samples:
@@ -62,9 +59,8 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
         target = str(target or "")
         listed = sample.get("choices") or []
         if listed and mark is not None and answer and (answer.strip() == target.strip()) != mark:
-            raise DataError(
-                f"{where}: is marked {'right' if mark else 'wrong'}, its answer is {answer!r} and its target {target!r}"
-            )
+            told = f"is marked {'right' if mark else 'wrong'}, its answer is {answer!r} and its target {target!r}"
+            raise DataError(f"{where}: {told}")
         if listed and answer and positions:
             positions = [position for position in positions if position.token.strip(" ().:") == answer.strip()]
             if not positions:
@@ -73,10 +69,8 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
         sizes.add(len(listed))
         answers.append((len(listed), Answer(where, str(sample.get("id")), str(content or ""), positions, more)))
     if not any(answer.positions for _, answer in answers):
-        raise DataError(
-            f"{path}: is a log of inspect_ai with answers and marks, but no log-probabilities; evaluate again with"
-            " inspect eval … --logprobs --top-logprobs 20"
-        )
+        advice = "evaluate again with inspect eval … --logprobs --top-logprobs 20"
+        raise DataError(f"{path}: is a log of inspect_ai with answers and marks, but no log-probabilities; {advice}")
     if len(sizes) > 1 and ask.choices is None:
         raise UsageError(f"{path}: has samples with {sorted(sizes)} choices; take one number: --choices N")
     kept = [answer for size, answer in answers if ask.choices in (None, size)]

@@ -21,12 +21,9 @@ from calcli.importers.readers.parquet import read_parquet, read_table
     examples=[("details_mmlu_2025-11-05.parquet", "")],
 )
 def read_lighteval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Read the summed log-probabilities of the choices as logits, gold_index as labels.
-
-    ``--normalize`` divides by the characters or bytes of a choice as saved (with its leading
-    space), or subtracts the unconditioned ones (mutual). Raises DataError for generative
-    tasks, several right choices, and rows that contradict their acc.
-    """
+    """Read the summed log-probabilities of the choices as logits, gold_index as labels. ``--normalize`` divides by the
+    characters or bytes of a choice as saved (with its leading space), or subtracts the unconditioned ones (mutual).
+    Raises DataError for generative tasks, several right choices, and rows that contradict their acc."""
     path, rows = file.path, read_table(file).to_pylist()
     if not rows or not ("model_response" in rows[0] or "pred_logits" in rows[0]):
         return read_parquet(file, stack, ask)

@@ -69,10 +69,8 @@ class _Sample:
         if not isinstance(responses, list) or not responses:
             raise DataError(f"{where}: has no filtered_resps, expected one per choice")
         if not all(isinstance(response, list) and len(response) == 2 for response in responses):
-            raise DataError(
-                f"{where}: holds generated text or a single number, expected a log-likelihood per choice;"
-                " there are no scores in it to calibrate: use the multiple-choice variant of the task"
-            )
+            told = f"{where}: holds generated text or a single number, expected a log-likelihood per choice; there"
+            raise DataError(f"{told} are no scores in it to calibrate: use the multiple-choice variant of the task")
         if len(responses) == 1:
             raise DataError(f"{where}: has one candidate only (a loglikelihood task), expected several to choose from")
         try:
@@ -127,10 +125,8 @@ def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
     ]
     by_target = [reading for reading in agreeing if reading[1] != OF_DOC]
     if len({tuple(golds) for golds, _ in by_target}) > 1:
-        raise DataError(
-            f"{samples[0].where}: the gold may be {' or '.join(name for _, name in by_target)}, and the logged acc does"
-            " not tell; save the target as an index"
-        )
+        told = "and the logged acc does not tell; save the target as an index"
+        raise DataError(f"{samples[0].where}: the gold may be {' or '.join(name for _, name in by_target)}, {told}")
     return (by_target or agreeing or readings)[0]
 
 
@@ -146,11 +142,9 @@ def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
     examples=[("hellaswag_write_out_info.json", "")],
 )
 def read_write_out(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Read logit_0, logit_1, …, the log-likelihoods of the choices, as logits; the gold from truth.
-
-    truth is the choice's index, or its text, with which its prompt ends; whichever agrees
-    with the logged acc. Raises DataError for tasks without choices and rows that contradict acc.
-    """
+    """Read logit_0, logit_1, …, the log-likelihoods of the choices, as logits; the gold from truth. truth is the
+    choice's index, or its text, with which its prompt ends; whichever agrees with the logged acc. Raises DataError for
+    tasks without choices and rows that contradict acc."""
     path, questions = file.path, []
     if ask.normalize != "none":
         raise DataError(f"{path}: does not keep choices apart from prompts, which --normalize {ask.normalize} needs")
