@@ -156,6 +156,9 @@ class Entry:
         return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
+Entries = Mapping[str, Entry]
+
+
 @dataclass(frozen=True)
 class Archive:
     """What one file holds. entries : arrays by path, folders separated by "/". loose : the file is one array without a
@@ -163,7 +166,7 @@ class Archive:
 
     path: Path
     format: str
-    entries: Mapping[str, Entry]
+    entries: Entries
     loose: bool = False
 
     @classmethod

@@ -1,15 +1,9 @@
 """What the arrays of a file are, told by their names: scores, labels and what goes with them.
 
-The rules, which help texts and error messages repeat:
-
-- Scores: a name that is, starts with or ends in the word ``logits`` (logit), ``log_probs``
-  (logprobs, log_probas, log_softmax, …) or ``probs`` (prob, probas, probabilities, softmax,
-  y_proba, pyx). The word is the kind; no other name has one.
+- Scores: a name that is, starts with or ends in a word of ``KIND_WORDS``, which is the kind; no other name has one.
 - Labels: ``labels``, ``label``, ``y``, ``y_true``, ``targets``, ``target``, …
-- Splits: ``val``, ``test``, ``cal``, ``train``, … before or after the name
-  (``logits_val``, ``test_labels``) or as the last folder (``val/logits``).
-- Arrays in one folder belong together; labels, class names and the like may also lie in
-  a folder above.
+- Splits: ``val``, ``test``, … before or after the name (``logits_val``) or as the last folder (``val/logits``).
+- Arrays in one folder belong together; labels, class names and the like may also lie in a folder above.
 """
 
 import re
@@ -22,7 +16,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.fast_dataclass import dataclass
-from calcli.importers.archive import Entry
+from calcli.importers.archive import Entries, Entry
 from calcli.importers.import_request import ImportRequest
 from calcli.io.locate import intersections
 
@@ -75,9 +69,7 @@ _AFFIXED = re.compile(rf"(?:(?P<before>{_SPLIT})[_.-])?(?P<core>.+?)(?:[_.-](?P<
 _OF_MODEL = re.compile(r"(?P<role>labels?|targets?|class_names)[_.-](?P<model>.+)", re.IGNORECASE)
 _SUFFIXES = sorted({*KIND_OF, *ROLES["labels"], "class_names", "ids"} - {"y", "gt"}, key=len, reverse=True)
 _SUFFIXED = re.compile(rf"(?P<model>.+?)[_.-](?P<word>{'|'.join(_SUFFIXES)})", re.IGNORECASE)
-_NO_TRUTH = re.compile(
-    r"(?i)(.*[_.-])?(y_?hat|hat|pred(icted|iction|ictions|s)?|output|soft|num|n|pseudo|model|argmax)"
-)
+_NO_TRUTH = re.compile(r"(?i)(.*[_.-])?(y_?hat|hat|pred(ict(ed|ions?)|s)?|output|soft|num|n|pseudo|model|argmax)")
 """What stands before a word for labels that are none: the prediction, or how many there are."""
 _TAIL_SPLIT = re.compile(rf"(?P<model>.+)[_.-](?P<split>{_SPLIT})", re.IGNORECASE)
 
@@ -180,17 +172,13 @@ def plan(paths: Iterable[str], ask: ImportRequest, where: str) -> list[BundleArr
             labels = asked_labels[place]  # named in pairs
         else:
             labels = [name for matches in asked_labels for name in matches] or [n for n in names if n.role == "labels"]
-        alone = len(scores) == len(labels) == 1 and (
-            "" in (score.split, labels[0].split) or score.split == labels[0].split
-        )
+        alone = len(scores) == len(labels) == 1 and len({score.split, labels[0].split} - {""}) < 2
         label = _companion(score, labels, any_model=bool(ask.labels) or alone, only=True)
         if label is None and not ask.no_labels:
             others = ", ".join(path for path in real_names(names)[:40] if path != score.path)
-            problem = DataError(
-                f"{where}: found no labels for {score.path!r}{f' among {others}' if others else ', the only array'};"
-                f" name them with --labels {_unnamed(names, scores)}, or pass --no-labels for"
-                " scores that are only to be calibrated; --gold FILE joins them from another file"
-            )
+            told = f"found no labels for {score.path!r}{f' among {others}' if others else ', the only array'}"
+            told += f"; name them with --labels {_unnamed(names, scores)}, or pass --no-labels for scores that are only"
+            problem = DataError(f"{where}: {told} to be calibrated; --gold FILE joins them from another file")
             raise problem if others or not ask.carry else problem.advising(ask.command(where, [("--no-labels",)]))
         extras = {role: extra for role in ROLES if role != "labels" if (extra := extra_of(score, names, role))}
         found.append(BundleArrays(model, score.split, score.kind, score.path, label if label else None, extras))
@@ -243,18 +231,15 @@ def says_correct(name: str) -> bool:
     return re.sub(r"[\W_\d]", "", name.lower()) in OUTCOME_WORDS
 
 
-def columns_by_name(entries: Mapping[str, Entry], named: Mapping[str, Sequence[str]]) -> dict[str, Entry]:
+def columns_by_name(entries: Entries, named: Mapping[str, Sequence[str]]) -> dict[str, Entry]:
     """The arrays with the columns that an option names under what bundles call them, in every folder and split.
     named : names by role; none to have no such column. Several are groups, taken together. What was read as one of
     these by its name is left out. Raises UsageError for names that no array has."""
     names = [parse_name(path) for path in entries]
     found = {role: [matching(names, one, "column") for one in asked] for role, asked in named.items()}
-    moved = {name.path for lists in found.values() for each in lists for name in each}
-    made = {
-        name.path: entries[name.path]
-        for name in names
-        if name.role not in named and not (name.path in moved and name.role in COLUMNS)
-    }
+    moved = {name.path for lists in found.values() for each in lists for name in each if name.role in COLUMNS}
+    kept = [name.path for name in names if name.role not in named and name.path not in moved]
+    made = {path: entries[path] for path in kept}
     for role, (first, *others) in ((role, lists) for role, lists in found.items() if lists):
         for name in first:
             place = (name.folder, name.split)
@@ -266,7 +251,7 @@ def columns_by_name(entries: Mapping[str, Entry], named: Mapping[str, Sequence[s
     return made
 
 
-def _together(columns: Mapping[str, Entry]) -> NDArray[Any]:
+def _together(columns: Entries) -> NDArray[Any]:
     return intersections({name: entry.column() for name, entry in columns.items()})
 
 
@@ -280,15 +265,14 @@ def matching(names: Sequence[Name], asked: str, what: str) -> list[Name]:
 
 
 def _in_groups(scores: Sequence[Name], groups: Sequence[str]) -> list[Name]:
-    full = {name.path: "/".join(part for part in (*name.folder, name.core, name.split) if part) for name in scores}
+    places = {}
+    for name in scores:
+        full = "/".join(part for part in (*name.folder, name.core, name.split) if part)
+        places[name.path] = f"/{full}/", f"/{'/'.join((*name.folder, name.split))}/"
     kept: list[Name] = []
     for group in groups:
-        wanted = group.strip("/")
-        inside = [
-            name
-            for name in scores
-            if any(f"/{wanted}/" in f"/{path}/" for path in (full[name.path], "/".join((*name.folder, name.split))))
-        ]
+        wanted = f"/{group.strip('/')}/"
+        inside = [name for name in scores if any(wanted in place for place in places[name.path])]
         if not inside:
             raise unknown_name("group", group, {"/".join((*n.folder, n.split)).strip("/") or n.core for n in scores})
         kept += [name for name in inside if name not in kept]

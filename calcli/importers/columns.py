@@ -55,6 +55,7 @@ class Column:
         return (self.gaps or self.read)(self.cells[rows])
 
 
+Columns = Mapping[str, Column]
 LONGEST = 200  # characters of a word; what has more is a text
 
 
@@ -72,7 +73,7 @@ def refuse_doubles(path: Path, names: Sequence[str]) -> None:
 
 
 def table_archive(
-    path: Path, format: str, columns: Mapping[str, Column], n: int, ask: ImportRequest, *, ours: bool = False
+    path: Path, format: str, columns: Columns, n: int, ask: ImportRequest, *, ours: bool = False
 ) -> Archive:
     """The arrays of a table of n rows. ours : written by apply, which a column may say too.
 
@@ -215,7 +216,7 @@ def _counted(names: Sequence[str], first: str, last: str) -> list[str]:
     return listed if {*listed} <= {*names} and all(map(alike.fullmatch, names[low : high + 1])) else []
 
 
-def _asked(columns: Sequence[str] | Mapping[str, Column], listed: Sequence[str]) -> str:
+def _asked(columns: Sequence[str] | Columns, listed: Sequence[str]) -> str:
     """What to type for these columns: from the first to the last where they lie so, else all of them."""
     ends = f"{listed[0]}:{listed[-1]}"
     return ends if listed_columns(list(columns), ends) == list(listed) else ",".join(listed)
@@ -242,7 +243,7 @@ def _groups(
     return declared, {stem: columns for stem, columns in numbered.items() if len(columns) > 1}, rest
 
 
-def _refuse_offset(path: Path, columns: Mapping[str, Column], listed: Sequence[str], ask: ImportRequest) -> None:
+def _refuse_offset(path: Path, columns: Columns, listed: Sequence[str], ask: ImportRequest) -> None:
     """Refuse labels from 1 to below k beside columns numbered 1 to k: those numbers, or counted from 0 without a 0?"""
     numbers = [int(found[-1]) for name in listed if (found := re.findall(r"[0-9]{1,18}", name))]
     if numbers != list(range(1, len(listed) + 1)) or len(numbers) < 2:
@@ -260,7 +261,7 @@ def _refuse_offset(path: Path, columns: Mapping[str, Column], listed: Sequence[s
 
 
 def _refuse_strangers(
-    path: Path, columns: Mapping[str, Column], counted: list[str], listed: list[str], load: Callable[[], Any]
+    path: Path, columns: Columns, counted: list[str], listed: list[str], load: Callable[[], Any]
 ) -> Any:
     """All these columns as classes, where words say which is right; beside some that count others may be anything."""
     if not any(role_of(name) == "labels" and column.kind == "text" for name, column in columns.items()):
@@ -327,7 +328,7 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
 
 
 def _matrix(
-    path: Path, columns: Mapping[str, Column], names: Sequence[str], *, guessed: bool = False, told: str = ""
+    path: Path, columns: Columns, names: Sequence[str], *, guessed: bool = False, told: str = ""
 ) -> Callable[[], NDArray[Any]]:
     """(n, columns) floats of the widest type; of one column its values. guessed : left over; told : said where used."""
 
@@ -364,7 +365,7 @@ def _counts(values: NDArray[Any]) -> bool:
 # ---- tables without column names
 
 
-def headerless_archive(path: Path, columns: Mapping[str, Column], n: int, ask: ImportRequest) -> Archive:
+def headerless_archive(path: Path, columns: Columns, n: int, ask: ImportRequest) -> Archive:
     """The arrays of a table whose columns are called 0, 1, 2, …
 
     ``--scores 0:9 --labels 10`` names them. Without that there is one obvious reading: a

@@ -2,13 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Entry, remark
+from calcli.importers.archive import Entries, Entry, remark
 from calcli.importers.array_names import COLUMNS, BundleArrays, extra_of, matching, parse_name
 from calcli.importers.columns import listed_columns
 from calcli.importers.import_request import ImportRequest
@@ -21,7 +21,7 @@ from calcli.io.validate import check_confidences, check_labels, fractions
 from calcli.numerics import AnyArray, IntArray
 
 
-def confidences_by_name(entries: Mapping[str, Entry], ask: ImportRequest) -> ImportRequest:
+def confidences_by_name(entries: Entries, ask: ImportRequest) -> ImportRequest:
     """Asks for arrays called ``confidence`` and ``correct`` where nothing else could be scores or labels. Confidences
     that are only to be calibrated need not say which are right."""
     asked = ask.confidence or ask.correct or ask.scores or ask.labels or ask.kind
@@ -33,7 +33,7 @@ def confidences_by_name(entries: Mapping[str, Entry], ask: ImportRequest) -> Imp
     return replace(ask, confidence="confidence", correct="correct" if told else None)
 
 
-def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: Sequence[int], where: str) -> Imported:
+def load_confidences(entries: Entries, ask: ImportRequest, ignore: Sequence[int], where: str) -> Imported:
     """The confidences that ``--confidence NAME --correct NAME`` name, checked.
 
     Confidences lie in [0, 1]; correct is bool, 0/1 or two words such as right and wrong; ``--correct A=B`` is where two
@@ -74,9 +74,7 @@ def load_confidences(entries: Mapping[str, Entry], ask: ImportRequest, ignore: S
     return Imported(candidate, entry.where, "confidence", n, k, dtype, correct, columns, None, (), None, confidence)
 
 
-def _whether_right(
-    entries: Mapping[str, Entry], asked: str, n: int, ignore: Sequence[int]
-) -> tuple[str, IntArray, str]:
+def _whether_right(entries: Entries, asked: str, n: int, ignore: Sequence[int]) -> tuple[str, IntArray, str]:
     """Where it is said, of every row (n,) 0 or 1 or an ignored label, and in words. Raises as ``load_confidences``."""
     names = [parse_name(path) for path in entries]
     left, equals, right = asked.partition("=")
@@ -106,7 +104,7 @@ def _column(entry: Entry) -> AnyArray:
 # ---- answers drawn several times to each question: how sure the most frequent one is
 
 
-def count_votes(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> tuple[dict[str, Entry], ImportRequest]:
+def count_votes(entries: Entries, ask: ImportRequest, where: str) -> tuple[dict[str, Entry], ImportRequest]:
     """One row per question: the share of its most frequent answer as confidence, and whether that is the gold.
 
     ``--votes`` names a column with one answer a row, of which the rows of a ``--unit`` (or of an id) are a question;
@@ -167,7 +165,7 @@ def count_votes(entries: Mapping[str, Entry], ask: ImportRequest, where: str) ->
     return made, replace(ask, confidence="confidence", correct="correct", labels=())
 
 
-def _columns(entries: Mapping[str, Entry], asked: str) -> list[Entry]:
+def _columns(entries: Entries, asked: str) -> list[Entry]:
     """The columns of answers that a name, a list or a range of names stands for, or what all their names begin with."""
     found = [asked] if asked in entries else listed_columns(list(entries), asked)
     stem = re.compile(re.escape(asked) + r"[_. -]*\d+")

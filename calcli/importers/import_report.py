@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, field
+from dataclasses import asdict, field, replace
 from math import sqrt
 from shlex import quote
 from types import MappingProxyType
@@ -12,7 +12,7 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.importers.archive import Entry, remark
+from calcli.importers.archive import Entries, Entry, remark
 from calcli.importers.array_names import BundleArrays, parse_name, real_names
 from calcli.importers.labelled_scores import Imported
 from calcli.importers.positions import Positions
@@ -64,13 +64,9 @@ class Splitting:
         dealt = deal_rows(self.parts, n, labels=by, seed=self.seed, ordered=self.ordered, units=units)
         sizes = ", ".join(f"{group} {len(index)}" for group, index in dealt.items())
         left = n - sum(map(len, dealt.values()))
-        how = {
-            "by unit": f"by unit, seed {self.seed}",
-            "stratified": f"stratified by label, seed {self.seed}",
-            "shuffled": f"shuffled, not stratified, seed {self.seed}",
-            "ordered": "in the order of the source",
-            "position": "by position",
-        }[method]
+        fixed = {"ordered": "in the order of the source", "position": "by position"}
+        drawn = {"by unit": "by unit", "stratified": "stratified by label", "shuffled": "shuffled, not stratified"}
+        how = fixed.get(method) or f"{drawn[method]}, seed {self.seed}"
         remark(f"{name and f'{name}: '}{n} rows split {how}: {sizes}{f', {left} left out' if left else ''}")
         return dealt
 
@@ -95,20 +91,13 @@ class Written:
     transforms: int
     absent_classes: int
 
-    @classmethod
-    def of(cls, name: str, new: NewBundle, labels: IntArray | None) -> "Written":
-        """What a group of the output became. labels : of classes, or whether answers are right; None where unknown."""
-        absent, labelled = absent_classes(labels, new.k), labels is not None
-        return cls(name, new.kind, new.n, new.k, str(new.dtype), labelled, len(new.transforms), absent)
-
 
 def absent_classes(labels: IntArray | None, k: int) -> int:
     """How many of k classes no label names."""
     if labels is None or not k:
         return 0
-    seen = {
-        label for start in range(0, len(labels), LOOKED_AT) for label in np.unique(labels[start : start + LOOKED_AT])
-    }
+    starts = range(0, len(labels), LOOKED_AT)
+    seen = {label for start in starts for label in np.unique(labels[start : start + LOOKED_AT])}
     return k - len(seen & {*range(k)})
 
 
@@ -125,7 +114,7 @@ class ImportReport:
         return {"calcli_extract": 1, "output": output, "bundles": bundles, "notes": self.notes}
 
 
-def remark_taken(candidate: BundleArrays, entries: Mapping[str, Entry]) -> None:
+def remark_taken(candidate: BundleArrays, entries: Entries) -> None:
     """Say in one line which arrays are the scores, of what kind, which the labels, ids and so on."""
     shown = {path: repr(entry.shown) for path, entry in entries.items()}
     said = [f"{shown[candidate.scores]} was read as the scores ({candidate.kind})"]
@@ -145,7 +134,7 @@ WRITTEN_BESIDE = frozenset({"prediction", "confidence"})  # what ``apply`` write
 MOST_NAMED = 8
 
 
-def unused(entries: Mapping[str, Entry], used: Iterable[str]) -> dict[str, Entry]:
+def unused(entries: Entries, used: Iterable[str]) -> dict[str, Entry]:
     """Columns and arrays of which nothing is made. used : paths, or names of columns that are part of one."""
     taken = [entry for path in used if (entry := entries.get(path))]
     names = {(one.path, one.name) for entry in taken for one in (entry, *entry.made_of.values())}
@@ -159,9 +148,7 @@ def unused(entries: Mapping[str, Entry], used: Iterable[str]) -> dict[str, Entry
     return left
 
 
-def remark_unused(
-    entries: Mapping[str, Entry], used: Iterable[str], kept: Collection[str], *, any_unit: bool = False
-) -> None:
+def remark_unused(entries: Entries, used: Iterable[str], kept: Collection[str], *, any_unit: bool = False) -> None:
     """Say in a line each which columns and arrays go along (kept : by their own names), and which are left out. A
     single value is no column. any_unit : units are known or declined, so that none is proposed."""
     left, repeated = dict[str, bool](), list[str]()
@@ -199,34 +186,25 @@ def write_groups(
     made = list[Written]()
     lazy = {name: column for name, column in imported.columns.items() if isinstance(column, Positions)}
     everywhere = absent_classes(imported.labels, imported.k)
+    k, kind, dtype, specs = imported.k, imported.kind, imported.dtype, imported.specs
+    whole = NewBundle(n=imported.n, k=k, kind=kind, dtype=dtype, transforms=specs, class_names=imported.class_names)
     for group, index in groups.items():
         split = splitting.record(group, imported.labels is not None, "unit" in imported.columns)
         labels = imported.labels if imported.labels is None or index is None else imported.labels[index]
         rows = imported.n if index is None else len(index)
-        source = {**origin, "rows": rows, "rows_of_source": imported.n}
-        new = NewBundle(
-            n=rows,
-            k=imported.k,
-            kind=imported.kind,
-            dtype=imported.dtype,
-            labels=labels is not None and bool(imported.k),
-            transforms=imported.specs,
-            class_names=imported.class_names,
-            columns={
-                name: values if index is None else values[index]
-                for name, values in imported.columns.items()
-                if name not in lazy
-            },
-            source=source | ({"split": split} if splitting.parts else {}),
-        )
-        writer = out.create(group, new)
+        source = {**origin, "rows": rows, "rows_of_source": imported.n, **({"split": split} if splitting.parts else {})}
+        held = {name: values for name, values in imported.columns.items() if name not in lazy}
+        columns = {name: values if index is None else values[index] for name, values in held.items()}
+        labelled = labels is not None
+        writer = out.create(group, replace(whole, n=rows, labels=labelled and k > 0, columns=columns, source=source))
         for name, text in attributes.items():
             writer.attribute(name, text)
         writers.append((writer, index))
-        made.append(Written.of(group, new, labels))
-        if made[-1].absent_classes > everywhere:
+        absent = absent_classes(labels, k)
+        made.append(Written(group, kind, rows, k, str(dtype), labelled, len(specs), absent))
+        if absent > everywhere:
             told = f"have no row here{f' ({everywhere} have none in the source)' if everywhere else ''}"
-            remark(f"{group or 'bundle'}: {made[-1].absent_classes} of {imported.k} classes {told}")
+            remark(f"{group or 'bundle'}: {absent} of {k} classes {told}")
     _fill(imported, writers, lazy)
     return made
 

@@ -1,7 +1,7 @@
 """Importing from beginning to end: sources in, one file of bundles out."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from calcli import __version__
 from calcli.errors import CalcliError, DataError, UsageError
-from calcli.importers.archive import Archive, Entry, remark, remarks, unite
+from calcli.importers.archive import Archive, Entries, Entry, remark, remarks, unite
 from calcli.importers.array_names import COLUMNS, BundleArrays, columns_by_name, group_name, parse_name, plan, role_of
 from calcli.importers.confidences import confidences_by_name, count_votes, load_confidences
 from calcli.importers.formats import open_archive
@@ -74,14 +74,9 @@ def import_scores(
             hashes = [file_sha256(one.path) for one in archives if one is not units]
             if units:  # one hash of those of its files
                 hashes.insert(0, sha256("".join(map(file_sha256, settled.files)).encode()).hexdigest())
-            origin = {
-                "calcli_version": __version__,
-                "files": [
-                    {"name": one.path.name, "format": one.format, "sha256": found}
-                    for one, found in zip(archives, hashes, strict=True)
-                ],
-                "kind_given": ask.kind is not None,
-            }
+            hashed = zip(archives, hashes, strict=True)
+            files = [{"name": one.path.name, "format": one.format, "sha256": found} for one, found in hashed]
+            origin = {"calcli_version": __version__, "files": files, "kind_given": ask.kind is not None}
             if ask.sample is not None:
                 origin["sampled"] = {"of_each_unit": ask.sample, "seed": splitting.seed}
             with new_bundles(output, force=force, inputs=sources) as out:
@@ -125,8 +120,8 @@ def _refuse_unread(ask: ImportRequest, archives: Sequence[Archive]) -> None:
 
 
 def _bundles(
-    entries: Mapping[str, Entry], ask: ImportRequest, ignore: Sequence[int], splitting: Splitting, where: str
-) -> Iterator[tuple[Imported, Mapping[str, Entry]]]:
+    entries: Entries, ask: ImportRequest, ignore: Sequence[int], splitting: Splitting, where: str
+) -> Iterator[tuple[Imported, Entries]]:
     """What the arrays make, and the arrays: one bundle of confidences, or scores with labels by their names."""
     ask = confidences_by_name(entries, ask)
     if ask.confidence or ask.correct:
@@ -238,12 +233,12 @@ def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntAr
     whole = later[imported.are_alike(rows[later], rows[first[later]])]
     row, others = int(rows[later[0]]), len(later) - len(whole)
     if others:
-        remark(
-            f"{imported.where}: {others} rows have the id of an earlier row and other scores or another label (row"
-            f" {row}: {str(ids[row])!r}): rows of one id belong together (an image, a patient, a question) and are not"
-            f" independent: --unit {imported.candidate.extras['ids'].rpartition('/')[2]}; where every file counts its"
-            " rows anew, these are no ids: --ids none"
+        told = f"rows have the id of an earlier row and other scores or another label (row {row}: {str(ids[row])!r})"
+        advice = "rows of one id belong together (an image, a patient, a question) and are not independent: --unit"
+        advice += (
+            f" {imported.candidate.extras['ids'].rpartition('/')[2]}; where every file counts its rows anew, these"
         )
+        remark(f"{imported.where}: {others} {told}: {advice} are no ids: --ids none")
     elif not ask.drop_duplicates:
         told = f"and its scores and label, as {len(whole)} rows have;"
         advice = "a distributed sampler may pad the last batch so: --drop-duplicates keeps the first of each"
@@ -254,9 +249,7 @@ def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntAr
     return rows
 
 
-def _with_carried(
-    imported: Imported, entries: Mapping[str, Entry], used: Sequence[str], ask: ImportRequest
-) -> Imported:
+def _with_carried(imported: Imported, entries: Entries, used: Sequence[str], ask: ImportRequest) -> Imported:
     """With the columns that nothing is made of and that go along, by their own names; those of words piece by piece."""
     scores, found = parse_name(imported.candidate.scores), dict[str, Any]()
     times = len(np.unique(imported.columns["group"].astype("U"))) if ask.per_label else 1
@@ -267,7 +260,6 @@ def _with_carried(
         other = scores.split and name.split not in ("", scores.split)
         if other or own in {*OWN, "."} or name.folder != scores.folder:
             continue
-
         with suppress(DataError):
             entry = entry if entry.part else entry.having(entry.load())
             first, last = entry.rows(slice(ROWS_CARRIED)), imported.n // times
@@ -285,7 +277,7 @@ def _with_carried(
     return replace(imported, columns={**found, **imported.columns})
 
 
-def _attributes(candidate: BundleArrays, entries: Mapping[str, Entry]) -> dict[str, str]:
+def _attributes(candidate: BundleArrays, entries: Entries) -> dict[str, str]:
     """What the source says of calibrators, beside its arrays or in a column, and its own names of renamed columns."""
     scores = entries[candidate.scores]
     found = carried(scores.path, scores.name)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Archive, Entry, remark
+from calcli.importers.archive import Archive, Entries, Entry, remark
 from calcli.importers.array_names import PER_ROW, ROLES, BundleArrays, parse_name
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.positions import Parts, cut_alike
@@ -145,7 +145,7 @@ def _ordered(entry: Entry, role: str, order: AnyArray, n: int | None = None) -> 
     return Entry(entry.path, entry.name, load)
 
 
-def without_missing(entries: Mapping[str, Entry], paths: Sequence[str], where: str) -> dict[str, Entry]:
+def without_missing(entries: Entries, paths: Sequence[str], where: str) -> dict[str, Entry]:
     """The arrays without the rows, or positions of sequences, in which one of these is blank or NaN. Raises DataError
     where none is left."""
     found = [entries[path].load() for path in paths]
@@ -174,7 +174,7 @@ def _lacking(array: AnyArray) -> BoolArray:
     return np.asarray(blank.reshape(len(array), -1).any(axis=1)) if array.size else np.zeros(len(array), np.bool_)
 
 
-def _without_missing_positions(entries: Mapping[str, Entry], paths: Sequence[str], where: str) -> dict[str, Entry]:
+def _without_missing_positions(entries: Entries, paths: Sequence[str], where: str) -> dict[str, Entry]:
     """The same of sequences of several lengths; those of which nothing is left are out. Raises DataError for images."""
     found = [entries[path].load() for path in paths]
     found = [cut_alike(array, found[0]) if array is not found[0] else cut_alike(array, found[-1]) for array in found]
@@ -203,10 +203,9 @@ def _without_missing_positions(entries: Mapping[str, Entry], paths: Sequence[str
 
     n = len(keep)
     others = {path: _ordered(entry, parse_name(path).role, kept, n) for path, entry in entries.items()}
-    return others | {
-        path: Entry(entries[path].path, entries[path].name, partial(part, array))
-        for path, array in zip(paths, found, strict=True)
-    }
+    for path, array in zip(paths, found, strict=True):
+        others[path] = Entry(entries[path].path, entries[path].name, partial(part, array))
+    return others
 
 
 # ---- right answers in another file than the scores, put in the order of the scores by ids
@@ -216,9 +215,7 @@ GOLD = "gold"  # name of the answers beside the scores that they belong to
 ANSWERS = ("answer", "answer_key", "correct_answer", "truth", "class", "target")
 
 
-def add_gold(
-    entries: Mapping[str, Entry], archive: Archive, ask: ImportRequest
-) -> tuple[dict[str, Entry], ImportRequest]:
+def add_gold(entries: Entries, archive: Archive, ask: ImportRequest) -> tuple[dict[str, Entry], ImportRequest]:
     """The answers of ``--gold FILE`` as an array ``gold`` beside every array of ids: (entries, ask).
 
     The file has a column of answers and one of ids; without ids on either side the rows go by
@@ -254,11 +251,11 @@ def add_gold(
     return added, ask
 
 
-def _ids_of(entries: Mapping[str, Entry]) -> Entry | None:
+def _ids_of(entries: Entries) -> Entry | None:
     return next((entry for path, entry in entries.items() if parse_name(path).role == "ids"), None)
 
 
-def aligned_labels(candidate: BundleArrays, entries: Mapping[str, Entry]) -> Mapping[str, Entry]:
+def aligned_labels(candidate: BundleArrays, entries: Entries) -> Entries:
     """The arrays, with labels that lie in another file than the scores in the order of the scores. By ids where both
     files have them, else by their place, which is said."""
     if candidate.labels is None or candidate.labels.rpartition("/")[2] == GOLD:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.importers import mistaken_for_scores as mistaken
-from calcli.importers.archive import Entry, constant, remark
+from calcli.importers.archive import Entries, Entry, constant, remark
 from calcli.importers.array_names import COLUMNS, BundleArrays, parse_name
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import texts_of, to_labels
@@ -93,9 +93,7 @@ class Imported:
         return np.asarray(alike if self.labels is None else alike & (self.labels[rows] == self.labels[others]))
 
 
-def load(
-    candidate: BundleArrays, entries: Mapping[str, Entry], ask: ImportRequest, *, ignore: Sequence[int]
-) -> Imported:
+def load(candidate: BundleArrays, entries: Entries, ask: ImportRequest, *, ignore: Sequence[int]) -> Imported:
     """Load everything about one bundle but its scores, which are looked at only in passing. ask : with a kind, the
     scores are not doubted to be of it; with names of the scores, not to be in the order of the classes. ignore : labels
     that mark rows to leave out."""
@@ -157,7 +155,7 @@ def _type_of(scores: Any, kind: ScoreKind, binary: bool) -> np.dtype[Any]:
 
 
 def _load_dense(
-    dense: Dense, candidate: BundleArrays, entries: Mapping[str, Entry], ask: ImportRequest, kind: ScoreKind
+    dense: Dense, candidate: BundleArrays, entries: Entries, ask: ImportRequest, kind: ScoreKind
 ) -> Imported:
     """Scores of positions as rows, whose unit is the image or the sequence: by its id where there is one, or number."""
     where, scores = entries[candidate.scores].where, dense.scores()
@@ -185,7 +183,7 @@ def _load_dense(
 
 
 def labels_as_rows(
-    candidate: BundleArrays, entries: Mapping[str, Entry], ask: ImportRequest
+    candidate: BundleArrays, entries: Entries, ask: ImportRequest
 ) -> tuple[BundleArrays, dict[str, Entry], ImportRequest]:
     """Scores and labels (rows, labels) of which several may hold as rows of two classes, one per row and label. The
     group of such a row is its label, the unit its row of the source. Raises DataError for scores and labels of another
@@ -202,9 +200,8 @@ def labels_as_rows(
     names = _label_names(candidate, entries, ask) or [f"label{i}" for i in range(c)]
     if len(names) != c or len(set(names)) < len(names):
         raise DataError(f"{scores_entry.where}: {len(set(names))} names for {c} labels; --class-names A,B,…")
-    each = {
-        role: entries[path] for role, path in candidate.extras.items() if role in ("unit", "ids", "weights", "split")
-    }
+    roles = ("unit", "ids", "weights", "split")
+    each = {role: entries[path] for role, path in candidate.extras.items() if role in roles}
     rows = {role: np.repeat(per_row(entry, role, n), c) for role, entry in each.items()}
     unit = next((role for role in ("unit", "ids") if role in rows), "row")
     made = {role: entry.having(rows[role]) for role, entry in each.items() if role != "ids"}
@@ -221,7 +218,7 @@ def labels_as_rows(
     return candidate, {**entries, **made}, asked
 
 
-def _label_names(candidate: BundleArrays, entries: Mapping[str, Entry], ask: ImportRequest) -> list[str]:
+def _label_names(candidate: BundleArrays, entries: Entries, ask: ImportRequest) -> list[str]:
     """Names of labels: those given, of their columns, or of the columns of scores, without what all begin with."""
     own = [f"class_names_{candidate.labels}", candidate.extras.get("class_names", "")]
     entry = next((entries[path] for path in own if path in entries), None)
@@ -239,7 +236,7 @@ def _native(values: Any) -> NDArray[Any]:
 
 
 def _class_names(
-    candidate: BundleArrays, entries: Mapping[str, Entry], k: int, binary: bool, ask: ImportRequest
+    candidate: BundleArrays, entries: Entries, k: int, binary: bool, ask: ImportRequest
 ) -> tuple[list[str] | None, str | None]:
     """Names of all classes, and that of class 1 where a single column bears it."""
     if ask.class_names:
@@ -259,7 +256,7 @@ def _class_names(
     return names, own
 
 
-def carried_columns(candidate: BundleArrays, entries: Mapping[str, Entry], n: int) -> dict[str, NDArray[Any]]:
+def carried_columns(candidate: BundleArrays, entries: Entries, n: int) -> dict[str, NDArray[Any]]:
     """Ids, weights, groups and units of the rows, and what groups are put together from. Raises DataError."""
     named = [(role, entries[path]) for role, path in candidate.extras.items() if role in COLUMNS]
     parts = [pair for _, entry in named for pair in entry.made_of.items() if not parse_name(pair[0]).role]
@@ -283,7 +280,7 @@ def per_row(entry: Entry, role: str, n: int) -> NDArray[Any]:
 
 
 def _transforms(
-    candidate: BundleArrays, entries: Mapping[str, Entry], size: tuple[int, int], binary: bool
+    candidate: BundleArrays, entries: Entries, size: tuple[int, int], binary: bool
 ) -> tuple[Any, tuple[str, ...]]:
     if "transformed" not in candidate.extras:
         return None, ()
@@ -295,8 +292,7 @@ def _transforms(
     moved = entry.load()
     expected = [(len(specs), *size)] + ([(len(specs), size[0]), (len(specs), size[0], 1)] if binary else [])
     if specs.ndim != 1 or specs.dtype.kind not in "OUS" or moved.shape not in expected or moved.dtype.kind != "f":
-        raise DataError(
-            f"{entry.where}: has type {moved.dtype} and shape {moved.shape}, expected floats {expected[0]}: one slice"
-            f" per transform in {specs_entry.name!r}, and the same rows and classes as the scores"
-        )
+        told = f"one slice per transform in {specs_entry.name!r}, and the same rows and classes as the scores"
+        found = f"has type {moved.dtype} and shape {moved.shape}"
+        raise DataError(f"{entry.where}: {found}, expected floats {expected[0]}: {told}")
     return moved, tuple(texts_of(specs, specs_entry.where))

@@ -1,13 +1,13 @@
 """What looks like scores of classes and is something else, or contradicts what was logged beside it: how to tell."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.archive import Entry, remark
+from calcli.importers.archive import Entries, Entry, remark
 from calcli.importers.array_names import parse_name, says_correct
 from calcli.importers.labels import OPPOSITES
 from calcli.io.validate import look_like_probabilities
@@ -57,11 +57,10 @@ def refuse_ranks(scores: Any, where: str) -> None:
         left, right = block[:, :-1], block[:, 1:]  # compared, not subtracted: infinities may be there
         if (right > left).any() or not (right < left).any(axis=1).all():
             return
-    raise DataError(
-        f"{where}: every row is sorted from the largest score to the smallest: these are ranks, as top-k outputs have"
-        " them, not classes; --classes C takes a table of probabilities and indices of the k best, --confidence prob_0"
-        " --correct index_0=TRUTH the best alone; --scores NAME takes them as they are"
-    )
+    told = "every row is sorted from the largest score to the smallest: these are ranks, as top-k outputs have them"
+    advice = "--classes C takes a table of probabilities and indices of the k best, --confidence prob_0 --correct"
+    advice += " index_0=TRUTH the best alone; --scores NAME takes them as they are"
+    raise DataError(f"{where}: {told}, not classes; {advice}")
 
 
 def refuse_confidences(scores: Any, labels: IntArray, kind: ScoreKind, where: str) -> None:
@@ -78,11 +77,10 @@ def refuse_other_column(raw: AnyArray, n: int, word: str | None, where: str, lab
     """Refuse one column of scores whose labels, or whose own word, say that it is not that of class 1. raw : n labels
     as they stand in the source. word : what the column says that it is of, or None."""
     if raw.shape == (n,) and raw.dtype.kind in "iu" and raw.max() > 1:
-        raise DataError(
-            f"{labels_where}: row {int(np.argmax(raw > 1))} has label {raw.max()}, but there is one score a row: is"
-            " it the confidence of a prediction? --confidence NAME --correct PREDICTION=LABEL takes it so"
-            f"{'; of labels 1 and 2 subtract 1' if set(np.unique(raw).tolist()) == {1, 2} else ''}"
-        )
+        told = f"row {int(np.argmax(raw > 1))} has label {raw.max()}, but there is one score a row"
+        advice = "is it the confidence of a prediction? --confidence NAME --correct PREDICTION=LABEL takes it so"
+        advice += "; of labels 1 and 2 subtract 1" * (set(np.unique(raw).tolist()) == {1, 2})
+        raise DataError(f"{labels_where}: {told}: {advice}")
     known = raw.ndim == 1 and word in np.unique(raw).tolist()  # words as labels say of which class it is
     last = re.split(r"[\W_]+", word.lower())[-1] if word else ""  # of class_0 too, but for single letters
     of_class_0 = {pair[0] for pair in OPPOSITES if len(pair[0]) > 1 or pair[0] in ("0", (word or "").lower())}
@@ -104,9 +102,7 @@ def refuse_other_order(raw: AnyArray, names: Sequence[str], where: str) -> None:
 HINT = ": are the columns in the order of the classes, the rows in the same order? --scores NAME takes them as they are"
 
 
-def check_logs(
-    scores: Any, path: str, labels: IntArray | None, names: Sequence[str] | None, entries: Mapping[str, Entry]
-) -> None:
+def check_logs(scores: Any, path: str, labels: IntArray | None, names: Sequence[str] | None, entries: Entries) -> None:
     """Refuse scores that contradict a logged prediction or outcome at the first such row; say what agreed. scores : (n,
     k), or (n,) for two classes. Ties may go either way. Of two classes the prediction may have been made at any
     threshold, but not the wrong way round."""

@@ -45,10 +45,9 @@ def check_logged(where: str, lls: Sequence[float], gold: int, right: float | Non
     scores = np.asarray(lls)
     best = scores == scores.max()
     if right != float(best[gold]) and not (best[gold] and best.sum() > 1):
-        raise DataError(
-            f"{where}: {measure} is {right:g}, but the largest score is candidate {int(scores.argmax())} and"
-            f" the right one {gold}; the field read as the answer is not it, or the candidates were shuffled"
-        )
+        told = f"but the largest score is candidate {int(scores.argmax())} and the right one {gold}"
+        advice = "the field read as the answer is not it, or the candidates were shuffled"
+        raise DataError(f"{where}: {measure} is {right:g}, {told}; {advice}")
 
 
 def normalised(
@@ -82,11 +81,9 @@ def choice_archive(path: Path, format: str, questions: Sequence[Question], task:
         questions = sorted(questions, key=lambda question: question.id)
     plain = all(isinstance(q.id, int | float) and abs(q.id) < 1 << 63 for q in questions)  # else texts: some are hashes
     ids = [q.id if plain else str(q.id) for q in questions]
-    rows = [
-        {"logits": list(q.scores), "labels": q.gold, "ids": one, "group": task}
-        for q, one in zip(questions, ids, strict=True)
-    ]
-    asked = [str(one if q.of is None else q.of) for q, one in zip(questions, ids, strict=True)]
+    pairs = list(zip(questions, ids, strict=True))
+    rows = [{"logits": list(q.scores), "labels": q.gold, "ids": one, "group": task} for q, one in pairs]
+    asked = [str(one if q.of is None else q.of) for q, one in pairs]
     if len(set(asked)) < len(asked):
         rows = [row | {"unit": unit} for row, unit in zip(rows, asked, strict=True)]
     return by_choices(path, format, rows, ask)

@@ -20,14 +20,12 @@ from calcli.numerics import AnyArray
 
 MOST_ARRAYS = 100_000
 DEEPEST = 64  # limits for containers within containers: a few bytes of pickle can describe 2^40 of them
+CONTAINERS = (Mapping, list, tuple)
+Leaf = Callable[[Any, bool], Any]
 
 
 def rebuilt(
-    value: Any,
-    made: Callable[[Any, list[Any]], Any],
-    where: object,
-    leaf: Callable[[Any, bool], Any] = lambda item, listed: item,
-    into: Any = (Mapping, list, tuple),
+    value: Any, made: Callable[[Any, list[Any]], Any], where: object, leaf: Leaf | None = None, into: Any = CONTAINERS
 ) -> Any:
     """What nested dicts, lists and tuples become, from the inside out: the one walk over them.
 
@@ -41,7 +39,7 @@ def rebuilt(
 
     def walk(item: Any, depth: int, listed: bool) -> Any:
         if not isinstance(item, into):
-            item = leaf(item, listed)
+            item = item if leaf is None else leaf(item, listed)
             if not isinstance(item, into):
                 return item
         if id(item) not in known:
@@ -62,7 +60,7 @@ class _ByPath(list[tuple[str, Any]]):
 
 
 def flatten(
-    value: Any, is_array: Callable[[Any], bool], where: object, by: str = "/", into: Any = (Mapping, list, tuple)
+    value: Any, is_array: Callable[[Any], bool], where: object, by: str = "/", into: Any = CONTAINERS
 ) -> dict[str, Any]:
     """The arrays in nested containers by their path; lists are counted from 0. Anything that is neither a container nor
     an array is passed over; a list of texts is an array. by : what stands between the parts of a path. Raises DataError
@@ -75,9 +73,8 @@ def flatten(
         if not isinstance(item, Mapping) and item and all(isinstance(part, str) for part in item):
             return _ByPath([("", np.asarray(item))])
         found = _ByPath()
-        for key, part in zip(
-            map(_key, item) if isinstance(item, Mapping) else map(str, range(len(item))), parts, strict=True
-        ):
+        keys = map(_key, item) if isinstance(item, Mapping) else map(str, range(len(item)))
+        for key, part in zip(keys, parts, strict=True):
             found += [(f"{key}{by}{path}" if path else key, array) for path, array in of(part)]
             if len(found) > MOST_ARRAYS:
                 raise DataError(f"{where}: holds more than {MOST_ARRAYS} arrays; expected scores and labels")
@@ -93,7 +90,7 @@ def _key(key: Any) -> str:
 # ---- lists of batches, lists of rows
 
 
-def merge_batches(content: Any, path: Path, leaf: Callable[[Any, bool], Any] = lambda item, listed: item) -> Any:
+def merge_batches(content: Any, path: Path, leaf: Leaf | None = None) -> Any:
     """Join what a list holds again and again: ``[{"logits": (b, k), "labels": (b,)}, …]``.
 
     content : nested dicts, lists, tuples with arrays and plain values. Lists of dicts with the same keys, of tuples of
@@ -214,15 +211,13 @@ def in_one_order(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: s
         if len(orders) < 2 or len({frozenset(order) for order in orders}) > 1:
             continue
         names = sorted(made[0][key], key=natural)
+        truths = [cell for row in made for other, cell in row.items() if parse_name(other).role == "labels"]
         if set(ask.class_names) == set(names):
             names = list(ask.class_names)
-        elif not all(re.search(r"\d$", name) for name in names) and any(
-            isinstance(cell, int) for row in made for other, cell in row.items() if parse_name(other).role == "labels"
-        ):
-            raise DataError(
-                f"{where}: {key!r} has its classes in another order in every row, and the labels are numbers: name the"
-                f" classes in the order of the numbers: --class-names {','.join(names) if len(names) < 9 else 'A,B,…'}"
-            )
+        elif any(isinstance(truth, int) for truth in truths) and not all(re.search(r"\d$", name) for name in names):
+            told = "has its classes in another order in every row, and the labels are numbers: name the classes"
+            advice = f"--class-names {','.join(names) if len(names) < 9 else 'A,B,…'}"
+            raise DataError(f"{where}: {key!r} {told} in the order of the numbers: {advice}")
         for row in made:
             row[key] = {name: row[key][name] for name in names}
     return made
@@ -230,12 +225,9 @@ def in_one_order(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: s
 
 def _is_scores(cell: Any) -> bool:
     """Whether this is an object of numbers by the names of classes."""
-    return (
-        isinstance(cell, Mapping)
-        and len(cell) > 1
-        and all(_kind(value) == "number" for value in cell.values())
-        and not any(parse_name(str(name)).role for name in cell)
-    )
+    if not isinstance(cell, Mapping) or len(cell) < 2 or any(_kind(value) != "number" for value in cell.values()):
+        return False
+    return not any(parse_name(str(name)).role for name in cell)
 
 
 def value_column(path: Path, name: str, cells: Sequence[Any]) -> Column:

@@ -58,10 +58,8 @@ def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: U
     """
     path, group = split_where(where)
     layout, ignore = how.get("layout", Layout()), how.get("ignore_labels", ())
-    options = (
-        *chain.from_iterable(typed(layout)),
-        *(word for label in ignore for word in ("--ignore-label", str(label))),
-    )
+    ignored = (word for label in ignore for word in ("--ignore-label", str(label)))
+    options = (*chain.from_iterable(typed(layout)), *ignored)
     with ExitStack() as stack:
         if not _is_foreign(path):
             try:
@@ -95,15 +93,8 @@ def _imported(path: Path, layout: Layout, ignore: Sequence[int], need_labels: bo
 
     scores, labels = ((name,) if name is not None else () for name in (layout.scores, layout.labels))
     named = (str(path),), *typed(layout)
-    ask = ImportRequest(
-        scores=scores,
-        labels=labels,
-        kind=layout.kind,
-        carry=not need_labels,
-        no_labels=not need_labels,
-        typed=named,
-        **taken(ByName, layout),
-    )
+    more = {"carry": not need_labels, "no_labels": not need_labels, **taken(ByName, layout)}
+    ask = ImportRequest(scores=scores, labels=labels, kind=layout.kind, typed=named, **more)
     with ExitStack() as own:
         stack, known = _imports.get() or (own, {})
         key = repr((path, ask, ignore))

@@ -162,11 +162,9 @@ def class_axis_of(scores: Any, labels: Any, asked: int | None, where: str) -> in
     both = None if truth is None else len(truth) - len(shape)
     if truth is None or len(shape) < 3 or both not in (0, -1) or prod(truth[1:]) < 2:
         if len(shape) > 3:
-            raise DataError(
-                f"{where}: has shape {shape}, expected (rows, classes), or positions such as (images, classes, height,"
-                f" width) with a label each, (images, height, width)"
-                + ("; name them with --labels, or say --class-axis 1" if truth is None else f"; labels have {truth}")
-            )
+            forms = "(rows, classes), or positions such as (images, classes, height, width) with a label each, (images,"
+            told = "; name them with --labels, or say --class-axis 1" if truth is None else f"; labels have {truth}"
+            raise DataError(f"{where}: has shape {shape}, expected {forms} height, width){told}")
         return None
     one = (1,) * (both == 0)
     axes = [axis for axis in range(1, len(shape)) if (*shape[:axis], *one, *shape[axis + 1 :]) == truth]
@@ -353,10 +351,9 @@ def token_rows(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str
             values = np.log(np.maximum(values, np.finfo(float).tiny))
         if ask.reduce == "none":
             lists = {key: value for key, value in row.items() if isinstance(value, list) and len(value) == len(tokens)}
-            made += [
-                {**row, **{key: value[i] for key, value in lists.items()}, name: float(np.exp(values[i]))}
-                for i in np.flatnonzero(~np.isnan(values))
-            ]
+            for i in np.flatnonzero(~np.isnan(values)):
+                own = {key: value[i] for key, value in lists.items()}
+                made.append({**row, **own, name: float(np.exp(values[i]))})
         else:
             made.append({**row, name: float(np.exp(reduced(values, ask.reduce)))})
     return made

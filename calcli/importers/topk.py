@@ -13,7 +13,7 @@ from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Archive, remark
 from calcli.importers.array_names import parse_name
-from calcli.importers.columns import NUMBERED, Column
+from calcli.importers.columns import NUMBERED, Columns
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import value_column
 from calcli.importers.positions import reduced
@@ -119,11 +119,12 @@ def _class_rows(path: Path, answers: Sequence[Answer], names: Sequence[str]) -> 
         kept.append(answer)
     if len(kept) * 2 < len(answers) or not kept:
         seen = dict.fromkeys(p.token for a in answers[:50] for p in a.positions[:1])
-        raise DataError(
-            f"{path}: {len(answers) - len(kept)} of {len(answers)} answers list none of the classes"
-            f" {', '.join(names)}; they begin with {', '.join(map(repr, list(seen)[:6]))}: name the classes as the"
-            " tokens are written with --class-names, or take --confidence confidence --correct answer=gold --gold FILE"
+        told = f"answers list none of the classes {', '.join(names)}; they begin with"
+        told += (
+            f" {', '.join(map(repr, list(seen)[:6]))}: name the classes as the tokens are written with --class-names"
         )
+        advice = "or take --confidence confidence --correct answer=gold --gold FILE"
+        raise DataError(f"{path}: {len(answers) - len(kept)} of {len(answers)} {told}, {advice}")
     told = f"{path.name}: logits are the log-probabilities of {', '.join(names)} where the answer names one of them;"
     remark(f"{told} {missing} of {len(kept)} rows lack a class among the tokens listed, which got its upper bound")
     if len(kept) < len(answers):
@@ -186,7 +187,7 @@ PLACES = ("index", "idx", "indices", "class_index", "class_idx", "class", "label
 
 
 def ranked_columns(
-    path: Path, columns: Mapping[str, Column], k: int, names: Sequence[str]
+    path: Path, columns: Columns, k: int, names: Sequence[str]
 ) -> tuple[dict[str, Callable[[], AnyArray]], set[str]]:
     """The array ``probs`` (n, k) of columns ``prob_0 …, index_0 …`` or lists: (loader, columns used up). k : how many
     classes there are. names : theirs, where ranks name classes in words. Raises UsageError for tables without ranks,
@@ -270,7 +271,7 @@ def _is_pair(item: Any) -> bool:
     return key is not None and isinstance(item[key], (int, float))
 
 
-def _ranks(columns: Mapping[str, Column], stems: Sequence[str]) -> tuple[Callable[[], AnyArray] | None, set[str]]:
+def _ranks(columns: Columns, stems: Sequence[str]) -> tuple[Callable[[], AnyArray] | None, set[str]]:
     """The first stem of which there are lists, or a column per rank, and the columns that make it."""
     for stem in stems:
         if stem in columns and columns[stem].kind == "lists":
@@ -305,9 +306,8 @@ def listed_logprobs(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where
     where they are the same in every row, or where the labels or the alphabet know them. Raises UsageError otherwise.
     """
     made = [dict(row) for row in rows]
-    for key in [
-        key for key, cell in made[0].items() if parse_name(key).kind == "log_probs" and isinstance(cell, Mapping)
-    ]:
+    keys = [key for key, cell in made[0].items() if parse_name(key).kind == "log_probs" and isinstance(cell, Mapping)]
+    for key in keys:
         cells = [row.get(key) for row in made]
         if not all(isinstance(cell, Mapping) and cell and all(map(_is_real, cell.values())) for cell in cells):
             continue
@@ -327,10 +327,10 @@ def listed_logprobs(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where
             absent += missing
             rest += max(1.0 - exp(norm), 0.0) / len(made)
         bounded = f"; {absent} times a class was not listed and got its upper bound" if absent else ""
-        remark(
-            f"{where}: {key!r} sums to less than 1: {rest:.2%} on average is of other tokens and was left out, and the"
-            f" classes {', '.join(list(names)[:6])}{', …' if len(names) > 6 else ''} divided by their sum{bounded}"
-        )
+        told = f"{rest:.2%} on average is of other tokens and was left out"
+        listing = f"{', '.join(list(names)[:6])}{', …' if len(names) > 6 else ''}"
+        divided = f"the classes {listing} divided by their sum{bounded}"
+        remark(f"{where}: {key!r} sums to less than 1: {told}, and {divided}")
     return made
 
 

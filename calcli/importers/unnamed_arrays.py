@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import CalcliError, DataError, UsageError
-from calcli.importers.archive import Entry, remark
+from calcli.importers.archive import Entries, Entry, remark
 from calcli.importers.array_names import Name, parse_name, real_names, says_correct
 from calcli.importers.columns import BOOKKEEPING, LEFT_OVER, LONGEST
 from calcli.importers.import_request import ImportRequest
@@ -31,7 +31,7 @@ SCORE_WORDS = {
 ROWS_SEEN = 100  # how many rows are looked at to say what the numbers cannot be
 
 
-def take_obvious(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> ImportRequest:
+def take_obvious(entries: Entries, ask: ImportRequest, where: str) -> ImportRequest:
     """Fill in the names of scores and labels where only one reading is possible.
 
     Without an array named as scores: the one float array with an axis of classes (or the
@@ -47,14 +47,10 @@ def take_obvious(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -
         none = not (ask.labels or ask.no_labels or any(name.role == "labels" for name in names.values()))
         return replace(ask, labels=_among_columns(entries)) if none else ask
     arrays = {path: array for path, entry in entries.items() if (array := _look(entry)) is not None}
-    counted = {
-        p for p, e in entries.items() if e.made_of and all(c.load().dtype.kind in "iu" for c in e.made_of.values())
-    }
-    floats = {
-        p: a
-        for p, a in arrays.items()
-        if a.dtype.kind == "f" and not names[p].role and p not in counted and not _is_feature(p, where)
-    }
+    made = {path: entry.made_of.values() for path, entry in entries.items() if entry.made_of}
+    counted = {path for path, columns in made.items() if all(c.load().dtype.kind in "iu" for c in columns)}
+    others = {path for path in arrays if names[path].role or path in counted or _is_feature(path, where)}
+    floats = {path: a for path, a in arrays.items() if a.dtype.kind == "f" and path not in others}
     if ask.kind is None and not ask.labels and (found := _two_words(names, arrays, floats)) is not None:
         said = f"--scores {shlex.quote(found[0])} --labels {shlex.quote(found[1])} --kind probs"
         remark(f"{where}: {found[0]!r} lies in [0, 1] and {found[1]!r} has two words: read as with {said}")
@@ -73,13 +69,11 @@ def take_obvious(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -
     path = next(path for path in floats if names[path].core == core)
     array, labels = floats[path], ask.labels
     if not (labels or any(name.role == "labels" for name in names.values())):
-        fitting = {
-            names[p].core: a
-            for p, a in arrays.items()
-            if a.dtype.kind in "iuU" and not names[p].role
-            if (a.ndim == 1 and len(a) in array.shape[:2]) or (a.ndim > 1 and a.ndim == array.ndim - 1)
-            if not says_correct(names[p].core)
-        }
+        free = [p for p in arrays if not (names[p].role or says_correct(names[p].core))]
+        whole = {p: arrays[p] for p in free if arrays[p].dtype.kind in "iuU"}
+        ends, inner = array.shape[:2], array.ndim - 1
+        beside = [p for p, a in whole.items() if (len(a) in ends if a.ndim == 1 else a.ndim == inner)]
+        fitting = {names[p].core: whole[p] for p in beside}
         if len(fitting) > 1:  # row numbers and paths beside the labels
             k = max(array.shape[1:], default=2)
             fitting = {core: a for core, a in fitting.items() if _few(a, k)}
@@ -93,7 +87,7 @@ def take_obvious(entries: Mapping[str, Entry], ask: ImportRequest, where: str) -
     return replace(ask, scores=(core,), labels=labels, kind=kind)
 
 
-def _refuse_confidence(entries: Mapping[str, Entry], names: Mapping[str, Name], ask: ImportRequest, where: str) -> None:
+def _refuse_confidence(entries: Entries, names: Mapping[str, Name], ask: ImportRequest, where: str) -> None:
     """Refuse to read as P(class 1) what stands alone beside whether answers are right. Raises DataError."""
     scores = [path for path, name in names.items() if name.role == "scores"]
     told = [path for path, name in names.items() if says_correct(name.core)]
@@ -105,7 +99,7 @@ def _refuse_confidence(entries: Mapping[str, Entry], names: Mapping[str, Name], 
     raise DataError(f"{where}: {scores[0]!r} is one number a row beside {told[0]!r}: {advice}")
 
 
-def _labels_of_apply(entries: Mapping[str, Entry], names: Mapping[str, Name]) -> tuple[str, ...]:
+def _labels_of_apply(entries: Entries, names: Mapping[str, Name]) -> tuple[str, ...]:
     """The labels in a table that apply wrote: classes before the predictions, under the user's name for them."""
     order, roles = list(entries), {name.role for name in names.values()}
     at = order.index("prediction") if "prediction" in order else 0
@@ -121,11 +115,7 @@ def _two_words(
     names: Mapping[str, Name], arrays: Mapping[str, Any], floats: Mapping[str, Any]
 ) -> tuple[str, str] | None:
     """The one column of numbers in [0, 1], some below 1/2, and the one column of two words; None where unclear."""
-    flat = {
-        path: np.asarray(array[()])
-        for path, array in arrays.items()
-        if array.ndim == 1 and len(array) >= MOST_BY_CHANCE
-    }
+    flat = {p: np.asarray(a[()]) for p, a in arrays.items() if a.ndim == 1 and len(a) >= MOST_BY_CHANCE}
     few = {p: np.unique(v[v != ""] if v.dtype.kind == "U" else v) for p, v in flat.items()}
     truths = [p for p in few if names[p].role == "labels"] or [p for p in few if not names[p].role and len(few[p]) == 2]
     sure = [p for p in floats if p in flat and len(few[p]) > 2 and flat[p].min() >= 0 and flat[p].max() <= 1]
@@ -155,7 +145,7 @@ def _pairs(names: Mapping[str, Name], floats: Mapping[str, Any]) -> dict[str, st
     return pairs if len(pairs) > 1 and len(words) == 1 and len(set(pairs.values())) == len(labels) else {}
 
 
-def _among_columns(entries: Mapping[str, Entry]) -> tuple[str, ...]:
+def _among_columns(entries: Entries) -> tuple[str, ...]:
     """The one column of words all of which are names of the score columns: the labels; none when there are several."""
     if f"class_names_{LEFT_OVER}" not in entries:
         return ()
@@ -236,7 +226,7 @@ NAMING = ("--scores", "--labels", "--kind")
 OPTION_OF_LOOK = {"ids": "--ids", "units": "--unit", "groups": "--group-by", "weights": "--sample-weight"}
 
 
-def advised(problem: CalcliError, entries: Mapping[str, Entry], ask: ImportRequest, where: str) -> CalcliError:
+def advised(problem: CalcliError, entries: Entries, ask: ImportRequest, where: str) -> CalcliError:
     """A refusal with what each array looks like, and the command that takes them so; as it is where that is open."""
     paths = [path for path in real_names([parse_name(path) for path in entries]) if "/" not in path][:MOST_COLUMNS]
     looks = {path: look for path in paths if (look := looks_like(path, entries[path]))}
@@ -317,12 +307,12 @@ def _outcome(
     return [f"{path}={truths[0]}" for path in said], several or high
 
 
-def _width(entries: Mapping[str, Entry], scores: str) -> int:
+def _width(entries: Entries, scores: str) -> int:
     """Number of classes of an array, or of a list of columns."""
     return entries[scores].column().shape[-1] if scores in entries else scores.count(",") + 1
 
 
-def _called_as_classes(entries: Mapping[str, Entry], scores: str, looks: Mapping[str, str]) -> dict[str, str]:
+def _called_as_classes(entries: Entries, scores: str, looks: Mapping[str, str]) -> dict[str, str]:
     """Columns of words that are all names of the classes: what the largest score predicts, and the labels."""
     if f"class_names_{scores}" not in entries or (array := entries[scores].load()[:VALUES_SEEN]).ndim != 2:
         return {}

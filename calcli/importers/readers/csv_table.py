@@ -250,10 +250,8 @@ def _by_pyarrow(path: Path, separator: str, bare: bool) -> Any:
     except ImportError:
         return None
     try:
-        return arrow.read_csv(
-            path,
-            read_options=arrow.ReadOptions(autogenerate_column_names=bare),
-            parse_options=arrow.ParseOptions(delimiter=separator, newlines_in_values=True),
-        )
+        reading = arrow.ReadOptions(autogenerate_column_names=bare)
+        parsing = arrow.ParseOptions(delimiter=separator, newlines_in_values=True)
+        return arrow.read_csv(path, read_options=reading, parse_options=parsing)
     except Exception:  # pyarrow's own family
         return None

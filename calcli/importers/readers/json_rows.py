@@ -101,9 +101,9 @@ def read_json(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
         loaders = {name: value_column(path, name, cells).load for name, cells in lists.items()}
         if loaders:
             return Archive.of(path, "json", loaders)
+    row = '{"logits": [1.5, -0.2], "label": 0}'
     raise DataError(
-        f'{path}: holds no rows; expected an object per row such as {{"logits": [1.5, -0.2], "label": 0}},'
-        " or lists of equal length by name"
+        f"{path}: holds no rows; expected an object per row such as {row}, or lists of equal length by name"
     )
 
 
@@ -125,11 +125,8 @@ def _all_named(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str
 
 def _rows_inside(value: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The one list of objects in an object of settings: ``{"model": …, "results": [{…}, …]}``; pandas' table is one."""
-    lists = [
-        rows
-        for name, rows in value.items()
-        if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows) and not parse_name(name).role
-    ]
+    lists = [rows for name, rows in value.items() if isinstance(rows, list) and rows and not parse_name(name).role]
+    lists = [rows for rows in lists if all(isinstance(row, dict) for row in rows)]
     numbers = [inner for inner in value.values() if isinstance(inner, list)]
     others = any(isinstance(cell, (int, float, list)) for inner in numbers for cell in inner)
     others = others or any(parse_name(name).role == "scores" for name in value)

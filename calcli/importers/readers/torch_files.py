@@ -141,13 +141,12 @@ def _loader(value: Any, path: Path) -> Callable[[], Any]:
 def _refusal(problem: Exception) -> str:
     """What torch's own sentences come down to."""
     named = re.search(
-        r"(?:Unsupported global: GLOBAL|Unsupported class|Trying to load unsupported GLOBAL)\s+(\S+)", str(problem)
+        r"(?:Unsupported (?:global: GLOBAL|class)|Trying to load unsupported GLOBAL)\s+(\S+)", str(problem)
     )
     if named is None:
         return f"cannot be read as plain tensors: {one_line(problem)}; is the file complete?"
     if named[1].startswith("numpy."):
         return "holds NumPy arrays, expected tensors; save them with torch.from_numpy(…), or with numpy.savez"
-    return (
-        f"holds {named[1].rstrip('.,')}, which is no tensor and would have to be run to be read, and calcli runs"
-        " nothing; save plain tensors: torch.save({'logits': logits, 'labels': labels}, path)"
-    )
+    told = "which is no tensor and would have to be run to be read, and calcli runs nothing"
+    advice = "save plain tensors: torch.save({'logits': logits, 'labels': labels}, path)"
+    return f"holds {named[1].rstrip('.,')}, {told}; {advice}"
