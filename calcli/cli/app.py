@@ -24,8 +24,7 @@ EPILOG = (
     "Exit codes: 0 ok, 1 internal error, 2 usage, 3 bad input file or artifact, 4 fit failed,"
     " 5 a limit was crossed, 130 interrupted. Several files: all are tried, the worst code is returned."
 )
-OUTPUTS = ("output", "junit", "diagram")
-"""Options that name a file to write."""
+OUTPUTS = ("output", "junit", "diagram")  # options that name a file to write
 
 INPUTS = (
     "artifact bundle bundles calibration calibrator baseline baseline_bundle check files_from gold source sources test"
@@ -115,11 +114,9 @@ def _parameters(struct: type) -> list[inspect.Parameter]:
 
 
 class Command(TyperCommand):
-    """A command whose callback makes a struct of what was typed. work : what is done with it.
-
-    Where the struct has them: FOLDERS, whether it writes folders too; unused_options, those that are not looked at,
-    by the name of their field, and why.
-    """
+    """A command whose callback makes a struct of what was typed. work : what is done with it. Where the struct has
+    them: FOLDERS, whether it writes folders too; unused_options, those that are not looked at, by the name of their
+    field, and why."""
 
     work: Callable[[Any], int]
     struct: type

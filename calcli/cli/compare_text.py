@@ -10,8 +10,7 @@ from calcli.evaluation.results import end_of
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.friedman import not_told_apart
 
-MOST_TABLES = 3
-"""Bundles up to which people see the table of each, before the summary."""
+MOST_TABLES = 3  # bundles up to which people see the table of each, before the summary
 
 
 @dataclass(frozen=True)

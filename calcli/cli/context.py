@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 class CommandContext(Console):
     """A command at work, from which it speaks. Entered, it has the workers that were asked for, until it is left.
-
-    args : the options. executor : the workers, None for this process alone. code : the worst exit code so far.
-    """
+    args : the options. executor : the workers, None for this process alone. code : the worst exit code so far."""
 
     def __init__(self, args: Any, quiet: bool | None = None) -> None:
         super().__init__(args.quiet if quiet is None else quiet)
@@ -58,10 +56,8 @@ class CommandContext(Console):
         journal: "Journal | None" = None,
         need_labels: bool = True,
     ) -> "Iterator[DataSet]":
-        """The rows of bundles as one data set, over which workers walk where there are some.
-
-        Says what was read as what, and how many rows are left out by their label.
-        """
+        """The rows of bundles as one data set, over which workers walk where there are some. Says what was read as
+        what, and how many rows are left out by their label."""
         how = Opening(prefer=prefer, layout=self.args.where, ignore_labels=self.args.ignored, need_labels=need_labels)
         with open_data(names, tell=self.say, **how) as rows:
             if self.executor is not None:
@@ -120,10 +116,8 @@ def not_held_out(artifact: Artifact | None, rows: "DataSet") -> str | None:
 @contextmanager
 def job_file(target: str | None) -> "Iterator[Journal | None]":
     """Where finished parts of an output are kept beside it while it is made, by one process at a time; None for none.
-
-    Left there when the work was cut short or an input was bad, for the same command to go on from.
-    Raises UsageError while another process makes the output.
-    """
+    Left there when the work was cut short or an input was bad, for the same command to go on from. Raises UsageError
+    while another process makes the output."""
     if target is None or target == "-":
         yield None
         return

@@ -13,11 +13,9 @@ from calcli.metrics.significance import p_cell
 
 
 def result_table(evaluation: Evaluation, form: str) -> Table:
-    """A line per bundle and calibrator, a column per metric.
-
-    For ``csv`` every metric, with what belongs to it under the names that limits have: ``nll.lo``, ``ece.p``.
-    Else the metrics of the table for people, and the bundle only where there are several.
-    """
+    """A line per bundle and calibrator, a column per metric. For ``csv`` every metric, with what belongs to it under
+    the names that limits have: ``nll.lo``, ``ece.p``. Else the metrics of the table for people, and the bundle only
+    where there are several."""
     results, whole = evaluation.results, form == "csv"
     names = list(dict.fromkeys(name for result in results for name in (result.scores if whole else result.shown)))
     several = whole or len(evaluation.bundles) > 1
@@ -32,10 +30,8 @@ def result_table(evaluation: Evaluation, form: str) -> Table:
 
 
 def batch_table(evaluation: Evaluation, form: str) -> Table:
-    """A line per bundle, calibrator and batch, in order of time; overconfidence with its interval.
-
-    ECE and its value expected under calibration stand beside each other: small batches have a large one by chance.
-    """
+    """A line per bundle, calibrator and batch, in order of time; overconfidence with its interval. ECE and its value
+    expected under calibration stand beside each other: small batches have a large one by chance."""
     several = len(evaluation.bundles) > 1
     ends = ["overconfidence.lo", "overconfidence.hi"] if form == "csv" else ["interval"]
     head = ["batch", "rows", "accuracy", "overconfidence", *ends, "p", "ECE", "expected", "NLL"]

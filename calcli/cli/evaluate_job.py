@@ -35,10 +35,7 @@ def _filled(template: str, bundle: str) -> str:
 
 @dataclass
 class Job:
-    """What stays the same from bundle to bundle.
-
-    baseline : artifact as typed; none is the uncalibrated scores.
-    """
+    """What stays the same from bundle to bundle. baseline : artifact as typed; none is the uncalibrated scores."""
 
     command: CommandContext
     plan: Plan

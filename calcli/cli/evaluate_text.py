@@ -14,14 +14,11 @@ from calcli.metrics.catalog import metric
 from calcli.metrics.significance import p_cell, p_text
 from calcli.rows import classes
 
-SIDE_BY_SIDE = 4
-"""Results of one bundle that stand beside each other at most; more continue below."""
+SIDE_BY_SIDE = 4  # results of one bundle that stand beside each other at most; more continue below
 
-ONE_BY_ONE = 3
-"""Bundles up to which each has a table of its own; more are a line each."""
+ONE_BY_ONE = 3  # bundles up to which each has a table of its own; more are a line each
 
-WIDTH = 10_000
-"""Columns of what is no terminal: a file is read by scrolling."""
+WIDTH = 10_000  # columns of what is no terminal: a file is read by scrolling
 
 
 def say(text: str) -> None:
@@ -108,9 +105,7 @@ def _width(head: Sequence[str], body: Sequence[Sequence[Cell]]) -> int:
 
 def _print_columns(first: Sequence[str], columns: Sequence[Sequence[str]], last: Sequence[str] = ()) -> None:
     """A table of lines that begin with ``first``; as many columns side by side as fit, and ``last`` where it fits too.
-
-    Each of them is a head with a cell per line.
-    """
+    Each of them is a head with a cell per line."""
     longest = max(max(map(len, column)) + 2 for column in columns)
     at_once = max(1, min(SIDE_BY_SIDE, (_room() - max(map(len, first))) // longest))
     for at in range(0, len(columns), at_once):

@@ -26,8 +26,7 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 UNREADABLE = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 """What is wrong with a name that is read; of outputs ``io.atomic`` tells."""
 
-_stopped_by = 0
-"""The signal that has asked this process to stop."""
+_stopped_by = 0  # the signal that has asked this process to stop
 
 
 def main() -> NoReturn:
@@ -67,11 +66,9 @@ def main() -> NoReturn:
 
 
 def process() -> NoReturn:
-    """Be calcli's process: run, and leave without taking Python down piece by piece.
-
-    That would be a tenth of all that a small command takes. Whatever asked to be told of the end is told;
-    where threads still run, and for --debug, Python ends as ever.
-    """
+    """Be calcli's process: run, and leave without taking Python down piece by piece. That would be a tenth of all that
+    a small command takes. Whatever asked to be told of the end is told; where threads still run, and for --debug,
+    Python ends as ever."""
     try:
         main()
     except SystemExit as end:
@@ -90,10 +87,8 @@ def fail(message: str, code: int) -> int:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; returns the exit code it asks for.
-
-    Typer's own runner is left out: it would swallow interruptions and closed pipes.
-    """
+    """Run one command; returns the exit code it asks for. Typer's own runner is left out: it would swallow
+    interruptions and closed pipes."""
     import typer
 
     from calcli.cli.app import app
@@ -135,11 +130,9 @@ def _message_and_code(error: Exception) -> tuple[str, int]:
 
 
 def _open_streams() -> None:
-    """Make sure that the three standard streams are there and take any text.
-
-    A closed one (``>&-``) leaves its number to the next file that is opened, and words would go into that. Text that a
-    stream's encoding lacks is written with backslashes, bytes of file names as they were.
-    """
+    """Make sure that the three standard streams are there and take any text. A closed one (``>&-``) leaves its number
+    to the next file that is opened, and words would go into that. Text that a stream's encoding lacks is written with
+    backslashes, bytes of file names as they were."""
     for number in range(3):
         try:
             os.fstat(number)

@@ -146,10 +146,8 @@ class TableOptions:
         return self.wanted == "table"
 
     def print(self, name: str, tables: Sequence[Table], lines: list[dict[str, Any]], whole: Any = None) -> None:
-        """Write the tables; as JSON: their lines, each marked calcli_<name>, or all of them together.
-
-        whole : what is written for json, where it is more than the lines under ``name``.
-        """
+        """Write the tables; as JSON: their lines, each marked calcli_<name>, or all of them together. whole : what is
+        written for json, where it is more than the lines under ``name``."""
         if self.wanted == "json":
             print_json({f"calcli_{name}": 1, name: lines} if whole is None else whole)
         elif self.wanted == "jsonl":

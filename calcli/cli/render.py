@@ -10,8 +10,7 @@ from typing import Any
 from calcli.cli.tables import plain
 from calcli.io.cells import HIDDEN, finite
 
-LONGEST_LINE = 2000
-"""Characters of an error; what a file or a user wrote may be far longer."""
+LONGEST_LINE = 2000  # characters of an error; what a file or a user wrote may be far longer
 
 
 def fail(message: str, code: int) -> int:
@@ -40,10 +39,8 @@ class Console:
             print(plain(text), file=sys.stderr)
 
     def warn(self, text: str, about: str = "") -> None:
-        """A warning: one line, so that logs can be searched for it.
-
-        One about a thing of several is kept until ``tell_warnings``, which joins equal ones.
-        """
+        """A warning: one line, so that logs can be searched for it. One about a thing of several is kept until
+        ``tell_warnings``, which joins equal ones."""
         if about:
             self._kept.setdefault(text, []).append(about)
         else:
@@ -115,8 +112,7 @@ class Console:
 
 ERASE = "\r\x1b[K"
 
-ALIKE = 3
-"""Kept warnings that differ in numbers alone are joined where there are more than this."""
+ALIKE = 3  # kept warnings that differ in numbers alone are joined where there are more than this
 
 
 def _rate(done: int, fresh: int, total: int, seconds: float) -> str:

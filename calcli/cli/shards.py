@@ -46,11 +46,8 @@ class Heard(CommandContext):
 
 @dataclass(frozen=True)
 class Shard:
-    """One bundle to be made: a task for a worker, who talks to nobody.
-
-    name : what people call it. work : makes it for a command, of these args. asked, files : what determines the output,
-    and the files that it is made of.
-    """
+    """One bundle to be made: a task for a worker, who talks to nobody. name : what people call it. work : makes it for
+    a command, of these args. asked, files : what determines the output, and the files that it is made of."""
 
     name: str
     target: Path
@@ -85,11 +82,9 @@ def tried(work: Callable[[], Any]) -> ShardOutcome:
 
 
 def made(shards: Sequence[Shard], command: CommandContext, output: str) -> Iterator[ShardOutcome]:
-    """What came of every shard, in their order: made here, or several by workers where there are some.
-
-    output : the folder of all, beside which the job file lies until everything is made: what an earlier run of the
-    command has made, and is whole, is kept.
-    """
+    """What came of every shard, in their order: made here, or several by workers where there are some. output : the
+    folder of all, beside which the job file lies until everything is made: what an earlier run of the command has made,
+    and is whole, is kept."""
     if command.executor is None or len(shards) == 1:
         for shard in shards:
             yield tried(partial(shard.work, command))

@@ -39,10 +39,8 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Named columns and rows of cells: words, numbers, or None where there is nothing.
-
-    A column whose cells are all numbers is aligned right.
-    """
+    """Named columns and rows of cells: words, numbers, or None where there is nothing. A column whose cells are all
+    numbers is aligned right."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
@@ -61,8 +59,7 @@ class Table:
         return [list(self.columns), *([plain(number(cell)) for cell in row] for row in self.rows)]
 
 
-ROUNDING = 1e-12
-"""A number of a table that is smaller is what rounding left of 0."""
+ROUNDING = 1e-12  # a number of a table that is smaller is what rounding left of 0
 
 
 def number(value: Any) -> str:

@@ -61,15 +61,11 @@ def reading(path: Path, what: str) -> Iterator[None]:
 
 
 class Mapped:
-    """An array that stays in its file until it is sliced.
-
-    Every slice maps the file anew, copies and lets go: a mapping that is kept holds on to
-    all the pages it has ever shown. Rows that lie together are read: a file that is cut short
-    beneath a mapping ends the process. What goes wrong becomes a DataError.
-
-    open_map : gives what is sliced. path, name : as messages say it. shape, dtype, ndim :
-    as of an array. bfloat16 comes as float32. declared : see ``is_bfloat16``.
-    """
+    """An array that stays in its file until it is sliced. Every slice maps the file anew, copies and lets go: a mapping
+    that is kept holds on to all the pages it has ever shown. Rows that lie together are read: a file that is cut short
+    beneath a mapping ends the process. What goes wrong becomes a DataError. open_map : gives what is sliced. path,
+    name : as messages say it. shape, dtype, ndim : as of an array. bfloat16 comes as float32. declared : see
+    ``is_bfloat16``."""
 
     def __init__(self, open_map: Callable[[], Any], path: Path, name: str, declared: object = None) -> None:
         self._open, self._path, self._what = open_map, path, f"array {name!r}"
@@ -115,12 +111,10 @@ def member_start(file: IO[bytes], header: int) -> None:
 
 @dataclass(frozen=True)
 class Entry:
-    """One array: the file it lies in, its name there, and how to get it.
-
-    get : gives an array, or something that has shape and dtype and gives arrays when
-    sliced by rows (a memory map, an HDF5 dataset). made_of : the columns that it puts together, by name. part : gives
-    some rows of a column of a table, blank ones too, and makes no array of the others.
-    """
+    """One array: the file it lies in, its name there, and how to get it. get : gives an array, or something that has
+    shape and dtype and gives arrays when sliced by rows (a memory map, an HDF5 dataset). made_of : the columns that it
+    puts together, by name. part : gives some rows of a column of a table, blank ones too, and makes no array of the
+    others."""
 
     path: Path
     name: str

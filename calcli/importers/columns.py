@@ -75,15 +75,13 @@ def refuse_doubles(path: Path, names: Sequence[str]) -> None:
 def table_archive(
     path: Path, format: str, columns: Columns, n: int, ask: ImportRequest, *, ours: bool = False
 ) -> Archive:
-    """The arrays of a table of n rows. ours : written by apply, which a column may say too.
-
-    Columns ``logits_cat, logits_dog, …`` (or log_probs_, probs_ …) make the array ``logits`` with the class names cat,
-    dog; columns that end in a number, ``p0, p1, …``, the array ``p``; all other numeric columns together, without the
-    labels and those with a known meaning (ids, weights, group, split), the array ``columns`` with their names as class
-    names. ``--scores A,B,C`` and ``--scores A:C`` (from A to C) make an array of these columns. With ``--classes C``
-    ranks (``prob_0, index_0, …``) make ``probs``. A column of lists of equal length is an array by itself. The index
-    that pandas writes is left out where it counts the rows, else it gives the ids.
-    """
+    """The arrays of a table of n rows. ours : written by apply, which a column may say too. Columns ``logits_cat,
+    logits_dog, …`` (or log_probs_, probs_ …) make the array ``logits`` with the class names cat, dog; columns that end
+    in a number, ``p0, p1, …``, the array ``p``; all other numeric columns together, without the labels and those with a
+    known meaning (ids, weights, group, split), the array ``columns`` with their names as class names. ``--scores
+    A,B,C`` and ``--scores A:C`` (from A to C) make an array of these columns. With ``--classes C`` ranks (``prob_0,
+    index_0, …``) make ``probs``. A column of lists of equal length is an array by itself. The index that pandas writes
+    is left out where it counts the rows, else it gives the ids."""
     if n == 0:
         raise DataError(f"{path}: there are no rows below the column names, expected at least one")
     columns = {LEVELS.sub(r"\1_\2", name): _cells(path, name, column, ask) for name, column in columns.items()}
@@ -366,13 +364,10 @@ def _counts(values: NDArray[Any]) -> bool:
 
 
 def headerless_archive(path: Path, columns: Columns, n: int, ask: ImportRequest) -> Archive:
-    """The arrays of a table whose columns are called 0, 1, 2, …
-
-    ``--scores 0:9 --labels 10`` names them. Without that there is one obvious reading: a
-    column that counts the rows aside, all columns are real numbers but the first or the last,
-    which holds whole numbers below the count of the others, or words: the labels. Numbers only
-    are one loose array with the name of the file. Raises DataError for anything else.
-    """
+    """The arrays of a table whose columns are called 0, 1, 2, … ``--scores 0:9 --labels 10`` names them. Without that
+    there is one obvious reading: a column that counts the rows aside, all columns are real numbers but the first or the
+    last, which holds whole numbers below the count of the others, or words: the labels. Numbers only are one loose
+    array with the name of the file. Raises DataError for anything else."""
     names = list(columns)
     asked = [piece.strip() for text in (*ask.scores, *ask.labels) for piece in re.split("[,:]", text)]
     if asked and len(names) > 1 and all(piece in names for piece in asked):

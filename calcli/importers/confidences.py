@@ -34,12 +34,10 @@ def confidences_by_name(entries: Entries, ask: ImportRequest) -> ImportRequest:
 
 
 def load_confidences(entries: Entries, ask: ImportRequest, ignore: Sequence[int], where: str) -> Imported:
-    """The confidences that ``--confidence NAME --correct NAME`` name, checked.
-
-    Confidences lie in [0, 1]; correct is bool, 0/1 or two words such as right and wrong; ``--correct A=B`` is where two
-    arrays agree, such as prediction and label. Rows in which either has an ignored label keep their place; the caller
-    drops them. Raises UsageError for names that are missing, DataError for values that are neither.
-    """
+    """The confidences that ``--confidence NAME --correct NAME`` name, checked. Confidences lie in [0, 1]; correct is
+    bool, 0/1 or two words such as right and wrong; ``--correct A=B`` is where two arrays agree, such as prediction and
+    label. Rows in which either has an ignored label keep their place; the caller drops them. Raises UsageError for
+    names that are missing, DataError for values that are neither."""
     if not ask.confidence or not (ask.correct or ask.no_labels):
         alone = "; without grades --no-labels takes the place of --correct" * bool(ask.confidence)
         raise UsageError(f"--confidence NAME and --correct NAME belong together: how sure, and whether right{alone}")
@@ -106,13 +104,11 @@ def _column(entry: Entry) -> AnyArray:
 
 def count_votes(entries: Entries, ask: ImportRequest, where: str) -> tuple[dict[str, Entry], ImportRequest]:
     """One row per question: the share of its most frequent answer as confidence, and whether that is the gold.
-
-    ``--votes`` names a column with one answer a row, of which the rows of a ``--unit`` (or of an id) are a question;
-    or one of lists, or several (``A:B``, ``A,B``, or what their names begin with), of which every row is one. The
-    confidence is (votes + 1/2) / (k + 1) of k answers, which is never 0 or 1; of answers that are as frequent the
-    first counts. Blank answers get no votes, and count among the k. Raises UsageError for names that are
-    not there, DataError where a question has several golds.
-    """
+    ``--votes`` names a column with one answer a row, of which the rows of a ``--unit`` (or of an id) are a question; or
+    one of lists, or several (``A:B``, ``A,B``, or what their names begin with), of which every row is one. The
+    confidence is (votes + 1/2) / (k + 1) of k answers, which is never 0 or 1; of answers that are as frequent the first
+    counts. Blank answers get no votes, and count among the k. Raises UsageError for names that are not there, DataError
+    where a question has several golds."""
     assert ask.votes is not None
     options = {"--confidence": ask.confidence, "--correct": ask.correct, "--percent": ask.percent}
     if given := [option for option, value in options.items() if value]:

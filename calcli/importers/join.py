@@ -30,13 +30,11 @@ def remark_shards(archives: Sequence[Archive]) -> None:
 
 
 def join_archives(archives: Sequence[Archive], ask: ImportRequest) -> tuple[dict[str, Entry], ImportRequest]:
-    """Arrays of the same name in several files as one, rows one after the other.
-
-    Files come in their natural order; with whole numbers as ids (and no groups, which count anew) rows are then put in
-    the order of the ids. Class names must be the same. Where there are no ids, rows that a sampler of ranks has
-    repeated to fill its last batch are told by their scores, and left out with ``--drop-duplicates``, which is not
-    asked for any more then. Raises DataError for files that do not hold the same arrays, and for such rows.
-    """
+    """Arrays of the same name in several files as one, rows one after the other. Files come in their natural order;
+    with whole numbers as ids (and no groups, which count anew) rows are then put in the order of the ids. Class names
+    must be the same. Where there are no ids, rows that a sampler of ranks has repeated to fill its last batch are told
+    by their scores, and left out with ``--drop-duplicates``, which is not asked for any more then. Raises DataError for
+    files that do not hold the same arrays, and for such rows."""
     parts: dict[str, list[Entry]] = {}
     for archive in sorted(archives, key=lambda archive: natural(str(archive.path))):
         for name, entry in archive.entries.items():
@@ -216,12 +214,10 @@ ANSWERS = ("answer", "answer_key", "correct_answer", "truth", "class", "target")
 
 
 def add_gold(entries: Entries, archive: Archive, ask: ImportRequest) -> tuple[dict[str, Entry], ImportRequest]:
-    """The answers of ``--gold FILE`` as an array ``gold`` beside every array of ids: (entries, ask).
-
-    The file has a column of answers and one of ids; without ids on either side the rows go by
-    their place. ``--labels NAME`` says which column holds the answers. Raises UsageError where
-    only the user can choose, DataError for rows without an answer.
-    """
+    """The answers of ``--gold FILE`` as an array ``gold`` beside every array of ids: (entries, ask). The file has a
+    column of answers and one of ids; without ids on either side the rows go by their place. ``--labels NAME`` says
+    which column holds the answers. Raises UsageError where only the user can choose, DataError for rows without an
+    answer."""
     known = archive.entries
     named = [name for name in ask.labels if name in known]
     if not named:

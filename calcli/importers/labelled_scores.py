@@ -118,7 +118,6 @@ def load(candidate: BundleArrays, entries: Entries, ask: ImportRequest, *, ignor
     mistaken.refuse_impostors(scores, kind, where, forced=ask.kind is not None)
     if not ask.scores:
         mistaken.refuse_ranks(scores, where)
-
     names, positive = _class_names(candidate, entries, k, binary, ask)
     labels = None
     if candidate.labels is not None and raw is not None:

@@ -30,13 +30,10 @@ class TakenLabels(NamedTuple):
 def to_labels(
     raw: AnyArray, n: int, k: int, class_names: Sequence[str] | None, where: str, positive: str | None = None
 ) -> TakenLabels:
-    """Class indices of labels as people write them.
-
-    raw : (n,) or (n, 1) integers, booleans, integer-valued floats, class names or letters (A is class 0); for two
-    classes also -1 and +1, and any two words (the later in the alphabet is class 1 unless their meaning says more, and
-    that is said); or (n, k) one-hot rows. positive : the word for class 1, where the one column of scores bears it.
-    Raises DataError for anything else. The range is not checked.
-    """
+    """Class indices of labels as people write them. raw : (n,) or (n, 1) integers, booleans, integer-valued floats,
+    class names or letters (A is class 0); for two classes also -1 and +1, and any two words (the later in the alphabet
+    is class 1 unless their meaning says more, and that is said); or (n, k) one-hot rows. positive : the word for class
+    1, where the one column of scores bears it. Raises DataError for anything else. The range is not checked."""
     if raw.ndim == 2 and raw.shape[1] == k and len(raw) == n and raw.dtype.kind in "biuf":
         one_hot = (np.count_nonzero(raw == 1, axis=1) == 1) & (np.count_nonzero(raw, axis=1) == 1)
         if not one_hot.all():

@@ -25,12 +25,10 @@ FEW = 4  # fewer rows than this are in order by chance
 
 
 def refuse_impostors(scores: Any, kind: ScoreKind, where: str, *, forced: bool) -> None:
-    """Refuse predictions posing as scores, and probabilities posing as logits.
-
-    Every row one-hot: the source holds predicted classes, there is no confidence to calibrate. "Logits" of which every
-    row lies in [0, 1] and sums to 1: most likely probabilities; ``forced`` lets them through. Stops reading at the
-    first row that clears both suspicions.
-    """
+    """Refuse predictions posing as scores, and probabilities posing as logits. Every row one-hot: the source holds
+    predicted classes, there is no confidence to calibrate. "Logits" of which every row lies in [0, 1] and sums to 1:
+    most likely probabilities; ``forced`` lets them through. Stops reading at the first row that clears both
+    suspicions."""
     width = 1 if len(scores.shape) == 1 else scores.shape[1]
     one_hot, simplex = True, kind == "logits" and not forced
     for _, raw in _blocks(scores):

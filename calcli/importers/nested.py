@@ -27,13 +27,11 @@ Leaf = Callable[[Any, bool], Any]
 def rebuilt(
     value: Any, made: Callable[[Any, list[Any]], Any], where: object, leaf: Leaf | None = None, into: Any = CONTAINERS
 ) -> Any:
-    """What nested dicts, lists and tuples become, from the inside out: the one walk over them.
-
-    made : what becomes of a container, given it and what its values or items have become. leaf : what
-    takes the place of anything else, given whether it lies within a list; a container is then walked
-    through. into : what counts as a container. One that occurs in several places is walked through
-    once. where : the file, for messages. Raises DataError for containers within themselves or nested too deeply.
-    """
+    """What nested dicts, lists and tuples become, from the inside out: the one walk over them. made : what becomes of a
+    container, given it and what its values or items have become. leaf : what takes the place of anything else, given
+    whether it lies within a list; a container is then walked through. into : what counts as a container. One that
+    occurs in several places is walked through once. where : the file, for messages. Raises DataError for containers
+    within themselves or nested too deeply."""
     known: dict[int, Any] = {}
     visiting: set[int] = set()
 
@@ -91,12 +89,10 @@ def _key(key: Any) -> str:
 
 
 def merge_batches(content: Any, path: Path, leaf: Leaf | None = None) -> Any:
-    """Join what a list holds again and again: ``[{"logits": (b, k), "labels": (b,)}, …]``.
-
-    content : nested dicts, lists, tuples with arrays and plain values. Lists of dicts with the same keys, of tuples of
-    the same length and of arrays are batches if the arrays in an item share their length, else rows. Everything else
-    stays as it is. leaf : see ``rebuilt``, which says what it raises.
-    """
+    """Join what a list holds again and again: ``[{"logits": (b, k), "labels": (b,)}, …]``. content : nested dicts,
+    lists, tuples with arrays and plain values. Lists of dicts with the same keys, of tuples of the same length and of
+    arrays are batches if the arrays in an item share their length, else rows. Everything else stays as it is. leaf :
+    see ``rebuilt``, which says what it raises."""
 
     def made(item: Any, parts: list[Any]) -> Any:
         if not isinstance(item, Mapping):

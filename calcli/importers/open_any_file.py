@@ -50,12 +50,10 @@ def importing_once() -> Iterator[None]:
 
 @contextmanager
 def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: Unpack[Opening]) -> Iterator[BundleRows]:
-    """Open a bundle, or a file of scores in another format or layout, as rows (see ``open_bundle``).
-
-    What is no HDF5, or HDF5 without bundles, is imported, as ``calcli extract`` would with the names and the kind
-    in ``layout``, into a temporary file of bundles that goes when the rows are closed; the rows
-    bear the name of the file. tell : hears what was read as what. Raises as ``open_bundle`` and ``import_scores`` do.
-    """
+    """Open a bundle, or a file of scores in another format or layout, as rows (see ``open_bundle``). What is no HDF5,
+    or HDF5 without bundles, is imported, as ``calcli extract`` would with the names and the kind in ``layout``, into a
+    temporary file of bundles that goes when the rows are closed; the rows bear the name of the file. tell : hears what
+    was read as what. Raises as ``open_bundle`` and ``import_scores`` do."""
     path, group = split_where(where)
     layout, ignore = how.get("layout", Layout()), how.get("ignore_labels", ())
     ignored = (word for label in ignore for word in ("--ignore-label", str(label)))

@@ -133,12 +133,10 @@ def cut_alike(array: Any, like: Any) -> Any:
 
 
 def class_axis_of(scores: Any, labels: Any, asked: int | None, where: str) -> int | None:
-    """Which axis of scores of positions the classes are, None for scores of rows or of views.
-
-    The one without which the shape is that of the labels, which may have a 1 in its place. Where both have one shape
-    of three axes, a binary model's scores have none: it is behind the last then. asked : ``--class-axis``. Raises
-    UsageError where it is open, DataError where the labels are not those of the positions.
-    """
+    """Which axis of scores of positions the classes are, None for scores of rows or of views. The one without which the
+    shape is that of the labels, which may have a 1 in its place. Where both have one shape of three axes, a binary
+    model's scores have none: it is behind the last then. asked : ``--class-axis``. Raises UsageError where it is open,
+    DataError where the labels are not those of the positions."""
     shape, truth = tuple(scores.shape), None if labels is None else tuple(labels.shape)
     if isinstance(scores, Parts) and len(shape) == 2:
         if shape == truth and asked is None:
@@ -291,12 +289,10 @@ def _flat(array: Any, low: int, high: int, axis: int | None = None, k: int = 1) 
 def one_a_row(
     scores: Any, labels: AnyArray | None, how: str | None, kind: ScoreKind, where: str
 ) -> tuple[Any, ScoreKind]:
-    """Scores (rows, m, classes) or (m, rows, classes) with one in the place of the m of a row, and their kind.
-
-    how : ``--reduce``; what is added up or compared are logits afterwards, as it sums to no 1. labels : (rows,) tell
-    which axis is that of the rows, else the first is. Raises DataError for such scores without a how, UsageError
-    for one that does not fit.
-    """
+    """Scores (rows, m, classes) or (m, rows, classes) with one in the place of the m of a row, and their kind. how :
+    ``--reduce``; what is added up or compared are logits afterwards, as it sums to no 1. labels : (rows,) tell which
+    axis is that of the rows, else the first is. Raises DataError for such scores without a how, UsageError for one that
+    does not fit."""
     shape, n = tuple(scores.shape), None if labels is None else len(labels)
     axes = [axis for axis in (1, 0) if len(shape) == 3 and n in (None, shape[1 - axis])]
     if how is None:
@@ -327,12 +323,10 @@ def reduced(values: AnyArray, how: str, axis: int = 0) -> Any:
 
 
 def token_rows(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> list[dict[str, Any]]:
-    """Rows whose field ``--confidence`` is a list over tokens, with one number in its place.
-
-    Lists of log-probabilities (none above 0) or probabilities; the result is the exponential
-    of the reduced log-probabilities. ``--reduce none`` makes every token a row, with its own
-    entry of every list of the same length. Rows without such a list stay. Raises DataError.
-    """
+    """Rows whose field ``--confidence`` is a list over tokens, with one number in its place. Lists of log-probabilities
+    (none above 0) or probabilities; the result is the exponential of the reduced log-probabilities. ``--reduce none``
+    makes every token a row, with its own entry of every list of the same length. Rows without such a list stay. Raises
+    DataError."""
     name = ask.confidence or ""
     if ask.reduce is None or not any(isinstance(row.get(name), list) for row in rows):
         return [dict(row) for row in rows]

@@ -147,11 +147,9 @@ LONG = 10  # positions a file for each of the files, beyond which they are rathe
 
 def files_of_units(files: Sequence[Path], folders: Sequence[Path], ask: ImportRequest) -> Archive | None:
     """The arrays of files that lie in folders, the files of a unit together; None where they are something else.
-
     ``unit/logits.npy``, ``logits/unit.npy``, ``unit_logits.npy`` with labels likewise, or a file of several arrays.
     Without ``--unit file`` so many files as a verdict needs, of short arrays of positions that differ in length, or of
-    pixels, and not all with the same labels. Raises UsageError for ``--unit file`` of other files.
-    """
+    pixels, and not all with the same labels. Raises UsageError for ``--unit file`` of other files."""
     asked = ask.unit == FILE
     known = bool(files) and len({path.suffix for path in files}) == 1 and files[0].suffix in ARRAYS
     inside = known and all(any(folder in path.parents for folder in folders) for path in files)

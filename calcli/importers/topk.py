@@ -74,14 +74,11 @@ def _position(token: Any, logprob: Any, top: dict[str, float]) -> Position:
 
 
 def answers_archive(path: Path, format: str, answers: Sequence[Answer], ask: ImportRequest) -> Archive:
-    """The arrays that the answers hold.
-
-    With ``--class-names`` logits (n, classes): of each class the log-probability of its token where the answer names a
-    class; spaces and, where it is clear, case aside, tokens of one class are added. A class that is not among the
-    listed tokens gets its upper bound: the smallest log-probability listed there, or all that the listed ones leave
-    where that is less. Without it ``answer`` and ``confidence``: the exponential of the token log-probabilities, summed
-    (``--reduce sum``), their mean, least or first.
-    """
+    """The arrays that the answers hold. With ``--class-names`` logits (n, classes): of each class the log-probability
+    of its token where the answer names a class; spaces and, where it is clear, case aside, tokens of one class are
+    added. A class that is not among the listed tokens gets its upper bound: the smallest log-probability listed there,
+    or all that the listed ones leave where that is less. Without it ``answer`` and ``confidence``: the exponential of
+    the token log-probabilities, summed (``--reduce sum``), their mean, least or first."""
     if ask.reduce == "none":
         raise UsageError("--reduce none: a row per token needs a truth per token, which responses do not have")
     kept, arrays = list(answers), dict[str, Any]()
@@ -300,11 +297,9 @@ def _as_index(path: Path, places: AnyArray, names: Sequence[str]) -> NDArray[np.
 
 def listed_logprobs(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> list[dict[str, Any]]:
     """Rows whose log-probabilities by name, ``{"logprobs": {"A": -0.1, …}}``, are of the best few tokens, as classes.
-
     What is listed makes log-probabilities of classes as ``of_classes`` says. The rest is of other tokens: the classes
-    are divided by their sum. The classes are those of ``--class-names``, else all that are listed
-    where they are the same in every row, or where the labels or the alphabet know them. Raises UsageError otherwise.
-    """
+    are divided by their sum. The classes are those of ``--class-names``, else all that are listed where they are the
+    same in every row, or where the labels or the alphabet know them. Raises UsageError otherwise."""
     made = [dict(row) for row in rows]
     keys = [key for key, cell in made[0].items() if parse_name(key).kind == "log_probs" and isinstance(cell, Mapping)]
     for key in keys:

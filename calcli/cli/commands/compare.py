@@ -90,10 +90,8 @@ class CompareTask:
 def opened(
     args: "CompareArgs", bundles: tuple[str, ...], tell: Callable[[str], None] | None = None
 ) -> Iterator[board.OpenedFolds]:
-    """Open bundles as one data set, and cut it into rows to fit to and rows held out.
-
-    tell : hears what was read as what. Raises DataError for rows that cannot be used.
-    """
+    """Open bundles as one data set, and cut it into rows to fit to and rows held out. tell : hears what was read as
+    what. Raises DataError for rows that cannot be used."""
     where, ignored = args.where, args.ignored
     with open_data(bundles, prefer=o.CALIBRATION, layout=where, ignore_labels=ignored, tell=tell) as rows:
         if rows.kind == "confidence":
@@ -168,8 +166,7 @@ def _others(task: CompareTask, scene: board.OpenedFolds) -> Iterator[list[tuple[
 # ---- the result file of compare, read again: nothing in it is believed before its types are checked
 
 
-LARGEST = 1 << 30
-"""Bytes of a result file."""
+LARGEST = 1 << 30  # bytes of a result file
 
 
 class Shown(msgspec.Struct):
@@ -333,8 +330,7 @@ def _draw(path: Path, args: CompareArgs, found: Leaderboard, command: CommandCon
     command.say(str(path))
 
 
-Baselines = dict[tuple[str, str] | None, board.HeldOut]
-"""(bundle, method) of a baseline -> how it did."""
+Baselines = dict[tuple[str, str] | None, board.HeldOut]  # (bundle, method) of a baseline -> how it did
 
 
 class _Work:

@@ -42,8 +42,7 @@ from calcli.metrics.other_programs import PROGRAMS
 from calcli.options import flag, same, taken
 
 ORDER = 40
-WITH_ALL = ("table", "json", "jsonl")
-"""Formats that hold everything that can be asked for."""
+WITH_ALL = ("table", "json", "jsonl")  # formats that hold everything that can be asked for
 
 
 @dataclass(frozen=True)

@@ -121,9 +121,7 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
 
 def _shards(args: ExtractArgs, output: Path, remote: bool) -> list[Shard]:
     """What is to be run: one bundle, or of a pattern that several files match one each, in the folder ``output``.
-
-    remote : for processes in another folder. Raises UsageError.
-    """
+    remote : for processes in another folder. Raises UsageError."""
     splitting = args.splitting
     if args.model is None or args.inputs is None:
         raise UsageError(f"--model {args.model}: needs --inputs FILE or FOLDER to run on")

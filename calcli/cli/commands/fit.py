@@ -110,10 +110,8 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 
 
 def fit_all(args: FitArgs, rows: DataSet, context: Context, command: CommandContext) -> int:
-    """Fit every method that applies, keep going on failures, rank them by cross-validated NLL.
-
-    Returns the worst exit code. Raises UsageError for an output that is no folder.
-    """
+    """Fit every method that applies, keep going on failures, rank them by cross-validated NLL. Returns the worst exit
+    code. Raises UsageError for an output that is no folder."""
     from calcli.evaluation.cross_validation import cross_validated_nll, folds_of
 
     targets = _targets(args, rows, command)
@@ -251,10 +249,8 @@ def run(args: FitArgs) -> int:
 
 
 def fitted(args: FitArgs, folder: Path = Path()) -> tuple[int, str]:
-    """The same; returns the exit code, and where the calibrator is: by default in ``folder``.
-
-    Names, options and outputs are checked before rows are read.
-    """
+    """The same; returns the exit code, and where the calibrator is: by default in ``folder``. Names, options and
+    outputs are checked before rows are read."""
     _check_held_out(args)
     together = args.method == "all"
     target, options = ("-", None) if together else (args.target(folder), args.options())

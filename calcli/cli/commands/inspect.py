@@ -35,8 +35,7 @@ from calcli.io.validate import doubts
 from calcli.options import REQUIRED, argument
 
 ORDER = 60
-LONGEST_WORD = 200
-"""Characters of a text without a blank that are shown to people: more are numbers as base64."""
+LONGEST_WORD = 200  # characters of a text without a blank that are shown to people: more are numbers as base64
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ from calcli.io.locate import split_where
 from calcli.options import REQUIRED, argument, flag, typed
 
 ORDER = 15
-MOST_GROUPS = 50
-"""Groups of which a table is printed unasked."""
+MOST_GROUPS = 50  # groups of which a table is printed unasked
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,7 @@ from calcli.io.atomic import check_output, write_bytes
 from calcli.options import REQUIRED, flag
 
 ORDER = 43
-SHOWN_GROUPS = 20
-"""Groups that are told of, the least accurate ones."""
+SHOWN_GROUPS = 20  # groups that are told of, the least accurate ones
 EPILOG = "Exit code 4: no threshold satisfies the bound on these rows; with --json its numbers are null."
 
 

@@ -36,8 +36,7 @@ MISSING = frozenset({"", "NA", "N/A", "n/a", "#N/A", "#NA", "null", "NULL", "Non
 """Cells that hold nothing, as pandas and pyarrow write them."""
 
 TENSOR = re.compile(r"\s*tensor\(([^\[(),]+)(?:, [^)]*)?\)\s*")  # a single number as torch prints it: ``tensor(2)``
-NO_ROW = re.compile(r"#|sep=.$")
-"""How lines begin that stand above a table."""
+NO_ROW = re.compile(r"#|sep=.$")  # how lines begin that stand above a table
 
 MOST_COMMENTS = 50
 

@@ -37,12 +37,10 @@ ALL_ZERO = (
 )
 def read_helm(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read a score of every reference where each was asked for by itself, else (confidence, correct).
-
     multiple_choice_separate_original: the log-probability per token of a reference's text, as HELM compares them;
     _calibrated: less that without the question. multiple_choice_joint: the probability of the letter that was
     generated, and whether its reference is right. per_instance_stats: max_prob and exact_match. Marks in
-    per_instance_stats.json beside scenario_state.json are held against every row. Raises DataError where all are 0.
-    """
+    per_instance_stats.json beside scenario_state.json are held against every row. Raises DataError where all are 0."""
     path = file.path
     if isinstance(file.json, list):
         rows = [(entry, _stats(entry)) for entry in file.json]

@@ -31,12 +31,10 @@ MEASURES = {"none": "acc", "chars": "acc_norm", "bytes": "acc_bytes", "mutual": 
 )
 def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read the log-likelihood of every choice as logits, the gold choice, doc_id as ids, the task as group.
-
     ``--normalize`` divides by the characters or bytes of a choice, or subtracts its unconditional log-likelihood
     (mutual), as the harness does for acc_norm, acc_bytes and acc_mutual_info. The gold is the target, as an index or a
     choice's text (winogrande: the answer in the doc, counted from 1), whichever agrees with the logged acc in every
-    row. Raises DataError for tasks without choices and for any row that contradicts its acc.
-    """
+    row. Raises DataError for tasks without choices and for any row that contradicts its acc."""
     path = file.path
     match = TASK.fullmatch(path.stem)
     filters = [str(record.get("filter", "none")) for record in file.records]
