@@ -88,10 +88,8 @@ def model_index(evaluation: Evaluation) -> str:
                 if known.known:
                     lines += [f"        ci: [{_number(known.low)}, {_number(known.high)}]"]
                     lines += [f"        ci_level: {known.level}"]
-                lines += [
-                    f'        verdict_kind: "{report.verdict_kind}"',
-                    f"        verdict: {_quoted(report.verdict)}",
-                ]
+                lines += [f'        verdict_kind: "{report.verdict_kind}"']
+                lines += [f"        verdict: {_quoted(report.verdict)}"]
     return "\n".join([*lines, ""])
 
 
@@ -136,10 +134,8 @@ def _xml(text: str) -> str:
 def junit(outcomes: Sequence[Outcome], results: Sequence[Result] = ()) -> str:
     """Limits as a JUnit XML document, one test case each; the verdicts on the results are its properties."""
     failures = sum(o.crossed for o in outcomes)
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<testsuite name="calcli evaluate" tests="{len(outcomes)}" failures="{failures}">',
-    ]
+    suite = f'<testsuite name="calcli evaluate" tests="{len(outcomes)}" failures="{failures}">'
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', suite]
     for r in results:
         facts = () if r.report is None else (("verdict_kind", r.report.verdict_kind), ("verdict", r.report.verdict))
         for what, words in facts:

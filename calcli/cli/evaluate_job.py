@@ -84,10 +84,9 @@ class Job:
             if self.baseline is not None:
                 against = self.candidates([self.artifact(self.baseline, bundle)], rows)[1]
             if rows.upstream and any(name.endswith("_raw") for name in self.plan.metrics):
-                self.command.warn(
-                    f"{rows.name}: these rows were calibrated and divided by their sums, and the values before that are"
-                    " gone: marginal2_raw and mse_raw are of what is stored; give the scores with --calibrator"
-                )
+                told = "these rows were calibrated and divided by their sums, and the values before that are gone"
+                advice = "marginal2_raw and mse_raw are of what is stored; give the scores with --calibrator"
+                self.command.warn(f"{rows.name}: {told}: {advice}")
             group = rows.column("group") if self.plan.per_group or self.plan.report else None
             if self.plan.per_group and group is None:
                 raise DataError(f"{rows.name}: has no dataset 'group' to group by; name one with --group-by COLUMN")
@@ -130,10 +129,8 @@ class Job:
                 some = collect(ArrayRows(first.scores, first.labels, rows.kind))
             common += unit_warnings(some)
         common += data_warnings(table.n, classes, table.spread, bins)
-        zeros = [
-            zero_warnings(each.scores["nll"].more.get("clipped", 0), each.n, rows.kind) if "nll" in each.scores else []
-            for each in results
-        ]
+        clipped = [each.scores["nll"].more.get("clipped", 0) if "nll" in each.scores else 0 for each in results]
+        zeros = [zero_warnings(n, each.n, rows.kind) for n, each in zip(clipped, results, strict=True)]
         each = [[*common, *zeros[0]]]
         for text in each[0]:
             self.command.warn(text, about=rows.name)
@@ -144,10 +141,8 @@ class Job:
             counts = np.asarray(getattr(artifact.fit, "label_counts", []), dtype=np.float64)
             adapted = artifact.method.endswith("+prior")  # to shares that are not those of its fit
             if len(counts) == table.k and not adapted and label_shift_p_value(counts, seen) < 1e-3:
-                found.append(
-                    "the label frequencies differ significantly from those of the calibrator's fit: expect its"
-                    " class probabilities to be off"
-                )
+                told = "the label frequencies differ significantly from those of the calibrator's fit"
+                found.append(f"{told}: expect its class probabilities to be off")
             each.append([*common, *self.noted.get(name, ()), *found])
             for text in found:
                 self.command.warn(text, about=f"{rows.name} with {name}")

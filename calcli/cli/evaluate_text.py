@@ -111,9 +111,8 @@ def _print_columns(first: Sequence[str], columns: Sequence[Sequence[str]], last:
     for at in range(0, len(columns), at_once):
         some = [first, *columns[at : at + at_once]]
         wider = [*some, last] if last else some
-        head, *body = zip(
-            *(wider if _width([c[0] for c in wider], [*zip(*wider, strict=True)]) <= _room() else some), strict=True
-        )
+        fits = _width([column[0] for column in wider], [*zip(*wider, strict=True)]) <= _room()
+        head, *body = zip(*(wider if fits else some), strict=True)
         print()
         print_table(head, body)
 
@@ -210,9 +209,8 @@ def advice(new: str, old: str, change: Difference) -> str:
         return f"{new} instead of {old} helps: NLL is lower by {by}"
     if low > 0:
         return f"keep {old}: with {new} NLL is higher by {by}"
-    return (
-        f"keep {old}: with {new} NLL changes by {change.value:+.4f} [{low:+.4f}, {high:+.4f}], which is not significant"
-    )
+    by = f"{change.value:+.4f} [{low:+.4f}, {high:+.4f}]"
+    return f"keep {old}: with {new} NLL changes by {by}, which is not significant"
 
 
 def _evidence(result: Result) -> Iterator[str]:
@@ -220,43 +218,35 @@ def _evidence(result: Result) -> Iterator[str]:
     report = result.report
     assert report is not None
     d = report.direction
-    yield (
-        f"overconfidence {report.overconfidence} (z {d.gap_z:+.1f}); NLL minus the entropy of the probabilities"
-        f" {d.entropy_gap:+.4f} (z {d.entropy_z:+.1f}): {d.words}"
-    )
+    entropy = f"NLL minus the entropy of the probabilities {d.entropy_gap:+.4f} (z {d.entropy_z:+.1f})"
+    yield f"overconfidence {report.overconfidence} (z {d.gap_z:+.1f}); {entropy}: {d.words}"
     for name in ("ece", "ece_positive", "ece_mass", "smece"):
         score = result.scores.get(name)
         if score is not None and score.null is not None:
             p = p_text(score.null.p_value, score.draws)
-            yield (
-                f"{name} {number(score.value)} (expected under calibration {number(score.null.mean)},"
-                f" 95th percentile {number(score.null.q95)}, {p})"
-            )
+            null = f"{number(score.null.mean)}, 95th percentile {number(score.null.q95)}"
+            yield f"{name} {number(score.value)} (expected under calibration {null}, {p})"
     score = result.scores.get("tce2")
     if score is not None and score.interval is not None:
         i = score.interval
-        yield (
-            f"tce2 {number(score.value)}, {i.level:.0%} interval [{number(i.low)}, {number(i.high)}]"
-            f" (debiased squared error {number(score.more['signed_square'])})"
-            + (f": {score.end_words}" if score.end_words else "")
-        )
+        ends = f"{i.level:.0%} interval [{number(i.low)}, {number(i.high)}]"
+        debiased = f"debiased squared error {number(score.more['signed_square'])}"
+        why = f": {score.end_words}" if score.end_words else ""
+        yield f"tce2 {number(score.value)}, {ends} ({debiased}){why}"
     if report.positive is not None:
         z = report.positive.z
         yield f"mean P(class 1) minus the frequency of class 1 {report.positive_gap} (z {z:+.1f})"
     elif report.classwise is not None:
         c = report.classwise
         are = "is" if c.n_significant == 1 else "are"
-        yield (
-            f"frequency of the classes: root-mean-square error {number(c.value)}; {c.n_significant} of"
-            f" {result.n_classes} {are} significantly miscalibrated ({p_text(c.p_value)}, adjusted)"
-        )
+        off = f"{c.n_significant} of {result.n_classes} {are} significantly miscalibrated"
+        error = f"root-mean-square error {number(c.value)}"
+        yield f"frequency of the classes: {error}; {off} ({p_text(c.p_value)}, adjusted)"
     if report.groups is not None:
         g = report.groups
-        yield (
-            f"groups: {g.n_significant} of {g.n_groups} significantly miscalibrated; most significant {g.worst}"
-            f" ({g.worst_n} rows) by {g.worst_gap:+.4f}{' of P(class 1)' * g.of_positive}"
-            f" ({p_text(g.p_value)}, adjusted)"
-        )
+        off = f"{g.n_significant} of {g.n_groups} significantly miscalibrated"
+        by = f"{g.worst_gap:+.4f}{' of P(class 1)' * g.of_positive} ({p_text(g.p_value)}, adjusted)"
+        yield f"groups: {off}; most significant {g.worst} ({g.worst_n} rows) by {by}"
     if report.split is not None:
         for loss, part in (("NLL", report.split.nll), ("Brier score", report.split.brier)):
             found = f"calibration {number(part.calibration)} ±{number(part.se)} (cross-validated {report.split.method})"

@@ -235,10 +235,8 @@ def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntAr
     if others:
         told = f"rows have the id of an earlier row and other scores or another label (row {row}: {str(ids[row])!r})"
         advice = "rows of one id belong together (an image, a patient, a question) and are not independent: --unit"
-        advice += (
-            f" {imported.candidate.extras['ids'].rpartition('/')[2]}; where every file counts its rows anew, these"
-        )
-        remark(f"{imported.where}: {others} {told}: {advice} are no ids: --ids none")
+        advice += f" {imported.candidate.extras['ids'].rpartition('/')[2]}; where every file counts its rows anew,"
+        remark(f"{imported.where}: {others} {told}: {advice} these are no ids: --ids none")
     elif not ask.drop_duplicates:
         told = f"and its scores and label, as {len(whole)} rows have;"
         advice = "a distributed sampler may pad the last batch so: --drop-duplicates keeps the first of each"

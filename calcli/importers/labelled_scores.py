@@ -75,10 +75,8 @@ class Imported:
                 yield Slab(start, self._scores[rows].astype(self.dtype), None)
                 continue
             scores = check_scores(_native(self._scores[rows]), self.kind, self.where, start)
-            moved = [
-                check_scores(_native(self._moved[m, rows]), "logits", f"{self.where} under {spec}", start)
-                for m, spec in enumerate(self.specs)
-            ]
+            under = [(_native(self._moved[m, rows]), f"{self.where} under {spec}") for m, spec in enumerate(self.specs)]
+            moved = [check_scores(values, "logits", where, start) for values, where in under]
             yield Slab(start, scores, np.stack(moved) if moved else None)
 
     def are_alike(self, rows: IntArray, others: IntArray) -> NDArray[np.bool_]:

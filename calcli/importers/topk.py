@@ -116,12 +116,10 @@ def _class_rows(path: Path, answers: Sequence[Answer], names: Sequence[str]) -> 
         kept.append(answer)
     if len(kept) * 2 < len(answers) or not kept:
         seen = dict.fromkeys(p.token for a in answers[:50] for p in a.positions[:1])
-        told = f"answers list none of the classes {', '.join(names)}; they begin with"
-        told += (
-            f" {', '.join(map(repr, list(seen)[:6]))}: name the classes as the tokens are written with --class-names"
-        )
-        advice = "or take --confidence confidence --correct answer=gold --gold FILE"
-        raise DataError(f"{path}: {len(answers) - len(kept)} of {len(answers)} {told}, {advice}")
+        begin = ", ".join(map(repr, list(seen)[:6]))
+        told = f"answers list none of the classes {', '.join(names)}; they begin with {begin}: name the classes as"
+        advice = "the tokens are written with --class-names, or take --confidence confidence --correct answer=gold"
+        raise DataError(f"{path}: {len(answers) - len(kept)} of {len(answers)} {told} {advice} --gold FILE")
     told = f"{path.name}: logits are the log-probabilities of {', '.join(names)} where the answer names one of them;"
     remark(f"{told} {missing} of {len(kept)} rows lack a class among the tokens listed, which got its upper bound")
     if len(kept) < len(answers):

@@ -69,10 +69,8 @@ def run(args: AdaptArgs) -> int:
         places = [str(folder / fit) for folder in (Path(), Path(args.artifact).parent)]
         named = next((place for place in places if fit and split_where(place)[0].is_file()), None)
         if named is None:
-            raise UsageError(
-                f"{args.bundle}: the tests need labelled rows of the model before, and those of the fit"
-                f" ({fit or 'not recorded'}) are not here: --source BUNDLE"
-            )
+            told = f"and those of the fit ({fit or 'not recorded'}) are not here: --source BUNDLE"
+            raise UsageError(f"{args.bundle}: the tests need labelled rows of the model before, {told}")
     if args.output != "-":
         check_output(Path(args.output), force=args.force, inputs=[Path(args.artifact)])
     with ExitStack() as stack:
@@ -98,9 +96,8 @@ def tell(found: Adapted, talk: Console) -> None:
     """What was found, for people."""
     shift = found.shift
     if shift is not None:
-        talk.say(
-            f"label shift: p = {shift.distance_p:.3f}; no change of the class frequencies: p = {shift.ratio_p:.3f}"
-        )
+        same = f"no change of the class frequencies: p = {shift.ratio_p:.3f}"
+        talk.say(f"label shift: p = {shift.distance_p:.3f}; {same}")
     if not found.changed:
         talk.say(f"no significant change of the class frequencies (n = {found.n}): the calibrator is written unchanged")
         return

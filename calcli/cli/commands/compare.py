@@ -275,9 +275,8 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
 
     @property
     def how(self) -> str:
-        return (
-            f"scored on group {self.test}, fitted to another" if self.test is not None else f"{self.folds} random folds"
-        )
+        folds = f"{self.folds} random folds"
+        return folds if self.test is None else f"scored on group {self.test}, fitted to another"
 
 
 def run(args: CompareArgs) -> int:
@@ -439,15 +438,12 @@ class _Work:
         old = {(r.bundle, r.method): r for r in held.results}
         for name, want in self.settings.items():
             if (got := held.settings.get(name)) != want:
-                raise UsageError(
-                    f"{path}: holds results with {name} {got}, not {want}; name another -o or pass --force"
-                )
+                told = f"holds results with {name} {got}, not {want}"
+                raise UsageError(f"{path}: {told}; name another -o or pass --force")
         lost = [f"{bundle} {name}" for bundle, name in old if (bundle, name) not in self.plan]
         if lost:
-            raise UsageError(
-                f"{path}: holds {len(lost)} results that are not asked for now ({lost[0]}, …):"
-                " name another -o, ask for them too, or pass --force to drop them"
-            )
+            advice = "name another -o, ask for them too, or pass --force to drop them"
+            raise UsageError(f"{path}: holds {len(lost)} results that are not asked for now ({lost[0]}, …): {advice}")
         shas = {bundle: entry.data_sha256 for (bundle, _), entry in self.plan.items()}
         for key, result in old.items():
             entry = self.plan[key]

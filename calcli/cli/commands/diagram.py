@@ -95,9 +95,8 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             raise UsageError("--per-class and --per-group are two figures; ask for one at a time")
         by = "--per-class" if self.per_class else "--per-group" if self.per_group else None
         if self.match and self.pool:
-            raise UsageError(
-                "--match gives each bundle its own calibrators, --pool makes them one data set: choose one"
-            )
+            told = "--match gives each bundle its own calibrators, --pool makes them one data set"
+            raise UsageError(f"{told}: choose one")
         check(style(self.style), self.style, bundles=len(self.sets), by=by)
         if self.output is not None:
             format_of(self.output)
@@ -111,9 +110,8 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         if not self.calibrator:
             unused_options["match"] = "it says which --calibrator belongs to which bundle"
         if self.output is None or self.output.suffix.lower().lstrip(".") not in METADATA:
-            unused_options |= dict.fromkeys(
-                ("width", "theme", "no_stats"), "it is about pictures; write one with -o FILE.png"
-            )
+            why = "it is about pictures; write one with -o FILE.png"
+            unused_options |= dict.fromkeys(("width", "theme", "no_stats"), why)
         if self.output is not None or self.json:
             unused_options["ascii_"] = "nothing is drawn in the terminal"
         return unused_options
@@ -165,17 +163,12 @@ def _labels(args: DiagramArgs, artifacts: Artifacts) -> list[str]:
     if args.names is not None:
         names = [name.strip() for name in args.names.split(",")]
         if len(names) != 1 + len(artifacts):
-            raise UsageError(
-                f"--names {args.names}: expected {1 + len(artifacts)}, of the uncalibrated scores and"
-                f" {len(artifacts)} calibrators, got {len(names)}"
-            )
+            told = f"of the uncalibrated scores and {len(artifacts)} calibrators, got {len(names)}"
+            raise UsageError(f"--names {args.names}: expected {1 + len(artifacts)}, {told}")
         return names
     methods = [artifact.method for _, artifact in artifacts]
-    labels = [
-        artifact.method if methods.count(artifact.method) == 1 else f"{artifact.method} ({Path(path).name})"
-        for path, artifact in artifacts
-    ]
-    return ["uncalibrated", *labels]
+    shared = [f" ({Path(path).name})" * (methods.count(artifact.method) > 1) for path, artifact in artifacts]
+    return ["uncalibrated", *(method + name for method, name in zip(methods, shared, strict=True))]
 
 
 def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> Figure:
@@ -193,9 +186,8 @@ def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> 
                 command.check_fits(artifact, path, rows)
             group = rows.column("group") if args.per_group else None
             if args.per_group and group is None:
-                raise DataError(
-                    f"{rows.name}: has no dataset 'group' for --per-group; name another with --group-by COLUMN"
-                )
+                advice = "name another with --group-by COLUMN"
+                raise DataError(f"{rows.name}: has no dataset 'group' for --per-group; {advice}")
             tables = collect_all(rows, [None, *(a.calibrator for _, a in own)], group=group, progress=command.progress)
             notes += [f"{rows.name}: {caveat}" for caveat in rows.caveats]
             notes += [f"{rows.name}: {doubt}" for doubt in label_doubts(tables[0], rows.class_names)]
@@ -215,17 +207,15 @@ def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> 
 def _matched(bundles: Sequence[str], artifacts: Artifacts) -> list[Artifacts]:
     """For every bundle the calibrators that were fitted on the same file, by its recorded name."""
     files = [split_where(bundle)[0].name for bundle in bundles]
+    matched: dict[str, Artifacts] = {file: [] for file in files}
     for path, artifact in artifacts:
         source = artifact.fit.source
-        if source is None or split_where(source)[0].name not in files:
-            raise UsageError(
-                f"--match: {path} was fitted on {source or 'a source it does not name'}, which is none of"
-                f" {', '.join(files)}; name that bundle too, or leave the calibrator out"
-            )
-    return [
-        [(path, a) for path, a in artifacts if a.fit.source and split_where(a.fit.source)[0].name == file]
-        for file in files
-    ]
+        own = None if source is None else split_where(source)[0].name
+        if own not in matched:
+            told = f"{path} was fitted on {source or 'a source it does not name'}, which is none of {', '.join(files)}"
+            raise UsageError(f"--match: {told}; name that bundle too, or leave the calibrator out")
+        matched[own].append((path, artifact))
+    return [matched[file] for file in files]
 
 
 def _sweep(command: CommandContext, request: Request, artifacts: Artifacts) -> Figure:
@@ -239,8 +229,7 @@ def _sweep(command: CommandContext, request: Request, artifacts: Artifacts) -> F
             if isinstance(artifact.calibrator, OneTemperature):
                 given.append((f"{label}, fitted", artifact.calibrator.temperature))
             else:
-                command.warn(
-                    f"{path}: method {artifact.method} is not one temperature, so it has no place on this axis"
-                )
+                told = "is not one temperature, so it has no place on this axis"
+                command.warn(f"{path}: method {artifact.method} {told}")
         command.caveats(rows)
         return style(args.style).measure(replace(request, rows=rows, source=rows.name, given=given))

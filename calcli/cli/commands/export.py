@@ -87,9 +87,7 @@ def run(args: ExportArgs) -> int:
     beside = "".join(f" and the place of {c!r} among the groups" for c in artifact.calibrator.required_columns)
     on_jumps = agreement.on_jumps
     jumps = f"; {on_jumps} rows lie on the edge of a step, where the last bit decides" if on_jumps else ""
-    command.say(
-        f"{opset}{behind}takes {artifact.input_kind} of {artifact.n_classes} classes{beside};"
-        f" on {agreement.rows} rows the largest difference to apply is {agreement.difference:.1e}, no prediction"
-        f" differs{jumps}"
-    )
+    found = f"the largest difference to apply is {agreement.difference:.1e}, no prediction differs{jumps}"
+    takes = f"takes {artifact.input_kind} of {artifact.n_classes} classes{beside}"
+    command.say(f"{opset}{behind}{takes}; on {agreement.rows} rows {found}")
     return 0

@@ -79,9 +79,8 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
         check_choice("--kind", self.kind, SCORE_KINDS)
         if self.model is not None:
             if self.sources:
-                raise UsageError(
-                    f"--model runs over --inputs, but SOURCE {self.sources[0]} is saved scores: do one or the other"
-                )
+                told = f"but SOURCE {self.sources[0]} is saved scores: do one or the other"
+                raise UsageError(f"--model runs over --inputs, {told}")
             if len(self.labels or ()) > 1:
                 raise UsageError("--model takes one --labels: those of its inputs")
         elif not self.sources:
@@ -95,18 +94,16 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
     def unused_options(self) -> dict[str, str]:
         unused_options = {}
         if self.model is None:
-            unused_options = dict.fromkeys(
-                o.names_of(ModelOptions), "it belongs to a --model to run, and none is named"
-            )
+            why = "it belongs to a --model to run, and none is named"
+            unused_options = dict.fromkeys(o.names_of(ModelOptions), why)
         else:
             about = (*o.names_of(ImportOptions), "scores", "all_scores", "group", "ignore_label")
             unused_options = dict.fromkeys(about, "it is about saved scores, and --model runs a model")
             if not self.transform:
                 unused_options["transforms"] = "it counts the values drawn from --transform NAME:FROM:TO"
         if not self.split:
-            unused_options |= dict.fromkeys(
-                ("stratify", "ordered"), "it says how to --split; add --split cal=0.5 --split test=0.5"
-            )
+            why = "it says how to --split; add --split cal=0.5 --split test=0.5"
+            unused_options |= dict.fromkeys(("stratify", "ordered"), why)
         return unused_options
 
     @property

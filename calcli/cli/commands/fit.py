@@ -145,12 +145,10 @@ def fit_all(args: FitArgs, rows: DataSet, context: Context, command: CommandCont
     ranked.sort(key=lambda each: each[0])
     command.tell_warnings()
     if not command.quiet:
-        command.say(
-            f"{rows.name}, {rows.n} rows, {classes(rows.k)}: ranked by the mean negative log-likelihood of held-out"
-        )
-        command.say(
-            f"rows ({len(folds)} random folds); the columns behind it are in-sample, of the calibration data itself"
-        )
+        about = f"{rows.name}, {rows.n} rows, {classes(rows.k)}"
+        command.say(f"{about}: ranked by the mean negative log-likelihood of held-out")
+        behind = "the columns behind it are in-sample, of the calibration data itself"
+        command.say(f"rows ({len(folds)} random folds); {behind}")
         table = [line for _, _, line in ranked]
         before = next((facts["before"] for _, facts, _ in ranked if "before" in facts), None)
         if before is not None:
@@ -295,7 +293,6 @@ def _check_held_out(args: FitArgs) -> None:
     for name in args.expanded:
         group = split_where(name)[1]
         if group not in typed and HELD_OUT.search(group or ""):
-            raise UsageError(
-                f"{name}: a pattern takes it for the fit, and its name says that it is held out; name the bundles"
-                f" of the fit, e.g. {name.rpartition(':')[0]}:cal, or this one too"
-            )
+            told = f"{name}: a pattern takes it for the fit, and its name says that it is held out"
+            advice = f"name the bundles of the fit, e.g. {name.rpartition(':')[0]}:cal, or this one too"
+            raise UsageError(f"{told}; {advice}")

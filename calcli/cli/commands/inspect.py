@@ -93,20 +93,11 @@ def _artifact(file: str) -> dict[str, Any]:
             params[name] = f"{value['dtype']} {tuple(value['shape'])}"
         elif isinstance(value, list) and len(str(value)) > 200:
             params[name] = f"list of {len(value)}"
-    return {
-        "calcli_inspect": 1,
-        "file": file,
-        "artifact": {
-            "method": artifact.method,
-            "options": artifact.options,
-            "params": params,
-            "n_classes": artifact.n_classes if artifact.input_kind != "confidence" else None,
-            "input_kind": artifact.input_kind,
-            "class_names": artifact.class_names,
-            "calcli_version": artifact.calcli_version,
-            "fit": msgspec.to_builtins(artifact.fit),
-        },
-    }
+    facts: dict[str, Any] = {"method": artifact.method, "options": artifact.options, "params": params}
+    facts["n_classes"] = artifact.n_classes if artifact.input_kind != "confidence" else None
+    facts |= {name: getattr(artifact, name) for name in ("input_kind", "class_names", "calcli_version")}
+    facts["fit"] = msgspec.to_builtins(artifact.fit)
+    return {"calcli_inspect": 1, "file": file, "artifact": facts}
 
 
 def _bundles(args: InspectArgs) -> dict[str, Any]:
@@ -201,9 +192,8 @@ def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
         elif isinstance(value, list) and len(value) > 1 and all(isinstance(row, dict) for row in value):
             print(f"{indent}{plain(name)}:")
             head = list(dict.fromkeys(key for row in value for key in row))
-            print_table(
-                [key.replace("_", " ") for key in head], [[_words(row.get(key)) for key in head] for row in value]
-            )
+            body = [[_words(row.get(key)) for key in head] for row in value]
+            print_table([key.replace("_", " ") for key in head], body)
         elif name == "warnings":
             for warning in value:
                 print(f"{indent}warning: {plain(warning)}")

@@ -68,19 +68,16 @@ def run(args: ThresholdArgs) -> int:
         for accuracy, there in () if args.json else searched.offered:
             command.say(f"accuracy {accuracy:g} can be guaranteed at coverage {there.coverage:.1%}")
         return fail(searched.why_not, FitError.exit_code)
-    command.say(
-        f"threshold {shown_confidence(best.threshold, '.6g')} accepts {best.accepted} of {best.n} rows"
-        f" ({best.coverage:.1%}), of which {best.accuracy:.2%} are right"
-    )
+    accepted = f"{best.accepted} of {best.n} rows ({best.coverage:.1%}), of which {best.accuracy:.2%} are right"
+    command.say(f"threshold {shown_confidence(best.threshold, '.6g')} accepts {accepted}")
     command.say(content["guarantee"])
     lines = []
     for point in content["accuracy_at_coverage"]:
         ci = point["accuracy_ci"]
         shown = "" if ci is None else f" ({ci[0]:.4f} to {ci[1]:.4f})"
-        lines.append(
-            f"coverage {point['coverage']:6.1%}: accuracy {point['accuracy']:.4f}{shown},"
-            f" confidence from {shown_confidence(point['threshold'], '.4f')}"
-        )
+        least = shown_confidence(point["threshold"], ".4f")
+        reached = f"accuracy {point['accuracy']:.4f}{shown}"
+        lines.append(f"coverage {point['coverage']:6.1%}: {reached}, confidence from {least}")
     for line in dict.fromkeys(lines):  # several shares are one where many confidences are equal
         command.say(line)
     for g in content.get("groups", [])[:SHOWN_GROUPS]:

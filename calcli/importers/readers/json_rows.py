@@ -102,9 +102,8 @@ def read_json(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
         if loaders:
             return Archive.of(path, "json", loaders)
     row = '{"logits": [1.5, -0.2], "label": 0}'
-    raise DataError(
-        f"{path}: holds no rows; expected an object per row such as {row}, or lists of equal length by name"
-    )
+    expected = f"expected an object per row such as {row}, or lists of equal length by name"
+    raise DataError(f"{path}: holds no rows; {expected}")
 
 
 def _all_named(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> ImportRequest:

@@ -140,9 +140,8 @@ def _loader(value: Any, path: Path) -> Callable[[], Any]:
 
 def _refusal(problem: Exception) -> str:
     """What torch's own sentences come down to."""
-    named = re.search(
-        r"(?:Unsupported (?:global: GLOBAL|class)|Trying to load unsupported GLOBAL)\s+(\S+)", str(problem)
-    )
+    told = r"(?:Unsupported (?:global: GLOBAL|class)|Trying to load unsupported GLOBAL)\s+(\S+)"
+    named = re.search(told, str(problem))
     if named is None:
         return f"cannot be read as plain tensors: {one_line(problem)}; is the file complete?"
     if named[1].startswith("numpy."):
