@@ -15,9 +15,7 @@ from calcli.metrics.significance import p_cell, p_text
 from calcli.rows import classes
 
 SIDE_BY_SIDE = 4  # results of one bundle that stand beside each other at most; more continue below
-
 ONE_BY_ONE = 3  # bundles up to which each has a table of its own; more are a line each
-
 WIDTH = 10_000  # columns of what is no terminal: a file is read by scrolling
 
 

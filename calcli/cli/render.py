@@ -111,7 +111,6 @@ class Console:
 
 
 ERASE = "\r\x1b[K"
-
 ALIKE = 3  # kept warnings that differ in numbers alone are joined where there are more than this
 
 

@@ -13,7 +13,6 @@ from calcli.fast_dataclass import dataclass
 from calcli.io.cells import HIDDEN, harmless_cell
 
 Cell = str | float | int | None
-
 CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 CONTROL |= {code: f"\\u{code:04x}" for code in HIDDEN}
 CONTROL |= {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)}  # bytes of a file's name that are no UTF-8

@@ -59,7 +59,6 @@ OUTCOME_WORDS = frozenset({
 """Names for whether an answer was right, without what stands between their words."""
 COLUMNS = ("ids", "weights", "group", "unit")  # columns that are carried along, and may be named by options
 PER_ROW = frozenset({"labels", *COLUMNS, "split", "calibrated_by"})
-
 KIND_OF = {word: kind for kind, words in KIND_WORDS.items() for word in words}
 ROLE_OF = {word: role for role, words in ROLES.items() for word in words}
 SCORE_PREFIX = re.compile(rf"({'|'.join(sorted(KIND_OF, key=len, reverse=True))})(?![A-Za-z])", re.IGNORECASE)

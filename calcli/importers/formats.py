@@ -43,7 +43,6 @@ class Format:
 
 
 _FORMATS: dict[str, Format] = {}
-
 PLUGINS = "calcli.readers"  # the group of entry points by which packages add readers
 
 

@@ -16,15 +16,7 @@ from calcli.importers.array_names import COLUMNS, BundleArrays, parse_name
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import texts_of, to_labels
 from calcli.importers.positions import Dense, Parts, Positions, class_axis_of, cut_alike, one_a_row
-from calcli.io.validate import (
-    check_labels,
-    check_scores,
-    check_shape,
-    check_weights,
-    fractions,
-    score_kind,
-    whole_names,
-)
+from calcli.io import validate
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
 
@@ -74,9 +66,9 @@ class Imported:
             if self.kind == "confidence":
                 yield Slab(start, self._scores[rows].astype(self.dtype), None)
                 continue
-            scores = check_scores(_native(self._scores[rows]), self.kind, self.where, start)
+            scores = validate.check_scores(_native(self._scores[rows]), self.kind, self.where, start)
             under = [(_native(self._moved[m, rows]), f"{self.where} under {spec}") for m, spec in enumerate(self.specs)]
-            moved = [check_scores(values, "logits", where, start) for values, where in under]
+            moved = [validate.check_scores(values, "logits", where, start) for values, where in under]
             yield Slab(start, scores, np.stack(moved) if moved else None)
 
     def are_alike(self, rows: IntArray, others: IntArray) -> NDArray[np.bool_]:
@@ -96,12 +88,12 @@ def load(candidate: BundleArrays, entries: Entries, ask: ImportRequest, *, ignor
     scores are not doubted to be of it; with names of the scores, not to be in the order of the classes. ignore : labels
     that mark rows to leave out."""
     scores_entry = entries[candidate.scores]
-    where, kind = scores_entry.where, score_kind(candidate.kind)
+    where, kind = scores_entry.where, validate.score_kind(candidate.kind)
     truth = None if candidate.labels is None else entries[candidate.labels].load()
     given = scores_entry.load()
     given, truth = cut_alike(given, truth), cut_alike(truth, given)
     if ask.percent:
-        given = given.as_fractions() if isinstance(given, Parts) else fractions(np.asarray(given[()]), where)
+        given = given.as_fractions() if isinstance(given, Parts) else validate.fractions(np.asarray(given[()]), where)
     if isinstance(given, Parts) and ask.reduce not in (None, "none"):
         given = given.padded([*map(given.of, range(len(given)))], np.nan)
     if ask.reduce in (None, "none"):
@@ -111,7 +103,7 @@ def load(candidate: BundleArrays, entries: Entries, ask: ImportRequest, *, ignor
             return _load_dense(dense, candidate, entries, ask, kind)
     raw = None if truth is None else np.atleast_1d(np.asarray(truth[()]))
     scores, kind = one_a_row(given, raw, ask.reduce, kind, where)
-    n, k = check_shape(scores.shape, scores.dtype, where)
+    n, k = validate.check_shape(scores.shape, scores.dtype, where)
     binary = len(scores.shape) == 1 or scores.shape[1] == 1
     mistaken.refuse_impostors(scores, kind, where, forced=ask.kind is not None)
     if not ask.scores:
@@ -133,7 +125,7 @@ def load(candidate: BundleArrays, entries: Entries, ask: ImportRequest, *, ignor
         places = "calibrated_by" in candidate.extras and raw.dtype.kind in "iu"  # as apply writes them
         taken = to_labels(raw, n, k, None if places else names, entry.where, positive)
         names = taken.names or names
-        labels = check_labels(taken.values, n, k, entry.where, tuple(ignore))
+        labels = validate.check_labels(taken.values, n, k, entry.where, tuple(ignore))
         if not (ask.scores and ask.labels):
             mistaken.refuse_confidences(scores, labels, kind, where)
     if not ask.scores:
@@ -147,7 +139,7 @@ def load(candidate: BundleArrays, entries: Entries, ask: ImportRequest, *, ignor
 
 
 def _type_of(scores: Any, kind: ScoreKind, binary: bool) -> np.dtype[Any]:
-    """As ``check_scores`` gives them: 1 - p keeps its digits."""
+    """As ``validate.check_scores`` gives them: 1 - p keeps its digits."""
     return np.dtype(np.float64 if binary and kind != "logits" else scores.dtype).newbyteorder("=")
 
 
@@ -156,7 +148,7 @@ def _load_dense(
 ) -> Imported:
     """Scores of positions as rows, whose unit is the image or the sequence: by its id where there is one, or number."""
     where, scores = entries[candidate.scores].where, dense.scores()
-    n, k = check_shape(scores.shape, scores.dtype, where)
+    n, k = validate.check_shape(scores.shape, scores.dtype, where)
     mistaken.refuse_impostors(scores, kind, where, forced=ask.kind is not None)
     names, _ = _class_names(candidate, entries, k, False, ask)
     labels = None if candidate.labels is None else dense.labels(entries[candidate.labels].where, names)
@@ -264,7 +256,7 @@ def per_row(entry: Entry, role: str, n: int) -> NDArray[Any]:
     """A column of ids, weights or the like, one value per row. Raises DataError."""
     values = entry.column()
     if role == "weights":
-        return check_weights(values, n, entry.where)
+        return validate.check_weights(values, n, entry.where)
     if values.shape != (n,):
         raise DataError(f"{entry.where}: {role} has shape {values.shape}, expected ({n},): one value per row")
     if values.dtype.kind in "OUS":
@@ -273,7 +265,7 @@ def per_row(entry: Entry, role: str, n: int) -> NDArray[Any]:
         return values.astype("U")  # HDF5 has no type for dates
     if values.dtype.kind not in "biuf":
         raise DataError(f"{entry.where}: {role} has type {values.dtype}, expected numbers or words")
-    return whole_names(values, role, entry.where) if role in ("ids", "unit") else values
+    return validate.whole_names(values, role, entry.where) if role in ("ids", "unit") else values
 
 
 def _transforms(

@@ -214,9 +214,7 @@ UNIT = re.compile(
 """Columns of what rows may belong to."""
 
 NO_UNIT = re.compile(r"(?i)folds?|epoch")
-
 DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([T ].*)?")
-
 KIND_OF_LOOK = {"probabilities": "probs", "percentages": "probs"}
 KIND_OF_LOOK |= {"logits": "logits", "log_probs": "log_probs", "log-odds": "logits"}
 NAMING = ("--scores", "--labels", "--kind")

@@ -45,7 +45,6 @@ from calcli.metrics.warnings import label_doubts
 from calcli.options import flag, same, taken
 
 ORDER = 50
-
 Artifacts = list[tuple[str, Artifact]]  # with the paths that they were loaded from
 
 

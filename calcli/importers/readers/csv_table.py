@@ -37,9 +37,7 @@ MISSING = frozenset({"", "NA", "N/A", "n/a", "#N/A", "#NA", "null", "NULL", "Non
 
 TENSOR = re.compile(r"\s*tensor\(([^\[(),]+)(?:, [^)]*)?\)\s*")  # a single number as torch prints it: ``tensor(2)``
 NO_ROW = re.compile(r"#|sep=.$")  # how lines begin that stand above a table
-
 MOST_COMMENTS = 50
-
 CELL_LIMIT = 1 << 30  # longest cell: a list of a vocabulary's scores has megabytes
 COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 DECIMAL = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")

@@ -18,7 +18,6 @@ from calcli.importers.topk import Answer, answers_archive, positions_of
 from calcli.io.validate import refuse_bomb
 
 MARKS: dict[Any, bool] = {"C": True, "I": False, 1: True, 0: False}
-
 ZSTD = 93  # a zip archive's number for zstd
 
 
