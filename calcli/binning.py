@@ -27,12 +27,11 @@ def mass_edges(
 ) -> FloatArray:
     """Edges of bins that hold equally many of the scores, or equal weights of them.
 
-    scores : (n,) in [0, 1], or log-odds. The sorted scores are cut into ``bins`` chunks (sizes differ
-    by at most one); an edge lies midway between neighbouring chunks, or where the cut falls
-    among tied scores (equal but for rounding, see ``numerics.TIE``) on the largest of them,
-    so that ties stay together below it. The outer edges are 0 and 1 (``ends``). Edges that coincide are
-    merged, so there may be fewer bins: use ``len(edges) - 1``. An inner edge of exactly 0
-    stays: the scores of 0 are a bin. (The rule of Kumar, Liang, Ma 2019, ``get_equal_bins``.)
+    scores : (n,) in [0, 1], or log-odds. The sorted scores are cut into ``bins`` chunks (sizes differ by at most one);
+    an edge lies midway between neighbouring chunks, or where the cut falls among tied scores (equal but for rounding,
+    see ``numerics.TIE``) on the largest of them, so that ties stay together below it. The outer edges are 0 and 1
+    (``ends``). Edges that coincide are merged, so there may be fewer bins: use ``len(edges) - 1``. An inner edge of
+    exactly 0 stays: the scores of 0 are a bin. (The rule of Kumar, Liang, Ma 2019, ``get_equal_bins``.)
 
     weight : (n,) >= 0. A whole number w counts as w equal scores; otherwise the weight is cut
     into equal parts, and a score that holds a cut belongs below it. Weights of 0 are absent.

@@ -25,12 +25,11 @@ Curves = FloatArray | tuple[FloatArray, ...]
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Options of a method: every field has a default, bounds and a description.
 
-    ``--set name=value``, the artifact, ``calcli methods NAME`` and the documentation are
-    all read from the fields, declared like
-    ``bins: Annotated[int, Meta(ge=1, le=100_000, description="number of bins")] = 15``
-    or with ``Literal[...]`` for choices. A reserved word gets a trailing underscore and
-    ``msgspec.field(name=...)``. An option that came later, so marked by ``Meta(extra=...)``, is
-    recorded only where it is not at its default: fits without it keep their bytes.
+    ``--set name=value``, the artifact, ``calcli methods NAME`` and the documentation are all read from the fields,
+    declared like ``bins: Annotated[int, Meta(ge=1, le=100_000, description="number of bins")] = 15`` or with
+    ``Literal[...]`` for choices. A reserved word gets a trailing underscore and ``msgspec.field(name=...)``. An option
+    that came later, so marked by ``Meta(extra=...)``, is recorded only where it is not at its default: fits without it
+    keep their bytes.
     """
 
     def recorded(self) -> dict[str, Any]:
@@ -83,11 +82,10 @@ ORDER_PRESERVING = Laws(keeps_argmax=True, monotone=True, shift_invariant=True, 
 class Context:
     """What a fit may use from outside: a seed, a device, a place to report progress.
 
-    device : "cpu" or "cuda", already resolved. progress(what, done, total) may be called
-    as often as wanted.
-    seconds : time spent on the parts of the work, by name; told, never stored. start : a calibrator
-    of the same method fitted to much the same rows (folds of a cross-validation): near its parameters
-    a search may begin, and it may end ``early``, when the loss is right to about 1e-7.
+    device : "cpu" or "cuda", already resolved. progress(what, done, total) may be called as often as wanted. seconds :
+    time spent on the parts of the work, by name; told, never stored. start : a calibrator of the same method fitted to
+    much the same rows (folds of a cross-validation): near its parameters a search may begin, and it may end ``early``,
+    when the loss is right to about 1e-7.
     """
 
     seed: int = 0
@@ -110,12 +108,11 @@ class Context:
 class Prediction:
     """Calibrated rows.
 
-    log_probs : (b, k) float64, normalised, finite (a zero is log of the smallest float).
-    label : (b,) int64, the prediction, which need not be the vector's argmax.
-    counts : occurrences worth telling, summed over blocks, e.g. {"zero_rows": 3}.
-    stated : (b,) the confidence itself, where no logarithm and back may move it off a bin's edge.
-    floored : whether probabilities of 0 may occur; without, logarithms are exact however small.
-    columns : further numbers of every row, (b,) each, that are written beside: p0 and p1 of ``venn-abers``.
+    log_probs : (b, k) float64, normalised, finite (a zero is log of the smallest float). label : (b,) int64, the
+    prediction, which need not be the vector's argmax. counts : occurrences worth telling, summed over blocks, e.g.
+    {"zero_rows": 3}. stated : (b,) the confidence itself, where no logarithm and back may move it off a bin's edge.
+    floored : whether probabilities of 0 may occur; without, logarithms are exact however small. columns : further
+    numbers of every row, (b,) each, that are written beside: p0 and p1 of ``venn-abers``.
     """
 
     log_probs: FloatArray
@@ -157,12 +154,11 @@ class Chosen(NamedTuple):
 class Fit(Generic[C]):
     """A fitted calibrator and how the fit went.
 
-    warnings : plain sentences for the user. details : numbers worth recording in the
-    artifact (iterations, gradient norm, choices made); JSON types only. chosen : what
-    the calibrator is, where the method's job was to pick another. before : the summary of the rows as they came, where
-    the fit's own walk has made it. verify : given the summary of the calibrated rows, a better fit, or None where its
-    optimum holds on them. after : makes the summary of the calibrated rows of what the fit knows of them, sooner than
-    the calibrator would.
+    warnings : plain sentences for the user. details : numbers worth recording in the artifact (iterations, gradient
+    norm, choices made); JSON types only. chosen : what the calibrator is, where the method's job was to pick another.
+    before : the summary of the rows as they came, where the fit's own walk has made it. verify : given the summary of
+    the calibrated rows, a better fit, or None where its optimum holds on them. after : makes the summary of the
+    calibrated rows of what the fit knows of them, sooner than the calibrator would.
     """
 
     calibrator: C
@@ -180,13 +176,12 @@ def param(
 ) -> Any:
     """Declare a fitted parameter of a calibrator: a field that the artifact stores.
 
-    shape : its dimensions; "k" is the number of classes, an integer is itself, any other
-    name must agree between the parameters of one calibrator. No shape at all means a
-    scalar of the annotated type (float, int, bool, str). dtype : "float64", "int64" or
-    "str" for arrays. A field annotated ``Curves`` holds one 1-D array or a tuple of them.
-    optional : may be None. default : the value of a parameter that artifacts leave out when
-    it has that value, as those of earlier versions do; such fields come last (below ``_: KW_ONLY``). within : a word
-    of ``WITHIN``, for what the numbers must be; finite unless it says otherwise. Of a str, what it may be: ``oi|op``.
+    shape : its dimensions; "k" is the number of classes, an integer is itself, any other name must agree between the
+    parameters of one calibrator. No shape at all means a scalar of the annotated type (float, int, bool, str). dtype :
+    "float64", "int64" or "str" for arrays. A field annotated ``Curves`` holds one 1-D array or a tuple of them.
+    optional : may be None. default : the value of a parameter that artifacts leave out when it has that value, as those
+    of earlier versions do; such fields come last (below ``_: KW_ONLY``). within : a word of ``WITHIN``, for what the
+    numbers must be; finite unless it says otherwise. Of a str, what it may be: ``oi|op``.
     """
     return field(default=default, metadata={"shape": shape, "dtype": dtype, "optional": optional, "within": within})
 

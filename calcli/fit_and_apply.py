@@ -333,11 +333,9 @@ def calibrated_blocks(
 
     dtype : in which the scores will be written; they may come in it, or in float64.
 
-    The columns are prediction, confidence and, when there are some, labels; of kind
-    ``confidence`` the scores are (b,) and the only column is correct. Counts are
-    the calibrator's own and ``argmax_conflicts``: rows whose largest probability is not
-    that of the prediction. Raises DataError rather than hand out a number that is no
-    probability.
+    The columns are prediction, confidence and, when there are some, labels; of kind ``confidence`` the scores are (b,)
+    and the only column is correct. Counts are the calibrator's own and ``argmax_conflicts``: rows whose largest
+    probability is not that of the prediction. Raises DataError rather than hand out a number that is no probability.
     """
     return rows.each(partial(_calibrated, calibrator, kind, dtype), transforms=transforms)
 

@@ -19,12 +19,11 @@ EDGES = width_edges(15)
 class Summary(Sums):
     """Sums over rows, weighted where the rows are. Adds, in the order of the rows.
 
-    n : rows. correct, nll, brier : of the usual row losses. zeros : rows whose label has a
-    probability of 0, which costs a finite NLL all the same.
-    entropy_gap : of -ln p_y minus the entropy, which is 0 at the temperature of the
-    least NLL. Of confidences alone (one class) all three are about being right.
-    bins : confidence and correctness over 15 equal-width bins. label_counts : (k,) rows. lowest, highest : confidence.
-    weighted : whether the rows carry weights. counts : what the calibrator reported.
+    n : rows. correct, nll, brier : of the usual row losses. zeros : rows whose label has a probability of 0, which
+    costs a finite NLL all the same. entropy_gap : of -ln p_y minus the entropy, which is 0 at the temperature of the
+    least NLL. Of confidences alone (one class) all three are about being right. bins : confidence and correctness over
+    15 equal-width bins. label_counts : (k,) rows. lowest, highest : confidence. weighted : whether the rows carry
+    weights. counts : what the calibrator reported.
     """
 
     n: int

@@ -77,9 +77,8 @@ def content_folds(
 ) -> IntArray:
     """Random folds, (n,), that depend on what the rows hold and not on how they or the classes are ordered.
 
-    y : (n,) labels; loss : (n,). The rows are lined up class by class and by loss within a
-    class, and given random folds along the line: so a fit does not depend on the order either. Units are assigned in
-    the order of their names.
+    y : (n,) labels; loss : (n,). The rows are lined up class by class and by loss within a class, and given random
+    folds along the line: so a fit does not depend on the order either. Units are assigned in the order of their names.
     """
     if units is not None:
         return unit_folds(units, folds, rng)

@@ -12,10 +12,9 @@ _PASSES = 60
 def pool_adjacent_violators(total: FloatArray, mass: FloatArray, begins: BoolArray | None = None) -> IntArray:
     """First index of every block of the isotonic (non-decreasing) least-squares fit.
 
-    total : (n,) weighted sums of the response. mass : (n,) weights, all > 0. begins : (n,)
-    True where a new, independent sequence starts: many sequences laid end to end are
-    fitted in one call. Returns (blocks,) int64; a block's fitted value is its sum of
-    ``total`` over its sum of ``mass``.
+    total : (n,) weighted sums of the response. mass : (n,) weights, all > 0. begins : (n,) True where a new,
+    independent sequence starts: many sequences laid end to end are fitted in one call. Returns (blocks,) int64; a
+    block's fitted value is its sum of ``total`` over its sum of ``mass``.
 
     Whole non-increasing runs are pooled at once, all sequences together: the order in which violators are pooled does
     not change the fit, and a dozen passes over shrinking arrays replace a loop over all rows. Sequences that would need
@@ -103,12 +102,11 @@ def _pooled(low: FloatArray, high: FloatArray, hits: FloatArray, mass: FloatArra
 class PooledOutcomes:
     """Isotonic regression of 0/1 outcomes that need not be sorted, nor be in memory at once.
 
-    Sorted by score, a block of the fit can only begin at a score that has a positive outcome:
-    anywhere else the next outcome is no larger than the one before and the two are pooled.
-    It is therefore enough to know, for every distinct score of a positive, how much negative
-    weight lies between it and the next one, and where that stretch ends. These sums are
-    exact, add over blocks of rows, and are as many as there are positives: one map over all
-    n x k pairs needs no sort of n x k numbers.
+    Sorted by score, a block of the fit can only begin at a score that has a positive outcome: anywhere else the next
+    outcome is no larger than the one before and the two are pooled. It is therefore enough to know, for every distinct
+    score of a positive, how much negative weight lies between it and the next one, and where that stretch ends. These
+    sums are exact, add over blocks of rows, and are as many as there are positives: one map over all n x k pairs needs
+    no sort of n x k numbers.
 
     positive : (m,) scores of the positive outcomes, >= 0, any order; weight : (m,) or None (1 each).
     Add the negatives with ``add_negative``, in any order and any number of calls.

@@ -81,14 +81,11 @@ def classes(k: int | None) -> str:
 class Block:
     """Consecutive rows.
 
-    start : index of the first row.
-    scores : (b, k) in the precision of the source, of kind ``kind``. Read-only by convention.
-    y : (b,) int64 labels, or None when the source has none.
-    weight : (b,) float64 sample weights, or None (all equal).
-    transformed : (m, b, k) logits of the same rows under the m transforms asked for.
-    assigned : (b,) int64 predictions made upstream, by an earlier calibrator whose
-    prediction need not be the argmax of the scores; None when there was none.
-    columns : further columns, of the names that were asked for (``DataSet.carry``).
+    start : index of the first row. scores : (b, k) in the precision of the source, of kind ``kind``. Read-only by
+    convention. y : (b,) int64 labels, or None when the source has none. weight : (b,) float64 sample weights, or None
+    (all equal). transformed : (m, b, k) logits of the same rows under the m transforms asked for. assigned : (b,) int64
+    predictions made upstream, by an earlier calibrator whose prediction need not be the argmax of the scores; None when
+    there was none. columns : further columns, of the names that were asked for (``DataSet.carry``).
 
     Of kind ``confidence``, scores are (b, 1), the confidence in the answer that was given, and
     y is 1 where that answer is right, else 0.

@@ -34,9 +34,7 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     seed : int, default=0
         Seed of every random draw.
 
-    Attributes
-    ----------
-    classes_ : the classes in sorted order; column c of X is the score of ``classes_[c]``.
+    Attributes ---------- classes_ : the classes in sorted order; column c of X is the score of ``classes_[c]``.
     calibrator_ : the fitted ``calcli.FittedCalibrator``.
 
     Raises ValueError when X has another number of columns than y has classes (two classes

@@ -81,16 +81,14 @@ class Histogram:
 class Curve:
     """One set of confidences, measured.
 
-    label : what the reader calls it. quantity : see ``Quantity``; for ``positive`` read
-    confidence as P(class 1) and accuracy as the frequency of class 1. n : rows. accuracy,
-    mean_confidence : means. ece : L1
-    over ``settings.bins`` bins; ece_null_mean, ece_null_q95 : mean (exact) and 95 % point
-    of what a calibrated model with these confidences would show; ece_p : how often
-    it would show as much or more, of ``ece_draws``. All as ``evaluate`` has them.
-    outside : share of the rows where the curve leaves the band (a calibrated model:
-    1 - level on average). brier, log : the score split in three. mcb_null_mean : Brier
-    miscalibration of a calibrated model, which is not 0 in a finite sample. fall : two bins of which the later is
-    right significantly less often, most of all bins, which the isotonic curve makes level; None where there are none.
+    label : what the reader calls it. quantity : see ``Quantity``; for ``positive`` read confidence as P(class 1) and
+    accuracy as the frequency of class 1. n : rows. accuracy, mean_confidence : means. ece : L1 over ``settings.bins``
+    bins; ece_null_mean, ece_null_q95 : mean (exact) and 95 % point of what a calibrated model with these confidences
+    would show; ece_p : how often it would show as much or more, of ``ece_draws``. All as ``evaluate`` has them. outside
+    : share of the rows where the curve leaves the band (a calibrated model: 1 - level on average). brier, log : the
+    score split in three. mcb_null_mean : Brier miscalibration of a calibrated model, which is not 0 in a finite sample.
+    fall : two bins of which the later is right significantly less often, most of all bins, which the isotonic curve
+    makes level; None where there are none.
     """
 
     label: str

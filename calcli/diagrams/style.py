@@ -81,9 +81,8 @@ F = TypeVar("F", bound=Figure)
 class Style(ABC, Generic[F]):
     """One way to show calibration.
 
-    needs_scores : reads the open bundle instead of row tables. parts : can be asked for
-    classes and groups. many : takes several bundles. ignores : options of ``diagram`` that change
-    nothing of it, by the names of their fields.
+    needs_scores : reads the open bundle instead of row tables. parts : can be asked for classes and groups. many :
+    takes several bundles. ignores : options of ``diagram`` that change nothing of it, by the names of their fields.
     """
 
     needs_scores: ClassVar[bool] = False

@@ -76,8 +76,7 @@ def _fitted(name: str, options: Options, rows: Rows, context: Context) -> Fit[An
 def cross_validated_nll(name: str, folds: Sequence[Fold], context: Context) -> float:
     """Mean NLL of every row under the fit to the other folds, in nats; NaN without folds.
 
-    Of confidences alone it is that of being right.
-    Raises what the fits raise.
+    Of confidences alone it is that of being right. Raises what the fits raise.
     """
     if not folds:
         return float("nan")
@@ -105,11 +104,10 @@ def cross_fitted_split(
 ) -> LossSplit | None:
     """Split mean NLL and Brier score into refinement and calibration.
 
-    For a loss l: Cal = l(p) - l(g(p)), Ref = l(g(p)), where g is fitted on four fifths of
-    these rows and applied to the rest, five times. Any g gives, in expectation, at most
-    the true calibration loss; a value near or below 0 means that g finds no calibration loss.
-    g is structured vector scaling.
-    None when the recalibration cannot be fitted, or all the weight lies in one fold.
+    For a loss l: Cal = l(p) - l(g(p)), Ref = l(g(p)), where g is fitted on four fifths of these rows and applied to the
+    rest, five times. Any g gives, in expectation, at most the true calibration loss; a value near or below 0 means that
+    g finds no calibration loss. g is structured vector scaling. None when the recalibration cannot be fitted, or all
+    the weight lies in one fold.
 
     Reference: Berta, Bach, Jordan (2025), arXiv 2501.19195; Ferrer, Ramos (2025).
     """

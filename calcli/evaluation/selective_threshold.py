@@ -69,13 +69,12 @@ class ThresholdSearch:
     def choose(self, accuracy: float, level: float = 0.95) -> Choice:
         """The lowest confidence above which accuracy is at least ``accuracy``, with probability ``level``.
 
-        Up to 50 thresholds, which accept fixed numbers of rows (ties together), are tested
-        from the highest downwards: is the chance of so many right answers at an accuracy of just
-        ``accuracy``, binomial, at most alpha_j? Each has an equal part of 1 - level, and what the one
-        before it had if that was passed (the fallback procedure): the chance that any threshold
-        below the target passes is then at most 1 - level, wherever the search ends. Fixed numbers
-        of rows make the binomial exact when the accuracy of the accepted crosses the target once
-        as the threshold falls, as it does where more confident rows are more often right.
+        Up to 50 thresholds, which accept fixed numbers of rows (ties together), are tested from the highest downwards:
+        is the chance of so many right answers at an accuracy of just ``accuracy``, binomial, at most alpha_j? Each has
+        an equal part of 1 - level, and what the one before it had if that was passed (the fallback procedure): the
+        chance that any threshold below the target passes is then at most 1 - level, wherever the search ends. Fixed
+        numbers of rows make the binomial exact when the accuracy of the accepted crosses the target once as the
+        threshold falls, as it does where more confident rows are more often right.
 
         With units it is these that are drawn independently, a threshold is looked at per 5 of them, and the binomial
         has the effective number of rows, its design effect centred at ``accuracy``. That is approximate: in

@@ -57,10 +57,9 @@ def evaluate(x: FloatArray, edges: FloatArray, slopes: FloatArray) -> FloatArray
 def nll_in_slopes(rows: Rows, edges: FloatArray, entry: Entry) -> Quadratic:
     """Mean NLL of softmax(g(x)) as a function of the slopes, with gradient and Hessian.
 
-    One pass over the rows; where each score lies among the edges is found once when the rows
-    are small. The lengths L_j are never formed: a row's moments of them under
-    p follow from three sums per segment (of p, p t, p t^2; t the offset), because L_k > 0
-    means that all segments between e_1 and k are full.
+    One pass over the rows; where each score lies among the edges is found once when the rows are small. The lengths L_j
+    are never formed: a row's moments of them under p follow from three sums per segment (of p, p t, p t^2; t the
+    offset), because L_k > 0 means that all segments between e_1 and k are full.
     """
     kept = list(rows.each(partial(_placed, edges, entry))) if 8 * rows.n * rows.k <= KEPT_BYTES else None
 

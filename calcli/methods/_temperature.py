@@ -161,10 +161,9 @@ def search_temperature(
 ) -> Search:
     """The temperature at the root of an estimating equation, in one walk over large data.
 
-    slope_of : the equation on some rows, for Newton's method. series_of : the equation's mean
-    value and derivatives by beta, of an expansion. The root on a sixteenth of the rows is
-    where the one full walk expands the equation, and the series has the root; where the
-    sample has no root, or the series would be asked too far, Newton's method walks on.
+    slope_of : the equation on some rows, for Newton's method. series_of : the equation's mean value and derivatives by
+    beta, of an expansion. The root on a sixteenth of the rows is where the one full walk expands the equation, and the
+    series has the root; where the sample has no root, or the series would be asked too far, Newton's method walks on.
     unverified : how far, relatively, its last term may move the root; the caller checks what is left.
     """
     count = start_rows(rows)

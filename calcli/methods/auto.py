@@ -286,25 +286,23 @@ class AutoOptions(Options, frozen=True):
 class Auto(Mixture):
     """Average methods and compositions with weights from cross-validation inside the calibration data.
 
-    Every candidate is fitted on all folds but one and gives log-probabilities for the rows
-    left out. The folds are random, since stratified ones would tell the training rows how many
-    rows of each class are held out; unless the classes are as even as only design makes them.
-    Up to 1000 rows the folds are drawn twice. Weights w on the simplex then maximise
-    sum_i log sum_j w_j p_ij over those rows by EM, started at equal weights, with 1 + 10 C/n rows'
-    worth of prior weight on the first candidate, which fade where it is 1 to 1.5 standard errors worse.
-    The (at most six) members of weight 1 % and more are refitted on all rows;
-    p = (1-a) sum_j w_j p_j + a/C with a = 1/(4 (n+1)); the weights see 1/(10 (n+1)) of it in every p_ij.
-    Averaging beats choosing: the choice among near equals is itself noise.
+    Every candidate is fitted on all folds but one and gives log-probabilities for the rows left out. The folds are
+    random, since stratified ones would tell the training rows how many rows of each class are held out; unless the
+    classes are as even as only design makes them. Up to 1000 rows the folds are drawn twice. Weights w on the simplex
+    then maximise sum_i log sum_j w_j p_ij over those rows by EM, started at equal weights, with 1 + 10 C/n rows' worth
+    of prior weight on the first candidate, which fade where it is 1 to 1.5 standard errors worse. The (at most six)
+    members of weight 1 % and more are refitted on all rows; p = (1-a) sum_j w_j p_j + a/C with a = 1/(4 (n+1)); the
+    weights see 1/(10 (n+1)) of it in every p_ij. Averaging beats choosing: the choice among near equals is itself
+    noise.
 
     ``rule=best`` refits the candidate of the least mean loss instead; ``rule=one-se`` the one
     with the fewest stored numbers whose paired difference to it is at most one standard
     error (without the row that makes more than half of that error's square). The artifact
     is then that of the chosen method. The table is recorded under ``auto`` in the details.
 
-    Candidates unless given depend on the number of classes: two; up to 12, fewer of them from 40000
-    scores on; up to 50; more. Methods with the option ``prior`` have
-    it at .25, and with ``mixture`` have that off: the average mixes in the uniform distribution once, a chosen
-    candidate for itself.
+    Candidates unless given depend on the number of classes: two; up to 12, fewer of them from 40000 scores on; up to
+    50; more. Methods with the option ``prior`` have it at .25, and with ``mixture`` have that off: the average mixes in
+    the uniform distribution once, a chosen candidate for itself.
 
     Reference: Wolpert (1992), "Stacked generalization"; Dempster, Laird, Rubin (1977), section 4.3
     (mixture weights); Breiman, Friedman, Olshen, Stone (1984), section 3.4.3 (the one-standard-error rule).

@@ -53,15 +53,13 @@ class FeatureTemperatureOptions(Options, frozen=True):
 class FeatureTemperature(Calibrator):
     """Give every row its own temperature, from three features of its logits.
 
-    p = (1-a) softmax(z exp(w0 + w . f) / T) + a/C with a = 1/(n+1); T from temperature
-    scaling. The features need no label: with u = z / T, f1 = log(H(softmax u) / log C + 1e-6)
-    (entropy), f2 = log(u_(1) - u_(2) + 1e-2) (margin), f3 = log of the standard deviation of
-    z over the classes; each standardised by its mean and deviation on the calibration rows
-    and clipped to +-4. w minimises the mean NLL + ridge/n |w|^2 and, m_i being the log scale
-    of row i, sum_i max(m_i, 0)^2 / (2 prior^2 n^2), by Newton's method on series
-    of the rows (not convex, but four numbers), in large files from the minimum of some rows, else
-    from 0, which is temperature scaling.
-    A row's logits are scaled, never bent: predictions stay as they were.
+    p = (1-a) softmax(z exp(w0 + w . f) / T) + a/C with a = 1/(n+1); T from temperature scaling. The features need no
+    label: with u = z / T, f1 = log(H(softmax u) / log C + 1e-6) (entropy), f2 = log(u_(1) - u_(2) + 1e-2) (margin), f3
+    = log of the standard deviation of z over the classes; each standardised by its mean and deviation on the
+    calibration rows and clipped to +-4. w minimises the mean NLL + ridge/n |w|^2 and, m_i being the log scale of row i,
+    sum_i max(m_i, 0)^2 / (2 prior^2 n^2), by Newton's method on series of the rows (not convex, but four numbers), in
+    large files from the minimum of some rows, else from 0, which is temperature scaling. A row's logits are scaled,
+    never bent: predictions stay as they were.
 
     Where T ends at a bound the weights stay 0.
 

@@ -34,9 +34,8 @@ class HistogramOptions(ModeOptions, frozen=True):
 class HistogramBinning(Steps):
     """Replace each confidence by the frequency of right answers in its bin.
 
-    q = mean of the outcomes of the bin (lo, hi] that p falls into; an empty bin gives its
-    midpoint (as verified_calibration does; others give 0 there, and rows of zeros).
-    ``smooth`` uses (n1 + midpoint) / (n + 1).
+    q = mean of the outcomes of the bin (lo, hi] that p falls into; an empty bin gives its midpoint (as
+    verified_calibration does; others give 0 there, and rows of zeros). ``smooth`` uses (n1 + midpoint) / (n + 1).
 
     With one map per class and bins of equal mass, the top bin holds n / bins rows whatever
     the class's own share n / k is; with many classes all its values tie near bins / k and

@@ -162,9 +162,8 @@ def follow(confidence: FloatArray, gamma: FloatArray, alpha: FloatArray, beta: F
 def fit_lines(evidence: Evidence, index: IntArray, bins: int) -> tuple[FloatArray, FloatArray]:
     """Accuracy of retained and of lost copies in every bin, (bins,) each; NaN where empty.
 
-    alpha = sum corr gamma / sum gamma, beta = sum corr (1 - gamma) / sum (1 - gamma)
-    (equations 1 and 2). A bin of which all copies, or none, are retained gets its accuracy
-    for both.
+    alpha = sum corr gamma / sum gamma, beta = sum corr (1 - gamma) / sum (1 - gamma) (equations 1 and 2). A bin of
+    which all copies, or none, are retained gets its accuracy for both.
     """
 
     def total(values: FloatArray) -> FloatArray:
@@ -493,26 +492,22 @@ class HokiOptions(Options, frozen=True):
 class Hoki(Calibrator):
     """Calibrate the confidence by how often the prediction survives noise on the logits.
 
-    gamma = P(argmax(z + t) = argmax(z)), t independent noise per class. From q = accuracy,
-    repeat: bin q into J equal-width bins, and in each put q = beta + (alpha - beta) gamma,
-    where alpha is the accuracy among retained, beta among lost noisy copies; stop when
-    the bins stay as they are. Predictions are kept.
+    gamma = P(argmax(z + t) = argmax(z)), t independent noise per class. From q = accuracy, repeat: bin q into J
+    equal-width bins, and in each put q = beta + (alpha - beta) gamma, where alpha is the accuracy among retained, beta
+    among lost noisy copies; stop when the bins stay as they are. Predictions are kept.
 
-    We use the exact gamma (the limit of infinitely many draws): a one-dimensional integral
-    for Gaussian and uniform noise, max softmax(z / scale) for Gumbel noise. ``gamma=mc``
-    draws as the paper does; its draws are made again from the recorded seed by arithmetic
-    that is the same on every machine, and checked by their SHA-256. The scale is chosen
-    as in the paper, by the largest standard deviation of q with one bin, among thirteen
-    from 1/8 to 8 times the median gap between the two largest logits, on the exact gamma.
-    ``noise=auto`` lets the families compete by the same criterion. ``noise=transforms`` takes for
-    gamma the share of the bundle's transforms of the input under which the prediction stays
-    (theorem 1 holds for any of them); the same transforms are then needed for new rows.
-    ``mix=0.5`` weighs such a share and the retention under noise equally, the noise chosen as if alone:
-    a disturbance drawn from either, which the paper names as future work.
-    The paper also searches the mean of the noise; argmax does not change when a constant
-    is added to all logits, so a mean has no effect. A partition that comes back after
-    several rounds is a cycle, which the paper does not mention: the member with the least
-    ECE is kept. Bins empty in the fit (0/0 in the paper) leave a row as it is.
+    We use the exact gamma (the limit of infinitely many draws): a one-dimensional integral for Gaussian and uniform
+    noise, max softmax(z / scale) for Gumbel noise. ``gamma=mc`` draws as the paper does; its draws are made again from
+    the recorded seed by arithmetic that is the same on every machine, and checked by their SHA-256. The scale is chosen
+    as in the paper, by the largest standard deviation of q with one bin, among thirteen from 1/8 to 8 times the median
+    gap between the two largest logits, on the exact gamma. ``noise=auto`` lets the families compete by the same
+    criterion. ``noise=transforms`` takes for gamma the share of the bundle's transforms of the input under which the
+    prediction stays (theorem 1 holds for any of them); the same transforms are then needed for new rows. ``mix=0.5``
+    weighs such a share and the retention under noise equally, the noise chosen as if alone: a disturbance drawn from
+    either, which the paper names as future work. The paper also searches the mean of the noise; argmax does not change
+    when a constant is added to all logits, so a mean has no effect. A partition that comes back after several rounds is
+    a cycle, which the paper does not mention: the member with the least ECE is kept. Bins empty in the fit (0/0 in the
+    paper) leave a row as it is.
 
     Within every bin the mean of q equals the accuracy, so when the rounds end the
     equal-width ECE on the calibration data is 0 by construction: judge by other measures.

@@ -237,19 +237,16 @@ class IntraOrderPreservingOptions(Options, frozen=True):
 class IntraOrderPreserving(Calibrator):
     """Map the logits by a function that never changes their order within a row.
 
-    ``diag``: p = softmax(g(z_1), ..., g(z_C)), one increasing curve g, piecewise linear with
-    evenly spaced knots over the logits at most 20 nats below their row's largest, slopes
-    in [0.01, 100]. The NLL is convex in the slopes; we add 1/n sum (s_{j+1} - s_j)^2, zero
-    at the identity, and find the one minimum by projected Newton steps. The authors
+    ``diag``: p = softmax(g(z_1), ..., g(z_C)), one increasing curve g, piecewise linear with evenly spaced knots over
+    the logits at most 20 nats below their row's largest, slopes in [0.01, 100]. The NLL is convex in the slopes; we add
+    1/n sum (s_{j+1} - s_j)^2, zero at the identity, and find the one minimum by projected Newton steps. The authors
     integrate a positive network by quadrature: the same functions up to resolution.
 
-    ``oi``, ``op``: out_(C) = 0, out_(j) = out_(j+1) + m_j (z_(j) - z_(j+1)) over the sorted
-    logits, weights m = softplus(network), which sees the sorted logits (order-invariant)
-    or the logits by class (order-preserving). One network per held-out fold, its best
-    epoch by NLL on that fold (epoch 0 is temperature scaling), logits averaged. The
-    authors choose the epoch anew for each metric they report; we choose once. Inputs are
-    standardised by one mean and one deviation. Relabelling classes commutes with
-    ``diag`` and ``oi``, not with ``op``.
+    ``oi``, ``op``: out_(C) = 0, out_(j) = out_(j+1) + m_j (z_(j) - z_(j+1)) over the sorted logits, weights m =
+    softplus(network), which sees the sorted logits (order-invariant) or the logits by class (order-preserving). One
+    network per held-out fold, its best epoch by NLL on that fold (epoch 0 is temperature scaling), logits averaged. The
+    authors choose the epoch anew for each metric they report; we choose once. Inputs are standardised by one mean and
+    one deviation. Relabelling classes commutes with ``diag`` and ``oi``, not with ``op``.
 
     All variants read the raw logits: a constant added to a row is not without effect. The
     curve streams; the networks hold the sorted scores (op: and the scores) in memory.

@@ -21,10 +21,9 @@ from calcli.rows import Block, Rows
 class IsotonicMulticlass(Calibrator):
     """Fit one isotonic map to all n x k probabilities, the same for every class.
 
-    q_c = g(p_c) + 1e-9 p_c, then divided by the row's sum; g is the isotonic regression of
-    the outcomes 1[y = c] on the p_c of all rows and classes. As g does not fall and the
-    second term rises, the order of the classes stays. (The authors' code divides by the
-    sum only inside its ECE.)
+    q_c = g(p_c) + 1e-9 p_c, then divided by the row's sum; g is the isotonic regression of the outcomes 1[y = c] on the
+    p_c of all rows and classes. As g does not fall and the second term rises, the order of the classes stays. (The
+    authors' code divides by the sum only inside its ECE.)
 
     A pooled block can begin only at the probability of a label, so two passes over the
     rows and memory for n numbers find the exact fit: no sort of n x k pairs.

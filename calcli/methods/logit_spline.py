@@ -26,13 +26,12 @@ class LogitSplineOptions(ModeOptions, frozen=True):
 class LogitSpline(LogisticCalibrator):
     """Fit a smooth rising curve to the log-odds, as bent as the rows warrant.
 
-    log(q / (1 - q)) = intercept + integral of g from the first knot to s, with s the exact log-odds,
-    as for ``platt``; g, the slope, is piecewise linear between knots, constant beyond them, and
-    at least 0, so the map never falls. Half of the knots follow the quantiles of s, half
-    those of its information p (1 - p) under a straight line. The slopes at the knots and the
-    intercept maximise the likelihood minus lambda/2 integral of g'^2: from a straight line
-    (lambda large) to ``quadratic`` in pieces. lambda is the value of greatest marginal
-    likelihood, by Laplace's approximation, on a grid.
+    log(q / (1 - q)) = intercept + integral of g from the first knot to s, with s the exact log-odds, as for ``platt``;
+    g, the slope, is piecewise linear between knots, constant beyond them, and at least 0, so the map never falls. Half
+    of the knots follow the quantiles of s, half those of its information p (1 - p) under a straight line. The slopes at
+    the knots and the intercept maximise the likelihood minus lambda/2 integral of g'^2: from a straight line (lambda
+    large) to ``quadratic`` in pieces. lambda is the value of greatest marginal likelihood, by Laplace's approximation,
+    on a grid.
 
     Data that leave nothing to fit are treated as by ``platt``.
 

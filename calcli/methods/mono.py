@@ -30,13 +30,11 @@ class SharedMonotoneOptions(Options, frozen=True):
 class SharedMonotone(Calibrator):
     """Bend all log-probabilities by one increasing curve, and normalise again.
 
-    p = softmax(g(u)), u = log softmax(z), g piecewise linear through knots at -30 .. -0.05
-    (geometric), slopes s_j = exp(theta_j) in [0.01, 100]. theta minimises the mean NLL plus
-    smooth/n * sum_j (theta_{j+1} - theta_j)^2 by Newton's method; the identity's penalty is
-    zero, so at the minimum the NLL on the calibration data is not above that of the scores. Classes rank as before.
-    Between temperature scaling (all slopes equal) and the diagonal nets of Rahimi et al.;
-    the log-probabilities are a normal form, so a constant added to a row's logits is
-    without effect.
+    p = softmax(g(u)), u = log softmax(z), g piecewise linear through knots at -30 .. -0.05 (geometric), slopes s_j =
+    exp(theta_j) in [0.01, 100]. theta minimises the mean NLL plus smooth/n * sum_j (theta_{j+1} - theta_j)^2 by
+    Newton's method; the identity's penalty is zero, so at the minimum the NLL on the calibration data is not above that
+    of the scores. Classes rank as before. Between temperature scaling (all slopes equal) and the diagonal nets of
+    Rahimi et al.; the log-probabilities are a normal form, so a constant added to a row's logits is without effect.
 
     ``mixture`` mixes in 1/(n+1) of the uniform distribution (``uniform``) after the fit.
 

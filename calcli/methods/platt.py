@@ -31,8 +31,7 @@ class PlattScaling(LogisticCalibrator):
     targets, whose optimum is finite, because a constant would forget the class; the top
     label, whose prediction stays, gets the constant. A negative slope is allowed and told.
 
-    ``loss=brier`` minimises the squared error, which is not convex: from the optimum of the
-    log loss downhill.
+    ``loss=brier`` minimises the squared error, which is not convex: from the optimum of the log loss downhill.
 
     Reference: Platt (1999), Probabilistic outputs for support vector machines; Guo et al.
     (2017), section 4.1; Kumar, Liang, Ma (2019) for the top-label and marginal forms.

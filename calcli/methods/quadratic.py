@@ -21,11 +21,10 @@ class QuadraticOptions(ModeOptions, frozen=True):
 class QuadraticScaling(LogisticCalibrator):
     """Fit a rising parabola to the log-odds by maximum likelihood.
 
-    log(q / (1 - q)) = a + b s + c s^2 with s the exact log-odds, as for ``platt``, whose line
-    it bends. The slope b + 2 c s is kept at least 0 from the least to the largest s of the
-    calibration data (``low`` to ``high``); beyond them the tangent goes on, so that the map never
-    falls. The slope is linear in s, thus never negative in between if it is not at the two ends:
-    with these two slopes as coefficients the fit is a logistic regression with bounds, solved to
+    log(q / (1 - q)) = a + b s + c s^2 with s the exact log-odds, as for ``platt``, whose line it bends. The slope b + 2
+    c s is kept at least 0 from the least to the largest s of the calibration data (``low`` to ``high``); beyond them
+    the tangent goes on, so that the map never falls. The slope is linear in s, thus never negative in between if it is
+    not at the two ends: with these two slopes as coefficients the fit is a logistic regression with bounds, solved to
     its optimum.
 
     Data that leave nothing to fit are treated as by ``platt``.

@@ -71,13 +71,12 @@ def fit_groups(
 ) -> tuple[FloatArray, BoolArray]:
     """Minimise the NLL of every group over its inverse temperature, all groups at once.
 
-    start : (4 groups, 4 orders) derivatives of the NLL in relative beta, of order 1 to 4, at
-    beta = 1, known beforehand. evaluate walks over the rows: from beta (4,) and the groups wanted (4,) to
-    these. share : (4,) of the rows that are in the group. sure : (4,) groups whose
-    loss falls for ever as beta grows (every row right). The loss is convex in beta: its
-    derivative increases, so its sign shrinks a bracket; steps come from the cumulants
-    (order five near the root) and are halvings of log beta where those are not believed.
-    Returns inverse temperatures (4,), and which of them ran into the bracket.
+    start : (4 groups, 4 orders) derivatives of the NLL in relative beta, of order 1 to 4, at beta = 1, known
+    beforehand. evaluate walks over the rows: from beta (4,) and the groups wanted (4,) to these. share : (4,) of the
+    rows that are in the group. sure : (4,) groups whose loss falls for ever as beta grows (every row right). The loss
+    is convex in beta: its derivative increases, so its sign shrinks a bracket; steps come from the cumulants (order
+    five near the root) and are halvings of log beta where those are not believed. Returns inverse temperatures (4,),
+    and which of them ran into the bracket.
     """
     low, high = np.full(GROUPS, BETA_LOW), np.full(GROUPS, BETA_HIGH)
     seen_low, seen_high = np.zeros(GROUPS, bool), np.zeros(GROUPS, bool)
@@ -150,10 +149,9 @@ class RecalOptions(Options, frozen=True):
 class ReCal(Calibrator):
     """Scale each row's log-probabilities by how lossy transforms of the input change them.
 
-    Needs scores of the same rows under transforms that lose information but keep the
-    label (zooming out, darkening, ...). With a = log softmax(z / T) and b_m = log softmax(z_m / T)
-    for transform m, each of at most L rounds draws a transform m (uniformly, with
-    replacement) and
+    Needs scores of the same rows under transforms that lose information but keep the label (zooming out, darkening,
+    ...). With a = log softmax(z / T) and b_m = log softmax(z_m / T) for transform m, each of at most L rounds draws a
+    transform m (uniformly, with replacement) and
 
     1. sorts the rows into four groups: does the transform change the predicted class, and
        is p = max softmax(a) below q, the transform's probability of the same class?
@@ -162,21 +160,17 @@ class ReCal(Calibrator):
        sigma_k = 1 + (n_k / n) (beta_k - 1);
     3. multiplies a and b_m of the group's rows by sigma_k.
 
-    T is that of temperature scaling (``init=ts``), which the paper's rounds by themselves do not
-    reach: ``init=none``, T = 1, is Algorithm 2 as printed, and usually ends with a worse NLL than
-    T alone. All L rounds are played unless ``delta`` is given: then they stop when the ECE (15
-    width bins) changes by less, which can be a coincidence, as it jitters. New
-    rows walk through the same rounds with their own groups. beta_k is kept in [0.01, 100], so that
-    sigma_k > 0 and the prediction never changes; the released code lets it go negative.
-    As the NLL of a group is convex in beta and sigma_k lies between 1 and beta_k, the NLL
-    on the calibration data never rises.
+    T is that of temperature scaling (``init=ts``), which the paper's rounds by themselves do not reach: ``init=none``,
+    T = 1, is Algorithm 2 as printed, and usually ends with a worse NLL than T alone. All L rounds are played unless
+    ``delta`` is given: then they stop when the ECE (15 width bins) changes by less, which can be a coincidence, as it
+    jitters. New rows walk through the same rounds with their own groups. beta_k is kept in [0.01, 100], so that sigma_k
+    > 0 and the prediction never changes; the released code lets it go negative. As the NLL of a group is convex in beta
+    and sigma_k lies between 1 and beta_k, the NLL on the calibration data never rises.
 
-    ``guard=true`` is the released code (with ``init=none delta=1e-5 rounds=200``): all four
-    sigma go back to 1 when the round raises the ECE on the calibration data, else those of
-    the groups whose own ECE rises; a round
-    undone as a whole does not count for stopping. The default is the paper, which
-    ends with the better Brier score. The paper's formula takes q at
-    ``conf_at=own`` class, its code at ``original``.
+    ``guard=true`` is the released code (with ``init=none delta=1e-5 rounds=200``): all four sigma go back to 1 when the
+    round raises the ECE on the calibration data, else those of the groups whose own ECE rises; a round undone as a
+    whole does not count for stopping. The default is the paper, which ends with the better Brier score. The paper's
+    formula takes q at ``conf_at=own`` class, its code at ``original``.
 
     A row's scores only ever get multiplied, so that any number of rounds amounts to
     softmax(s z) with one number s per row; the fit keeps s and never a copy of the scores.

@@ -24,13 +24,12 @@ class SplineOptions(ModeOptions, frozen=True):
 class SplineCalibration(PiecewiseLinear):
     """Add to each confidence the slope of a spline through the cumulative errors.
 
-    With confidences sorted, s_1 <= ... <= s_n, and h_i = sum_{j<=i} (right_j - s_j) / n at
-    t_i = (i - 1) / (n - 1), the natural cubic spline with ``knots`` even knots on [0, 1]
-    nearest to the h_i in least squares has the slope h'(t), the local gap between accuracy
-    and confidence: q(s_i) = s_i + h'(t_i). In between, straight lines; beyond the ends,
-    their values; always cut to [0, 1]. Equal confidences enter with the mean of their outcomes
-    and get the mean of their values (the authors leave them in sorting order); a map of more
-    than ``points`` points is thinned to that many ranks. The map need not be monotone.
+    With confidences sorted, s_1 <= ... <= s_n, and h_i = sum_{j<=i} (right_j - s_j) / n at t_i = (i - 1) / (n - 1), the
+    natural cubic spline with ``knots`` even knots on [0, 1] nearest to the h_i in least squares has the slope h'(t),
+    the local gap between accuracy and confidence: q(s_i) = s_i + h'(t_i). In between, straight lines; beyond the ends,
+    their values; always cut to [0, 1]. Equal confidences enter with the mean of their outcomes and get the mean of
+    their values (the authors leave them in sorting order); a map of more than ``points`` points is thinned to that many
+    ranks. The map need not be monotone.
 
     Reference: Gupta, Rahimi, Ajanthan, Mensink, Sminchisescu, Hartley (2021), arXiv 2006.12800.
     """

@@ -38,13 +38,11 @@ class TemperatureOptions(Options, frozen=True):
 class TemperatureScaling(OneTemperature):
     """Divide every logit by one temperature fitted by maximum likelihood.
 
-    p = softmax(z / T). With beta = 1/T the mean NLL is convex: its derivative
-    g(beta) = mean(E_p[z] - z_y) increases, with slope mean(Var_p[z]). We solve g = 0 by
-    Newton steps kept inside the bracket T in [0.01, 100], in float64, to a relative step
-    of 1e-10. A temperature at an end of the bracket is reported, never passed off as an
-    optimum: T -> 0.01 when every row is right and sure, T -> 100 when the scores carry
-    no information about the labels. Other programs stop early, accept T <= 0, or
-    differentiate a float32 loss; all share our optimum when they converge.
+    p = softmax(z / T). With beta = 1/T the mean NLL is convex: its derivative g(beta) = mean(E_p[z] - z_y) increases,
+    with slope mean(Var_p[z]). We solve g = 0 by Newton steps kept inside the bracket T in [0.01, 100], in float64, to a
+    relative step of 1e-10. A temperature at an end of the bracket is reported, never passed off as an optimum: T ->
+    0.01 when every row is right and sure, T -> 100 when the scores carry no information about the labels. Other
+    programs stop early, accept T <= 0, or differentiate a float32 loss; all share our optimum when they converge.
 
     ``loss=brier`` minimises the squared error instead (not convex: the best of a grid,
     then polished), as Mix-n-Match does.

@@ -24,12 +24,11 @@ ENDS = np.zeros(1)
 class VennAbers(BinaryCalibrator):
     """Fit isotonic regression twice for every row: as if its outcome were 0, and as if it were 1.
 
-    p0 and p1 are the values at the row's log-odds s of the two fits to the calibration rows and the row
-    itself; one of them is calibrated whatever the scores are like, and the further they are
-    apart the less the rows say. q = p1 / (1 - p0 + p1), which errs least in log loss. ``apply``
-    writes p0 and p1 beside (of class 1 of two, or of the prediction's being right). Both are steps in s:
-    found for all scores at once from the corners of the cumulative sums. With sample weights
-    the row itself weighs as much as the mean row (sum w^2 / sum w).
+    p0 and p1 are the values at the row's log-odds s of the two fits to the calibration rows and the row itself; one of
+    them is calibrated whatever the scores are like, and the further they are apart the less the rows say. q = p1 / (1 -
+    p0 + p1), which errs least in log loss. ``apply`` writes p0 and p1 beside (of class 1 of two, or of the prediction's
+    being right). Both are steps in s: found for all scores at once from the corners of the cumulative sums. With sample
+    weights the row itself weighs as much as the mean row (sum w^2 / sum w).
 
     Reference: Vovk, Petej, Fedorova (2015), arXiv 1511.00213, algorithms 1 to 6; the package venn-abers
     of Petej gives the same numbers.

@@ -270,8 +270,7 @@ class MetricContext:
     def discrete(self) -> FloatArray | None:
         """Edges midway between the distinct scores, when there are at most n/4 of them.
 
-        The output of a binning method is then binned by its own values.
-        (verified_calibration switches likewise.)
+        The output of a binning method is then binned by its own values. (verified_calibration switches likewise.)
         """
         return edges_of_values(self.scores)
 
@@ -414,19 +413,15 @@ BINNED_L1 = (("norm", None), ("bins", None), ("scheme", None), ("closed", "right
 class Metric:
     """One metric.
 
-    title : help line. formula : in one line. reference : authors, year. better : which way
-    is good, or None where neither end is. signature : settings and constants that pin the
-    definition; a value ``None`` means "as set". needs : ``classes`` class sums, ``tops``
-    the largest classes, or nothing beyond rows. reads : what it asks of its context: the row table, or
-    only what ``LongContext`` has without one, sums over rows or the scores in order too. aliases : what
-    else people call it.
-    whole : needs the probabilities of all classes, not the confidence alone.
-    report : which report shows it: always, for two classes, ``--full``, or None on request
-    only. in_table : is it in the table for people, or in the JSON only? meaning : a few
-    words beside its name in that table; ``gap``, ``of`` and ``bins`` in them are as the settings
-    say. rows : for a mean
-    over rows, its column (n,). argument : of a metric that is asked for at a number,
-    ``accuracy_at_coverage(0.9)``, the name that ``measure`` gives the number; it has a default.
+    title : help line. formula : in one line. reference : authors, year. better : which way is good, or None where
+    neither end is. signature : settings and constants that pin the definition; a value ``None`` means "as set". needs :
+    ``classes`` class sums, ``tops`` the largest classes, or nothing beyond rows. reads : what it asks of its context:
+    the row table, or only what ``LongContext`` has without one, sums over rows or the scores in order too. aliases :
+    what else people call it. whole : needs the probabilities of all classes, not the confidence alone. report : which
+    report shows it: always, for two classes, ``--full``, or None on request only. in_table : is it in the table for
+    people, or in the JSON only? meaning : a few words beside its name in that table; ``gap``, ``of`` and ``bins`` in
+    them are as the settings say. rows : for a mean over rows, its column (n,). argument : of a metric that is asked for
+    at a number, ``accuracy_at_coverage(0.9)``, the name that ``measure`` gives the number; it has a default.
     """
 
     name: str

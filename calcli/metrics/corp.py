@@ -35,10 +35,9 @@ is then about 2 % of it or less, in a tenth of a second."""
 class Decomposition:
     """score = miscalibration - discrimination + uncertainty, for a proper score.
 
-    score : mean Brier score (c - correct)^2 or log score of the confidence. miscalibration
-    (MCB) : how much of it recalibration could reduce. discrimination (DSC) : how much
-    better the recalibrated confidence is than the accuracy stated for every row.
-    uncertainty (UNC) : the score of stating the accuracy. All >= 0.
+    score : mean Brier score (c - correct)^2 or log score of the confidence. miscalibration (MCB) : how much of it
+    recalibration could reduce. discrimination (DSC) : how much better the recalibrated confidence is than the accuracy
+    stated for every row. uncertainty (UNC) : the score of stating the accuracy. All >= 0.
     """
 
     kind: Score
@@ -58,10 +57,9 @@ def decompose(
 ) -> Decomposition:
     """Split the mean score of the confidences into MCB - DSC + UNC.
 
-    Arguments as in ``fit_isotonic``; ``fit`` saves repeating it. The log score is in nats
-    and floors probabilities at 1e-12, so that a sure miss stays finite.
-    The in-sample MCB is biased upwards; ``consistency_band`` has its mean under calibration.
-    Reference: Dimitriadis, Gneiting, Jordan (2021), PNAS 118(8), equations 3 and 4.
+    Arguments as in ``fit_isotonic``; ``fit`` saves repeating it. The log score is in nats and floors probabilities at
+    1e-12, so that a sure miss stays finite. The in-sample MCB is biased upwards; ``consistency_band`` has its mean
+    under calibration. Reference: Dimitriadis, Gneiting, Jordan (2021), PNAS 118(8), equations 3 and 4.
     """
     fit = fit_isotonic(confidence, correct, weight) if fit is None else fit
     if kind == "brier":
@@ -142,10 +140,9 @@ class Band:
 class ConsistencyBand(Band):
     """What the same confidences show when they are exactly right: r resamples.
 
-    x : (g,) confidences of the cells. low, high : (g,) pointwise band of the isotonic
-    curve. bin_low, bin_high : (bins,) the same for the accuracy of each bin, NaN where it
-    is empty. mcb_mean : mean Brier miscalibration, from as many resamples as
-    ``FINE_DRAWS`` allows (10 to r).
+    x : (g,) confidences of the cells. low, high : (g,) pointwise band of the isotonic curve. bin_low, bin_high :
+    (bins,) the same for the accuracy of each bin, NaN where it is empty. mcb_mean : mean Brier miscalibration, from as
+    many resamples as ``FINE_DRAWS`` allows (10 to r).
     """
 
     bin_low: FloatArray
@@ -175,12 +172,11 @@ def consistency_band(
 ) -> ConsistencyBand:
     """Consistency resampling: draw every outcome from its own confidence, and look again.
 
-    The confidences stay as they are and outcomes are Bernoulli, so the band and the null
-    values are conditional on the confidences of these rows. The band is pointwise: a
-    calibrated model's curve leaves it at a share 1 - level of the confidences on average.
-    Confidences are merged into ``cells`` first (at most 0.002 wide by default), which
-    moves the band by less than its sampling error; without weights the right outcomes of a
-    cell are then one binomial draw. rng : of rows that belong together with the luck that they share.
+    The confidences stay as they are and outcomes are Bernoulli, so the band and the null values are conditional on the
+    confidences of these rows. The band is pointwise: a calibrated model's curve leaves it at a share 1 - level of the
+    confidences on average. Confidences are merged into ``cells`` first (at most 0.002 wide by default), which moves the
+    band by less than its sampling error; without weights the right outcomes of a cell are then one binomial draw. rng :
+    of rows that belong together with the luck that they share.
 
     Reference: Bröcker, Smith (2007), Weather and Forecasting 22; for the isotonic curve
     Dimitriadis, Gneiting, Jordan (2021).

@@ -45,9 +45,8 @@ def signed_root(square: float) -> float:
 def debiased_error(bins: BinStats, norm: float, resamples: int, rng: np.random.Generator) -> float:
     """Debiased binned error of any norm: twice the plugin minus the mean of noisier copies.
 
-    The copies draw every bin's rate from N(y_b, y_b (1 - y_b) / n_b). For norm 2 prefer
-    ``signed_square``, which is exact. Reference: Kumar, Liang, Ma (2019), section 5 and
-    their released code.
+    The copies draw every bin's rate from N(y_b, y_b (1 - y_b) / n_b). For norm 2 prefer ``signed_square``, which is
+    exact. Reference: Kumar, Liang, Ma (2019), section 5 and their released code.
     """
     rate = np.divide(bins.outcome, bins.weight, out=np.zeros(bins.outcome.shape), where=bins.weight > 0)
     sd = np.sqrt(np.divide(rate * (1 - rate), bins.effective, out=np.zeros(rate.shape), where=bins.effective > 0))
@@ -114,10 +113,9 @@ class SquaredError:
 def squared_error(scores: FloatArray, outcomes: FloatArray, edges: FloatArray) -> SquaredError:
     """Squared L2 error by pairs of rows within bins, with its two standard deviations.
 
-    T = (1/N) sum_b [ (sum U)^2 - sum U^2 ] / (n_b - 1), U = y - score. With bin means u,
-    second moments m and shares w, the variance away from 0 is
-    sum w (4 u^2 m - 3 u^4) - (sum w u^2)^2 over N; under calibration it is
-    sum_b 2 V_b^2 / (n_b (n_b - 1)) over N^2, V_b = sum score (1 - score).
+    T = (1/N) sum_b [ (sum U)^2 - sum U^2 ] / (n_b - 1), U = y - score. With bin means u, second moments m and shares w,
+    the variance away from 0 is sum w (4 u^2 m - 3 u^4) - (sum w u^2)^2 over N; under calibration it is sum_b 2 V_b^2 /
+    (n_b (n_b - 1)) over N^2, V_b = sum score (1 - score).
 
     scores, outcomes : (n,). Reference: Sun, Chaudhari, Barnett, Dobriban (2024),
     arXiv 2408.08998; Lee, Huang, Hassani, Dobriban (2023) for the null.

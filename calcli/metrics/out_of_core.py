@@ -96,10 +96,9 @@ class SumsRequest:
 class Scored(Sums):
     """Sums over rows with a score in [0, 1] that something happens. Adds.
 
-    fine : score and outcome over ``FINE`` cells of every width bin; spread, squares : (cells,) sums of
-    c (1 - c) and of (y - c)^2 there. smooth : residuals on the grid of the smooth error (its spectrum). grid :
-    rows, summed score and summed outcome of its cells, (3, cells). spiegelhalter : sums of (y - c)(1 - 2c) and of
-    its variance.
+    fine : score and outcome over ``FINE`` cells of every width bin; spread, squares : (cells,) sums of c (1 - c) and of
+    (y - c)^2 there. smooth : residuals on the grid of the smooth error (its spectrum). grid : rows, summed score and
+    summed outcome of its cells, (3, cells). spiegelhalter : sums of (y - c)(1 - 2c) and of its variance.
     """
 
     moments: Moments

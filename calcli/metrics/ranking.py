@@ -41,9 +41,8 @@ class AreaSpread:
 def delong(ranked: Ranked, area: float) -> AreaSpread:
     """Spread of the area under the ROC curve; the rows that carry it are those of the outcome of which fewer do.
 
-    Each row's share of pairs won, with mid-ranks for ties; the variance of the two means
-    adds; NaN with fewer than two rows of an outcome.
-    Reference: DeLong, DeLong, Clarke-Pearson (1988); Sun, Xu (2014) for the ranks.
+    Each row's share of pairs won, with mid-ranks for ties; the variance of the two means adds; NaN with fewer than two
+    rows of an outcome. Reference: DeLong, DeLong, Clarke-Pearson (1988); Sun, Xu (2014) for the ranks.
     """
     right, wrong = ranked.right, ranked.wrong
     if min(right, wrong) < 2:
@@ -82,9 +81,8 @@ def average_precision(ranked: Ranked) -> float | None:
 def risk_coverage(ranked: Ranked) -> float:
     """Area under the risk-coverage curve: the mean over k of the error rate of the k highest scores.
 
-    Equal scores enter in random order: the expectation over it, not a draw. With weights
-    coverage is a share of the weight and the area an integral.
-    Reference: El-Yaniv, Wiener (2010); Geifman, Uziel, El-Yaniv (2019).
+    Equal scores enter in random order: the expectation over it, not a draw. With weights coverage is a share of the
+    weight and the area an integral. Reference: El-Yaniv, Wiener (2010); Geifman, Uziel, El-Yaniv (2019).
     """
     right, wrong = ranked.right, ranked.wrong
     parts = []

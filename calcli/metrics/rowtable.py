@@ -59,16 +59,15 @@ class RowTable(Sums):
     Of confidences alone k is 1, prediction is 1 throughout and y is 1 where it is right, else 0:
     losses and entropies are those of being right or wrong.
 
-    confidence : probability of the predicted class, 0..1. correct : 1.0 where the
-    prediction is the label, else 0.0. prediction, y : int64 classes. nll : -ln p_y, of a
-    p_y that is stored as 0 that of 1e-12. brier : sum over classes of (p - 1[y = c])^2. entropy : -sum p ln p.
-    varentropy : variance of -ln p_Y when Y ~ p. positive, log_odds : probability of class 1 where there
-    are two classes, and its log-odds, which are exact where it rounds to 1; else None. weight : float64
-    or None. group : any labels or None. units : which rows belong together, None where each is alone.
-    Where only ``TOP_COLUMNS`` were asked for, the other statistics are empty.
-    clipped : rows whose label has a probability stored as 0. counts : what the calibrator reported.
-    tops : j -> (sum of the j largest p, 1.0 where the label is among them), when asked for. expected : of each
-    loss ``PairedSums.expected``, of the difference to the rows that these are compared with.
+    confidence : probability of the predicted class, 0..1. correct : 1.0 where the prediction is the label, else 0.0.
+    prediction, y : int64 classes. nll : -ln p_y, of a p_y that is stored as 0 that of 1e-12. brier : sum over classes
+    of (p - 1[y = c])^2. entropy : -sum p ln p. varentropy : variance of -ln p_Y when Y ~ p. positive, log_odds :
+    probability of class 1 where there are two classes, and its log-odds, which are exact where it rounds to 1; else
+    None. weight : float64 or None. group : any labels or None. units : which rows belong together, None where each is
+    alone. Where only ``TOP_COLUMNS`` were asked for, the other statistics are empty. clipped : rows whose label has a
+    probability stored as 0. counts : what the calibrator reported. tops : j -> (sum of the j largest p, 1.0 where the
+    label is among them), when asked for. expected : of each loss ``PairedSums.expected``, of the difference to the rows
+    that these are compared with.
     """
 
     k: Annotated[int, min]

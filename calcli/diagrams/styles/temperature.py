@@ -72,8 +72,7 @@ def sweep_temperature(
 
     given : (name, T) of calibrators to mark. The range is a factor of two around all marks. The TS and EC points are
     those of these very rows: what the best temperature could reach here, not what a calibrator fitted elsewhere does.
-    Weighted rows count with their weight.
-    Reference: Clarte, Loureiro, Krzakala, Zdeborova (2023), figure 2.
+    Weighted rows count with their weight. Reference: Clarte, Loureiro, Krzakala, Zdeborova (2023), figure 2.
     """
     accuracy = top_accuracy(rows, 1)
     bracket = (float(np.log(1 / HIGH)), float(np.log(1 / LOW)), 0.0)

@@ -38,9 +38,8 @@ class Point:
 class Scatter:
     """Points of several bundles and calibrators.
 
-    A constant confidence equal to the accuracy has no calibration error and no use: good
-    calibrators lie to the left and high up.
-    Reference: Jang, Ivanov, Lee, Weimer (2021), figure 3.
+    A constant confidence equal to the accuracy has no calibration error and no use: good calibrators lie to the left
+    and high up. Reference: Jang, Ivanov, Lee, Weimer (2021), figure 3.
     """
 
     title: str

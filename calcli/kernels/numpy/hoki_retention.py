@@ -33,9 +33,8 @@ NEGLIGIBLE = 24.0
 concave, so its slope there is at least 24, and less than exp(-24) / 24 = 2e-12 is left out."""
 
 NODES = ((0.1, 3), (0.5, 4), (2.0, 6), (8.0, 10), (np.inf, 18))
-"""(log variation of the integrand over a piece, Gauss-Legendre nodes). For exp(-v t) on
-[0, 1] these leave a relative error below 3e-12; pieces that vary by more than
-exp(-NEGLIGIBLE) are shortened first."""
+"""(log variation of the integrand over a piece, Gauss-Legendre nodes). For exp(-v t) on [0, 1] these leave a relative
+error below 3e-12; pieces that vary by more than exp(-NEGLIGIBLE) are shortened first."""
 
 
 def uniform_retention(d: FloatArray, widths: Sequence[float]) -> FloatArray:
@@ -140,11 +139,10 @@ one: at this size they gain nothing, and while the other cores are busy they wai
 DEGREE = 9
 CELLS_PER_FOLD = 7
 KNEE = 3.0
-"""The grid of gaps: cells of equal length in log(1 + d / (KNEE s)), s the least scale, that
-many of them per factor e, and in each a polynomial of this degree. Fine near 0 for the
-least scale, and as coarse further out as the larger scales can bear. log Phi is analytic
-within 2.8 of the real axis, so the interpolation error is below 1e-12 per class. A higher degree means fewer
-columns in the matrix product and more sums to form them."""
+"""The grid of gaps: cells of equal length in log(1 + d / (KNEE s)), s the least scale, that many of them per factor e,
+and in each a polynomial of this degree. Fine near 0 for the least scale, and as coarse further out as the larger scales
+can bear. log Phi is analytic within 2.8 of the real axis, so the interpolation error is below 1e-12 per class. A higher
+degree means fewer columns in the matrix product and more sums to form them."""
 
 DROPPED = 1e-11
 """Classes whose chances of overtaking the top class add up to less than this are left out."""
@@ -339,8 +337,7 @@ def gaussian_retention(
     d : (b, k) gaps; in_order : as ``gaps_in_order`` gives them. Returns (b, scales). The integrand is exp of a sum over
     classes of one smooth function of the gap, so a row is summed up by how its gaps are distributed: by the power sums
     of their positions within the cells of a grid. The sum at every node of the quadrature, for every scale, is then one
-    matrix product of these power sums.
-    Absolute error below 1e-8 (measured: 1e-9) against adaptive quadrature.
+    matrix product of these power sums. Absolute error below 1e-8 (measured: 1e-9) against adaptive quadrature.
     """
     out = np.empty((len(d), len(table.per_scale)))
     room = room or GapArrays(d.shape[1])

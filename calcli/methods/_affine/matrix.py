@@ -40,12 +40,11 @@ Linear = Callable[[FloatArray], FloatArray]
 class MatrixObjective(AffineObjective):
     """Objective of a full matrix and a bias: theta (k, k + 1). The chunks lie in memory.
 
-    A gradient costs 4 n k^2 floating-point operations, and so does a product with the
-    Hessian. Those run in float32: they steer the search, while value and gradient, which
-    decide when it ends, are float64. The preconditioner has one block per class,
-    sum p_c (1 - p_c) x x', for few classes; for more it is the diagonal, as cheap as a product,
-    and from the first direction on that is hard these blocks, or for very many a product of a
-    class factor and one feature matrix. It is kept while it still works, under another ridge too.
+    A gradient costs 4 n k^2 floating-point operations, and so does a product with the Hessian. Those run in float32:
+    they steer the search, while value and gradient, which decide when it ends, are float64. The preconditioner has one
+    block per class, sum p_c (1 - p_c) x x', for few classes; for more it is the diagonal, as cheap as a product, and
+    from the first direction on that is hard these blocks, or for very many a product of a class factor and one feature
+    matrix. It is kept while it still works, under another ridge too.
     """
 
     all_columns_shift = True

@@ -1,9 +1,8 @@
 """Softmax of an affine map of the scores: the objectives of vector and matrix scaling.
 
-Row i has features x (k,), the map gives logits l = W x + b, and the objective is the
-(weighted) mean NLL of softmax(l) plus a ridge, sum R (theta - centre)^2 entry by entry.
-It is convex in theta. Parameters lie class by class: ``(k, 2)`` scale and bias for a
-diagonal W, ``(k, k + 1)`` weights and bias for a full one.
+Row i has features x (k,), the map gives logits l = W x + b, and the objective is the (weighted) mean NLL of softmax(l)
+plus a ridge, sum R (theta - centre)^2 entry by entry. It is convex in theta. Parameters lie class by class: ``(k, 2)``
+scale and bias for a diagonal W, ``(k, k + 1)`` weights and bias for a full one.
 
 Rows are walked over in blocks: nothing of size classes x rows x classes ever exists.
 """

@@ -59,14 +59,13 @@ def solver_of(hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
 class VectorObjective(AffineObjective):
     """Objective of a scale and a bias per class: theta (k, 2).
 
-    The Hessian (2k, 2k) is small enough to be formed, by one matrix product per block, and
-    is kept while steps with it still shrink the decrement a thousandfold. Above
-    ``DOUBLE_CLASSES`` classes, and where rows are fewer than classes, the search begins with
-    conjugate gradients, preconditioned by one 2 x 2 block per class; with many classes their
-    products run in float32 and steer the search, while value and gradient, which end it, are
-    float64. The first direction that asks for too many products (groups of classes that are
-    taken for each other, rows that are level) and all after it are found with the Hessian, or,
-    of more than ``DENSE_CLASSES`` classes or than rows, with products in float64.
+    The Hessian (2k, 2k) is small enough to be formed, by one matrix product per block, and is kept while steps with it
+    still shrink the decrement a thousandfold. Above ``DOUBLE_CLASSES`` classes, and where rows are fewer than classes,
+    the search begins with conjugate gradients, preconditioned by one 2 x 2 block per class; with many classes their
+    products run in float32 and steer the search, while value and gradient, which end it, are float64. The first
+    direction that asks for too many products (groups of classes that are taken for each other, rows that are level) and
+    all after it are found with the Hessian, or, of more than ``DENSE_CLASSES`` classes or than rows, with products in
+    float64.
     """
 
     all_columns_shift = False

@@ -25,9 +25,8 @@ def log_sigmoid(u: FloatArray) -> FloatArray:
 class Sample:
     """Scores of one binary question.
 
-    s : (n,) log-odds. hit : (n,) outcomes, 0.0 or 1.0. weight : (n,) all > 0, or None.
-    stated : (n,) the probabilities, where these and not log-odds were given.
-    one_map : whether the question is the only one, not one for each class.
+    s : (n,) log-odds. hit : (n,) outcomes, 0.0 or 1.0. weight : (n,) all > 0, or None. stated : (n,) the probabilities,
+    where these and not log-odds were given. one_map : whether the question is the only one, not one for each class.
     """
 
     s: FloatArray

@@ -30,10 +30,9 @@ def fit_logistic(
 ) -> BoxMinimum:
     """Minimise the mean loss of target given sigmoid(coef . design), with coef >= low.
 
-    design : (d, n) features, a row of ones among them for an intercept. target : (n,) in
-    [0, 1]. weight : (n,) or None. low : (d,) of 0 and -inf. loss : ``log`` is convex: the result
-    is the optimum if one exists (outcomes neither all alike nor separable). ``brier`` is not:
-    the search starts at the log loss's optimum and never gets worse.
+    design : (d, n) features, a row of ones among them for an intercept. target : (n,) in [0, 1]. weight : (n,) or None.
+    low : (d,) of 0 and -inf. loss : ``log`` is convex: the result is the optimum if one exists (outcomes neither all
+    alike nor separable). ``brier`` is not: the search starts at the log loss's optimum and never gets worse.
     """
     share = np.full(design.shape[1], 1.0 / design.shape[1]) if weight is None else weight / weight.sum()
     size = np.sqrt(design**2 @ share)

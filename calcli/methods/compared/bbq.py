@@ -46,21 +46,18 @@ class BayesianBinningOptions(ModeOptions, frozen=True):
 class BayesianBinning(Steps):
     """Average over equal-frequency binnings, weighted by how well each explains the outcomes.
 
-    Binnings M with B = max(1, floor(n^(1/3) / 10)) .. min(ceil(n / 5), ceil(10 n^(1/3)))
-    bins of floor(n / B) rows (the last takes the remainder; bins whose scores tie across a
-    cut are one). With m_b positives among the n_b rows of bin b, whose midpoint is p_b in
-    [0.005, 0.995], alpha_b = 2 p_b and beta_b = 2 (1 - p_b):
+    Binnings M with B = max(1, floor(n^(1/3) / 10)) .. min(ceil(n / 5), ceil(10 n^(1/3))) bins of floor(n / B) rows (the
+    last takes the remainder; bins whose scores tie across a cut are one). With m_b positives among the n_b rows of bin
+    b, whose midpoint is p_b in [0.005, 0.995], alpha_b = 2 p_b and beta_b = 2 (1 - p_b):
 
     log P(D | M) = sum_b [ lnG(2) - lnG(n_b + 2) + lnG(m_b + alpha_b) - lnG(alpha_b)
                            + lnG(n_b - m_b + beta_b) - lnG(beta_b) ]
     q = sum_M P(M | D) (m_b + alpha_b) / (n_b + 2), P(M | D) proportional to P(D | M).
 
-    An average of step functions is a step function: that is what is stored, as edges and
-    values. (netcal replaces the marginal likelihood by an information criterion and the
-    quantiles by equal widths: another method.)
+    An average of step functions is a step function: that is what is stored, as edges and values. (netcal replaces the
+    marginal likelihood by an information criterion and the quantiles by equal widths: another method.)
 
-    Reference: Naeini, Cooper, Hauskrecht (2015), AAAI; options ``official`` and
-    ``elbow`` follow the authors' code.
+    Reference: Naeini, Cooper, Hauskrecht (2015), AAAI; options ``official`` and ``elbow`` follow the authors' code.
     """
 
     place = 36

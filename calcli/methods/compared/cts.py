@@ -54,11 +54,10 @@ class Others:
 class ClassSearch:
     """The state of the search: temperatures (k,), and the ECE and accuracy they give.
 
-    With class c taken out, a row is known by the log-sum L of the others and the largest
-    of them; the row with z_c / T put back has p_c = sigmoid(z_c / T - L). The others are
-    sums over the classes before c (already moved) and after c (still to move), both built
-    by additions only, so that nothing cancels. Memory: the scores in their own precision and
-    about (classes / 32 + 32) numbers per row.
+    With class c taken out, a row is known by the log-sum L of the others and the largest of them; the row with z_c / T
+    put back has p_c = sigmoid(z_c / T - L). The others are sums over the classes before c (already moved) and after c
+    (still to move), both built by additions only, so that nothing cancels. Memory: the scores in their own precision
+    and about (classes / 32 + 32) numbers per row.
     """
 
     def __init__(self, rows: Rows, start: float, edges: FloatArray) -> None:
@@ -187,17 +186,15 @@ class ClassTemperatureOptions(Options, frozen=True):
 class ClassTemperatureScaling(Calibrator):
     """Give every class its own temperature, chosen by calibration error class by class.
 
-    p = softmax(z_1 / T_1, ..., z_C / T_C). All T_c start at the temperature of temperature
-    scaling. For class after class, T_c runs through 0.1, 0.2, ..., 10 with the others
-    fixed, and moves wherever the ECE of the calibration rows (15 bins of equal width) is
-    strictly below the best seen so far; passes repeat until no class moves. Predictions
-    may change; with ``guard`` the accuracy on the calibration rows never falls below the
-    uncalibrated one. A class without rows keeps the common temperature.
+    p = softmax(z_1 / T_1, ..., z_C / T_C). All T_c start at the temperature of temperature scaling. For class after
+    class, T_c runs through 0.1, 0.2, ..., 10 with the others fixed, and moves wherever the ECE of the calibration rows
+    (15 bins of equal width) is strictly below the best seen so far; passes repeat until no class moves. Predictions may
+    change; with ``guard`` the accuracy on the calibration rows never falls below the uncalibrated one. A class without
+    rows keeps the common temperature.
 
-    Only one column changes at a time, so a candidate costs one logistic function per row,
-    exact in float64: passes * classes * 100 * rows of them, some minutes per pass for
-    25000 x 1000. The ECE of thousands of candidates is searched on one set of rows, so its
-    value there (recorded as ``ece``) is optimistic, and NLL is not looked at. (The authors'
+    Only one column changes at a time, so a candidate costs one logistic function per row, exact in float64: passes *
+    classes * 100 * rows of them, some minutes per pass for 25000 x 1000. The ECE of thousands of candidates is searched
+    on one set of rows, so its value there (recorded as ``ece``) is optimistic, and NLL is not looked at. (The authors'
     programs start from 2.5 or from an ECE grid; their later one makes local steps.)
 
     The temperatures act on the raw logits: a constant added to a row is not without effect.
