@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from calcli.calibrator import Context
+from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
 
 TRANSFORMS = ("zoom:0.60", "zoom:0.75", "brightness:0.40")
@@ -32,6 +34,12 @@ def rows_of(z, y, block_rows=None, kind="logits", seed=1, **more):
         block_rows=block_rows,
         **more,
     )
+
+
+def fit(name, rows, seed=0, **options):
+    """A method fitted to rows; an option that is one of Python's words ends in an underscore."""
+    given = {option.rstrip("_"): value for option, value in options.items()}
+    return method(name).fit(rows, parse_options(name, given), Context(seed=seed))
 
 
 def predict(calibrator, rows):

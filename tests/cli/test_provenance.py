@@ -7,7 +7,6 @@ import h5py
 import numpy as np
 import pytest
 from conftest import REPOSITORY
-from run_calcli import runner
 from synthetic import truth
 
 import calcli
@@ -19,15 +18,13 @@ GOLDEN = f"{REPOSITORY}/tests/golden/v01"
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
+def run(run):
     """A folder with raw.h5, ts.json fitted on it, and once.h5 = ts.json applied to it."""
-    monkeypatch.chdir(tmp_path)
     with h5py.File("raw.h5", "w") as file:
         file["logits"], file["labels"] = Z, Y
-    call = runner(monkeypatch, capsys)
-    assert call("fit", "-m", "ts", "raw.h5", "-o", "ts.json", "-q").code == 0
-    assert call("apply", "ts.json", "raw.h5", "-o", "once.h5", "-q").code == 0
-    return call
+    assert run("fit", "-m", "ts", "raw.h5", "-o", "ts.json", "-q").code == 0
+    assert run("apply", "ts.json", "raw.h5", "-o", "once.h5", "-q").code == 0
+    return run
 
 
 def chain(path):

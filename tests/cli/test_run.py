@@ -8,19 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import REPOSITORY
-from run_calcli import runner
 from synthetic import truth
 
 import calcli
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def run(run):
     for name, seed in (("val", 1), ("test", 2)):
         z, y = truth(300, 4, seed=seed)
         np.savez(f"{name}.npz", logits=z.astype(np.float32), labels=y)
-    return runner(monkeypatch, capsys)
+    return run
 
 
 def test_it_equals_the_three_commands(run):

@@ -9,16 +9,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from run_calcli import runner
 from synthetic import truth
 
 from calcli.io.score_files import calibrated_name
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    return runner(monkeypatch, capsys)
 
 
 def rows(seed, k=3, n=400):

@@ -6,7 +6,6 @@ import os
 
 import h5py
 import pytest
-from run_calcli import runner
 from synthetic import truth
 
 from calcli.io.inputs import PIECE, at_most
@@ -17,12 +16,10 @@ DEEP = "[" * 100_000
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def run(run):
     z, y = truth(200, 3)
     with h5py.File("x.h5", "w") as file:
         file["logits"], file["labels"] = z, y
-    run = runner(monkeypatch, capsys)
     assert run("fit", "-m", "ts", "x.h5", "-o", "ts.json", "-q").code == 0
     return run
 

@@ -9,7 +9,6 @@ import zlib
 import h5py
 import numpy as np
 import pytest
-from run_calcli import runner
 from synthetic import truth
 
 from calcli.errors import DataError
@@ -24,11 +23,10 @@ Z, Y = truth(N, K)
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def run(run):
     with h5py.File("good.h5", "w") as file:
         file["logits"], file["labels"] = Z, Y
-    return runner(monkeypatch, capsys)
+    return run
 
 
 def virtual(file, source, name, rows=slice(None), shape=(N, K), **more):

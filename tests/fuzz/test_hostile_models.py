@@ -7,7 +7,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from run_calcli import runner
 
 pytestmark = pytest.mark.slow
 
@@ -15,10 +14,9 @@ SAMPLE = Path(__file__).resolve().parent.parent.parent / "sample_data"
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
+def run(run):
     pytest.importorskip("torch")
-    monkeypatch.chdir(tmp_path)
-    return runner(monkeypatch, capsys)
+    return run
 
 
 class Gadget:

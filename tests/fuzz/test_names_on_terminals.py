@@ -21,14 +21,12 @@ NAMES = ["\x1b[31ma", "b\nc", "\x9b2J", "d\x7f\u2066"]
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def run(run):
     with h5py.File(f"{NASTY}.h5", "w") as file:
         group = file.create_group("g\x1b[2J\x9b\n")
         group["logits"], group["labels"], group["class_names"] = Z, Y, np.array(NAMES, dtype=object)
         group["group"] = np.array([NASTY, "b"] * 150, dtype=object)
         group.attrs["source"] = json.dumps({NASTY: {NASTY: [NASTY]}})
-    run = runner(monkeypatch, capsys)
     assert run("fit", "-m", "ts", f"{NASTY}.h5", "-o", f"{NASTY}.json", "-q").code == 0
     return run
 

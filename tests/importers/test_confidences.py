@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
+from synthetic import fit
 
-from calcli.calibrator import Context
 from calcli.io.artifact import load
 from calcli.metrics.context import MetricContext
 from calcli.metrics.joint_test import joint_test
 from calcli.metrics.rowtable import RowTable
-from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
 
 ABLE = ("platt", "beta", "ir", "hb", "sb", "spline", "bbq", "quadratic", "mline", "venn-abers", "identity")
@@ -38,10 +37,6 @@ def bundle(path="qa.h5", confidence=None, correct=None, **columns):
 
 def rows_of(c, y, weight=None):
     return ArrayRows(np.asarray(c, dtype=np.float64)[:, None], y, "confidence", weight=weight)
-
-
-def fit(name, rows, **options):
-    return method(name).fit(rows, parse_options(name, {k: str(v) for k, v in options.items()}), Context())
 
 
 def through(calibrator, c):

@@ -10,19 +10,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from run_calcli import runner
 from synthetic import truth
 
 import calcli
 
 Y = np.arange(60) % 2
 P = 0.3 + 0.4 * Y
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    return runner(monkeypatch, capsys)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import json
 import h5py
 import numpy as np
 import pytest
-from run_calcli import process, runner
+from run_calcli import process
 from synthetic import truth
 
 from calcli.io.score_files import FORMATS
@@ -17,18 +17,16 @@ IDS = [f"row {i}, \u00fc" for i in range(300)]
 
 
 @pytest.fixture(params=["float16", "float32", "float64"])
-def run(monkeypatch, capsys, tmp_path, request):
+def run(run, monkeypatch, request):
     """A folder with ts.json and what it makes of a bundle, out.h5."""
-    monkeypatch.chdir(tmp_path)
     with h5py.File("raw.h5", "w") as file:
         file["logits"], file["labels"] = Z.astype(request.param), Y
         file["class_names"], file["ids"] = np.array(NAMES, dtype=object), np.array(IDS, dtype=object)
-    call = runner(monkeypatch, capsys)
-    assert call("fit", "-m", "ts", "raw.h5", "-o", "ts.json", "-q").code == 0
+    assert run("fit", "-m", "ts", "raw.h5", "-o", "ts.json", "-q").code == 0
     for name in FORMATS:
         monkeypatch.setattr("calcli.rows.BLOCK_BYTES", 1000)
-        assert call("apply", "ts.json", "raw.h5", "-o", f"out.{name}", "-q").code == 0
-    return call
+        assert run("apply", "ts.json", "raw.h5", "-o", f"out.{name}", "-q").code == 0
+    return run
 
 
 def expected():

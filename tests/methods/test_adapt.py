@@ -5,7 +5,6 @@ import json
 import h5py
 import numpy as np
 import pytest
-from run_calcli import runner
 
 import calcli
 from calcli.io.artifact import load
@@ -93,9 +92,7 @@ def write(name, z, y=None):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    run = runner(monkeypatch, capsys)
+def run(run):
     write("cal.h5", *population(1500, EVEN, 1))
     assert run("fit", "--method", "svs", "cal.h5", "-o", "svs.json", "-q").code == 0
     return run

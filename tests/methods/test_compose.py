@@ -7,7 +7,7 @@ import warnings
 import msgspec
 import numpy as np
 import pytest
-from synthetic import DEGENERATE, predict, rows_of, truth
+from synthetic import DEGENERATE, fit, predict, rows_of, truth
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction
 from calcli.composition import Composition, MappedRows, Stage, argmax_at_prediction, composition, mapped
@@ -33,10 +33,6 @@ from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
 
 NAMES = ["ts+hb", "ft+beta", "vs+hoki", "ft+svs+beta", "identity+ts", "ts+mono", "ets+ir", "recal+ts", "iop+platt"]
-
-
-def fit(name, rows, seed=0, **settings):
-    return method(name).fit(rows, parse_options(name, settings), Context(seed=seed))
 
 
 @pytest.fixture(scope="module")

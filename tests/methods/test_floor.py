@@ -2,15 +2,9 @@
 
 import numpy as np
 import pytest
-from synthetic import predict
+from synthetic import fit, predict
 
-from calcli.calibrator import Context
-from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
-
-
-def fit(name, rows, **options):
-    return method(name).fit(rows, parse_options(name, options), Context())
 
 
 def votes(n=800, trees=10, k=4, seed=0):

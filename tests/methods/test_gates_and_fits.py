@@ -8,21 +8,19 @@ import h5py
 import numpy as np
 import pytest
 from metric_cases import draw_labels, softmax
-from run_calcli import runner
 
 import calcli
 from calcli.evaluation.metric_limits import check, limits
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def run(run):
     rng = np.random.RandomState(0)
     with h5py.File("m.h5", "w") as file:
         for name, n in (("cal", 400), ("my_test", 800)):
             z = rng.normal(size=(n, 4)) * 2
             file[f"{name}/logits"], file[f"{name}/labels"] = z, draw_labels(softmax(z), rng)
-    return runner(monkeypatch, capsys)
+    return run
 
 
 def test_a_limit_that_noise_decides_says_how_often(run):

@@ -2,15 +2,14 @@
 
 from itertools import pairwise
 
-import msgspec
 import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression as SklearnIsotonic
 from sklearn.isotonic import isotonic_regression
 from sklearn.linear_model import LogisticRegression
+from synthetic import fit
 
 from calcli.binning import mass_edges
-from calcli.calibrator import Context
 from calcli.errors import DataError, FitError
 from calcli.io.artifact import decode_params, encode_params
 from calcli.isotonic import PooledOutcomes, fit_isotonic
@@ -44,11 +43,6 @@ CASES = [
     ("irova", {}),
     ("irova-ts", {}),
 ]
-
-
-def fit(name, rows, seed=0, **options):
-    settings = msgspec.convert(options, method(name).Options, strict=False)
-    return method(name).fit(rows, settings, Context(seed=seed))
 
 
 def apply(calibrator, rows):

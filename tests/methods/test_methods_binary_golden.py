@@ -8,22 +8,16 @@ metrics are written out here once more, so that these tests rest on nothing but 
 
 from itertools import pairwise
 
-import msgspec
 import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression as SklearnIsotonic
 from sklearn.linear_model import LogisticRegression
+from synthetic import fit
 
-from calcli.calibrator import Context
 from calcli.methods._binary.log_odds import clipped_log_odds
-from calcli.registry import method
 from calcli.rows import ArrayRows
 
 pytestmark = [pytest.mark.data, pytest.mark.filterwarnings("error")]
-
-
-def fit(name, rows, **options):
-    return method(name).fit(rows, msgspec.convert(options, method(name).Options, strict=False), Context())
 
 
 def predict(calibrator, rows):

@@ -5,15 +5,12 @@ betacal 1.1.0 (on the confidence) with NumPy 2.4.6 and scikit-learn 1.9.1, their
 optimum (no penalty, newton-cholesky, tol 1e-12), as lbfgs at their tolerance stops 1e-5 short of it.
 """
 
-import msgspec
 import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression as SklearnIsotonic
-from synthetic import truth
+from synthetic import fit, truth
 
-from calcli.calibrator import Context
 from calcli.numerics import softmax
-from calcli.registry import method
 from calcli.rows import ArrayRows
 
 Z, Y = truth(600, 5, seed=21)
@@ -23,7 +20,7 @@ HIT = Z.argmax(axis=1) == Y
 
 def calibrated(name, **options):
     """The fitted calibrator, and the rows of the test through it."""
-    fitted = method(name).fit(FIT, msgspec.convert(options, method(name).Options, strict=False), Context())
+    fitted = fit(name, FIT, **options)
     return fitted.calibrator, fitted.calibrator.apply(next(iter(TEST.blocks())))
 
 

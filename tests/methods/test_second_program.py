@@ -7,18 +7,16 @@ six classes to fit to, 500 to calibrate.
 from functools import partial
 from itertools import pairwise
 
-import msgspec
 import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import logit, softmax
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
-from synthetic import predict, truth
+from synthetic import fit, predict, truth
 
 from calcli.calibrator import Context
 from calcli.methods.sb import ScalingBinning, ScalingBinningOptions
-from calcli.registry import method
 from calcli.rows import ArrayRows
 
 N, K = 1000, 6
@@ -29,8 +27,7 @@ P, HOT, HIT = softmax(Z, axis=1), np.eye(K)[Y], Z.argmax(axis=1) == Y
 
 def calibrated(name, **options):
     """The fitted calibrator and its probabilities of the test rows, (500, 6)."""
-    own = method(name)
-    calibrator = own.fit(FIT, msgspec.convert(options, own.Options, strict=False), Context()).calibrator
+    calibrator = fit(name, FIT, **options).calibrator
     return calibrator, np.exp(predict(calibrator, TEST)[0])
 
 

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
+from synthetic import fit
 
-from calcli.calibrator import Context
 from calcli.io.artifact import load
 from calcli.methods._binary.log_odds import one_vs_rest_log_odds, top_log_odds
-from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
 
 FAMILY = ("platt", "beta", "quadratic", "logit-spline", "ir", "hb", "bbq", "sb", "spline")
@@ -24,10 +23,6 @@ def biased(n=2000, seed=0, bias=1.5, sharp=2.0):
     y = (rng.random(n) < 1 / (1 + np.exp(-s))).astype(np.int64)
     shift = rng.normal(size=(n, 1))
     return np.stack([np.zeros(n), sharp * s + bias], axis=1) + shift, y
-
-
-def fit(name, rows, **options):
-    return method(name).fit(rows, parse_options(name, {k: str(v) for k, v in options.items()}), Context())
 
 
 def probabilities(calibrator, z):
