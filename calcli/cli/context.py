@@ -23,8 +23,8 @@ class CommandContext(Console):
     """A command at work, from which it speaks. Entered, it has the workers that were asked for, until it is left.
     args : the options. executor : the workers, None for this process alone. code : the worst exit code so far."""
 
-    def __init__(self, args: Any, quiet: bool | None = None) -> None:
-        super().__init__(args.quiet if quiet is None else quiet)
+    def __init__(self, args: Any) -> None:
+        super().__init__(args.quiet)
         self.args, self.code = args, 0
         self.executor: Executor | None = None
 
@@ -43,6 +43,7 @@ class CommandContext(Console):
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.clear()
         if self.executor is not None:
             self.executor.close()
 

@@ -2,43 +2,26 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from calcli.cli.context import CommandContext, job_file
-from calcli.cli.render import Console
-from calcli.errors import CalcliError, DataError, WorkersLost
+from calcli.errors import CalcliError, DataError
 from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import discard_abandoned
 from calcli.io.inputs import noting
 
-
-@dataclass(frozen=True)
-class ShardOutcome:
-    """What came of one bundle: facts or an error, and the words on the way."""
-
-    facts: Any
-    error: CalcliError | None = None
-    words: tuple[str, ...] = ()
-
-    def told(self, talk: Console) -> Any:
-        """Say the words; returns the facts. Raises the error."""
-        talk.clear()
-        for word in self.words:
-            talk.say(word)
-        if self.error is not None:
-            raise self.error
-        return self.facts
+ShardOutcome = tuple[Any, list[str], CalcliError | None]
+"""What came of one bundle: facts, the words on the way, and the error in place of the facts."""
 
 
 class Heard(CommandContext):
     """Keeps what is said."""
 
     def __init__(self, args: Any) -> None:
-        super().__init__(args, quiet=True)
-        self.words: list[str] = []
+        super().__init__(args)
+        self.quiet, self.words = True, list[str]()
 
     def say(self, text: str = "") -> None:
         self.words.append(text)
@@ -58,9 +41,11 @@ class Shard:
 
     def __call__(self) -> ShardOutcome:
         heard = Heard(self.args)
-        with noting():
-            found = tried(partial(self.work, heard))
-        return replace(found, words=tuple(heard.words))
+        try:
+            with noting():
+                return self.work(heard), heard.words, None
+        except CalcliError as error:
+            return None, heard.words, error
 
     @property
     def key(self) -> bytes:
@@ -71,49 +56,46 @@ class Shard:
         return key_of(repr((self.asked, self.target, [mark(name) for name in self.files])).encode())
 
 
-def tried(work: Callable[[], Any]) -> ShardOutcome:
-    """What comes of work in this process. Raises WorkersLost."""
-    try:
-        return ShardOutcome(work())
-    except WorkersLost:
-        raise
-    except CalcliError as error:
-        return ShardOutcome(None, error)
-
-
-def made(shards: Sequence[Shard], command: CommandContext, output: str) -> Iterator[ShardOutcome]:
-    """What came of every shard, in their order: made here, or several by workers where there are some. output : the
-    folder of all, beside which the job file lies until everything is made: what an earlier run of the command has made,
-    and is whole, is kept."""
+def made(shards: Sequence[Shard], command: CommandContext, output: str) -> Iterator[Callable[[], Any]]:
+    """For every shard, in their order, a call that returns its facts or raises what went wrong: it is made then, or
+    was by workers where there are some and several shards. output : the folder of all, beside which the job file lies
+    until everything is made: what an earlier run of the command has made, and is whole, is kept."""
     if command.executor is None or len(shards) == 1:
-        for shard in shards:
-            yield tried(partial(shard.work, command))
+        yield from (partial(shard.work, command) for shard in shards)
         return
     from calcli.workers.task import mark
 
     with job_file(output) as journal:
         assert journal is not None
-        known: dict[int, ShardOutcome] = {}
-        for at, shard in enumerate(shards):
+        known: dict[Path, ShardOutcome] = {}
+        for shard in shards:
             with suppress(KeyError, DataError, TypeError, ValueError):  # not there, changed; no such three things
                 facts, words, was = journal[shard.key]
                 if mark(str(shard.target)) == was:
-                    known[at] = ShardOutcome(facts, None, tuple(words))
-        fresh = [shard for at, shard in enumerate(shards) if at not in known]
-        answers: Iterator[Any] = command.executor.run(fresh)
-        failed = False
+                    known[shard.target] = facts, list(words), None
+        fresh = [shard for shard in shards if shard.target not in known]
+        answers: Iterator[ShardOutcome] = command.executor.run(fresh)
         try:
             for done, shard in enumerate(shards):
                 command.progress("bundles made", done, len(shards))
-                outcome = known[done] if done in known else next(answers)
-                if done not in known and outcome.error is None:
-                    journal[shard.key] = outcome.facts, list(outcome.words), mark(str(shard.target))
-                failed = failed or outcome.error is not None
-                yield outcome
+                facts, words, error = known[shard.target] if shard.target in known else next(answers)
+                if error is not None:
+                    journal.keep = True
+                elif shard.target not in known:
+                    journal[shard.key] = facts, words, mark(str(shard.target))
+                yield partial(_told, command, facts, words, error)
         finally:
             answers.close()  # type: ignore[attr-defined]
             for shard in fresh:
                 discard_abandoned(shard.target)
         if known:
             command.say(f"kept {len(known)} of {len(shards)} outputs that were whole already")
-        journal.keep = failed
+
+
+def _told(command: CommandContext, facts: Any, words: list[str], error: CalcliError | None) -> Any:
+    command.clear()
+    for word in words:
+        command.say(word)
+    if error is not None:
+        raise error
+    return facts

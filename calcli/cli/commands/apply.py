@@ -14,11 +14,12 @@ calcli fit --method ec logits.h5 -o - | calcli apply - logits.h5:test -o out.h5
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
@@ -31,7 +32,7 @@ from calcli.importers.open_any_file import probe_all
 from calcli.io.artifact import Artifact, dumps, load
 from calcli.io.atomic import check_output, make_folder, refuse_input
 from calcli.io.bundle import OWN_NAMES, BundleRows, open_bundle
-from calcli.io.inputs import note, read_document
+from calcli.io.inputs import read_document
 from calcli.io.locate import split_where
 from calcli.io.provenance import chain_text, link_to
 from calcli.io.score_files import FORMATS, Place, Sheet, Slab, format_of, names_format
@@ -90,13 +91,10 @@ def apply_one(
 ) -> dict[str, object]:
     """Write the calibrated rows of one bundle. Returns facts for JSON."""
     args: ApplyArgs = command.args
-    name = "<stdin>" if args.artifact == "-" else args.artifact
-    named = (split_where(bundle)[0], args.threshold, args.artifact)  # ``run`` has looked at the other bundles
-    inputs = [Path(file) for file in named if file is not None and os.path.exists(file)]
-    place = Place(None if args.output == "-" else target, args.force, inputs)
+    place = Place(None if args.output == "-" else target, args.force)
     form = format_of(place.path, args.form)
     if place.path is not None:
-        check_output(target, force=args.force, inputs=inputs)
+        check_output(target, force=args.force)
     with command.rows([bundle], need_labels=False) as rows:
         assert isinstance(rows, BundleRows)  # as one bundle is
         rows.hashed = rows.n == artifact.fit.n  # they may be those of the fit
@@ -106,8 +104,8 @@ def apply_one(
             raise UsageError(f"--as {args.as_}: {rows.name} holds confidences, which are calibrated as such")
         kind: ScoreKind = "confidence" if alone else score_kind(args.as_)
         transforms = rows.places_of(artifact.calibrator.required_transforms, rows.name)
-        counts: dict[str, int] = {}
-        sheet = _sheet(rows, artifact, name, kind)
+        counts = Counter[str]()
+        sheet = _sheet(rows, artifact, "<stdin>" if args.artifact == "-" else args.artifact, kind)
         along = [c for c in rows.beside if c not in sheet.taken]
         if along:
             from calcli.importers.unnamed_arrays import ROWS_CARRIED, goes_along  # which few bundles need
@@ -116,18 +114,16 @@ def apply_one(
             along = [c for c in along if goes_along(c, rows.beside_at(c, 0, first))]
 
         def slabs() -> Iterator[Slab]:
-            for start, scores, per_row, noted in calibrated_blocks(
-                artifact.calibrator, rows, kind, transforms, rows.dtype
-            ):
+            blocks = calibrated_blocks(artifact.calibrator, rows, kind, transforms, rows.dtype)
+            for start, scores, per_row, noted in blocks:
                 if least is not None:
-                    per_row["accepted"] = (scores if kind == "confidence" else per_row["confidence"]) >= least
-                    counts["accepted"] = counts.get("accepted", 0) + int(per_row["accepted"].sum())
+                    per_row["accepted"] = (scores if alone else per_row["confidence"]) >= least
+                    counts["accepted"] += int(per_row["accepted"].sum())
                 if rows.dtype.itemsize == 2 and kind == "probs":
                     noted = {**noted, "float16_zeros": int((scores <= 2.0**-25).any(axis=1).sum())}
                 per_row |= {column: rows.beside_at(column, start, start + len(scores)) for column in along}
                 yield start, scores, per_row
-                for what, number in noted.items():
-                    counts[what] = counts.get(what, 0) + number
+                counts.update(noted)
                 command.progress("applying", start + len(scores), rows.n)
 
         form.write(sheet, slabs(), place)
@@ -137,7 +133,13 @@ def apply_one(
         for what, number in sorted(counts.items()):
             if number:
                 command.say(f"{rows.name}: {number} of {rows.n} rows: {WORDS.get(what, what.replace('_', ' '))}")
-        return {"bundle": rows.name, "output": str(target), "n": rows.n, "ignored": rows.ignored, "counts": counts}
+        return {
+            "bundle": rows.name,
+            "output": str(target),
+            "n": rows.n,
+            "ignored": rows.ignored,
+            "counts": dict(counts),
+        }
 
 
 def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> Sheet:
@@ -159,19 +161,17 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
             **({} if rows.corrupted_labels is None else {"corrupted_labels": rows.corrupted_labels}),
         }
 
-    return Sheet(
-        n=rows.n,
-        k=0 if alone else rows.k,
-        kind=kind,
-        dtype=rows.dtype,
-        labels=rows.has_labels and not alone,
-        class_names=None if alone else rows.class_names or artifact.class_names,
-        columns=columns,
-        own=own,
-        label_name=rows.own_name("labels"),
-        source={"bundle": rows.name, "calibrator": name, "method": artifact.method, "from": rows.source},
-        attributes=attributes,
-    )
+    names = None if alone else rows.class_names or artifact.class_names
+    known: dict[str, Any] = {
+        "n": rows.n,
+        "k": 0 if alone else rows.k,
+        "kind": kind,
+        "dtype": rows.dtype,
+        "class_names": names,
+    }
+    known |= {"labels": rows.has_labels and not alone, "label_name": rows.own_name("labels")}
+    source = {"bundle": rows.name, "calibrator": name, "method": artifact.method, "from": rows.source}
+    return Sheet(**known, columns=columns, own=own, source=source, attributes=attributes)
 
 
 # ---- the command
@@ -187,7 +187,6 @@ def run(args: ApplyArgs) -> int:
     probe_all(args.expanded)
     if len(targets) > 1 and any(map(os.path.exists, targets)):
         for bundle in args.expanded:  # opened, it notes the files that its links lead to; what is wrong is told later
-            note(split_where(bundle)[0])
             with suppress(CalcliError), open_bundle(bundle, prefer=("test",), layout=args.where, need_labels=False):
                 pass
         for target in targets:
@@ -195,9 +194,9 @@ def run(args: ApplyArgs) -> int:
     try:
         with CommandContext(args) as command:
             shards = _shards(command, artifact, targets, least)
-            for target, outcome in zip(targets, made(shards, command, args.output), strict=True):
+            for target, facts in zip(targets, made(shards, command, args.output), strict=True):
                 with command.trying(several=len(targets) > 1):
-                    done.append({**outcome.told(command), "output": str(target)})
+                    done.append({**facts(), "output": str(target)})
                     if not args.json and args.output != "-":
                         print_path(target)
     finally:

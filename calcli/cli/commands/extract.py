@@ -14,7 +14,7 @@ calcli extract --model net.pt2 --inputs images.npz --transform zoom:0.5:0.9 -o l
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from calcli.calibrator import Context
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.render import Console, print_json, print_path
-from calcli.cli.shards import Shard, ShardOutcome, made
+from calcli.cli.shards import Shard, made
 from calcli.errors import UsageError, check_choice
 from calcli.extracting.model_inputs import ModelJob, ModelOptions
 from calcli.fast_dataclass import dataclass
@@ -32,7 +32,7 @@ from calcli.importers.import_request import ImportOptions, ImportRequest
 from calcli.importers.import_scores import import_scores
 from calcli.io.atomic import make_folder, refuse_input
 from calcli.io.inputs import note
-from calcli.io.locate import matching_files
+from calcli.io.locate import matching_files, split_where
 from calcli.io.split import parse_split
 from calcli.options import REQUIRED, argument, flag, taken, typed
 from calcli.rows import SCORE_KINDS
@@ -92,19 +92,17 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
 
     @property
     def unused_options(self) -> dict[str, str]:
-        unused_options = {}
         if self.model is None:
-            why = "it belongs to a --model to run, and none is named"
-            unused_options = dict.fromkeys(o.names_of(ModelOptions), why)
+            unused = dict.fromkeys(o.names_of(ModelOptions), "it belongs to a --model to run, and none is named")
         else:
             about = (*o.names_of(ImportOptions), "scores", "all_scores", "group", "ignore_label")
-            unused_options = dict.fromkeys(about, "it is about saved scores, and --model runs a model")
+            unused = dict.fromkeys(about, "it is about saved scores, and --model runs a model")
             if not self.transform:
-                unused_options["transforms"] = "it counts the values drawn from --transform NAME:FROM:TO"
+                unused["transforms"] = "it counts the values drawn from --transform NAME:FROM:TO"
         if not self.split:
             why = "it says how to --split; add --split cal=0.5 --split test=0.5"
-            unused_options |= dict.fromkeys(("stratify", "ordered"), why)
-        return unused_options
+            unused |= dict.fromkeys(("stratify", "ordered"), why)
+        return unused
 
     @property
     def splitting(self) -> Splitting:
@@ -120,35 +118,35 @@ def _shards(args: ExtractArgs, output: Path, remote: bool) -> list[Shard]:
     """What is to be run: one bundle, or of a pattern that several files match one each, in the folder ``output``.
     remote : for processes in another folder. Raises UsageError."""
     splitting = args.splitting
-    if args.model is None or args.inputs is None:
+    if args.inputs is None:
         raise UsageError(f"--model {args.model}: needs --inputs FILE or FOLDER to run on")
-    file, colon, array = args.inputs, "", ""
-    if ":" in file and not Path(file).exists():  # FILES:ARRAY
-        file, colon, array = file.rpartition(":")
-    found, targets = [f"{name}{colon}{array}" for name in matching_files(file)], [output]
-    if len(found) > 1:
-        targets = [output / f"{Path(name.rpartition(':')[0] or name).stem}.h5" for name in found]
+    pattern, colon, array = args.inputs, "", ""
+    if ":" in pattern and not Path(pattern).exists():  # FILES:ARRAY
+        pattern, colon, array = pattern.rpartition(":")
+    files, targets = matching_files(pattern), [output]
+    if len(files) > 1:
+        targets = [output / f"{Path(file).stem}.h5" for file in files]
         if len(set(targets)) < len(targets):
             twice = next(str(t) for t in targets if targets.count(t) > 1)
             raise UsageError(f"--inputs {args.inputs}: two of these files would be written to {twice}; give them names")
         make_folder(output)
-        for name in found:
-            note(name if os.path.exists(name) else name.rpartition(":")[0])
+        for file in files:
+            note(file)
         for target in targets:
             refuse_input(target)
+    remote = remote and len(files) > 1
 
     def there(name: str | None) -> Any:
-        far = remote and len(found) > 1 and name is not None and Path(name.rpartition(":")[0] or name).exists()
-        return str(Path(str(name)).absolute()) if far else name
+        return os.path.abspath(name) if remote and name is not None and split_where(name)[0].exists() else name
 
-    given = {**taken(ModelOptions, args), "model": there(args.model), "weights": there(args.weights)}
     labels = there(args.labels[0]) if args.labels else None
+    more = {"labels": labels, "kind": args.kind or "logits", "seed": args.seed}
+    given = {**taken(ModelOptions, args), "model": there(args.model), "weights": there(args.weights), **more}
     shards = []
-    for name, target in zip(map(there, found), targets, strict=True):
-        own = given | {"inputs": name, "labels": labels, "kind": args.kind or "logits", "seed": args.seed}
-        job, place = ModelJob(**own), target.absolute() if remote and len(found) > 1 else target
-        files = (name.rpartition(":")[0] or name, job.model, job.weights)
-        stamped = tuple(file for file in files if file is not None and Path(file).exists())
+    for file, target in zip(files, targets, strict=True):
+        name, place = there(f"{file}{colon}{array}"), target.absolute() if remote else target
+        job = ModelJob(**given | {"inputs": name})
+        stamped = tuple(each for each in (there(file), job.model, job.weights) if each and Path(each).exists())
         work = partial(_run_model, job=job, target=place, splitting=splitting, force=args.force)
         shards.append(Shard(name, place, work, args, (job, splitting), stamped))
     return shards
@@ -163,8 +161,6 @@ def _run_model(talk: Console, job: ModelJob, target: Path, splitting: Splitting,
     except KeyboardInterrupt:
         talk.say(f"interrupted; what is done is kept in {target}.job, repeat the command to go on")
         raise
-    finally:
-        talk.clear()
 
 
 # ---- the command
@@ -174,25 +170,27 @@ def run(args: ExtractArgs) -> int:
     """Import saved scores or run a model, and tell what was written; a shard that fails stops no other."""
     command, output = CommandContext(args), Path(args.output)
     if args.model is None:
-        ignore, files = tuple(args.ignore_label or ()), args.sources or []
-        scores, labels, groups = (tuple(names or ()) for names in (args.scores, args.labels, args.group))
         names = (*o.names_of(ImportOptions), "kind", "all_scores", "no_labels", "seed")
         how = {name: getattr(args, name) for name in names}
-        ask = ImportRequest(scores=scores, labels=labels, groups=groups, carry=True, typed=typed(args), **how)
-        report = import_scores(files, output, ask, args.splitting, ignore_labels=ignore, force=args.force)
-        return _finish(command, [(output, ShardOutcome(report))])
+        arrays = {"scores": args.scores, "labels": args.labels, "groups": args.group}
+        how |= {name: tuple(given or ()) for name, given in arrays.items()}
+        ask, ignored = ImportRequest(carry=True, typed=typed(args), **how), args.ignore_label or ()
+        work = partial(import_scores, args.sources or [], output, ask, args.splitting)
+        return _finish(command, [(output, partial(work, ignore_labels=ignored, force=args.force))])
     with command:
         shards = _shards(args, output, command.executor is not None and command.executor.remote)
         pairs = zip((shard.target for shard in shards), made(shards, command, args.output), strict=True)
         return _finish(command, pairs, len(shards) > 1)
 
 
-def _finish(command: CommandContext, made: Iterable[tuple[Path, ShardOutcome]], several: bool = False) -> int:
+def _finish(
+    command: CommandContext, made: Iterable[tuple[Path, Callable[[], ImportReport]]], several: bool = False
+) -> int:
     """Tell of every file that was written; returns the worst exit code."""
     args, told = command.args, ImportReport()
-    for path, outcome in made:
+    for path, facts in made:
         with command.trying(several):
-            report = outcome.told(command)
+            report = facts()
             for line in report.notes:
                 command.say(line)
             for b in report.bundles:
