@@ -76,14 +76,21 @@ class CompareTask:
 
     def __call__(self) -> board.HeldOut:
         with opened(self.args, self.bundles) as scene:
-            return _outcome(self, scene)
+            return self.scored(scene)
 
-    def absolute(self) -> "CompareTask":
-        """The same for a process in another folder."""
-        from calcli.workers.task import absolute
+    def scored(self, scene: board.OpenedFolds) -> board.HeldOut:
+        """What came of the method on the open bundles."""
+        return board.held_out(self.entrant, scene, self.args.seed, self._others(scene))
 
-        against = None if self.against is None else (tuple(map(absolute, self.against[0])), self.against[1])
-        return replace(self, bundles=tuple(map(absolute, self.bundles)), against=against)
+    @contextmanager
+    def _others(self, scene: board.OpenedFolds) -> Iterator[list[tuple[Rows, Fit[Any] | None]]]:
+        """By fold the held-out rows of the baseline, which may be another model's, and its fit."""
+        if self.against is None:
+            yield []
+            return
+        bundles, fits = self.against
+        with nullcontext(scene) if bundles == self.bundles else opened(self.args, bundles) as other:
+            yield [(held, fit) for (_, held, _), fit in zip(other.folds, fits, strict=True)]
 
 
 @contextmanager
@@ -122,13 +129,12 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
     """Where two bundles are not the same rows of a data set, in words; None when labels and ids agree."""
     if (one.n, one.k) != (other.n, other.k):
         return f"{one.name} has {one.n} rows x {one.k} classes, {other.name} {other.n} x {other.k}"
-    weights = one.weights(), other.weights()
-    mine, its = (np.ones(one.n, dtype=bool) if weight is None else weight > 0 for weight in weights)
+    mine, its = (np.ones(each.n, bool) if (w := each.weights()) is None else w > 0 for each in (one, other))
     columns: list[tuple[str, Any, Any]] = [("label", one.labels(), other.labels()), ("weight above 0:", mine, its)]
-    ids = one.column("ids"), other.column("ids")
-    if ids[0] is not None and ids[1] is not None:
-        columns.append(("id", *ids))
+    columns.append(("id", one.column("ids"), other.column("ids")))
     for what, a, b in columns:
+        if a is None or b is None:
+            continue
         differ = np.flatnonzero(np.asarray(a != b))
         if len(differ):
             at = int(differ[0])
@@ -139,28 +145,12 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
 def outcomes(tasks: Sequence[CompareTask], executor: "Executor | None") -> Generator[board.HeldOut, None, None]:
     """The outcome of every task in order, from this process or from workers; one that they die over has a reason."""
     if executor is not None:
-        tasks = [task.absolute() for task in tasks] if executor.remote else tasks
         yield from executor.run(tasks, lambda lost: board.HeldOut(0.0, reason=str(lost), exit_code=lost.exit_code))
         return
     for bundles, group in groupby(tasks, key=lambda task: task.bundles):
         with opened(tasks[0].args, bundles) as scene:
             for task in group:
-                yield _outcome(task, scene)
-
-
-def _outcome(task: CompareTask, scene: board.OpenedFolds) -> board.HeldOut:
-    return board.held_out(task.entrant, scene, task.args.seed, _others(task, scene))
-
-
-@contextmanager
-def _others(task: CompareTask, scene: board.OpenedFolds) -> Iterator[list[tuple[Rows, Fit[Any] | None]]]:
-    """By fold the held-out rows of the baseline, which may be another model's, and its fit."""
-    if task.against is None:
-        yield []
-        return
-    bundles, fits = task.against
-    with nullcontext(scene) if bundles == task.bundles else opened(task.args, bundles) as other:
-        yield [(held, fit) for (_, held, _), fit in zip(other.folds, fits, strict=True)]
+                yield task.scored(scene)
 
 
 # ---- the result file of compare, read again: nothing in it is believed before its types are checked
@@ -180,21 +170,16 @@ class Shown(msgspec.Struct):
     ci: tuple[float | None, float | None] | None = None
 
 
-class KeptDifference(msgspec.Struct):
-    """A method's differences to the baseline on a bundle, by metric."""
+class KeptResult(msgspec.Struct):
+    """A method's metrics on a bundle, or their differences to the baseline."""
 
     bundle: str
     method: str
-    metrics: dict[str, dict[str, int | float | str | bool | list[float | None] | None]]
-
-
-class KeptResult(KeptDifference):
-    """A method's metrics on a bundle."""
-
-    status: str
+    metrics: dict[str, dict[str, Any]]
+    status: str = ""
     seconds: float = 0.0
     data_sha256: str | None = None
-    fits: dict[str, int] = msgspec.field(default_factory=dict)
+    fits: dict[str, int] = {}
     units: dict[str, Any] | None = None
 
 
@@ -204,14 +189,13 @@ class Kept(msgspec.Struct):
     settings: dict[str, Any]
     data: dict[str, str]
     results: list[KeptResult]
-    differences: list[KeptDifference]
+    differences: list[KeptResult]
 
 
 def kept(path: Path) -> Kept:
     """Read what an earlier run has left. Raises UsageError for anything else."""
     try:
         found = msgspec.json.decode(read_document(str(path), LARGEST, "a result of compare", own=True), type=Kept)
-        done: list[tuple[KeptDifference, tuple[str, ...]]]
         done = [(result, board.LEADERBOARD_METRICS) for result in found.results if result.status == "ok"]
         for each, names in (*done, *((pair, board.COMPARED) for pair in found.differences)):
             for name in (*names, *each.metrics):
@@ -254,10 +238,6 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
                 raise UsageError(f"--diagram {self.diagram}: leads to the same file as -o; choose another")
 
     @property
-    def inputs(self) -> list[Path]:
-        return [split_where(b)[0] for b in (*self.given, self.baseline_bundle) if b is not None]
-
-    @property
     def unused_options(self) -> dict[str, str]:
         unused_options = {}
         if self.test is not None:
@@ -268,15 +248,9 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
 
     def check_outputs(self) -> None:
         """Raises UsageError for what may not be written, as far as it is known by now."""
-        if self.diagram is not None:
-            check_output(self.diagram, force=self.force, inputs=self.inputs)
-        if self.output is not None:
-            check_output(self.output, force=True, inputs=self.inputs)
-
-    @property
-    def how(self) -> str:
-        folds = f"{self.folds} random folds"
-        return folds if self.test is None else f"scored on group {self.test}, fitted to another"
+        for path, force in ((self.diagram, self.force), (self.output, True)):
+            if path is not None:
+                check_output(path, force=force)
 
 
 def run(args: CompareArgs) -> int:
@@ -288,14 +262,11 @@ def run(args: CompareArgs) -> int:
         work.prepare()
         args.check_outputs()  # now patterns and links are followed
         work.remember()
-        try:
-            work.do()
-        finally:
-            command.clear()
+        work.do()
         try:
             if args.output is not None and work.done:
                 text = json.dumps(finite(work.to_dict()), indent=1, allow_nan=False) + "\n"
-                write_bytes(args.output, text, force=True, inputs=args.inputs)
+                write_bytes(args.output, text, force=True)
         except CalcliError:
             if journal is not None:
                 journal.forget()  # a disk that is full has no room for it either
@@ -303,7 +274,8 @@ def run(args: CompareArgs) -> int:
     if not work.plan:
         return command.code
     entries, models = [work.done[key] for key in work.plan], args.baseline_bundle is not None
-    found = Leaderboard(entries, work.ranks(entries), work.baseline, args.how, args.level, models)
+    how = f"{args.folds} random folds" if args.test is None else f"scored on group {args.test}, fitted to another"
+    found = Leaderboard(entries, work.ranks(entries), work.baseline, how, args.level, models)
     if not args.people:
         whole = work.to_dict()
         args.print("compare", [found.whole()] if args.form == "csv" else found.tables(), whole["results"], whole)
@@ -325,7 +297,7 @@ def _draw(path: Path, args: CompareArgs, found: Leaderboard, command: CommandCon
     ranks = found.ranks.tests["nll"].ranks
     what = f"average rank by NLL over {found.ranks.n_bundles} bundles, {found.how}"
     data = picture(path, list(found.ranks.calibrators), ranks, found.ranks.nemenyi["critical_difference"], what)
-    write_bytes(path, data, force=args.force, inputs=args.inputs)
+    write_bytes(path, data, force=args.force)
     command.say(str(path))
 
 
@@ -333,23 +305,22 @@ Baselines = dict[tuple[str, str] | None, board.HeldOut]  # (bundle, method) of a
 
 
 class _Work:
-    """What is to be done, and what is done. plan : per (bundle, method) an entry without its numbers."""
+    """What is to be done, and what is done. plan : per (bundle, method) an entry without its numbers. files : by bundle
+    the names that it is opened by."""
 
     def __init__(self, args: CompareArgs, command: CommandContext, journal: "Journal | None") -> None:
         self.args, self.command, self.journal = args, command, journal
-        self.how = replace(args, bundles=None, files_from=None)  # a task does not carry the names of all bundles
         self.plan: dict[tuple[str, str], board.LeaderboardEntry] = {}
-        self.tasks: dict[tuple[str, str], CompareTask] = {}
+        self.files: dict[str, tuple[str, ...]] = {}
         self.done: dict[tuple[str, str], board.LeaderboardEntry] = {}
         self.baseline = board.UNCALIBRATED
-        self.told: set[str] = set()
 
     def prepare(self) -> None:
         """Open every bundle and choose its methods; one that cannot be used does not stop the others."""
         args, sets, other = self.args, self.args.sets, self.args.baseline_bundle
         asked = args.methods if args.methods is not None or other is None else board.UNCALIBRATED
         for bundles in map(tuple, sets):
-            with self.command.trying(len(sets) > 1, DataError), opened(args, bundles, self._tell) as scene:
+            with self.command.trying(len(sets) > 1, DataError), opened(args, bundles, self.command.say) as scene:
                 for rows in dict.fromkeys((scene.rows, scene.held)):
                     for _ in rows.blocks():
                         pass  # a complete walk checks every row and makes the hash
@@ -359,44 +330,39 @@ class _Work:
                     self.command.say(f"{scene.rows.name}: {method}: left out, {reason}")
                 if other is None:
                     self.baseline = board.baseline_of(args.baseline, names)
-                    self._enter(bundles, scene, [self.baseline, *names], None)
+                    self._enter(bundles, scene, [self.baseline, *names])
                 else:
                     self._enter(bundles, scene, names, self._other_model(other, scene, names))
         if args.diagram is not None and (other is not None or len({b for b, _ in self.plan}) < 2):
             raise UsageError("--diagram draws ranks over several bundles: name two or more")
 
-    def _tell(self, note: str) -> None:
-        """Say once what was read as what; the processes that fit read the file again and say nothing."""
-        if note not in self.told:
-            self.told.add(note)
-            self.command.say(note)
-
     def _other_model(self, bundle: str, scene: board.OpenedFolds, names: Sequence[str]) -> str:
         """Enter the other model on the same rows; returns its name."""
-        with opened(self.args, (bundle,), self._tell) as other:
+        with opened(self.args, (bundle,), self.command.say) as other:
             for mine, its in ((scene.rows, other.rows), (scene.held, other.held)):
                 for _ in its.blocks():
                     pass
-                found = differing_row(mine, its)
-                if found is not None:
+                if found := differing_row(mine, its):
                     raise DataError(f"--baseline-bundle needs the same rows in the same order: {found}")
-            return self._enter((bundle,), other, names, None)
+            return self._enter((bundle,), other, names)
 
     def _enter(
-        self, bundles: tuple[str, ...], scene: board.OpenedFolds, names: Sequence[str], other: str | None
+        self, files: tuple[str, ...], scene: board.OpenedFolds, names: Sequence[str], other: str | None = None
     ) -> str:
-        bundle = scene.held.name
-        if {task.bundles[0] for (b, _), task in self.tasks.items() if b == bundle} - {bundles[0]}:
-            bundle = bundles[0]  # files of one name in two folders
-        sha = "+".join(dict.fromkeys((board.digest_of(scene.rows), board.digest_of(scene.held))))
+        """Plan the methods on a bundle. other : the model that they are compared with; returns the bundle's name."""
+        held = scene.held
+        bundle = held.name
+        if self.files.get(bundle, files)[0] != files[0]:
+            bundle = files[0]  # files of one name in two folders
+        self.files.setdefault(bundle, files)
+        sha = "+".join(dict.fromkeys((board.digest_of(scene.rows), board.digest_of(held))))
+        more: dict[str, Any] = {"unit": held.unit_name, "given": title_of(held.upstream)}
         for name in names:
-            against = (other, name) if other is not None else (bundle, self.baseline)
-            own = against == (bundle, name) or (other is None and self.args.baseline_bundle is not None)
-            sizes, compared = (scene.held.n, scene.held.k), None if own else against
-            unit, given = scene.held.unit_name, title_of(scene.held.upstream)
-            entry = board.LeaderboardEntry(bundle, name, *sizes, sha, 0.0, {}, against=compared, unit=unit, given=given)
+            against = None if other is None else (other, name)
+            if self.args.baseline_bundle is None and name != self.baseline:
+                against = bundle, self.baseline
+            entry = board.LeaderboardEntry(bundle, name, held.n, held.k, sha, 0.0, {}, against=against, **more)
             self.plan.setdefault((bundle, name), entry)
-            self.tasks.setdefault((bundle, name), CompareTask(self.how, bundles, name))
         return bundle
 
     # ---- the result file
@@ -407,8 +373,7 @@ class _Work:
         a = self.args
         common = {"folds": None if a.test is not None else a.folds, "test": a.test, "seed": a.seed, "level": a.level}
         common |= {} if a.unit is None else {"unit": a.unit}
-        baseline = a.baseline_bundle if a.baseline_bundle is not None else self.baseline
-        return {**common, "baseline": baseline, "calcli_version": __version__}
+        return {**common, "baseline": a.baseline_bundle or self.baseline, "calcli_version": __version__}
 
     def remember(self) -> None:
         """Take what an earlier run has finished, or left in the job file. Raises UsageError for another comparison."""
@@ -444,23 +409,21 @@ class _Work:
         if lost:
             advice = "name another -o, ask for them too, or pass --force to drop them"
             raise UsageError(f"{path}: holds {len(lost)} results that are not asked for now ({lost[0]}, …): {advice}")
-        shas = {bundle: entry.data_sha256 for (bundle, _), entry in self.plan.items()}
         for key, result in old.items():
-            entry = self.plan[key]
+            entry, pair = self.plan[key], differ.get(key)
             same = result.data_sha256 == entry.data_sha256 and result.status == "ok"
-            pair = differ.get(key)
             if entry.against is not None:
-                same = same and pair is not None and shas[entry.against[0]] == held.data.get(entry.against[0])
+                sha = self.plan[entry.against].data_sha256
+                same = same and pair is not None and sha == held.data.get(entry.against[0])
             if same:
-                entry = replace(entry, seconds=result.seconds, fits=result.fits, units=result.units)
-                entry = replace(entry, differences=None if pair is None else pair.metrics)
-                self.done[key] = replace(entry, metrics=result.metrics)
+                taken = {name: getattr(result, name) for name in ("metrics", "seconds", "fits", "units")}
+                self.done[key] = replace(entry, differences=None if pair is None else pair.metrics, **taken)
 
     def to_dict(self) -> dict[str, Any]:
         entries = [self.done[key] for key in self.plan if key in self.done]
         return board.comparison(entries, self.settings, self.ranks(entries))
 
-    def ranks(self, entries: Sequence[board.LeaderboardEntry]) -> Any:
+    def ranks(self, entries: Sequence[board.LeaderboardEntry]) -> board.Ranking | None:
         """Ranks over bundles; of two models on the same rows none, as those are no two samples."""
         return board.ranking(entries, self.args.level) if self.args.baseline_bundle is None else None
 
@@ -470,6 +433,7 @@ class _Work:
         """Score what is missing, and first the baselines that it is compared with."""
         missing = [key for key in self.plan if key not in self.done]
         needed = {against for key in missing if (against := self.plan[key].against) is not None}
+        settings = MetricSettings(level=self.args.level, seed=self.args.seed)
         baselines: Baselines = {}
         with self.command:
             for keys in ([key for key in self.plan if key in needed], [key for key in missing if key not in needed]):
@@ -479,21 +443,27 @@ class _Work:
                         if key in needed:
                             baselines[key] = outcome
                         if key not in self.done:
-                            self._enter_result(key, outcome, baselines)
+                            entry = self.plan[key]
+                            self.done[key] = board.entered(entry, outcome, baselines.get(entry.against), settings)
+                            if outcome.table is not None and self.journal is not None:
+                                self.journal[self._key(entry)] = self.done[key]
                         told = f"comparing, {key[0]} {key[1]} done"
                         self.command.progress(told, len(self.done), len(self.plan))
 
     def _task(self, key: tuple[str, str], baselines: Baselines) -> CompareTask:
         """The work of an entry, with the fits that it is compared with where these succeeded."""
-        task, against = self.tasks[key], self.plan[key].against
-        if against is None or baselines[against].table is None:
-            return task
-        return replace(task, against=(self.tasks[against].bundles, baselines[against].fits))
+        bundle, name = key
+        against = self.plan[key].against
+        fits = None
+        if against is not None and baselines[against].table is not None:
+            fits = self._opened_by(against[0]), baselines[against].fits
+        args = replace(self.args, bundles=None, files_from=None)  # a task does not carry the names of all bundles
+        return CompareTask(args, self._opened_by(bundle), name, fits)
 
-    def _enter_result(self, key: tuple[str, str], outcome: board.HeldOut, baselines: Baselines) -> None:
-        """The numbers of an entry; those of a method that could be fitted go to the job file too."""
-        entry = self.plan[key]
-        settings = MetricSettings(level=self.args.level, seed=self.args.seed)
-        self.done[key] = board.entered(entry, outcome, baselines.get(entry.against), settings)
-        if outcome.table is not None and self.journal is not None:
-            self.journal[self._key(entry)] = self.done[key]
+    def _opened_by(self, bundle: str) -> tuple[str, ...]:
+        """The names of a bundle for those who work on it, perhaps in another folder."""
+        if self.command.executor is None or not self.command.executor.remote:
+            return self.files[bundle]
+        from calcli.workers.task import absolute
+
+        return tuple(map(absolute, self.files[bundle]))
