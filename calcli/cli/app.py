@@ -29,7 +29,7 @@ OUTPUTS = ("output", "junit", "diagram")  # options that name a file to write
 INPUTS = (
     "artifact bundle bundles calibration calibrator baseline baseline_bundle check files_from gold source sources test"
 )
-"""Options that name a file to read, for which - is standard input."""
+"""Options that name a file to read, for which - is standard input; no output is written over it."""
 
 HEADINGS = {
     "Input": "scores all_scores labels no_labels kind percent gold join files_from pool allow_external"
@@ -155,8 +155,13 @@ class Command(TyperCommand):
                     raise UsageError(f"{option} {number}: expected a finite number")
                 if isinstance(number, int) and abs(number) >= 2**64:
                     raise UsageError(f"{option} {str(number)[:30]}: expected a number below 2^64")
-        if sum(str(value) == "-" for name in INPUTS.split() for value in typed.get(name, ())) > 1:
+        inputs = [str(value) for name in INPUTS.split() for value in typed.get(name, ()) if value is not None]
+        if inputs.count("-") > 1:
             raise UsageError("standard input can be read once: only one name may be -")
+        if inputs:
+            from calcli.io.locate import note_bundles  # with h5py, which not every command needs
+
+            note_bundles(inputs)  # no output may lie over them
         args = self.callback(**ctx.params)
         for name in () if getattr(args, "FOLDERS", False) else OUTPUTS:
             if str(ctx.params.get(name) or "").endswith(("/", os.sep)):

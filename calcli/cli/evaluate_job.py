@@ -66,12 +66,6 @@ class Job:
             self.loaded[name] = load(name)
         return ("<stdin>" if name == "-" else name), self.loaded[name]
 
-    def reads(self, bundles: list[str]) -> list[Path]:
-        """Every file that evaluating these bundles reads, templates filled in."""
-        templates = [name for name in (*self.calibrators, self.baseline) if name not in (None, "-")]
-        names = [Path(_filled(str(template), bundle)) for template in templates for bundle in bundles]
-        return [*(split_where(bundle)[0] for bundle in bundles), *names]
-
     def evaluate(self, bundles: Sequence[str]) -> tuple[list[Result], Result | None]:
         """Results of bundles taken as one data set, and the result that changes are taken to."""
         bundle = bundles[0]

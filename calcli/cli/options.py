@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 from calcli.cached import cached_property
@@ -13,7 +12,7 @@ from calcli.errors import UsageError, check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import expand
 from calcli.io.locate import CALIBRATION as CALIBRATION
-from calcli.io.locate import ByName, Layout, bundle_names, split_where
+from calcli.io.locate import ByName, Layout, bundle_names, note_bundles
 from calcli.options import argument, flag, same, taken
 from calcli.options import seed as seed
 
@@ -72,12 +71,9 @@ class ReadingSeveral(Reading):
     @cached_property
     def expanded(self) -> list[str]:
         """The bundles that the names stand for. Raises DataError."""
-        return [bundle for name in self.given for bundle in expand(name, self.where, self.ignored)]
-
-    @cached_property
-    def files(self) -> list[Path]:
-        """The files that these lie in."""
-        return [split_where(name)[0] for name in self.expanded]
+        found = [bundle for name in self.given for bundle in expand(name, self.where, self.ignored)]
+        note_bundles(found)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,17 +85,12 @@ class Pooling(ReadingSeveral):
     @property
     def sets(self) -> list[Sequence[str]]:
         """The bundles of every result."""
-        return sets_of(self.expanded, self.pool)
+        return [self.expanded] if self.pool else [[name] for name in self.expanded]
 
 
 def names_of(struct: type) -> tuple[str, ...]:
     """The fields of a struct of options."""
     return tuple(each.name for each in fields(struct))
-
-
-def sets_of(names: Sequence[str], pool: bool) -> list[Sequence[str]]:
-    """Bundles as one data set, or each by itself."""
-    return [names] if pool else [[name] for name in names]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from glob import glob
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import numpy as np
 from calcli.errors import DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.io.hdf5 import find_groups, lookup
-from calcli.io.inputs import read_document
+from calcli.io.inputs import note, read_document
 from calcli.numerics import AnyArray, whole_number
 from calcli.options import flag
 from calcli.rows import SCORE_KINDS
@@ -107,6 +107,12 @@ def split_where(where: str) -> tuple[Path, str | None]:
     if not path:
         raise UsageError(f"{where!r}: expected FILE:GROUP; is a variable of the script empty?")
     return Path(path), group.strip("/")
+
+
+def note_bundles(names: Iterable[str]) -> None:
+    """Remember that the files of these bundles are read (see ``calcli.io.inputs``)."""
+    for name in names:
+        note(split_where(name)[0])
 
 
 def find_bundles(file: h5py.File) -> list[str]:

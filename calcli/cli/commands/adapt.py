@@ -72,7 +72,7 @@ def run(args: AdaptArgs) -> int:
             told = f"and those of the fit ({fit or 'not recorded'}) are not here: --source BUNDLE"
             raise UsageError(f"{args.bundle}: the tests need labelled rows of the model before, {told}")
     if args.output != "-":
-        check_output(Path(args.output), force=args.force, inputs=[Path(args.artifact)])
+        check_output(Path(args.output), force=args.force)
     with ExitStack() as stack:
 
         def opened(name: str | None, prefer: tuple[str, ...], labels: bool) -> DataSet | None:

@@ -99,7 +99,7 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         check(style(self.style), self.style, bundles=len(self.sets), by=by)
         if self.output is not None:
             format_of(self.output)
-            check_output(self.output, force=self.force, inputs=self.inputs)
+            check_output(self.output, force=self.force)
 
     @property
     def unused_options(self) -> dict[str, str]:
@@ -114,11 +114,6 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         if self.output is not None or self.json:
             unused_options["ascii_"] = "nothing is drawn in the terminal"
         return unused_options
-
-    @property
-    def inputs(self) -> list[Path]:
-        """Files that are read, and so never written."""
-        return [*self.files, *(Path(c) for c in self.calibrator or [] if c != "-")]
 
 
 def run(args: DiagramArgs) -> int:
@@ -144,7 +139,7 @@ def run(args: DiagramArgs) -> int:
     command.clear()
     if args.output is not None:
         written = format_of(args.output)(figure, paper)
-        write_bytes(args.output, written, force=args.force, inputs=args.inputs)
+        write_bytes(args.output, written, force=args.force)
     if args.json:
         print_json(to_object(figure))
     elif args.output is not None:

@@ -36,6 +36,7 @@ from calcli.evaluation.term_meanings import explained
 from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import expand
 from calcli.io.atomic import check_output, write_bytes
+from calcli.io.locate import note_bundles
 from calcli.metrics.catalog import metric, report_metrics, settings_of
 from calcli.metrics.context import MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
@@ -185,12 +186,12 @@ def run(args: EvaluateArgs) -> int:
     for name in () if args.pool else args.given:
         with command.trying(len(args.given) > 1):
             bundles += expand(name, args.where, args.ignored)
-    read = job.reads(bundles)
+    note_bundles(bundles)
     if args.junit is not None:
-        check_output(Path(args.junit), force=args.force, inputs=read)
+        check_output(Path(args.junit), force=args.force)
     several = not (args.pool or len(args.given) == len(bundles) == 1)
     with command:
-        for together in o.sets_of(bundles, args.pool):
+        for together in [bundles] if args.pool else [[name] for name in bundles]:
             results: list[Result] = []
             with command.trying(several):
                 results, against = job.evaluate(together)
@@ -208,7 +209,7 @@ def run(args: EvaluateArgs) -> int:
     evaluation = job.evaluation(evaluated, outcomes)
     _print(command, plan, evaluation)
     if args.junit is not None:
-        write_bytes(Path(args.junit), junit(outcomes, evaluation.results), force=args.force, inputs=read)
+        write_bytes(Path(args.junit), junit(outcomes, evaluation.results), force=args.force)
     for outcome in outcomes:
         if outcome.crossed:
             command.fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code)

@@ -22,7 +22,6 @@ from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import expand
 from calcli.io.artifact import load
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.locate import split_where
 from calcli.options import REQUIRED, argument, flag
 
 ORDER = 45
@@ -59,9 +58,7 @@ def run(args: ExportArgs) -> int:
     """Trace, write, load again, compare, and only then keep the file."""
     command = CommandContext(args)
     bundles = expand(args.check, args.where, args.ignored) if args.check else []
-    read = [Path(name) for name in (args.onto, args.artifact) if name is not None and name != "-"]
-    read += [split_where(name)[0] for name in bundles]
-    check_output(Path(args.output), force=args.force, inputs=read)
+    check_output(Path(args.output), force=args.force)
     artifact = load(args.artifact)
     made = export(artifact, str(args.to), args.onto, args.at, name=args.artifact)
     for note in made.notes:
@@ -77,7 +74,7 @@ def run(args: ExportArgs) -> int:
                 agreement = agreement + compare(made.run, artifact, block.scores, block.columns)
         command.clear()
     check(agreement, args.output)
-    write_bytes(Path(args.output), made.data, force=args.force, inputs=read)
+    write_bytes(Path(args.output), made.data, force=args.force)
     if args.json:
         print_json(export_facts(args.output, str(args.to), artifact, made, agreement))
     else:

@@ -88,7 +88,8 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     @property
     def stem(self) -> str:
         """What default outputs are named after."""
-        return "stdin" if str(self.files[0]) == "-" else self.files[0].stem
+        path = split_where(self.expanded[0])[0]
+        return "stdin" if str(path) == "-" else path.stem
 
     def options(self) -> Options:
         """The method's options. Raises UsageError for unknown names and values."""
@@ -102,7 +103,7 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
             return "-"
         if not output or output.endswith("/"):
             raise UsageError(f"-o {output!r}: expected a file's name, e.g. -o {output}{default}")
-        check_output(Path(output), force=self.force, inputs=self.files)
+        check_output(Path(output), force=self.force)
         return output
 
 
@@ -178,7 +179,7 @@ def _targets(args: FitArgs, rows: DataSet, talk: Console) -> dict[str, Path]:
         talk.say(f"{name}: left out, {reason}")
     targets = {name: folder / f"{args.stem}.{name}.json" for name in names}
     for path in targets.values():
-        check_output(path, force=args.force, inputs=args.files)
+        check_output(path, force=args.force)
     return targets
 
 

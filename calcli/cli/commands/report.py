@@ -65,7 +65,7 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             raise UsageError("--ordered puts batches in order of time: name their column, e.g. --group-by month")
         if not self.given and (self.calibrator or self.max_ or self.min_):
             raise UsageError("--calibrator, --max and --min are about bundles: name one beside --state")
-        check_output(self.output, force=self.force, inputs=self.files)
+        check_output(self.output, force=self.force)
 
     @property
     def given(self) -> list[str]:
@@ -89,8 +89,6 @@ def run(args: ReportArgs) -> int:
     settings, needed = MetricSettings(**taken(MetricSettings, args)), metrics_of_page(needed_metrics(asked))
     job = Job(command, Plan(needed, settings, split=args.split, per_group=args.ordered, ordered=args.ordered))
     state = None if args.state is None else (args.state, read_state(args.state))
-    read = [*job.reads(args.expanded), *([] if args.state is None else [Path(args.state)])]
-    check_output(args.output, force=args.force, inputs=read)
     models: list[ModelResults] = []
     evaluated: list[list[Result]] = []
     outcomes: list[Outcome] = []
@@ -104,8 +102,7 @@ def run(args: ReportArgs) -> int:
     evaluation = job.evaluation(evaluated, outcomes).to_dict()
     told = [(outcome.crossed, outcome.sentence) for outcome in outcomes]
     text = page(models, evaluation, title=args.title or "", limits=told, commands=args.commands, watch=state)
-    write_bytes(args.output, text, force=args.force, inputs=read)
-    command.clear()
+    write_bytes(args.output, text, force=args.force)
     command.tell_warnings()
     if args.json:
         print_json(evaluation)

@@ -94,8 +94,7 @@ def run(args: RunArgs) -> int:
     page = folder / f"{split_where(test)[0].stem}{f'.{fitting.method}' if args.method else ''}.report.html"
     fitting.options()  # refuses unknown ones before a folder is made
     make_folder(folder)
-    inputs = [split_where(name)[0] for name in (args.calibration, test)]
-    check_output(page, force=args.force, inputs=inputs)
+    check_output(page, force=args.force)
     printed = StringIO()
     with job_file(str(folder / fitting.stem)):  # the calibrator is read again: nobody else may write it meanwhile
         with redirect_stdout(StringIO() if args.json else sys.stdout):

@@ -45,11 +45,11 @@ class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 def run(args: ThresholdArgs) -> int:
     """Collect confidences, search, and tell; 4 when no threshold satisfies the bound."""
     command = CommandContext(args)
-    read = args.files if args.calibrator in (None, "-") else [*args.files, Path(str(args.calibrator))]
+    bundles = args.expanded
     if args.output is not None:
-        check_output(Path(args.output), force=args.force, inputs=read)
+        check_output(Path(args.output), force=args.force)
     artifact = None if args.calibrator is None else load(args.calibrator)
-    with command, command.rows(args.expanded) as rows:
+    with command, command.rows(bundles) as rows:
         command.check_fits(artifact, args.calibrator, rows)
         searched = search_threshold(rows, artifact, args.accuracy, args.confidence, args.calibrator)
         command.caveats(rows)
@@ -57,7 +57,7 @@ def run(args: ThresholdArgs) -> int:
             command.warn(f"{rows.name}: {told} (on these the guarantee does not hold)")
     best, content = searched.choice.best, searched.content
     if args.output is not None and best is not None:
-        write_bytes(Path(args.output), json.dumps(content, indent=1) + "\n", force=args.force, inputs=read)
+        write_bytes(Path(args.output), json.dumps(content, indent=1) + "\n", force=args.force)
     if args.json:
         print_json(content)
     elif best is not None and args.output is not None:
