@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -88,23 +89,9 @@ class BundleWriter:
     def create(self, group: str, new: NewBundle) -> "GroupWriter":
         """Make one bundle, to be filled by ``GroupWriter.write``. group : "" is the root."""
         with _writing(self._path, self._driver):
-            node = self._file.require_group(group) if group else self._file
-            writer = GroupWriter(self._path, self._driver, node, new.n, new.kind)
-            writer.attribute("calcli_bundle", 1)
-            if new.source is not None:
-                writer.attribute("source", json.dumps(new.source, sort_keys=True))
-            writer.dataset(new.kind, (new.n, new.k) if new.k else (new.n,), new.dtype)
-            if new.labels:
-                writer.dataset("labels", (new.n,), "int64")
-            if new.class_names is not None:
-                writer.fill("class_names", np.asarray(new.class_names, dtype=object))
-            for name, values in new.columns.items():
-                writer.fill(name, values)
-            if new.transforms:
-                writer.dataset("transforms/logits", (len(new.transforms), new.n, new.k), new.dtype)
-                writer.fill("transforms/specs", np.asarray(new.transforms, dtype=object))
-        self.groups.append(writer)
-        return writer
+            node = self._file.require_group(group or "/")
+            self.groups.append(GroupWriter(self._path, self._driver, node, new))
+        return self.groups[-1]
 
 
 class DescriptorFile:
@@ -179,52 +166,82 @@ class DescriptorFile:
         """Nothing waits here: what is written is with the system at once."""
 
 
-class _Waiting:
-    """Rows of one dataset, in its own type, until there are enough of them to write."""
+class _Dataset:
+    """A dataset in the making: its rows wait, in its own type, until a piece of some mebibytes can be written.
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        row = max(1, int(np.prod(shape[1:])) * dtype.itemsize)
-        self.room = np.empty((min(shape[0], max(1, WRITE_BYTES // row)), *shape[1:]), dtype)
-        self.start = self.count = 0
+    axis : of the rows. pieces : first row, last + 1 and checksum of each.
+    """
 
-    def take(self, start: int, values: AnyArray) -> int:
-        """Take in what there is room for of rows from ``start`` on; returns how many, 0 where they do not follow."""
-        if self.count == 0:
-            self.start = start
-        if start != self.start + self.count:
-            return 0
-        number = min(len(values), len(self.room) - self.count)
-        store(self.room[self.count : self.count + number], values[:number])
-        self.count += number
-        return number
+    def __init__(self, node: h5py.Dataset, axis: int) -> None:
+        self.node, self.axis, row = node, axis, list(node.shape)
+        self.n = row.pop(axis)
+        self.pieces: list[tuple[int, int, int]] = []
+        fitting = max(1, WRITE_BYTES // (prod(row) * node.dtype.itemsize))
+        self._room = np.empty((min(self.n, fitting), *row), node.dtype)
+        self._start = self._count = 0
+
+    def add(self, start: int, values: AnyArray) -> None:
+        """Take in rows from ``start`` on; small writes would cost HDF5 more than the bytes do."""
+        values = values.swapaxes(0, self.axis)
+        if start != self._start + self._count:
+            self.flush()
+        while len(values):
+            if not self._count:
+                self._start = start
+            taken = min(len(values), len(self._room) - self._count)
+            store(self._room[self._count : self._count + taken], values[:taken])
+            self._count += taken
+            start, values = start + taken, values[taken:]
+            if self._count == len(self._room):
+                self.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        if self._count:
+            stop, values = self._start + self._count, self._room[: self._count]
+            place = np.s_[:, self._start : stop] if self.axis else np.s_[self._start : stop]
+            self.node[place] = values.swapaxes(0, self.axis)  # by name it would be looked up in the file
+            self.pieces.append((self._start, stop, _checksum(values)))
+            self._count = 0
+
+    def read_back(self, found: h5py.Dataset, start: int, stop: int) -> AnyArray:
+        """A piece as it is in the file, in memory that is there: new pages cost as much as the bytes."""
+        if self.axis:
+            return np.asarray(found[:, start:stop].swapaxes(0, 1))
+        found.read_direct(self._room[: stop - start], np.s_[start:stop])
+        return self._room[: stop - start]
 
 
 class GroupWriter:
-    """Fills one bundle, block by block in pieces of some mebibytes, and remembers a checksum of every piece."""
+    """Fills one bundle, block by block, and remembers what is to be found in it."""
 
-    def __init__(self, path: Path, driver: DescriptorFile, node: h5py.Group, n: int, kind: str) -> None:
-        self._path, self._driver, self._node, self.n, self.kind = path, driver, node, n, kind
+    def __init__(self, path: Path, driver: DescriptorFile, node: h5py.Group, new: NewBundle) -> None:
+        self._path, self._driver, self._node, self._n, self._kind = path, driver, node, new.n, new.kind
         self.name: str = node.name
-        self._datasets: dict[str, h5py.Dataset] = {}
-        self._waiting: dict[str, _Waiting] = {}
-        self._pieces: dict[str, list[tuple[int, int, int]]] = {}  # (first row, last + 1, checksum)
+        self._datasets: dict[str, _Dataset] = {}
         self._attributes: dict[str, Any] = {}
+        self.attribute("calcli_bundle", 1)
+        if new.source is not None:
+            self.attribute("source", json.dumps(new.source, sort_keys=True))
+        self._make(new.kind, (new.n, new.k) if new.k else (new.n,), new.dtype)
+        if new.labels:
+            self._make("labels", (new.n,), "int64")
+        if new.transforms:
+            self._make(TRANSFORMED, (len(new.transforms), new.n, new.k), new.dtype)
+        names = {"class_names": new.class_names, "transforms/specs": new.transforms}
+        words = {name: np.array(texts, dtype=object) for name, texts in names.items() if texts}
+        for name, values in {**words, **new.columns}.items():
+            if values.dtype.kind in "OUS":
+                values = np.array([str(v) for v in values], dtype=object)
+            self._make(name, values.shape, values.dtype)
+            self._datasets[name].add(0, values)
+            self._datasets[name].flush()
 
-    def dataset(self, name: str, shape: tuple[int, ...], dtype: Any) -> None:
-        """Make a dataset to be filled by ``write``."""
-        self._datasets[name] = made = self._node.create_dataset(name, shape, dtype)
-        self._pieces[name] = []
-        if name != TRANSFORMED:
-            self._waiting[name] = _Waiting(shape, made.dtype)
-
-    def fill(self, name: str, values: AnyArray) -> None:
-        """Write a whole dataset; texts as UTF-8 strings of variable length."""
-        if values.dtype.kind in "OUS":
-            values = np.asarray([str(v) for v in values], dtype=object)
-            self._node.create_dataset(name, data=values, dtype=h5py.string_dtype("utf-8"))
-        else:
-            self._node.create_dataset(name, data=values)
-        self._pieces[name] = [(0, len(values), _checksum(values))]
+    def _make(self, name: str, shape: tuple[int, ...], dtype: Any) -> None:
+        """Make a dataset; texts are UTF-8 strings of variable length."""
+        dtype = np.dtype(dtype)
+        node = self._node.create_dataset(name, shape, h5py.string_dtype("utf-8") if dtype.kind in "OU" else dtype)
+        self._datasets[name] = _Dataset(node, int(name == TRANSFORMED))
 
     def write(self, start: int, scores: AnyArray, **per_row: AnyArray) -> None:
         """Write rows from ``start`` on: scores (b, k), and per row labels, prediction, confidence …
@@ -233,42 +250,17 @@ class GroupWriter:
         not exist yet is made with the type of its first block.
         """
         with _writing(self._path, self._driver):
-            self._write(self.kind, start, scores)
-            for name, values in per_row.items():
-                if name == "transformed":
-                    node = self._datasets[TRANSFORMED]
-                    self._put(TRANSFORMED, start, np.ascontiguousarray(values, dtype=node.dtype))
-                    continue
-                if name not in self._pieces:
-                    words = values.dtype.kind in "OU"
-                    self.dataset(name, (self.n,), h5py.string_dtype("utf-8") if words else values.dtype)
-                self._write(name, start, values)
-
-    def _write(self, name: str, start: int, values: AnyArray) -> None:
-        """Put rows among those that wait; small writes would cost HDF5 more than the bytes do."""
-        waiting, done = self._waiting[name], 0
-        while done < len(values):
-            taken = waiting.take(start + done, values[done:])
-            done += taken
-            if not taken or waiting.count == len(waiting.room):
-                self._flush(name)
+            for name, values in {self._kind: scores, **per_row}.items():
+                name = TRANSFORMED if name == "transformed" else name
+                if name not in self._datasets:
+                    self._make(name, (self._n,), values.dtype)
+                self._datasets[name].add(start, values)
 
     def flush(self) -> None:
         """Write what waits."""
         with _writing(self._path, self._driver):
-            for name in self._waiting:
-                self._flush(name)
-
-    def _flush(self, name: str) -> None:
-        waiting = self._waiting[name]
-        if waiting.count:
-            self._put(name, waiting.start, waiting.room[: waiting.count])
-            waiting.count = 0
-
-    def _put(self, name: str, start: int, values: AnyArray) -> None:
-        stop = start + values.shape[1 if name == TRANSFORMED else 0]
-        self._datasets[name][_rows(name, start, stop)] = values  # by name it would be looked up in the file
-        self._pieces[name].append((start, stop, _checksum(values)))
+            for dataset in self._datasets.values():
+                dataset.flush()
 
     def attribute(self, name: str, value: Any) -> None:
         """Attach a text or a number. A text beyond HDF5's 64 KiB for attributes goes into dense storage."""
@@ -280,27 +272,16 @@ class GroupWriter:
         """Compare what is in the file with what was handed in. Raises CalcliError."""
         if any(found.attrs.get(name) != value for name, value in self._attributes.items()):
             refuse(self._path, f"the attributes of {self.name} read back differ (is the disk failing?)")
-        for name, pieces in self._pieces.items():
-            node = found[name]
-            rows = len(node) if name in ("class_names", "transforms/specs") else self.n
-            if sum(stop - start for start, stop, _ in pieces) != rows:
-                refuse(self._path, f"{name} was handed {sum(p[1] - p[0] for p in pieces)} of {rows} rows")
-            room = None
-            for start, stop, checksum in pieces:
-                if name in self._waiting:  # into memory that is there: new pages cost as much as the bytes
-                    room = np.empty((stop - start, *node.shape[1:]), node.dtype) if room is None else room
-                    values = room[: stop - start] if stop - start <= len(room) else np.empty_like(node[start:stop])
-                    node.read_direct(values, np.s_[start:stop])
-                else:
-                    values = node[_rows(name, start, stop)]
+        for name, dataset in self._datasets.items():
+            handed = sum(stop - start for start, stop, _ in dataset.pieces)
+            if handed != dataset.n:
+                refuse(self._path, f"{name} was handed {handed} of {dataset.n} rows")
+            for start, stop, checksum in dataset.pieces:
+                values = dataset.read_back(found[name], start, stop)
                 if _checksum(values) != checksum:
                     refuse(self._path, f"{name}, rows {start} to {stop} read back differ (is the disk failing?)")
-                if name in (self.kind, TRANSFORMED) and not np.isfinite(values).all():
-                    refuse(self._path, f"{name}, rows {start} to {stop}: not all numbers are finite in {node.dtype}")
-
-
-def _rows(name: str, start: int, stop: int) -> Any:
-    return np.s_[:, start:stop] if name == TRANSFORMED else np.s_[start:stop]
+                if name in (self._kind, TRANSFORMED) and not np.isfinite(values).all():
+                    refuse(self._path, f"{name}, rows {start} to {stop}: not all numbers are finite in {values.dtype}")
 
 
 def _checksum(values: AnyArray) -> int:
