@@ -46,46 +46,6 @@ AT_ONCE = 1 << 20
 """Rows that are read and checked at once."""
 
 
-class ClassColumn:
-    """Classes of rows.
-
-    Those of a dataset are checked when this is made and read again whenever they are asked for, unless they
-    are kept, or lie in chunks so large that every reading would unpack them all. Raises DataError.
-    """
-
-    def __init__(self, source: "AnyArray | h5py.Dataset", k: int, where: str, what: str = "label") -> None:
-        self._type, self._where, self._kept = np.min_scalar_type(k - 1), where, None
-        if isinstance(source, np.ndarray):
-            self._kept = source.astype(self._type)
-            return
-        self._dataset, self.n = source, len(source)
-        step = self.n if source.chunks is not None and source.chunks[0] > AT_ONCE else AT_ONCE
-        for start in range(0, self.n, step):
-            values = read(source, np.s_[start : start + step], where)
-            values = validate.check_labels(values, len(values), k, where, what=what, first_row=start)
-            if step > AT_ONCE:
-                self._kept = values.astype(self._type)
-
-    def keep(self) -> None:
-        """Read all of them once for all."""
-        self._kept = self.all()
-
-    def at(self, start: int, stop: int) -> IntArray:
-        """Classes of some rows, (stop - start,) int64."""
-        if self._kept is not None:
-            return self._kept[start:stop].astype(np.int64)
-        return np.asarray(read(self._dataset, np.s_[start:stop], self._where)).astype(np.int64)
-
-    def all(self) -> AnyArray:
-        """Classes of all rows, in a small type."""
-        if self._kept is not None:
-            return self._kept
-        found = np.empty(self.n, self._type)
-        for start in range(0, self.n, AT_ONCE):
-            found[start : start + AT_ONCE] = self.at(start, min(start + AT_ONCE, self.n))
-        return found
-
-
 def _depth(value: Any) -> int:
     """Levels of containers in containers, counted without recursion, to a little more than ``DEEPEST``."""
     level, depth = [value], 0
@@ -124,7 +84,7 @@ class BundleRows(DataSet):
     def __init__(
         self, file: h5py.File, path: Path, group: str, layout: Layout, ignore: tuple[int, ...], need_labels: bool
     ) -> None:
-        self.path, self.group, self._external, self._layout = path, group, layout.external, layout
+        self.path, self.group, self._layout = path, group, layout
         self.unit = layout.unit
         shown = os.fsencode(path.name).decode("utf-8", "backslashreplace")  # a file's name need not be text
         self.name = f"{shown}:{group}" if group else shown
@@ -141,19 +101,16 @@ class BundleRows(DataSet):
                 raise DataError(f"{self.scores_where}: has shape {self._scores.shape}, expected (rows,): one a row")
         self.dtype = dtype.newbyteorder("=")
         self._keep: BoolArray | None = None
-        self._labels = self._read_labels(layout, ignore, need_labels)
+        self._labels = self._find_labels(layout, ignore, need_labels)
         self.n = self.total if self._keep is None else int(self._keep.sum())
         self._weights: FloatArray | None = None
         if given := list(self._datasets("weights").values()):
             w = validate.check_weights(self._read_column(given[0]), self.total, self._where(given[0]))
             self._weights = w if self._keep is None else w[self._keep]
-        self._assigned: ClassColumn | None = None
-        dataset, what = None if self.kind == "confidence" else self._find("prediction"), f"{self.name}: prediction"
-        if dataset is not None:
-            source: Any = dataset
-            if self._keep is not None or dataset.shape != (self.total,) or dataset.dtype.kind not in "iu":
-                source = validate.check_labels(self._column(dataset), self.n, self.k, what, what="prediction")
-            self._assigned = ClassColumn(source, self.k, what, "prediction")
+        self._assigned: AnyArray | h5py.Dataset | None = None
+        if self.kind != "confidence" and (dataset := self._find("prediction")) is not None:
+            self._check_length(dataset)
+            self._assigned = self._classes(dataset, f"{self.name}: prediction", what="prediction")
         for role in ("ids", "group", "unit"):  # whether the command needs them or not
             for column in self._datasets(role).values() if isinstance(lookup(self._node, role), h5py.Dataset) else ():
                 self._check_length(column)
@@ -200,7 +157,7 @@ class BundleRows(DataSet):
             return None
         if not isinstance(node, h5py.Dataset):
             raise DataError(f"{self.name}: {path} is a group, expected a dataset; rename it")
-        check_stored(node, self._where(node), external=self._external)
+        check_stored(node, self._where(node), external=self._layout.external)
         return node
 
     def _where(self, dataset: h5py.Dataset) -> str:
@@ -227,7 +184,7 @@ class BundleRows(DataSet):
             )
         return dataset, validate.score_kind(layout.kind or name, confidence=True)
 
-    def _read_labels(self, layout: Layout, ignore: tuple[int, ...], needed: bool) -> ClassColumn | None:
+    def _find_labels(self, layout: Layout, ignore: tuple[int, ...], needed: bool) -> "AnyArray | h5py.Dataset | None":
         """The labels of the rows that stay; sets which those are."""
         path = layout.labels or ("correct" if self.kind == "confidence" else "labels")
         dataset = self._find(path)
@@ -243,24 +200,39 @@ class BundleRows(DataSet):
         if self.kind == "confidence":
             if ignore:
                 raise UsageError(f"--ignore-label: {self.name} holds confidences; calcli extract can leave rows out")
-            return ClassColumn(validate.check_correct(self._read_column(dataset), self.total, where), 2, where)
+            return validate.check_correct(self._read_column(dataset), self.total, where).astype(np.uint8)
         validate.check_label_shape(dataset.shape, dataset.dtype, self.total, self.k, where)
-        if not ignore:
-            return ClassColumn(dataset, self.k, where)
-        found = np.empty(self.total, np.min_scalar_type(self.k - 1))
-        keep = np.ones(self.total, dtype=np.bool_)
-        for start in range(0, self.total, AT_ONCE):
-            labels = read(dataset, np.s_[start : start + AT_ONCE], where)
-            labels = validate.check_labels(labels, len(labels), self.k, where, ignore, first_row=start)
-            here = slice(start, start + len(labels))
-            keep[here] = ~validate.to_ignore(labels, ignore)
-            found[here] = np.where(keep[here], labels, 0)
-        if keep.all():
-            return ClassColumn(found, self.k, where)
-        if not keep.any():
-            raise DataError(f"{self.scores_where}: every row has an ignored label, nothing is left")
-        self._keep = keep
-        return ClassColumn(found[keep], self.k, where)
+        return self._classes(dataset, where, ignore)
+
+    def _classes(
+        self, dataset: h5py.Dataset, where: str, ignore: tuple[int, ...] = (), what: str = "label"
+    ) -> "AnyArray | h5py.Dataset":
+        """Classes of the rows that stay, checked: in memory, or the dataset itself where they are many, to be read
+        again. Sets which rows stay where labels are to be ignored. Raises DataError."""
+        small = np.min_scalar_type(self.k - 1)
+        tall = dataset.chunks is not None and dataset.chunks[0] > AT_ONCE  # every reading would unpack all of it
+        held = tall or ignore or self._keep is not None or self.total * small.itemsize <= CACHE_BYTES
+        step = self.total if tall else AT_ONCE
+        found, stay = [], []
+        for start in range(0, self.total, step):
+            values = read(dataset, np.s_[start : start + step], where)
+            values = values if self._keep is None else values[self._keep[start : start + step]]
+            values = validate.check_labels(values, len(values), self.k, where, ignore, what, start)
+            if ignore:
+                stay.append(~validate.to_ignore(values, ignore))
+                values = values[stay[-1]]
+            if held:
+                found.append(values.astype(small))
+        if ignore and not all(map(np.all, stay)):
+            self._keep = np.concatenate(stay)
+            if not self._keep.any():
+                raise DataError(f"{self.scores_where}: every row has an ignored label, nothing is left")
+        return np.concatenate(found) if held else dataset
+
+    def _classes_at(self, source: "AnyArray | h5py.Dataset | None", start: int, stop: int) -> IntArray | None:
+        if source is None:
+            return None
+        return np.asarray(read(source, np.s_[start:stop], self.name)).astype(np.int64, copy=False)
 
     def _read_column(self, dataset: h5py.Dataset) -> Any:
         self._check_length(dataset)
@@ -303,19 +275,22 @@ class BundleRows(DataSet):
         return names
 
     def column(self, name: str) -> AnyArray | None:
-        columns = {own: self._column(dataset) for own, dataset in self._datasets(name).items()}
-        if name in ("ids", "unit"):
-            columns = {
-                own: validate.whole_names(values, name, f"{self.name}: {own}") for own, values in columns.items()
-            }
+        columns = {}
+        for own, dataset in self._datasets(name).items():
+            values = self._column(dataset)
+            whole = name in ("ids", "unit")
+            columns[own] = validate.whole_names(values, name, f"{self.name}: {own}") if whole else values
         return intersections(columns) if columns else None
 
+    def _names(self, role: str) -> list[str]:
+        return self._layout.named.get(role) or self.own_names.get(role, [role])
+
     def own_name(self, role: str) -> str:
-        return ", ".join(self._layout.named.get(role) or self.own_names.get(role, [role]))
+        return ", ".join(self._names(role))
 
     def own_columns(self, role: str) -> dict[str, AnyArray]:
         """A column by its own name, or those that it is put together from by theirs."""
-        names = self._layout.named.get(role) or self.own_names.get(role, [role])
+        names = self._names(role)
         found = {name: dataset for name in names if (dataset := self._find(name)) is not None}
         if len(names) > 1 and len(found) == len(set(names)):
             return {name: self._column(dataset) for name, dataset in found.items()}
@@ -357,16 +332,17 @@ class BundleRows(DataSet):
             dataset = self._find(role)
             return {} if dataset is None else {role: dataset}
         recorded = {names[0]: own for own, names in self.own_names.items() if len(names) == 1}
-        made = {name: self._find(name) or self._find(recorded.get(name, name)) for name in asked}
-        found = {name: dataset for name, dataset in made.items() if dataset is not None}
+        found = {}
         for name in asked:
-            if name not in found:
+            dataset = self._find(name) or self._find(recorded.get(name, name))
+            if dataset is None:
                 nodes = {str(key): lookup(self._node, key) for key in self._node}
                 per_row = [key for key, node in nodes.items() if getattr(node, "shape", None) == (self.total,)]
                 known = dict.fromkeys(own for key in per_row for own in (key, *self.own_names.get(key, ())))
                 raise DataError(
                     f"{self.name}: has no dataset {name!r}; one value per row have: {', '.join(known) or 'none'}"
                 )
+            found[name] = dataset
         return found
 
     def _column(self, dataset: h5py.Dataset) -> AnyArray:
@@ -411,32 +387,27 @@ class BundleRows(DataSet):
 
     # ---- rows
 
-    def compact_labels(self) -> AnyArray:
-        assert self._labels is not None, "opened without need of labels"
-        return self._labels.all()
-
     def labels_at(self, start: int, stop: int) -> IntArray:
-        assert self._labels is not None, "opened without need of labels"
-        return self._labels.at(start, stop)
+        labels = self._classes_at(self._labels, start, stop)
+        assert labels is not None, "opened without need of labels"
+        return labels
 
     def weights(self) -> FloatArray | None:
         return self._weights
 
-    def pieces(self, transforms: Sequence[int], rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
-        self._keep_scores()
+    def pieces(self, transforms: Sequence[int], rows: int, start: int, stop: int) -> Iterator[Block]:
+        if self.small and self._cache is None:
+            self._cache = self._checked(0, self.total)
+            self._cache.flags.writeable = False
         if self._scores.chunks and self._cache is None and not is_tall(self._scores):
             # Whole chunks: each is decompressed once per walk.
             height = self._scores.chunks[0]
             rows = max(1, rows // height) * height
-        at, (first, last) = start, self._in_file(start, self.n if stop is None else stop)
+        first, last = self._in_file(start, stop)
         for low in range(first // rows * rows, last, rows):
-            piece = self._piece(at, max(low, first), min(low + rows, last), transforms)
+            piece = self._piece(start, max(low, first), min(low + rows, last), transforms)
             yield piece
-            at += len(piece)
-
-    def run(self, start: int, stop: int) -> Block:
-        self._keep_scores()
-        return self._piece(start, *self._in_file(start, stop))
+            start += len(piece)
 
     def _in_file(self, start: int, stop: int) -> tuple[int, int]:
         """Where in the file consecutive rows that stay lie; all of them with what is left out at the ends."""
@@ -447,16 +418,7 @@ class BundleRows(DataSet):
         low, high = np.flatnonzero(self._keep)[[start, stop - 1]] + (0, 1)
         return int(low), int(high)
 
-    def _keep_scores(self) -> None:
-        """Read what is small once for all."""
-        if self.small and self._cache is None:
-            self._cache = self._checked(0, self.total)
-            self._cache.flags.writeable = False
-            for column in (self._labels, self._assigned):
-                if column is not None:
-                    column.keep()
-
-    def _piece(self, at: int, start: int, stop: int, transforms: Sequence[int] = ()) -> Block:
+    def _piece(self, at: int, start: int, stop: int, transforms: Sequence[int]) -> Block:
         """Rows of the file, of which the first that stays is row ``at``."""
         slab = self._checked(start, stop) if self._cache is None else self._cache[start:stop]
         moved: AnyArray | None = None
@@ -469,16 +431,10 @@ class BundleRows(DataSet):
         if self._keep is not None:
             keep = self._keep[start:stop]
             slab, moved = slab[keep], None if moved is None else moved[:, keep]
-        here = slice(at, at + len(slab))
-        return Block(
-            at,
-            slab,
-            self.kind,
-            None if self._labels is None else self._labels.at(here.start, here.stop),
-            None if self._weights is None else self._weights[here],
-            moved,
-            None if self._assigned is None else self._assigned.at(here.start, here.stop),
-        )
+        end = at + len(slab)
+        labels, assigned = (self._classes_at(source, at, end) for source in (self._labels, self._assigned))
+        weight = None if self._weights is None else self._weights[at:end]
+        return Block(at, slab, self.kind, labels, weight, moved, assigned)
 
     def _checked(self, start: int, stop: int) -> AnyArray:
         if self._cache is None and not self.small and is_tall(self._scores):

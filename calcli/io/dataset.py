@@ -6,6 +6,7 @@ has the same bytes however the rows are cut into files.
 
 import hashlib
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -156,27 +157,23 @@ class DataSet(Rows):
         return self.columns[name]
 
     @abstractmethod
-    def pieces(self, transforms: Sequence[int], rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+    def pieces(self, transforms: Sequence[int], rows: int, start: int, stop: int) -> Iterator[Block]:
         """Rows from start to stop, in pieces as they are read: of about ``rows`` rows, and multiples where possible."""
 
-    @abstractmethod
     def run(self, start: int, stop: int) -> Block:
         """Consecutive rows."""
-
-    @abstractmethod
-    def compact_labels(self) -> AnyArray:
-        """All labels, (n,), in the smallest type that holds the number of classes."""
+        return joined([*self.pieces((), stop - start, start, stop)])
 
     @abstractmethod
     def labels_at(self, start: int, stop: int) -> IntArray:
         """Labels of some rows, int64."""
 
     def labels(self) -> IntArray:
-        return self.compact_labels().astype(np.int64)
+        return self.labels_at(0, self.n)
 
     def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
         step = at_once * self.step(transforms)
-        pieces = self.pieces(transforms, self.slab_rows(transforms, step))
+        pieces = self.pieces(transforms, self.slab_rows(transforms, step), 0, self.n)
         for block in regular(self._followed(pieces), step):
             here = slice(block.start, block.start + len(block))
             columns = {name: column.take(here) for name, column in self.columns.items()}
@@ -185,13 +182,11 @@ class DataSet(Rows):
     def _followed(self, pieces: Iterator[Block]) -> Iterator[Block]:
         """The pieces; the first time that all of them go by, the hash and the facts of the rows are made of them."""
         hashed, known = self.data_sha256 is not None or not self.hashed, self.facts is not None
-        digests, digest, facts, cell, at = [], hashlib.sha256(), None, self.part_rows(), 0
+        facts, cell, at = None, self.part_rows(), 0
+        digests: defaultdict[int, hashlib._Hash] = defaultdict(hashlib.sha256)
         for piece in pieces:
-            for low, high in () if hashed else cuts(at, at + len(piece), cell):
-                digest.update(np.ascontiguousarray(piece.scores[low - at : high - at]).data)
-                if high % cell == 0 and high < self.n:
-                    digests.append(digest.digest())
-                    digest = hashlib.sha256()
+            for low in () if hashed else range(at - at % cell, at + len(piece), cell):
+                digests[low].update(np.ascontiguousarray(piece.scores[max(low - at, 0) : low + cell - at]).data)
             at += len(piece)
             if not known:
                 found = row_facts(piece)
@@ -200,7 +195,7 @@ class DataSet(Rows):
                 self.progress("rows read", at, self.n)
             yield piece
         if not hashed:
-            self.seal([*digests, digest.digest()] if digests else digest)
+            self.seal([each.digest() for each in digests.values()] if len(digests) > 1 else digests[0])
         self.facts = self.facts or facts
 
     def step(self, transforms: Sequence[int] = ()) -> int:
@@ -259,32 +254,18 @@ def within(counts: Iterable[int], start: int, stop: int) -> Iterator[tuple[int, 
         begin += count
 
 
-def cuts(start: int, stop: int, cell: int) -> Iterator[tuple[int, int]]:
-    """A range cut where multiples of ``cell`` lie."""
-    while start < stop:
-        end = min(stop, (start // cell + 1) * cell)
-        yield start, end
-        start = end
-
-
 def regular(pieces: Iterable[Block], step: int) -> Iterator[Block]:
     """The same rows in blocks of ``step`` rows, wherever pieces end; only what straddles an end is copied."""
     rest: list[Block] = []
     waiting = 0
     for piece in pieces:
         at = 0
-        if rest:
-            at = min(step - waiting, len(piece))
-            rest.append(piece.cut(0, at))
-            waiting += at
-            if waiting < step:
-                continue
-            yield joined(rest)
-            rest, waiting = [], 0
-        for low in range(at, len(piece) - step + 1, step):
-            yield piece.cut(low, low + step)
-        left = (len(piece) - at) % step
-        if left:
-            rest, waiting = [piece.cut(len(piece) - left, len(piece))], left
+        while waiting + len(piece) - at >= step:
+            end = at + step - waiting
+            yield joined([*rest, piece.cut(at, end)])
+            rest, waiting, at = [], 0, end
+        if at < len(piece):
+            rest.append(piece.cut(at, len(piece)))
+            waiting += len(piece) - at
     if rest:
         yield joined(rest)

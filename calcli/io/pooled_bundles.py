@@ -13,7 +13,7 @@ from calcli.io.bundle import CACHE_BYTES, BundleRows
 from calcli.io.dataset import DataSet, within
 from calcli.io.provenance import of_several, words
 from calcli.numerics import AnyArray, FloatArray, IntArray
-from calcli.rows import Block, joined
+from calcli.rows import Block
 from calcli.statistics.units import Units
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class PooledRows(DataSet):
                     told = f"{part.name}: {has}, {first.name} {expected}"
                     raise DataError(f"{told}; bundles that are taken together must agree in it")
         self.parts = parts
-        self.n, self.k, self.kind = sum(part.n for part in parts), first.k, first.kind
+        self._counts = [part.n for part in parts]
+        self.n, self.k, self.kind = sum(self._counts), first.k, first.kind
         self.total = sum(part.total for part in parts)
         self.dtype = np.result_type(*(part.dtype for part in parts))
         self.transforms, self.path = first.transforms, first.path
@@ -81,7 +82,7 @@ class PooledRows(DataSet):
     @cached_property
     def given_units(self) -> Units | None:
         units = super().given_units
-        part = np.repeat(np.arange(len(self.parts)), [each.n for each in self.parts])
+        part = np.repeat(np.arange(len(self.parts)), self._counts)
         if units is not None:
             first, last = part[units.order[units.starts]], part[units.order[units.starts + units.count - 1]]
             if (first != last).any():
@@ -97,30 +98,18 @@ class PooledRows(DataSet):
     def own_name(self, role: str) -> str:
         return self.parts[0].own_name(role)
 
-    def compact_labels(self) -> AnyArray:
-        return np.concatenate([part.compact_labels() for part in self.parts])
-
     def labels_at(self, start: int, stop: int) -> IntArray:
-        return np.concatenate([part.labels_at(low, high) for part, _, low, high in self._within(start, stop)])
+        parts = within(self._counts, start, stop)
+        return np.concatenate([self.parts[at].labels_at(low, high) for at, _, low, high in parts])
 
     def weights(self) -> FloatArray | None:
         given = [w for part in self.parts if (w := part.weights()) is not None]
         return np.concatenate(given) if given else None
 
-    def pieces(self, transforms: Sequence[int], rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
-        for part, begin, low, high in self._within(start, self.n if stop is None else stop):
-            for piece in part.pieces(transforms, rows, low, high):
+    def pieces(self, transforms: Sequence[int], rows: int, start: int, stop: int) -> Iterator[Block]:
+        for at, begin, low, high in within(self._counts, start, stop):
+            for piece in self.parts[at].pieces(transforms, rows, low, high):
                 yield replace(piece, start=begin + piece.start, scores=piece.scores.astype(self.dtype, copy=False))
-
-    def run(self, start: int, stop: int) -> Block:
-        found = [part.run(low, high) for part, _, low, high in self._within(start, stop)]
-        whole = joined(found)
-        return replace(whole, start=start, scores=whole.scores.astype(self.dtype, copy=False))
-
-    def _within(self, start: int, stop: int) -> Iterator[tuple[BundleRows, int, int, int]]:
-        """Bundles that hold some of these rows: with their first row, and which rows of theirs these are."""
-        for at, begin, low, high in within((part.n for part in self.parts), start, stop):
-            yield self.parts[at], begin, low, high
 
 
 def _alike(rows: BundleRows) -> Iterator[str]:
