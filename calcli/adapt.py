@@ -56,24 +56,14 @@ class Adapted:
 
     def to_dict(self) -> dict[str, Any]:
         """What ``calcli adapt --json`` prints of it."""
-        shift, names = self.shift, self.artifact.class_names
-        return {
-            "adapted": self.changed,
-            "method": self.artifact.method,
-            "n": self.n,
-            "no_shift_p_value": None if shift is None else shift.ratio_p,
-            "label_shift_p_value": None if shift is None else shift.distance_p,
-            "classes": [
-                {
-                    "index": c,
-                    "name": None if names is None else names[c],
-                    "source": float(self.source[c]),
-                    "target": float(self.target[c]),
-                    "ci": None if shift is None else [float(shift.low[c]), float(shift.high[c])],
-                }
-                for c in range(len(self.source))
-            ],
-        }
+        shift, k = self.shift, len(self.source)
+        names: Sequence[str | None] = self.artifact.class_names or [None] * k
+        ends = [None] * k if shift is None else np.stack([shift.low, shift.high], axis=1).tolist()
+        keys = "index", "name", "source", "target", "ci"
+        lines = zip(range(k), names, self.source.tolist(), self.target.tolist(), ends, strict=True)
+        facts = {"adapted": self.changed, "method": self.artifact.method, "n": self.n}
+        p_values = {"no_shift_p_value": shift and shift.ratio_p, "label_shift_p_value": shift and shift.distance_p}
+        return {**facts, **p_values, "classes": [dict(zip(keys, line, strict=True)) for line in lines]}
 
 
 def adapt(
@@ -83,9 +73,8 @@ def adapt(
     source: DataSet | None,
     prior: Sequence[float] | None,
     context: Context,
-    *,
-    force: bool = False,
-    own: bool = False,
+    force: bool,
+    own: bool,
 ) -> Adapted:
     """A calibrator for rows whose classes have other shares than among those of its fit.
 
@@ -107,17 +96,16 @@ def adapt(
             f"{where}: method {artifact.method} has no class biases, so it shows no class frequencies;"
             " fit svs (or vs, auto) and adapt that"
         )
-    shift = None
+    shift, n = None, 0 if rows is None else rows.n
     if rows is not None and source is not None:
         for each in (rows, source):
             check_fits(artifact, where, each)
-        if rows.n < ROWS_A_CLASS * k:
-            raise FitError(
-                f"{rows.name}: {rows.n} rows say too little of {k} class frequencies; at least {ROWS_A_CLASS * k}"
-            )
+        if n < ROWS_A_CLASS * k:
+            needed = f"at least {ROWS_A_CLASS * k}"
+            raise FitError(f"{rows.name}: {n} rows say too little of {k} class frequencies; {needed}")
+
         raw = Identity()
-        held_out = _held_out(artifact, source, context, own)
-        before = Source(held_out, source.labels(), _probabilities(raw, source))
+        before = Source(_held_out(artifact, source, context, own), source.labels(), _probabilities(raw, source))
         p = _probabilities(artifact.calibrator, rows)
         shift = estimate_shift(p, _probabilities(raw, rows), before, RESAMPLES, context.rng())
         shares = before.shares
@@ -139,37 +127,31 @@ def adapt(
             raise UsageError(f"--prior {given}: expected {k} positive shares that sum to 1")
     changed = prior is not None or (shift is not None and shift.ratio_p <= OPEN)
     target = np.maximum(target / target.sum(), LEAST)
-    adapted = with_prior(artifact, shares, target, 0 if rows is None else rows.n) if changed else artifact
-    found = Adapted(adapted, changed, shares, target, shift, 0 if rows is None else rows.n)
+    adapted = with_prior(artifact, shares, target, n) if changed else artifact
+    found = Adapted(adapted, changed, shares, target, shift, n)
     if not found.holds and not force:
         assert rows is not None and source is not None and shift is not None
-        raise FitError(_contradiction(rows, source, shift.distance_p))
+        gone = np.flatnonzero(np.bincount(source.labels(), minlength=k) == 0)
+        lacks = f" or are of class {gone[0]}, which {source.name} lacks" if len(gone) else ""
+        raise FitError(
+            f"{rows.name}: is not what other class frequencies would make of {source.name}"
+            f" (p = {shift.distance_p:.3f}): the inputs have changed too{lacks}, and shares estimated from such rows do"
+            " harm; label some rows and refit, or pass --force-shift"
+        )
     return found
-
-
-def _contradiction(rows: DataSet, source: DataSet, p_value: float) -> str:
-    """What is said of rows that contradict label shift."""
-    gone = np.flatnonzero(np.bincount(source.labels(), minlength=source.k) == 0)
-    lacks = f" or are of class {gone[0]}, which {source.name} lacks" if len(gone) else ""
-    return (
-        f"{rows.name}: is not what other class frequencies would make of {source.name} (p = {p_value:.3f}): the inputs"
-        f" have changed too{lacks}, and shares estimated from such rows do harm; label some rows and refit, or pass"
-        " --force-shift"
-    )
 
 
 def with_prior(artifact: Artifact, source: FloatArray, target: FloatArray, n: int) -> Artifact:
     """The artifact with one more stage; its record of the fit stays, with the rows of the adaptation."""
-    old = artifact.calibrator
-    stages = old.stages if isinstance(old, Composition) else (Stage(artifact.method, _options(artifact), old),)
-    last = Stage("prior", PriorShift.Options(), PriorShift(source, target))
-    name = f"{artifact.method}+prior"
-    calibrator = method(name)((*stages, last))  # type: ignore[call-arg]
-    assert isinstance(calibrator, Composition)
-    fit = msgspec.structs.replace(artifact.fit, details={**artifact.fit.details, "adapted_to": n})
-    options = artifact.options
-    if not isinstance(old, Composition):
+    old, options, name = artifact.calibrator, artifact.options, f"{artifact.method}+prior"
+    if isinstance(old, Composition):
+        stages = old.stages
+    else:
+        stages = (Stage(artifact.method, _options(artifact), old),)
         options = {f"{artifact.method}.{key}": value for key, value in options.items()}
+    last = Stage("prior", PriorShift.Options(), PriorShift(source, target))
+    calibrator = method(name)((*stages, last))  # type: ignore[call-arg]
+    fit = msgspec.structs.replace(artifact.fit, details={**artifact.fit.details, "adapted_to": n})
     return msgspec.structs.replace(artifact, method=name, options=options, calibrator=calibrator, fit=fit)
 
 
@@ -187,9 +169,8 @@ def _held_out(artifact: Artifact, source: DataSet, context: Context, own: bool) 
     p = _probabilities(artifact.calibrator, source)
     if artifact.fit.data_sha256 != source.data_sha256:
         if own:
-            raise DataError(
-                f"{source.name}: holds other rows than at the fit; name labelled rows of then: --source BUNDLE"
-            )
+            told = "holds other rows than at the fit; name labelled rows of then: --source BUNDLE"
+            raise DataError(f"{source.name}: {told}")
         return p
     fold = random_folds(source.n, FOLDS, context.rng(), source.units())
     for f in range(FOLDS):

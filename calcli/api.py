@@ -4,7 +4,7 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
@@ -41,7 +41,7 @@ from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout
 from calcli.io.memory import as_array, bundle_in_memory, plain_array
 from calcli.io.provenance import title_of
-from calcli.io.validate import check_confidences, check_scores, check_shape, check_type, doubts, score_kind
+from calcli.io.validate import check_confidences, check_scores, check_shape, doubts, score_kind
 from calcli.kernels.device import resolve
 from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.collect import collect_all
@@ -94,15 +94,13 @@ def open_scores(
     """Labelled rows of whatever a user hands over. units : of arrays (n,); of bundles the name of a dataset."""
     given = scores if isinstance(scores, list | tuple) else [scores]
     if given and all(isinstance(name, str | PathLike) for name in given):
-        names = [str(name) for name in given]
         if labels is not None:
-            raise DataError(f"{names[0]}: a bundle brings its own labels; leave labels out")
+            raise DataError(f"{given[0]}: a bundle brings its own labels; leave labels out")
         if units is not None and not isinstance(units, str):
-            raise DataError(f"{names[0]}: a bundle brings its own units; name their dataset, units='NAME', or 'none'")
+            raise DataError(f"{given[0]}: a bundle brings its own units; name their dataset, units='NAME', or 'none'")
         layout = Layout(unit=units)
-        with open_data(
-            [bundle for name in names for bundle in expand(name, layout)], prefer=prefer, layout=layout
-        ) as rows:
+        names = [bundle for name in given for bundle in expand(str(name), layout)]
+        with open_data(names, prefer=prefer, layout=layout) as rows:
             yield rows
         return
     own, scores = score_kind(kind, confidence=True), plain_array(scores, "scores")
@@ -115,7 +113,7 @@ def open_scores(
         yield rows
 
 
-def _bring(rows: Rows, groups: Any, calibrators: "Sequence[FittedCalibrator]", columns: Iterable[str] = ()) -> None:
+def _bring(rows: Rows, groups: Any, artifacts: Sequence[Artifact], *columns: str) -> None:
     """Let rows of arrays bring their groups along, (n,), under the names of columns, and for calibrators by group.
 
     Raises DataError.
@@ -125,8 +123,20 @@ def _bring(rows: Rows, groups: Any, calibrators: "Sequence[FittedCalibrator]", c
     values = as_array(groups, "groups")
     if values.shape != (rows.n,):
         raise DataError(f"groups: have shape {values.shape}, expected ({rows.n},): one per row")
-    names = [name for each in calibrators for name in each._artifact.calibrator.required_columns]
+    names = [name for each in artifacts for name in each.calibrator.required_columns]
     rows.columns = {**rows.columns, **dict.fromkeys([*columns, *names], Codes.of(values))}
+
+
+@contextmanager
+def _held_out(
+    scores: Scores, labels: Any, kind: str, artifacts: Sequence[Artifact], groups: Any, again: bool, **about: Any
+) -> Iterator[tuple[DataSet, list[str]]]:
+    """Labelled rows for calibrators that fit, and what to warn of at the end, for the caller to add to."""
+    with open_scores(scores, labels, kind, prefer=("test",), **about) as rows:
+        _bring(rows, groups, artifacts)
+        notes = [note for each in artifacts for note in check_fits(each, each.method, rows, again=again)]
+        yield rows, notes
+        warn_all(notes)
 
 
 @contextmanager
@@ -137,14 +147,11 @@ def open_unlabelled(scores: Scores, kind: str) -> Iterator[Rows]:
             yield rows
         return
     array, own = plain_array(scores, "scores"), score_kind(kind, confidence=True)
-    check_type(array.dtype, "scores")
     n, _ = check_shape(array.shape, array.dtype, "scores")
-    if own == "confidence":
-        if array.size != n:
-            raise DataError(f"scores: have shape {array.shape}, expected one confidence a row, ({n},)")
-        yield ArrayRows(check_confidences(array, "scores"), kind=own)
-        return
-    yield ArrayRows(check_scores(array, own, "scores"), kind=own)
+    if own == "confidence" and array.size != n:
+        raise DataError(f"scores: have shape {array.shape}, expected one confidence a row, ({n},)")
+    checked = check_confidences(array, "scores") if own == "confidence" else check_scores(array, own, "scores")
+    yield ArrayRows(checked, kind=own)
 
 
 def fit(
@@ -191,7 +198,7 @@ def fit(
         if groups is not None:
             method, written = by_group(method), written | {"by": groups if isinstance(groups, str) else "group"}
         chosen = parse_options(method, written | {name.rstrip("_"): plain(value) for name, value in options.items()})
-        _bring(rows, None if isinstance(groups, str) else groups, (), ["group"])
+        _bring(rows, None if isinstance(groups, str) else groups, (), "group")
         context = Context(seed=seed, device=resolve(device, method, rows.n * rows.k))
         fitted = FittedCalibrator(fit_artifact(method, chosen, rows, context))
     warn_all(fitted.warnings)
@@ -232,9 +239,9 @@ def evaluate(
     asked = [metrics] if isinstance(metrics, str) else metrics
     plan = _plan(None if asked is None else [metric(name).name for name in asked], settings)
     about = {"weights": weights, "units": units, "class_names": class_names, "groups": groups, "again": again}
-    with _tried(scores, labels, _fitted(calibrators), kind, **about) as (rows, subject, candidates, notes):
+    with _tried(scores, labels, kind, _artifacts(calibrators), **about) as (_, subject, candidates, doubts):
         found = assess(subject if plan.report else replace(subject, group=None), candidates, plan)
-        notes += label_doubts(found.seen, rows.class_names)
+        doubts += label_doubts(found.seen, subject.class_names)
         return Evaluation([found.results])
 
 
@@ -264,16 +271,16 @@ def report(
     from calcli.reporting.gather import gather, metrics_of_page
     from calcli.reporting.page import page
 
-    target, given = Path(path), _fitted(calibrators)
+    target, artifacts = Path(path), _artifacts(calibrators)
     if target.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{target}: expected a name that ends in .html")
     _check_free(target, force)
     about = {name: how.pop(name) for name in ("weights", "units", "class_names", "groups", "again") if name in how}
     plan = replace(_plan(None, how), metrics=metrics_of_page())
-    with _tried(scores, labels, given, kind, **about) as (rows, subject, candidates, notes):
+    with _tried(scores, labels, kind, artifacts, **about) as (rows, subject, candidates, doubts):
         model, found = gather(subject, candidates, plan)
-        notes += label_doubts(found.seen, rows.class_names)
-        files = [None, *((f"{each.method}.json", each._artifact) for each in given)]
+        doubts += label_doubts(found.seen, rows.class_names)
+        files = [None, *((f"{each.method}.json", each) for each in artifacts)]
         versions = tuple(replace(v, file=own) for v, own in zip(model.versions, files, strict=True))
         model = replace(model, versions=versions, source=rows.source, data_sha256=rows.data_sha256)
         evaluation = Evaluation([found.results])
@@ -294,29 +301,25 @@ def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
 def _tried(
     scores: Scores,
     labels: Any,
-    given: "Sequence[FittedCalibrator]",
     kind: str,
+    artifacts: Sequence[Artifact],
     groups: Any = None,
     again: bool = False,
     **about: Any,
 ) -> Iterator[tuple[DataSet, Subject, list[Candidate], list[str]]]:
-    """The rows, what is evaluated on them, and a list of doubts to add to: at the end warnings of the caller's line."""
-    with open_scores(scores, labels, kind, prefer=("test",), **about) as rows:
-        _bring(rows, groups, given)
-        candidates, notes = [Candidate(None, "uncalibrated", None)], list[str]()
-        for i, each in enumerate(given):
-            own = each._artifact
-            notes += check_fits(own, each.method, rows, again=again)
+    """The rows, what is evaluated on them, and a list of doubts about their labels to add to."""
+    with _held_out(scores, labels, kind, artifacts, groups, again, **about) as (rows, notes):
+        candidates, doubts = [Candidate(None, "uncalibrated", None)], list[str]()
+        methods = [each.method for each in artifacts]
+        for i, own in enumerate(artifacts):
             rows.places_of(own.calibrator.required_transforms, rows.name)
-            alone = [other.method for other in given].count(each.method) == 1
-            name = each.method if alone else f"{each.method} {i + 1}"
-            candidates.append(Candidate(name, each.method, own.calibrator, seen=partial(fitted_on, own, rows)))
+            name = own.method if methods.count(own.method) == 1 else f"{own.method} {i + 1}"
+            candidates.append(Candidate(name, own.method, own.calibrator, seen=partial(fitted_on, own, rows)))
         group = rows.column("group") if groups is None else as_array(groups, "groups")
-        doubtful = list[str]()
-        yield rows, Subject.of(rows, group), candidates, doubtful
-        met = [(each.method, fitted_on(each._artifact, rows)) for each in given]
+        yield rows, Subject.of(rows, group), candidates, doubts
+        met = [(own.method, fitted_on(own, rows)) for own in artifacts]
         seen = [f"{name} was fitted on {what}: evaluate it on held-out rows" for name, what in met if what is not None]
-        warn_all((*notes, *rows.caveats, *doubtful, *seen))
+        notes += [*rows.caveats, *doubts, *seen]
 
 
 def compare(
@@ -411,15 +414,13 @@ def threshold(
     """
     from calcli.evaluation.selective_threshold import search_threshold
 
-    given = [] if calibrator is None else _fitted(calibrator)
-    own = given[0]._artifact if given else None
-    with open_scores(scores, labels, kind, prefer=("test",), units=units) as rows:
-        _bring(rows, groups, given)
-        notes = [] if own is None else check_fits(own, own.method, rows, again=again)
-        searched = search_threshold(rows, own, accuracy, confidence, None if own is None else own.method)
+    given = _artifacts(() if calibrator is None else calibrator)
+    own, name = (given[0], given[0].method) if given else (None, None)
+    with _held_out(scores, labels, kind, given, groups, again, units=units) as (rows, notes):
+        searched = search_threshold(rows, own, accuracy, confidence, name)
         met = None if own is None else fitted_on(own, rows)
-        seen = [] if met is None else [f"{given[0].method} was fitted on {met}: here the guarantee does not hold"]
-        warn_all([*notes, *rows.caveats, *seen])
+        seen = [] if met is None else [f"{name} was fitted on {met}: here the guarantee does not hold"]
+        notes += [*rows.caveats, *seen]
     if searched.choice.best is None:
         raise FitError(searched.why_not)
     return searched.content
@@ -452,14 +453,14 @@ def export(
     from calcli.exporting.exporting import check, export_facts, target_of
     from calcli.exporting.exporting import export as made_of
 
-    (own,) = _fitted(calibrator)
+    (own,) = _artifacts(calibrator)
     target = target_of(str(path), to)
     _check_free(Path(path), force)
-    made = made_of(own._artifact, target, None if onto is None else str(onto), at)
+    made = made_of(own, target, None if onto is None else str(onto), at)
     warn_all(made.notes)
     check(made.agreement, str(path))
     write_bytes(Path(path), made.data, force=force)
-    return export_facts(str(path), target, own._artifact, made, made.agreement)
+    return export_facts(str(path), target, own, made, made.agreement)
 
 
 def extract(
@@ -563,17 +564,14 @@ def diagram(
     >>> picture.to_dict()["style"]
     'corp'
     """
-    given = _fitted(calibrators)
+    given = _artifacts(calibrators)
     how = find_style(style)
     if how.needs_scores:
         raise UsageError(f"style {style!r} is drawn by calcli diagram only")
     curves = checked(CurveSettings, settings)
-    with open_scores(scores, labels, kind, prefer=("test",), weights=weights, units=units) as rows:
-        _bring(rows, groups, given)
-        for each in given:
-            warn_all(check_fits(each._artifact, each.method, rows, again=again))
-        tables = collect_all(rows, [None, *(each._artifact.calibrator for each in given)])
-        warn_all([*rows.caveats, *label_doubts(tables[0], rows.class_names)])
+    with _held_out(scores, labels, kind, given, groups, again, weights=weights, units=units) as (rows, notes):
+        tables = collect_all(rows, [None, *(each.calibrator for each in given)])
+        notes += [*rows.caveats, *label_doubts(tables[0], rows.class_names)]
         names = [title_of(rows.upstream), *(each.method for each in given)]
         sets = [Measured(rows.name, name, table) for name, table in zip(names, tables, strict=True)]
         request = Request(curves, sets=sets, title=title, names=rows.class_names)
@@ -606,32 +604,26 @@ def watch(
     from calcli.evaluation.watch import Settings
     from calcli.evaluation.watch import watch as take_in
 
-    own = None if calibrator is None else _fitted(calibrator)[0]._artifact
+    own = None if calibrator is None else _artifacts(calibrator)[0]
     given = {name: getattr(checked(Settings, {name: value}), name) for name, value in settings.items()}
-    with open_scores(scores, labels, kind, prefer=("test",), units=units) as rows:
-        warn_all(rows.caveats)
-        if own is not None and calibrator is not None:
-            _bring(rows, groups, [calibrator])
-            warn_all(check_fits(own, own.method, rows, again=again))
+    with _held_out(scores, labels, kind, [own] if own else [], groups, again, units=units) as (rows, notes):
+        notes += rows.caveats
         return take_in(Path(state), rows, own, given, new_episode=reset).to_dict()
 
 
-def _fitted(calibrators: "FittedCalibrator | Sequence[FittedCalibrator]") -> "list[FittedCalibrator]":
-    """The calibrators of a list, or the one. Raises UsageError for anything else."""
+def _artifacts(calibrators: "FittedCalibrator | Sequence[FittedCalibrator]") -> list[Artifact]:
+    """Those of a list of calibrators, or of the one. Raises UsageError for anything else."""
     given = [calibrators] if isinstance(calibrators, FittedCalibrator | str | PathLike) else list(calibrators)
     for each in given:
         if not isinstance(each, FittedCalibrator):
             raise UsageError(f"calibrators: found {each!r}, expected what fit or load gives: calcli.load(PATH)")
-    return given
+    return [each._artifact for each in given]
 
 
 def warn_all(notes: Sequence[str]) -> None:
     """Hand sentences to Python's own warnings, as of the line that called us: the nearest that is not ours."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (
-        "calcli",
-        "contextlib",
-    ):
+    level, frame, ours = 1, sys._getframe(), ("calcli", "contextlib")
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
         level, frame = level + 1, frame.f_back
     for note in notes:
         warnings.warn(note, stacklevel=level)
@@ -694,8 +686,9 @@ class FittedCalibrator:
         return dict(json.loads(dumps(self._artifact)))
 
     def _applied(self, scores: Scores, kind: str | None, groups: Any) -> tuple[FloatArray, IntArray]:
+        calibrator = self._artifact.calibrator
         with open_unlabelled(scores, kind or self.kind) as rows:
-            _bring(rows, groups, [self])
+            _bring(rows, groups, [self._artifact])
             warn_all(doubts(rows))
             if isinstance(rows, DataSet):
                 check_fits(self._artifact, self.method, rows)
@@ -703,24 +696,23 @@ class FittedCalibrator:
                 raise DataError(f"scores are {rows.kind}, this calibrator was fitted on {self.kind}: the kinds differ")
             elif rows.k != self.n_classes:
                 raise DataError(f"scores have {rows.k} classes, this calibrator was fitted for {self.n_classes}")
-            elif lacking := [c for c in self._artifact.calibrator.required_columns if c not in rows.columns]:
+            elif lacking := [c for c in calibrator.required_columns if c not in rows.columns]:
                 raise DataError(f"scores: this calibrator is by {lacking[0]!r}; pass groups= with one value per row")
             else:
-                warn_all(unseen(self._artifact.calibrator, rows, "scores"))
-            transforms = rows.places_of(self._artifact.calibrator.required_transforms, "scores")
+                warn_all(unseen(calibrator, rows, "scores"))
+            transforms = rows.places_of(calibrator.required_transforms, "scores")
             alone = rows.kind == "confidence"
             probs, labels = np.empty((rows.n, max(rows.k, 2))), np.empty(rows.n, dtype=np.int64)
             what: ScoreKind = "confidence" if alone else "probs"
-            for start, p, columns, _ in calibrated_blocks(self._artifact.calibrator, rows, what, transforms):
+            for start, p, columns, _ in calibrated_blocks(calibrator, rows, what, transforms):
                 stop = start + len(p)
                 probs[start:stop] = np.stack([1.0 - p, p], axis=1) if alone else p
                 labels[start:stop] = p > 0.5 if alone else columns["prediction"]
         return probs, labels
 
     def __repr__(self) -> str:
-        return (
-            f"<calcli {self.method}: {classes(self.n_classes)}, fitted to {self._artifact.fit.n} rows, {self.status}>"
-        )
+        n = self._artifact.fit.n
+        return f"<calcli {self.method}: {classes(self.n_classes)}, fitted to {n} rows, {self.status}>"
 
     def _repr_html_(self) -> str:
         """A table for notebooks: what the fit did to the calibration rows."""

@@ -81,7 +81,7 @@ def run(args: AdaptArgs) -> int:
         rows, source = opened(args.bundle, ("test",), False), opened(named, o.CALIBRATION, True)
         context = Context(args.seed, progress=command.progress)
         own = args.source is None
-        found = adapt(artifact, args.artifact, rows, source, shares, context, force=args.force_shift, own=own)
+        found = adapt(artifact, args.artifact, rows, source, shares, context, args.force_shift, own)
     command.clear()
     save(found.artifact, args.output, force=args.force)
     tell(found, command)
