@@ -5,6 +5,7 @@ with its own laws and options, built once from the classes of its stages; nothin
 method is composed, except the artifact, which nests the stages.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cache, partial
@@ -51,8 +52,8 @@ class FittedPrefixes:
 class Composition(Calibrator):
     """Fitted methods applied one after the other; see ``composition``.
 
-    Every stage sees log-probabilities whose largest entry is that of the prediction so far,
-    so its own rule for the prediction, whatever it is, continues the one before.
+    Every stage sees log-probabilities whose largest entry is that of the prediction so far, so its own rule for the
+    prediction, whatever it is, continues the one before.
     """
 
     stages: tuple[Stage, ...]
@@ -65,7 +66,7 @@ class Composition(Calibrator):
         return cls.fit_reusing(rows, options, context, FittedPrefixes())
 
     @classmethod
-    def fit_reusing(cls, rows: Rows, options: Any, context: Context, known: "FittedPrefixes") -> Fit[Self]:
+    def fit_reusing(cls, rows: Rows, options: Any, context: Context, known: FittedPrefixes) -> Fit[Self]:
         """Fit, taking from ``known`` what is already fitted to these rows, and adding to it."""
         cls.check_options(options)
         stages: list[Stage] = []
@@ -91,16 +92,15 @@ class Composition(Calibrator):
         return Fit(cls(tuple(stages)), worst, tuple(warnings), {"stages": details})
 
     def apply(self, block: Block) -> Prediction:
-        counts: dict[str, int] = {}
-        prediction: Prediction | None = None
-        for stage in self.stages:
-            if prediction is not None:
-                block = block.calibrated(argmax_at_prediction(prediction))
+        counts = Counter[str]()
+        *first, last = self.stages
+        for stage in first:
             prediction = stage.calibrator.apply(block)
-            for what, count in prediction.counts.items():
-                counts[what] = counts.get(what, 0) + count
-        assert prediction is not None
-        return replace(prediction, counts=counts)
+            counts.update(prediction.counts)
+            block = block.calibrated(argmax_at_prediction(prediction))
+        prediction = last.calibrator.apply(block)
+        counts.update(prediction.counts)
+        return replace(prediction, counts=dict(counts))
 
     @classmethod
     def takes_logarithms(cls) -> bool:
@@ -123,10 +123,9 @@ class Composition(Calibrator):
         return {name: known for stage in self.stages for name, known in stage.calibrator.required_columns.items()}
 
     def check_own(self, k: int) -> None:
-        if tuple(stage.method for stage in self.stages) != self.names:
-            raise DataError(
-                f"the stages are {'+'.join(stage.method for stage in self.stages)}, expected {'+'.join(self.names)}"
-            )
+        found = tuple(stage.method for stage in self.stages)
+        if found != self.names:
+            raise DataError(f"the stages are {'+'.join(found)}, expected {'+'.join(self.names)}")
         for stage in self.stages:
             stage.calibrator.check(k)
 
@@ -149,19 +148,16 @@ class Composition(Calibrator):
     @classmethod
     def check_options(cls, options: Any) -> None:
         """Raise UsageError for a stage that cannot be part of one, or that must be the last and is not."""
-        for name, method in zip(cls.names, cls.classes, strict=True):
+        stages, whole = list(zip(cls.names, cls.classes, cls.split(options), strict=True)), "+".join(cls.names)
+        for name, method, _ in stages:
             if not method.composable:
-                raise UsageError(
-                    f"method {'+'.join(cls.names)!r}: {name} chooses a whole composition and cannot be part of one"
-                )
-        for name, method, own in list(zip(cls.names, cls.classes, cls.split(options), strict=True))[:-1]:
+                raise UsageError(f"method {whole!r}: {name} chooses a whole composition and cannot be part of one")
+        for name, method, own in stages[:-1]:
             mode = getattr(own, "mode", None)
             if method.laws.top_label_only and mode in (None, "auto", "top"):
                 other = "" if mode is None else f", or set {name}.mode=ova, or {name}.mode=binary for two classes"
-                raise UsageError(
-                    f"{name} calibrates only the confidence of the predicted class: it must come last in"
-                    f" {'+'.join(cls.names)}{other}"
-                )
+                told = "calibrates only the confidence of the predicted class: it must come last"
+                raise UsageError(f"{name} {told} in {whole}{other}")
 
 
 def _recomposed(stages: tuple[Stage, ...]) -> Composition:
@@ -183,23 +179,15 @@ def composition(stages: tuple[tuple[str, type[Calibrator]], ...]) -> type[Compos
     parts = "\n\n".join(f"{name}: {(getdoc(method) or '').splitlines()[0]}" for name, method in stages)
     laws = [method.laws for method in classes]
     kept = ("keeps_argmax", "monotone", "equivariant", "improves_nll", "weights")
-    facts = {
-        "__doc__": f"Apply {titles}.\n\nEach stage is fitted on the log-probabilities of the one before.\n\n{parts}",
-        "names": names,
-        "classes": classes,
-        "title": titles,
-        "laws": Laws(
-            **{promise: all(getattr(law, promise) for law in laws) for promise in kept},
-            # Later stages see normalised log-probabilities, where a row has no free constant.
-            shift_invariant=laws[0].shift_invariant,
-            # The other classes share the rest as the stage before left them, not as they came in.
-            top_label_only=False,
-            class_shares=laws[-1].class_shares and not laws[-1].top_label_only,
-            memory=max((law.memory for law in laws), key=get_args(Memory).index),
-            needs_transforms=laws[0].needs_transforms,
-        ),
-        "Options": _joint_options(names, classes),
-    }
+    promises: dict[str, Any] = {promise: all(getattr(law, promise) for law in laws) for promise in kept}
+    # Later stages see normalised log-probabilities, where a row has no free constant. None is of the top label only:
+    # the other classes share the rest as the stage before left them, not as they came in.
+    promises |= {promise: getattr(laws[0], promise) for promise in ("shift_invariant", "needs_transforms")}
+    promises["class_shares"] = laws[-1].class_shares and not laws[-1].top_label_only
+    promises["memory"] = max((law.memory for law in laws), key=get_args(Memory).index)
+    words = f"Apply {titles}.\n\nEach stage is fitted on the log-probabilities of the one before.\n\n{parts}"
+    facts = {"__doc__": words, "names": names, "classes": classes, "title": titles, "laws": Laws(**promises)}
+    facts["Options"] = _joint_options(names, classes)
     return type("Composition_" + "_".join(names).replace("-", "_"), (Composition,), facts)
 
 
@@ -340,7 +328,7 @@ class Mixture(Calibrator):
 
     def apply(self, block: Block) -> Prediction:
         needed = self.required_transforms
-        total = None
+        total: FloatArray | None = None
         for member in self.members:
             here = block
             if block.transformed is not None:
@@ -350,6 +338,7 @@ class Mixture(Calibrator):
             total = part if total is None else np.logaddexp(total, part, out=total)
         assert total is not None
         log_p = mixed_with_uniform(total, self.uniform)
+
         return Prediction(log_p, block.prediction if self.keeps_argmax else log_p.argmax(axis=1))
 
     def check_own(self, k: int) -> None:

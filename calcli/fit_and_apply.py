@@ -59,10 +59,8 @@ def fit_artifact(name: str, options: Options, rows: DataSet, context: Context) -
     try:
         if rows.kind == "confidence" and not method(name).laws.confidence:
             able = [each for each in method_names() if method(each).laws.confidence]
-            raise FitError(
-                f"method {name} needs the scores of every class, this bundle holds one confidence a row; these"
-                f" methods need no more: {', '.join(sorted(able, key=lambda each: method(each).place))}"
-            )
+            told = "needs the scores of every class, this bundle holds one confidence a row; these methods need no more"
+            raise FitError(f"method {name} {told}: {', '.join(sorted(able, key=lambda each: method(each).place))}")
         options = method(name).resolve_options(options, rows.k)
         asked = f"{name} --set keep_argmax=true, " if getattr(options, "keep_argmax", None) is False else ""
         for column in method(name).columns_to_fit(options):
@@ -87,41 +85,22 @@ def fit_artifact(name: str, options: Options, rows: DataSet, context: Context) -
     if not np.isfinite(list(became.values())).all():
         raise _breakdown(name, rows, "its probabilities are not finite")
     said = *fitted.warnings, *idle(name, context), *lost, *harm(name, rows.kind, was, became, before, after)
-    warnings = [*fit_warnings(rows, before, fitted.calibrator.laws), *said]
-    record = FitRecord(
-        n=before.n,
-        status="degenerate" if fitted.status == "ok" and unwritten(rows) else fitted.status,
-        warnings=warnings,
-        source=rows.name,
-        data_sha256=rows.data_sha256,
-        row_sketch=sketch(facts_of(rows)),
-        label_counts=before.label_counts.tolist() if rows.k > 1 else [],
-        ignored=rows.ignored,
-        seed=context.seed,
-        before={**was},
-        after={**became},
-        details=dict(fitted.details),
-        upstream=list(rows.upstream) or None,
-    )
-    return Artifact(
-        method=name,
-        options=options.recorded(),
-        calibrator=fitted.calibrator,
-        n_classes=rows.k,
-        input_kind=rows.kind,
-        class_names=rows.class_names,
-        fit=record,
-        seconds=context.seconds,
-    )
+    how: dict[str, Any] = {"warnings": [*fit_warnings(rows, before, fitted.calibrator.laws), *said]}
+    how |= {"status": "degenerate" if fitted.status == "ok" and unwritten(rows) else fitted.status}
+    how |= {"before": {**was}, "after": {**became}, "details": dict(fitted.details), "seed": context.seed}
+    data: dict[str, Any] = {"source": rows.name, "data_sha256": rows.data_sha256, "row_sketch": sketch(facts_of(rows))}
+    data |= {"label_counts": before.label_counts.tolist() if rows.k > 1 else [], "ignored": rows.ignored}
+    record = FitRecord(n=before.n, upstream=list(rows.upstream) or None, **how, **data)
+    made: dict[str, Any] = {"method": name, "options": options.recorded(), "calibrator": fitted.calibrator}
+    made |= {"n_classes": rows.k, "input_kind": rows.kind, "class_names": rows.class_names}
+    return Artifact(**made, fit=record, seconds=context.seconds)
 
 
 def _breakdown(name: str, rows: Rows, reason: str) -> FitError:
-    low = min(float(block.scores.min()) for block in rows.blocks())
-    high = max(float(block.scores.max()) for block in rows.blocks())
-    return FitError(
-        f"method {name} broke down on these rows ({reason}); their {rows.kind} go from {low:.3g} to {high:.3g}:"
-        " are some of them masks? ts and ec stand any range"
-    )
+    ends = [(float(block.scores.min()), float(block.scores.max())) for block in rows.blocks()]
+    reach = f"their {rows.kind} go from {min(ends)[0]:.3g} to {max(high for _, high in ends):.3g}"
+    masks = "are some of them masks? ts and ec stand any range"
+    return FitError(f"method {name} broke down on these rows ({reason}); {reach}: {masks}")
 
 
 def _summary(rows: Rows, calibrator: Calibrator | None, context: Context) -> Summary:
@@ -138,10 +117,8 @@ def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
     found = [*rows.caveats, *data_warnings(before.n, classes, before.spread)]
     accuracy, chance = before.correct / before.weight, 1.0 / rows.k
     if rows.k > 1 and accuracy + BELOW_CHANCE * np.sqrt(chance * (1.0 - chance) / before.n) < chance:
-        found.append(
-            f"accuracy {accuracy:.4f} is below chance ({chance:.4f}): do labels and scores belong to the same rows and"
-            " the same order of classes?"
-        )
+        doubt = "do labels and scores belong to the same rows and the same order of classes?"
+        found.append(f"accuracy {accuracy:.4f} is below chance ({chance:.4f}): {doubt}")
     absent = np.flatnonzero(before.label_counts == 0)
     if len(absent):
         have = "class has" if len(absent) == 1 else "classes have"
@@ -156,12 +133,10 @@ def fallen(able: str, rows: Rows, calibrator: Calibrator, b: dict[str, float], a
 
     able : the method as it would keep it. b, a : values of the summaries.
     """
-    parts = [*reduced(rows, [None, calibrator], _change_of_right, top_only=True, add_up=True)]
-    p = fair_signs(reduce(add, parts))
-    return [
-        f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f} ({p_text(p)}, McNemar's"
-        f" test); {able}ts, ec, ets and ft are accuracy-preserving"
-    ] * (p <= LEVEL)
+    p = fair_signs(reduce(add, reduced(rows, [None, calibrator], _change_of_right, top_only=True, add_up=True)))
+    fell = f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f}"
+    kept = f"{able}ts, ec, ets and ft are accuracy-preserving"
+    return [f"{fell} ({p_text(p)}, McNemar's test); {kept}"] if p <= LEVEL else []
 
 
 def _change_of_right(tables: Sequence[RowTable]) -> PairedSums:
@@ -180,21 +155,15 @@ def harm(
         how = "floor+ts" if alone == name else f"floor+{alone}, for all groups alike"
         advice = f"fit with --method auto, or put floor+ before the method ({how})"
         found.append(f"a probability of 0 has no logarithm: {advice}")
+    rose = {each: f"on the calibration data rose from {b[each]:.4f} to {a[each]:.4f}" for each in a}
     if a["accuracy"] > max(2.0 * b["accuracy"], b["accuracy"] + LEAP):
-        found.append(
-            f"accuracy on the calibration data rose from {b['accuracy']:.4f} to {a['accuracy']:.4f}, more than"
-            " miscalibration explains: are the classes of scores and labels in the same order?"
-        )
+        doubt = "are the classes of scores and labels in the same order?"
+        found.append(f"accuracy {rose['accuracy']}, more than miscalibration explains: {doubt}")
     if "nll" in a and a["nll"] > b["nll"] + WORSE:
-        found.append(
-            f"NLL on the calibration data rose from {b['nll']:.4f} to {a['nll']:.4f}"
-            + ("" if before.zeros else "; ts, iop and mono never worsen it")
-        )
+        found.append(f"NLL {rose['nll']}{'' if before.zeros else '; ts, iop and mono never worsen it'}")
     if "brier" in a and a["brier"] > HURT * b["brier"]:
-        found.append(
-            f"the Brier score on the calibration data rose from {b['brier']:.4f} to {a['brier']:.4f}: by it these"
-            " samples are better left uncalibrated; --method auto compares methods by cross-validation"
-        )
+        advice = "by it these samples are better left uncalibrated; --method auto compares methods by cross-validation"
+        found.append(f"the Brier score {rose['brier']}: {advice}")
     for what, number in after.counts.items():
         if number:
             points = 100 * (a["accuracy"] - b["accuracy"])
@@ -210,32 +179,27 @@ def check_fits(artifact: Artifact, where: str, rows: DataSet, *, again: bool = F
     only log-probabilities (or the reverse) when it can tell the difference, for classes in
     another order, and unless ``again`` for rows that have been through other calibrators than those it was fitted on.
     """
-    if (artifact.input_kind == "confidence") != (rows.kind == "confidence"):
-        fitted, found = (
-            "confidences, of which no class is known" if kind == "confidence" else f"the {kind} of {k} classes"
-            for kind, k in ((artifact.input_kind, artifact.n_classes), (rows.kind, rows.k))
-        )
-        raise DataError(
-            f"{where}: was fitted on {fitted}, {rows.name} holds {found}; fit a calibrator on rows of the same kind"
-        )
-    if artifact.n_classes != rows.k:
-        raise DataError(
-            f"{where}: was fitted for {artifact.n_classes} classes, {rows.name} has {rows.k};"
-            " fit a calibrator on this model's own scores"
-        )
+    kind, k, calibrator = artifact.input_kind, artifact.n_classes, artifact.calibrator
+    if (kind == "confidence") != (rows.kind == "confidence"):
+        alone = "confidences, of which no class is known"
+        fitted = alone if kind == "confidence" else f"the {kind} of {k} classes"
+        found = alone if rows.kind == "confidence" else f"the {rows.kind} of {rows.k} classes"
+        advice = "fit a calibrator on rows of the same kind"
+        raise DataError(f"{where}: was fitted on {fitted}, {rows.name} holds {found}; {advice}")
+    if k != rows.k:
+        advice = "fit a calibrator on this model's own scores"
+        raise DataError(f"{where}: was fitted for {k} classes, {rows.name} has {rows.k}; {advice}")
     if not again:
         check_upstream(artifact, where, rows.name, rows.upstream)
-    raw_logits = artifact.input_kind == "logits", rows.kind == "logits"
-    if raw_logits[0] != raw_logits[1] and not artifact.calibrator.laws.shift_invariant:
+    if (kind == "logits") != (rows.kind == "logits") and not calibrator.laws.shift_invariant:
         raise DataError(
-            f"{where}: method {artifact.method} was fitted on {artifact.input_kind} and depends on their level,"
+            f"{where}: method {artifact.method} was fitted on {kind} and depends on their level,"
             f" {rows.name} holds {rows.kind}; fit and apply on the same kind of scores"
         )
-    kinds = f"{rows.name}: holds {rows.kind}, {where} was fitted on {artifact.input_kind}"
-    for column in artifact.calibrator.required_columns:
+    for column in calibrator.required_columns:
         rows.carry(column)
-    odd = [*check_names(artifact, where, rows), *unseen(artifact.calibrator, rows, rows.name)]
-    return [kinds] * (artifact.input_kind != rows.kind) + odd
+    kinds = [] if kind == rows.kind else [f"{rows.name}: holds {rows.kind}, {where} was fitted on {kind}"]
+    return [*kinds, *check_names(artifact, where, rows), *unseen(calibrator, rows, rows.name)]
 
 
 def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
@@ -245,11 +209,8 @@ def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
         names, code = rows.columns[column]
         new = np.flatnonzero([name not in set(known) for name in names])
         if count := int(np.isin(code, new).sum()):
-            shown = _some([names[c] for c in new])
-            told.append(
-                f"{where}: {count} of {rows.n} rows are of groups that the fit has not seen ({column}:"
-                f" {shown}); they get the common map"
-            )
+            groups = f"groups that the fit has not seen ({column}: {_some([names[c] for c in new])})"
+            told.append(f"{where}: {count} of {rows.n} rows are of {groups}; they get the common map")
     return told
 
 
@@ -262,20 +223,18 @@ def check_names(artifact: Artifact, where: str, rows: DataSet) -> list[str]:
     if not fitted or not found or fitted == found:
         return []
     known, here = ([name.strip().casefold() for name in names] for names in (fitted, found))
-    for c, name in enumerate(here):
-        if known[c] != name and known.count(name) == here.count(name) == 1:
+    differ = [c for c, name in enumerate(here) if known[c] != name]
+    for c in differ:
+        if known.count(here[c]) == here.count(here[c]) == 1:
             raise DataError(
-                f"{rows.name}: class {c} is {found[c]!r}, which is class {known.index(name)} of {where}: the classes"
+                f"{rows.name}: class {c} is {found[c]!r}, which is class {known.index(here[c])} of {where}: the classes"
                 f" are in another order; put the columns of scores and the labels in the order {_some(fitted)},"
                 " or fit a calibrator to these rows"
             )
-    first = next((c for c, name in enumerate(here) if known[c] != name), None)
-    if first is None:
+    if not differ:
         return []
-    return [
-        f"{rows.name}: class {first} is {found[first]!r}, {where} was fitted with {fitted[first]!r};"
-        " check the class order"
-    ]
+    c = differ[0]
+    return [f"{rows.name}: class {c} is {found[c]!r}, {where} was fitted with {fitted[c]!r}; check the class order"]
 
 
 def _some(names: Sequence[str]) -> str:

@@ -55,23 +55,11 @@ class Summary(Sums):
         def total(values: FloatArray) -> float:
             return float(values.sum() if weight is None else weight @ values)
 
-        bins = BinStats.of(confidence, correct, EDGES, weight)
-        per_class = np.bincount(labels, minlength=k)
+        bins, per_class = BinStats.of(confidence, correct, EDGES, weight), np.bincount(labels, minlength=k)
         nll, brier, entropy_gap = (total(values) for values in losses)
-        return cls(
-            n=len(labels),
-            correct=total(correct),
-            nll=nll,
-            brier=brier,
-            entropy_gap=entropy_gap,
-            bins=bins,
-            label_counts=per_class,
-            lowest=float(confidence.min()),
-            highest=float(confidence.max()),
-            zeros=int((losses[0] == NLL_OF_ZERO).sum()),
-            weighted=weight is not None,
-            counts=dict(counts or {}),
-        )
+        ends, zeros = (float(confidence.min()), float(confidence.max())), int((losses[0] == NLL_OF_ZERO).sum())
+        sums = total(correct), nll, brier, entropy_gap
+        return cls(len(labels), *sums, bins, per_class, *ends, zeros, weight is not None, dict(counts or {}))
 
     @property
     def weight(self) -> float:

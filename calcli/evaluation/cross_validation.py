@@ -27,9 +27,13 @@ def folds_of(rows: Rows, context: Context, folds: int = 5) -> list[Fold]:
     rows = rows.counted()
     units = rows.units()
     folds = min(folds, rows.n if units is None else units.n)
-    fold = random_folds(rows.n, folds, context.rng(), units)
-    parts = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(folds)]
+    parts = _parts(random_folds(rows.n, folds, context.rng(), units), folds)
     return [(rows.take(learn), rows.take(held), held) for learn, held in parts] if rows.n > 1 else []
+
+
+def _parts(fold: IntArray, folds: int) -> list[tuple[IntArray, IntArray]]:
+    """Places of the rows to fit to and of those held out, by fold."""
+    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(folds)]
 
 
 def fold_fits(name: str, options: Options, folds: Sequence[Fold], context: Context) -> list[Fit[Any] | None]:
@@ -50,26 +54,24 @@ def held_out_table(
     """
     parts = []
     for at, ((_, held, _), fit) in enumerate(zip(folds, fits, strict=True)):
-        calibrators = [None if fit is None else fit.calibrator]
+        own = None if fit is None else fit.calibrator
         if not others:
-            parts.append(collect(held, *calibrators))
+            parts.append(collect(held, own))
             continue
         rows, its = others[at]
-        calibrators.append(None if its is None else its.calibrator)
+        other = None if its is None else its.calibrator
         if rows is held:
-            parts.append(collect_all(held, calibrators, against=1)[0])
+            parts.append(collect_all(held, [own, other], against=1)[0])
         else:
-            parts.append(collect(held, calibrators[0], against=predicted(rows, calibrators[1])))
-    whole = sum(parts[1:], start=parts[0])
-    return replace(
-        whole.take(np.argsort(np.concatenate([at for _, _, at in folds]))), expected=whole.expected, units=units
-    )
+            parts.append(collect(held, own, against=predicted(rows, other)))
+    whole, order = sum(parts[1:], start=parts[0]), np.argsort(np.concatenate([at for _, _, at in folds]))
+    return replace(whole.take(order), expected=whole.expected, units=units)
 
 
 def _fitted(name: str, options: Options, rows: Rows, context: Context) -> Fit[Any]:
     cls = method(name)
     fit = cls.fit(rows.counted(), cls.resolve_options(options, rows.k), Context(context.seed, context.device))
-    better = None if fit.verify is None else fit.verify(summarise(rows, fit.calibrator, context.progress))
+    better = fit.verify and fit.verify(summarise(rows, fit.calibrator, context.progress))
     return Fit((better or fit).calibrator, (better or fit).status)
 
 
@@ -117,8 +119,7 @@ def cross_fitted_split(
     fold = random_folds(rows.n, FOLDS, np.random.default_rng(seed), table.units)
     if table.weight is not None and (np.bincount(fold, weights=table.weight) > 0).sum() < 2:
         return None
-    parts = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(FOLDS)]
-    folds = [(_some(whole, learn), _some(whole, held), held) for learn, held in parts]
+    folds = [(_some(whole, learn), _some(whole, held), held) for learn, held in _parts(fold, FOLDS)]
     try:
         best, alone = (_held_out(name, folds, seed, progress) for name in (RECALIBRATION, "ts"))
     except FitError:

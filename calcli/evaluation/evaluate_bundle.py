@@ -31,7 +31,7 @@ from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import adjusted
 from calcli.metrics.smooth import solve_together
 from calcli.metrics.warnings import label_doubts
-from calcli.numerics import AnyArray, in_order
+from calcli.numerics import AnyArray, FloatArray, IntArray, in_order
 from calcli.parallel import check_memory
 from calcli.rows import Rows
 from calcli.statistics.units import design_effect
@@ -210,12 +210,14 @@ def _to_uncalibrated(
     again : the same with these differences, the baseline last. Those significantly better than the baseline, else the
     baseline if it helps, so that the advice is that of the differences; else all.
     """
+
+    def reduces(result: Result) -> bool:
+        change = result.loss
+        return change is not None and change.interval is not None and change.interval.high < 0.0
+
     found = [(replace(r, paired=own.paired), c) for (r, c), own in zip(beside, again[:-1], strict=True)]
-    losses = [Given(r, None, None).loss for r, _ in beside]
-    better = [each for each, d in zip(found, losses, strict=True) if d and d.interval and d.interval.high < 0.0]
-    gain = Given(again[-1], None, None).loss
-    helps = gain is not None and gain.interval is not None and gain.interval.high < 0.0
-    return better or ([(again[-1], baseline)] if helps else found)
+    better = [each for each, (r, _) in zip(found, beside, strict=True) if reduces(r)]
+    return better or ([(again[-1], baseline)] if reduces(again[-1]) else found)
 
 
 def _seen(context: MetricContext) -> RowTable | RunningSums:
@@ -288,21 +290,13 @@ def _result(
         data = data_summary(subject.rows.kind, context, subject.class_names)
         where, doubt = subject.location, " ".join(doubts)
         report = judge(data, context, split, about=plan.about, doubt=doubt, where=where, tried=tried, scores=scores)
-    counts = context.table.counts
-    return Result(
-        subject.name,
-        candidate.name,
-        candidate.method,
-        n,
-        k if k > 1 else None,
-        scores,
-        counts=counts if any(counts.values()) else {},
-        report=report,
-        per_class=class_lines(context, subject.class_names, report) if plan.per_class else None,
-        per_group=group_lines(context, list(scores), report, plan) if plan.per_group else None,
-        units=units_of(context),
-        given=title_of(subject.upstream),
-    )
+    counts, facts = context.table.counts, (subject.name, candidate.name, candidate.method, n, k if k > 1 else None)
+    found: dict[str, Any] = {"counts": counts if any(counts.values()) else {}, "report": report}
+    if plan.per_class:
+        found["per_class"] = class_lines(context, subject.class_names, report)
+    if plan.per_group:
+        found["per_group"] = group_lines(context, list(scores), report, plan)
+    return Result(*facts, scores, **found, units=units_of(context), given=title_of(subject.upstream))
 
 
 def units_of(context: MetricContext) -> dict[str, Any] | None:
@@ -313,15 +307,8 @@ def units_of(context: MetricContext) -> dict[str, Any] | None:
     luck = context.labelled("top").luck
     assert luck is not None
     effect = design_effect(t.confidence - t.correct, t.units, t.weight)
-    return {
-        "name": name or "unit",
-        "n": t.units.n,
-        "largest": int(t.units.count.max()),
-        "design_effect": effect,
-        "effective_rows": t.n / effect,
-        "luck": luck.estimate,
-        "wrong_units": luck.wrong,
-    }
+    facts = {"name": name or "unit", "n": t.units.n, "largest": int(t.units.count.max()), "design_effect": effect}
+    return facts | {"effective_rows": t.n / effect, "luck": luck.estimate, "wrong_units": luck.wrong}
 
 
 def class_lines(
@@ -335,30 +322,20 @@ def class_lines(
     assert p_values is not None
     together = np.maximum(adjusted(p_values), 0.0 if report is None else report.gates["classes"])
     errors = per_class_errors(context, "width", context.settings.norm)
-    weight = table.weights
-    count, predicted = (np.bincount(classes, minlength=table.k) for classes in (table.y, context.predicted))
-    found, stated, right = (
-        np.bincount(classes, weights=w, minlength=table.k)
-        for classes, w in ((table.y, weight), (context.predicted, weight), (table.y, weight * context.right))
-    )
-    lines = [
-        ClassLine(
-            c,
-            None if names is None else names[c],
-            int(count[c]),
-            int(predicted[c]),
-            float(labels[c] / total[c]),
-            float(mean[c] / total[c]),
-            float((mean[c] - labels[c]) / total[c]),
-            float(p_values[c]),
-            float(together[c]),
-            bool(together[c] <= LEVEL),
-            float(right[c] / stated[c]) if stated[c] > 0 else None,
-            float(right[c] / found[c]) if found[c] > 0 else None,
-            float(errors[c]),
-        )
-        for c in range(table.k)
-    ]
+
+    def counted(of: IntArray, weight: FloatArray | None = None) -> AnyArray:
+        return np.bincount(of, weights=weight, minlength=table.k)
+
+    def shares(of: AnyArray) -> list[float | None]:
+        return [float(hits / held) if held > 0 else None for hits, held in zip(right, of, strict=True)]
+
+    y, predicted, weight = table.y, context.predicted, table.weights
+    right = counted(y, weight * context.right)
+    counts, p = (counted(y), counted(predicted)), (p_values, together, together <= LEVEL)
+    columns = [column.tolist() for column in (*counts, labels / total, mean / total, (mean - labels) / total, *p)]
+    columns += [shares(counted(predicted, weight)), shares(counted(y, weight)), errors.tolist()]
+    called = [None] * table.k if names is None else names
+    lines = [ClassLine(*line) for line in zip(range(table.k), called, *columns, strict=True)]
     return sorted(lines, key=lambda line: (line.p_value, -abs(line.gap), line.index))
 
 
@@ -392,22 +369,14 @@ def group_lines(
     found = group_gaps(parts, "top" if ordered and about == "positive" else about, gate)
     asked: Label = "top" if ordered else next(iter(found))
     other = next((gaps for label, gaps in found.items() if label != asked), None)
-    lines = [
-        GroupLine(
-            group.item() if hasattr(group, "item") else str(group),
-            part.table.n,
-            gap.gap,
-            gap.of_positive,
-            gap.p_value,
-            gap.p_adjusted,
-            gap.p_adjusted <= LEVEL,
-            *_class_1(part.table),
-            gap_interval(part.labelled(asked)),
-            scores_of(part, names),
-            None if other is None or other[g].p_adjusted > LEVEL else other[g],
-        )
-        for g, (group, part, gap) in enumerate(zip(groups, parts, found[asked], strict=True))
-    ]
+    lines = []
+    for g, (group, part, gap) in enumerate(zip(groups, parts, found[asked], strict=True)):
+        name, n = group.item() if hasattr(group, "item") else str(group), part.table.n
+        p = gap.p_value, gap.p_adjusted, gap.p_adjusted <= LEVEL
+        both = None if other is None or other[g].p_adjusted > LEVEL else other[g]
+        interval, scores = gap_interval(part.labelled(asked)), scores_of(part, names)
+        lines.append(GroupLine(name, n, gap.gap, gap.of_positive, *p, *_class_1(part.table), interval, scores, both))
+
     if ordered:
         return [lines[g] for g in np.searchsorted(groups, in_order(table.group))]
     return [lines[g] for g in sorted(range(len(lines)), key=lambda g: found[asked][g].rank)]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field, fields, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.evaluate_bundle import scores_of, units_of
 from calcli.evaluation.paired_differences import compared, tests_of
 from calcli.evaluation.results import Ranks
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import as_json, dataclass
 from calcli.io.dataset import DataSet
 from calcli.kernels.device import resolve
 from calcli.metrics.context import MetricContext, MetricSettings
@@ -150,8 +150,7 @@ class LeaderboardEntry:
         return facts if self.reason is None else {**facts, "reason": self.reason, "exit_code": self.exit_code}
 
 
-@dataclass(frozen=True)
-class OpenedFolds:
+class OpenedFolds(NamedTuple):
     """An open bundle. rows : those fitted to. held : those scored, the same ones in folds."""
 
     rows: DataSet
@@ -172,18 +171,15 @@ class HeldOut:
 
 def digest_of(rows: DataSet) -> str:
     """The hash of rows that were walked over, with that of what else a comparison reads of them."""
-    digest, more = sha256(), False
-    units = rows.units()
+    digest, units, every = sha256(), rows.units(), range(len(rows.transforms))
     unit = None if units is None else units.code
-    for name, column in (("w", rows.weights()), ("unit", unit), ("p", rows.column("prediction"))):
-        if column is not None:
-            more = True
-            digest.update(f"{name} {column.tolist()}".encode())
-    every = range(len(rows.transforms))
+    columns = {"w": rows.weights(), "unit": unit, "p": rows.column("prediction")}
+    given = {name: column for name, column in columns.items() if column is not None}
+    for name, column in given.items():
+        digest.update(f"{name} {column.tolist()}".encode())
     for block in rows.blocks(every) if every else ():
-        more = True
         digest.update(np.ascontiguousarray(block.transformed).data)
-    return f"{rows.data_sha256}/{digest.hexdigest()}" if more else str(rows.data_sha256)
+    return f"{rows.data_sha256}/{digest.hexdigest()}" if given or every else str(rows.data_sha256)
 
 
 def held_out(
@@ -231,25 +227,14 @@ def comparison(
     entries: Sequence[LeaderboardEntry], settings: Mapping[str, Any], ranks: "Ranking | None"
 ) -> dict[str, Any]:
     """The JSON of ``calcli compare``."""
-    differences = [
-        {
-            "bundle": entry.bundle,
-            "method": entry.method,
-            "baseline": entry.against[1],
-            "baseline_bundle": entry.against[0],
-            "metrics": dict(entry.differences),
-        }
-        for entry in entries
-        if entry.differences is not None and entry.against is not None
-    ]
-    return {
-        "calcli_compare": 1,
-        "settings": {**settings, "calcli_version": __version__},
-        "data": {entry.bundle: entry.data_sha256 for entry in entries},
-        "results": [entry.to_dict() for entry in entries],
-        "differences": differences,
-        "ranks": None if ranks is None else ranks.to_dict(),
-    }
+    differences = []
+    for entry in entries:
+        if entry.differences is not None and entry.against is not None:
+            pair = {"bundle": entry.bundle, "method": entry.method, "baseline": entry.against[1]}
+            differences.append({**pair, "baseline_bundle": entry.against[0], "metrics": dict(entry.differences)})
+    whole = {"calcli_compare": 1, "settings": {**settings, "calcli_version": __version__}}
+    whole |= {"data": {entry.bundle: entry.data_sha256 for entry in entries}, "results": as_json(entries)}
+    return whole | {"differences": differences, "ranks": ranks and ranks.to_dict()}
 
 
 def baseline_of(asked: str | None, names: Sequence[str]) -> str:
@@ -285,9 +270,8 @@ def ranking(entries: Sequence[LeaderboardEntry], level: float) -> Ranking | None
     methods = [m for m in dict.fromkeys(e.method for e in entries) if all((b, m) in found for b in bundles)]
     if len(bundles) < 2 or len(methods) < 2:
         return None
-    tests = tests_of(
-        {name: [[found[b, m].value(name) for m in methods] for b in bundles] for name in LEADERBOARD_METRICS}
-    )
+    values = {name: [[found[b, m].value(name) for m in methods] for b in bundles] for name in LEADERBOARD_METRICS}
+    tests = tests_of(values)
     if "nll" not in tests:
         return None
     distance = nemenyi_distance(len(methods), len(bundles), level)

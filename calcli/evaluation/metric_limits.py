@@ -86,16 +86,10 @@ class Outcome:
         return "" if self.group is None else f", group {self.group}"
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "limit": self.limit.text,
-            "bundle": self.bundle,
-            "calibrator": self.calibrator,
-            **({} if self.group is None else {"group": self.group}),
-            "value": self.found,
-            "crossed": self.crossed,
-            **({"reason": self.reason} if self.reason else {}),
-            **({"false_alarm": self.false_alarm, "null_q95": self.q95} if self.false_alarm >= RARE else {}),
-        }
+        facts = {"limit": self.limit.text, "bundle": self.bundle, "calibrator": self.calibrator, "group": self.group}
+        facts |= {"value": self.found, "crossed": self.crossed, "reason": self.reason or None}
+        facts |= {"false_alarm": self.false_alarm, "null_q95": self.q95} if self.false_alarm >= RARE else {}
+        return {name: fact for name, fact in facts.items() if fact is not None or name in ("calibrator", "value")}
 
     @property
     def sentence(self) -> str:
@@ -114,14 +108,9 @@ class Outcome:
         return f"{text}; a calibrated model would cross it in {often} of samples of this size{take * low}"
 
 
-def limits(maxima: Sequence[str], minima: Sequence[str]) -> list[Limit]:
+def limits(maxima: Sequence[str] | None, minima: Sequence[str] | None) -> list[Limit]:
     """Parse ``ece=0.03`` and the like. Raises UsageError."""
-    return [*(Limit.of("max", text) for text in maxima), *(Limit.of("min", text) for text in minima)]
-
-
-def needed_metrics(asked: Sequence[Limit]) -> list[str]:
-    """Metrics that the limits look at, each once."""
-    return list(dict.fromkeys(limit.metric for limit in asked))
+    return [Limit.of("max", text) for text in maxima or ()] + [Limit.of("min", text) for text in minima or ()]
 
 
 def check(asked: Sequence[Limit], result: Result, baseline: Result | None) -> list[Outcome]:
@@ -179,9 +168,10 @@ def _change(
         if turned:  # the lower end of a drop is the upper end of the increase, with its sign turned
             end = "lo" if end == "hi" else "hi"
         held = None if paired is None else end_of(paired.to_dict(), end)
-        if held is not None and turned:
-            held = -held
-        return held, None if held is not None else f"the difference of {name} has no {end}"
+        if held is None:
+            return None, f"the difference of {name} has no {end}"
+        return -held if turned else held, None
+
     if baseline is None:
         return None, "there is no baseline to compare with"
     own, other = result.scores[name].value, baseline.scores[name].value

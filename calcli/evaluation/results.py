@@ -35,7 +35,7 @@ OFF = 0.03
 
 
 @dataclass(frozen=True)
-class LossPart:
+class LossPart(Record):
     """loss = refinement + calibration; se of the calibration part from paired differences, where rows
     belong together of so many units."""
 
@@ -56,18 +56,15 @@ class LossPart:
         """Is it significantly above 0, one-sided at 5 %?"""
         return self.z > ONE_SIDED
 
-    def to_dict(self) -> dict[str, float]:
-        return {
-            "value": self.loss,
-            "refinement": self.refinement,
-            "calibration": self.calibration,
-            "calibration_se": self.se,
-            "calibration_share": self.calibration / self.loss if self.detected and self.loss > 0 else 0.0,
-        }
+    JSON = {"loss": "value", "se": "calibration_se", "units": None}
+
+    def to_dict(self) -> dict[str, Any]:
+        share = self.calibration / self.loss if self.detected and self.loss > 0 else 0.0
+        return super().to_dict() | {"calibration_share": share}
 
 
 @dataclass(frozen=True)
-class LossSplit:
+class LossSplit(Record):
     """The split by one recalibration method, and by how much a temperature alone could reduce the NLL."""
 
     method: str
@@ -76,14 +73,10 @@ class LossSplit:
     brier: LossPart
     temperature_nll: LossPart
 
+    JSON = {"temperature_nll": None}
+
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "method": self.method,
-            "folds": self.folds,
-            "nll": self.nll.to_dict(),
-            "brier": self.brier.to_dict(),
-            "temperature": {"nll": self.temperature_nll.to_dict()},
-        }
+        return super().to_dict() | {"temperature": {"nll": self.temperature_nll.to_dict()}}
 
 
 @dataclass(frozen=True)
@@ -218,12 +211,12 @@ class Judgement:
 
     data: DataSummary
     direction: Direction
-    classwise: Classwise | None
-    split: LossSplit | None
-    found: tuple[str, ...]
     verdict_kind: VerdictKind
     overconfidence: Estimate
-    advice: Advice
+    classwise: Classwise | None = None
+    split: LossSplit | None = None
+    found: tuple[str, ...] = ()
+    advice: Advice = Advice("")
     tested: str = "confidence"
     p_value: float = 1.0
     p_overall: float = 1.0
@@ -474,6 +467,11 @@ class Result(Record):
         return None if self.paired is None else self.paired.differences.get(name)
 
     @property
+    def loss(self) -> Difference | None:
+        """The change of the NLL; of confidences alone of the squared error."""
+        return self.change("nll") or self.change("brier_top")
+
+    @property
     def title(self) -> str:
         """The calibrator as people call it."""
         return self.calibrator or self.given
@@ -524,20 +522,15 @@ class Evaluation:
         with needed("to_frame needs pandas: pip install pandas"):
             from pandas import DataFrame
 
-        return DataFrame(
-            {
-                "bundle": result.bundle,
-                "version": result.title,
-                "metric": name,
-                "value": score.value,
-                "low": None if score.interval is None else score.interval.low,
-                "high": None if score.interval is None else score.interval.high,
-                "p_value": score.p_value,
-                "expected": None if score.null is None else score.null.mean,
-            }
-            for result in self.results
-            for name, score in result.scores.items()
-        )
+        names = "bundle", "version", "metric", "value", "low", "high", "p_value", "expected"
+        lines = []
+        for result in self.results:
+            for name, s in result.scores.items():
+                ends = (None, None) if s.interval is None else (s.interval.low, s.interval.high)
+                expected = None if s.null is None else s.null.mean
+                line = result.bundle, result.title, name, s.value, *ends, s.p_value, expected
+                lines.append(dict(zip(names, line, strict=True)))
+        return DataFrame(lines)
 
     def __repr__(self) -> str:
         """A few lines: the verdict, or what was measured where there is none."""
@@ -546,24 +539,18 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON output."""
-        whole: dict[str, Any] = {"calcli_evaluation": 1, "results": [result.to_dict() for result in self.results]}
-        if self.ranks is not None:
-            whole["ranks"] = self.ranks.to_dict()
-        if self.limits:
-            whole["limits"] = [dict(limit) for limit in self.limits]
-        return whole
+        more = {name: value for name, value in (("ranks", self.ranks), ("limits", self.limits)) if value}
+        return {"calcli_evaluation": 1, "results": as_json(self.results), **as_json(more)}
 
     def _repr_html_(self) -> str:
         """Tables for notebooks: per bundle the metrics of each calibrator, and the verdicts."""
-        return "".join(
-            html_table(
-                f"{results[0].bundle}: {results[0].n} rows, {classes(results[0].n_classes)}",
-                [result.title for result in results],
-                {name: [_shown(r.scores.get(name)) for r in results] for r in results for name in r.scores},
-                [f"{result.title}: {result.report.verdict}" for result in results if result.report],
-            )
-            for results in self.bundles
-        )
+        found = ""
+        for results in self.bundles:
+            title = f"{results[0].bundle}: {results[0].n} rows, {classes(results[0].n_classes)}"
+            lines = {name: [_shown(r.scores.get(name)) for r in results] for r in results for name in r.scores}
+            verdicts = [f"{result.title}: {result.report.verdict}" for result in results if result.report]
+            found += html_table(title, [result.title for result in results], lines, verdicts)
+        return found
 
 
 def _least(draws: float) -> str:

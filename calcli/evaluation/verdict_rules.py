@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from calcli.evaluation.results import (
     Advice,
     Classwise,
     DataSummary,
-    Difference,
     Direction,
     Estimate,
     Groupwise,
@@ -26,7 +25,6 @@ from calcli.evaluation.results import (
     VerdictKind,
     sentence,
 )
-from calcli.fast_dataclass import dataclass
 from calcli.io.locate import Location
 from calcli.io.score_files import calibrated_name
 from calcli.metrics.confidence_bins import ConfidenceBin, confidence_bins
@@ -61,21 +59,12 @@ ERRORS = ("ece", "ece_positive", "ece_mass", "tce2", "smece")
 
 def data_summary(kind: str, context: MetricContext, names: Sequence[str] | None = None) -> DataSummary:
     """What was evaluated. names : of the classes, where they are known."""
-    table, n = context.table, context.n
-    alone = table.k == 1
-    count = context.label_counts
-    return DataSummary(
-        n=n,
-        n_classes=None if alone else table.k,
-        kind=kind,
-        weighted=table.weight is not None,
-        largest_class_share=None if alone else float(count.max() / n),
-        smallest_class_share=None if alone else float(count.min() / n),
-        absent_classes=0 if alone else int((count == 0).sum()),
-        distinct_confidences=context.distinct,
-        class_1=names[1] if names is not None and table.k == 2 else None,
-        names=names,
-    )
+    n, k, weighted = context.n, context.table.k, context.table.weight is not None
+    if k == 1:
+        return DataSummary(n, None, kind, weighted, None, None, 0, context.distinct, None, names)
+    count, class_1 = context.label_counts, names[1] if names is not None and k == 2 else None
+    shares = float(count.max() / n), float(count.min() / n)
+    return DataSummary(n, k, kind, weighted, *shares, int((count == 0).sum()), context.distinct, class_1, names)
 
 
 def judge(
@@ -120,30 +109,17 @@ def judge(
     bins = tuple(replace(b, p_adjusted=(q := max(b.p_adjusted, gates["bins"])), significant=q <= LEVEL) for b in bins)
     own, entropy = direction_of(context, "confidence"), direction_of(context, "entropy")
     words = "too few samples to say" if few else direction_words(test, k, rejected)
-    report = Judgement(
-        data,
-        Direction(own.gap, own.z, entropy.gap, entropy.z, words),
-        classes,
-        split,
-        (),
-        _kind(test, _sided(own, context.labelled("top")), findings, doubt, few or half > WIDE),
-        over,
-        Advice(""),
-        "P(class 1)" if test.positive else "confidence",
-        p,
-        min(gates.values()),
-        0 if few else (test.draws + 1) * MAIN / LEVEL - 1,
-        groups,
-        None if table.positive is None else direction_of(context, "positive"),
-        None if table.positive is None else _estimate(context, "positive"),
-        findings,
-        bins,
-        max(math.ceil(data.n * (half / 0.01) ** 2 / 100 - 1e-9) * 100, 100),
-        gates,
-        doubt,
-        units,
-        {} if few else {name: q for name, q in errors.items() if q <= LEVEL},
-    )
+    direction = Direction(own.gap, own.z, entropy.gap, entropy.z, words)
+    kind = _kind(test, _sided(own, context.labelled("top")), findings, doubt, few or half > WIDE)
+    needed = max(math.ceil(data.n * (half / 0.01) ** 2 / 100 - 1e-9) * 100, 100)
+    draws = 0 if few else (test.draws + 1) * MAIN / LEVEL - 1
+    tests: dict[str, Any] = {"p_value": p, "p_overall": min(gates.values()), "draws": draws, "gates": gates}
+    tests |= {"tested": "P(class 1)" if test.positive else "confidence", "findings": findings}
+    parts: dict[str, Any] = {"classwise": classes, "groups": groups, "bins": bins, "split": split}
+    parts |= {"errors": {} if few else {name: q for name, q in errors.items() if q <= LEVEL}}
+    if table.positive is not None:
+        parts |= {"positive": direction_of(context, "positive"), "positive_gap": _estimate(context, "positive")}
+    report = Judgement(data, direction, kind, over, **tests, **parts, rows_needed=needed, doubt=doubt, units=units)
     report = replace(report, worst=_worst(report, context))
     what = advice_on(report, test, where, tried, _without_log_odds(table))
     return replace(report, found=findings_words(report, test), advice=what)
@@ -508,8 +484,7 @@ def command_line(command: str, known: str, where: Location, *rest: str) -> str:
     return " ".join(["calcli", command, rows, *map(shlex.quote, (*where.options, *rest))])
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """A calibrator that was evaluated on the same rows. result : with its differences to the uncalibrated scores.
 
     path : of its file, for commands; None without one. seen : which of the rows it was fitted on, None where on none.
@@ -518,11 +493,6 @@ class Given:
     result: Result
     path: str | None
     seen: str | None
-
-    @property
-    def loss(self) -> Difference | None:
-        """The change of the NLL; of confidences alone of the squared error."""
-        return self.result.change("nll") or self.result.change("brier_top")
 
 
 def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_sample: str = "") -> Advice:
@@ -535,7 +505,7 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_
     """
     if in_sample and report.verdict_kind == "calibrated":
         return _on_other_samples(in_sample, where)
-    told = [(g, d) for g in given if (d := g.loss) is not None and d.p_value is not None]
+    told = [(g, d) for g in given if (d := g.result.loss) is not None and d.p_value is not None]
     if not told or not {"confidence", "split"} & set(report.findings) or report.verdict_kind == "check_labels":
         return report.advice
     p_values = adjusted(np.array([d.p_value for _, d in told]))

@@ -120,21 +120,14 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
 
     def to_dict(self) -> dict[str, Any]:
         """What ``calcli watch --json`` prints of it."""
-        now, last = self.evidence, self.current[-1] if self.current else None
-        return {
-            "alarm": self.alarm_at is not None,
-            "e": math.exp(min(now.log_e, LARGEST_LOG)),
-            "log_e": now.log_e,
-            "alarm_at_e": 1.0 / self.settings.level,
-            "batches": len(self.current),
-            "rows": sum(batch.n for batch in self.current),
-            "overconfidence": None if last is None else last.overconfidence,
-            "accuracy": None if last is None else last.accuracy,
-            "since": None if last is None or now.log_e <= 0.0 else now.since,
-            "alarm_batch": self.alarm_at,
-            "episode": self.episode,
-            "settings": msgspec.to_builtins(self.settings),
-        }
+        now, here = self.evidence, self.current
+        last = here[-1] if here else None
+        facts: dict[str, Any] = {"alarm": self.alarm_at is not None, "e": math.exp(min(now.log_e, LARGEST_LOG))}
+        facts |= {"log_e": now.log_e, "alarm_at_e": 1.0 / self.settings.level}
+        facts |= {"batches": len(here), "rows": sum(each.n for each in here)}
+        facts |= {"overconfidence": last and last.overconfidence, "accuracy": last and last.accuracy}
+        facts |= {"since": now.since if here and now.log_e > 0.0 else None, "alarm_batch": self.alarm_at}
+        return facts | {"episode": self.episode, "settings": msgspec.to_builtins(self.settings)}
 
     def sentence(self) -> str:
         """One line for people."""
@@ -145,11 +138,9 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
         seen = f"{facts['batches']} batch{'es' * (facts['batches'] > 1)}, {facts['rows']} samples"
         newest = f"overconfidence of the newest batch {facts['overconfidence']:+.4f}"
         if facts["alarm"]:
-            since = self.current[self.evidence.since - 1].name
-            return (
-                f"ALARM since batch {facts['alarm_batch']}: no longer calibrated within {self.settings.tolerance:g}"
-                f" ({seen}; {evidence}; {newest}; the change is estimated to start at {since}); refit, then --reset"
-            )
+            since = f"the change is estimated to start at {self.current[self.evidence.since - 1].name}"
+            within = f"no longer calibrated within {self.settings.tolerance:g} ({seen}; {evidence}; {newest}; {since})"
+            return f"ALARM since batch {facts['alarm_batch']}: {within}; refit, then --reset"
         return f"no alarm: {seen}; {evidence}; {newest}"
 
 
@@ -217,9 +208,8 @@ def watch(
             state = State(FORMAT, __version__, settings, episode, [], [], [], batches)
         elif settings != state.settings:
             names = [name for name in settings.__struct_fields__ if getattr(settings, name) != getattr(former, name)]
-            raise DataError(
-                f"{path}: the batches before had another {' and '.join(names)}; a reset opens a new episode"
-            )
+            told = f"the batches before had another {' and '.join(names)}; a reset opens a new episode"
+            raise DataError(f"{path}: {told}")
         if rows is not None:
             state = _with_batch(state, rows, artifact)
         if rows is not None or new_episode:
@@ -248,21 +238,11 @@ def _with_batch(state: State, rows: DataSet, artifact: Artifact | None) -> State
         raise DataError(f"{rows.name}: these rows were there before, as {before.name}; a batch counts once")
     units = rows.given_units
     found = state.evidence.after(batch_log_factors(score, outcome, settings.tolerance, units))
-    batch = Batch(
-        name=rows.name,
-        sha256=digest,
-        episode=state.episode,
-        n=table.n,
-        units=None if units is None else units.n,
-        accuracy=float(outcome.mean()),
-        overconfidence=float((score - outcome).mean()),
-        log_e=found.log_e,
-    )
-    return msgspec.structs.replace(
-        state,
-        calcli_version=__version__,
-        log_sums=found.log_sums.tolist(),
-        log_best=found.log_best.tolist(),
-        best_start=[int(start) for start in found.best_start],
-        batches=[*state.batches, batch],
-    )
+    means = float(outcome.mean()), float((score - outcome).mean())
+    sizes = table.n, None if units is None else units.n
+    batch = Batch(rows.name, digest, state.episode, *sizes, *means, found.log_e)
+
+    sums, best, starts = found.log_sums.tolist(), found.log_best.tolist(), [int(start) for start in found.best_start]
+    evidence: dict[str, Any] = {"log_sums": sums, "log_best": best, "best_start": starts}
+    batches = [*state.batches, batch]
+    return msgspec.structs.replace(state, calcli_version=__version__, batches=batches, **evidence)

@@ -30,7 +30,7 @@ from calcli.cli.render import print_json
 from calcli.cli.tables import plain, print_table
 from calcli.errors import LimitCrossed, UsageError, check_choice
 from calcli.evaluation.evaluate_bundle import Plan
-from calcli.evaluation.metric_limits import Limit, Outcome, check, limits, needed_metrics
+from calcli.evaluation.metric_limits import Limit, Outcome, check, limits
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.term_meanings import explained
 from calcli.fast_dataclass import dataclass
@@ -131,7 +131,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     def unused_options(self) -> dict[str, str]:
         unused_options = {}
         if self.metric and not self.per_class:
-            pinned = settings_of([*self.metric, *needed_metrics(self.limits())])
+            pinned = settings_of([*self.metric, *(each.metric for each in self.limits())])
             if (self.per_group or self.group_by) and not self.ordered and self.label in ("top", "positive"):
                 pinned |= {"label"}  # the gaps of two classes are of what it says
             for name in {"bins", "norm", "scheme", "label", "compat"} - pinned:
@@ -151,7 +151,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
 
     def limits(self) -> list[Limit]:
         """The limits asked for. Raises UsageError for one that cannot be checked."""
-        asked = limits(self.max_ or [], self.min_ or [])
+        asked = limits(self.max_, self.min_)
         changing = [each.name for each in asked if each.change]
         if changing and not self.calibrator:
             raise UsageError(f"{changing[0]} compares with the uncalibrated scores: add --calibrator ART.json")
@@ -178,7 +178,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
 def run(args: EvaluateArgs) -> int:
     """Evaluate bundle by bundle; of several, one that fails does not stop the others."""
     command, asked = CommandContext(args), args.limits()
-    plan = args.plan(needed_metrics(asked))
+    plan = args.plan([each.metric for each in asked])
     job = Job(command, plan, args.baseline)
     evaluated: list[list[Result]] = []
     outcomes: list[Outcome] = []

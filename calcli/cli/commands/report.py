@@ -21,7 +21,7 @@ from calcli.cli.evaluate_job import Job
 from calcli.cli.render import print_json, print_path
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.evaluate_bundle import Plan, Subject
-from calcli.evaluation.metric_limits import Outcome, check, limits, needed_metrics
+from calcli.evaluation.metric_limits import Outcome, check, limits
 from calcli.evaluation.results import Result
 from calcli.evaluation.watch import read as read_state
 from calcli.fast_dataclass import dataclass
@@ -85,8 +85,8 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
 def run(args: ReportArgs) -> int:
     """Evaluate every bundle, write the page, and judge the limits."""
     command = CommandContext(args)
-    asked = limits(args.max_ or [], args.min_ or [])
-    settings, needed = MetricSettings(**taken(MetricSettings, args)), metrics_of_page(needed_metrics(asked))
+    asked = limits(args.max_, args.min_)
+    settings, needed = MetricSettings(**taken(MetricSettings, args)), metrics_of_page([each.metric for each in asked])
     job = Job(command, Plan(needed, settings, split=args.split, per_group=args.ordered, ordered=args.ordered))
     state = None if args.state is None else (args.state, read_state(args.state))
     models: list[ModelResults] = []
