@@ -131,14 +131,18 @@ def adapt(
     found = Adapted(adapted, changed, shares, target, shift, n)
     if not found.holds and not force:
         assert rows is not None and source is not None and shift is not None
-        gone = np.flatnonzero(np.bincount(source.labels(), minlength=k) == 0)
-        lacks = f" or are of class {gone[0]}, which {source.name} lacks" if len(gone) else ""
-        raise FitError(
-            f"{rows.name}: is not what other class frequencies would make of {source.name}"
-            f" (p = {shift.distance_p:.3f}): the inputs have changed too{lacks}, and shares estimated from such rows do"
-            " harm; label some rows and refit, or pass --force-shift"
-        )
+        raise _contradiction(rows.name, source, shift.distance_p)
     return found
+
+
+def _contradiction(name: str, source: DataSet, p_value: float) -> FitError:
+    gone = np.flatnonzero(np.bincount(source.labels(), minlength=source.k) == 0)
+    lacks = f" or are of class {gone[0]}, which {source.name} lacks" if len(gone) else ""
+    return FitError(
+        f"{name}: is not what other class frequencies would make of {source.name} (p = {p_value:.3f}): the inputs have"
+        f" changed too{lacks}, and shares estimated from such rows do harm; label some rows and refit, or pass"
+        " --force-shift"
+    )
 
 
 def with_prior(artifact: Artifact, source: FloatArray, target: FloatArray, n: int) -> Artifact:

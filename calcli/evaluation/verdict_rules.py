@@ -33,7 +33,6 @@ from calcli.metrics.debiased import class_p_values_of, cwece2
 from calcli.metrics.intervals import normal_quantile, normal_tail
 from calcli.metrics.joint_test import JointTest, joint_test
 from calcli.metrics.losses import FEW, gap_interval, group_gaps
-from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import MeanGap, adjusted, direction_of, p_text
 from calcli.numerics import FloatArray
 from calcli.rows import class_words
@@ -119,24 +118,13 @@ def judge(
     parts |= {"errors": {} if few else {name: q for name, q in errors.items() if q <= LEVEL}}
     if table.positive is not None:
         parts |= {"positive": direction_of(context, "positive"), "positive_gap": _estimate(context, "positive")}
+    if test.positive and "confidence" in findings:
+        held = [b for b in confidence_bins(context, "positive") if b.n]
+        parts["worst"] = max(held, key=lambda b: (b.significant, abs(b.gap) * b.n))
     report = Judgement(data, direction, kind, over, **tests, **parts, rows_needed=needed, doubt=doubt, units=units)
-    report = replace(report, worst=_worst(report, context))
-    what = advice_on(report, test, where, tried, _without_log_odds(table))
-    return replace(report, found=findings_words(report, test), advice=what)
-
-
-def _worst(report: Judgement, context: MetricContext) -> ConfidenceBin | None:
-    """The bin of P(class 1) that is most clearly off, where the verdict is that P(class 1) is; else None."""
-    if report.tested == "confidence" or "confidence" not in report.findings:
-        return None
-    held = [b for b in confidence_bins(context, "positive") if b.n]
-    return max(held, key=lambda b: (b.significant, abs(b.gap) * b.n))
-
-
-def _without_log_odds(table: RowTable) -> int:
-    """Labels with a probability of 0; of confidences alone, those of exactly 0 or 1."""
     certain = 0 if table.k > 1 else int(np.isin(table.confidence, (0.0, 1.0)).sum())
-    return max(table.clipped, certain)
+    what = advice_on(report, test, where, tried, max(table.clipped, certain))
+    return replace(report, found=findings_words(report, test), advice=what)
 
 
 def _gated(found: Parts, gate: float, **nothing: Any) -> Parts:
@@ -249,20 +237,19 @@ def direction_words(test: JointTest, k: int | None, rejected: bool) -> str:
     """In words what of a departure is an over- or underconfidence, and of what. k : None of confidences alone."""
     if not rejected:
         return "neither significantly over- nor underconfident"
-    gap_z, sharp_z = test.gap.z, test.sharpness.z
-    off, sharp = abs(gap_z) > TWO_SIDED, abs(sharp_z) > TWO_SIDED
     if test.positive:
         return _of_positive(test, "mixed", "on average")
-    if not off and not sharp:
-        return "right on average, not at every confidence"
-    if not off:
+    gap_z, sharp_z = test.gap.z, test.sharpness.z
+    sharp = abs(sharp_z) > TWO_SIDED
+    if abs(gap_z) <= TWO_SIDED:
+        if not sharp:
+            return "right on average, not at every confidence"
         what = "single confidences are" if k is None else "NLL shows that the probabilities as a whole are"
         return f"confidence is calibrated on average, but {what} {'over' if sharp_z > 0 else 'under'}confident"
-    way = "overconfident" if gap_z > 0 else "underconfident"
-    if sharp and (sharp_z > 0) != (gap_z > 0):
-        rest = "on average, not at every confidence" if k in (None, 2) else "about the predicted class, the opposite"
-        return f"{way} {rest}{'' if k in (None, 2) else ' about the others'}"
-    return way
+    way, alone = "overconfident" if gap_z > 0 else "underconfident", k in (None, 2)
+    others = "about the predicted class, the opposite about the others"
+    rest = "on average, not at every confidence" if alone else others
+    return f"{way} {rest}" if sharp and (sharp_z > 0) != (gap_z > 0) else way
 
 
 def _of_positive(test: JointTest, kind: str, by: str) -> str:
@@ -284,10 +271,9 @@ def findings_words(report: Judgement, test: JointTest) -> tuple[str, ...]:
         return (f"check the labels first: {report.doubt}",)
     if kind == "too_few":
         size = f"n = {n}{f', {report.units} units' if report.units else ''}"
-        few = f"{report.units} units" if report.units and report.units < FEWEST_UNITS else f"{n}"
-        what = "units" if few.endswith("units") else "samples"
-        tested = f"no evidence of miscalibration ({size})" if report.draws else f"too few {what} to test: {few}"
-        but = errors_words(report)
+        few = f"units to test: {report.units} units" if report.units and report.units < FEWEST_UNITS else ""
+        few = f"too few {few or f'samples to test: {n}'}"
+        tested, but = f"no evidence of miscalibration ({size})" if report.draws else few, errors_words(report)
         if not over.interval.known:
             return tested, *but, f"{over.interval.method} of the overconfidence"
         if report.draws and (but or not over.interval.holds(0.0)):  # some evidence, not enough
@@ -322,9 +308,13 @@ def worst_words(report: Judgement) -> list[str]:
     """Where P(class 1), which is right on average, is most clearly wrong; none where it is not asked."""
     if (b := report.worst) is None or report.verdict_kind != "mixed" or report.direction.words != EVERYWHERE:
         return []
-    found = f"{b.accuracy:.4f} [{b.accuracy_low:.4f}, {b.accuracy_high:.4f}] are of class 1"
+    return [f"most clearly, {_bin_words(b, 'P(class 1)', 'of class 1')}"]
+
+
+def _bin_words(b: ConfidenceBin, score: str, outcome: str) -> str:
+    found = f"{b.accuracy:.4f} [{b.accuracy_low:.4f}, {b.accuracy_high:.4f}] are {outcome}"
     than = f"{'fewer' if b.gap > 0 else 'more'} than the {b.confidence:.4f} stated"
-    return [f"most clearly, of {b.n} samples with P(class 1) {b.low:g} to {b.high:g}, {found}, {than}"]
+    return f"of {b.n} samples with {score} {b.low:g} to {b.high:g}, {found}, {than}"
 
 
 def _clauses(report: Judgement) -> list[str]:
@@ -341,10 +331,7 @@ def _clauses(report: Judgement) -> list[str]:
         of = " of P(class 1)" if off.of_positive else " of the confidence" * (report.data.n_classes == 2)
         found.append(f"{count}, most clearly {worst}{of}")
     if "bins" in report.findings and report.size in ("", SIZES[0][1]) and not worst_words(report):
-        for b in worst_bin(report):
-            ends = f"{b.accuracy:.4f} [{b.accuracy_low:.4f}, {b.accuracy_high:.4f}]"
-            than = f"{'fewer' if b.gap > 0 else 'more'} than the {b.confidence:.4f} stated"
-            found.append(f"of {b.n} samples with confidence {b.low:g} to {b.high:g}, {ends} are right, {than}")
+        found += [_bin_words(b, "confidence", "right") for b in worst_bin(report)]
     return found + errors_words(report) * ("errors" in report.findings and "confidence" not in report.findings)
 
 
