@@ -44,11 +44,8 @@ SAMPLE_SLABS = 64
 
 
 def to_logits(scores: AnyArray, kind: ScoreKind) -> FloatArray:
-    """Logits of scores of a declared kind: probabilities enter as their floored logarithm.
-
-    scores : (n, k), any float type. Returns (n, k) float64, natural log, where a constant
-    per row has no meaning. Raises DataError for confidences, which say nothing about classes.
-    """
+    """Logits of scores (n, k) of a declared kind: probabilities enter as their floored logarithm. Returns (n, k)
+    float64, natural log, where a constant per row has no meaning. Raises DataError for confidences."""
     if kind == "confidence":
         raise DataError("these rows hold one confidence each and no scores of classes, which are needed here")
     z = scores.astype(np.float64, copy=False)
@@ -68,7 +65,6 @@ class Codes(NamedTuple):
         return cls(tuple(str(name) for name in names.tolist()), code.reshape(-1).astype(np.int64))
 
     def take(self, rows: "slice | IntArray") -> "Codes":
-        """Some of its rows."""
         return Codes(self.names, self.code[rows])
 
 
@@ -87,8 +83,8 @@ class Block:
     predictions made upstream, by an earlier calibrator whose prediction need not be the argmax of the scores; None when
     there was none. columns : further columns, of the names that were asked for (``DataSet.carry``).
 
-    Of kind ``confidence``, scores are (b, 1), the confidence in the answer that was given, and
-    y is 1 where that answer is right, else 0.
+    Of kind ``confidence``, scores are (b, 1), the confidence in the answer that was given, and y is 1 where it is
+    right, else 0.
     """
 
     start: int
@@ -105,16 +101,13 @@ class Block:
 
     def take(self, rows: "slice | IntArray", start: int) -> "Block":
         """Some of its rows, the first of which is row ``start``; views where ``rows`` is a slice."""
-
-        def some(column: Any) -> Any:
-            return None if column is None else column[rows]
-
+        given: tuple[Any, ...] = self.y, self.weight, self.assigned
+        y, weight, assigned = (None if column is None else column[rows] for column in given)
         moved = None if self.transformed is None else self.transformed[:, rows]
-        own = some(self.y), some(self.weight), moved, some(self.assigned)
-        return Block(start, self.scores[rows], self.kind, *own, {c: v.take(rows) for c, v in self.columns.items()})
+        columns = {name: column.take(rows) for name, column in self.columns.items()}
+        return Block(start, self.scores[rows], self.kind, y, weight, moved, assigned, columns)
 
     def cut(self, low: int, high: int) -> "Block":
-        """Some consecutive rows, as views."""
         return self.take(slice(low, high), self.start + low)
 
     def calibrated(self, log_probs: FloatArray) -> "Block":
@@ -196,9 +189,9 @@ def class_words(number: int, names: Sequence[str] | None) -> str:
 class Rows(ABC):
     """A re-iterable source of blocks.
 
-    n, k : number of rows and of classes; k = 1 where only confidences are known. transforms :
-    specs of the transforms that the source holds, ``name:argument``. columns : that a source lets every block bring
-    along. Subclasses yield every row exactly once, in order.
+    n, k : number of rows and of classes; k = 1 where only confidences are known. transforms : specs of the transforms
+    that the source holds, ``name:argument``. columns : that a source lets every block bring along. Subclasses yield
+    every row exactly once, in order.
     """
 
     n: int
@@ -248,11 +241,9 @@ class Rows(ABC):
     def places_of(self, specs: Sequence[str], where: str = "the bundle") -> list[int]:
         """Indices of the transforms that a calibrator reads. Raises DataError that lists missing ones."""
         if missing := [spec for spec in specs if spec not in self.transforms]:
-            raise DataError(
-                f"{where}: lacks the scores under {len(missing)} transforms that this calibrator needs:"
-                f" {', '.join(missing)}; it has: {', '.join(self.transforms) or 'none'};"
-                " run calcli extract with these --transform options"
-            )
+            lacks = f"lacks the scores under {len(missing)} transforms that this calibrator needs: {', '.join(missing)}"
+            has = f"it has: {', '.join(self.transforms) or 'none'}"
+            raise DataError(f"{where}: {lacks}; {has}; run calcli extract with these --transform options")
         return [self.transforms.index(spec) for spec in specs]
 
     @abstractmethod
@@ -268,11 +259,8 @@ class Rows(ABC):
         return None
 
     def array(self) -> AnyArray:
-        """All scores at once, (n, k), in the precision of the source.
-
-        For methods whose mathematics needs the whole array. Raises FitError when it
-        would not fit into the memory that is free.
-        """
+        """All scores at once, (n, k), in the precision of the source, for methods whose mathematics needs them. Raises
+        FitError when they would not fit into the memory that is free."""
         first = next(iter(self.blocks()))
         check_memory(self.n * self.k * first.scores.itemsize, f"{self.n} x {self.k} scores")
         whole = np.empty((self.n, self.k), dtype=first.scores.dtype)
@@ -307,11 +295,8 @@ class Rows(ABC):
 
 
 class ArrayRows(Rows):
-    """Rows that lie in memory.
-
-    scores : (n, k) of kind ``kind``; labels : (n,) integers or None; weight : (n,) or
-    None; units : which rows belong together; transformed : (m, n, k) logits with ``transforms`` naming its first axis.
-    """
+    """Rows that lie in memory. scores : (n, k) of kind ``kind``; labels, weight : (n,); units : which rows belong
+    together; transformed : (m, n, k) logits with ``transforms`` naming its first axis."""
 
     def __init__(
         self,
@@ -334,8 +319,8 @@ class ArrayRows(Rows):
         self.block_rows = block_rows or rows_per_block(self.k)
 
     def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
-        step, own = at_once * self.block_rows, (self.y, self.weight)
-        whole = Block(0, self.scores, self.kind, *own, columns=self.columns)
+        step = at_once * self.block_rows
+        whole = Block(0, self.scores, self.kind, self.y, self.weight, columns=self.columns)
         for start in range(0, self.n, step):
             block = whole.cut(start, start + step)
             if len(transforms) and self.transformed is not None:
@@ -395,9 +380,10 @@ def sample_runs(n: int, count: int) -> list[tuple[int, int]]:
     """Runs of consecutive rows, (first, last + 1), about ``count`` of n rows in all, spread evenly."""
     height = max(1, count // SAMPLE_SLABS)
     starts = np.linspace(0, max(n - height, 0), min(SAMPLE_SLABS, count), dtype=np.int64)
-    runs: list[tuple[int, int]] = []
+    runs, done = list[tuple[int, int]](), 0
     for start in sorted(set(starts.tolist())):
-        start = max(start, runs[-1][1]) if runs else start
-        if start < min(start + height, n):
-            runs.append((start, min(start + height, n)))
+        start = max(start, done)
+        done = min(start + height, n)
+        if start < done:
+            runs.append((start, done))
     return runs
