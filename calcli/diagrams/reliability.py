@@ -12,7 +12,22 @@ from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import Diagram, by_part, parts_of, whole
 from calcli.diagrams.reliability_matplotlib import Pen, draw_reliability
 from calcli.diagrams.style import Figure, Request, Style, style
-from calcli.diagrams.terminal import AXIS, Canvas, Look, base_line, beside, eighths, flow, scale, with_axis
+from calcli.diagrams.terminal import (
+    AXIS,
+    BAND,
+    DIAGONAL,
+    HOLLOW,
+    POINT,
+    WHISKER,
+    Canvas,
+    Look,
+    base_line,
+    beside,
+    eighths,
+    flow,
+    scale,
+    with_axis,
+)
 
 MOST_PANELS = 12
 """Classes or groups that get axes of their own; more are lines of one dot plot."""
@@ -49,7 +64,7 @@ class ReliabilityStyle(Style[Diagram]):
         """Draw one curve in characters."""
 
     @abstractmethod
-    def signs(self, level: str, thin: bool, sign: dict[str, str]) -> list[tuple[str, str]]:
+    def signs(self, level: str, thin: bool) -> list[tuple[str, str]]:
         """Legend of the characters: (text, role)."""
 
     def measure(self, request: Request) -> Figure:
@@ -76,9 +91,8 @@ class ReliabilityStyle(Style[Diagram]):
         each = min((width - 2 * (columns - 1)) // columns, 66)
         lines = [look.paint(squeeze(figure.title, width), "strong"), ""] if figure.title else []
         for at in range(0, len(panels), columns):
-            row = panels[at : at + columns]
-            blocks = [_panel(title, curve, self, each, look) for title, curve in row]
-            lines += [*beside(blocks, [each] * len(row)), ""]
+            blocks = [_panel(title, curve, self, each, look) for title, curve in panels[at : at + columns]]
+            lines += [*beside(blocks, each), ""]
         lines += flow(_legend(self, [curve for _, curve in panels], look), width, look)
         for note in figure.notes:
             lines += flow([(word, "faint") for word in printable(note).split()], width, look, " ")
@@ -116,7 +130,7 @@ class ReliabilityStyle(Style[Diagram]):
 def diagonal(canvas: Canvas) -> None:
     """The line on which outcome and forecast agree."""
     for column, x in enumerate(canvas.centres()):
-        canvas.put(canvas.row(float(x)), column, canvas.look.sign("diagonal"), "diagonal")
+        canvas.put(canvas.row(float(x)), column, DIAGONAL, "diagonal")
 
 
 def bin_points(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
@@ -137,9 +151,8 @@ def bin_cells(canvas: Canvas, curve: Curve) -> None:
         outside = not bins.null_low[b] - 1e-12 <= bins.accuracy[b] <= bins.null_high[b] + 1e-12
         role = "outside" if outside else "curve"
         x = float(bins.confidence[b])
-        canvas.vertical(x, bins.accuracy_low[b], bins.accuracy_high[b], "whisker", role)
-        sign = canvas.look.sign("thin" if bins.thin[b] else "point")
-        canvas.put(canvas.row(bins.accuracy[b]), canvas.column(x), sign, role)
+        canvas.vertical(x, bins.accuracy_low[b], bins.accuracy_high[b], WHISKER, role)
+        canvas.put(canvas.row(bins.accuracy[b]), canvas.column(x), HOLLOW if bins.thin[b] else POINT, role)
 
 
 def _curve_rows(curve: Curve) -> Iterable[tuple[Any, ...]]:
@@ -171,61 +184,56 @@ def _panel(title: str, curve: Curve, style: ReliabilityStyle, width: int, look: 
     style.cells(canvas, curve)
     lines = [look.paint(squeeze(title, width), "strong")]
     lines += with_axis(canvas, {0: "1.0", height // 2: "0.5", height - 1: "0.0"})
-    lines.append(base_line(inner, look))
     # Where accuracy and mean confidence lie on the axis of confidences.
-    signs = ("▲", "△", "◆") if look.unicode else ("A", "C", "X")
     a, c = canvas.column(curve.accuracy), canvas.column(curve.mean_confidence)
-    places = {a: signs[0], c: signs[1]} if a != c else {a: signs[2]}
+    places = {a: "▲", c: "△"} if a != c else {a: "◆"}
     lines.append(" " * (AXIS + 1) + "".join(places.get(at, " ") for at in range(inner)))
     # The histogram, logarithmic: half a decade below a single row is the base line.
     edges, count = curve.histogram.edges, curve.histogram.count
     at = np.clip(np.searchsorted(edges, canvas.centres()) - 1, 0, len(count) - 1)
     top = np.log10(max(int(count.max()), 3) / 0.5)
     heights = np.where(count > 0, np.log10(np.maximum(count, 1) / 0.5) / top, 0.0)[at]
-    tick, plain = ("┤", "│") if look.unicode else ("+", "|")
-    axis = [f"{short(int(count.max())):>{AXIS}}{tick}", f"{'rows':>{AXIS}}{plain}", f"{'(log)':>{AXIS}}{plain}"]
+    axis = [f"{short(int(count.max())):>{AXIS}}┤", f"{'rows':>{AXIS}}│", f"{'(log)':>{AXIS}}│"]
     lines += [left + look.paint(line, "band") for left, line in zip(axis, eighths(heights, 3, look), strict=True)]
-    lines.append(base_line(inner, look))
+    lines.append(base_line(inner))
     lines.append(" " * (AXIS + 1) + scale(inner, ["0", "0.2", "0.4", "0.6", "0.8", "1"], (0, 0.2, 0.4, 0.6, 0.8, 1)))
     return lines + [line[:width] for line in _numbers(curve, width)]
 
 
 def _numbers(curve: Curve, width: int) -> list[str]:
-    b = curve.brier
-    parts = [
-        f"n = {curve.n}",
-        f"{curve.words[1]} {curve.accuracy:.4f}",
-        f"mean {curve.words[0]} {curve.mean_confidence:.4f}",
-        f"({direction(curve)})",
-        f"ECE {curve.ece:.4f}",
-        f"(if calibrated {curve.ece_null_mean:.4f}, {p_value(curve)})",
+    """Three lines, or more where they are too long."""
+    b, (x, y) = curve.brier, curve.words
+    rows, about = f"n = {curve.n}", f"{y} {curve.accuracy:.4f}"
+    means = [f", mean {x} {curve.mean_confidence:.4f}", f" ({direction(curve)})"]
+    if curve.quantity == "positive":
+        parts = [[rows, f" {about}", *means]]
+    else:
+        parts = [[rows], [about, *means]] if width < 50 else [[rows, f", {about}", *means]]
+    ece = [f"ECE {curve.ece:.4f}", f" (if calibrated {curve.ece_null_mean:.4f}, {p_value(curve)})"]
+    brier = [
         f"Brier {b.score:.4f} =",
-        f"MCB {b.miscalibration:.4f}",
-        f"− DSC {b.discrimination:.4f}",
-        f"+ UNC {b.uncertainty:.4f}",
-        f"(MCB if calibrated {curve.mcb_null_mean:.4f})",
+        f" MCB {b.miscalibration:.4f}",
+        f" − DSC {b.discrimination:.4f}",
+        f" + UNC {b.uncertainty:.4f}",
+        f" (MCB if calibrated {curve.mcb_null_mean:.4f})",
     ]
-    lines = [""]
-    starts = {"n = ", "ECE ", "Brie", "accu"} if width < 50 else {"n = ", "ECE ", "Brie"}
-    for part in parts:
-        comma = "," if part[:4] in ("accu", "mean") else ""
-        joined = f"{lines[-1]}{comma} {part}" if lines[-1] else part
-        if lines[-1] and (part[:4] in starts or len(joined) > width):
-            lines.append(part if part[:4] in starts else f"  {part}")
-        else:
-            lines[-1] = joined
+    lines = []
+    for first, *others in (*parts, ece, brier):
+        lines.append(first)
+        for part in others:
+            if len(lines[-1] + part) > width:
+                lines.append("  " + part.lstrip(", "))
+            else:
+                lines[-1] += part
     return lines
 
 
 def _legend(style: ReliabilityStyle, curves: Sequence[Curve], look: Look) -> list[tuple[str, str]]:
     level = f"{100 * curves[0].settings.level:g} %"
     thin = any(curve.bins.thin.any() for curve in curves)
-    sign = {name: look.sign(name) for name in ("point", "whisker", "thin", "band")}
-    sign["line"] = "⠤⠒" if look.unicode else "**"
-    items = [*style.signs(level, thin, sign), (f"{2 * sign['band']} {level} band if calibrated", "band")]
+    items = [*style.signs(level, thin), (f"{2 * BAND} {level} band if calibrated", "band")]
     if look.colour:
-        items.append((f"{sign[style.outside_sign]} outside it", "outside"))
-    up, hollow = ("▲", "△") if look.unicode else ("A", "C")
+        items.append((f"{style.outside_sign} outside it", "outside"))
     words = dict.fromkeys(curve.words for curve in curves)
     x, y = next(iter(words)) if len(words) == 1 else ("forecast", "outcome")
-    return [*items, (f"{up} {y}", ""), (f"{hollow} mean {x}", "")]
+    return [*items, (f"▲ {y}", ""), (f"△ mean {x}", "")]

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calcli.cached import cached_property
 from calcli.diagrams.caption_text import direction, p_value, printable, short, squeeze, table
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.matplotlib_theme import Paper, log_ticks
 from calcli.diagrams.panels import Diagram, Panel
+from calcli.diagrams.terminal import POINT
 from calcli.fast_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ IN_COLOUR = 8
 """Curves that the eye can follow in one pair of axes; of more, the best five are coloured."""
 
 BEST = 5
-NOTE = 0.17  # inches that a line of small text takes
+LEFT, RIGHT, GAP, TITLE, NUMBER, BETWEEN, LABEL, NOTE = 0.62, 0.22, 0.42, 0.3, 0.125, 0.09, 0.48, 0.17
+"""Inches around and between panels: beside them, of a title, a line of numbers, up to the histogram, of a note."""
 MONO = "DejaVu Sans Mono"
 
 
@@ -42,72 +43,23 @@ class Pen:
     tint: float = 0.18
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Sizes in inches: panels in a grid with room for titles, labels, numbers and the legend."""
-
-    panels: int
-    columns: int
-    side: float
-    histogram: float
-    head: float
-    foot: float
-    numbers: int
-    beside: float = 0.0
-
-    left, right, gap, title, between, label = 0.62, 0.22, 0.42, 0.3, 0.09, 0.48
-
-    @property
-    def cell(self) -> float:
-        """Height of one panel with all that belongs to it."""
-        return self.title + 0.125 * self.numbers + self.side + self.between + self.histogram + self.label
-
-    @property
-    def size(self) -> tuple[float, float]:
-        """Of the whole figure."""
-        width = self.left + self.columns * (self.side + self.beside) + (self.columns - 1) * self.gap + self.right
-        return width, self.head + -(-self.panels // self.columns) * self.cell + self.foot
-
-    def axes(self, figure: Any, at: int) -> tuple[Any, Any]:
-        """The axes of the curve and of the histogram of panel number ``at``."""
-        width, height = self.size
-        row, column = divmod(at, self.columns)
-        x = self.left + column * (self.side + self.beside + self.gap)
-        top = height - self.head - row * self.cell - self.title - 0.125 * self.numbers
-        low = top - self.side - self.between - self.histogram
-        upper = (x / width, (top - self.side) / height, self.side / width, self.side / height)
-        lower = (x / width, low / height, self.side / width, self.histogram / height)
-        return figure.add_axes(upper), figure.add_axes(lower)
-
-
-@dataclass(frozen=True)
 class Drawing:
-    """What drawing one figure needs to know."""
+    """What drawing one figure needs to know.
 
-    diagram: Diagram
-    style: "ReliabilityStyle"
-    paper: Paper
+    names : of the curves, in the order of their colours; empty when no axes hold several. coloured : those that are
+    not grey: all, or of very many the uncalibrated one and those of least Brier score. crowded : whether some are grey.
+    """
 
-    @cached_property
-    def names(self) -> list[str]:
-        """Labels of the curves, in the order of their colours; empty when no axes hold several."""
-        several = any(len(panel.curves) > 1 for panel in self.diagram.panels)
-        return list(dict.fromkeys(c.label for panel in self.diagram.panels for c in panel.curves)) if several else []
-
-    @cached_property
-    def coloured(self) -> list[str]:
-        """Those that are not grey: all, or of very many the uncalibrated one and those of least Brier score."""
-        if len(self.names) <= IN_COLOUR:
-            return self.names
-        curves = [c for panel in self.diagram.panels for c in panel.curves]
-        score = {n: float(np.mean([c.brier.score for c in curves if c.label == n])) for n in self.names}
-        best = sorted(self.names, key=lambda n: score[n])[:BEST]
-        return [n for n in self.names if n in best or n == "uncalibrated"]
-
-    @property
-    def crowded(self) -> bool:
-        """Whether some are grey."""
-        return len(self.names) > len(self.coloured)
+    def __init__(self, diagram: Diagram, style: "ReliabilityStyle", paper: Paper) -> None:
+        self.diagram, self.style, self.paper = diagram, style, paper
+        curves = [c for panel in diagram.panels for c in panel.curves]
+        several = any(len(panel.curves) > 1 for panel in diagram.panels)
+        self.names = self.coloured = list(dict.fromkeys(c.label for c in curves)) if several else []
+        self.crowded = len(self.names) > IN_COLOUR
+        if self.crowded:
+            score = {n: float(np.mean([c.brier.score for c in curves if c.label == n])) for n in self.names}
+            best = sorted(self.names, key=lambda n: score[n])[:BEST]
+            self.coloured = [n for n in self.names if n in best or n == "uncalibrated"]
 
     def pen(self, panel: Panel, at: int) -> Pen:
         """How curve number ``at`` of a panel is drawn."""
@@ -126,32 +78,32 @@ def draw_reliability(diagram: Diagram, style: "ReliabilityStyle", paper: Paper) 
     from matplotlib.figure import Figure
 
     job = Drawing(diagram, style, paper)
-    columns, side, small, beside = _grid(job)
-    wide = columns * (side + beside + Grid.gap)
+    columns, side, beside = _grid(job)
+    small = side < 2.9
+    wide = columns * (side + beside + GAP)
     handles = _legend(job)
     per_line = _fitting_columns([handle.get_label() for handle in handles], wide - 0.4)
     notes = [line for note in diagram.notes for line in wrap(printable(note), int(wide * 17))]
     stated = paper.stats and not job.crowded
     above = [above_axes(panel, side, small) if stated else [] for panel in diagram.panels]
-    sheet = Grid(
-        panels=len(diagram.panels),
-        columns=columns,
-        side=side,
-        histogram=0.5 if small else 0.75,
-        head=0.28 if diagram.title else 0.0,
-        foot=0.17 * -(-len(handles) // per_line) + NOTE * len(notes) + 0.08,
-        numbers=max(map(len, above), default=0),
-        beside=beside,
-    )
-    figure = Figure(figsize=sheet.size)
-    width, height = sheet.size
+    numbers = max(map(len, above), default=0)
+    head, histogram = 0.28 if diagram.title else 0.0, 0.5 if small else 0.75
+    cell = TITLE + NUMBER * numbers + side + BETWEEN + histogram + LABEL
+    width = LEFT + columns * (side + beside) + (columns - 1) * GAP + RIGHT
+    foot = 0.17 * -(-len(handles) // per_line) + NOTE * len(notes) + 0.08
+    height = head + -(-len(diagram.panels) // columns) * cell + foot
+    figure = Figure(figsize=(width, height))
     if diagram.title:
         text = squeeze(diagram.title, int(width * 10))
         figure.text(0.5, 1 - 0.1 / height, text, ha="center", va="top", fontsize=10.5)
     for at, panel in enumerate(diagram.panels):
-        upper, lower = sheet.axes(figure, at)
-        _draw_panel(upper, lower, panel, job, first=at % columns == 0)
-        upper.set_title(squeeze(panel.title, int(side * 13)), loc="left", pad=5 + 9 * sheet.numbers)
+        row, column = divmod(at, columns)
+        x = (LEFT + column * (side + beside + GAP)) / width
+        top = height - head - row * cell - TITLE - NUMBER * numbers
+        upper = figure.add_axes((x, (top - side) / height, side / width, side / height))
+        lower = figure.add_axes((x, (top - side - BETWEEN - histogram) / height, side / width, histogram / height))
+        _draw_panel(upper, lower, panel, job, first=column == 0)
+        upper.set_title(squeeze(panel.title, int(side * 13)), loc="left", pad=5 + 9 * numbers)
         family = MONO if len(panel.curves) > 1 and not small else None  # a table
         for line, text in enumerate(reversed(above[at])):
             where = (0, 4 + 9 * line)
@@ -169,23 +121,23 @@ def draw_reliability(diagram: Diagram, style: "ReliabilityStyle", paper: Paper) 
     return figure
 
 
-def _grid(job: Drawing) -> tuple[int, float, bool, float]:
-    """Columns, side of the axes, whether panels are small, and the width of a table beside them."""
+def _grid(job: Drawing) -> tuple[int, float, float]:
+    """Columns, side of the axes, and the width of a table beside them."""
     count, width = len(job.diagram.panels), job.paper.width
-    columns = count if count <= 3 else 2 if count == 4 else min(4, int(np.ceil(np.sqrt(count))))
-    side = {1: 3.9, 2: 3.5, 3: 3.2, 4: 3.2}.get(count, 2.2)
-    table = 0.0
+    several = (min(4, int(np.ceil(np.sqrt(count)))), 2.2)
+    columns, side = {1: (1, 3.9), 2: (2, 3.5), 3: (3, 3.2), 4: (2, 3.2)}.get(count, several)
+    beside = 0.0
     if job.crowded:
         columns = 1
         if job.paper.stats:
-            table = 0.0545 * (max(map(len, listing(job.diagram.panels[0], True))) + 5)
+            beside = 0.0545 * (max(map(len, listing(job.diagram.panels[0], True))) + 5)
     if width is not None:
-        columns = max(1, min(columns, int((width - Grid.left - Grid.right + Grid.gap) / (1.7 + Grid.gap + table))))
-        side = (width - Grid.left - Grid.right - (columns - 1) * Grid.gap) / columns - table
+        columns = max(1, min(columns, int((width - LEFT - RIGHT + GAP) / (1.7 + GAP + beside))))
+        side = (width - LEFT - RIGHT - (columns - 1) * GAP) / columns - beside
         if side < 1.2:  # no room for the table
-            side, table = side + table, 0.0
+            side, beside = side + beside, 0.0
         side = min(side, 6.0)
-    return columns, side, side < 2.9, table
+    return columns, side, beside
 
 
 def _draw_panel(upper: Any, lower: Any, panel: Panel, job: Drawing, first: bool) -> None:
@@ -195,18 +147,14 @@ def _draw_panel(upper: Any, lower: Any, panel: Panel, job: Drawing, first: bool)
         pen = job.pen(panel, at)
         job.style.curve(upper, curve, pen, job.paper)
         _draw_histogram(lower, curve, pen, job.paper)
-    for axes in (upper, lower):
-        axes.set_xlim(0.0, 1.0)
-        axes.set_xticks(np.linspace(0, 1, 6))
-    upper.set_ylim(0.0, 1.0)
-    upper.set_yticks(np.linspace(0, 1, 6))
+    fifths = np.linspace(0, 1, 6)
+    upper.set(xlim=(0, 1), xticks=fifths, ylim=(0, 1), yticks=fifths)
     upper.tick_params(labelbottom=False)
     upper.grid(True, zorder=0)
-    lower.set_axisbelow("line")  # ticks lie over the bars
     top = max(1.6 * max(int(curve.histogram.count.max()) for curve in panel.curves), 3)
     decades = int(np.log10(top))
-    lower.set_yscale("log")
-    lower.set_ylim(0.6, top)  # a single row is still a visible bar
+    lower.set_axisbelow("line")  # ticks lie over the bars
+    lower.set(xlim=(0, 1), xticks=fifths, yscale="log", ylim=(0.6, top))  # a single row is still a visible bar
     log_ticks(lower.yaxis, [10.0**d for d in range(0, decades + 1, 1 if decades < 4 else 2)], short)
     x, y = panel.curves[0].words
     if first or len({p.curves[0].words for p in job.diagram.panels}) > 1:
@@ -220,12 +168,10 @@ def _draw_panel(upper: Any, lower: Any, panel: Panel, job: Drawing, first: bool)
 
 def _draw_histogram(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
     edges, count = curve.histogram.edges, curve.histogram.count
-    height = np.where(count > 0, count, np.nan)
-    colour = pen.colour
+    colour = paper.theme.ink if pen.alone else pen.colour
     if pen.alone:
         look = {"color": paper.theme.others, "edgecolor": paper.theme.page, "lw": 0.3}
-        axes.bar(edges[:-1], height, width=np.diff(edges), align="edge", **look)
-        colour = paper.theme.ink
+        axes.bar(edges[:-1], np.where(count > 0, count, np.nan), width=np.diff(edges), align="edge", **look)
     else:
         axes.stairs(np.maximum(count, 0.1), edges, color=colour, ls=pen.line, lw=min(1.0, pen.width))
     if pen.alone or pen.band:
@@ -252,7 +198,7 @@ def _legend(job: Drawing) -> list[Any]:
     theme, panels = job.paper.theme, job.diagram.panels
     level = f"{100 * panels[0].curves[0].settings.level:g} %"
     thin = any(curve.bins.thin.any() for panel in panels for curve in panel.curves)
-    several, bars = bool(job.names), job.style.outside_sign == "point"
+    bars = job.style.outside_sign == POINT
     handles: list[Any] = []
     for at, name in enumerate(job.coloured):
         colour, line, marker = job.paper.series(at)
@@ -267,8 +213,7 @@ def _legend(job: Drawing) -> list[Any]:
         "whisker": {"color": theme.ink, "lw": 0.9},
         "hollow": {"color": theme.ink, "marker": "o", "mfc": theme.page, "ms": 4, "lw": 0},
     }
-
-    for mark, text in job.style.key(level, thin, several):
+    for mark, text in job.style.key(level, thin, bool(job.names)):
         if mark == "hatch":
             handles.append(Patch(facecolor=theme.page, edgecolor=theme.muted, hatch="/////", lw=0, label=text))
         else:

@@ -1,10 +1,11 @@
 """Drawing in characters: a plane to plot on, and what the drawings of all styles have around it.
 
-Lines are braille dots and areas are shades, or both are plain ASCII.
+Lines are braille dots and areas are shades. Where only ASCII can be shown, other signs are replaced in the end.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from itertools import groupby, zip_longest
+from operator import add, itemgetter
 from re import sub
 
 import numpy as np
@@ -13,13 +14,12 @@ from calcli.diagrams.style import Figure, style
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray
 
-SHADES = {"band": "░", "diagonal": "·", "point": "●", "thin": "○", "whisker": "│", "mark": "┊"}
-ASCII = {"band": ":", "diagonal": ".", "point": "O", "thin": "o", "whisker": "|", "mark": "|"}
+BAND, DIAGONAL, POINT, HOLLOW, WHISKER, MARK, LINE = *"░·●○│┊", "⠤⠒"
 DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """Bits of the braille dots of a cell, four rows of two (Unicode block 2800)."""
 
-NEAR = str.maketrans("…−–", "~--")
-"""What stands in ASCII for signs that are near it."""
+ASCII = str.maketrans("…−–░·●○│┊┤└─▲△◆⠤⠒", "~--:.Oo||++-ACX**")
+"""What stands for other signs where only ASCII can be shown."""
 
 SGR = {"curve": "1;36", "outside": "1;31", "band": "90", "diagonal": "37", "strong": "1", "faint": "2", "other": "33"}
 
@@ -35,28 +35,17 @@ class Look:
         """The text in the colour of its role, if it has one, or as it is."""
         return f"\x1b[{SGR[role]}m{text}\x1b[0m" if self.colour and role and text.strip() else text
 
-    def sign(self, name: str) -> str:
-        """The character for a kind of mark."""
-        return (SHADES if self.unicode else ASCII)[name]
 
-
-@dataclass
 class Canvas:
     """width x height character cells over the ranges x = (low, high) and y = (low, high).
 
     Later areas and signs cover earlier ones; lines cover everything.
     """
 
-    width: int
-    height: int
-    x: tuple[float, float]
-    y: tuple[float, float]
-    look: Look
-    cells: list[list[tuple[str, str]]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.cells = [[(" ", "")] * self.width for _ in range(self.height)]
-        self.dots = np.zeros((4 * self.height, 2 * self.width), dtype=np.bool_)
+    def __init__(self, width: int, height: int, x: tuple[float, float], y: tuple[float, float], look: Look) -> None:
+        self.width, self.height, self.x, self.y, self.look = width, height, x, y, look
+        self.cells = [[(" ", "")] * width for _ in range(height)]
+        self.dots = np.zeros((4 * height, 2 * width), dtype=np.bool_)
         self.roles: dict[tuple[int, int], str] = {}
 
     def column(self, x: float) -> int:
@@ -79,17 +68,15 @@ class Canvas:
 
     def area(self, x: FloatArray, low: FloatArray, high: FloatArray) -> None:
         """Shade between two lines, at least one cell high wherever x reaches."""
-        for column, at in enumerate(self.centres()):
-            half = 0.5 * (self.x[1] - self.x[0]) / self.width
-            if at + half < x[0] or at - half > x[-1]:
-                continue
-            bottom, top = self.row(float(np.interp(at, x, low))), self.row(float(np.interp(at, x, high)))
-            for row in range(top, bottom + 1):
-                self.put(row, column, self.look.sign("band"), "band")
+        at, half = self.centres(), 0.5 * (self.x[1] - self.x[0]) / self.width
+        bottom, top = np.interp(at, x, low), np.interp(at, x, high)
+        for column in np.flatnonzero((at + half >= x[0]) & (at - half <= x[-1])).tolist():
+            for row in range(self.row(top[column]), self.row(bottom[column]) + 1):
+                self.put(row, column, BAND, "band")
 
-    def vertical(self, x: float, low: float, high: float, name: str, role: str) -> None:
+    def vertical(self, x: float, low: float, high: float, sign: str, role: str) -> None:
         for row in range(self.row(high), self.row(low) + 1):
-            self.put(row, self.column(x), self.look.sign(name), role)
+            self.put(row, self.column(x), sign, role)
 
     def line(self, x: FloatArray, y: FloatArray, role: Sequence[str] | str = "curve") -> None:
         """A polyline in braille dots, or in asterisks; ``role`` for all or per segment."""
@@ -111,17 +98,13 @@ class Canvas:
 
     def lines(self) -> list[str]:
         """The canvas as text, one line per row, colours included."""
+        bits = np.einsum("rhcw,hw->rc", self.dots.reshape(self.height, 4, self.width, 2), DOTS)
+        for r, c in zip(*np.nonzero(bits), strict=True):
+            self.put(r, c, chr(0x2800 + bits[r, c]), self.roles[r, c])
         out = []
-        for r, cells in enumerate(self.cells):
-            text, run, current = "", "", ""
-            for c, (sign, role) in enumerate(cells):
-                bits = int((DOTS * self.dots[4 * r : 4 * r + 4, 2 * c : 2 * c + 2]).sum())
-                if bits:
-                    sign, role = chr(0x2800 + bits), self.roles[r, c]
-                if role != current:
-                    text, run, current = text + self.look.paint(run, current), "", role
-                run += sign
-            out.append(text + self.look.paint(run, current))
+        for row in self.cells:
+            runs = groupby(row, itemgetter(1))
+            out.append("".join(self.look.paint("".join(sign for sign, _ in run), role) for role, run in runs))
         return out
 
 
@@ -129,24 +112,19 @@ def eighths(heights: FloatArray, rows: int, look: Look) -> list[str]:
     """Vertical bars as ``rows`` lines of block characters. heights : shares 0..1 of the full height."""
     lines = []
     for row in range(rows - 1, -1, -1):
-        level = np.clip(heights * rows - row, 0, 1)
-        if look.unicode:
-            lines.append("".join(" ▁▂▃▄▅▆▇█"[int(np.ceil(8 * share))] for share in level))
-        else:
-            lines.append("".join("#" if share > 0.25 or (share > 0 and row == 0) else " " for share in level))
+        signs = " ▁▂▃▄▅▆▇█" if look.unicode else "   ######" if row else " ########"
+        level = np.ceil(8 * np.clip(heights * rows - row, 0, 1)).astype(np.int64)
+        lines.append("".join(signs[at] for at in level))
     return lines
 
 
-def beside(blocks: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
-    """Blocks of lines next to each other; widths do not count colour codes."""
-    out = []
-    for at in range(max(map(len, blocks))):
-        line = ""
-        for block, width in zip(blocks, widths, strict=True):
-            text = block[at] if at < len(block) else ""
-            line += text + " " * (width + 2 - len(sub("\x1b\\[[0-9;]*m", "", text)))
-        out.append(line.rstrip())
-    return out
+def beside(blocks: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Blocks of lines next to each other, each of a width that does not count colour codes."""
+    rows = (
+        [line + " " * (width - len(sub("\x1b\\[[0-9;]*m", "", line))) for line in row]
+        for row in zip_longest(*blocks, fillvalue="")
+    )
+    return ["  ".join(row).rstrip() for row in rows]
 
 
 AXIS = 6
@@ -157,19 +135,17 @@ def draw(figure: Figure, width: int = 80, look: Look = Look()) -> str:  # noqa: 
     """The figure as lines of text, at most ``width`` characters wide (at least 30)."""
     lines = style(figure.style).text(figure, max(width, 30), look)
     text = "\n".join(line.rstrip() for line in lines)
-    return text if look.unicode else text.translate(NEAR).encode("ascii", "replace").decode()
+    return text if look.unicode else text.translate(ASCII).encode("ascii", "replace").decode()
 
 
 def with_axis(canvas: Canvas, ticks: dict[int, str]) -> list[str]:
-    tick, plain = ("┤", "│") if canvas.look.unicode else ("+", "|")
-    return [
-        (f"{ticks[at]:>{AXIS}}{tick}" if at in ticks else " " * AXIS + plain) + line
-        for at, line in enumerate(canvas.lines())
-    ]
+    """A canvas between its y axis, with labels at some rows, and the line of its x axis."""
+    sides = [f"{ticks[at]:>{AXIS}}┤" if at in ticks else " " * AXIS + "│" for at in range(canvas.height)]
+    return [*map(add, sides, canvas.lines()), base_line(canvas.width)]
 
 
-def base_line(width: int, look: Look) -> str:
-    return " " * AXIS + ("└" + "─" * width if look.unicode else "+" + "-" * width)
+def base_line(width: int) -> str:
+    return " " * AXIS + "└" + "─" * width
 
 
 def scale(width: int, labels: Sequence[str], places: Sequence[float]) -> str:
@@ -201,6 +177,5 @@ def plot(
     return [
         canvas.look.paint(title, "strong"),
         *with_axis(canvas, {0: y_labels[1], canvas.height - 1: y_labels[0]}),
-        base_line(canvas.width, canvas.look),
         " " * (AXIS + 1) + scale(canvas.width, x_labels, places),
     ]

@@ -8,7 +8,7 @@ from calcli.diagrams.curve import Curve
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.reliability import ReliabilityStyle, bin_cells, bin_points, diagonal
 from calcli.diagrams.reliability_matplotlib import Pen
-from calcli.diagrams.terminal import Canvas
+from calcli.diagrams.terminal import LINE, POINT, Canvas
 
 
 class Corp(ReliabilityStyle):
@@ -18,6 +18,7 @@ class Corp(ReliabilityStyle):
     """
 
     name = "corp"
+    outside_sign = LINE
 
     def curve(self, axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
         """Band and polyline; a single confidence is a point with a bar behind it."""
@@ -46,15 +47,13 @@ class Corp(ReliabilityStyle):
         fine = np.unique(np.concatenate([x, np.linspace(x[0], x[-1], 4 * canvas.width)]))
         middle = 0.5 * (fine[:-1] + fine[1:]) if len(fine) > 1 else fine
         inside = curve.band.contains(middle, np.interp(middle, x, y))
-        canvas.line(fine, np.interp(fine, x, y), ["curve" if ok else "outside" for ok in inside])
+        roles = ["curve" if ok else "outside" for ok in inside]
         if len(x) == 1:
-            role = "curve" if inside[0] else "outside"
-            canvas.put(canvas.row(y[0]), canvas.column(x[0]), canvas.look.sign("point"), role)
-            canvas.dots[:] = False
+            canvas.put(canvas.row(y[0]), canvas.column(x[0]), POINT, roles[0])
+        else:
+            canvas.line(fine, np.interp(fine, x, y), roles)
         if curve.fall is not None:
             bin_cells(canvas, curve)
 
-    def signs(self, level: str, thin: bool, sign: dict[str, str]) -> list[tuple[str, str]]:
-        return [(f"{sign['line']} isotonic accuracy", "curve")]
-
-    outside_sign = "line"
+    def signs(self, level: str, thin: bool) -> list[tuple[str, str]]:
+        return [(f"{LINE} isotonic accuracy", "curve")]

@@ -12,7 +12,7 @@ from calcli.diagrams.curve import Quantity
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import NAMES, RowSubset, parts_of, quantities
 from calcli.diagrams.style import Figure, Request, Style
-from calcli.diagrams.terminal import Look
+from calcli.diagrams.terminal import MARK, POINT, Look
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.losses import gap_interval, group_gaps
@@ -177,7 +177,6 @@ class GapPlot(Style[Gaps]):
     def text(self, figure: Gaps, width: int, look: Look) -> list[str]:
         """A table per set with a bar for the gap."""
         lines = [look.paint(squeeze(figure.title, width), "strong")]
-        point, bar, axis = look.sign("point"), ("─" if look.unicode else "-"), look.sign("mark")
         reach = max(g.reach for s in figure.series for g in s.gaps) or 0.1
         for s in figure.series:
             title = squeeze(f"{s.label}: {s.beyond} of {len(s.gaps)} significant (*)", width)
@@ -192,9 +191,9 @@ class GapPlot(Style[Gaps]):
                 cells = [" "] * inner
                 if g.gap == g.gap:
                     for at in range(column(g.low), column(g.high) + 1) if g.low == g.low else ():
-                        cells[at] = bar
-                    cells[column(0.0)] = axis
-                    cells[column(g.gap)] = point
+                        cells[at] = "─"
+                    cells[column(0.0)] = MARK
+                    cells[column(g.gap)] = POINT
                 text = "-" if g.gap != g.gap else f"{g.gap:+.3f}"
                 rows.append([squeeze(g.part, 20), str(g.n), text, "*" if g.beyond else "", "".join(cells)])
             lines += [line[:width] for line in table(rows)]

@@ -9,7 +9,7 @@ from calcli.binning import bin_index, width_edges
 from calcli.diagrams.caption_text import round_ticks, squeeze, table
 from calcli.diagrams.matplotlib_theme import Paper, log_ticks
 from calcli.diagrams.style import Figure, Request, Style
-from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
+from calcli.diagrams.terminal import AXIS, BAND, DIAGONAL, MARK, Canvas, Look, plot
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.temperature import nll_slope, top_mass_slope
@@ -208,12 +208,12 @@ class Temperature(Style[TemperatureSweep]):
         tiny = 1e-6  # an ECE of exactly 0 has no logarithm
         error, floor = (np.log10(np.maximum(e, tiny)) for e in (sweep.ece, sweep.ece_null_mean))
         bottom = float(min(error.min(), floor.min())) - 0.1
-        band, dot = look.sign("band"), look.sign("diagonal")
-        of_error = f"ECE, {sweep.bins} bins, logarithmic; {band} expected under calibration"
+
+        of_error = f"ECE, {sweep.bins} bins, logarithmic; {BAND} expected under calibration"
         plots: list[tuple[str, FloatArray, float, float]] = [
             ("NLL (nats)", sweep.nll, float(sweep.nll.min()), float(sweep.nll.max())),
             (of_error, error, bottom, float(error.max()) + 0.05),
-            (f"mean confidence; {dot} accuracy", sweep.mean_confidence, 0.0, 1.0),
+            (f"mean confidence; {DIAGONAL} accuracy", sweep.mean_confidence, 0.0, 1.0),
         ]
         for title, values, low, high in plots:
             canvas = Canvas(inner, 8, span, (low, high if high > low else low + 1.0), look)
@@ -221,13 +221,13 @@ class Temperature(Style[TemperatureSweep]):
                 canvas.area(x, np.full(len(x), low), floor)
             if values is sweep.mean_confidence:
                 for column in range(inner):
-                    canvas.put(canvas.row(sweep.accuracy), column, dot, "diagonal")
+                    canvas.put(canvas.row(sweep.accuracy), column, DIAGONAL, "diagonal")
             for mark in sweep.marks:
-                canvas.vertical(float(np.log(mark.temperature)), low, high, "mark", "other")
+                canvas.vertical(float(np.log(mark.temperature)), low, high, MARK, "other")
             canvas.line(x, values)
             ends = (10**low, 10**high) if values is error else (low, high)
             lines += plot(title, canvas, (f"{ends[0]:.2g}", f"{ends[1]:.3g}"), [f"{t:g}" for t in ticks], places)
-        lines.append(f"temperature T (logarithmic); {look.sign('mark')} marks:")
+        lines.append(f"temperature T (logarithmic); {MARK} marks:")
         rows = [["", "T", "NLL", "ECE", "(expected)", "confidence"]]
         for m in sweep.marks:
             error_of, sure = [f"{m.ece:.4f}", f"({m.ece_null_mean:.4f})"], f"{m.mean_confidence:.4f}"

@@ -11,7 +11,7 @@ from calcli.diagrams.caption_text import round_ticks, squeeze, table
 from calcli.diagrams.curve import measure_curve
 from calcli.diagrams.matplotlib_theme import Paper, log_ticks
 from calcli.diagrams.style import Figure, Request, Style
-from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
+from calcli.diagrams.terminal import AXIS, DIAGONAL, MARK, Canvas, Look, plot
 from calcli.fast_dataclass import dataclass
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -132,17 +132,17 @@ class Variance(Style[Scatter]):
         canvas = Canvas(inner, 16, span, (0.0, top), look)
         names = [LETTERS[at] if at < len(LETTERS) else "+" for at in range(len(ece))]
         for x, floor, y in zip(ece, null, variance, strict=True):
-            canvas.put(canvas.row(y), canvas.column(floor), look.sign("mark"), "band")
+            canvas.put(canvas.row(y), canvas.column(floor), MARK, "band")
             ends = sorted((canvas.column(floor), canvas.column(x)))
             for column in range(ends[0] + 1, ends[1]):
-                canvas.put(canvas.row(y), column, look.sign("diagonal"), "band")
+                canvas.put(canvas.row(y), column, DIAGONAL, "band")
         for name, x, y in zip(names, ece, variance, strict=True):
             canvas.put(canvas.row(y), canvas.column(x), name, "curve")
         ticks = round_ticks(10 ** span[0], 10 ** span[1])
         places = [(float(np.log10(t)) - span[0]) / (span[1] - span[0]) for t in ticks]
         title = squeeze(f"{scatter.title}: variance of the confidence against ECE", width)
         lines = plot(title, canvas, ("0", f"{top:.3g}"), [f"{t:g}" for t in ticks], places)
-        lines.append(f"ECE, logarithmic; {look.sign('mark')} ECE expected under calibration")
+        lines.append(f"ECE, logarithmic; {MARK} ECE expected under calibration")
         rows = [["", "", "n", "variance", "ECE", "(expected)"]]
         for name, p in zip(names, scatter.points, strict=True):
             called = f"{name} {squeeze(p.bundle, 30)}", squeeze(p.method, 16), str(p.n)
