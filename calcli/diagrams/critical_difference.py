@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli.diagrams.caption_text import squeeze
-from calcli.diagrams.matplotlib_theme import METADATA, Paper, need_matplotlib
+from calcli.diagrams.matplotlib_theme import METADATA, Paper, import_matplotlib
 from calcli.errors import UsageError
 from calcli.metrics.friedman import not_told_apart
 from calcli.numerics import FloatArray
@@ -18,7 +18,7 @@ def check_ending(path: Path) -> None:
     """Raises UsageError for a name that no picture can have, and where matplotlib is missing."""
     if path.suffix.lower().lstrip(".") not in METADATA:
         raise UsageError(f"--diagram {path}: expected a name that ends in .{', .'.join(METADATA)}")
-    need_matplotlib()
+    import_matplotlib()
 
 
 def picture(path: Path, names: Sequence[str], ranks: FloatArray, distance: float, what: str) -> bytes:

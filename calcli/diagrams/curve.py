@@ -187,15 +187,6 @@ def _bars(edges: FloatArray, stats: BinStats, band: ConsistencyBand, level: floa
     empty = np.full(len(stats.weight), np.nan)
     rows = stats.weight > 0
     accuracy = np.minimum(np.divide(stats.outcome, stats.weight, out=empty.copy(), where=rows), 1.0)
-    low, high = wilson_interval(accuracy, stats.effective / effect, level)
-    return Bars(
-        low=edges[:-1],
-        high=edges[1:],
-        count=stats.count,
-        confidence=np.divide(stats.score, stats.weight, out=empty, where=rows),
-        accuracy=accuracy,
-        accuracy_low=low,
-        accuracy_high=high,
-        null_low=band.bin_low,
-        null_high=band.bin_high,
-    )
+    confidence = np.divide(stats.score, stats.weight, out=empty, where=rows)
+    interval = wilson_interval(accuracy, stats.effective / effect, level)
+    return Bars(edges[:-1], edges[1:], stats.count, confidence, accuracy, *interval, band.bin_low, band.bin_high)

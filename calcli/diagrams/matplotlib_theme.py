@@ -9,57 +9,40 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
-from calcli.errors import UsageError
+from calcli.errors import UsageError, needed
 from calcli.fast_dataclass import dataclass
 
-SOLID: Any = "-"
-DASHES: tuple[tuple[Any, str], ...] = (
-    (SOLID, "o"),
-    ((0, (5, 1.5)), "s"),
-    ((0, (1, 1)), "^"),
-    ((0, (5, 1, 1, 1)), "D"),
-    ((0, (3, 1, 1, 1, 1, 1)), "v"),
-    ((0, (8, 2)), "P"),
-    ((0, (2, 2)), "X"),
-    ((0, (9, 1.5, 2, 1.5)), "*"),
+DASHES: tuple[Any, ...] = (
+    "-",
+    *((0, dashes) for dashes in ((5, 1.5), (1, 1), (5, 1, 1, 1), (3, 1, 1, 1, 1, 1), (8, 2), (2, 2), (9, 1.5, 2, 1.5))),
 )
-"""Line style and marker of the curves in one pair of axes, in this order."""
+MARKERS = "os^DvPX*"
+"""Line styles and markers of the curves in one pair of axes, in this order."""
 
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours. page : behind all. ink : text. muted : axes and second-rank text. main : a curve
+    """Colours, those of a light page unless others are given.
 
-    that is alone. band : where a calibrated model would lie. others : curves beyond the
-    coloured ones. bar : filled bars. series : curves in one pair of axes.
+    page : behind all. ink : text. muted : axes and second-rank text. main : a curve that is alone. band : where a
+    calibrated model would lie. others : curves beyond the coloured ones. bar : filled bars. series : curves in one pair
+    of axes.
     """
 
-    page: str
-    ink: str
-    muted: str
-    main: str
-    band: str
-    others: str
-    bar: str
-    grid: str
-    series: tuple[str, ...]
+    page: str = "#ffffff"
+    ink: str = "#202020"
+    muted: str = "#666666"
+    main: str = "#0B5CA8"
+    band: str = "#d9d9d9"
+    others: str = "#a9a9a9"
+    bar: str = "#cfe4f2"
+    grid: str = "#ececec"
+    series: Sequence[str] = ("#CF5A00", "#0B3C7D", "#1AA882", "#A0388F", "#8A6D00", "#202020", "#5A8FC7", "#7A4B2A")
 
 
-LIGHT = Theme(
-    page="#ffffff",
-    ink="#202020",
-    muted="#666666",
-    main="#0B5CA8",
-    band="#d9d9d9",
-    others="#a9a9a9",
-    bar="#cfe4f2",
-    grid="#ececec",
-    series=("#CF5A00", "#0B3C7D", "#1AA882", "#A0388F", "#8A6D00", "#202020", "#5A8FC7", "#7A4B2A"),
-)
+LIGHT = Theme()
 DARK = Theme(
     page="#12161b",
     ink="#e8edf2",
@@ -75,6 +58,7 @@ THEMES = {"light": LIGHT, "dark": DARK}
 
 WIDTHS = {"column": 3.33, "page": 6.75, "slide": 10.0}
 """Inches: one column and both columns of a two-column paper, and a slide."""
+UNITS = {"mm": 1 / 25.4, "cm": 1 / 2.54, "in": 1.0}
 
 METADATA: dict[str, dict[str, str | None]] = {
     "png": {"Software": None},
@@ -95,8 +79,8 @@ class Paper:
     def series(self, at: int) -> tuple[str, Any, str]:
         """Colour, line style and marker of curve number ``at``; no two alike up to 64."""
         colours = self.theme.series
-        line, marker = DASHES[(at + at // len(colours)) % len(DASHES)]
-        return colours[at % len(colours)], line, marker
+        look = (at + at // len(colours)) % len(DASHES)
+        return colours[at % len(colours)], DASHES[look], MARKERS[look]
 
     def picture(self, draw: Callable[["Paper"], Any], form: str, **words: str | None) -> bytes:
         """What ``draw`` draws as the bytes of a file. form : its ending. words : to stand in its metadata."""
@@ -108,7 +92,6 @@ class Paper:
     @contextmanager
     def matplotlib(self) -> Iterator[None]:
         """Matplotlib's own defaults and our changes, whatever the user's matplotlibrc says."""
-        need_matplotlib()
         t, matplotlib = self.theme, import_matplotlib()
         settings = {
             "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters everywhere
@@ -155,45 +138,31 @@ def log_ticks(axis: Any, ticks: Sequence[float], say: Callable[[float], str] = "
     axis.set_major_formatter(FuncFormatter(lambda value, _: say(value)))
 
 
-def need_matplotlib() -> None:
-    """Raises UsageError where matplotlib is missing."""
-    try:
-        found = find_spec("matplotlib") is not None
-    except ValueError:  # the module is there but is no module
-        found = False
-    if not found:
-        raise UsageError(
-            "drawing png, svg or pdf needs matplotlib: pip install 'calcli[plot]';"
-            " the terminal drawing, .json and .csv work without it"
-        )
-
-
 def import_matplotlib() -> Any:
-    """The module. A backend of MPLBACKEND that does not exist is no reason not to draw: we use none."""
+    """The module. Raises UsageError where it is missing.
+
+    A backend of MPLBACKEND that does not exist is no reason not to draw: we use none.
+    """
     backend = None if "matplotlib" in sys.modules else os.environ.pop("MPLBACKEND", None)
+    lacking = "drawing png, svg or pdf needs matplotlib: pip install 'calcli[plot]'"
     try:
-        found = import_module("matplotlib")
+        with needed(f"{lacking}; the terminal drawing, .json and .csv work without it"):
+            import matplotlib
     finally:
         if backend is not None:
             os.environ["MPLBACKEND"] = backend
     if backend:
         with suppress(ValueError):
-            found.rcParams["backend"] = backend  # as its own import would have done, for others in this process
-    return found
+            matplotlib.rcParams["backend"] = backend  # as its own import would have done, for others in this process
+    return matplotlib
 
 
 def width_of(text: str) -> float:
     """``column``, ``page``, ``slide``, or a length (``85mm``, ``3.4in``, ``3.4``) in inches. Raises UsageError."""
     if text in WIDTHS:
         return WIDTHS[text]
-    number, inches = text, 1.0
-    for unit, size in (("mm", 1 / 25.4), ("cm", 1 / 2.54), ("in", 1.0)):
-        if text.endswith(unit):
-            number, inches = text.removesuffix(unit), size
-    try:
-        width = float(number) * inches
-    except ValueError:
-        width = 0.0
-    if not 2.0 <= width <= 40.0:
-        raise UsageError(f"--width {text}: expected {', '.join(WIDTHS)}, or 2 to 40 inches, e.g. 3.4in or 85mm")
-    return width
+    number, unit = (text[:-2], text[-2:]) if text[-2:] in UNITS else (text, "in")
+    with suppress(ValueError):
+        if 2.0 <= (width := float(number) * UNITS[unit]) <= 40.0:
+            return width
+    raise UsageError(f"--width {text}: expected {', '.join(WIDTHS)}, or 2 to 40 inches, e.g. 3.4in or 85mm")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli.diagrams.caption_text import printable
-from calcli.diagrams.matplotlib_theme import METADATA, Paper, need_matplotlib
+from calcli.diagrams.matplotlib_theme import METADATA, Paper, import_matplotlib
 from calcli.diagrams.style import Figure, style
 from calcli.errors import UsageError
 from calcli.fast_dataclass import as_json
@@ -27,7 +27,7 @@ def format_of(path: Path) -> Writer:
             f"-o {path}: expected a name that ends in .{', .'.join(FORMATS)}; --json writes the numbers to stdout"
         )
     if ending in METADATA:
-        need_matplotlib()
+        import_matplotlib()
     return FORMATS[ending]
 
 

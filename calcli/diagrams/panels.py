@@ -89,28 +89,21 @@ def whole(request: Request, style: str) -> Diagram:
         about = "top label" if quantity == "top" else f"P({request.names[1] if request.names else 'class 1'})"
         return title if len(wanted) == 1 else ", ".join(filter(None, (title, about)))
 
-    title = "" if request.title is None else request.title
-    if request.layout == "overlay" and len(bundles) == len(sets) > 1:  # several models, one curve each
-        panels = [
-            Panel(
-                named(f"{len(bundles)} bundles", q), tuple(replace(c, label=s.bundle) for s, r, c in curves if r == q)
-            )
-            for q in wanted
-        ]
-    elif request.layout == "overlay":
-        panels = [
-            Panel(named(bundle, q), tuple(c for s, r, c in curves if (s.bundle, r) == (bundle, q)))
-            for bundle, q in product(bundles, wanted)
-        ]
+    title, panels = request.title or "", []
+    if request.layout == "overlay":
+        models = len(bundles) == len(sets) > 1  # one curve each
+        for name, q in product([f"{len(bundles)} bundles"] if models else bundles, wanted):
+            own = [(s, c) for s, r, c in curves if r == q and (models or s.bundle == name)]
+            panels.append(Panel(named(name, q), tuple(replace(c, label=s.bundle) if models else c for s, c in own)))
     else:
         alone = len(bundles) == 1 and len(curves) > 1
         if alone and request.title is None:
             title = bundles[0]
         many = len(bundles) > FEW_BUNDLES
-        own = dict(zip(bundles, distinct(bundles) if many else bundles, strict=True))
+        short = dict(zip(bundles, distinct(bundles) if many else bundles, strict=True))
         versions = len({s.label for s in sets}) > 1 or not many
         # Titles are cut in their middle: what of many names is their own stands last.
-        words = [(own[s.bundle], s.label * versions)[:: -1 if many else 1] for s, _, _ in curves]
+        words = [(short[s.bundle], s.label * versions)[:: -1 if many else 1] for s, _, _ in curves]
         panels = [
             Panel(named(s.label if alone else ", ".join(filter(None, each)), q), (c,))
             for each, (s, q, c) in zip(words, curves, strict=True)

@@ -12,7 +12,7 @@ from calcli.diagrams.curve import Quantity
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import NAMES, RowSubset, parts_of, quantities
 from calcli.diagrams.style import Figure, Request, Style
-from calcli.diagrams.terminal import MARK, POINT, Look
+from calcli.diagrams.terminal import MARK, POINT, Canvas, Look
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.losses import gap_interval, group_gaps
@@ -157,19 +157,21 @@ class GapPlot(Style[Gaps]):
             look: dict[str, Any] = {"edgecolors": colour, "linewidths": 0.8, "marker": marker, "label": s.label}
             axes.scatter(gap, y, s=14 if count == 1 else 9, c=face, zorder=4, **look)
         axes.axvline(0, color=theme.muted, lw=0.8, zorder=2)
-        axes.set_ylim(-0.8, lines - 0.2)
+        words, negative, positive = figure.words
+        axes.set(
+            ylim=(-0.8, lines - 0.2),
+            xlabel=f"{words}, {100 * figure.level:g} % interval\nfilled: significant (adjusted)",
+        )
         axes.set_yticks(np.arange(lines)[::-1], names, fontsize=6.5)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")
-        axes.set_xlabel(f"{figure.words[0]}, {100 * figure.level:g} % interval\nfilled: significant (adjusted)")
         small: dict[str, Any] = {"fontsize": 7, "color": theme.muted}
-        for x, words, side in ((0, f"◀ {figure.words[1]}", "left"), (1, f"{figure.words[2]} ▶", "right")):
-            axes.annotate(words, (x, 1), (0, 3), "axes fraction", "offset points", ha=side, **small)
+        for x, told, side in ((0, f"◀ {negative}", "left"), (1, f"{positive} ▶", "right")):
+            axes.annotate(told, (x, 1), (0, 3), "axes fraction", "offset points", ha=side, **small)
         plot.text(0.5, 1 - 0.1 / height, squeeze(figure.title, int(wide * 12)), ha="center", va="top", fontsize=9.5)
         if count > 1:
-            plot.legend(
-                loc="lower center", ncols=abreast, bbox_to_anchor=(0.5, (0.04 + 0.17 * notes) / height), borderpad=0
-            )
+            anchor = (0.5, (0.04 + 0.17 * notes) / height)
+            plot.legend(loc="lower center", ncols=abreast, bbox_to_anchor=anchor, borderpad=0)
         for line, note in enumerate(reversed(said)):
             plot.text(0.5, (0.06 + 0.17 * line) / height, note, ha="center", va="bottom", **small)
         return plot
@@ -182,20 +184,16 @@ class GapPlot(Style[Gaps]):
             title = squeeze(f"{s.label}: {s.beyond} of {len(s.gaps)} significant (*)", width)
             lines += ["", look.paint(title, "strong")]
             rows = [["", "n", "gap", "", ""]]
-            inner = max(min(width - 44, 60), 5)
-
-            def column(value: float, inner: int = inner) -> int:
-                return int(np.clip((value / reach + 1) / 2 * inner, 0, inner - 1))
-
             for g in s.gaps:
-                cells = [" "] * inner
+                line = Canvas(max(min(width - 44, 60), 5), 1, (-reach, reach), (0.0, 1.0), look)
+                if g.low == g.low:
+                    for at in range(line.column(g.low), line.column(g.high) + 1):
+                        line.put(0, at, "─", "")
                 if g.gap == g.gap:
-                    for at in range(column(g.low), column(g.high) + 1) if g.low == g.low else ():
-                        cells[at] = "─"
-                    cells[column(0.0)] = MARK
-                    cells[column(g.gap)] = POINT
+                    line.put(0, line.column(0.0), MARK, "")
+                    line.put(0, line.column(g.gap), POINT, "")
                 text = "-" if g.gap != g.gap else f"{g.gap:+.3f}"
-                rows.append([squeeze(g.part, 20), str(g.n), text, "*" if g.beyond else "", "".join(cells)])
+                rows.append([squeeze(g.part, 20), str(g.n), text, "*" if g.beyond else "", *line.lines()])
             lines += [line[:width] for line in table(rows)]
         what = figure.words[0].replace("−", "-")
         lines += ["", f"gap: {what}, {100 * figure.level:g} % interval, axis to +-{reach:.2f}"[:width]]

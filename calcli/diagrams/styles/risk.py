@@ -114,12 +114,10 @@ class RiskCoverage(Style[Risk]):
         if count > len(shown):
             axes.plot([], [], color=theme.others, lw=0.8, label=f"the other {count - len(shown)}")
         least = min(float(np.min(c.low[c.coverage > 0.05], initial=1.0)) for c in figure.curves)
-        axes.set_ylim(max(0.0, np.floor(least * 20) / 20 - 0.02), 1.0)
-        axes.set_xlim(0, 1)
-        percent = FuncFormatter(lambda value, _: f"{100 * value:g} %")
-        axes.xaxis.set_major_formatter(percent)
-        axes.set_xlabel("coverage: proportion of the samples" + (", the most confident first" if wide >= 4 else ""))
-        axes.set_ylabel("accuracy among them")
+        bottom = max(0.0, np.floor(least * 20) / 20 - 0.02)
+        label = "coverage: proportion of the samples" + (", the most confident first" if wide >= 4 else "")
+        axes.set(xlim=(0, 1), ylim=(bottom, 1.0), xlabel=label, ylabel="accuracy among them")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))
         axes.grid(True)
         axes.set_title(squeeze(figure.title, int(12 * wide)), loc="left", pad=6)
         if lines:

@@ -169,25 +169,21 @@ class Temperature(Style[TemperatureSweep]):
         loss, error, trust = axes
         loss.plot(t, sweep.nll, color=theme.main, lw=1.6)
         loss.set_ylabel("NLL (nats)")
-        error.set_yscale("log")  # the floor and the ECE of a hot model differ by orders of magnitude
         positive = [v for v in (*sweep.ece, *sweep.ece_null_mean) if v > 1e-6] or [0.01]
         low, high = min(positive) / 1.3, max(positive) * 1.3
         floor = np.maximum(sweep.ece_null_mean, low)
+        # Logarithmic: the floor and the ECE of a hot model differ by orders of magnitude.
+        error.set(yscale="log", ylabel="ECE", ylim=(low, high))
         error.fill_between(t, low, floor, color=theme.band, lw=0, label="ECE expected under calibration")
         error.plot(t, np.maximum(sweep.ece, low), color=theme.main, lw=1.6, label=f"ECE, {sweep.bins} bins")
-        error.set_ylabel("ECE")
-        error.set_ylim(low, high)
         trust.plot(t, sweep.mean_confidence, color=theme.main, lw=1.6, label="mean confidence")
         trust.axhline(sweep.accuracy, color=theme.muted, lw=1.0, ls=(0, (4, 2)), label="accuracy")
-        trust.set_ylabel("mean confidence")
-        trust.set_ylim(0, 1.02)
-        trust.set_xlabel("temperature T")
+        trust.set(ylabel="mean confidence", ylim=(0, 1.02), xlabel="temperature T")
         for where in (error, trust):
             where.legend(loc="lower right", bbox_to_anchor=(1, 0.97), ncols=2, handlelength=1.8)
         log_ticks(error.yaxis, round_ticks(low, high))
         for at, where in enumerate(axes):
-            where.set_xscale("log")
-            where.set_xlim(t[0], t[-1])
+            where.set(xscale="log", xlim=(t[0], t[-1]))
             log_ticks(where.xaxis, round_ticks(t[0], t[-1]))
             where.tick_params(labelbottom=at == 2)
             where.grid(True)

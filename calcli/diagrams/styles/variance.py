@@ -93,15 +93,13 @@ class Variance(Style[Scatter]):
             axes.plot([null], [p.variance], "|", color=theme.muted, ms=6, zorder=2)
             axes.plot([x], [p.variance], marker, color=colour, ms=5.5, mec=theme.page, mew=0.5, zorder=4)
             marks.append((x, p.variance, str(bundles.index(p.bundle) + 1) if named else ""))
-        axes.set_xscale("log")
         reach = [max(v, FLOOR) for p in scatter.points for v in (p.ece, p.ece_null_mean)]
         low, high = min(reach) / 1.3, max(reach) * 1.3
-        axes.set_xlim(low, high)
+        top = 1.12 * max(p.variance for p in scatter.points) or 1.0
+        axes.set(xscale="log", xlim=(low, high), xlabel="ECE (logarithmic)")
+        axes.set(ylim=(0, top), ylabel="variance of the confidence")
         log_ticks(axes.xaxis, round_ticks(low, high))
-        axes.set_ylim(0, 1.12 * max(p.variance for p in scatter.points) or 1.0)
         axes.grid(True)
-        axes.set_xlabel("ECE (logarithmic)")
-        axes.set_ylabel("variance of the confidence")
         axes.set_title(squeeze(scatter.title, int(13 * wide)), loc="left", pad=6)
         if named:
             place(axes, marks, size=6.5, colour=theme.ink, line=theme.muted)
