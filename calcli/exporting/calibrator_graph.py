@@ -25,7 +25,7 @@ from calcli.methods.iop import IntraOrderPreserving
 from calcli.methods.logit_spline import LogitSpline
 from calcli.methods.recal import ReCal
 from calcli.methods.sb import ScalingBinning
-from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max, sigmoid
+from calcli.numerics import FloatArray, entries, log_softmax, mixed_with_uniform, row_max, sigmoid
 from calcli.rows import Block, Codes
 
 
@@ -56,11 +56,6 @@ def mixture(calibrator: Mixture, block: Block) -> Prediction:
 # ---- maps that are tables (isotonic regression, binning), looked up by a binary search of all rows together
 
 
-def take(table: FloatArray, index: GraphValue) -> Operand:
-    """Entries of a constant (m,) at the indices."""
-    return index.like(index.graph.op("take", table, index))
-
-
 class Pieces(NamedTuple):
     """A map of straight pieces: value + slope (x - start), one piece more than edges."""
 
@@ -70,15 +65,10 @@ class Pieces(NamedTuple):
     slope: FloatArray
 
     @classmethod
-    def identity(cls) -> "Pieces":
-        zero = np.zeros(1)
-        return cls(np.empty(0), zero, zero, np.ones(1))
-
-    @classmethod
     def steps(cls, edges: FloatArray, values: FloatArray) -> "Pieces":
         """``curves.step``: the value of the right-closed bin."""
         if not len(edges):
-            return cls.identity()
+            return IDENTITY
         flat = np.zeros(len(values))
         return cls(edges[1:-1], flat, values, flat)
 
@@ -86,7 +76,7 @@ class Pieces(NamedTuple):
     def line(cls, x: FloatArray, y: FloatArray) -> "Pieces":
         """``numpy.interp``: straight between knots, constant beyond."""
         if not len(x):
-            return cls.identity()
+            return IDENTITY
         with np.errstate(over="ignore"):
             slope = np.clip(np.diff(y) / np.diff(x), -1e300, 1e300)
         return cls(x, np.append(x[0], x), np.append(y[0], y), np.concatenate([[0.0], slope, [0.0]]))
@@ -98,16 +88,17 @@ class Pieces(NamedTuple):
         return cls(edges, np.append(edges[0], edges), base, slopes)
 
 
+IDENTITY = Pieces(np.empty(0), np.zeros(1), np.zeros(1), np.ones(1))
+
+
 def search(x: Operand, edges: Sequence[FloatArray], *, closed: bool) -> tuple[Operand, int]:
     """How many edges of its column's table lie below each x (with ``closed``: at it, too), and their longest number.
 
     x : (rows, columns). edges : one sorted table for all columns, or one per column. A binary search of all rows
-    together: as many steps as the longest table has binary digits. None where there is no edge.
+    together: as many steps as the longest table has binary digits, at least one.
     """
-    steps = max(map(len, edges)).bit_length()
+    steps = max(1, *map(len, edges)).bit_length()
     size = 2**steps - 1
-    if not steps:
-        return None, 0
     table = np.full((len(edges), size), np.inf)
     for row, own in zip(table, edges, strict=True):
         row[: len(own)] = own
@@ -117,7 +108,7 @@ def search(x: Operand, edges: Sequence[FloatArray], *, closed: bool) -> tuple[Op
     found: Operand = np.where(passed(table[:, stride - 1], x), stride, 0)
     while stride > 1:
         stride //= 2
-        found = np.where(passed(take(table.ravel(), found + (offset + stride - 1)), x), found + stride, found)
+        found = np.where(passed(entries(found + (offset + stride - 1), table.ravel()), x), found + stride, found)
     return found, size + 1
 
 
@@ -130,33 +121,29 @@ def piecewise(x: GraphValue, maps: Sequence[Pieces], *, closed: bool = False) ->
     """The maps at x: one for all columns, or one per column. closed : a score on an edge belongs above it."""
     seen: Operand = nudged(x.view(x.graph.rows, x.width), len(maps))
     found, size = search(seen, [one.edges for one in maps], closed=closed)
-    if found is None:
-        first, level, rise = (np.concatenate([one[i] for one in maps]) for i in (1, 2, 3))
-    else:
-        tables = np.zeros((3, len(maps), size))
-        for row, one in enumerate(maps):
-            tables[:, row, : len(one.start)] = one[1:]
-        index = found + np.arange(len(maps)) * size
-        first, level, rise = (take(table.ravel(), index) for table in tables)
+    tables = np.zeros((3, len(maps), size))
+    for row, one in enumerate(maps):
+        tables[:, row, : len(one.start)] = one[1:]
+    index = found + np.arange(len(maps)) * size
+    first, level, rise = (entries(index, table.ravel()) for table in tables)
     return x.like((seen - first) * rise + level)
 
 
-# ---- what ``apply`` calls of them
+def steps(x: Operand, maps: Sequence[Sequence[Any]]) -> Operand:
+    """``curves.step`` of each map."""
+    x.graph.jumps = True
+    return piecewise(x, [Pieces.steps(*one) for one in maps])
 
 
-def _step(p: GraphValue, edges: FloatArray, values: FloatArray) -> Operand:
-    p.graph.jumps = True
-    return piecewise(p, [Pieces.steps(edges, values)])
-
-
-def _interpolated(p: GraphValue, x: FloatArray, y: FloatArray) -> Operand:
-    p.graph.jumps = True  # knots can lie next to each other
-    return piecewise(p, [Pieces.line(x, y)], closed=True)
+def lines(x: Operand, maps: Sequence[Sequence[Any]]) -> Operand:
+    """``numpy.interp`` of each map. Knots can lie next to each other, so it is as good as a jump."""
+    x.graph.jumps = True
+    return piecewise(x, [Pieces.line(*one) for one in maps], closed=True)
 
 
 FUNCTIONS[row_max] = lambda z: z.max(axis=1)
-FUNCTIONS[np.interp] = _interpolated
-FUNCTIONS[step] = _step
+FUNCTIONS[np.interp] = lambda p, x, y: lines(p, [(x, y)])
+FUNCTIONS[step] = lambda p, edges, values: steps(p, [(edges, values)])
 FUNCTIONS[evaluate] = lambda x, edges, slopes: piecewise(x, [Pieces.bent(edges, slopes)])
 
 
@@ -190,16 +177,9 @@ def curve(calibrator: BinaryCalibrator, x: Operand, maps: Maps) -> Operand:
     if isinstance(calibrator, HistogramBinning | BayesianBinning):
         return steps(x, maps)
     if isinstance(calibrator, PiecewiseLinear):  # isotonic regression and splines
-        x.graph.jumps = True
-        q = np.clip(piecewise(x, [Pieces.line(*one) for one in maps], closed=True), 0.0, 1.0)
+        q = np.clip(lines(x, maps), 0.0, 1.0)
         return q + x * TIE_BREAK if isinstance(calibrator, IsotonicOneVsAll) else q
     return np.stack([calibrator.curve(x[:, c], *one) for c, one in enumerate(maps)], axis=1)
-
-
-def steps(x: Operand, maps: Maps) -> Operand:
-    """``curves.step`` of each map."""
-    x.graph.jumps = True
-    return piecewise(x, [Pieces.steps(*one) for one in maps])
 
 
 def columns_of(maps: Maps) -> list[Any]:
@@ -257,11 +237,7 @@ def follow(q: Operand, gamma: Operand, alpha: FloatArray, beta: FloatArray) -> O
     empty = np.isnan(alpha)
     tables = np.stack([np.where(empty, 0.0, alpha), np.where(empty, 0.0, beta), empty.astype(np.float64)])
     found, size = search(nudged(q - SLACK, 1), [width_edges(len(alpha))[1:-1]], closed=False)
-    if found is None:
-        a, b, none = (table[None, :] for table in tables)
-        line = np.clip(gamma * (a - b) + b, 0.0, 1.0)
-        return q if none.any() else line
-    a, b, none = (take(np.pad(table, (0, size - len(alpha))), found) for table in tables)
+    a, b, none = (entries(found, np.pad(table, (0, size - len(alpha)))) for table in tables)
     return np.where(none > 0.5, q, np.clip((a - b) * gamma + b, 0.0, 1.0))
 
 
@@ -287,11 +263,11 @@ def gaussian(z: Operand, scale: float) -> Operand:
     cell = np.where(d >= table.far, float(table.cells), place.astype(np.int64))
     t = (place - cell) * 2.0 - 1.0
     op = z.graph.op
-    member = op("float", op("eq", op("whole", op("expand", cell)), np.arange(table.cells)[None, None, :]))
+    member = op("float", op("equal", op("whole", op("expand", cell)), np.arange(table.cells)[None, None, :]))
     coefficients = table.per_scale[0].reshape(table.cells, DEGREE + 1, -1)
     power, total = np.ones_like(t), table.log_weight
     for degree in range(DEGREE + 1):
-        sums = op("squeeze", op("row_sum", op("swap", op("mul", member, op("expand", power)))))
+        sums = op("squeeze", op("row_sum", op("swap", op("multiply", member, op("expand", power)))))
         total = total + sums @ np.ascontiguousarray(coefficients[:, degree])
         power = power * t
     return np.minimum(np.exp(total).sum(axis=1), 1.0)

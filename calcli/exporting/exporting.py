@@ -60,7 +60,21 @@ def export(
             f"{name or artifact.method}: maps confidences of which no class is known; only calibrators of the scores of"
             " all classes can be exported; calcli apply uses it"
         )
-    return _alone(artifact, target) if onto is None else _behind(artifact, onto, at)
+    if onto is not None:
+        return _behind(artifact, onto, at)
+    graph = trace(artifact)
+    if target == "python":
+        data = write_source(artifact, graph).encode()
+        run = _python(data)
+    elif target == "torch":
+        with needed("--to torch needs the package torch", "torch"):
+            import torch
+        data = save_program(build_module(graph), artifact.n_classes, bool(groups_of(artifact)))
+        run = torch_run(torch.export.load(BytesIO(data)).module())
+    else:
+        data = build_model(artifact, graph).SerializeToString()
+        run = _onnx(data)
+    return Export(data, run, tried(run, artifact), OPSET if target == "onnx" else None)
 
 
 def export_facts(output: str, target: str, artifact: Artifact, made: Export, agreement: Agreement) -> dict[str, Any]:
@@ -84,23 +98,6 @@ def export_facts(output: str, target: str, artifact: Artifact, made: Export, agr
     }
 
 
-def _alone(artifact: Artifact, target: str) -> Export:
-    """A calibrator by itself."""
-    graph = trace(artifact)
-    if target == "python":
-        data = write_source(artifact, graph).encode()
-        run = _python(data)
-    elif target == "torch":
-        with needed("--to torch needs the package torch", "torch"):
-            import torch
-        data = save_program(build_module(graph), artifact.n_classes, bool(groups_of(artifact)))
-        run = torch_run(torch.export.load(BytesIO(data)).module())
-    else:
-        data = build_model(artifact, graph).SerializeToString()
-        run = _onnx(data)
-    return Export(data, run, tried(run, artifact), OPSET if target == "onnx" else None)
-
-
 def _behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
     """A calibrator behind the classifier of an ONNX file; both are run, on random inputs and on hard rows."""
     if groups_of(artifact):
@@ -114,7 +111,7 @@ def _behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
         model = session(data)
     except Exception as problem:  # protobuf and onnxruntime have errors of their own
         raise CalcliError(f"{path}: cannot be joined with the calibrator: {one_line(problem)}") from None
-    alone = _alone(artifact, "onnx")
+    alone = export(artifact, "onnx")
     seen, probs, label = model.run([joined.scores, *joined.outputs[:2]], joined.feeds)
     if seen.shape[1] < artifact.n_classes:  # a binary model's one column
         seen = np.concatenate([np.zeros_like(seen) if artifact.input_kind == "logits" else 1 - seen, seen], axis=1)

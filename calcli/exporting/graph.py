@@ -4,9 +4,9 @@ A ``GraphValue`` stands for an array of rows and answers NumPy's own functions (
 ``Calibrator.apply`` itself is what is traced. What no graph can follow is refused. Floats are float64, indices int64.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field
-from functools import partialmethod
+from functools import partial, partialmethod, reduce
 from math import prod
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
 from calcli.errors import UsageError
+from calcli.exporting.operations import OPERATIONS
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, entries
 
@@ -64,9 +65,9 @@ class GraphValue(NDArrayOperatorsMixin):
         """Whether rows come last, as in ``z.T``."""
         return self.ndim == 2 and self.shape[0] != self.graph.rows
 
-    def like(self, node: "GraphValue", dtype: Any = np.float64) -> "GraphValue":
-        """Another node, seen in this one's shape."""
-        return GraphValue(self.graph, [node.place], self.shape, dtype)
+    def like(self, node: "GraphValue", dtype: Any = np.float64, shape: Shape | None = None) -> "GraphValue":
+        """Another node, seen in this one's shape or another."""
+        return GraphValue(self.graph, [node.place], self.shape if shape is None else shape, dtype)
 
     def view(self, *shape: int) -> "GraphValue":
         return GraphValue(self.graph, self.cell, shape, self.dtype)
@@ -106,14 +107,15 @@ class GraphValue(NDArrayOperatorsMixin):
         return self.view(*self.graph.checked(tuple(self.size // known if n == -1 else n for n in wanted)))
 
     def copy(self) -> "GraphValue":
-        return GraphValue(self.graph, [self.place], self.shape, self.dtype)
+        return self.like(self, self.dtype)
 
     def astype(self, dtype: Any, *, copy: bool = True) -> "GraphValue":
-        if np.dtype(dtype) not in (np.float64, np.int64):
-            raise refused(f"turns numbers into {np.dtype(dtype)}")
-        if np.dtype(dtype) == self.dtype:
+        wanted = np.dtype(dtype)
+        if wanted not in (np.float64, np.int64):
+            raise refused(f"turns numbers into {wanted}")
+        if wanted == self.dtype:
             return self.copy() if copy else self
-        return self.floats() if np.dtype(dtype) == np.float64 else self.like(self.graph.op("whole", self), np.int64)
+        return self.floats() if wanted == np.float64 else self.like(self.graph.op("whole", self), np.int64)
 
     def _reduced(
         self, op: str, axis: int | None = None, *, keepdims: bool = False, dtype: Any = np.float64
@@ -124,7 +126,7 @@ class GraphValue(NDArrayOperatorsMixin):
             raise refused("brings rows together")
         rows = self.graph.rows
         one = (1, rows) if self.turned else (rows, 1)
-        return GraphValue(self.graph, [self.graph.op(op, self.floats()).place], one if keepdims else (rows,), dtype)
+        return self.like(self.graph.op(op, self.floats()), dtype, one if keepdims else (rows,))
 
     sum = partialmethod(_reduced, "row_sum")
     max = partialmethod(_reduced, "row_max")
@@ -147,7 +149,7 @@ class GraphValue(NDArrayOperatorsMixin):
         return False if axis is None else self.min(axis, keepdims=keepdims) > 0.5
 
     def clip(self, low: Operand, high: Operand) -> Operand:
-        return self.graph.elementwise("minimum", self.graph.elementwise("maximum", self, low), high)
+        return np.minimum(np.maximum(self, low), high)
 
     # ---- entries
 
@@ -167,7 +169,7 @@ class GraphValue(NDArrayOperatorsMixin):
             case int() if self.turned:
                 return self.T[:, key]  # raises the IndexError at which a loop over columns ends
             case (who, GraphValue() as label) if label.dtype == np.int64 and self._some_rows(who):
-                return GraphValue(self.graph, [op("at", self, label).place], (rows,), self.dtype)
+                return self.like(op("at", self, label), self.dtype, (rows,))
             case GraphValue() if key.dtype == np.bool_:  # some rows: of all, as what is not wanted is not written
                 return self.copy()
         raise refused(f"takes [{key!r}] of an array")
@@ -212,9 +214,10 @@ class GraphValue(NDArrayOperatorsMixin):
         name = ufunc.__name__
         if method == "reduce" and name in REDUCTIONS:
             return getattr(inputs[0], REDUCTIONS[name])(how.get("axis", 0), keepdims=how.get("keepdims", False))
-        if method != "__call__" or name not in {"matmul", *UFUNCS} or how:
+        make = FUNCTIONS.get(ufunc, partial(elementwise, name) if name in OPERATIONS else None)
+        if method != "__call__" or make is None or how:
             raise refused(f"calls numpy.{name}{'' if method == '__call__' else '.' + method}")
-        result = self.graph.matmul(*inputs) if name == "matmul" else self.graph.elementwise(name, *inputs)
+        result = make(*inputs)
         if out is None:
             return result
         if not isinstance(out[0], GraphValue):
@@ -259,33 +262,6 @@ class Graph:
         places = tuple(x.place if isinstance(x, GraphValue) else self.const(x) for x in inputs)
         shape = next((x.shape for x in inputs if isinstance(x, GraphValue)), ())
         return GraphValue(self, [self._add(Node(op, places), (op, *places))], shape, dtype)
-
-    def elementwise(self, name: str, *inputs: Operand) -> GraphValue:
-        """An operation of ``UFUNCS`` by NumPy's rules for shapes and types."""
-        arrays = [x if isinstance(x, GraphValue) else np.asarray(x) for x in inputs]
-        shape = self.checked(np.broadcast_shapes(*(a.shape for a in arrays)))
-        kinds = {a.dtype.kind for a in arrays[name == "where" :]}
-        nodes = [self.laid_out(x, shape) for x in inputs]
-        if name in LOGICAL and kinds != {"b"}:
-            raise refused(f"calls numpy.{name} of what is not true or false")
-        if name not in LOGICAL and not (kinds == {"i"} and name in WHOLE):
-            first = int(name == "where")
-            rest = [n.floats() if isinstance(n, GraphValue) else np.asarray(n, np.float64)[()] for n in nodes[first:]]
-            nodes, kinds = [*nodes[:first], *rest], {"f"}
-        made = UFUNCS[name](self, *nodes)
-        truth = name in LOGICAL or name in COMPARISONS
-        dtype = np.dtype(bool) if truth else np.dtype(np.int64 if kinds == {"i"} else np.float64)
-        return GraphValue(self, [made.place], shape, dtype)
-
-    def matmul(self, a: Operand, b: Operand) -> GraphValue:
-        """The product of a value and a constant, on either side of values seen as (columns, rows)."""
-        if isinstance(b, GraphValue) and b.turned and not isinstance(a, GraphValue):
-            return self.matmul(b.T, np.asarray(a).T).T
-        if isinstance(b, GraphValue) or a.turned:
-            raise refused("multiplies matrices across rows")
-        weight = np.asarray(b, dtype=np.float64)
-        made = self.op("matmul", a.floats(), weight[:, None] if weight.ndim == 1 else weight)
-        return GraphValue(self, [made.place], (self.rows, *weight.shape[1:]))
 
     def checked(self, shape: Shape) -> Shape:
         """A shape that a value can have. Raises UsageError for others."""
@@ -333,53 +309,8 @@ class Graph:
 
 # ---- how NumPy's functions are made of the operations of a graph
 
-Make = Callable[..., GraphValue]
-
-
-def _op(name: str) -> Make:
-    return lambda graph, *inputs: graph.op(name, *inputs)
-
-
-def _log_add(graph: Graph, a: Operand, b: Operand) -> GraphValue:
-    small = graph.op("exp", graph.op("neg", graph.op("abs", graph.op("sub", a, b))))
-    return graph.op("add", graph.op("maximum", a, b), graph.op("log1p", small))
-
-
-def _next_after(graph: Graph, x: Operand, towards: Operand) -> GraphValue:
-    if isinstance(towards, GraphValue) or towards != np.inf:
-        raise refused("calls numpy.nextafter other than upwards")
-    step = graph.op("add", graph.op("mul", graph.op("abs", x), 2.3e-16), 1e-300)
-    return graph.op("add", x, step)
-
-
-def _power(graph: Graph, x: Operand, exponent: Operand) -> GraphValue:
-    squared = not isinstance(exponent, GraphValue) and np.all(exponent == 2.0)
-    return graph.op("mul", x, x) if squared else graph.op("pow", x, exponent)
-
-
-UFUNCS: dict[str, Make] = {
-    "add": _op("add"), "subtract": _op("sub"), "multiply": _op("mul"), "divide": _op("div"), "negative": _op("neg"),
-    "absolute": _op("abs"), "exp": _op("exp"), "log": _op("log"), "log1p": _op("log1p"), "sqrt": _op("sqrt"),
-    "tanh": _op("tanh"), "maximum": _op("maximum"), "minimum": _op("minimum"), "where": _op("where"),
-    "less": _op("less"), "less_equal": _op("less_equal"), "equal": _op("eq"),
-    "expm1": lambda graph, x: graph.op(
-        "mul", graph.op("tanh", graph.op("mul", x, 0.5)), graph.op("add", graph.op("exp", x), 1.0)
-    ),
-    "greater": lambda graph, a, b: graph.op("less", b, a),
-    "greater_equal": lambda graph, a, b: graph.op("less_equal", b, a),
-    "not_equal": lambda graph, a, b: graph.op("logical_not", graph.op("eq", a, b)),
-    "isfinite": lambda graph, x: graph.op("less", graph.op("abs", x), np.inf),
-    "logical_and": _op("logical_and"), "logical_or": _op("logical_or"), "logical_not": _op("logical_not"),
-    "bitwise_and": _op("logical_and"), "bitwise_or": _op("logical_or"), "invert": _op("logical_not"),
-    "square": lambda graph, x: graph.op("mul", x, x),
-    "power": _power,
-    "logaddexp": _log_add,
-    "nextafter": _next_after,
-}  # fmt: skip
-"""By the names of NumPy's own; and ``numpy.where``, which goes by the same rules."""
-
-LOGICAL = {"logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "invert"}
-COMPARISONS = {"less", "less_equal", "equal", "greater", "greater_equal", "not_equal", "isfinite"}
+LOGICAL = {"logical_and", "logical_or", "logical_not"}
+COMPARISONS = {"less", "less_equal", "equal"}
 WHOLE = {"add", "subtract", "multiply", "negative", "absolute", "maximum", "minimum", "where", *COMPARISONS}
 """Of integers as they are; all others are of float64."""
 
@@ -387,33 +318,69 @@ REDUCTIONS = {"add": "sum", "maximum": "max", "minimum": "min", "logical_or": "a
 """What ``ufunc.reduce`` is."""
 
 
+def _graph_of(inputs: Iterable[Operand]) -> Graph:
+    return next(x.graph for x in inputs if isinstance(x, GraphValue))
+
+
+def elementwise(name: str, *inputs: Operand) -> GraphValue:
+    """An operation by NumPy's rules for shapes and types: a ufunc, or ``numpy.where``, which goes by the same."""
+    graph, first = _graph_of(inputs), int(name == "where")
+    arrays = [x if isinstance(x, GraphValue) else np.asarray(x) for x in inputs]
+    shape = graph.checked(np.broadcast_shapes(*(a.shape for a in arrays)))
+    kinds = {a.dtype.kind for a in arrays[first:]}
+    nodes = [graph.laid_out(x, shape) for x in inputs]
+    if name in LOGICAL:
+        if kinds != {"b"}:
+            raise refused(f"calls numpy.{name} of what is not true or false")
+    elif not (kinds == {"i"} and name in WHOLE):
+        rest = [n.floats() if isinstance(n, GraphValue) else np.asarray(n, np.float64)[()] for n in nodes[first:]]
+        nodes, kinds = [*nodes[:first], *rest], {"f"}
+    dtype = np.bool_ if name in LOGICAL | COMPARISONS else np.int64 if kinds == {"i"} else np.float64
+    return GraphValue(graph, [graph.op(name, *nodes).place], shape, dtype)
+
+
+def _matmul(a: Operand, b: Operand) -> GraphValue:
+    """The product of a value and a constant, on either side of values seen as (columns, rows)."""
+    if isinstance(b, GraphValue) and b.turned and not isinstance(a, GraphValue):
+        return _matmul(b.T, np.asarray(a).T).T
+    if isinstance(b, GraphValue) or a.turned:
+        raise refused("multiplies matrices across rows")
+    weight = np.asarray(b, dtype=np.float64)
+    made: GraphValue = a.graph.op("matmul", a.floats(), weight[:, None] if weight.ndim == 1 else weight)
+    return made.like(made, shape=(a.graph.rows, *weight.shape[1:]))
+
+
+def _log_add(a: Operand, b: Operand) -> Operand:
+    small = np.exp(-np.abs(a - b))
+    return np.maximum(a, b) + np.log1p(small)
+
+
+def _next_after(x: Operand, towards: Operand) -> Operand:
+    if isinstance(towards, GraphValue) or towards != np.inf:
+        raise refused("calls numpy.nextafter other than upwards")
+    return x + (np.abs(x) * 2.3e-16 + 1e-300)
+
+
+def _power(x: Operand, exponent: Operand) -> Operand:
+    squared = not isinstance(exponent, GraphValue) and np.all(exponent == 2.0)
+    return x * x if squared else elementwise("power", x, exponent)
+
+
 def _beside(parts: Any, axis: int = 0) -> GraphValue:
     """Columns side by side: ``concatenate`` or ``stack`` along axis 1, ``column_stack``."""
-    first = next(p for p in parts if isinstance(p, GraphValue))
-    graph = first.graph
     if axis not in (1, -1):
         raise refused("puts rows below each other")
-    one = first[:, 0] if first.ndim == 2 else first
-    nodes = [p if isinstance(p, GraphValue) else _full_like(one, p) for p in parts]
-    made = nodes[0].floats()
-    for node in nodes[1:]:
-        made = graph.op("beside", made, node.floats())
-    return GraphValue(graph, [made.place], (graph.rows, sum(node.width for node in nodes)))
-
-
-def _full_like(x: GraphValue, value: Operand, dtype: Any = None) -> GraphValue:
-    return x.graph.elementwise("where", x == x, value, value)
+    first = next(p for p in parts if isinstance(p, GraphValue))
+    graph, one = first.graph, first[:, 0] if first.ndim == 2 else first
+    nodes: list[Operand] = [p if isinstance(p, GraphValue) else np.full_like(one, p) for p in parts]
+    made = reduce(partial(graph.op, "beside"), (node.floats() for node in nodes))
+    return made.like(made, shape=(graph.rows, sum(node.width for node in nodes)))
 
 
 def _rows_of_products(how: str, a: Operand, b: Operand) -> Operand:
     if how != "ij,ij->i":
         raise refused(f"calls numpy.einsum({how!r})")
     return (a * b).sum(axis=1)
-
-
-def _where(condition: Operand, *choices: Operand) -> GraphValue:
-    graph = next(x.graph for x in (condition, *choices) if isinstance(x, GraphValue))
-    return graph.elementwise("where", condition, *choices)
 
 
 def _along_columns(x: Operand, index: GraphValue, axis: int) -> GraphValue:
@@ -423,20 +390,32 @@ def _along_columns(x: Operand, index: GraphValue, axis: int) -> GraphValue:
 
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    np.where: _where,
+    np.expm1: lambda x: np.tanh(x * 0.5) * (np.exp(x) + 1.0),
+    np.greater: lambda a, b: np.less(b, a),
+    np.greater_equal: lambda a, b: np.less_equal(b, a),
+    np.not_equal: lambda a, b: ~np.equal(a, b),
+    np.isfinite: lambda x: np.abs(x) < np.inf,
+    np.bitwise_and: np.logical_and,
+    np.bitwise_or: np.logical_or,
+    np.invert: np.logical_not,
+    np.square: lambda x: x * x,
+    np.power: _power,
+    np.logaddexp: _log_add,
+    np.nextafter: _next_after,
+    np.matmul: _matmul,
+    np.dot: _matmul,
+    np.where: partial(elementwise, "where"),
     np.stack: lambda parts, axis=0: _beside(parts, axis if all(np.ndim(p) == 1 for p in parts) else 0),
     np.concatenate: _beside,
     np.column_stack: lambda parts: _beside(parts, 1),
-    np.full_like: _full_like,
-    np.zeros_like: lambda x, dtype=None: _full_like(x, 0.0),
-    np.ones_like: lambda x, dtype=None: _full_like(x, 1.0),
+    np.full_like: lambda x, value, dtype=None: np.where(x == x, value, value),
+    np.zeros_like: lambda x, dtype=None: np.full_like(x, 0.0),
+    np.ones_like: lambda x, dtype=None: np.full_like(x, 1.0),
     np.flatnonzero: lambda mask: mask,
     np.take_along_axis: _along_columns,
     entries: lambda index, table: index.like(index.graph.op("take", table, index), table.dtype),
     np.einsum: _rows_of_products,
-    np.dot: np.matmul,
     np.ndim: lambda x: x.ndim,
     np.shape: lambda x: x.shape,
 }
-"""Functions that are no ufuncs, NumPy's and calcli's own (``numerics.overridable``); those that are methods as well
-need no entry."""
+"""What is no operation itself, of NumPy and of calcli (``numerics.overridable``); methods of arrays need no entry."""

@@ -10,14 +10,13 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError, blaming, one_line
 from calcli.exporting.calibrator_graph import trace
-from calcli.exporting.onnx_model import OLDEST_OPSET, OPSET, Writer, properties, require_onnx, session
+from calcli.exporting.onnx_model import NAMES, OLDEST_OPSET, OPSET, Writer, properties, require_onnx, session
 from calcli.io.artifact import Artifact
 from calcli.io.inputs import note_onnx
 from calcli.io.validate import MOST_BY_CHANCE, check_scores
 from calcli.numerics import AnyArray
 from calcli.rows import ScoreKind
 
-NAMES = ("probs", "prediction", "confidence")
 USUAL = ("logits", "scores", "output", "outputs", "log_probs", "probs")
 """Names by which the scores are found among several outputs."""
 
@@ -72,8 +71,8 @@ def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
     used |= {value.name for value in (*model.graph.input, *model.graph.initializer)}
     if taken := sorted(name for name in used if name.startswith(PREFIX)):
         raise UsageError(f"{path}: has a tensor {taken[0]!r}: it is joined to a calibrator already")
-    names = {name: OTHERWISE * (name in used) + name for name in NAMES}
-    if taken := sorted(used & {new for old, new in names.items() if new != old}):
+    names = [OTHERWISE * (name in used) + name for name in NAMES]
+    if taken := sorted(used.intersection(names)):
         raise UsageError(f"{path}: has a tensor {taken[0]!r}, as the calibrator's would be called; rename it")
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
     if not opset:
@@ -85,19 +84,14 @@ def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
             f" convert it with onnx.version_converter.convert_version(model, {OPSET})"
         )
     model.ir_version = max(model.ir_version, 7)
-    writer = Writer(artifact.n_classes, opset, PREFIX)
-    writer.write(trace(artifact, one_column=seen[chosen].shape[1] == 1), chosen)
-    outputs = writer.outputs("calcli_rows")
-    for node in writer.nodes:
-        node.output[:] = [names.get(name, name) for name in node.output]
-    for value in outputs:
-        value.name = names[value.name]
+    graph = trace(artifact, one_column=seen[chosen].shape[1] == 1)
+    writer = Writer(graph, artifact.n_classes, opset, chosen, PREFIX, names)
     model.graph.node.extend(writer.nodes)
     model.graph.initializer.extend(writer.initializers)
-    model.graph.output.extend(outputs)
+    model.graph.output.extend(writer.outputs)
     known = {p.key: p.value for p in model.metadata_props}
     onnx.helper.set_model_props(model, {**known, **properties(artifact), "calcli_scores": chosen})
-    return Joined(model, chosen, tuple(names.values()), opset, feeds)
+    return Joined(model, chosen, tuple(names), opset, feeds)
 
 
 def read_model(path: str) -> Any:

@@ -1,6 +1,7 @@
 """A graph as an ONNX model, alone or behind a classifier's own graph."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,26 @@ OPSET = 17
 OLDEST_OPSET = 13
 
 
-class Writer:
-    """Collects ONNX nodes and constants; every name begins with ``prefix``."""
+NAMES = ("probs", "prediction", "confidence")
 
-    def __init__(self, k: int, opset: int, prefix: str) -> None:
+
+class Writer:
+    """The nodes and constants of a graph that reads ``scores``; every name inside begins with ``prefix``.
+
+    names : what probs, prediction and confidence are called.
+    """
+
+    def __init__(self, graph: Graph, k: int, opset: int, scores: str, prefix: str, names: Sequence[str]) -> None:
         import onnx
 
-        self.onnx, self.k, self.opset, self.prefix = onnx, k, opset, prefix
+        self.onnx, self.opset, self.prefix = onnx, opset, prefix
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
         self.ranks: dict[str, int] = {}
+        self.write(graph, scores, k, names)
+        made, kinds, rows = onnx.helper.make_tensor_value_info, onnx.TensorProto, prefix.replace("/", "_") + "rows"
+        shapes = (kinds.FLOAT, [rows, k]), (kinds.INT64, [rows]), (kinds.FLOAT, [rows])
+        self.outputs = [made(name, *each) for name, each in zip(names, shapes, strict=True)]
 
     def constant(self, name: str, array: Any) -> str:
         self.initializers.append(self.onnx.numpy_helper.from_array(np.asarray(array), self.prefix + name))
@@ -70,54 +81,43 @@ class Writer:
                 return self.node("Where", [same, x, exact], [out])
         raise AssertionError(node.op)
 
-    def write(self, graph: Graph, scores: str) -> None:
-        """Write the graph, reading ``scores`` and ending in probs, prediction and confidence."""
+    def write(self, graph: Graph, scores: str, k: int, outputs: Sequence[str]) -> None:
         self.constant("one", np.float64(1.0))
         self.constant("last", np.array([-1], dtype=np.int64))
         self.constant("along", np.int64(-1))
         for place in (1, 2):
             self.constant(f"axis{place}", np.array([place], dtype=np.int64))
-        self.constant("k", np.array([self.k], dtype=np.int64))
+        self.constant("k", np.array([k], dtype=np.int64))
         names: dict[int, str] = {}
         for place, node in graph.needed():
+            if node.inputs:
+                names[place] = self.add(node, [names[i] for i in node.inputs], f"v{place}")
+                continue
             if node.array is not None:
                 names[place] = self.constant(f"c{place}", node.array)
-                self.ranks[names[place]] = node.array.ndim
             elif node.op == "scores":
                 names[place] = self.node("Cast", [scores], [f"{self.prefix}float64"], to=11)
-                self.ranks[names[place]] = 2
-            elif node.op == "group":
-                names[place] = self.node("Unsqueeze", ["group", self.prefix + "last"], [f"{self.prefix}group2"])
-                self.ranks[names[place]] = 2
             else:
-                names[place] = self.add(node, [names[i] for i in node.inputs], f"v{place}")
-        axis = self.prefix + "last"
-        self.node("Cast", [names[graph.outputs["probs"]]], ["probs"], to=1)
-        self.node("Squeeze", [names[graph.outputs["prediction"]], axis], ["prediction"])
-        narrow = self.node("Squeeze", [names[graph.outputs["confidence"]], axis], [f"{self.prefix}narrow"])
-        self.node("Cast", [narrow], ["confidence"], to=1)
+                names[place] = self.node("Unsqueeze", ["group", self.prefix + "last"], [f"{self.prefix}group2"])
+            self.ranks[names[place]] = 2 if node.array is None else node.array.ndim
+        probs, prediction, confidence = (names[graph.outputs[name]] for name in NAMES)
+        self.node("Cast", [probs], [outputs[0]], to=1)
+        self.node("Squeeze", [prediction, self.prefix + "last"], [outputs[1]])
+        narrow = self.node("Squeeze", [confidence, self.prefix + "last"], [f"{self.prefix}narrow"])
+        self.node("Cast", [narrow], [outputs[2]], to=1)
         used = {name for node in self.nodes for name in node.input}  # others would be warned of as the model is loaded
         self.initializers = [each for each in self.initializers if each.name in used]
-
-    def outputs(self, rows: str) -> list[Any]:
-        of, kinds = self.onnx.helper.make_tensor_value_info, self.onnx.TensorProto
-        return [
-            of("probs", kinds.FLOAT, [rows, self.k]),
-            of("prediction", kinds.INT64, [rows]),
-            of("confidence", kinds.FLOAT, [rows]),
-        ]
 
 
 def build_model(artifact: Artifact, graph: Graph) -> Any:
     """An ``onnx.ModelProto``: scores (rows, k) float32 in; probs float32, prediction int64, confidence out."""
     onnx = require_onnx()
-    writer = Writer(artifact.n_classes, OPSET, "")
-    writer.write(graph, "scores")
+    writer = Writer(graph, artifact.n_classes, OPSET, "scores", "", NAMES)
     helper, kinds = onnx.helper, onnx.TensorProto
     given = [helper.make_tensor_value_info("scores", kinds.FLOAT, ["rows", artifact.n_classes])]
     given += [helper.make_tensor_value_info("group", kinds.INT64, ["rows"])] * len(groups_of(artifact))
     name, opsets = f"calcli_{artifact.method}", [helper.make_opsetid("", OPSET)]
-    made = helper.make_graph(writer.nodes, name, given, writer.outputs("rows"), writer.initializers)
+    made = helper.make_graph(writer.nodes, name, given, writer.outputs, writer.initializers)
     model = helper.make_model(made, producer_name="calcli", opset_imports=opsets, ir_version=8)
     model.producer_version = artifact.calcli_version
     helper.set_model_props(model, properties(artifact))

@@ -49,7 +49,7 @@ class Agreement:
         return self.difference <= TOLERANCE and not self.labels
 
     def __add__(self, other: "Agreement") -> "Agreement":
-        worst = max(self.difference, other.difference, key=lambda d: np.inf if np.isnan(d) else d)
+        worst = float(np.maximum(self.difference, other.difference))  # NaN, if one is
         return Agreement(self.rows + other.rows, worst, self.labels + other.labels, self.on_jumps + other.on_jumps)
 
 
