@@ -54,10 +54,8 @@ def load_exported(torch: Any, path: Path, device: str) -> Any:
             for member in archive.infolist():
                 refuse_bomb(f"{path}: {member.filename}", member.file_size, member.compress_size)
                 if REFUSED.search(member.filename):
-                    raise DataError(
-                        f"{path}: holds {member.filename}, which would have to be run to be read; export the model"
-                        " again, or name the code that builds it: --model package.module:factory"
-                    )
+                    advice = "export the model again, or name the code that builds it: --model package.module:factory"
+                    raise DataError(f"{path}: holds {member.filename}, which would have to be run to be read; {advice}")
                 if member.filename.endswith(".json"):
                     json.loads(archive.read(member), object_hook=checked)
         with _without_pickles(torch):
@@ -90,8 +88,8 @@ def _without_pickles(torch: Any) -> Iterator[None]:
 class Model(ABC):
     """A batch of inputs in, a batch of scores out.
 
-    name : as messages say it. identity : what tells it from other models, for the
-    fingerprint of a job. batch : the only batch size it takes, None when it takes any.
+    name : as messages say it. identity : what tells it from other models, for the fingerprint of a job. batch : the
+    only batch size it takes, None when it takes any.
     """
 
     name: str
@@ -119,10 +117,8 @@ def load_model(spec: str, weights: str | None = None, device: str = "auto") -> M
         if path.suffix == ".onnx":
             return OnnxModel(path, device)
     elif ":" not in spec:
-        raise UsageError(
-            f"--model {spec}: expected a .pt2, TorchScript .pt or .onnx file, or package.module:factory;"
-            " there is no such file"
-        )
+        expected = "a .pt2, TorchScript .pt or .onnx file, or package.module:factory"
+        raise UsageError(f"--model {spec}: expected {expected}; there is no such file")
     return TorchModel(spec, weights, device)
 
 
@@ -196,9 +192,8 @@ def _built(torch: Any, spec: str) -> Any:
     try:
         built = factory()
     except (Exception, SystemExit) as problem:
-        raise UsageError(
-            f"--model {spec}: {factory_name}() fails: {one_line(problem)}; it takes no arguments"
-        ) from None
+        told = f"{factory_name}() fails: {one_line(problem)}; it takes no arguments"
+        raise UsageError(f"--model {spec}: {told}") from None
     if not isinstance(built, torch.nn.Module):
         raise UsageError(f"--model {spec}: gives a {type(built).__name__}, expected a torch.nn.Module")
     return built

@@ -41,9 +41,8 @@ INPUT_NAMES = ("inputs", "images", "x", "data", "X")
 class Inputs(ABC):
     """n inputs, read in blocks.
 
-    layout : see LAYOUTS; ``images`` says whether they are pictures. labels : (n,) int64 or
-    None. ids, class_names : or None. identity : what tells these inputs from others, for
-    the fingerprint of a job. stamps : of their files. name : as messages say it.
+    layout : see LAYOUTS; ``images`` says whether they are pictures. labels : (n,) int64 or None. ids, class_names : or
+    None. identity, stamps : what tells these inputs, and their files, from others. name : as messages say it.
     """
 
     n: int
@@ -64,6 +63,17 @@ class Inputs(ABC):
         return self.layout in ("nhwc", "nchw", "nhw")
 
 
+MODELS = "torch.export .pt2, TorchScript .pt, .onnx, or package.module:factory"
+INPUTS = (
+    "Array file (FILE or FILE:NAME), or a folder with one sub-folder of images per class; a quoted pattern of array"
+    " files writes a bundle each into the folder OUT."
+)
+LOSSY = (
+    "Also score a lossy version: zoom, brightness, contrast, blur, pixelate, jpeg, drop, frames (repeatable;"
+    " NAME:FROM:TO draws --transforms values)."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
     """How to run a model, over what.
@@ -75,18 +85,8 @@ class ModelOptions:
     one number or one per channel, after the transforms. Raises UsageError.
     """
 
-    model: str | None = flag(
-        None,
-        "torch.export .pt2, TorchScript .pt, .onnx, or package.module:factory. A model is a program: run only"
-        " one that you trust.",
-        "MODEL",
-    )
-    inputs: str | None = flag(
-        None,
-        "Array file (FILE or FILE:NAME), or a folder with one sub-folder of images per class; a quoted"
-        " pattern of array files writes a bundle each into the folder OUT.",
-        "INPUTS",
-    )
+    model: str | None = flag(None, f"{MODELS}. A model is a program: run only one that you trust.", "MODEL")
+    inputs: str | None = flag(None, INPUTS, "INPUTS")
     weights: str | None = flag(None, "State dict for a factory: .pt or .safetensors.", "FILE")
     layout: str | None = flag(
         None, "How an input array is stored, when its shape does not say.", "nhwc|nchw|nhw|sequence|rows"
@@ -94,13 +94,7 @@ class ModelOptions:
     scale: float | None = flag(None, "Value of white: inputs are divided by it (bytes: 255).", "WHITE")
     resize: tuple[int, int] | None = flag(None, "Bring the images of a folder to one size.", "HxW", typed=str | None)
     grey: bool = flag(False, "Read the images of a folder as grey.")
-    transform: tuple[str, ...] = flag(
-        (),
-        "Also score a lossy version: zoom, brightness, contrast, blur, pixelate, jpeg, drop, frames"
-        " (repeatable; NAME:FROM:TO draws --transforms values).",
-        "NAME:ARG[:TO]",
-        typed=list[str] | None,
-    )
+    transform: tuple[str, ...] = flag((), LOSSY, "NAME:ARG[:TO]", typed=list[str] | None)
     transforms: int = flag(10, "Values to draw from each range.", "N", min=1, max=10_000)
     mean: tuple[float, ...] = flag(
         (), "The model's own normalisation, after the transforms.", "M[,M,M]", typed=str | None
@@ -191,13 +185,8 @@ class ArrayInputs(Inputs):
         if names is not None:
             self.class_names = [str(name) for name in np.asarray(names.load()).tolist()]
         self.stamps = [stamp(path)]
-        self.identity = {
-            "file": path.name,
-            "bytes": path.stat().st_size,
-            "array": entry.name,
-            "layout": self.layout,
-            "scale": self.scale,
-        }
+        self.identity = {"file": path.name, "bytes": path.stat().st_size, "array": entry.name}
+        self.identity |= {"layout": self.layout, "scale": self.scale}
 
     def _labels(self, entries: dict[str, Entry], wish: str | None, stack: ExitStack) -> AnyArray | None:
         if wish is None:
@@ -238,10 +227,8 @@ def _pick(archive: Archive, wish: str | None, names: Sequence[str], path: Path, 
     if archive.loose or len(entries) == 1:
         found = found or list(entries)
     if not found:
-        raise DataError(
-            f"{path}: holds no array named {', '.join(names[:4])}, … (it has: {', '.join(entries)});"
-            f" name the {what} with --{what} FILE:NAME"
-        )
+        told = f"holds no array named {', '.join(names[:4])}, … (it has: {', '.join(entries)})"
+        raise DataError(f"{path}: {told}; name the {what} with --{what} FILE:NAME")
     return entries[found[0]]
 
 
@@ -292,13 +279,8 @@ class ImageFolder(Inputs):
         self.ids = np.asarray(self.files)
         self.stamps = [stamp(path / file) for file in self.files]
         listing = "\n".join(f"{file} {size}" for file, (_, _, size, *_) in zip(self.files, self.stamps, strict=True))
-        self.identity = {
-            "folder": path.name,
-            "files_sha256": sha256(listing.encode()).hexdigest(),
-            "resize": self.resize,
-            "grey": self.grey,
-            "scale": self.scale,
-        }
+        self.identity = {"folder": path.name, "files_sha256": sha256(listing.encode()).hexdigest()}
+        self.identity |= {"resize": self.resize, "grey": self.grey, "scale": self.scale}
         if self.resize is not None:
             return
         sizes: dict[tuple[int, int], str] = {}
@@ -307,10 +289,8 @@ class ImageFolder(Inputs):
                 sizes.setdefault(image.size, file)
             if len(sizes) > 1:
                 (width, height), (w, h) = sizes
-                raise DataError(
-                    f"{path}: {self.files[0]} is {width} x {height} pixels but {file} is {w} x {h};"
-                    " pass --resize HEIGHTxWIDTH to make them equal"
-                )
+                told = f"{self.files[0]} is {width} x {height} pixels but {file} is {w} x {h}"
+                raise DataError(f"{path}: {told}; pass --resize HEIGHTxWIDTH to make them equal")
 
     def _list(self) -> tuple[list[str], AnyArray | None, list[str] | None]:
         with os.scandir(self.path) as found:
@@ -321,15 +301,11 @@ class ImageFolder(Inputs):
             raise DataError(f"{self.path}: has images beside its class folders ({loose[0]}); put them into a class")
         if loose:
             return loose, None, None
-        inside = [
-            sorted(
-                str(Path(root, name).relative_to(self.path))
-                for root, _, names in os.walk(self.path / folder)
-                for name in names
-                if name.lower().endswith(IMAGE_SUFFIXES)
-            )
-            for folder in folders
-        ]
+        inside = []
+        for folder in folders:
+            files = (Path(root, name) for root, _, names in os.walk(self.path / folder) for name in names)
+            images = (path for path in files if path.name.lower().endswith(IMAGE_SUFFIXES))
+            inside.append(sorted(str(path.relative_to(self.path)) for path in images))
         if not folders or not all(inside):
             empty = self.path / folders[inside.index([])] if folders else self.path
             what = "class folder without images" if folders else "holds no class folders and no images"

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
+from functools import partial
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -65,10 +66,8 @@ class KeptScores(AbstractContextManager["KeptScores"]):
                 self._took(rows)
             if not self.done and not force:
                 different = sorted(key for key in {*job, *self.job} if job.get(key) != self.job.get(key))
-                raise UsageError(
-                    f"{self.path}: holds part of another job (other {', '.join(different)}); repeat that command to"
-                    " finish it, or delete the file or pass --force to start anew"
-                )
+                advice = "repeat that command to finish it, or delete the file or pass --force to start anew"
+                raise UsageError(f"{self.path}: holds part of another job (other {', '.join(different)}); {advice}")
 
     def _took(self, rows: AnyArray) -> None:
         self.k = rows.shape[2]
@@ -124,31 +123,18 @@ def run_model(
         model = load_model(job.model, job.weights, job.device)
         # what makes two jobs the same: everything that can change a score
         identity = {name: getattr(job, name) for name in ("mean", "std", "kind", "dtype", "seed")}
-        identity |= {
-            "model": model.identity,
-            "inputs": {**inputs.identity, "rows": inputs.n},
-            "transforms": list(specs),
-        }
+        counted = {**inputs.identity, "rows": inputs.n}
+        identity |= {"model": model.identity, "inputs": counted, "transforms": list(specs)}
         path = Path(f"{real_place(output)}.job")
         now = {**identity, "stamps_sha256": sha256(repr(inputs.stamps).encode()).hexdigest()}
         with KeptScores(path, now, force=force) as part:
             check_output(output, force=force, inputs=read)  # the job that was there a moment ago may have made it
             remark(f"{path.name}: going on after {part.done} of {inputs.n} rows" if part.done else "")
             _Extraction(job, kind, inputs, model, layers, part).run(context)
-            rows = _Extracted(
-                candidate=BundleArrays("", "", kind, "", None, {}),
-                where=inputs.name,
-                kind=kind,
-                n=inputs.n,
-                k=part.k or 0,
-                dtype=np.dtype(job.dtype),
-                labels=inputs.labels,
-                columns={} if inputs.ids is None else {"ids": inputs.ids},
-                class_names=inputs.class_names,
-                specs=specs,
-                parts=None,
-                _scores=part,
-            )
+            arrays, dtype = BundleArrays("", "", kind, "", None, {}), np.dtype(job.dtype)
+            labels, columns = inputs.labels, {} if inputs.ids is None else {"ids": inputs.ids}
+            made = partial(_Extracted, class_names=inputs.class_names, specs=specs, parts=None, _scores=part)
+            rows = made(arrays, inputs.name, kind, inputs.n, part.k or 0, dtype, labels, columns)
             origin = identity | {"calcli_version": __version__}  # without what a mere copy of the files would change
             with new_bundles(output, force=force, inputs=read) as out:
                 return ImportReport(write_groups(out, rows, groups, origin, splitting), told)
@@ -179,12 +165,9 @@ def _read(job: ModelJob, source: Path, output: Path) -> list[Path]:
     named = [source, Path(job.model), *(Path(name) for name in (job.weights, job.labels) if name)]
     if job.labels and ":" in job.labels:
         named.append(split_where(job.labels)[0])
-    inside = (
-        source.is_dir()
-        and output.suffix.lower() in IMAGE_SUFFIXES
-        and output.resolve().is_relative_to(source.resolve())
-    )
-    return [path for path in named if path.is_file()] + ([output] if inside else [])
+    image = output.suffix.lower() in IMAGE_SUFFIXES
+    inside = image and source.is_dir() and output.resolve().is_relative_to(source.resolve())
+    return [path for path in named if path.is_file()] + [output] * inside
 
 
 Layer = tuple[str, Transform, float, FloatArray]
@@ -224,10 +207,9 @@ class _Extraction:
             x = inputs.read(start, stop)
             low, high = (float(x.min()), float(x.max())) if self.layers and inputs.images else (0.0, 1.0)
             if low < -1e-6 or high > 1 + 1e-6:
-                raise DataError(
-                    f"{inputs.name}: rows from {start} hold values from {low:g} to {high:g}, transforms need 0 (black)"
-                    " to 1; pass --scale with the value of white, and --mean/--std instead of normalised inputs"
-                )
+                told = f"rows from {start} hold values from {low:g} to {high:g}, transforms need 0 (black) to 1"
+                advice = "pass --scale with the value of white, and --mean/--std instead of normalised inputs"
+                raise DataError(f"{inputs.name}: {told}; {advice}")
             rows: list[AnyArray] = []
             moves = ((spec, way.apply(x, at, chance[start:stop])) for spec, way, at, chance in self.layers)
             for name, moved in chain([("", x)], moves):
@@ -236,16 +218,13 @@ class _Extraction:
                 rows.append(floored_log(scores.astype(np.float64)) if name and self.kind == "probs" else scores)
                 if part.k is None and len(rows) == 1:
                     self._check_classes(scores.shape[1])
-                if scores.shape[1] != (k := part.k or rows[0].shape[1]):
-                    raise DataError(
-                        f"{where}: returns {scores.shape[1]} classes from row {start} on, expected {k} as before"
-                    )
+                if (k := scores.shape[1]) != (known := part.k or rows[0].shape[1]):
+                    raise DataError(f"{where}: returns {k} classes from row {start} on, expected {known} as before")
             found, limit = np.stack(rows, axis=1), float(np.finfo(dtype).max)
             if np.abs(found).max() > limit:
                 row = start + int(np.argmax(np.abs(found).max(axis=(1, 2)) > limit))
-                raise DataError(
-                    f"{model.name}: scores of row {row} do not fit into {dtype} (up to {limit:g}); use --dtype float32"
-                )
+                told = f"scores of row {row} do not fit into {dtype} (up to {limit:g})"
+                raise DataError(f"{model.name}: {told}; use --dtype float32")
             part.append(found.astype(dtype))
         context.progress("extracting rows", inputs.n, inputs.n)
 
@@ -253,10 +232,8 @@ class _Extraction:
         """Normalise and lay out for the model: images (b, c, h, w), the rest as it is; floats in float32."""
         for name, values, operation in (("mean", self.job.mean, np.subtract), ("std", self.job.std, np.divide)):
             if values:
-                if len(values) not in (1, x.shape[-1]):
-                    raise UsageError(
-                        f"--{name}: has {len(values)} numbers, expected 1 or {x.shape[-1]}, one per channel"
-                    )
+                if len(values) not in (1, k := x.shape[-1]):
+                    raise UsageError(f"--{name}: has {len(values)} numbers, expected 1 or {k}, one per channel")
                 x = operation(x.astype(np.float32), np.asarray(values, dtype=np.float32))
         if x.dtype.kind == "f":
             x = x.astype(np.float32, copy=False)
@@ -275,28 +252,20 @@ class _Extraction:
             text = one_line(problem)
             memory = "out of memory" in text.lower() or isinstance(problem, MemoryError)
             hint = f"use a --batch smaller than {self.job.batch}, then" if memory else "fix it, then"
-            kept = (
-                f"{start} rows before are kept in {self.part.path.name}" if start else "no rows were extracted before"
-            )
-            raise DataError(
-                f"{where}: fails on rows {start}..{start + rows - 1}, inputs of shape {x.shape} {x.dtype}:"
-                f" {type(problem).__name__}: {text}; {kept or 'no rows were extracted before'}; {hint}"
-                " repeat the command"
-            ) from problem
+            kept = f"{start} rows before are kept in {self.part.path.name}"
+            told = f"{where}: fails on rows {start}..{start + rows - 1}, inputs of shape {x.shape} {x.dtype}:"
+            told = f"{told} {type(problem).__name__}: {text}; {kept if start else 'no rows were extracted before'}"
+            raise DataError(f"{told}; {hint} repeat the command") from problem
         if scores.ndim not in (1, 2) or len(scores) != len(x):
-            raise DataError(
-                f"{where}: returns scores of shape {scores.shape} for {len(x)} inputs, expected ({len(x)}, classes);"
-                " models that pool nothing or return features cannot be calibrated"
-            )
+            told = f"returns scores of shape {scores.shape} for {len(x)} inputs, expected ({len(x)}, classes)"
+            raise DataError(f"{where}: {told}; models that pool nothing or return features cannot be calibrated")
         return check_scores(scores[:rows], self.kind, f"{where} on {self.inputs.name}", start)
 
     def _check_classes(self, k: int) -> None:
         """Labels and class names must fit the model, known after its first batch."""
         inputs = self.inputs
         if inputs.class_names is not None and len(inputs.class_names) != k:
-            raise DataError(
-                f"{inputs.name}: has {len(inputs.class_names)} classes, but {self.model.name} gives {k} scores;"
-                " every class of the model needs its name (or folder), in its order"
-            )
+            told = f"has {len(inputs.class_names)} classes, but {self.model.name} gives {k} scores"
+            raise DataError(f"{inputs.name}: {told}; every class needs its name (or folder), in the model's order")
         if inputs.labels is not None:
             check_labels(inputs.labels, inputs.n, k, f"labels of {inputs.name}")

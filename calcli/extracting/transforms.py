@@ -24,9 +24,9 @@ Apply = Callable[[AnyArray, float, FloatArray], AnyArray]
 class Transform:
     """One kind of transform.
 
-    apply : inputs, argument and one random number in [0, 1) per row to inputs. low, high :
-    allowed arguments, both included. step : spacing of the values that are drawn from.
-    sequences : acts on sequences, else on images. argument : what the number means.
+    apply : inputs, argument and one random number in [0, 1) per row to inputs. low, high : allowed arguments, both
+    included. step : spacing of the values that are drawn from. argument : what the number means.
+    sequences : acts on sequences, else on images.
     """
 
     name: str
@@ -181,14 +181,11 @@ def _number(text: str, spec: str, kind: Transform) -> float:
         value = float(text)
     except ValueError:
         value = np.nan
-    if not kind.low <= value <= kind.high:
-        raise UsageError(
-            f"transform {spec!r}: {text!r} is not allowed, expected a number from {kind.low:g} to"
-            f" {kind.high:g}: {kind.argument}"
-        )
-    if kind.step == 1 and value != int(value):
-        raise UsageError(f"transform {spec!r}: {text!r} is not allowed, expected a whole number: {kind.argument}")
-    return value
+    within = kind.low <= value <= kind.high
+    if within and (kind.step != 1 or value == int(value)):
+        return value
+    expected = "a whole number" if within else f"a number from {kind.low:g} to {kind.high:g}"
+    raise UsageError(f"transform {spec!r}: {text!r} is not allowed, expected {expected}: {kind.argument}")
 
 
 def _kind(spec: str) -> tuple[Transform, list[str]]:
@@ -253,10 +250,8 @@ def _values(spec: str, count: int, rng: np.random.Generator) -> list[str]:
         low, high = (_number(text, spec, kind) for text in arguments)
         size = int(np.ceil((high - low) / kind.step - 1e-9))
         if size < count:
-            raise UsageError(
-                f"transform {spec!r}: has {max(size, 0)} values {low:g}, {low + kind.step:g}, … below {high:g},"
-                f" --transforms {count} asks for more"
-            )
+            values = f"{max(size, 0)} values {low:g}, {low + kind.step:g}, … below {high:g}"
+            raise UsageError(f"transform {spec!r}: has {values}, --transforms {count} asks for more")
         index = np.sort(rng.choice(size, size=count, replace=False))
         return [f"{kind.name}:{round(low + kind.step * int(i), 6):g}" for i in index]
     raise UsageError(f"transform {spec!r}: expected {kind.name}:NUMBER or {kind.name}:FROM:TO")
