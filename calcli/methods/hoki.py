@@ -33,7 +33,6 @@ from calcli.numerics import (
     floored_log,
     log_normalizer,
     sigmoid,
-    tile_rows,
 )
 from calcli.rows import ArrayRows, Block, Rows
 from calcli.statistics.units import Units
@@ -71,9 +70,11 @@ accuracy, a ratio of whole numbers that is often an edge, up to its last bit."""
 ALL_ALIKE = 1e-9
 """A bin whose mean retention is this close to 0 or 1 cannot support a line."""
 
+SAME_EVERYWHERE = 1e-6
+"""Below this standard deviation the retention probabilities tell no row from another."""
 
-@dataclass(frozen=True)
-class Evidence:
+
+class Evidence(NamedTuple):
     """What a design is fitted to.
 
     gamma : (n,) retention probabilities. hit : (n,) 0.0 or 1.0, is the prediction right?
@@ -85,30 +86,35 @@ class Evidence:
     weight: FloatArray
     start: FloatArray
 
-    def part(self, index: IntArray) -> "Evidence":
-        """Some of the rows."""
-        return Evidence(self.gamma[index], self.hit[index], self.weight[index], self.start[index])
-
     @property
     def accuracy(self) -> float:
         """Proportion of right predictions."""
         return float(self.weight @ self.hit / self.weight.sum())
 
+    @property
+    def share(self) -> FloatArray:
+        """Weights that sum to 1, (n,)."""
+        return self.weight / self.weight.sum()
 
-@dataclass(frozen=True)
-class Design:
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the retention probabilities."""
+        share = self.share
+        return float(np.sqrt(share @ (self.gamma - share @ self.gamma) ** 2))
+
+
+class Design(NamedTuple):
     """Fitted lines and how the rounds ended.
 
-    alpha, beta : (rounds, bins), NaN where a bin was empty. confidence : (n,) of the rows
-    they were fitted to. ended : fixed (the partition no longer changes), cycle (it came
-    back after ``period`` rounds; the round with the least ECE was kept), or limit.
+    alpha, beta : (rounds, bins), NaN where a bin was empty. confidence : (n,) of the rows they were fitted to. period :
+    rounds after which the partition came back: 1 where it no longer changes; of a longer cycle the round with the least
+    ECE was kept; 0 where the rounds ran out.
     """
 
     alpha: FloatArray
     beta: FloatArray
     confidence: FloatArray
-    ended: Literal["fixed", "cycle", "limit"]
-    period: int = 0
+    period: int
 
 
 def design(evidence: Evidence, bins: int, limit: int) -> Design:
@@ -119,29 +125,25 @@ def design(evidence: Evidence, bins: int, limit: int) -> Design:
     """
     confidence = evidence.start
     seen: dict[bytes, int] = {}
-    lines: list[tuple[FloatArray, FloatArray]] = []
+    lines: list[FloatArray] = []
     errors: list[float] = []
-    ended: Literal["fixed", "cycle", "limit"] = "limit"
-    period, kept = 0, limit
     for k in range(limit + 1):
         index = bin_of(confidence, bins)
-        period = k - seen.setdefault(sha256(index.tobytes()).digest(), k)
-        if period:
-            ended = "fixed" if period == 1 else "cycle"
-            kept = k - period + 1 + int(np.argmin(errors[k - period :]))
+        first = seen.setdefault(sha256(index.tobytes()).digest(), k)
+        if first < k or k == limit:
             break
-        if k == limit:
-            break
-        lines.append(fit_lines(evidence, index, bins))
-        if k == 0 and np.ptp(evidence.start) == 0:
+        line = fit_lines(evidence, index, bins)
+        if k == 0 and np.ptp(confidence) == 0:
             # One value for all rows is one bin, whatever the edges: its line serves every bin.
-            lines[0] = tuple(np.full(bins, v[index[0]]) for v in lines[0])  # type: ignore[assignment]
-        confidence = follow(confidence, evidence.gamma, *lines[-1])
+            line = np.repeat(line[:, index[:1]], bins, axis=1)
+        lines.append(line)
+        confidence = follow(confidence, evidence.gamma, *line)
         errors.append(width_error(confidence, evidence, bins))
-    if kept < len(lines):
-        confidence = replay(evidence.start, evidence.gamma, *(np.stack(v) for v in zip(*lines[:kept], strict=True)))
-    alpha, beta = (np.stack(v) for v in zip(*lines[:kept], strict=True))
-    return Design(alpha, beta, confidence, ended, period if ended == "cycle" else 0)
+    kept = k if first == k else first + 1 + int(np.argmin(errors[first:]))
+    alpha, beta = np.stack(lines[:kept], axis=1)
+    if kept < k:
+        confidence = replay(evidence.start, evidence.gamma, alpha, beta)
+    return Design(alpha, beta, confidence, k - first)
 
 
 def replay(start: FloatArray, gamma: FloatArray, alpha: FloatArray, beta: FloatArray) -> FloatArray:
@@ -159,8 +161,8 @@ def follow(confidence: FloatArray, gamma: FloatArray, alpha: FloatArray, beta: F
     return np.where(np.isnan(a), confidence, np.clip(b + (a - b) * gamma, 0.0, 1.0))
 
 
-def fit_lines(evidence: Evidence, index: IntArray, bins: int) -> tuple[FloatArray, FloatArray]:
-    """Accuracy of retained and of lost copies in every bin, (bins,) each; NaN where empty.
+def fit_lines(evidence: Evidence, index: IntArray, bins: int) -> FloatArray:
+    """Accuracy of retained and of lost copies in every bin, (2, bins); NaN where empty.
 
     alpha = sum corr gamma / sum gamma, beta = sum corr (1 - gamma) / sum (1 - gamma) (equations 1 and 2). A bin of
     which all copies, or none, are retained gets its accuracy for both.
@@ -169,20 +171,12 @@ def fit_lines(evidence: Evidence, index: IntArray, bins: int) -> tuple[FloatArra
     def total(values: FloatArray) -> FloatArray:
         return np.bincount(index, weights=evidence.weight * values, minlength=bins).astype(np.float64, copy=False)
 
-    kept, lost = evidence.gamma, 1.0 - evidence.gamma
-    mass, mass_kept, mass_lost = total(np.ones(len(kept))), total(kept), total(lost)
-    accuracy = ratio(total(evidence.hit), mass)
-    line = (mass_kept > ALL_ALIKE * mass) & (mass_lost > ALL_ALIKE * mass)
-    alpha = np.where(line, ratio(total(evidence.hit * kept), mass_kept), accuracy)
-    beta = np.where(line, ratio(total(evidence.hit * lost), mass_lost), accuracy)
-    return alpha, beta
-
-
-def ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
-    """Part of a whole in [0, 1]; NaN where the whole is 0."""
-    out = np.full(len(part), np.nan)
-    np.divide(part, whole, out=out, where=whole > 0)
-    return np.minimum(out, 1.0, out=out)
+    shares = np.ones_like(evidence.gamma), evidence.gamma, 1.0 - evidence.gamma
+    totals = np.array([total(share) for share in shares])
+    right = np.array([total(evidence.hit * share) for share in shares])
+    rates = np.divide(right, totals, out=np.full(right.shape, np.nan), where=totals > 0)
+    accuracy, *lines = np.minimum(rates, 1.0)
+    return np.where(totals[1:].min(axis=0) > ALL_ALIKE * totals[0], lines, accuracy)
 
 
 def bin_of(confidence: FloatArray, bins: int) -> IntArray:
@@ -205,25 +199,23 @@ PRINTED = {"gaussian": 20, "uniform": 40, "gumbel": 20}
 """Largest scale of the paper's grids of whole numbers (it has no Gumbel noise)."""
 
 
-@dataclass(frozen=True)
-class NoiseChoice:
-    """A noise and its scale, the rows' retention probabilities (n,), and what there is to say."""
+class NoiseChoice(NamedTuple):
+    """A noise and its scale, the rows' retention probabilities (n,), and what there is to say.
+
+    warnings : one where the best scale is the least or the largest of those searched.
+    """
 
     noise: str
     scale: float
     gamma: FloatArray
     details: dict[str, Any]
     warnings: tuple[str, ...] = ()
-    at_bound: bool = False
 
 
 def retention(rows: Rows, noise: str, scales: list[float], context: Context, draws: Any = None) -> FloatArray:
     """Retention probability of every row at every scale, (n, scales)."""
     report = lambda done: context.progress("retention probabilities", done, rows.n)  # noqa: E731
     return np.asarray(kernels(context).retention_rates(rows, noise, scales, draws, report))
-
-
-# ---- transforms of the input
 
 
 def agreement(block: Block, transforms: int) -> FloatArray:
@@ -236,9 +228,6 @@ def agreement(block: Block, transforms: int) -> FloatArray:
 def survival(rows: Rows, transforms: Sequence[int]) -> FloatArray:
     """``agreement`` of all rows, (n,)."""
     return np.concatenate(list(rows.each(partial(agreement, transforms=len(transforms)), transforms=transforms)))
-
-
-# ---- choosing the noise
 
 
 def listed_scales(text: str) -> list[float]:
@@ -280,73 +269,65 @@ def choose_noise(
     """The family and scale with the best criterion; of equal ones the family named first, then the least scale."""
     families = searched_families(options)
     if len(families) == 1 and options.scale is not None:
-        gamma = np.empty(len(counted))
-        if options.gamma == "exact":
-            gamma = retention(rows, families[0], [options.scale], context)[counted, 0]
+        exact = options.gamma == "exact"
+        gamma = retention(rows, families[0], [options.scale], context)[counted, 0] if exact else base.gamma
         return NoiseChoice(families[0], options.scale, gamma, {})
-    units = rows.units()
-    folds = two_folds(base.hit, context.seed, None if units is None else units.take(counted))
-    found: list[tuple[float, NoiseChoice]] = []
+    criterion, best_of = one_bin_sd, max
+    if options.select == "cv-nll":
+        units = rows.units()
+        fold = two_folds(base.hit, context.seed, None if units is None else units.take(counted))
+        criterion, best_of = partial(cross_validated_nll, fold, options), min
+    found: dict[str, NoiseChoice] = {}
+    reached: dict[str, float] = {}
     for family in families:
         scales = grid(options, gaps, family)
         gammas = retention(rows, family, scales, context)[counted]
-        evidences = [replace(base, gamma=g) for g in gammas.T]
-        if options.select == "sd":
-            values = [one_bin_sd(e) for e in evidences]
-            best = int(np.argmax(values))
-        else:
-            values = [cross_validated_nll(e, folds, options) for e in evidences]
-            best = int(np.argmin(values))
+        values = [criterion(base._replace(gamma=gamma)) for gamma in gammas.T]
+        reached[family] = best_of(values)
+        best = values.index(reached[family])
         details = {"scales": scales, "select": options.select, "criterion": values}
-        at_end = len(scales) > 1 and np.ptp(values) > 0 and best in (0, len(scales) - 1)
         warning = (
-            f"the best scale {scales[best]:.4g} is the {'smallest' if best == 0 else 'largest'} of those searched;"
+            f"the best scale {scales[best]:.4g} is the {'largest' if best else 'smallest'} of those searched;"
             " set scale= or scales= to look beyond"
         )
-        told = (warning,) if at_end else ()
-        found.append((values[best], NoiseChoice(family, scales[best], gammas[:, best], details, told, bool(at_end))))
+        at_end = len(scales) > 1 and np.ptp(values) > 0 and best in (0, len(scales) - 1)
+        found[family] = NoiseChoice(family, scales[best], gammas[:, best], details, (warning,) * bool(at_end))
+    choice = found[best_of(reached, key=reached.__getitem__)]
     if len(found) > 1:
-        for _, choice in found:
-            choice.details["families"] = {other.noise: value for value, other in found}
-    return (max if options.select == "sd" else min)(found, key=lambda pair: pair[0])[1]
+        choice.details["families"] = reached
+    return choice
 
 
 def one_bin_sd(evidence: Evidence) -> float:
     """Standard deviation of the confidence when there is one bin, \\|alpha - beta\\| sd(gamma)."""
     alpha, beta = fit_lines(evidence, np.zeros(len(evidence.gamma), dtype=np.int64), 1)
-    return abs(float(alpha[0]) - float(beta[0])) * spread(evidence)
+    return abs(float(alpha[0]) - float(beta[0])) * evidence.spread
 
 
-def spread(evidence: Evidence) -> float:
-    """Standard deviation of the retention probabilities."""
-    share = evidence.weight / evidence.weight.sum()
-    return float(np.sqrt(share @ (evidence.gamma - share @ evidence.gamma) ** 2))
-
-
-def two_folds(hit: FloatArray, seed: int, units: Units | None = None) -> tuple[IntArray, IntArray]:
-    """Rows split in halves, right and wrong ones alike; or whole units."""
+def two_folds(hit: FloatArray, seed: int, units: Units | None = None) -> IntArray:
+    """Half 0 or 1 of every row, right and wrong ones alike; or of whole units."""
     rng = np.random.default_rng(seed)
     if units is not None:
-        fold = unit_folds(units, 2, rng)
-        return np.flatnonzero(fold == 0), np.flatnonzero(fold == 1)
-    groups = [rng.permutation(np.flatnonzero(hit == outcome)) for outcome in (0.0, 1.0)]
-    return tuple(np.sort(np.concatenate([g[i::2] for g in groups])) for i in (0, 1))  # type: ignore[return-value]
+        return unit_folds(units, 2, rng)
+    fold = np.empty(len(hit), dtype=np.int64)
+    for outcome in (0.0, 1.0):
+        rows = rng.permutation(np.flatnonzero(hit == outcome))
+        fold[rows] = np.arange(len(rows)) % 2
+    return fold
 
 
-def cross_validated_nll(evidence: Evidence, folds: tuple[IntArray, IntArray], options: Any) -> float:
+def cross_validated_nll(fold: IntArray, options: Any, evidence: Evidence) -> float:
     """Mean NLL of right/wrong, each half under the design of the other.
 
     The rest of a row's vector keeps its proportions, so the NLL of the label differs from
     this by a number that does not depend on the scale.
     """
     total = 0.0
-    for here, there in (folds, folds[::-1]):
-        if not len(here) or not len(there):
-            continue
-        past, new = evidence.part(there), evidence.part(here)
+    for held in (0, 1) if np.ptp(fold) else ():
+        new, past = (Evidence(*(column[some] for column in evidence)) for some in (fold == held, fold != held))
         if options.init == "accuracy":
-            new = replace(new, start=np.full(len(here), past.accuracy))
-            past = replace(past, start=np.full(len(there), past.accuracy))
+            accuracy = past.accuracy
+            new, past = (half._replace(start=np.full(len(half.hit), accuracy)) for half in (new, past))
         found = design(past, options.bins, options.rounds)
         q = replay(new.start, new.gamma, found.alpha, found.beta)
         p_outcome = np.where(new.hit > 0, q, 1.0 - q)
@@ -372,11 +353,6 @@ class PredictionTerms(NamedTuple):
     log_share: FloatArray
     collision: FloatArray
 
-    @classmethod
-    def of(cls, rows: Rows, temperature: float) -> "PredictionTerms":
-        """Those of all rows, of two classes or more."""
-        return cls(*np.concatenate(list(rows.each(partial(_terms, temperature))), axis=1))
-
     def summary(self, rows: Rows, q: FloatArray) -> Summary:
         """The summary of the rows where the prediction has probability q (n,), and the others share the rest.
 
@@ -387,12 +363,7 @@ class PredictionTerms(NamedTuple):
 
 
 def _terms(temperature: float, block: Block) -> FloatArray:
-    step = tile_rows(block.scores.shape[1])
-    return np.concatenate([_tile_terms(temperature, block.cut(i, i + step)) for i in range(0, len(block), step)], 1)
-
-
-def _tile_terms(temperature: float, some: Block) -> FloatArray:
-    here, z, label = np.arange(len(some)), some.z, some.prediction
+    here, z, label = np.arange(len(block)), block.z, block.prediction
     rest = np.array(z)
     rest[here, label] = -np.inf
     own, next_one = z[here, label], rest.max(axis=1)
@@ -401,12 +372,12 @@ def _tile_terms(temperature: float, some: Block) -> FloatArray:
         gap = gaps_to_top(z)[0].min(axis=1)
     s_tempered = own / temperature - log_normalizer(rest / temperature)
     rest -= next_one[:, None]
-    to_label = rest[here, some.labels]
+    to_label = rest[here, block.labels]
     np.exp(rest, out=rest)
     norm = rest.sum(axis=1)
     s, log_share = own - (np.log(norm) + next_one), to_label - np.log(norm)
     collision = np.einsum("ij,ij->i", rest, rest) / norm**2
-    return np.stack([s, label == some.labels, s_tempered, gap, log_share, collision])
+    return np.stack([s, label == block.labels, s_tempered, gap, log_share, collision])
 
 
 def _summary(block: Block, q: FloatArray, hit: FloatArray, log_share: FloatArray, collision: FloatArray) -> Summary:
@@ -415,10 +386,6 @@ def _summary(block: Block, q: FloatArray, hit: FloatArray, log_share: FloatArray
     nll = np.where(log_p <= LOG_ZERO, NLL_OF_ZERO, np.maximum(-log_p, 0.0))
     losses = nll, np.maximum(brier, 0.0), np.full(len(q), np.nan)
     return Summary.of(q, hit, losses, block.labels, block.scores.shape[1], block.weight)
-
-
-SAME_EVERYWHERE = 1e-6
-"""Below this standard deviation the retention probabilities tell no row from another."""
 
 
 class HokiOptions(Options, frozen=True):
@@ -558,63 +525,55 @@ class Hoki(Calibrator):
         weight = rows.weights()
         counted = counted_rows(rows.n, weight)
         ts = TemperatureScaling.fit(rows, TemperatureOptions(), context)
-        terms = PredictionTerms.of(rows, ts.calibrator.temperature)
+        of_blocks = list(rows.each(partial(_terms, ts.calibrator.temperature)))
+        terms = PredictionTerms(*np.concatenate(of_blocks, axis=1))
         p, hit = sigmoid(terms.s[counted]), terms.hit[counted]
         mass = np.ones(len(counted)) if weight is None else weight[counted]
         accuracy = float(mass @ hit / mass.sum())
         start = p if options.init == "confidence" else np.full(len(counted), accuracy)
         base = Evidence(np.empty(len(counted)), hit, mass, start)
 
-        transforms: list[int] = []
-        if options.noise == "transforms":
-            transforms = choose_pool(rows.transforms, options.pool, "hoki with noise=transforms")
-            choice = NoiseChoice("transforms", 1.0, survival(rows, transforms)[counted], {})
+        alone, transforms = options.noise == "transforms", list[int]()
+        if alone or options.mix:
+            how = "noise=transforms" if alone else f"mix={options.mix:g}"
+            transforms = choose_pool(rows.transforms, options.pool, f"hoki with {how}")
+            kept = survival(rows, transforms)[counted]
+        if alone:
+            choice = NoiseChoice("transforms", 1.0, kept, {})
         else:
             choice = choose_noise(rows, options, context, counted, terms.gap[counted], base)
-        noise, scale, gamma = choice.noise, choice.scale, choice.gamma
-        draws_sha256 = ""
+        noise, scale, gamma = choice[:3]
+        samples, draws_sha256 = 0, ""
         if options.gamma == "mc":
-            races, draws_sha256 = drawn(noise, options.samples, rows.k, context.seed)
+            samples = options.samples
+            races, draws_sha256 = drawn(noise, samples, rows.k, context.seed)
             gamma = retention(rows, noise, [scale], context, races.by_race)[counted, 0]
-        if options.mix and not transforms:
-            transforms = choose_pool(rows.transforms, options.pool, f"hoki with mix={options.mix:g}")
-            gamma = (1.0 - options.mix) * gamma + options.mix * survival(rows, transforms)[counted]
-        evidence = replace(base, gamma=gamma)
+        mix = 0.0 if alone else options.mix
+        if mix:
+            gamma = (1.0 - mix) * gamma + mix * kept
+        evidence = base._replace(gamma=gamma)
         found, status, told = rounds(evidence, options)
         details = {**choice.details, **report(found, evidence, p, options.bins)}
         details["ts_brier_top"] = float(np.average((sigmoid(terms.s_tempered[counted]) - hit) ** 2, weights=mass))
         warnings += [*choice.warnings, *told, *judge(details)]
-        fitted = cls(
-            noise=noise,
-            scale=scale,
-            init=options.init,
-            accuracy=accuracy,
-            alpha=found.alpha,
-            beta=found.beta,
-            samples=options.samples if draws_sha256 else 0,
-            seed=context.seed,
-            draws_sha256=draws_sha256,
-            transforms=np.asarray([rows.transforms[m] for m in transforms]) if transforms else None,
-            mix=0.0 if noise == "transforms" else options.mix,
-        )
-        status = "at_bound" if status == "ok" and choice.at_bound else status
+        pool = np.asarray([rows.transforms[m] for m in transforms]) if transforms else None
+        fitted = cls(noise, scale, options.init, accuracy, *found[:2], samples, context.seed, draws_sha256)
+        fitted = replace(fitted, transforms=pool, mix=mix)
+        status = "at_bound" if status == "ok" and choice.warnings else status
         after = partial(terms.summary, rows, found.confidence) if len(counted) == rows.n else None
         return Fit(fitted, status, tuple(warnings), details, before=ts.before, after=after)
 
     def apply(self, block: Block) -> Prediction:
-        z = block.z
-        label = block.prediction
-        kept = None if self.transforms is None else agreement(block, len(self.transforms))
-        if self.noise == "transforms":
-            assert kept is not None
-            gamma = kept
-        else:
+        z, label = block.z, block.prediction
+        gamma = np.zeros(len(z))
+        if self.noise != "transforms":
             races = None
             if self.samples:
                 races = recorded(self.noise, self.samples, z.shape[1], self.seed, self.draws_sha256)
             gamma = block_retention(z, self.noise, [self.scale], races)[:, 0]
-            if kept is not None:
-                gamma = (1.0 - self.mix) * gamma + self.mix * kept
+        if self.transforms is not None:
+            mix = 1.0 if self.noise == "transforms" else self.mix
+            gamma = (1.0 - mix) * gamma + mix * agreement(block, len(self.transforms))
         start = np.full(len(z), self.accuracy) if self.init == "accuracy" else sigmoid(top_log_odds(z, label))
         return Prediction(share_rest(z, label, *logs(replay(start, gamma, self.alpha, self.beta))), label, floored=True)
 
@@ -623,15 +582,13 @@ class Hoki(Calibrator):
         return () if self.transforms is None else tuple(map(str, self.transforms))
 
     def check_own(self, k: int) -> None:
-        if (self.noise == "transforms" or self.mix > 0) != (self.transforms is not None):
+        alone, count = self.noise == "transforms", -1 if self.transforms is None else len(self.transforms)
+        if not 0.0 <= self.mix <= (0.0 if alone else 1.0) or (alone or self.mix > 0) != (count > 0) or count == 0:
+            found = "none" if count < 0 else count
             raise DataError(
-                f"noise is {self.noise!r} and mix {self.mix:g}, and transforms are"
-                f" {'' if self.transforms is None else 'not '}null"
+                f"noise is {self.noise!r}, mix {self.mix:g} and transforms are {found}, expected some beside"
+                " noise 'transforms', whose mix is 0, or beside a mix up to 1"
             )
-        if not 0.0 <= self.mix <= (0.0 if self.noise == "transforms" else 1.0):
-            raise DataError(f"mix is {self.mix} beside noise {self.noise!r}, expected a share from 0 to 1 of a noise")
-        if self.transforms is not None and not len(self.transforms):
-            raise DataError("transforms is empty, expected at least one")
         if not self.alpha.size:
             raise DataError(f"alpha has shape {self.alpha.shape}, expected at least one round and one bin")
         if (np.isnan(self.beta) != np.isnan(self.alpha)).any():
@@ -656,39 +613,7 @@ def recorded(noise: str, samples: int, k: int, seed: int, expected: str) -> Race
     return races
 
 
-# ---- the rounds, and what to tell about them
-
-
-def rounds(evidence: Evidence, options: HokiOptions) -> tuple[Design, Status, list[str]]:
-    """The design, a status and what the user should know."""
-    accuracy = evidence.accuracy
-    if spread(evidence) < SAME_EVERYWHERE:
-        lines = np.full((1, options.bins), accuracy)
-        found = Design(lines, lines, np.full(len(evidence.hit), accuracy), "fixed")
-        return found, "degenerate", [NO_SPREAD]
-    found = design(evidence, options.bins, options.rounds)
-    told = []
-    status: Status = "ok"
-    if accuracy in (0.0, 1.0):
-        status = "degenerate"
-        told.append(
-            f"every prediction on these rows is {'right' if accuracy else 'wrong'}: no line can be learnt, and every"
-            f" confidence becomes {accuracy:g}"
-        )
-    if found.ended == "limit":
-        status = "not_converged"
-        told.append(f"the bins still changed after {options.rounds} rounds; more rounds may settle them")
-    elif found.ended == "cycle":
-        status = "not_converged"
-        told.append(
-            f"the bins come back every {found.period} rounds and never settle;"
-            " the round with the least calibration error was kept"
-        )
-    if len(evidence.hit) < 50 * options.bins:
-        told.append(
-            f"{len(evidence.hit)} rows for {options.bins} bins are few per bin; fewer bins or ts would serve better"
-        )
-    return found, status, told
+# ---- what to tell about the rounds
 
 
 NO_SPREAD = (
@@ -697,24 +622,49 @@ NO_SPREAD = (
 )
 
 
+def rounds(evidence: Evidence, options: HokiOptions) -> tuple[Design, Status, list[str]]:
+    """The design, a status and what the user should know."""
+    accuracy, n = evidence.accuracy, len(evidence.hit)
+    if evidence.spread < SAME_EVERYWHERE:
+        lines = np.full((1, options.bins), accuracy)
+        return Design(lines, lines, np.full(n, accuracy), 1), "degenerate", [NO_SPREAD]
+    found = design(evidence, options.bins, options.rounds)
+    told = []
+    status: Status = "ok" if found.period == 1 else "not_converged"
+    if accuracy in (0.0, 1.0):
+        status = "degenerate" if found.period == 1 else status
+        told.append(
+            f"every prediction on these rows is {'right' if accuracy else 'wrong'}: no line can be learnt, and every"
+            f" confidence becomes {accuracy:g}"
+        )
+    if not found.period:
+        told.append(f"the bins still changed after {options.rounds} rounds; more rounds may settle them")
+    elif found.period > 1:
+        told.append(
+            f"the bins come back every {found.period} rounds and never settle;"
+            " the round with the least calibration error was kept"
+        )
+    if n < 50 * options.bins:
+        told.append(f"{n} rows for {options.bins} bins are few per bin; fewer bins or ts would serve better")
+    return found, status, told
+
+
 def report(found: Design, evidence: Evidence, uncalibrated: FloatArray, bins: int) -> dict[str, Any]:
     """Numbers that judge the design beside the one it was tuned to."""
+    share = evidence.share
 
     def scores(q: FloatArray) -> dict[str, float]:
-        share = evidence.weight / evidence.weight.sum()
         stats = BinStats.of(q, evidence.hit, mass_edges(q, 15, evidence.weight), evidence.weight)
-        return {
-            "ece_mass": float(stats.share @ np.abs(stats.gaps)),
-            "brier_top": float(share @ (q - evidence.hit) ** 2),
-        }
+        ece = float(stats.share @ np.abs(stats.gaps))
+        return {"ece_mass": ece, "brier_top": float(share @ (q - evidence.hit) ** 2)}
 
     return {
         "rounds": len(found.alpha),
-        "ended": found.ended,
-        "period": found.period,
+        "ended": ("limit", "fixed", "cycle")[min(found.period, 2)],
+        "period": found.period if found.period > 1 else 0,
         "bins_used": int((~np.isnan(found.alpha[-1])).sum()) if len(found.alpha) > 1 else 1,
         "retention_mean": float(np.average(evidence.gamma, weights=evidence.weight)),
-        "retention_sd": spread(evidence),
+        "retention_sd": evidence.spread,
         "ece_width": width_error(found.confidence, evidence, bins),
         "calibrated": scores(found.confidence),
         "uncalibrated": scores(uncalibrated),
