@@ -78,35 +78,27 @@ def fit_groups(
     five near the root) and are halvings of log beta where those are not believed. Returns inverse temperatures (4,),
     and which of them ran into the bracket.
     """
-    low, high = np.full(GROUPS, BETA_LOW), np.full(GROUPS, BETA_HIGH)
-    seen_low, seen_high = np.zeros(GROUPS, bool), np.zeros(GROUPS, bool)
-    beta, bounded = np.ones(GROUPS), np.zeros(GROUPS, bool)
-    active = (share > 0) & (start[:, 0] != 0)  # a zero slope: the rows say nothing, or beta is 1
-    bounded |= sure & active
-    beta[bounded] = BETA_HIGH
-    active &= ~sure
-    here = start
+    low, high = np.zeros(GROUPS), np.full(GROUPS, np.inf)  # where the slope was seen to fall, and to rise
+    moving = (share > 0) & (start[:, 0] != 0)  # a zero slope: the rows say nothing, or beta is 1
+    bounded, active = moving & sure, moving & ~sure
+    beta, here = np.where(bounded, BETA_HIGH, 1.0), start
     for _ in range(PASSES):
         for g in np.flatnonzero(active):
             slope = here[g, 0]
-            if slope < 0:
-                low[g], seen_low[g] = beta[g], True
-            else:
-                high[g], seen_high[g] = beta[g], True
+            (low if slope < 0 else high)[g] = beta[g]
             if (slope < 0 and beta[g] >= BETA_HIGH) or (slope > 0 and beta[g] <= BETA_LOW):
                 bounded[g], active[g] = True, False
                 continue
             step, error = series_root(here[g])
             following = beta[g] * (1 + step)
-            if not low[g] <= following <= high[g]:  # NaN included
-                if seen_low[g] and seen_high[g]:
+            if not max(low[g], BETA_LOW) <= following <= min(high[g], BETA_HIGH):  # NaN included
+                if low[g] > 0 and high[g] < np.inf:
                     following = np.sqrt(low[g] * high[g])
                 else:
                     following = min(2 * beta[g], BETA_HIGH) if slope < 0 else max(beta[g] / 2, BETA_LOW)
                 error = np.inf
-            small = abs(following / beta[g] - 1) * share[g] <= STEP or high[g] / low[g] - 1 <= STEP
-            done = small or error * share[g] <= SERIES
-            beta[g], active[g] = following, not done
+            small = abs(following / beta[g] - 1) * share[g] <= STEP or high[g] - low[g] <= STEP * low[g]
+            beta[g], active[g] = following, not (small or error * share[g] <= SERIES)
         if not active.any():
             break
         here = evaluate(beta, active)
@@ -205,16 +197,14 @@ class ReCal(Calibrator):
         start = scaled.calibrator.temperature if options.init == "ts" and scaled.status == "ok" else 1.0
         run = Rounds(rows, options, context, start)
         sigmas: list[FloatArray] = []
-        stop = "rounds"
         for done, transform in enumerate(drawn):
             context.progress("ReCal round", done, len(drawn))
             sigmas.append(run.round(int(transform)))
-            if run.stopped:
-                stop = "delta"
+            if run.settled:
                 break
-        specs = tuple(rows.transforms[m] for m in drawn[: len(sigmas)])
-        fitted = cls(np.asarray(sigmas), np.asarray(specs), options.conf_at == "own", temperature=start)
-        status, warnings = run.verdict()
+        specs = np.asarray([table["transform"] for table in run.tables])
+        fitted = cls(np.asarray(sigmas), specs, options.conf_at == "own", temperature=start)
+        status, warnings = run.verdict(fitted)
         scale = np.full(rows.n, 1.0 / scaled.calibrator.temperature)
         nll, alone = run.nll(run.now, run.scale), run.nll(run.tilt(scale), scale)
         if nll > alone + WORSE:
@@ -223,17 +213,14 @@ class ReCal(Calibrator):
             warnings = (*warnings, f"{told}: {better} would serve better")
         details = {
             "rounds": len(sigmas),
-            "stopped_by": stop,
+            "stopped_by": "delta" if run.settled else "rounds",
             "rejected_rounds": run.rejected,
             "ece": run.ece,
             "bounded_groups": len(run.bounded),
             "nll": nll,
             "nll_of_ts": alone,
             "passes": run.passes,
-            "groups": [
-                {"round": i, "transform": spec, **table}
-                for i, (spec, table) in enumerate(zip(specs, run.tables, strict=True), 1)
-            ],
+            "groups": run.tables,
         }
         return Fit(fitted, status, warnings, details)
 
@@ -244,24 +231,21 @@ class ReCal(Calibrator):
         return tuple(dict.fromkeys(str(spec) for spec in self.transforms[acting]))
 
     def apply(self, block: Block) -> Prediction:
-        z, n = block.z, len(block)
+        z = block.z
         predicted = z.argmax(axis=1)
         gaps = z - z.max(axis=1, keepdims=True)
-        needed = self.required_transforms
-        start = np.full(n, 1.0 / self.temperature)
-        moved, agree, scales = {}, {}, {}
-        for slot, spec in enumerate(needed):
+        scale = np.full(len(z), 1.0 / self.temperature)
+        moved, scales = {}, dict.fromkeys(self.required_transforms, scale)
+        for slot, spec in enumerate(scales):
             z_m = block.transformed_z(slot)
-            agree[spec] = z_m.argmax(axis=1) == predicted
-            moved[spec] = z_m - z_m.max(axis=1, keepdims=True)
-            scales[spec] = start
-        scale = start
+            moved[spec] = z_m - z_m.max(axis=1, keepdims=True), z_m.argmax(axis=1) == predicted
         log_p = log_confidence(gaps, scale)
         for spec, sigma in zip(map(str, self.transforms), self.inverse_temperatures, strict=True):
-            if spec not in moved or (sigma == 1).all():
+            if (sigma == 1).all():
                 continue
-            log_q = log_share(moved[spec], scales[spec], None if self.own else predicted)
-            factor = sigma[group_of(agree[spec], log_p, log_q)]
+            gaps_m, agree = moved[spec]
+            log_q = log_share(gaps_m, scales[spec], None if self.own else predicted)
+            factor = sigma[group_of(agree, log_p, log_q)]
             scale, scales[spec] = rescaled(scale, factor), rescaled(scales[spec], factor)
             log_p = log_confidence(gaps, scale)
         return Prediction(log_softmax(gaps * scale[:, None]), block.prediction)
@@ -275,27 +259,26 @@ def rescaled(scale: FloatArray, factor: FloatArray) -> FloatArray:
 class Rounds:
     """The state between rounds of a fit: one inverse temperature per row and transform.
 
-    ece : the ECE now. rejected : rounds undone as a whole. stopped : the ECE has settled.
-    tables : of every round the groups' rows, ECE before and after, and multipliers.
+    ece : the ECE now. rejected : rounds undone as a whole. settled : the ECE changes no more. bounded : shares of the
+    groups that ran into a bound. tables : of every round the groups' rows, ECE before and after, and multipliers.
     """
 
     def __init__(self, rows: Rows, options: RecalOptions, context: Context, temperature: float) -> None:
-        self.options = options
+        self.options, self.transforms = options, rows.transforms
         self.sharpness: RowSharpness = kernels(context).RowSharpness(rows)
         weight = rows.weights()
         self.weight = np.ones(rows.n) if weight is None else weight
         self.total = float(self.weight.sum())
         self.right = self.sharpness.predicted == rows.labels()
         self.scale = self.start = np.full(rows.n, 1.0 / temperature)
-        self.tables: list[dict[str, Any]] = []
         self.scales: dict[int, FloatArray] = {}
         self.passes = 1
         self.now = self.tilt(self.scale)
         self.ece = self._ece(self.now.log_top)
         self.previous = 1.0  # as the released code, so that the first round never settles it
-        self.rejected = self.accepted = 0
+        self.rejected, self.settled = 0, False
         self.bounded: list[float] = []
-        self.stopped = False
+        self.tables: list[dict[str, Any]] = []
 
     def round(self, transform: int) -> FloatArray:
         """Play one round; returns the four multipliers that were kept."""
@@ -306,43 +289,35 @@ class Rounds:
         share = np.bincount(group, self.weight, GROUPS) / self.total
         beta, bounded = self._fit(group, share)
         sigma = 1.0 + share * (beta - 1.0)
-        new_scale = rescaled(self.scale, sigma[group])
-        new = self.tilt(new_scale)
-        ece = self._ece(new.log_top)
-        counts = True
+        scale = rescaled(self.scale, sigma[group])
+        new = self.tilt(scale)
+        before, after, ece = self._by_group(group, self.now), self._by_group(group, new), self._ece(new.log_top)
+        rejected = self.options.guard and ece > self.ece
         if self.options.guard:
-            if ece > self.ece:
-                sigma, counts = np.ones(GROUPS), False
-                self.rejected += 1
-            else:
-                for g in range(GROUPS):
-                    rows = group == g
-                    if rows.any() and self._ece(new.log_top, rows) > self._ece(self.now.log_top, rows):
-                        sigma[g] = 1.0
+            sigma = np.where(rejected | (after > before), 1.0, sigma)
             undone = (sigma == 1)[group]
-            new = TiltedRows(
-                np.where(undone, self.now.log_top, new.log_top), np.where(undone, self.now.cumulants, new.cumulants)
-            )
-            new_scale = np.where(undone, self.scale, new_scale)
-            ece = self._ece(new.log_top)
+            new = TiltedRows(*(np.where(undone, old, moved) for old, moved in zip(self.now, new, strict=True)))
+            scale = np.where(undone, self.scale, scale)
+            after, ece = self._by_group(group, new), self._ece(new.log_top)
+        self.rejected += rejected
         table = {
+            "round": len(self.tables) + 1,
+            "transform": self.transforms[transform],
             "rows": np.bincount(group, minlength=GROUPS).tolist(),
-            "ece_before": self._group_ece(group, self.now.log_top),
-            "ece_after": self._group_ece(group, new.log_top),
+            "ece_before": [round(each, 6) for each in (before / np.maximum(share, TINY)).tolist()],
+            "ece_after": [round(each, 6) for each in (after / np.maximum(share, TINY)).tolist()],
             "multiplier": np.round(sigma, 6).tolist(),
         }
         self.tables.append(table)
-        kept = sigma != 1
-        self.accepted += bool(kept.any())
-        self.bounded += list(share[bounded & kept])
-        self.scale, self.now, self.ece = new_scale, new, ece
+        self.bounded += list(share[bounded & (sigma != 1)])
+        self.scale, self.now, self.ece = scale, new, ece
         self.scales[transform] = rescaled(scales, sigma[group])
-        if counts:
-            self.stopped = abs(ece - self.previous) < self.options.delta
+        if not rejected:
+            self.settled = abs(ece - self.previous) < self.options.delta
             self.previous = ece
         return sigma
 
-    def verdict(self) -> tuple[Status, tuple[str, ...]]:
+    def verdict(self, fitted: ReCal) -> tuple[Status, tuple[str, ...]]:
         """Status of the fit and its warnings."""
         if max(self.bounded, default=0.0) >= BOUND_SHARE:
             return "at_bound", (
@@ -350,7 +325,7 @@ class Rounds:
                 f" [{BETA_LOW:g}, {BETA_HIGH:g}], as it does when every prediction in it is right: the result is over-"
                 " or underconfident on such rows; calibrate on more rows, or use ts",
             )
-        if not self.accepted:
+        if not fitted.required_transforms:
             return "degenerate", (
                 "no round was kept: every one would have raised the ECE on these rows, the scores are left as"
                 " they are; guard=false follows the paper, which has no such rule",
@@ -360,14 +335,6 @@ class Rounds:
     def nll(self, tilted: TiltedRows, scale: FloatArray) -> float:
         """Mean NLL of rows tilted to these inverse temperatures."""
         return -float(self.weight @ (tilted.log_top + scale * self.sharpness.label_gap)) / self.total
-
-    def _group_ece(self, group: IntArray, log_top: FloatArray) -> list[float]:
-        """ECE of each group by itself, in its own 15 bins; 0 for an empty one."""
-        share = np.maximum(np.bincount(group, self.weight, GROUPS) / self.total, TINY)
-        return [
-            round(float(self._ece(log_top, group == g) / share[g]), 6) if (group == g).any() else 0.0
-            for g in range(GROUPS)
-        ]
 
     def tilt(self, scale: FloatArray, wanted: BoolArray | None = None) -> TiltedRows:
         """One more pass over the rows (see ``RowSharpness.tilt``)."""
@@ -393,7 +360,10 @@ class Rounds:
 
     def _ece(self, log_top: FloatArray, rows: BoolArray | slice = slice(None)) -> float:
         """ECE with 15 width bins, of all rows or some; only compared, so never normalised."""
-        seen = BinStats.of(
-            np.exp(log_top[rows]), self.right[rows].astype(np.float64), width_edges(15), self.weight[rows]
-        )
+        right = self.right[rows].astype(np.float64)
+        seen = BinStats.of(np.exp(log_top[rows]), right, width_edges(15), self.weight[rows])
         return float(np.abs(seen.score - seen.outcome).sum() / self.total)
+
+    def _by_group(self, group: IntArray, tilted: TiltedRows) -> FloatArray:
+        """``_ece`` of each group by itself, (4,); 0 for an empty one."""
+        return np.array([self._ece(tilted.log_top, group == g) for g in range(GROUPS)])
