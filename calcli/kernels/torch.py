@@ -7,18 +7,18 @@ to 1e-9 relative; ReCal's cumulants, differences of larger numbers, to 1e-11 abs
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy import recal
 from calcli.kernels.numpy.hoki_draws import BEYOND
 from calcli.kernels.numpy.hoki_retention import CELLS_PER_FOLD, DEGREE, GapTable, gap_table
 from calcli.kernels.numpy.hoki_retention import retention_rates as rates_numpy
-from calcli.numerics import TINY, AnyArray, BoolArray, FloatArray
-from calcli.rows import Block, Rows
+from calcli.numerics import TINY, BoolArray, FloatArray
+from calcli.rows import Block, Rows, joined
 
 CHUNK = 1 << 24
 """Scores that are worked on at a time: 128 MiB in float64."""
@@ -30,33 +30,23 @@ KEPT_SHARE = 0.5
 """Share of the device's free memory that uploaded scores may take; the rest is for the work."""
 
 
-@dataclass(frozen=True)
-class DeviceChunk:
-    """Consecutive rows on the device.
-
-    start : index of the first row. scores : (b, k) in the precision of the source. transformed : (m, b, k) or None.
-    """
-
-    start: int
-    scores: Any
-    transformed: Any
-
-    def __len__(self) -> int:
-        return len(self.scores)
-
-
 class DeviceRows:
-    """Rows, and some of their transforms, that were uploaded once, or are again for every pass when too large."""
+    """Rows, and some of their transforms, that were uploaded once, or are again for every pass when too large.
+
+    Iterates over chunks: a slice of the rows, their scores (b, k) in the precision of the source, and transformed
+    (m, b, k) or None. send : copies an array to the device. zeros : float64 zeros there.
+    """
 
     def __init__(self, rows: Rows, device: Any = "cuda", transforms: Sequence[int] = ()) -> None:
         import torch
 
-        self.rows, self.device = rows, torch.device(device)
-        self.transforms = tuple(transforms)
+        self.rows, self.device, self.transforms = rows, torch.device(device), tuple(transforms)
+        self.send = partial(torch.tensor, device=self.device)
+        self.zeros = partial(torch.zeros, dtype=torch.float64, device=self.device)
         self.chunk_rows = max(1, min(CHUNK_ROWS, CHUNK // rows.k))
         self.kept = list(self._upload()) if self._fits() else None
 
-    def __iter__(self) -> Iterator[DeviceChunk]:
+    def __iter__(self) -> Iterator[tuple[slice, Any, Any]]:
         return iter(self._upload() if self.kept is None else self.kept)
 
     def gaps(self, scores: Any) -> Any:
@@ -64,12 +54,6 @@ class DeviceRows:
         z = scores.double()
         z = z.clamp_min(TINY).log() if self.rows.kind == "probs" else z
         return z - z.amax(dim=1, keepdim=True)
-
-    def zeros(self, *shape: int) -> Any:
-        """Float64 zeros on the device."""
-        import torch
-
-        return torch.zeros(shape, dtype=torch.float64, device=self.device)
 
     def _fits(self) -> bool:
         import torch
@@ -80,29 +64,15 @@ class DeviceRows:
         needed = self.rows.n * self.rows.k * first.scores.itemsize * (1 + len(self.transforms))
         return needed <= KEPT_SHARE * float(torch.cuda.mem_get_info(self.device)[0])
 
-    def _upload(self) -> Iterator[DeviceChunk]:
+    def _upload(self) -> Iterator[tuple[slice, Any, Any]]:
         gathered: list[Block] = []
         for block in self.rows.blocks(self.transforms):
             gathered.append(block)
-            if sum(map(len, gathered)) >= self.chunk_rows:
-                yield self._send(gathered)
-                gathered = []
-        if gathered:
-            yield self._send(gathered)
-
-    def _send(self, blocks: list[Block]) -> DeviceChunk:
-        import torch
-
-        def send(parts: list[Any], axis: int = 0) -> Any:
-            # Joining copies, so that a read-only source is never handed to torch.
-            return torch.from_numpy(np.concatenate(parts, axis=axis)).to(self.device)
-
-        first = blocks[0]
-        return DeviceChunk(
-            first.start,
-            send([b.scores for b in blocks]),
-            send([b.transformed for b in blocks], axis=1) if first.transformed is not None else None,
-        )
+            start, stop = gathered[0].start, block.start + len(block)
+            if stop - start >= self.chunk_rows or stop == self.rows.n:
+                chunk, gathered = joined(gathered), []
+                moved = None if chunk.transformed is None else self.send(chunk.transformed)
+                yield slice(start, stop), self.send(chunk.scores), moved
 
 
 # ---- Hoki's retention probabilities
@@ -127,46 +97,35 @@ def retention_rates(
     equal those of NumPy exactly. The exact value for uniform noise is computed by NumPy:
     its walk from kink to kink has too little to do at a time for a GPU.
     """
-    import torch
-
     if noise == "uniform" and draws is None:
         return rates_numpy(rows, noise, scales, None, report)
     data = DeviceRows(rows, device)
     out = data.zeros(rows.n, len(scales))
-    table = tables = by_class = None
+    table = by_class = None
     if draws is not None:
-        by_class = torch.from_numpy(np.ascontiguousarray(draws.T)).to(data.device)
+        by_class = data.send(np.ascontiguousarray(draws.T))
     elif noise == "gaussian":
         table = gap_table(tuple(scales), rows.k)
-        tables = [torch.from_numpy(t).to(data.device) for t in (*table.per_scale, table.log_weight)]
-    for chunk in data:
-        d, top = gaps_to_top(data.gaps(chunk.scores))
-        here = out[chunk.start : chunk.start + len(chunk)]
-        if table is not None and tables is not None:
-            moments, (*per_scale, log_weight) = power_sums(d, table), tables
+        *per_scale, log_weight = map(data.send, (*table.per_scale, table.log_weight))
+    for here, scores, _ in data:
+        gaps = data.gaps(scores)
+        top = gaps.argmax(dim=1)  # the first of several largest
+        d = (-gaps).scatter_(1, top[:, None], np.inf)  # no class overtakes itself
+        if table is not None:
+            moments = power_sums(d, table)
             for j, coefficients in enumerate(per_scale):
                 log_products = moments[:, : len(coefficients)] @ coefficients
                 log_products += log_weight
-                here[:, j] = log_products.exp_().sum(dim=1)
+                out[here, j] = log_products.exp_().sum(dim=1)
         else:
             for j, scale in enumerate(scales):
                 if by_class is None:
-                    here[:, j] = 1.0 / (1.0 + (d / -scale).exp().sum(dim=1))
+                    out[here, j] = 1.0 / (1.0 + (d / -scale).exp().sum(dim=1))
                 else:
-                    here[:, j] = sampled(d, top, scale, by_class)
-        report(chunk.start + len(chunk))
+                    out[here, j] = sampled(d, top, scale, by_class)
+        report(here.stop)
     probabilities: FloatArray = out.clamp_max(1.0).cpu().numpy()
     return probabilities
-
-
-def gaps_to_top(gaps: Any) -> tuple[Any, Any]:
-    """Gaps to the largest logit, (b, k) >= 0, infinite for its own class, and that class (b,)."""
-    import torch
-
-    top = gaps.argmax(dim=1)  # the first of several largest
-    d = -gaps
-    d.scatter_(1, top[:, None], torch.inf)
-    return d, top
 
 
 def power_sums(d: Any, table: GapTable) -> Any:
@@ -200,16 +159,15 @@ def sampled(d: Any, top: Any, scale: float, by_class: Any) -> Any:
 
     All classes race: a GPU compares faster than it sorts out who cannot win.
     """
-    import torch
-
     k, m = by_class.shape
     behind = (d / scale).clamp_max(BEYOND).float()
     step = max(1, RACES // (k * m))
-    shares = []
+    shares = d.new_empty(len(d))
     for at in range(0, len(d), step):
-        fastest = (by_class - behind[at : at + step, :, None]).amax(dim=1)
-        shares.append((fastest <= by_class[top[at : at + step]]).double().mean(dim=1))
-    return torch.cat(shares)
+        some = slice(at, at + step)
+        fastest = (by_class - behind[some, :, None]).amax(dim=1)
+        shares[some] = (fastest <= by_class[top[some]]).double().mean(dim=1)
+    return shares
 
 
 # ---- ReCal's rounds, with scores that stay on the device
@@ -222,18 +180,11 @@ class RowSharpness(recal.RowSharpness):
         super().__init__(rows)
         self.data = DeviceRows(rows, device, range(len(rows.transforms)))
 
-    def _send(self, values: AnyArray) -> Any:
-        import torch
-
-        return torch.from_numpy(np.ascontiguousarray(values)).to(self.data.device)
-
     def tilt(self, scale: FloatArray, wanted: BoolArray | None = None) -> recal.TiltedRows:
-        sent = self._send(scale)
+        sent = self.data.send(scale)
         out = self.data.zeros(5, self.rows.n)
-        for chunk in self.data:
-            here = slice(chunk.start, chunk.start + len(chunk))
-            gaps = self.data.gaps(chunk.scores)
-            x = gaps * sent[here, None]
+        for here, scores, _ in self.data:
+            x = self.data.gaps(scores) * sent[here, None]
             p = x.exp()
             norm = p.sum(dim=1)
             m1, m2, m3, m4 = (p.mul_(x).sum(dim=1) / norm for _ in range(4))  # E[x], E[x^2] and so on
@@ -243,20 +194,18 @@ class RowSharpness(recal.RowSharpness):
             out[3, here] = m3 - 3 * m2 * m1 + 2 * m1**3
             out[4, here] = m4 - 4 * m3 * m1 - 3 * m2 * m2 + 12 * m2 * m1 * m1 - 6 * m1**4
         if wanted is not None:
-            out *= self._send(wanted)
+            out *= self.data.send(wanted)
         found = out.cpu().numpy()
         return recal.TiltedRows(found[0], found[1:])
 
     def response(self, transform: int, scale: FloatArray, own: bool) -> tuple[FloatArray, BoolArray]:
-        sent, predicted = self._send(scale), self._send(self.predicted)
-        share, agree = self.data.zeros(self.rows.n), self.data.zeros(self.rows.n)
-        for chunk in self.data:
-            here = slice(chunk.start, chunk.start + len(chunk))
-            z = chunk.transformed[transform].double()  # transforms are logits, whatever the scores are
+        sent, predicted = self.data.send(scale), self.data.send(self.predicted)
+        share, agree = self.data.zeros(2, self.rows.n)
+        for here, _, transformed in self.data:
+            z = transformed[transform].double()  # transforms are logits, whatever the scores are
             gaps = z - z.amax(dim=1, keepdim=True)
             x = gaps * sent[here, None]
             log_norm = x.exp().sum(dim=1).log()
-            at_predicted = predicted[here][:, None]
-            share[here] = -log_norm if own else x.gather(1, at_predicted)[:, 0] - log_norm
+            share[here] = -log_norm if own else x.gather(1, predicted[here][:, None])[:, 0] - log_norm
             agree[here] = (gaps.argmax(dim=1) == predicted[here]).double()
         return share.cpu().numpy(), agree.cpu().numpy() > 0

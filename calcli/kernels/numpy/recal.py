@@ -41,23 +41,6 @@ def log_share(gaps: FloatArray, scale: FloatArray, chosen: IntArray | None) -> F
     return top if chosen is None else top + scale * gaps[np.arange(len(gaps)), chosen]
 
 
-def tilt(gaps: FloatArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """``TiltedRows`` of a block: (b,) and (4, b). Moments about the largest logit do not cancel."""
-    x = gaps * scale[:, None]
-    p = np.exp(x)
-    norm = p.sum(axis=1)
-    m1 = np.einsum("ij,ij->i", p, x) / norm
-    square = x * x
-    p *= square
-    m2 = p.sum(axis=1) / norm
-    m3 = np.einsum("ij,ij->i", p, x) / norm
-    m4 = np.einsum("ij,ij->i", p, square) / norm
-    k2 = m2 - m1 * m1
-    k3 = m3 - 3 * m2 * m1 + 2 * m1**3
-    k4 = m4 - 4 * m3 * m1 - 3 * m2 * m2 + 12 * m2 * m1 * m1 - 6 * m1**4
-    return -np.log(norm), np.stack([m1, k2, k3, k4])
-
-
 class RowSharpness:
     """The scores behind ReCal's rounds: every method walks over the rows once.
 
@@ -93,11 +76,23 @@ def _label_gap(block: Block) -> tuple[FloatArray, IntArray]:
 
 
 def _tilted(block: Block, scale: FloatArray, wanted: BoolArray | None = None) -> tuple[FloatArray, FloatArray]:
-    here = np.arange(len(block)) if wanted is None else np.flatnonzero(wanted)
     log_top, cumulants = np.zeros(len(block)), np.zeros((4, len(block)))
-    if len(here):
-        z = block.z if wanted is None else block.z[here]
-        log_top[here], cumulants[:, here] = tilt(z - z.max(axis=1, keepdims=True), scale[here])
+    here = slice(None) if wanted is None else np.flatnonzero(wanted)
+    z = block.z[here]
+    x = (z - z.max(axis=1, keepdims=True)) * scale[here][:, None]  # moments about the largest logit do not cancel
+    p = np.exp(x)
+    norm = p.sum(axis=1)
+    m1 = np.einsum("ij,ij->i", p, x) / norm
+    square = x * x
+    p *= square
+    m2 = p.sum(axis=1) / norm
+    m3 = np.einsum("ij,ij->i", p, x) / norm
+    m4 = np.einsum("ij,ij->i", p, square) / norm
+    log_top[here] = -np.log(norm)
+    cumulants[0, here] = m1
+    cumulants[1, here] = m2 - m1 * m1
+    cumulants[2, here] = m3 - 3 * m2 * m1 + 2 * m1**3
+    cumulants[3, here] = m4 - 4 * m3 * m1 - 3 * m2 * m2 + 12 * m2 * m1 * m1 - 6 * m1**4
     return log_top, cumulants
 
 
