@@ -57,55 +57,29 @@ def _one_width(ascending: FloatArray, width: float) -> FloatArray:
     near = int((ascending < width).sum(axis=0).max(initial=0))
     delta = np.minimum(ascending[: max(1, near)] / width, 1.0)
     out = np.array(delta[0])
-    rows = np.arange(len(out))
-    log_high = np.zeros(len(out))
-    factors = _Factors(delta)
+    rows, log_high = np.arange(len(out)), np.zeros(len(out))
     for j in range(1, near + 1):
-        high = 1.0 - factors.delta[j - 1]
-        low = 1.0 - factors.delta[j] if j < near else np.zeros(len(rows))
+        high = 1.0 - delta[j - 1]
+        low = 1.0 - delta[j] if j < near else np.zeros(len(rows))
         # The next class enters with a factor of 1: the product is continuous at the kink.
-        log_low = np.log(np.maximum(factors.product(factors.delta[:j], low), TINY))
+        log_low = np.log(np.maximum(np.multiply.reduce(delta[:j] + low, axis=0), TINY))
         still = (log_high > -NEGLIGIBLE) & (high > 0.0)
-        out[rows] += _piece(factors, j, low, high, np.where(still, log_high - log_low, np.nan))
+        out[rows] += _piece(delta[:j], low, high, np.where(still, log_high - log_low, np.nan))
         log_high = log_low
         if 4 * np.count_nonzero(still) < 3 * len(rows):
-            rows, log_high = rows[still], log_high[still]
+            rows, log_high, delta = rows[still], log_high[still], np.ascontiguousarray(delta[:, still])
             if not len(rows):
                 break
-            factors = _Factors(np.ascontiguousarray(factors.delta[:, still]))
     return np.minimum(out, 1.0, out=out)
 
 
-class _Factors:
-    """u + delta of the nearest classes, (classes, rows) ascending, and room for them: not taken anew at every node."""
-
-    def __init__(self, delta: FloatArray) -> None:
-        self.delta, self._some, self._room = delta, np.empty(delta.size), np.empty(delta.size)
-
-    def pick(self, j: int, rows: IntArray) -> FloatArray:
-        """delta of the j nearest classes of some rows, (j, rows)."""
-        if len(rows) == self.delta.shape[1]:
-            return self.delta[:j]
-        out = self._some[: j * len(rows)].reshape(j, len(rows))
-        return np.take(self.delta[:j], rows, axis=1, out=out, mode="clip")
-
-    def at(self, delta: FloatArray, u: FloatArray) -> FloatArray:
-        """The factors at u (rows,)."""
-        return np.add(delta, u, out=self._room[: delta.size].reshape(delta.shape))
-
-    def product(self, delta: FloatArray, u: FloatArray) -> FloatArray:
-        """Their product at u, (rows,)."""
-        product: FloatArray = np.multiply.reduce(self.at(delta, u), axis=0)
-        return product
-
-
-def _piece(factors: _Factors, j: int, low: FloatArray, high: FloatArray, variation: FloatArray) -> FloatArray:
-    """Integral over (low, high) of the product of j factors; all (rows,).
+def _piece(delta: FloatArray, low: FloatArray, high: FloatArray, variation: FloatArray) -> FloatArray:
+    """Integral over (low, high) of the product of the factors u + delta, (j, rows); all (rows,).
 
     variation : of its logarithm, NaN where the integral is not wanted. It alone decides how
     many nodes a row gets: never what the other rows need.
     """
-    exact = (j + 2) // 2
+    exact = (len(delta) + 2) // 2
     total = np.zeros(len(high))
     least = -np.inf
     for most, nodes in NODES:
@@ -113,14 +87,14 @@ def _piece(factors: _Factors, j: int, low: FloatArray, high: FloatArray, variati
         least = most
         if not len(rows):
             continue
-        delta, start, end = factors.pick(j, rows), low[rows], high[rows]
+        some, start, end = delta if len(rows) == len(high) else delta.take(rows, axis=1), low[rows], high[rows]
         if most == np.inf:
             # log prod is concave: its slope below ``high`` is at least the slope there.
-            start = np.maximum(start, end - NEGLIGIBLE / (1.0 / factors.at(delta, end)).sum(axis=0))
+            start = np.maximum(start, end - NEGLIGIBLE / (1.0 / (some + end)).sum(axis=0))
         middle, half = 0.5 * (end + start), 0.5 * (end - start)
         part = np.zeros(len(rows))
         for x, w in _legendre(min(nodes, exact)):
-            part += w * factors.product(delta, middle + half * x)
+            part += w * np.multiply.reduce(some + (middle + half * x), axis=0)
         total[rows] = part * half
     return total
 
