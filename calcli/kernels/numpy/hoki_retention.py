@@ -12,8 +12,7 @@ Reference: Jang, Ivanov, Lee, Weimer (2021), Algorithm 1, whose counts these are
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import erfc
 
 import numpy as np
@@ -144,61 +143,52 @@ def retention_rates(
     # Uniform noise walks from kink to kink: every step is a few calls, however many rows take it. Of Gaussian noise
     # the arrays of a tile serve the next one.
     at_once: AtOnce = 1 if races is not None else 4
-    for found in rows.each(_Retention(noise, tuple(scales), races), at_once=at_once):
+    for found in rows.each(partial(_of_block, noise, tuple(scales), races), at_once=at_once):
         out[done : done + len(found)] = found
         done += len(found)
         report(done)
     return out
 
 
-@dataclass(frozen=True)
-class _Retention:
-    """Retention probabilities of a block."""
+def _of_block(noise: str, scales: tuple[float, ...], races: Races | None, block: Block) -> FloatArray:
+    return block_retention(block.z if block.kind == "probs" else block.scores, noise, scales, races)
 
-    noise: str
-    scales: tuple[float, ...]
-    races: Races | None
-    spare: "list[GapArrays]" = field(default_factory=list)
 
-    def __call__(self, block: Block) -> FloatArray:
-        if self.noise != "gaussian" or self.races is not None:
-            return block_retention(block.z, self.noise, self.scales, self.races)
-        try:
-            room = self.spare.pop()
-        except IndexError:
-            room = GapArrays(block.scores.shape[1])
-        found = []
-        for at in range(0, len(block), room.rows):
-            some = block.cut(at, at + room.rows)
-            z = some.scores if some.kind in ("logits", "log_probs") else some.z
-            found.append(block_retention(z, self.noise, self.scales, room=room))
-        self.spare.append(room)
-        return np.concatenate(found)
+def block_retention(z: AnyArray, noise: str, scales: Sequence[float], races: Races | None = None) -> FloatArray:
+    """Retention of (b, k) logits of any float type, (b, len(scales))."""
+    if noise == "gaussian" and races is None:
+        out, room, step = np.empty((len(z), len(scales))), GapArrays(z.shape[1]), tile_rows(z.shape[1])
+        for at in range(0, len(z), step):
+            out[at : at + step] = _gaussian_tile(z[at : at + step], scales, room)
+        return out
+    d, top = gaps_to_top(np.asarray(z, dtype=np.float64))
+    d, scales = _with_reciprocals(d, scales)
+    if noise == "uniform" and races is None:
+        return uniform_retention(d, scales)
+    if races is not None:
+        return np.stack([sampled_retention(d, top, scale, races) for scale in scales], axis=1)
+    return np.stack([gumbel_retention(d, scale) for scale in scales], axis=1)
+
+
+def _gaussian_tile(z: AnyArray, scales: Sequence[float], room: "GapArrays") -> FloatArray:
+    k, in_order = z.shape[1], z.shape[1] >= IN_ORDER_FROM and min(scales) >= SMALLEST
+    if in_order:
+        d = gaps_in_order(z, room.gaps[: len(z)])
+    else:
+        d, scales = _with_reciprocals(gaps_to_top(np.asarray(z, dtype=np.float64))[0], scales)
+    return gaussian_retention(d, gap_table(tuple(scales), k), room, in_order=in_order)
 
 
 SMALLEST, LARGER = 2.0**-900, 2.0**800
 """Scales below the first have no reciprocal that float64 can hold; times the second they have."""
 
 
-def block_retention(
-    z: AnyArray, noise: str, scales: Sequence[float], races: Races | None = None, room: "GapArrays | None" = None
-) -> FloatArray:
-    """Retention of (b, k) logits of any float type, (b, len(scales)). room : for Gaussian noise, for as many rows."""
-    k = z.shape[1]
-    if noise == "gaussian" and races is None and k >= IN_ORDER_FROM and min(scales) >= SMALLEST:
-        d = gaps_in_order(z, None if room is None else room.gaps[: len(z)])
-        return gaussian_retention(d, gap_table(tuple(scales), k), room, in_order=True)
-    d, top = gaps_to_top(np.asarray(z, dtype=np.float64))
-    if min(scales) < SMALLEST:  # gaps and scales mean something to each other only, and a power of two rounds nothing
-        with np.errstate(over="ignore"):
-            d, scales = d * LARGER, [scale * LARGER for scale in scales]
-    if races is not None:
-        return np.stack([sampled_retention(d, top, scale, races) for scale in scales], axis=1)
-    if noise == "gaussian":
-        return gaussian_retention(d, gap_table(tuple(scales), k), room)
-    if noise == "uniform":
-        return uniform_retention(d, scales)
-    return np.stack([gumbel_retention(d, scale) for scale in scales], axis=1)
+def _with_reciprocals(d: FloatArray, scales: Sequence[float]) -> tuple[FloatArray, Sequence[float]]:
+    """Gaps and scales, which mean something to each other only; a power of two rounds nothing."""
+    if min(scales) >= SMALLEST:
+        return d, scales
+    with np.errstate(over="ignore"):
+        return d * LARGER, [scale * LARGER for scale in scales]
 
 
 IN_ORDER_FROM = 128
@@ -298,9 +288,8 @@ class GapArrays:
     """
 
     def __init__(self, k: int) -> None:
-        self.rows = tile_rows(k)
-        self.gaps, self.position, self.power = (np.empty((self.rows, k)) for _ in range(3))
-        self.cell = np.empty((self.rows, k), dtype=np.intp)
+        self.gaps, self.position, self.power = np.empty((3, tile_rows(k), k))
+        self.cell = np.empty((tile_rows(k), k), dtype=np.intp)
 
 
 def gaussian_retention(
@@ -308,22 +297,18 @@ def gaussian_retention(
 ) -> FloatArray:
     """Exact retention under Gaussian noise at every scale of the table.
 
-    d : (b, k) gaps; in_order : as ``gaps_in_order`` gives them. Returns (b, scales). The integrand is exp of a sum over
-    classes of one smooth function of the gap, so a row is summed up by how its gaps are distributed: by the power sums
-    of their positions within the cells of a grid. The sum at every node of the quadrature, for every scale, is then one
-    matrix product of these power sums. Absolute error below 1e-8 (measured: 1e-9) against adaptive quadrature.
+    d : (b, k) gaps of a tile; in_order : as ``gaps_in_order`` gives them. Returns (b, scales). The integrand is exp of
+    a sum over classes of one smooth function of the gap, so a row is summed up by how its gaps are distributed: by the
+    power sums of their positions within the cells of a grid. The sum at every node of the quadrature, for every scale,
+    is then one matrix product of these power sums. Absolute error below 1e-8 (measured: 1e-9) against adaptive
+    quadrature.
     """
+    moments = power_sums(d, table, room or GapArrays(d.shape[1]), in_order)
     out = np.empty((len(d), len(table.per_scale)))
-    room = room or GapArrays(d.shape[1])
-    step = room.rows
-    for start in range(0, len(d), step):
-        tile = d[start : start + step]
-        moments = power_sums(tile, table, room, in_order)
-        for j, coefficients in enumerate(table.per_scale):
-            log_products = products(moments[:, : len(coefficients)], coefficients)
-            log_products += table.log_weight
-            total = np.exp(log_products, out=log_products).sum(axis=1)
-            out[start : start + step, j] = total[: len(tile)]
+    for j, coefficients in enumerate(table.per_scale):
+        log_products = products(moments[:, : len(coefficients)], coefficients)
+        log_products += table.log_weight
+        out[:, j] = np.exp(log_products, out=log_products).sum(axis=1)[: len(d)]
     return np.minimum(out, 1.0, out=out)
 
 
