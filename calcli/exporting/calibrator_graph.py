@@ -278,7 +278,7 @@ def gaussian(z: Operand, scale: float) -> Operand:
 
 @lower.register
 def intra_order_preserving(calibrator: IntraOrderPreserving, block: Block) -> Prediction:
-    """``_iop_net.mapped_logits``; the last class gets a gap of 0, so that all arrays have k columns."""
+    """``iop.mapped_logits``; the last class gets a gap of 0, so that all arrays have k columns."""
     if calibrator.variant == "diag":
         return calibrator.apply(block)
     z: Operand = block.z
@@ -289,7 +289,7 @@ def intra_order_preserving(calibrator: IntraOrderPreserving, block: Block) -> Pr
     assert calibrator.center is not None
     assert calibrator.spread is not None
     seen = ((ranked if calibrator.variant == "oi" else z) - calibrator.center) / calibrator.spread
-    nets = calibrator._nets()
+    nets = calibrator.nets
     total: Operand = 0.0
     for w1, b1, w2, b2, w3, b3 in nets:
         h = np.maximum(np.maximum(seen @ w1 + b1, 0.0) @ w2 + b2, 0.0)

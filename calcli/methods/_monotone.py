@@ -75,27 +75,30 @@ def nll_in_slopes(rows: Rows, edges: FloatArray, entry: Entry) -> Quadratic:
 
 def minimise_map(
     rows: Rows,
-    objective_of: Callable[[Rows], Quadratic],
+    edges: FloatArray,
+    entry: Entry,
+    loss: Callable[[Quadratic, int, FloatArray], tuple[float, FloatArray, FloatArray]],
     begin: FloatArray,
     context: Context,
-    *,
-    low: float,
-    high: float,
+    bounds: tuple[float, float],
     longest: float = np.inf,
 ) -> BoxMinimum:
-    """Minimise what ``objective_of`` makes of the rows, from the minimum of some of them unless a start is known."""
+    """Minimise a loss within bounds, from the minimum of some of the rows unless a start is known.
+
+    loss : of the NLL as a function of the slopes, the number of rows, and parameters. longest : see ``minimise_box``.
+    """
     passes = 0
 
     def search(some: Rows, begin: FloatArray, tolerance: float) -> BoxMinimum:
-        objective = objective_of(some)
+        nll = nll_in_slopes(some, edges, entry)
 
         def watched(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
             nonlocal passes
             passes += 1
             context.progress("bending the map", passes, 0)
-            return objective(x)
+            return loss(nll, some.n, x)
 
-        return minimise_box(watched, begin, low=low, high=high, longest=longest, tolerance=tolerance)
+        return minimise_box(watched, begin, low=bounds[0], high=bounds[1], tolerance=tolerance, longest=longest)
 
     count = start_rows(rows) if context.start is None else 0
     if count:
@@ -104,12 +107,12 @@ def minimise_map(
     return search(rows, begin, LOOSE_GRADIENT if context.early else GRADIENT)
 
 
-def ended(fitted: C, found: BoxMinimum, low: float, high: float) -> Fit[C]:
+def ended(fitted: C, found: BoxMinimum, bounds: tuple[float, float]) -> Fit[C]:
     """The fit of a map whose slopes were searched between two bounds."""
     details = {"evaluations": found.evaluations, "gradient": found.gradient}
     if found.status == "not_converged":
         return Fit(fitted, "not_converged", ("the search for the slopes did not converge",), details)
-    if np.all(found.x >= high) or np.all(found.x <= low):
+    if np.all(found.x <= bounds[0]) or np.all(found.x >= bounds[1]):
         return Fit(fitted, "at_bound", (ALL_AT_BOUND,), details)
     return Fit(fitted, "ok", (), details)
 

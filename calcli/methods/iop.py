@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Predictio
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.folds import unit_folds
-from calcli.methods._monotone import check_map, ended, evaluate, minimise_map, nll_in_slopes, pull_together
+from calcli.methods._monotone import check_map, ended, evaluate, minimise_map, pull_together
 from calcli.methods._temperature import LaterPrior, Mixing, sharpening
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_softmax, mixed_with_uniform, row_max
@@ -44,14 +45,8 @@ def initial_net(k: int, hidden: int, scale: float, rng: np.random.Generator) -> 
         return rng.uniform(-1.0, 1.0, (n_in, n_out)) / np.sqrt(n_in)
 
     bias = scale + np.log(-np.expm1(-scale))  # softplus(bias) = scale
-    return Net(
-        layer(k, hidden),
-        np.zeros(hidden),
-        layer(hidden, hidden),
-        np.zeros(hidden),
-        np.zeros((hidden, k - 1)),
-        np.full(k - 1, bias),
-    )
+    first, second, none = layer(k, hidden), layer(hidden, hidden), np.zeros(hidden)
+    return Net(first, none, second, none, np.zeros((hidden, k - 1)), np.full(k - 1, bias))
 
 
 def gap_weights(x: FloatArray, net: Net) -> tuple[FloatArray, tuple[FloatArray, FloatArray, FloatArray]]:
@@ -153,16 +148,15 @@ def train_folds(
     if rows.units is None or folds == 1:
         parts = np.array_split(rng.permutation(rows.n), folds)
     else:
-        dealt = unit_folds(rows.units, min(folds, rows.units.n), rng)
-        parts = [np.flatnonzero(dealt == f) for f in range(int(dealt.max()) + 1)]
-        folds = len(parts)
-    nets, values, epochs = [], [], []
+        fold_of = unit_folds(rows.units, min(folds, rows.units.n), rng)
+        parts = [np.flatnonzero(fold_of == f) for f in range(int(fold_of.max()) + 1)]
+    found = []
     for fold, held in enumerate(parts):
-        learn = np.setdiff1d(np.arange(rows.n), held) if folds > 1 else held
-        net = best = initial_net(rows.k, options.hidden, scale, rng)
-        least, when, adam = rows.nll(net, held), 0, Adam(net, options.rate, options.decay)
+        learn = np.setdiff1d(np.arange(rows.n), held) if len(parts) > 1 else held
+        net = initial_net(rows.k, options.hidden, scale, rng)
+        best, adam = (rows.nll(net, held), 0, net), Adam(net, options.rate, options.decay)
         for epoch in range(1, options.epochs + 1):
-            progress(fold * options.epochs + epoch, folds * options.epochs)
+            progress(fold * options.epochs + epoch, len(parts) * options.epochs)
             order = rng.permutation(learn)
             for at in range(0, len(order), options.batch):
                 x, gaps, rank, weight = rows.part(order[at : at + options.batch])
@@ -170,12 +164,9 @@ def train_folds(
                 if total > 0:
                     _, gradient = loss_and_gradient(net, x, gaps, rank, weight / total)
                     net = adam.step(net, gradient)
-            value = rows.nll(net, held)
-            if value < least:
-                best, least, when = net, value, epoch
-        nets.append(best)
-        values.append(least)
-        epochs.append(when)
+            best = min(best, (rows.nll(net, held), epoch, net))
+        found.append(best)
+    values, epochs, nets = map(list, zip(*found, strict=True))
     return nets, values, epochs
 
 
@@ -184,18 +175,17 @@ class Adam:
 
     def __init__(self, net: Net, rate: float, decay: float) -> None:
         self.rate, self.decay, self.steps = rate, decay, 0
-        self.first, self.second = ([np.zeros_like(w) for w in net] for _ in range(2))
+        self.moments = [(np.zeros_like(w), np.zeros_like(w)) for w in net]
 
     def step(self, net: Net, gradient: Net) -> Net:
         """The network after one step."""
         self.steps += 1
         moved = []
-        for i, (w, slope) in enumerate(zip(net, gradient, strict=True)):
+        for w, slope, (first, second) in zip(net, gradient, self.moments, strict=True):
             g = slope + self.decay * w
-            self.first[i] += 0.1 * (g - self.first[i])
-            self.second[i] += 0.001 * (g * g - self.second[i])
-            mean = self.first[i] / (1 - 0.9**self.steps)
-            square = self.second[i] / (1 - 0.999**self.steps)
+            first += 0.1 * (g - first)
+            second += 0.001 * (g * g - second)
+            mean, square = first / (1 - 0.9**self.steps), second / (1 - 0.999**self.steps)
             moved.append(w - self.rate * mean / (np.sqrt(square) + 1e-8))
         return Net(*moved)
 
@@ -213,7 +203,7 @@ def mapped_logits(z: FloatArray, nets: list[Net], center: float, spread: float, 
     return out
 
 
-LOW, HIGH = 0.01, 100.0
+SLOPES = (0.01, 100.0)
 REACH = 20.0
 
 
@@ -290,64 +280,51 @@ class IntraOrderPreserving(Calibrator):
     def _fit_curve(cls, rows: Rows, knots: int, prior: float, context: Context) -> Fit[Self]:
         edges = np.linspace(*logit_range(rows), knots + 2)[1:-1]
 
-        def objective_of(some: Rows) -> Quadratic:
-            nll = nll_in_slopes(some, edges, np.asarray)
+        def loss(nll: Quadratic, n: int, slopes: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+            value, gradient, hessian = nll(slopes)
+            penalty, pull, stiffness = pull_together(slopes, 1.0 / n)
+            held, push, curvature = sharpening(float(np.log(slopes).mean()), prior, n)
+            each = 1.0 / (len(slopes) * slopes)
+            penalty, pull = penalty + held, pull + push * each
+            stiffness = stiffness + curvature * np.outer(each, each) - push * np.diag(each / slopes)
+            return value + penalty, gradient + pull, hessian + stiffness
 
-            def objective(slopes: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-                value, gradient, hessian = nll(slopes)
-                penalty, pull, stiffness = pull_together(slopes, 1.0 / some.n)
-                held, push, curvature = sharpening(float(np.log(slopes).mean()), prior, some.n)
-                each = 1.0 / (len(slopes) * slopes)
-                penalty, pull = penalty + held, pull + push * each
-                stiffness = stiffness + curvature * np.outer(each, each) - push * np.diag(each / slopes)
-                return value + penalty, gradient + pull, hessian + stiffness
-
-            return objective
-
-        begin = np.ones(knots + 1)
-        if isinstance(context.start, cls) and context.start.slopes is not None:
-            begin = context.start.slopes if len(context.start.slopes) == len(begin) else begin
-        found = minimise_map(rows, objective_of, begin, context, low=LOW, high=HIGH)
+        begin, near = np.ones(knots + 1), getattr(context.start, "slopes", None)
+        if near is not None and len(near) == len(begin):
+            begin = near
+        found = minimise_map(rows, edges, np.asarray, loss, begin, context, SLOPES)
         unused: list[Any] = [None] * 8
-        fitted = cls("diag", edges, found.x, *unused)
-        return ended(fitted, found, LOW, HIGH)
+        return ended(cls("diag", edges, found.x, *unused), found, SLOPES)
 
     @classmethod
     def _fit_networks(cls, rows: Rows, options: IntraOrderPreservingOptions, context: Context) -> Fit[Self]:
         first = TemperatureScaling.fit(rows, TemperatureOptions(prior=options.prior), context)
-        sorted_rows = TrainingRows(rows, sorted_input=options.variant == "oi")
-        nets, held_out, epochs = train_folds(
-            sorted_rows,
-            1.0 / first.calibrator.temperature,
-            options,
-            context.rng(),
-            lambda done, total: context.progress("training networks", done, total),
-        )
+        temperature, warnings = first.calibrator.temperature, list(first.warnings)
+        some = TrainingRows(rows, sorted_input=options.variant == "oi")
+        progress = partial(context.progress, "training networks")
+        nets, held_out, epochs = train_folds(some, 1.0 / temperature, options, context.rng(), progress)
         stacked: list[Any] = [np.stack(layers) for layers in zip(*nets, strict=True)]
-        fitted = cls(options.variant, None, None, sorted_rows.center, sorted_rows.spread, *stacked)
-        warnings = list(first.warnings)
+        fitted = cls(options.variant, None, None, some.center, some.spread, *stacked)
         size = sum(w.size for w in nets[0])
         if size > rows.n:
             warnings.append(
                 f"each network has {size} weights for {rows.n} rows; the held-out epochs guard it, but variant=diag"
                 " or ts are safer with so few rows"
             )
-        details = {"held_out_nll": held_out, "epochs": epochs, "temperature": first.calibrator.temperature}
+        details = {"held_out_nll": held_out, "epochs": epochs, "temperature": temperature}
         return Fit(fitted, first.status, tuple(warnings), details, before=first.before)
 
     def apply(self, block: Block) -> Prediction:
-        z = block.z
-        if self.variant == "diag":
-            assert self.edges is not None
-            assert self.slopes is not None
-            mapped = evaluate(z, self.edges, self.slopes)
+        if self.edges is not None and self.slopes is not None:
+            mapped = evaluate(block.z, self.edges, self.slopes)
         else:
-            assert self.center is not None
-            assert self.spread is not None
-            mapped = mapped_logits(z, self._nets(), self.center, self.spread, sorted_input=self.variant == "oi")
+            assert self.center is not None and self.spread is not None
+            mapped = mapped_logits(block.z, self.nets, self.center, self.spread, sorted_input=self.variant == "oi")
         return Prediction(mixed_with_uniform(log_softmax(mapped), self.uniform), block.prediction)
 
-    def _nets(self) -> list[Net]:
+    @property
+    def nets(self) -> list[Net]:
+        """The network of every fold."""
         layers = [w for w in (self.w1, self.b1, self.w2, self.b2, self.w3, self.b3) if w is not None]
         return [Net(*fold) for fold in zip(*layers, strict=True)]
 
@@ -357,9 +334,9 @@ class IntraOrderPreserving(Calibrator):
             if self.edges is None or self.slopes is None:
                 raise DataError("variant is 'diag', expected edges and slopes")
             check_map(self.edges, self.slopes)
-        elif any(w is None for w in layers):
+        elif self.w3 is None or any(w is None for w in layers):
             raise DataError(f"variant is {self.variant!r}, expected center, spread and the layers w1 .. b3")
-        elif self.w3 is not None and self.w3.shape[2] != k - 1:
+        elif self.w3.shape[2] != k - 1:
             raise DataError(f"w3 gives {self.w3.shape[2]} weights, expected one per gap: {k - 1}")
 
 

@@ -8,13 +8,13 @@ from msgspec import Meta
 
 from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, param
 from calcli.fast_dataclass import dataclass
-from calcli.methods._monotone import check_map, ended, evaluate, minimise_map, nll_in_slopes, pull_together
+from calcli.methods._monotone import check_map, ended, evaluate, minimise_map, pull_together
 from calcli.methods._temperature import LaterPrior, Mixing, sharpening
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform
 from calcli.rows import Block, Rows
 from calcli.solvers import Quadratic
 
-LOG_SLOPE_LIMIT = float(np.log(100.0))
+LOG_SLOPES = (-float(np.log(100.0)), float(np.log(100.0)))
 
 
 class SharedMonotoneOptions(Options, frozen=True):
@@ -57,29 +57,23 @@ class SharedMonotone(Calibrator):
     def fit(cls, rows: Rows, options: SharedMonotoneOptions, context: Context) -> Fit[Self]:
         edges = -np.geomspace(30.0, 0.05, options.knots)
 
-        def objective_of(some: Rows) -> Quadratic:
-            nll = nll_in_slopes(some, edges, log_softmax)
+        def loss(nll: Quadratic, n: int, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+            slopes = np.exp(theta)
+            value, gradient, hessian = nll(slopes)
+            penalty, pull, stiffness = pull_together(theta, options.smooth / n)
+            held, push, curvature = sharpening(float(theta.mean()), options.prior, n)
+            penalty, pull = penalty + held, pull + push / len(theta)
+            stiffness = stiffness + curvature / len(theta) ** 2
+            gradient = slopes * gradient
+            hessian = hessian * np.outer(slopes, slopes) + np.diag(gradient)
+            return value + penalty, gradient + pull, hessian + stiffness
 
-            def objective(theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-                slopes = np.exp(theta)
-                value, gradient, hessian = nll(slopes)
-                penalty, pull, stiffness = pull_together(theta, options.smooth / some.n)
-                held, push, curvature = sharpening(float(theta.mean()), options.prior, some.n)
-                penalty, pull = penalty + held, pull + push / len(theta)
-                stiffness = stiffness + curvature / len(theta) ** 2
-                gradient = slopes * gradient
-                hessian = hessian * np.outer(slopes, slopes) + np.diag(gradient)
-                return value + penalty, gradient + pull, hessian + stiffness
-
-            return objective
-
-        low, high = -LOG_SLOPE_LIMIT, LOG_SLOPE_LIMIT
         begin = np.zeros(len(edges) + 1)
         if isinstance(context.start, cls) and len(context.start.edges) == len(edges):
             begin = np.log(context.start.slopes)
-        found = minimise_map(rows, objective_of, begin, context, low=low, high=high, longest=1.0)
+        found = minimise_map(rows, edges, log_softmax, loss, begin, context, LOG_SLOPES, longest=1.0)
         fitted = cls(edges, np.exp(found.x), 1.0 / (rows.n + 1) if options.mixture else 0.0)
-        return ended(fitted, found, low, high)
+        return ended(fitted, found, LOG_SLOPES)
 
     def apply(self, block: Block) -> Prediction:
         log_p = log_softmax(evaluate(log_softmax(block.z), self.edges, self.slopes))
