@@ -1,11 +1,10 @@
 """``auto``: weigh compositions by cross-validation inside the calibration data."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, fields, replace
 from functools import cache, lru_cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -53,19 +52,36 @@ KEPT_BYTES = 1 << 27
 """Logits in float64 up to this size are held in memory: they are walked over hundreds of times."""
 
 
-@dataclass
-class Trial:
-    """One candidate: log-probabilities of the labels and Brier scores of held-out rows, (draws, n) each.
+Candidate = tuple[str, Options]
+"""A method by its name, and its options."""
 
-    parameters : stored numbers. failed : why it could not be fitted. seconds : spent on it, of this machine's clock.
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate, and what came of it.
+
+    log_p, brier : log-probabilities of the labels and Brier scores of held-out rows, of all draws (draws, n). failed :
+    why it could not be fitted. seconds : spent on it, of this machine's clock.
     """
 
     name: str
-    log_p: FloatArray
-    brier: FloatArray
-    parameters: int = 0
+    candidate: Candidate
+    fit: Fit[Any] | None = None
     failed: str = ""
     seconds: float = field(default=0.0, compare=False)
+    log_p: FloatArray = field(default_factory=lambda: np.empty(0))
+    brier: FloatArray = field(default_factory=lambda: np.empty(0))
+
+    def attempt(self, rows: Rows, known: FittedPrefixes, context: Context, test: Rows | None = None) -> "Trial":
+        """The candidate fitted to some rows and scored on others, from where it was before; an error is a result."""
+        began, start = time.monotonic(), None if self.fit is None else self.fit.calibrator
+        fit, failed, losses = None, "", tuple[FloatArray, ...]()
+        try:
+            fit = fit_candidate(self.candidate, rows, known, context, start)
+            losses = () if test is None else held_out(fit.calibrator, test)
+        except (CalcliError, np.linalg.LinAlgError, FloatingPointError) as error:
+            failed = str(error)
+        return Trial(self.name, self.candidate, fit, failed, time.monotonic() - began, *losses)
 
 
 def listed(candidates: str) -> list[str]:
@@ -83,7 +99,7 @@ def default_candidates(n: int, k: int) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def parse_candidate(text: str, alone: bool = False) -> tuple[str, Options]:
+def parse_candidate(text: str, alone: bool = False) -> Candidate:
     """Method and options of ``svs`` or ``svs(lambda=0.1;...)``. Raises UsageError for unknown names and options.
 
     Few rows sharpen no candidate without end. alone : for one that is chosen, which has its own share of the uniform
@@ -100,7 +116,7 @@ def parse_candidate(text: str, alone: bool = False) -> tuple[str, Options]:
 
 
 def fit_candidate(
-    candidate: tuple[str, Options], rows: Rows, known: FittedPrefixes, context: Context, start: Calibrator | None = None
+    candidate: Candidate, rows: Rows, known: FittedPrefixes, context: Context, start: Calibrator | None = None
 ) -> Fit[Any]:
     """Fit a candidate; ``known`` holds what these rows have seen already, ``start`` is where a search may begin."""
     name, options = candidate
@@ -112,8 +128,7 @@ def fit_candidate(
     key = ((name, options),)
     if key not in known.fits:
         known.fits[key] = cls.fit(rows, options, quiet)
-    alone: Fit[Any] = known.fits[key]
-    return alone
+    return known.fits[key]
 
 
 def in_memory(rows: Rows, index: IntArray | None = None) -> Rows:
@@ -126,74 +141,67 @@ def in_memory(rows: Rows, index: IntArray | None = None) -> Rows:
 
 
 def cross_validate(
-    candidates: Mapping[str, tuple[str, Options]], rows: Rows, draws: IntArray, context: Context, budget: float | None
-) -> tuple[list[Trial], dict[str, Fit[Any]]]:
+    candidates: Mapping[str, Candidate], rows: Rows, draws: IntArray, context: Context, budget: float | None
+) -> list[Trial]:
     """Fit every candidate to all rows, then to all folds but one, and score the rows left out.
 
-    candidates : method and options by name. draws : (draws, n) the fold of every row, in each draw of folds.
-
-    The fits to all rows come first, so that each fit to a part begins near its end; they are
-    returned by name. Folds are worked on side by side where there are processors; the numbers do not depend on that.
+    draws : (draws, n) the fold of every row, in each draw of folds. The fits to all rows come first, so that each fit
+    to a part begins near its end. Folds are worked on side by side where there are processors; the numbers do not
+    depend on that.
 
     budget : seconds for everything; candidates that would exceed it, in the order of the
     list, are left out (the first never is).
     """
-    trials = {name: Trial(name, np.empty(draws.shape), np.empty(draws.shape)) for name in candidates}
     parts_of = [(draw, i) for draw, fold in enumerate(draws) for i in range(int(fold.max()) + 1)]
-    chains = [list(candidates)] if budget is not None else chained(candidates, rows.k)
-    fits: dict[str, Fit[Any]] = {}
+    chains = [list(candidates)] if budget is not None else chained(candidates)
     started = time.monotonic()
 
-    def fit(chain: list[str]) -> dict[str, Fit[Any]]:
+    def fit(chain: list[str]) -> list[Trial]:
         """Candidates that begin alike, fitted to all rows."""
-        found, known = dict[str, Fit[Any]](), FittedPrefixes()
-        for done, trial in enumerate(trials[name] for name in chain):
-            if budget is not None and done and (time.monotonic() - started) * (len(parts_of) + 1) > budget:
-                trial.failed = f"left out: the budget of {budget:g} s was spent"
-                continue
-            with tried(trial):
-                found[trial.name] = fit_candidate(candidates[trial.name], rows, known, context)
-                trial.parameters = stored_numbers(found[trial.name].calibrator)
+        known, found = FittedPrefixes(), list[Trial]()
+        for name in chain:
+            trial = Trial(name, candidates[name])
+            if budget is not None and found and (time.monotonic() - started) * (len(parts_of) + 1) > budget:
+                found.append(replace(trial, failed=f"left out: the budget of {budget:g} s was spent"))
+            else:
+                found.append(trial.attempt(rows, known, context))
         return found
 
     def score(task: tuple[Callable[[], tuple[Rows, Rows]], list[str]]) -> list[Trial]:
         """Candidates that begin alike on one fold, with values at its rows only."""
         (learn, test), known = task[0](), FittedPrefixes()
-        parts = [Trial(name, np.empty(test.n), np.empty(test.n)) for name in task[1]]
-        for part in parts:
-            if part.name in fits:
-                with tried(part):
-                    near = fits[part.name].calibrator
-                    calibrator = fit_candidate(candidates[part.name], learn, known, context, near).calibrator
-                    part.log_p[:], part.brier[:] = held_out(calibrator, test)
-        return parts
+        begun = (trials[name] for name in task[1])
+        return [trial.attempt(learn, known, context, test) for trial in begun if trial.fit is not None]
 
+    trials: dict[str, Trial] = {}
     for done, (chain, found) in enumerate(zip(chains, in_order(fit, chains), strict=True)):
         context.progress(f"fitting {chain[0]}", done, len(chains))
-        fits |= found
+        trials |= {trial.name: trial for trial in found}
+    log_p, brier = ({name: np.empty(draws.shape) for name in trials} for _ in range(2))
     tasks = ((halves, chain) for halves in (parted(rows, draws[d] == i) for d, i in parts_of) for chain in chains)
     places = [(draw, i) for draw, i in parts_of for _ in chains]
     for done, ((draw, i), parts) in enumerate(zip(places, in_order(score, tasks), strict=True)):
         context.progress("cross-validating", done + 1, len(places))
         held = draws[draw] == i
         for part in parts:
-            trial = trials[part.name]
-            trial.log_p[draw, held], trial.brier[draw, held] = part.log_p, part.brier
-            trial.failed = trial.failed or part.failed
-            trial.seconds += part.seconds
-    return list(trials.values()), {name: fits[name] for name in candidates if name in fits}
+            whole = trials[part.name]
+            if not part.failed:
+                log_p[part.name][draw, held], brier[part.name][draw, held] = part.log_p, part.brier
+            failed, seconds = whole.failed or part.failed, whole.seconds + part.seconds
+            trials[part.name] = replace(whole, failed=failed, seconds=seconds)
+    return [replace(trials[name], log_p=log_p[name], brier=brier[name]) for name in candidates]
 
 
-def chained(candidates: Mapping[str, tuple[str, Options]], k: int) -> list[list[str]]:
+def chained(candidates: Mapping[str, Candidate]) -> list[list[str]]:
     """Candidates that begin alike together, so that their first stage is fitted once; the longest lists first.
 
     ``floor``, which takes no time, is no beginning by itself.
     """
     found: dict[Any, list[str]] = {}
     for name, (bare, options) in candidates.items():
-        cls, stages = method(bare), [(bare, method(bare).resolve_options(options, k))]
+        cls, stages = method(bare), [(bare, options)]
         if issubclass(cls, Composition):
-            stages = list(zip(cls.names, cls.split(stages[0][1]), strict=True))
+            stages = list(zip(cls.names, cls.split(options), strict=True))
         found.setdefault(tuple(stages[: 1 + (stages[0][0] == "floor")]), []).append(name)
     return sorted(found.values(), key=len, reverse=True)
 
@@ -201,17 +209,6 @@ def chained(candidates: Mapping[str, tuple[str, Options]], k: int) -> list[list[
 def parted(rows: Rows, held: BoolArray) -> Callable[[], tuple[Rows, Rows]]:
     """What gives the rows to fit to and those held out, taken when they are first asked for."""
     return cache(lambda: (in_memory(rows, np.flatnonzero(~held)), in_memory(rows, np.flatnonzero(held))))
-
-
-@contextmanager
-def tried(trial: Trial) -> Iterator[None]:
-    """Count the seconds, and take an error of the candidate for a result."""
-    began = time.monotonic()
-    try:
-        yield
-    except (CalcliError, np.linalg.LinAlgError, FloatingPointError) as error:
-        trial.failed = str(error)
-    trial.seconds += time.monotonic() - began
 
 
 def held_out(calibrator: Calibrator, rows: Rows) -> tuple[FloatArray, FloatArray]:
@@ -308,12 +305,12 @@ class Auto(Mixture):
     (mixture weights); Breiman, Friedman, Olshen, Stone (1984), section 3.4.3 (the one-standard-error rule).
     """
 
-    place: ClassVar[int] = 12
-    aliases: ClassVar[tuple[str, ...]] = ("automatic",)
-    use: ClassVar[str] = "when you do not want to choose: cross-validation weighs the best few"
-    title: ClassVar[str] = "average by cross-validation"
-    composable: ClassVar[bool] = False
-    Options: ClassVar[type[Options]] = AutoOptions
+    place = 12
+    aliases = ("automatic",)
+    use = "when you do not want to choose: cross-validation weighs the best few"
+    title = "average by cross-validation"
+    composable = False
+    Options = AutoOptions
     laws = Laws(weights=True, class_shares=True)
 
     @classmethod
@@ -323,21 +320,25 @@ class Auto(Mixture):
     @classmethod
     def fit(cls, rows: Rows, options: AutoOptions, context: Context) -> Fit[Any]:
         averaged, rows = options.rule == "average", in_memory(rows)
-        usual = default_candidates(rows.n, rows.k)
-        if method("floor").fit(rows, None, context).details["zeros"]:
-            usual = [f"floor+{name}" for name in usual]
-        names = usable(listed(options.candidates) or usual, rows, options)
-        candidates = {name: parse_candidate(name, alone=not averaged) for name in names}
+        names = listed(options.candidates)
+        if not names:
+            zeros = method("floor").fit(rows, None, context).details["zeros"]
+            names = [f"floor+{name}" if zeros else name for name in default_candidates(rows.n, rows.k)]
+        candidates = {}
+        for name in usable(names, rows, options):
+            bare, own = parse_candidate(name, alone=not averaged)
+            candidates[name] = bare, method(bare).resolve_options(own, rows.k)
         if rows.n < 2:
             # One row cannot be held out; the first candidate is the simplest by convention.
+            name, candidate = next(iter(candidates.items()))
+            only = Trial(name, candidate, fit_candidate(candidate, rows, FittedPrefixes(), context))
+            fit = cls.average([only], [1.0], rows.n) if averaged else alone(only)
             warning = "there is one row only, too few to weigh candidates; took the first"
-            only = fit_candidate(candidates[names[0]], rows, FittedPrefixes(), context)
-            fit = cls.average({names[0]: only}, [1.0], rows) if averaged else alone(candidates[names[0]], only, rows)
             return replace(fit, warnings=(*fit.warnings, warning))
         rng, y, units = context.rng(), rows.labels(), rows.units()
         folds = min(options.folds, rows.n if units is None else units.n)
         draws = [sampled_folds(y, rows.k, folds, rng, units) for _ in range(2 if rows.n <= REPEATED_ROWS else 1)]
-        trials, fits = cross_validate(candidates, rows, np.stack(draws), context, options.budget)
+        trials = cross_validate(candidates, rows, np.stack(draws), context, options.budget)
         good = [trial for trial in trials if not trial.failed]
         if not good:
             raise FitError(f"no candidate could be fitted; {trials[0].name}: {trials[0].failed}")
@@ -346,17 +347,17 @@ class Auto(Mixture):
         table = compare(trials, share, options.criterion)
         if averaged:
             prior = PRIOR_ROWS + PRIOR_ROWS_PER_CLASS * rows.k / rows.n
-            held_out = np.stack([trial.log_p for trial in good], axis=-1)
+            log_p = np.stack([trial.log_p for trial in good], axis=-1)
             floor = FLOOR_ROWS / (rows.n + 1)  # mixed in, of the uniform distribution
-            held_out = np.logaddexp(held_out + np.log1p(-floor), np.log(floor / rows.k))
-            kept, w = sparse_weights(held_out, share, prior)
-            fit = cls.average({good[j].name: fits[good[j].name] for j in kept}, w, rows)
-            for j, weight_j in zip(kept, w, strict=True):
-                table[good[j].name]["weight"] = float(weight_j)
+            log_p = np.logaddexp(log_p + np.log1p(-floor), np.log(floor / rows.k))
+            kept, weights = sparse_weights(log_p, share, prior)
+            for j, weight_j in zip(kept, weights.tolist(), strict=True):
+                table[good[j].name]["weight"] = weight_j
+            fit = cls.average([good[j] for j in kept], weights, rows.n)
         else:
             chosen = pick(table, options)
             table[chosen]["chosen"] = True
-            fit = alone(candidates[chosen], fits[chosen], rows)
+            fit = alone(next(trial for trial in good if trial.name == chosen))
         record: dict[str, Any] = {"rule": options.rule, "table": list(table.values())}
         if fit.chosen is not None:
             record["chosen"] = fit.chosen.method
@@ -364,16 +365,16 @@ class Auto(Mixture):
         return replace(fit, details={**fit.details, "auto": record})
 
     @classmethod
-    def average(cls, fits: Mapping[str, Fit[Any]], weights: Iterable[float], rows: Rows) -> Fit["Auto"]:
-        """The weighted mean of candidates fitted to all rows."""
-        members = []
-        for (name, fit), weight in zip(fits.items(), weights, strict=True):
-            bare, options = parse_candidate(name)
-            options = method(bare).resolve_options(options, rows.k)
-            members.append(Member(bare, options, fit.calibrator, float(weight)))
+    def average(cls, trials: Sequence[Trial], weights: Iterable[float], n: int) -> Fit["Auto"]:
+        """The weighted mean of candidates fitted to all n rows."""
+        fits = {trial.name: trial.fit for trial in trials if trial.fit is not None}
         status = max((fit.status for fit in fits.values()), key=STATUSES.index)
-        warnings = [f"{name}: {warning}" for name, fit in fits.items() for warning in fit.warnings]
-        return Fit(cls(tuple(members), UNIFORM_ROWS / (rows.n + 1)), status, tuple(warnings))
+        warnings = tuple(f"{name}: {warning}" for name, fit in fits.items() for warning in fit.warnings)
+        members = [
+            Member(*trial.candidate, fit.calibrator, float(weight))
+            for trial, fit, weight in zip(trials, fits.values(), weights, strict=True)
+        ]
+        return Fit(cls(tuple(members), UNIFORM_ROWS / (n + 1)), status, warnings)
 
     @classmethod
     def check_options(cls, options: AutoOptions) -> None:
@@ -397,11 +398,10 @@ def usable(names: Sequence[str], rows: Rows, options: AutoOptions) -> list[str]:
     return left
 
 
-def alone(candidate: tuple[str, Options], fit: Fit[Any], rows: Rows) -> Fit[Any]:
+def alone(trial: Trial) -> Fit[Any]:
     """The fit of the chosen candidate, as a method by itself."""
-    name, options = candidate
-    options = method(name).resolve_options(options, rows.k)
-    return replace(fit, chosen=Chosen(name, options), before=None, verify=None, after=None)
+    assert trial.fit is not None
+    return replace(trial.fit, chosen=Chosen(*trial.candidate), before=None, verify=None, after=None)
 
 
 def likelihood_weights(log_p: FloatArray, share: FloatArray, prior_rows: float = 0.0) -> FloatArray:
@@ -433,8 +433,7 @@ def sparse_weights(log_p: FloatArray, share: FloatArray, prior: float) -> tuple[
     heaviest = sorted(np.argsort(-w, kind="stable")[:MEMBERS].tolist())
     kept = [j for j in heaviest if w[j] >= LEAST_WEIGHT]
     w = likelihood_weights(log_p[..., kept], share, prior_rows if kept[0] == 0 else 0.0)
-    if (w < LEAST_WEIGHT).any():
-        kept, w = [j for j, one in zip(kept, w, strict=True) if one >= LEAST_WEIGHT], w[w >= LEAST_WEIGHT]
+    kept, w = [j for j, one in zip(kept, w, strict=True) if one >= LEAST_WEIGHT], w[w >= LEAST_WEIGHT]
     return kept, w / w.sum()
 
 
@@ -446,16 +445,15 @@ def compare(trials: Sequence[Trial], share: FloatArray, criterion: str) -> dict[
         if not t.failed
     }
     best = min(losses.values(), key=lambda loss: float(share @ loss))
-    table: dict[str, dict[str, Any]] = {}
+    table: dict[str, dict[str, Any]] = {t.name: {"method": t.name, "failed": t.failed} for t in trials}
     for trial in trials:
-        if trial.failed:
-            table[trial.name] = {"method": trial.name, "failed": trial.failed}
+        if trial.fit is None or trial.failed:
             continue
         loss = losses[trial.name]
         mean, difference = float(share @ loss), loss - best
         table[trial.name] = {
             "method": trial.name,
-            "parameters": trial.parameters,
+            "parameters": stored_numbers(trial.fit.calibrator),
             criterion: mean,
             "error": float(np.sqrt(share**2 @ (loss - mean) ** 2)),
             "difference": float(share @ difference),

@@ -386,10 +386,10 @@ def test_candidates_that_begin_alike_are_one_task_and_others_are_not(monkeypatch
     monkeypatch.setattr(auto_module, "in_order", one_after_the_other)
     monkeypatch.setattr(auto_module, "method", lambda name: Mono if name == "mono" else real(name))
     named = auto_module.parse_candidate
-    chains = auto_module.chained({name: named(name) for name in auto_module.listed(BEGIN_ALIKE)}, 3)
+    chains = auto_module.chained({name: named(name) for name in auto_module.listed(BEGIN_ALIKE)})
     assert chains == [["mono", "mono+svs", "mono+ft+svs"], ["ts", "ts+beta"], ["svs(lambda=0.1)"]]
     floored = [f"floor+{name}" for name in ("ts", "mono", "mono+svs")]
-    assert auto_module.chained({name: named(name) for name in floored}, 3) == [floored[1:], floored[:1]]
+    assert auto_module.chained({name: named(name) for name in floored}) == [floored[1:], floored[:1]]
     auto(ArrayRows(*truth(1200, 3, seed=9)), candidates="ts, mono, svs")
     assert (tasks, len(begun)) == ([3, 15], 6)
 
