@@ -117,8 +117,8 @@ def load_model(spec: str, weights: str | None = None, device: str = "auto") -> M
         if path.suffix == ".onnx":
             return OnnxModel(path, device)
     elif ":" not in spec:
-        expected = "a .pt2, TorchScript .pt or .onnx file, or package.module:factory"
-        raise UsageError(f"--model {spec}: expected {expected}; there is no such file")
+        expected = "expected a .pt2, TorchScript .pt or .onnx file, or package.module:factory"
+        raise UsageError(f"--model {spec}: {expected}; there is no such file")
     return TorchModel(spec, weights, device)
 
 
@@ -156,24 +156,21 @@ class TorchModel(Model):
         self.identity = {"model": path.name, "sha256": file_sha256(path)}
 
     def __call__(self, x: AnyArray) -> AnyArray:
+        """Scores of inputs: what the model returns, its ``logits``, or the first of several."""
         import torch
 
         inputs = torch.from_numpy(np.ascontiguousarray(x)).to(self.device)
         with torch.inference_mode():
             output = self.module(inputs)
-        scores: AnyArray = _scores(output).detach().float().cpu().numpy()
-        return scores
-
-
-def _scores(output: Any) -> Any:
-    """The tensor of scores in what a model returns: itself, its ``logits``, or the first of several."""
-    if isinstance(output, dict):
-        if "logits" not in output:
+        if isinstance(output, dict) and "logits" not in output:
             raise TypeError(f"the model returns a dict of {', '.join(map(str, output))}, expected 'logits' in it")
-        return output["logits"]
-    if hasattr(output, "logits"):
-        return output.logits
-    return output[0] if isinstance(output, (tuple, list)) else output
+        if isinstance(output, dict):
+            output = output["logits"]
+        elif hasattr(output, "logits"):
+            output = output.logits
+        elif isinstance(output, tuple | list):
+            output = output[0]
+        return np.asarray(output.detach().float().cpu().numpy())
 
 
 def _built(torch: Any, spec: str) -> Any:
@@ -182,18 +179,16 @@ def _built(torch: Any, spec: str) -> Any:
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        factory = getattr(import_module(module_name), factory_name)
-    except ImportError as problem:
+        module = import_module(module_name)
+    except (Exception, SystemExit) as problem:
         raise UsageError(f"--model {spec}: cannot import {module_name}: {one_line(problem)}") from None
-    except AttributeError:
-        raise UsageError(f"--model {spec}: module {module_name} has no {factory_name!r}") from None
-    except (Exception, SystemExit) as problem:
-        raise UsageError(f"--model {spec}: {module_name} fails on import: {one_line(problem)}") from None
+    if not hasattr(module, factory_name):
+        raise UsageError(f"--model {spec}: module {module_name} has no {factory_name!r}")
     try:
-        built = factory()
+        built = getattr(module, factory_name)()
     except (Exception, SystemExit) as problem:
-        told = f"{factory_name}() fails: {one_line(problem)}; it takes no arguments"
-        raise UsageError(f"--model {spec}: {told}") from None
+        told = f"{factory_name}() fails: {one_line(problem)}"
+        raise UsageError(f"--model {spec}: {told}; it takes no arguments") from None
     if not isinstance(built, torch.nn.Module):
         raise UsageError(f"--model {spec}: gives a {type(built).__name__}, expected a torch.nn.Module")
     return built

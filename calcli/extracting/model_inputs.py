@@ -13,7 +13,7 @@ from hashlib import sha256
 from itertools import chain
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
@@ -27,9 +27,8 @@ from calcli.io.locate import split_where
 from calcli.numerics import AnyArray, whole_number
 from calcli.options import flag
 
-Layout = Literal["nhwc", "nchw", "nhw", "sequence", "rows"]
-LAYOUTS: tuple[str, ...] = get_args(Layout)
-"""How inputs are stored: colour images, grey images, (n, t, ...) sequences, anything else."""
+LAYOUTS = {"nhwc": (4,), "nchw": (4,), "nhw": (3,), "sequence": range(2, 99), "rows": range(2, 99)}
+"""How inputs are stored, in how many dimensions: colour images, grey images, (n, t, ...) sequences, anything else."""
 
 LARGEST_SIDE = 100_000
 """Pixels."""
@@ -41,12 +40,12 @@ INPUT_NAMES = ("inputs", "images", "x", "data", "X")
 class Inputs(ABC):
     """n inputs, read in blocks.
 
-    layout : see LAYOUTS; ``images`` says whether they are pictures. labels : (n,) int64 or None. ids, class_names : or
-    None. identity, stamps : what tells these inputs, and their files, from others. name : as messages say it.
+    layout : see LAYOUTS. labels : (n,) int64 or None. ids, class_names : or None. identity : what tells these inputs
+    from others, for the fingerprint of a job. stamps : of their files. name : as messages say it.
     """
 
     n: int
-    layout: Layout
+    layout: str
     name: str
     identity: dict[str, Any]
     stamps: list[tuple[int, ...]]
@@ -60,6 +59,7 @@ class Inputs(ABC):
 
     @property
     def images(self) -> bool:
+        """Whether they are pictures."""
         return self.layout in ("nhwc", "nchw", "nhw")
 
 
@@ -78,19 +78,14 @@ LOSSY = (
 class ModelOptions:
     """How to run a model, over what.
 
-    model, weights : see ``model.load_model``. inputs : a folder, FILE or FILE:ARRAY. layout : else told by the shape
-    where that is unambiguous. scale : divides the values, else 255 for bytes and 1 for floats.
-    resize : (height, width) for an image folder. transform : ``zoom:0.62`` or ranges ``zoom:0.5:0.9``
-    from which ``transforms`` values are drawn under the seed. mean, std : (x - mean) / std,
-    one number or one per channel, after the transforms. Raises UsageError.
+    resize : (height, width). transform : see ``transforms.choose``. mean, std : one number or one per channel. Raises
+    UsageError.
     """
 
     model: str | None = flag(None, f"{MODELS}. A model is a program: run only one that you trust.", "MODEL")
     inputs: str | None = flag(None, INPUTS, "INPUTS")
     weights: str | None = flag(None, "State dict for a factory: .pt or .safetensors.", "FILE")
-    layout: str | None = flag(
-        None, "How an input array is stored, when its shape does not say.", "nhwc|nchw|nhw|sequence|rows"
-    )
+    layout: str | None = flag(None, "How an input array is stored, when its shape does not say.", "|".join(LAYOUTS))
     scale: float | None = flag(None, "Value of white: inputs are divided by it (bytes: 255).", "WHITE")
     resize: tuple[int, int] | None = flag(None, "Bring the images of a folder to one size.", "HxW", typed=str | None)
     grey: bool = flag(False, "Read the images of a folder as grey.")
@@ -178,12 +173,10 @@ class ArrayInputs(Inputs):
         self.scale = job.scale or white
         rest = {name: other for name, other in archive.entries.items() if other is not entry}
         self.labels = self._labels(rest, job.labels, stack)
-        ids = rest.get("ids")
-        if ids is not None and len(values := np.asarray(ids.load())) == self.n:
-            self.ids = values
-        names = rest.get("class_names")
-        if names is not None:
-            self.class_names = [str(name) for name in np.asarray(names.load()).tolist()]
+        if "ids" in rest and len(ids := np.asarray(rest["ids"].load())) == self.n:
+            self.ids = ids
+        if "class_names" in rest:
+            self.class_names = [str(name) for name in np.asarray(rest["class_names"].load()).tolist()]
         self.stamps = [stamp(path)]
         self.identity = {"file": path.name, "bytes": path.stat().st_size, "array": entry.name}
         self.identity |= {"layout": self.layout, "scale": self.scale}
@@ -210,10 +203,9 @@ class ArrayInputs(Inputs):
         return labels.astype(np.int64)
 
     def read(self, start: int, stop: int) -> AnyArray:
-        raw = np.asarray(self._data[start:stop])
-        if not self.images:
-            return raw if self.scale == 1.0 else raw.astype(np.float32) / np.float32(self.scale)
-        x = raw.astype(np.float32) / np.float32(self.scale)
+        x = np.asarray(self._data[start:stop])
+        if self.images or self.scale != 1.0:
+            x = x.astype(np.float32) / np.float32(self.scale)
         if self.layout == "nchw":
             x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
         return x[..., None] if self.layout == "nhw" else x
@@ -233,23 +225,21 @@ def _pick(archive: Archive, wish: str | None, names: Sequence[str], path: Path, 
 
 
 CHANNELS = (1, 3, 4)
+BILINEAR = 2  # as Pillow calls it
 WHITE = {"u1": 255.0, "u2": 65535.0}
 """What pixels of a type are divided by unless it is said."""
 
 
-def _layout(shape: tuple[int, ...], wish: str | None, where: str) -> Layout:
+def _layout(shape: tuple[int, ...], wish: str | None, where: str) -> str:
     """Layout by the shape where only one reading is sensible. Raises DataError where not."""
-    dimensions = {"nhwc": (4,), "nchw": (4,), "nhw": (3,), "sequence": range(2, 99), "rows": range(2, 99)}
     if wish is not None:
-        if len(shape) not in dimensions[wish]:
+        if len(shape) not in LAYOUTS[wish]:
             raise DataError(f"{where}: has shape {shape}, which --layout {wish} does not fit")
-        return wish  # type: ignore[return-value]
+        return wish
     if len(shape) == 2:
         return "rows"
-    if len(shape) == 4:
-        first, last = shape[1] in CHANNELS, shape[3] in CHANNELS
-        if first != last:
-            return "nchw" if first else "nhwc"
+    if len(shape) == 4 and (shape[1] in CHANNELS) != (shape[3] in CHANNELS):
+        return "nchw" if shape[1] in CHANNELS else "nhwc"
     options = "nhwc or nchw" if len(shape) == 4 else "nhw (grey images), sequence or rows (as it is)"
     raise DataError(f"{where}: has shape {shape}, which does not say how inputs are stored; pass --layout {options}")
 
@@ -260,7 +250,7 @@ class ImageFolder(Inputs):
     Classes are the sub-folders in alphabetical order, ids the paths within the folder.
     """
 
-    layout: Layout = "nhwc"
+    layout = "nhwc"
 
     def __init__(self, path: Path, job: ModelJob) -> None:
         self.path, self.name = path, str(path)
@@ -283,10 +273,10 @@ class ImageFolder(Inputs):
         self.identity |= {"resize": self.resize, "grey": self.grey, "scale": self.scale}
         if self.resize is not None:
             return
-        sizes: dict[tuple[int, int], str] = {}
+        sizes = {}
         for file in self.files:
             with self._open(file) as image:
-                sizes.setdefault(image.size, file)
+                sizes[image.size] = file
             if len(sizes) > 1:
                 (width, height), (w, h) = sizes
                 told = f"{self.files[0]} is {width} x {height} pixels but {file} is {w} x {h}"
@@ -325,9 +315,7 @@ class ImageFolder(Inputs):
             with self._open(file) as image, blaming(f"{self.path / file}: cannot be decoded"):
                 picture = image.convert("L" if self.grey else "RGB")
                 if self.resize is not None:
-                    from PIL import Image
-
-                    picture = picture.resize(self.resize[::-1], Image.Resampling.BILINEAR)
+                    picture = picture.resize(self.resize[::-1], BILINEAR)
                 pictures.append(np.asarray(picture, dtype=np.float32) / np.float32(self.scale))
         pixels = np.stack(pictures)
         return pixels[..., None] if self.grey else pixels

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from functools import partial
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -34,7 +33,7 @@ from calcli.workers.journal import Journal, key_of
 # ---- scores kept batch by batch as they come, in the job file beside the output, so that an interrupted job can go on
 
 
-class KeptScores(AbstractContextManager["KeptScores"]):
+class KeptScores(Journal, AbstractContextManager["KeptScores"]):
     """The scores of a job: batches of rows, (rows, layers, k). done : rows that are there. k : classes, once known.
 
     job : what makes the job this one and no other, JSON types. Use as a context manager: the file stays when the work
@@ -43,40 +42,40 @@ class KeptScores(AbstractContextManager["KeptScores"]):
     """
 
     def __init__(self, path: Path, job: dict[str, Any], *, force: bool = False) -> None:
-        self.path, self.job = path, json.loads(json.dumps(job))
+        super().__init__(path)
+        self.job = json.loads(json.dumps(job))
         self.k: int | None = None
-        self._ends = [0]
-        self._journal = Journal(path)
+        self._starts = [0]
         try:
             self._go_on(force)
         except BaseException:
-            self._journal.close(done=False)
+            self.close(done=False)
             raise
 
     @property
     def done(self) -> int:
-        return self._ends[-1]
+        return self._starts[-1]
 
     def _go_on(self, force: bool) -> None:
         with suppress(KeyError):
             while True:
-                job, rows = self._journal[_key(self.done)]
+                job, rows = self[_key(self.done)]
                 if job != self.job:
                     break
                 self._took(rows)
             if not self.done and not force:
                 different = sorted(key for key in {*job, *self.job} if job.get(key) != self.job.get(key))
-                advice = "repeat that command to finish it, or delete the file or pass --force to start anew"
-                raise UsageError(f"{self.path}: holds part of another job (other {', '.join(different)}); {advice}")
+                told = f"holds part of another job (other {', '.join(different)}); repeat that command to finish it"
+                raise UsageError(f"{self.path}: {told}, or delete the file or pass --force to start anew")
 
     def _took(self, rows: AnyArray) -> None:
         self.k = rows.shape[2]
-        self._ends.append(self.done + len(rows))
+        self._starts.append(self.done + len(rows))
 
     def append(self, rows: AnyArray) -> None:
         """Keep rows behind those that are there. Raises CalcliError when that fails."""
         try:
-            self._journal.add(_key(self.done), (self.job, rows))
+            self.add(_key(self.done), (self.job, rows))
         except OSError as problem:
             kept = f"{self.done} rows are kept in it, make room and repeat the command" if self.done else "nothing kept"
             raise CalcliError(f"{self.path}: cannot be written: {problem.strerror}; {kept}") from None
@@ -84,11 +83,11 @@ class KeptScores(AbstractContextManager["KeptScores"]):
 
     def batches(self) -> Iterator[tuple[int, AnyArray]]:
         """The first row of every batch, and its rows."""
-        for start in self._ends[:-1]:
-            yield start, self._journal[_key(start)][1]
+        for start in self._starts[:-1]:
+            yield start, self[_key(start)][1]
 
     def __exit__(self, kind: type[BaseException] | None, *how: object) -> None:
-        self._journal.close(done=kind is None)
+        self.close(done=kind is None)
 
 
 def _key(start: int) -> bytes:
@@ -123,18 +122,19 @@ def run_model(
         model = load_model(job.model, job.weights, job.device)
         # what makes two jobs the same: everything that can change a score
         identity = {name: getattr(job, name) for name in ("mean", "std", "kind", "dtype", "seed")}
-        counted = {**inputs.identity, "rows": inputs.n}
-        identity |= {"model": model.identity, "inputs": counted, "transforms": list(specs)}
+        own = {**inputs.identity, "rows": inputs.n}
+        identity |= {"model": model.identity, "inputs": own, "transforms": list(specs)}
         path = Path(f"{real_place(output)}.job")
         now = {**identity, "stamps_sha256": sha256(repr(inputs.stamps).encode()).hexdigest()}
         with KeptScores(path, now, force=force) as part:
             check_output(output, force=force, inputs=read)  # the job that was there a moment ago may have made it
             remark(f"{path.name}: going on after {part.done} of {inputs.n} rows" if part.done else "")
             _Extraction(job, kind, inputs, model, layers, part).run(context)
-            arrays, dtype = BundleArrays("", "", kind, "", None, {}), np.dtype(job.dtype)
-            labels, columns = inputs.labels, {} if inputs.ids is None else {"ids": inputs.ids}
-            made = partial(_Extracted, class_names=inputs.class_names, specs=specs, parts=None, _scores=part)
-            rows = made(arrays, inputs.name, kind, inputs.n, part.k or 0, dtype, labels, columns)
+            about: dict[str, Any] = {"where": inputs.name, "kind": kind, "n": inputs.n, "k": part.k or 0}
+            about |= {"labels": inputs.labels, "class_names": inputs.class_names}
+            about |= {"columns": {} if inputs.ids is None else {"ids": inputs.ids}, "specs": specs, "parts": None}
+            candidate, dtype = BundleArrays("", "", kind, "", None, {}), np.dtype(job.dtype)
+            rows = _Extracted(candidate=candidate, dtype=dtype, _scores=part, **about)
             origin = identity | {"calcli_version": __version__}  # without what a mere copy of the files would change
             with new_bundles(output, force=force, inputs=read) as out:
                 return ImportReport(write_groups(out, rows, groups, origin, splitting), told)
@@ -151,8 +151,6 @@ class _Extracted(Imported):
 def _checked(job: ModelJob) -> ScoreKind:
     """Refuse what cannot be, before anything is opened."""
     check_choice("--dtype", job.dtype, ("float16", "float32", "float64"))
-    if job.batch < 1:
-        raise UsageError(f"--batch {job.batch}: expected at least 1")
     if job.scale is not None and not job.scale > 0:
         raise UsageError(f"--scale {job.scale}: expected a positive number")
     if any(not s > 0 for s in job.std):
@@ -162,12 +160,10 @@ def _checked(job: ModelJob) -> ScoreKind:
 
 def _read(job: ModelJob, source: Path, output: Path) -> list[Path]:
     """Files that the job reads; ``output`` itself when it is one of a folder of inputs."""
-    named = [source, Path(job.model), *(Path(name) for name in (job.weights, job.labels) if name)]
-    if job.labels and ":" in job.labels:
-        named.append(split_where(job.labels)[0])
-    image = output.suffix.lower() in IMAGE_SUFFIXES
-    inside = image and source.is_dir() and output.resolve().is_relative_to(source.resolve())
-    return [path for path in named if path.is_file()] + [output] * inside
+    named = [source, Path(job.model), *(split_where(name)[0] for name in (job.weights, job.labels) if name)]
+    inside = source.is_dir() and output.resolve().is_relative_to(source.resolve())
+    own = [output] if inside and output.suffix.lower() in IMAGE_SUFFIXES else []
+    return [*(path for path in named if path.is_file()), *own]
 
 
 Layer = tuple[str, Transform, float, FloatArray]
@@ -216,10 +212,11 @@ class _Extraction:
                 where = f"{model.name}{f' under {name}' if name else ''}"
                 scores = self._scores(self._prepared(moved), start, where)
                 rows.append(floored_log(scores.astype(np.float64)) if name and self.kind == "probs" else scores)
-                if part.k is None and len(rows) == 1:
-                    self._check_classes(scores.shape[1])
-                if (k := scores.shape[1]) != (known := part.k or rows[0].shape[1]):
-                    raise DataError(f"{where}: returns {k} classes from row {start} on, expected {known} as before")
+                k, expected = scores.shape[1], part.k or rows[0].shape[1]
+                if k != expected:
+                    raise DataError(f"{where}: returns {k} classes from row {start} on, expected {expected} as before")
+                if part.k is None and not name:
+                    self._check_classes(k)
             found, limit = np.stack(rows, axis=1), float(np.finfo(dtype).max)
             if np.abs(found).max() > limit:
                 row = start + int(np.argmax(np.abs(found).max(axis=(1, 2)) > limit))
@@ -232,8 +229,9 @@ class _Extraction:
         """Normalise and lay out for the model: images (b, c, h, w), the rest as it is; floats in float32."""
         for name, values, operation in (("mean", self.job.mean, np.subtract), ("std", self.job.std, np.divide)):
             if values:
-                if len(values) not in (1, k := x.shape[-1]):
-                    raise UsageError(f"--{name}: has {len(values)} numbers, expected 1 or {k}, one per channel")
+                if len(values) not in (1, x.shape[-1]):
+                    expected = f"expected 1 or {x.shape[-1]}, one per channel"
+                    raise UsageError(f"--{name}: has {len(values)} numbers, {expected}")
                 x = operation(x.astype(np.float32), np.asarray(values, dtype=np.float32))
         if x.dtype.kind == "f":
             x = x.astype(np.float32, copy=False)
@@ -249,13 +247,16 @@ class _Extraction:
         except CalcliError:
             raise
         except Exception as problem:
-            text = one_line(problem)
+            text, last = one_line(problem), start + rows - 1
             memory = "out of memory" in text.lower() or isinstance(problem, MemoryError)
             hint = f"use a --batch smaller than {self.job.batch}, then" if memory else "fix it, then"
-            kept = f"{start} rows before are kept in {self.part.path.name}"
-            told = f"{where}: fails on rows {start}..{start + rows - 1}, inputs of shape {x.shape} {x.dtype}:"
-            told = f"{told} {type(problem).__name__}: {text}; {kept if start else 'no rows were extracted before'}"
-            raise DataError(f"{told}; {hint} repeat the command") from problem
+            kept = (
+                f"{start} rows before are kept in {self.part.path.name}" if start else "no rows were extracted before"
+            )
+            told = (
+                f"fails on rows {start}..{last}, inputs of shape {x.shape} {x.dtype}: {type(problem).__name__}: {text}"
+            )
+            raise DataError(f"{where}: {told}; {kept}; {hint} repeat the command") from problem
         if scores.ndim not in (1, 2) or len(scores) != len(x):
             told = f"returns scores of shape {scores.shape} for {len(x)} inputs, expected ({len(x)}, classes)"
             raise DataError(f"{where}: {told}; models that pool nothing or return features cannot be calibrated")
@@ -266,6 +267,7 @@ class _Extraction:
         inputs = self.inputs
         if inputs.class_names is not None and len(inputs.class_names) != k:
             told = f"has {len(inputs.class_names)} classes, but {self.model.name} gives {k} scores"
-            raise DataError(f"{inputs.name}: {told}; every class needs its name (or folder), in the model's order")
+            advice = "every class of the model needs its name (or folder), in its order"
+            raise DataError(f"{inputs.name}: {told}; {advice}")
         if inputs.labels is not None:
             check_labels(inputs.labels, inputs.n, k, f"labels of {inputs.name}")

@@ -6,6 +6,7 @@ A transform is written ``name:argument`` (``zoom:0.62``), one after another with
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from io import BytesIO
 
@@ -25,21 +26,16 @@ class Transform:
     """One kind of transform.
 
     apply : inputs, argument and one random number in [0, 1) per row to inputs. low, high : allowed arguments, both
-    included. step : spacing of the values that are drawn from. argument : what the number means.
-    sequences : acts on sequences, else on images.
+    included. step : spacing of the values that are drawn from. argument : what the number means. sequences : acts on
+    sequences, else on images.
     """
 
-    name: str
     apply: Apply
     low: float
     high: float
     step: float
     argument: str
     sequences: bool = False
-
-    @property
-    def help(self) -> str:
-        return (self.apply.__doc__ or "").strip().splitlines()[0]
 
 
 def zoom(x: Images, s: float, _: FloatArray) -> Images:
@@ -50,7 +46,7 @@ def zoom(x: Images, s: float, _: FloatArray) -> Images:
 
     Reference: Jang, Lee, Weimer (2020), section 5, with the padding of the released code.
     """
-    return _separable(x, _zoom_matrix(x.shape[1], s), _zoom_matrix(x.shape[2], s))
+    return _separable(x, _zoom_matrix, s)
 
 
 @lru_cache(maxsize=64)
@@ -64,11 +60,10 @@ def _zoom_matrix(size: int, s: float) -> Images:
     return (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)[:, before : before + size].copy()
 
 
-def _separable(x: Images, rows: Images, columns: Images) -> Images:
-    """rows x columns^T for every image and channel."""
-    wide = np.einsum("ih,bhwc->biwc", rows, x, optimize=True)
-    result: Images = np.einsum("jw,biwc->bijc", columns, wide, optimize=True)
-    return np.ascontiguousarray(result)
+def _separable(x: Images, matrix: Callable[[int, float], Images], argument: float) -> Images:
+    """Every channel of every image multiplied by the (size, size) matrix of its height, and by that of its width."""
+    wide = np.einsum("ih,bhwc->biwc", matrix(x.shape[1], argument), x, optimize=True)
+    return np.ascontiguousarray(np.einsum("jw,biwc->bijc", matrix(x.shape[2], argument), wide, optimize=True))
 
 
 def brightness(x: Images, f: float, _: FloatArray) -> Images:
@@ -89,7 +84,7 @@ def contrast(x: Images, f: float, _: FloatArray) -> Images:
 
 def blur(x: Images, sigma: float, _: FloatArray) -> Images:
     """Blur with a Gaussian of sigma pixels, cut at 4 sigma, the image mirrored at its edges."""
-    return _separable(x, _blur_matrix(x.shape[1], sigma), _blur_matrix(x.shape[2], sigma))
+    return _separable(x, _blur_matrix, sigma)
 
 
 @lru_cache(maxsize=64)
@@ -108,7 +103,7 @@ def _blur_matrix(size: int, sigma: float) -> Images:
 
 def pixelate(x: Images, s: float, _: FloatArray) -> Images:
     """Pixelate: shrink to max(1, round(s w)) pixels by averaging areas, repeat them to w."""
-    return _separable(x, _pixelate_matrix(x.shape[1], s), _pixelate_matrix(x.shape[2], s))
+    return _separable(x, _pixelate_matrix, s)
 
 
 @lru_cache(maxsize=64)
@@ -162,58 +157,34 @@ def _generator(chance: float) -> np.random.Generator:
 
 
 TRANSFORMS: dict[str, Transform] = {
-    t.name: t
-    for t in (
-        Transform("zoom", zoom, 0.01, 1.0, 0.01, "fraction of the size that is left"),
-        Transform("brightness", brightness, 0.0, 10.0, 0.01, "factor"),
-        Transform("contrast", contrast, 0.0, 10.0, 0.01, "factor"),
-        Transform("blur", blur, 0.01, 100.0, 0.01, "standard deviation in pixels"),
-        Transform("pixelate", pixelate, 0.001, 1.0, 0.01, "fraction of the pixels along an axis"),
-        Transform("jpeg", jpeg, 1, 95, 1, "quality"),
-        Transform("drop", drop, 0.0, 1.0, 0.01, "share of the pixels"),
-        Transform("frames", frames, 0.0, 1.0, 0.01, "share of the time steps", sequences=True),
+    kind.apply.__name__: kind
+    for kind in (
+        Transform(zoom, 0.01, 1.0, 0.01, "fraction of the size that is left"),
+        Transform(brightness, 0.0, 10.0, 0.01, "factor"),
+        Transform(contrast, 0.0, 10.0, 0.01, "factor"),
+        Transform(blur, 0.01, 100.0, 0.01, "standard deviation in pixels"),
+        Transform(pixelate, 0.001, 1.0, 0.01, "fraction of the pixels along an axis"),
+        Transform(jpeg, 1, 95, 1, "quality"),
+        Transform(drop, 0.0, 1.0, 0.01, "share of the pixels"),
+        Transform(frames, 0.0, 1.0, 0.01, "share of the time steps", sequences=True),
     )
 }
 
 
-def _number(text: str, spec: str, kind: Transform) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
-    within = kind.low <= value <= kind.high
-    if within and (kind.step != 1 or value == int(value)):
-        return value
-    expected = "a whole number" if within else f"a number from {kind.low:g} to {kind.high:g}"
-    raise UsageError(f"transform {spec!r}: {text!r} is not allowed, expected {expected}: {kind.argument}")
-
-
-def _kind(spec: str) -> tuple[Transform, list[str]]:
-    name, *arguments = spec.strip().split(":")
-    if name not in TRANSFORMS:
-        raise unknown_name("transform", name, TRANSFORMS)
-    return TRANSFORMS[name], arguments
-
-
 def parse(spec: str) -> tuple[Transform, float]:
-    """Read ``name:argument``, or several with + between them, which make one transform. Raises UsageError."""
-    if "+" not in spec:
-        kind, arguments = _kind(spec)
-        if len(arguments) != 1:
-            example = 50 if kind.step == 1 else 0.6
-            raise UsageError(f"transform {spec!r}: expected {kind.name}:NUMBER, e.g. {kind.name}:{example}")
-        return kind, _number(arguments[0], spec, kind)
-    parts = [parse(part) for part in spec.split("+")]
+    """Read ``name:argument``, or several with + between them, which make one transform, as ``choose`` writes them."""
+    parts = [(TRANSFORMS[name], float(number)) for name, number in (part.split(":") for part in spec.split("+"))]
     if len({kind.sequences for kind, _ in parts}) > 1:
-        raise UsageError(f"transforms {' and '.join(kind.name for kind, _ in parts)} act on different kinds of inputs")
+        names = " and ".join(kind.apply.__name__ for kind, _ in parts)
+        raise UsageError(f"transforms {names} act on different kinds of inputs")
 
     def apply(x: AnyArray, _: float, chance: FloatArray) -> AnyArray:
         for kind, argument in parts:
             x = kind.apply(x, argument, chance)
         return x
 
-    name = "+".join(kind.name for kind, _ in parts)
-    return Transform(name, apply, 0.0, 0.0, 1.0, "unused", parts[0][0].sequences), 0.0  # no argument of its own
+    first, argument = parts[0]
+    return replace(first, apply=apply), argument
 
 
 def choose(wanted: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
@@ -243,15 +214,30 @@ def choose(wanted: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
 
 def _values(spec: str, count: int, rng: np.random.Generator) -> list[str]:
     """``name:argument`` with the exact arguments that one spec stands for."""
-    kind, arguments = _kind(spec)
-    if len(arguments) == 1:
-        return [f"{kind.name}:{_number(arguments[0], spec, kind):g}"]
-    if len(arguments) == 2:
-        low, high = (_number(text, spec, kind) for text in arguments)
-        size = int(np.ceil((high - low) / kind.step - 1e-9))
-        if size < count:
-            values = f"{max(size, 0)} values {low:g}, {low + kind.step:g}, … below {high:g}"
-            raise UsageError(f"transform {spec!r}: has {values}, --transforms {count} asks for more")
-        index = np.sort(rng.choice(size, size=count, replace=False))
-        return [f"{kind.name}:{round(low + kind.step * int(i), 6):g}" for i in index]
-    raise UsageError(f"transform {spec!r}: expected {kind.name}:NUMBER or {kind.name}:FROM:TO")
+    name, *given = spec.strip().split(":")
+    if name not in TRANSFORMS:
+        raise unknown_name("transform", name, TRANSFORMS)
+    if len(given) not in (1, 2):
+        raise UsageError(f"transform {spec!r}: expected {name}:NUMBER or {name}:FROM:TO")
+    kind = TRANSFORMS[name]
+    low, *high = (_number(text, spec, kind) for text in given)
+    if not high:
+        return [f"{name}:{low:g}"]
+    size = int(np.ceil((high[0] - low) / kind.step - 1e-9))
+    if size < count:
+        told = f"has {max(size, 0)} values {low:g}, {low + kind.step:g}, … below {high[0]:g}"
+        raise UsageError(f"transform {spec!r}: {told}, --transforms {count} asks for more")
+    index = np.sort(rng.choice(size, size=count, replace=False))
+    return [f"{name}:{round(low + kind.step * int(i), 6):g}" for i in index]
+
+
+def _number(text: str, spec: str, kind: Transform) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    inside = kind.low <= value <= kind.high
+    if inside and (kind.step < 1 or value == int(value)):
+        return value
+    expected = "a whole number" if inside else f"a number from {kind.low:g} to {kind.high:g}"
+    raise UsageError(f"transform {spec!r}: {text!r} is not allowed, expected {expected}: {kind.argument}")
