@@ -13,8 +13,7 @@ from calcli.calibrator import Calibrator, Context, Curves, Fit, param
 from calcli.composition import mapped
 from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
-from calcli.methods._affine.fitting import identity_map, split_map
-from calcli.methods._affine.maps import OdirOptions, log_probabilities, odir_ridge
+from calcli.methods._affine.maps import OdirOptions, identity_map, log_probabilities, odir_ridge, split_map
 from calcli.methods._affine.objective import Features, affine_logits, logits_as
 from calcli.methods._binary.curves import EMPTY, check_steps, step
 from calcli.methods._binary.log_odds import Sample, counted_rows, log_sigmoid
@@ -31,8 +30,7 @@ from calcli.methods.vs import VectorScaling, VectorScalingOptions
 from calcli.numerics import FloatArray, IntArray, log_softmax, sigmoid
 from calcli.rows import Block, Rows
 
-DIRICHLET_PENALTY = 1e-2
-"""lambda and mu of base=dirichlet. Without a penalty its fit to a thousand rows has no optimum."""
+DIRICHLET_PENALTY = 1e-2  # lambda and mu of base=dirichlet. Without a penalty its fit to a thousand rows has no optimum
 
 DIRICHLET_RIDGE = 1e-8
 """Keeps its diagonal, which they leave free, finite on separable rows; elsewhere of no effect in five digits."""
@@ -60,11 +58,9 @@ class ScalingBinningOptions(ModeOptions, frozen=True):
     ] = "shared"
 
 
-WHOLE = ("temperature", "scale", "weight", "bias")
-"""Parameters of the bases that calibrate whole rows."""
+WHOLE = ("temperature", "scale", "weight", "bias")  # parameters of the bases that calibrate whole rows
 
-Parts = Sequence[IntArray]
-"""Rows for the three steps."""
+Parts = Sequence[IntArray]  # rows for the three steps
 
 
 @dataclass(frozen=True)
@@ -206,7 +202,7 @@ def fit_whole_rows(rows: Rows, options: ScalingBinningOptions, context: Context)
         scale, bias = full.calibrator.weight, full.calibrator.bias
         fitted = Fit(DirichletCalibration(scale, bias), full.status, full.warnings, full.details)
         build, features = DirichletCalibration, log_probabilities
-        ridge = odir_ridge(rows.k, DIRICHLET_PENALTY, penalised, 1.0, rows.n).weight
+        ridge = odir_ridge(rows.k, penalised, 1.0, DIRICHLET_PENALTY, rows.n).weight
     else:
         return TemperatureScaling.fit(rows, TemperatureOptions(loss="brier" if squared else "nll"), context)
     if not squared:

@@ -16,8 +16,7 @@ from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, ModeOptions
 from calcli.numerics import TIE, FloatArray, sigmoid, tie_groups
 from calcli.rows import Block
 
-ENDS = np.zeros(1)
-"""Stands for the outer edges of steps, which are open."""
+ENDS = np.zeros(1)  # stands for the outer edges of steps, which are open
 
 
 @dataclass(frozen=True)

@@ -120,8 +120,7 @@ def drawn_of(model: ModelResults, room: Room) -> tuple[ModelResults, ModelResult
     return replace(model, versions=listed), replace(model, versions=listed[: len(first)])
 
 
-NONE = "–"
-"""A cell that has nothing to say; a column of nothing else is left out."""
+NONE = "–"  # a cell that has nothing to say; a column of nothing else is left out
 
 
 def table(

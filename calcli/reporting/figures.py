@@ -14,13 +14,11 @@ from calcli.reporting.gather import ModelResults
 from calcli.reporting.markup import Safe, download, tag, text
 from calcli.reporting.number_format import fixed, per_cent, signed
 
-LEFT, TOP, SIDE, WIDTH = 78.0, 46.0, 560.0, 668.0
-"""The script knows LEFT, SIDE and WIDTH too."""
+LEFT, TOP, SIDE, WIDTH = 78.0, 46.0, 560.0, 668.0  # the script knows LEFT, SIDE and WIDTH too
 
 POINTS = 120
 
-FEW = 30
-"""Samples below which a step of a curve is thin and pale: it looks dramatic and means little."""
+FEW = 30  # samples below which a step of a curve is thin and pale: it looks dramatic and means little
 
 
 def _at(x: float, y: float) -> str:

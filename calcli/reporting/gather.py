@@ -24,8 +24,7 @@ from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.rows import ArrayRows, Rows
 
-SWEEP_SCORES = 1_000_000
-"""Rows times classes that a temperature sweep reads; of more rows, a sample."""
+SWEEP_SCORES = 1_000_000  # rows times classes that a temperature sweep reads; of more rows, a sample
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,9 @@ from calcli.reporting.markup import Safe, join, name, short, tag, text
 from calcli.reporting.number_format import count, fixed, in_words, per_cent, share, signed, span
 from calcli.reporting.verdicts import tone, verdict_of, way_words
 
-NEWEST = 200
-"""Batches of a watched calibrator that are listed."""
+NEWEST = 200  # batches of a watched calibrator that are listed
 
-FIRST = 20
-"""Lines of a long table that are shown before "show more"."""
+FIRST = 20  # lines of a long table that are shown before "show more"
 
 
 def card(model: ModelResults, ident: str, level: str) -> Safe:

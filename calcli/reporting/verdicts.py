@@ -13,8 +13,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.reporting.gather import ModelResults, Version
 from calcli.reporting.number_format import count, per_cent, points, samples, signed, span
 
-FEWEST = 50
-"""Bins with fewer rows support no sentence."""
+FEWEST = 50  # bins with fewer rows support no sentence
 
 NOWHERE = "The tests over all confidences together find it; no single range stands out."
 

@@ -24,12 +24,10 @@ KEPT = np.array([i for i, pair in enumerate(PAIRS) if pair != (0.0, 1.0)])
 ALTERNATIVES = np.array(PAIRS)[KEPT]
 """Shifts a and slopes b of the log-odds of calibrated scores, (41, 2), of equal weight."""
 
-LEAST = 1e-12
-"""Chances are kept this far from 0 and 1, so that one row cannot be infinite evidence."""
+LEAST = 1e-12  # chances are kept this far from 0 and 1, so that one row cannot be infinite evidence
 
 ROWS_AT_ONCE = 1 << 13
-PRODUCT = 16
-"""Factors, none beyond 1e12 or below 1e-12, whose product is taken before its logarithm."""
+PRODUCT = 16  # factors, none beyond 1e12 or below 1e-12, whose product is taken before its logarithm
 
 
 def factors(score: FloatArray, outcome: FloatArray, tolerance: float) -> FloatArray:

@@ -13,17 +13,13 @@ from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
 
 STEPS = 500
-SETTLED = 1e-9
-"""Largest change of a share at which the search ends."""
+SETTLED = 1e-9  # largest change of a share at which the search ends
 
-BAG = 4000
-"""Most rows that a resample is made of: larger sets are resampled by a bag of little bootstraps."""
+BAG = 4000  # most rows that a resample is made of: larger sets are resampled by a bag of little bootstraps
 
-AT_ONCE = 1 << 19
-"""Most rows times resamples that one search for shares reads."""
+AT_ONCE = 1 << 19  # most rows times resamples that one search for shares reads
 
-FIFTHS = 5
-"""Ranges of confidence by which the check compares source and target."""
+FIFTHS = 5  # ranges of confidence by which the check compares source and target
 
 
 def class_shares(

@@ -16,8 +16,7 @@ from calcli.cached import cached_property
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
 
-DRAW_ITEMS = 1 << 20
-"""Uniform numbers that are drawn at once."""
+DRAW_ITEMS = 1 << 20  # uniform numbers that are drawn at once
 
 ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)
 """Bits of every byte that are set."""
@@ -88,11 +87,9 @@ def wrong_units(score: FloatArray, units: Units, both: bool = False) -> float:
     return min(float((1.0 - np.multiply.reduceat(side, units.starts)).sum()) for side in sides)
 
 
-FEW_WRONG = 12.0
-"""Expected units with a wrong row below which their spread cannot be estimated."""
+FEW_WRONG = 12.0  # expected units with a wrong row below which their spread cannot be estimated
 
-FEWEST_UNITS = 8
-"""Units below which nothing is said about calibration."""
+FEWEST_UNITS = 8  # units below which nothing is said about calibration
 
 
 @dataclass(frozen=True)

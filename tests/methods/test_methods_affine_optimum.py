@@ -4,20 +4,19 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from calcli.calibrator import Context
 from calcli.methods._affine import matrix as matrix_module
 from calcli.methods._affine import objective as objective_module
 from calcli.methods._affine import vector as vector_module
-from calcli.methods._affine.fitting import identity_map, solve, uniform_ridge
+from calcli.methods._affine.maps import identity_map, solve, uniform_ridge
 from calcli.methods._affine.matrix import MatrixObjective
-from calcli.methods._affine.objective import Chunks, Ridge, held_in_memory, logits_as
+from calcli.methods._affine.objective import Ridge, Table, chunks_of, logits_as
 from calcli.methods._affine.vector import VectorObjective
 from calcli.numerics import log_softmax
 from calcli.rows import ArrayRows
 from calcli.solvers import conjugate_gradients, minimise_convex
 
-
-def quiet(done):
-    pass
+quiet = Context()
 
 
 def data(n=400, k=5, seed=0, weights=False):
@@ -30,14 +29,12 @@ def data(n=400, k=5, seed=0, weights=False):
 
 def diagonal(z, y, w=None, ridge=1e-3, block_rows=97):
     rows = ArrayRows(z, y, weight=w, block_rows=block_rows)
-    return VectorObjective(Chunks(rows, logits_as), z.shape[1], uniform_ridge(ridge, z.shape[1], 2))
+    return VectorObjective(chunks_of(rows, logits_as), uniform_ridge(ridge, z.shape[1], 2))
 
 
 def matrix(z, y, w=None, ridge=1e-3):
     k = z.shape[1]
-    return MatrixObjective(
-        held_in_memory(z, y, w, [slice(0, 150), slice(150, None)]), k, uniform_ridge(ridge, k, k + 1)
-    )
+    return MatrixObjective(Table(z, y, w).chunks(slice(0, 150), slice(150, None)), uniform_ridge(ridge, k, k + 1))
 
 
 def written_out(z, y, w, theta, ridge, centre):
@@ -120,7 +117,7 @@ def test_matrix_scaling_agrees_with_scikit_learn():
     peer = linear_model.LogisticRegression(C=1 / (2 * r * len(y)), tol=1e-10, max_iter=10_000).fit(z, y)
     weight = np.full((4, 5), r)
     weight[:, -1] = 0.0
-    objective = MatrixObjective(held_in_memory(z, y, None, [slice(None)]), 4, Ridge(weight, np.zeros((4, 5))))
+    objective = MatrixObjective(Table(z, y, None).chunks(), Ridge(weight, np.zeros((4, 5))))
     ours = solve(objective, np.random.default_rng(0).standard_normal((4, 5)), quiet)
     theirs = np.column_stack([peer.coef_, peer.intercept_])
     at_theirs = objective.value_gradient(theirs)[0]
@@ -208,7 +205,7 @@ def test_rows_that_are_nearly_separable_end_at_the_optimum():
     y = rng.integers(0, 30, 300)
     z = 2.0 * rng.standard_normal((300, 30)) + 8.0 * np.eye(30)[y]
     x = np.maximum(log_softmax(z), np.log(2.2e-16))
-    objective = MatrixObjective(held_in_memory(x, y, None, [slice(None)]), 30, uniform_ridge(1e-6, 30, 31))
+    objective = MatrixObjective(Table(x, y, None).chunks(), uniform_ridge(1e-6, 30, 31))
     found = solve(objective, identity_map(30, 31), quiet)
     assert found.converged
     assert found.gradient < 1e-7

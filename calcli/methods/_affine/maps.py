@@ -1,7 +1,7 @@
 """The affine calibrators: one map, one behind a smoothed temperature step, or one per fold of a cross-validation."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
@@ -9,39 +9,24 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, param
-from calcli.errors import DataError
+from calcli.calibrator import C, Calibrator, Context, Fit, Options, Prediction, Status, param
+from calcli.errors import DataError, FitError
 from calcli.fast_dataclass import dataclass
-from calcli.methods._affine.fitting import (
-    FitNotes,
-    best_temperature,
-    diagonal_folds,
-    fit_map,
-    held_back,
-    identity_map,
-    load_table,
-    path_folds,
-    refuse_hopeless,
-    refuse_level,
-    search_path,
-    solve,
-    split_map,
-    uniform_ridge,
-)
+from calcli.fit_summary import Summary
+from calcli.folds import content_folds
 from calcli.methods._affine.matrix import MatrixObjective
-from calcli.methods._affine.objective import AffineObjective, Chunks, Ridge, logits_as
+from calcli.methods._affine.objective import AffineObjective, Chunked, Ridge, logits_as, mean_nll, rows_to_fit
 from calcli.methods._affine.vector import VectorObjective
 from calcli.methods._temperature import LaterPrior, effective_rows, likeliest
-from calcli.numerics import FloatArray, floored_log, log_softmax, softmax
+from calcli.numerics import FloatArray, IntArray, floored_log, log_softmax, softmax
 from calcli.rows import Block, Rows
+from calcli.solvers import LOOSE_AIM, Optimum, minimise_convex
 
-EPS = 2.2e-16
-"""Floor under probabilities before the logarithm of the Dirichlet methods (the authors' own)."""
-
+EPS = 2.2e-16  # floor under probabilities before the logarithm of the Dirichlet methods (the authors' own)
 GRID = tuple(10.0**power for power in range(6, -5, -1))
 """Values of lambda = mu that cross-validation looks at, strongest first. From 100 classes on
 the best is 1e3 or more when penalties are means."""
-
+SCALES = "fitting scales and biases"
 ABSENT = "each keeps the row of temperature scaling and bias 0"
 
 
@@ -51,10 +36,9 @@ def log_probabilities(block: Block) -> FloatArray:
 
 
 class RidgeOptions(Options, frozen=True):
-    ridge: Annotated[
-        float,
-        Meta(ge=0, description="weight of |W - I|^2 + |b|^2 beside the mean NLL; 0 for none"),
-    ] = 1e-6
+    ridge: Annotated[float, Meta(ge=0, description="weight of |W - I|^2 + |b|^2 beside the mean NLL; 0 for none")] = (
+        1e-6
+    )
 
 
 class OdirOptions(Options, frozen=True):
@@ -89,11 +73,13 @@ class AffineMap(Calibrator):
     weight: FloatArray
     bias: FloatArray
 
-    full: ClassVar[bool] = True
-    """Is the map a full matrix, not a scale per class?"""
+    full: ClassVar[bool] = True  # is the map a full matrix, not a scale per class?
+    features: ClassVar[Callable[..., FloatArray]]  # of a block, what is mapped, (b, k) float64
 
-    features: ClassVar[Callable[..., FloatArray]]
-    """Of a block, what is mapped, (b, k) float64."""
+    @classmethod
+    def identity(cls, k: int) -> FloatArray:
+        """Parameters of the map that changes nothing."""
+        return identity_map(k, k + 1 if cls.full else 2)
 
     def apply(self, block: Block) -> Prediction:
         x = self.features(block)
@@ -109,20 +95,15 @@ class RidgeMap(AffineMap):
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         if cls.features is logits_as:
             refuse_level(rows)
-        notes, k, columns = FitNotes(), rows.k, rows.k + 1 if cls.full else 2
-        theta, build = identity_map(k, columns), cast(Callable[..., Self], cls)
-        if notes.absent_classes(rows, ABSENT if cls.full else ABSENT.replace("row", "scale")):
-            notes.too_many_parameters(rows, k * columns, "ts or svs")
-            ridge, what = uniform_ridge(options.ridge, k, columns), "fitting scales and biases"
-            objective: AffineObjective
-            if cls.full:
-                what = f"fitting{refuse_hopeless(rows, 1, '')}"
-                objective = MatrixObjective(load_table(rows, cls.features).chunks(), k, ridge)
-            else:
-                objective = VectorObjective(Chunks(rows, cls.features), k, ridge)
-            start = lambda: identity_map(k, columns) / best_temperature(rows, notes, context)  # noqa: E731
-            theta = fit_map(cls, objective, start, notes, context, what)
-        return notes.fit(build(*split_map(theta)))
+        notes, theta, build = FitNotes(), cls.identity(rows.k), cast(Callable[..., Self], cls)
+        if not notes.absent_classes(rows, ABSENT if cls.full else ABSENT.replace("row", "scale")):
+            return notes.fit(build(*split_map(theta)))
+        notes.too_many_parameters(rows, theta.size, "ts or svs")
+        what = f"fitting{refuse_hopeless(rows, 1, '')}" if cls.full else SCALES
+        chunks = rows_to_fit(rows, cls.features, cls.full).chunks()
+        objective = objective_of(chunks, uniform_ridge(options.ridge, *theta.shape))
+        start = lambda: theta / best_temperature(rows, notes, context)  # noqa: E731
+        return notes.fit(build(*split_map(fit_map(cls, objective, start, notes, context, what))))
 
 
 @dataclass(frozen=True)
@@ -153,43 +134,38 @@ class OdirMap(FullMap):
     def fit(cls, rows: Rows, options: OdirOptions, context: Context) -> Fit[Self]:
         if cls.features is logits_as:
             refuse_level(rows)
-        notes, k = FitNotes(), rows.k
-        theta = identity_map(k, k + 1)
+        notes, theta = FitNotes(), cls.identity(rows.k)
         if not notes.absent_classes(rows, ABSENT):
             return notes.fit(cls.single(theta))
-        notes.too_many_parameters(rows, k * (k + 1), "svs")
+        notes.too_many_parameters(rows, theta.size, "svs")
         grid = GRID if options.lambda_ is None else (options.lambda_,)
         folds = min(options.folds, rows.n)
         one_fit = options.lambda_ is not None and options.final == "refit"
-        long = refuse_hopeless(
-            rows, 1 if one_fit else folds * (len(grid) + 1), "use svs, or give lambda and --set final=refit for one fit"
-        )
+        fits = 1 if one_fit else folds * (len(grid) + 1)
+        long = refuse_hopeless(rows, fits, "use svs, or give lambda and --set final=refit for one fit")
         fold = None if one_fit else path_folds(rows, folds, context.rng())
-        table = load_table(rows, cls.features, fold)
-        parts = [] if one_fit else table.folds()
+        source = rows_to_fit(rows, cls.features, cls.full, fold)
+        parts = [] if one_fit else folded(source.folds(), theta)
         temperature = best_temperature(rows, notes, context, options.prior)
-        start = theta / temperature
-        lam, thetas = grid[0], [start] * folds
+        ridge = partial(odir_ridge, rows.k, options, temperature)
+        lam, thetas = grid[0], [theta / temperature] * folds
         if len(grid) > 1:
-            along = lambda lam, n: odir_ridge(k, lam, options, temperature, n)  # noqa: E731
             tell = partial(context.progress, f"cross-validating lambda{long}")
-            lam, thetas = search_path(parts, grid, along, start, notes, tell)
+            lam, thetas = search_path(parts, grid, ridge, thetas[0], notes, tell)
         notes.details |= {"lambda": lam, "mu": lam if options.mu is None else options.mu}
-        ridge = odir_ridge(k, lam, options, temperature, effective_rows(rows))
+        last = ridge(lam, effective_rows(rows))
         if options.final == "refit":
-            objective = MatrixObjective(table.chunks(), k, ridge)
-            start = np.mean(thetas, axis=0)
-            return notes.fit(cls.single(fit_map(cls, objective, lambda: start, notes, context, f"fitting{long}")))
-        found = []
-        for part, theta in zip(parts, thetas, strict=True):
-            part.objective.exchange(ridge)
-            told = lambda done: context.progress(f"fitting{long}", done, 0)  # noqa: E731
-            found.append(solve(part.objective, theta, told, early=context.early))
-        notes.optimum(*found)
-        stack = np.stack([o.theta for o in found])
+            start = lambda: np.mean(thetas, axis=0)  # noqa: E731
+            found = fit_map(cls, objective_of(source.chunks(), last), start, notes, context, f"fitting{long}")
+            return notes.fit(cls.single(found))
+        optima = []
+        for (objective, _), start_here in zip(parts, thetas, strict=True):
+            objective.exchange(last)
+            optima.append(solve(objective, start_here, context, f"fitting{long}"))
+        notes.optimum(*optima)
+        stack = np.stack([each.theta for each in optima])
         mean = cls.single(stack.mean(axis=0))
-        fitted = replace(mean, fold_weight=stack[:, :, :-1].copy(), fold_bias=stack[:, :, -1].copy())
-        return notes.fit(fitted)
+        return notes.fit(replace(mean, fold_weight=stack[:, :, :-1].copy(), fold_bias=stack[:, :, -1].copy()))
 
     @classmethod
     def single(cls, theta: FloatArray) -> Self:
@@ -211,7 +187,7 @@ class OdirMap(FullMap):
             raise DataError("expected both or neither of 'fold_weight' and 'fold_bias'")
 
 
-def odir_ridge(k: int, lam: float, options: OdirOptions, temperature: float, rows: float) -> Ridge:
+def odir_ridge(k: int, options: OdirOptions, temperature: float, lam: float, rows: float) -> Ridge:
     """Penalty of Kull et al.: lam on off-diagonal entries, mu on the bias, next to nothing on the diagonal.
 
     temperature : of likelihood and prior, for ``held_back``.
@@ -227,11 +203,8 @@ def odir_ridge(k: int, lam: float, options: OdirOptions, temperature: float, row
 # ---- structured vector and matrix scaling: a smoothed temperature step, then a map under a ridge
 
 
-LAMBDAS = (30.0, 10.0, 3.0, 1.0)
-"""Values of lambda that cross-validation looks at, strongest first."""
-
-ROWS_PER_CLASS = 20
-"""Rows per class below which a matrix has its lambda cross-validated, and svs recommended."""
+LAMBDAS = (30.0, 10.0, 3.0, 1.0)  # values of lambda that cross-validation looks at, strongest first
+ROWS_PER_CLASS = 20  # rows per class below which a matrix has its lambda cross-validated, and svs recommended
 
 
 @dataclass(frozen=True)
@@ -243,27 +216,25 @@ class Structured(AffineMap):
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
-        notes, k, columns = FitNotes(), rows.k, rows.k + 1 if cls.full else 2
+        notes, k, theta = FitNotes(), rows.k, cls.identity(rows.k)
         search = likeliest(rows, context, options.prior)
         temperature, smoothing, notes.before = search.temperature, 1.0 / (rows.n + 1), search.before
         if search.root.status in ("at_low", "at_high"):
             notes.warn(f"the temperature of the first step ran into its bound: T = {temperature:g}", "at_bound")
-
-        def features(block: Block, *dtype: Any) -> Any:
-            return smoothed_log_probs(block, temperature, smoothing, *dtype)
+        features = partial(smoothed_log_probs, temperature, smoothing)
 
         def ridge(lam: float, n: float) -> Ridge:
             """lam k/n on diagonal and bias, lam k (k - 1)/n off the diagonal, about the identity map."""
-            weight = np.full((k, columns), lam * k / n)
+            weight = np.full(theta.shape, lam * k / n)
             if cls.full:
                 weight[:, :-1] *= k - 1
                 weight[np.arange(k), np.arange(k)] = lam * k / n
-            return held_back(Ridge(weight, identity_map(k, columns)), 1.0, temperature, options.prior, n)
+            return held_back(Ridge(weight, cls.identity(k)), 1.0, temperature, options.prior, n)
 
-        theta, build = identity_map(k, columns), cast(Callable[..., Self], partial(cls, temperature, smoothing))
+        build = cast(Callable[..., Self], partial(cls, temperature, smoothing))
         if not notes.absent_classes(rows, "only the ridge speaks for them"):
             return notes.fit(build(*split_map(theta)))
-        lam, folds, long, words = options.lambda_, min(5, rows.n), "", "fitting scales and biases"
+        lam, folds, long = options.lambda_, min(5, rows.n), ""
         if cls.full:
             if rows.n < ROWS_PER_CLASS * k:
                 notes.warn(f"{rows.n} rows are fewer than {ROWS_PER_CLASS} per class: svs serves better")
@@ -271,30 +242,267 @@ class Structured(AffineMap):
             lam = 1.0 if lam == "auto" else lam
             fits = folds * len(LAMBDAS) + 1 if lam == "cv" else 1
             long = refuse_hopeless(rows, fits, "use svs, or give lambda")
-            words = f"fitting{long}"
         fold = path_folds(rows, folds, context.rng()) if lam == "cv" else None
-        table = load_table(rows, features, fold) if cls.full else None
+        source = rows_to_fit(rows, features, cls.full, fold)
         if fold is not None:
-            parts = diagonal_folds(rows, features, fold) if table is None else table.folds(complete=True)
+            parts = folded(source.folds(), theta, complete=True)
             tell = partial(context.progress, f"cross-validating lambda{long}")
             lam, thetas = search_path(parts, LAMBDAS, ridge, theta, notes, tell)
             theta = np.mean(thetas, axis=0) if cls.full else theta
         notes.details["lambda"] = lam
-        held = ridge(lam, effective_rows(rows))
-        objective: AffineObjective
-        if table is None:
-            objective = VectorObjective(Chunks(rows, features), k, held, complete=True)
-        else:
-            objective = MatrixObjective(table.chunks(), k, held, complete=True)
-        return notes.fit(build(*split_map(fit_map(cls, objective, lambda: theta, notes, context, words))))
+        objective = objective_of(source.chunks(), ridge(lam, effective_rows(rows)), complete=True)
+        what = f"fitting{long}" if cls.full else SCALES
+        return notes.fit(build(*split_map(fit_map(cls, objective, lambda: theta, notes, context, what))))
 
     def features(self, block: Block) -> FloatArray:
         """log((1 - a) softmax(z / T) + a / k), (b, k)."""
-        return smoothed_log_probs(block, self.temperature, self.smoothing)
+        return smoothed_log_probs(self.temperature, self.smoothing, block)
 
 
-def smoothed_log_probs(block: Block, temperature: float, smoothing: float, dtype: Any = np.float64) -> Any:
+def smoothed_log_probs(temperature: float, smoothing: float, block: Block, dtype: Any = np.float64) -> Any:
     p = softmax(logits_as(block, dtype) / temperature)
     p *= 1.0 - smoothing
     p += smoothing / p.shape[1]
     return np.log(p, out=p)
+
+
+# ---- what the fits share: words of warning, starts, ridges
+
+
+LONG_FIT = 1e14  # floating-point operations, an hour at 30 GFlop/s, above which cross-validated matrices are refused
+TYPICAL_RATE = 3e10  # operations per second that estimates in messages assume
+HIGH_LEVEL = 1e8  # level of logits, in units of their spread, beyond which float64 keeps too few digits of products
+PRODUCTS_TIGHT, PRODUCTS_LOOSE = 400, 100
+"""Gradients and Hessian products of the last fit and of one fit on the path, typical of 400 classes."""
+
+
+@dataclass
+class FitNotes:
+    """Status, warnings and details of a fit as they come up, and the summary of the rows if a walk has made it."""
+
+    status: Status = "ok"
+    warnings: list[str] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
+    before: Summary | None = None
+
+    def warn(self, words: str, status: Status | None = None) -> None:
+        self.warnings.append(words)
+        if status is not None:
+            self.status = status
+
+    def fit(self, calibrator: C) -> Fit[C]:
+        """The fit of this calibrator."""
+        return Fit(calibrator, self.status, tuple(self.warnings), self.details, before=self.before)
+
+    def absent_classes(self, rows: Rows, what_happens: str) -> bool:
+        """Warn of classes without rows. Returns whether two classes at least have some."""
+        held = np.bincount(rows.labels(), weights=rows.weights(), minlength=rows.k)
+        absent = np.flatnonzero(held == 0)
+        if len(absent):
+            self.warn(f"classes without calibration rows ({len(absent)} of {rows.k}): {what_happens}")
+        if rows.k - len(absent) >= 2:
+            return True
+        self.warn(
+            "all calibration rows have one label, which says nothing about the scores; fitted nothing", "degenerate"
+        )
+        return False
+
+    def too_many_parameters(self, rows: Rows, parameters: int, better: str) -> None:
+        if parameters > rows.n:
+            self.warn(
+                f"{parameters} parameters on {rows.n} rows will overfit: expect a worse NLL on new rows;"
+                f" {better} serves better"
+            )
+
+    def optimum(self, *found: Optimum) -> None:
+        """Record where the search (or one search per fold) ended."""
+        worst = max(found, key=lambda o: o.gap)
+        self.details |= worst.details() | {"newton_steps": sum(o.steps for o in found)}
+        if not all(o.converged for o in found):
+            self.warn(
+                f"the search did not converge (largest entry of the gradient {worst.gradient:.2g}): with rows that are"
+                " separable and no ridge there is no optimum; a larger ridge, svs or ts serves better",
+                "not_converged",
+            )
+
+
+def identity_map(k: int, columns: int) -> FloatArray:
+    """Parameters (k, columns) of the map that changes nothing: scale 1 or the unit matrix, bias 0."""
+    if columns == 2:
+        return np.tile([1.0, 0.0], (k, 1))
+    return np.eye(k, columns)
+
+
+def split_map(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Scale (k,) or weight (k, k), and bias (k,), of parameters (k, 2) or (k, k + 1)."""
+    weight = theta[:, 0] if theta.shape[1] == 2 else theta[:, :-1]
+    return weight.copy(), theta[:, -1].copy()
+
+
+def uniform_ridge(weight: float, k: int, columns: int) -> Ridge:
+    """One ridge on every parameter's distance from the identity map."""
+    return Ridge(np.full((k, columns), weight), identity_map(k, columns))
+
+
+def held_back(ridge: Ridge, diagonal: float, temperature: float, prior: float, rows: float) -> Ridge:
+    """A ridge that also holds the mean of the map's diagonal by the prior (see ``Prior``), to second order.
+
+    diagonal : where the map is temperature scaling; the ridge stays as it is where that does not sharpen.
+    """
+    if not prior or temperature >= 1.0:
+        return ridge
+    k, columns = ridge.weight.shape
+    at = (np.arange(k), np.zeros(k, np.int64) if columns == 2 else np.arange(k))
+    weight, centre = ridge.weight.copy(), ridge.centre.copy()
+    pull = 1.0 / (2.0 * prior**2 * rows * k * diagonal**2)
+    weight[at] += pull
+    centre[at] += pull / weight[at] * (diagonal * (1.0 + np.log(temperature)) - centre[at])
+    return Ridge(weight, centre)
+
+
+def objective_of(chunks: Chunked, ridge: Ridge, *, complete: bool = False) -> AffineObjective:
+    """The objective of a scale and a bias per class, or of a full matrix, as the ridge has it."""
+    if isinstance(chunks, list) and ridge.weight.shape[1] > 2:
+        return MatrixObjective(chunks, ridge, complete=complete)
+    return VectorObjective(chunks, ridge, complete=complete)
+
+
+def solve(objective: AffineObjective, start: FloatArray, context: Context, what: str = "") -> Optimum:
+    """Minimise an objective, in one search or, where that stalls, along falling ridges.
+
+    Separable rows under a weak ridge make a loss like a hinge, on which Newton steps
+    zigzag. Minima under ridges a million to ten times as strong, each the start for the next,
+    lead to the same optimum in a few steps each (Marteau-Ferey, Bach, Rudi 2019).
+    """
+    aim = LOOSE_AIM if context.early else objective.aim
+    progress = lambda done: context.progress(what, done, 0)  # noqa: E731
+    found = minimise_convex(objective, objective.aligned(start), aim=aim, steps=60, progress=progress)
+    ridge = objective.ridge
+    if found.converged or objective.strength == 0.0:
+        return found
+    theta = objective.aligned(start)
+    for power in range(6, 0, -1):
+        objective.exchange(Ridge(ridge.weight * 10.0**power, ridge.centre))
+        theta = minimise_convex(objective, theta, aim=1e-3, progress=progress).theta
+    objective.exchange(ridge)
+    return minimise_convex(objective, theta, aim=aim, progress=progress)
+
+
+def best_temperature(rows: Rows, notes: FitNotes, context: Context, prior: float = 0.0) -> float:
+    """Temperature by maximum likelihood (see ``likeliest``), from which searches start; 1 where there is none."""
+    search = likeliest(rows, context, prior)
+    notes.before = search.before
+    return search.temperature if search.root.status == "ok" else 1.0
+
+
+def fit_map(
+    cls: type, objective: AffineObjective, start: Callable[[], FloatArray], notes: FitNotes, context: Context, what: str
+) -> FloatArray:
+    """Parameters at the minimum of an objective; notes how the search ended.
+
+    It begins at a map fitted to much the same rows if there is one, else at ``start()``, where
+    classes that are absent keep their rows.
+    """
+    near = context.start
+    if isinstance(near, cls) and objective.present.all():
+        weights = vars(near)["scale" if objective.columns == 2 else "weight"]
+        begin = np.column_stack([weights, vars(near)["bias"]])
+    else:
+        begin = start()
+    found = solve(objective, begin, context, what)
+    notes.optimum(found)
+    return found.theta
+
+
+def refuse_hopeless(rows: Rows, fits: int, advice: str) -> str:
+    """Words with an estimate for the progress line of a matrix fit; FitError when it would take hours."""
+    work = 4.0 * rows.n * rows.k**2 * (PRODUCTS_TIGHT + PRODUCTS_LOOSE * (fits - 1))
+    minutes = work / TYPICAL_RATE / 60
+    if work > LONG_FIT and fits > 1:
+        raise FitError(
+            f"{fits} matrix fits of {rows.n} x {rows.k} scores take about {work:.0e} floating-point operations,"
+            f" {minutes / 60:.1f} hours at {TYPICAL_RATE / 1e9:.0f} GFlop/s; {advice}"
+        )
+    return f" (about {minutes:.0f} min)" if minutes >= 1 else ""
+
+
+def refuse_level(rows: Rows) -> None:
+    """FitError for logits whose level or size leaves no digits for their differences.
+
+    For methods that read the logits as they are: a constant of 1e15 added to a row takes all
+    that a row says with it, and squares of numbers above 1e150 overflow.
+    """
+    level, spread, largest = np.max(list(rows.each(_levels)), axis=0).tolist()
+    if level > HIGH_LEVEL * max(1.0, spread) or largest > 1e150:
+        raise FitError(
+            f"the logits reach {largest:.3g} and differ within a row by at most {2 * spread:.3g}, too little for a"
+            " method that reads them as they are; subtract each row's largest logit, or use svs, dir or dir-odir"
+        )
+
+
+def _levels(block: Block) -> tuple[float, float, float]:
+    """Largest level, half spread and size of a block's rows."""
+    high, low = block.z.max(axis=1), block.z.min(axis=1)
+    size = max(0.0, float(high.max()), -float(low.min()))
+    return float(np.abs(0.5 * high + 0.5 * low).max()), float((0.5 * high - 0.5 * low).max()), size
+
+
+# ---- cross-validation inside the calibration rows: folds, and the path along lambda
+
+
+CLEARLY_WORSE = 1e-3  # relative rise of the held-out NLL at which a path is left; loose fits stay well below
+
+
+def path_folds(rows: Rows, folds: int, rng: np.random.Generator) -> IntArray:
+    """Random fold of each row, (n,), whatever the order of rows and classes."""
+    losses = np.concatenate(list(rows.each(_label_losses)))
+    return content_folds(rows.labels(), losses, folds, rng, rows.units())
+
+
+def _label_losses(block: Block) -> FloatArray:
+    return np.asarray(-log_softmax(block.z)[np.arange(len(block)), block.labels])
+
+
+Fold = tuple[AffineObjective, Chunked]  # the objective on the other rows, and the fold's own rows
+
+
+def folded(folds: Iterable[tuple[Chunked, Chunked]], theta: FloatArray, *, complete: bool = False) -> list[Fold]:
+    """Folds with objectives of parameters like theta, to which a path gives their ridges."""
+    ridge = uniform_ridge(1.0, *theta.shape)
+    return [(objective_of(train, ridge, complete=complete), held) for train, held in folds]
+
+
+def search_path(
+    folds: Sequence[Fold],
+    grid: Sequence[float],
+    ridge: Callable[[float, float], Ridge],
+    start: FloatArray,
+    notes: FitNotes,
+    progress: Callable[[int, int], None],
+) -> tuple[float, list[FloatArray]]:
+    """The lambda of a grid with the least held-out NLL, and the parameters of every fold there; notes what was tried.
+
+    ridge(lambda, n) : the ridge for n training rows. Strongest first, each fit started from the one before: the
+    held-out NLL falls and then rises along such a path; it is left two points after the best when it has clearly
+    risen, before the weakest ridges, whose fits cost most and overfit worst. Fits are loose: the held-out NLL
+    is wanted to about 1e-4.
+    """
+    thetas = [start] * len(folds)
+    best, best_thetas, nll = 0, thetas, list[float]()
+    for index, lam in enumerate(grid):
+        held_out = []
+        for at, (objective, held) in enumerate(folds):
+            progress(index * len(folds) + at, len(folds) * len(grid))
+            objective.exchange(ridge(lam, objective.effective))
+            thetas[at] = minimise_convex(objective, objective.aligned(thetas[at]), aim=3e-5, products=1000).theta
+            held_out.append(mean_nll(held, thetas[at]))
+        total, mean = sum(mass for _, mass in held_out), 0.0
+        for value, mass in held_out:
+            mean += mass / total * value
+        nll.append(mean)
+        if mean < nll[best] or index == 0:
+            best, best_thetas = index, list(thetas)
+        if index - best >= 2 and mean > (1 + CLEARLY_WORSE) * nll[best]:
+            break
+    notes.details |= {"grid": list(grid[: len(nll)]), "cv_nll": nll}
+    return grid[best], best_thetas

@@ -7,32 +7,17 @@ from operator import add
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.methods._affine.objective import AffineObjective, Chunk, Reals, Ridge, affine_logits, each_chunk
+from calcli.methods._affine.objective import NEGLIGIBLE, AffineObjective, Chunk, Reals, Ridge, affine_logits, each_chunk
 from calcli.numerics import FloatArray, IntArray
 from calcli.parallel import in_order
 from calcli.solvers import NewtonDirection, conjugate_gradients
 
-BLOCK_CLASSES = 160
-"""Classes up to which the preconditioner of a full map has one block per class: k^3 float64."""
-
-FEW_CLASSES = 32
-"""Classes up to which those blocks cost no more than the products that they save."""
-
-PART = 16
-"""Classes whose blocks are made and used together, beside others."""
-
-HARD = 20
-"""Products of a direction from which a better preconditioner is worth its price, or the same one at this point."""
-
-UNSURE = 1e-6
-"""Curvature p (1 - p) of a row below which the preconditioner does without it."""
-
-JITTER = 1e-5
-"""Share of a block's mean curvature added to its diagonal: more than float32 loses of it, so that it stays positive."""
-
-NEGLIGIBLE = 1e-15
-"""Probabilities below this are taken for 0 in products with the Hessian."""
-
+BLOCK_CLASSES = 160  # classes up to which the preconditioner of a full map has one block per class: k^3 float64
+FEW_CLASSES = 32  # classes up to which those blocks cost no more than the products that they save
+PART = 16  # classes whose blocks are made and used together, beside others
+HARD = 20  # products of a direction from which a better preconditioner, or this one made anew, is worth its price
+UNSURE = 1e-6  # curvature p (1 - p) of a row below which the preconditioner does without it
+JITTER = 1e-5  # share of a block's mean curvature added to its diagonal: float32 loses less, so it stays positive
 
 Linear = Callable[[FloatArray], FloatArray]
 
@@ -50,20 +35,20 @@ class MatrixObjective(AffineObjective):
     all_columns_shift = True
     aim = 1e-12
 
-    def __init__(self, chunks: list[Chunk], k: int, ridge: Ridge, *, complete: bool = False) -> None:
-        super().__init__(chunks, k, k + 1, ridge, complete=complete)
-        self.lists = chunks
+    chunks: list[Chunk]
+    under_ridge: Callable[[], Linear] | None = None
+    precondition: Linear | None
+
+    def __init__(self, chunks: list[Chunk], ridge: Ridge, *, complete: bool = False) -> None:
+        super().__init__(chunks, ridge, complete=complete)
         self.p: dict[int, NDArray[np.float32]] = {}
-        self.curvature: Callable[[], Callable[[], Linear]] = self.by_class if k <= FEW_CLASSES else self.diagonal
-        self.under_ridge: Callable[[], Linear] | None = None
-        self.precondition: Linear | None = None
+        self.curvature: Callable[[], Callable[[], Linear]] = self.by_class if self.k <= FEW_CLASSES else self.diagonal
 
     def exchange(self, ridge: Ridge) -> None:
         super().exchange(ridge)
         self.precondition = None
 
     def remember(self, chunk: Chunk, p: FloatArray) -> None:
-        # Arithmetic with subnormal numbers is tens of times slower, and they carry no weight.
         self.p[id(chunk)] = np.where(p < NEGLIGIBLE, 0.0, p).astype(np.float32)
 
     def backward(self, x: Reals, r: Reals) -> Reals:
@@ -97,12 +82,12 @@ class MatrixObjective(AffineObjective):
                 u *= chunk.w.astype(np.float32)[:, None]
             return self.backward(x, u)
 
-        out = reduce(add, each_chunk(self.lists, work))
+        out = reduce(add, each_chunk(self.chunks, work))
         return self.project(out * (size / self.mass) + 2 * self.ridge.weight * v)
 
     def unsure(self) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
         """Chunk by chunk: features and a one, (b, k + 1), and weighted curvatures p (1 - p), (b, k)."""
-        for chunk in self.lists:
+        for chunk in self.chunks:
             x, p = np.ones((len(chunk), self.k + 1), dtype=np.float32), self.p[id(chunk)]
             x[:, :-1] = chunk.x
             q = p * (1 - p)

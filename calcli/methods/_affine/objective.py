@@ -8,26 +8,25 @@ Rows are walked over in blocks: nothing of size classes x rows x classes ever ex
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.cached import cached_property
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray, row_max
-from calcli.parallel import Result, in_order
+from calcli.parallel import Result, check_memory, in_order
 from calcli.rows import Block, Rows
 from calcli.solvers import AIM, NewtonDirection
 
-Reals = NDArray[np.floating[Any]]
-"""float64, or float32 where a Hessian product runs."""
-
+Reals = NDArray[np.floating[Any]]  # float64, or float32 where a Hessian product runs
 Features = Callable[..., Any]
 """What a method makes of a block's scores, (b, k) float64; a diagonal map asks for float32 by a second argument."""
-
-SMALL = 1 << 25
-"""Bytes of features in float64 up to which they are computed once and kept."""
+SMALL = 1 << 25  # bytes of features in float64 up to which they are computed once and kept
+NEGLIGIBLE = 1e-15  # probabilities below carry no weight, and arithmetic with subnormal numbers is tens of times slower
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,7 @@ class Ridge:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows: features (b, k) float64 (float32 where only a Hessian product is wanted), labels (b,), weights (b,)
-    or None.
+    """Some rows: features (b, k), float32 where only a Hessian product is wanted, labels (b,), weights (b,) or None.
 
     narrow : the features in float32, where they are kept for Hessian products.
     """
@@ -62,32 +60,94 @@ class Chunk:
 
 
 class Chunks:
-    """Features of labelled rows, walked over again and again; kept when they are small."""
+    """Rows whose features are made anew in every walk."""
 
     def __init__(self, rows: Rows, features: Features) -> None:
-        self.rows, self.features, self.n = rows, features, rows.n
-        self.kept = [self.chunk(block) for block in rows.blocks()] if 8 * rows.n * rows.k <= SMALL else None
+        self.rows, self.features = rows, features
 
     def __iter__(self) -> Iterator[Chunk]:
-        return map(self.chunk, self.rows.blocks()) if self.kept is None else iter(self.kept)
+        return map(self.chunk, self.rows.blocks())
 
     def chunk(self, block: Block, *dtype: Any) -> Chunk:
         return Chunk(self.features(block, *dtype), block.labels, block.weight)
 
 
-def held_in_memory(x: FloatArray, y: IntArray, w: FloatArray | None, slices: Iterable[slice]) -> list[Chunk]:
-    """Chunks of a few MiB over parts of arrays; nothing is copied but the features in float32."""
-    size = max(64, (1 << 20) // (8 * x.shape[1]))
-    chunks, narrow = [], x.astype(np.float32)
-    for part in slices:
-        start, stop, _ = part.indices(len(y))
-        ends = np.linspace(start, stop, 1 - (start - stop) // size).astype(int).tolist()
-        for rows in map(slice, ends[:-1], ends[1:]):
-            chunks.append(Chunk(x[rows], y[rows], None if w is None else w[rows], narrow[rows]))
-    return chunks
-
-
 Chunked = Chunks | list[Chunk]
+
+
+def chunks_of(rows: Rows, features: Features) -> Chunked:
+    """Features of labelled rows, to be walked over again and again; kept when they are small."""
+    chunks = Chunks(rows, features)
+    return list(chunks) if 8 * rows.n * rows.k <= SMALL else chunks
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows in memory: features (n, k), labels (n,), weights (n,) or None, fold by fold, and where folds begin and end.
+
+    A full matrix is fitted to these; nothing is copied but the features, in float32.
+    """
+
+    x: FloatArray
+    y: IntArray
+    w: FloatArray | None
+    ends: Sequence[int] = ()
+
+    @cached_property
+    def narrow(self) -> NDArray[np.float32]:
+        return self.x.astype(np.float32)
+
+    def chunks(self, *slices: slice) -> list[Chunk]:
+        """Some of the rows, or all, in chunks of a few MiB."""
+        size, chunks = max(64, (1 << 20) // (8 * self.x.shape[1])), []
+        for part in slices or [slice(None)]:
+            start, stop, _ = part.indices(len(self.y))
+            ends = np.linspace(start, stop, 1 - (start - stop) // size).astype(int).tolist()
+            for rows in map(slice, ends[:-1], ends[1:]):
+                w = None if self.w is None else self.w[rows]
+                chunks.append(Chunk(self.x[rows], self.y[rows], w, self.narrow[rows]))
+        return chunks
+
+    def folds(self) -> Iterator[tuple[list[Chunk], list[Chunk]]]:
+        """Of every fold the other rows, and its own."""
+        for first, last in pairwise(self.ends):
+            yield self.chunks(slice(0, first), slice(last, None)), self.chunks(slice(first, last))
+
+
+@dataclass(frozen=True)
+class Walked:
+    """Rows to which a scale and a bias per class are fitted, and perhaps the fold of each."""
+
+    rows: Rows
+    features: Features
+    fold: IntArray | None
+
+    def chunks(self) -> Chunked:
+        return chunks_of(self.rows, self.features)
+
+    def folds(self) -> Iterator[tuple[Chunked, Chunked]]:
+        """Of every fold the other rows, and its own."""
+        assert self.fold is not None
+        for held in range(int(self.fold.max()) + 1):
+            train, own = (self.rows.take(np.flatnonzero(which)) for which in (self.fold != held, self.fold == held))
+            yield chunks_of(train, self.features), chunks_of(own, self.features)
+
+
+def rows_to_fit(rows: Rows, features: Features, full: bool, fold: IntArray | None = None) -> Table | Walked:
+    """Rows as fits of a map walk over them. Raises FitError when those of a full matrix would not fit into memory."""
+    if not full:
+        return Walked(rows, features, fold)
+    n, k = rows.n, rows.k
+    check_memory(8 * n * k + 4 * n * k + 20 * 8 * k * (k + 1), f"a full matrix map of {n} x {k} scores")
+    fold = np.zeros(n, dtype=np.int64) if fold is None else fold
+    order = np.argsort(fold, kind="stable")
+    place = np.empty(n, dtype=np.int64)
+    place[order] = np.arange(n)
+    x, w = np.empty((n, k)), rows.weights()
+    for block in rows.blocks():
+        x[place[block.start : block.start + len(block)]] = features(block)
+    ends = [0, *np.cumsum(np.bincount(fold)).tolist()]
+    return Table(x, rows.labels()[order], None if w is None else w[order], ends)
 
 
 def each_chunk(chunks: Chunked, work: Callable[[Chunk], Result], *dtype: Any) -> Iterator[Result]:
@@ -97,8 +157,6 @@ def each_chunk(chunks: Chunked, work: Callable[[Chunk], Result], *dtype: Any) ->
     """
     if isinstance(chunks, list):
         return in_order(work, chunks)
-    if chunks.kept is not None:
-        return in_order(work, chunks.kept)
     return in_order(lambda block: work(chunks.chunk(block, *dtype)), chunks.rows.blocks())
 
 
@@ -136,8 +194,8 @@ def logits_as(block: Block, dtype: Any = np.float64) -> Any:
     return (block.scores if straight else block.z).astype(dtype, copy=False)
 
 
-def mean_nll(chunks: Chunked, theta: FloatArray) -> float:
-    """Weighted mean NLL of softmax(W x + b)."""
+def mean_nll(chunks: Chunked, theta: FloatArray) -> tuple[float, float]:
+    """Weighted mean NLL of softmax(W x + b), and the sum of the weights."""
 
     def summed(chunk: Chunk) -> tuple[float, float]:
         w = np.ones(len(chunk)) if chunk.w is None else chunk.w
@@ -147,56 +205,54 @@ def mean_nll(chunks: Chunked, theta: FloatArray) -> float:
     for value, weight in each_chunk(chunks, summed):
         total += value
         mass += weight
-    return total / max(mass, 1e-300)
+    return total / max(mass, 1e-300), mass
 
 
 class AffineObjective(ABC):
-    """Mean NLL of softmax(W x + b) plus a ridge.
+    """Mean NLL of softmax(W x + b) plus a ridge, as a function of parameters theta (k, columns).
 
-    present : (k,) bool, classes that the rows hold; the rows of theta of the others stay
-    where they start, and then the present ones may not move together (see ``normals``).
-    With ``complete`` every class counts as present: the ridge alone holds those without rows.
+    present : (k,) bool, classes that the rows hold; the rows of theta of the others stay where they start, and then
+    the present ones may not move together. With ``complete`` every class counts as present: the ridge alone holds
+    those without rows. mass : sum of the weights. n, effective : number of rows, and with weights as many as these
+    are worth.
+    normals : unit vectors (k, columns), one per column of theta, that the search stays at right angles to; zero: none.
+    A vector added to the rows of all classes means nothing to the softmax, so that only the ridge, or with absent
+    classes nothing, says how large it should be. With all classes present, at the optimum the distances from the
+    centre sum to 0 under the weights of the ridge (see ``aligned``): the search never leaves that plane, which spares
+    it the flattest directions of all.
     """
 
-    def __init__(self, chunks: Chunked, k: int, columns: int, ridge: Ridge, *, complete: bool = False) -> None:
-        self.chunks, self.k, self.columns, self.ridge = chunks, k, columns, ridge
-        held = np.zeros(k)
+    aim: ClassVar[float] = AIM  # share of the value that a search ends above the optimum at most
+    all_columns_shift: bool  # does adding one row vector to all rows of theta leave the softmax as it is?
+
+    def __init__(self, chunks: Chunked, ridge: Ridge, *, complete: bool = False) -> None:
+        self.chunks, (self.k, self.columns) = chunks, ridge.weight.shape
+        held, self.n, square = np.zeros(self.k), 0, 0.0
         for y, w in labels_of(chunks):
-            held += np.bincount(y, weights=w, minlength=k)
+            held += np.bincount(y, weights=w, minlength=self.k)
+            self.n += len(y)
+            square += float(len(y)) if w is None else float(w @ w)
         self.mass = max(float(held.sum()), 1e-300)
+        self.effective = self.mass**2 / max(square, 1e-300)
         self.present = (held > 0) | complete
-        self.theta = np.zeros((k, columns))
-        self._normals: FloatArray | None = None
+        self.theta = np.zeros_like(ridge.weight)
+        self.exchange(ridge)
 
     def exchange(self, ridge: Ridge) -> None:
         """Put another ridge in the place of this one."""
         self.ridge = ridge
-        self._normals = None
+        normals = np.where(self.present[:, None], 1.0, 0.0) * np.ones(self.columns)
+        if self.present.all():
+            penalised = ridge.weight.any(axis=0)
+            normals[:, penalised] = ridge.weight[:, penalised]
+        if not self.all_columns_shift:
+            normals[:, :-1] = 0.0
+        self.normals = normals / np.maximum(np.linalg.norm(normals, axis=0), 1e-300)
 
     @property
     def strength(self) -> float:
         """A lower bound of the Hessian's eigenvalues, from the ridge."""
         return 2.0 * float(self.ridge.weight.min())
-
-    @property
-    def normals(self) -> FloatArray:
-        """Unit vectors (k, m), one per column of theta, that the search stays at right angles to; zero: none.
-
-        A vector added to the rows of all classes means nothing to the softmax, so that only the ridge, or with absent
-        classes nothing, says how large it should be. With all classes present, at the optimum the distances from the
-        centre sum to 0 under the weights of the ridge (see ``aligned``): the search never leaves that plane, which
-        spares it the flattest directions of all.
-        """
-        if self._normals is not None:
-            return self._normals
-        normals = np.where(self.present[:, None], 1.0, 0.0) * np.ones(self.columns)
-        if self.present.all():
-            penalised = self.ridge.weight.any(axis=0)
-            normals[:, penalised] = self.ridge.weight[:, penalised]
-        if not self.all_columns_shift:
-            normals[:, :-1] = 0.0
-        self._normals = normals / np.maximum(np.linalg.norm(normals, axis=0), 1e-300)
-        return self._normals
 
     def aligned(self, theta: FloatArray) -> FloatArray:
         """Parameters of the same map in the plane of the optimum, where all classes are present."""
@@ -207,16 +263,9 @@ class AffineObjective(ABC):
         return theta - np.where(self.ridge.weight.any(axis=0), shift / np.maximum(normals.sum(axis=0), 1e-300), 0.0)
 
     def project(self, v: Reals) -> FloatArray:
-        """The part of a direction (k, m) that the search may take."""
+        """The part of a direction (k, columns) that the search may take."""
         v = v * self.present[:, None]
-        normals = self.normals
-        return np.asarray(v - normals * (normals * v).sum(axis=0), dtype=np.float64)
-
-    aim: ClassVar[float] = AIM
-    """Share of the value that a search ends above the optimum at most."""
-
-    all_columns_shift: bool
-    """Does adding one row vector to all rows of theta leave the softmax as it is?"""
+        return np.asarray(v - self.normals * (self.normals * v).sum(axis=0), dtype=np.float64)
 
     def value_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
         self.theta = theta
@@ -238,9 +287,8 @@ class AffineObjective(ABC):
         p *= chunk.w[:, None]
         return float(chunk.w @ losses), self.backward(chunk.x, p)
 
-    def remember(self, chunk: Chunk, p: FloatArray) -> None:
+    def remember(self, chunk: Chunk, p: FloatArray) -> None:  # noqa: B027 (most have no use for them)
         """Keep the probabilities of a chunk where Hessian products use them again."""
-        return
 
     @abstractmethod
     def backward(self, x: Reals, r: Reals) -> Reals:

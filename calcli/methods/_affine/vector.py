@@ -1,40 +1,21 @@
 """The objective of a scale and a bias per class, with its Hessian formed outright."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import reduce
 from operator import add
 from typing import Any
 
 import numpy as np
 
-from calcli.methods._affine.objective import (
-    AffineObjective,
-    Chunk,
-    Chunked,
-    Chunks,
-    Reals,
-    Ridge,
-    affine_logits,
-    each_chunk,
-    softmax_losses,
-)
+from calcli.methods._affine import objective
+from calcli.methods._affine.objective import NEGLIGIBLE, AffineObjective, Chunk, Chunked, Reals, Ridge, affine_logits
 from calcli.numerics import FloatArray, row_max
 from calcli.solvers import NewtonDirection, conjugate_gradients
 
-DENSE_CLASSES = 1200
-"""Classes up to which the Hessian of a diagonal map may be formed, (2k)^2 float64, 46 MB: where rows outnumber them."""
-
-DOUBLE_CLASSES = 256
-"""Classes up to which that Hessian is formed at once, in float64; above in float32, and only where it is needed."""
-
-PRODUCTS_WORTH = 32
-"""k over this many Hessian products cost about half of what forming the Hessian costs."""
-
-ASTRAY = 12
-"""Directions after which rounding in float32 is what leads the search astray (level rows): float64 goes on."""
-
-NEGLIGIBLE = 1e-15
-"""Probabilities below carry no weight, and arithmetic with subnormal numbers is tens of times slower."""
+DENSE_CLASSES = 1200  # up to which the Hessian may be formed, (2k)^2 float64, 46 MB: where rows outnumber them
+DOUBLE_CLASSES = 256  # up to which it is formed at once, in float64; above in float32, and only where it is needed
+PRODUCTS_WORTH = 32  # k over this many Hessian products cost about half of what forming the Hessian costs
+ASTRAY = 12  # directions after which rounding in float32 is what leads the search astray (level rows): float64 goes on
 
 
 def add_square(total: Reals, jacobian: Reals) -> None:
@@ -70,15 +51,16 @@ class VectorObjective(AffineObjective):
 
     all_columns_shift = False
 
-    def __init__(self, chunks: Chunked, k: int, ridge: Ridge, *, complete: bool = False) -> None:
-        super().__init__(chunks, k, 2, ridge, complete=complete)
-        self.solver: Callable[[FloatArray], FloatArray] | None = None
-        self.decrement = 0.0
-        self.directions = 0
-        self.formable = k <= min(DENSE_CLASSES, chunks.n if isinstance(chunks, Chunks) else sum(map(len, chunks)))
-        self.dense = self.formable and k <= DOUBLE_CLASSES
-        self.jitter = 1e-12 if k <= DOUBLE_CLASSES else 1e-6
-        self.narrow: Any = np.float64 if k <= DOUBLE_CLASSES else np.float32
+    solver: Callable[[FloatArray], FloatArray] | None
+    narrow: Any
+    decrement = 0.0
+
+    def __init__(self, chunks: Chunked, ridge: Ridge, *, complete: bool = False) -> None:
+        super().__init__(chunks, ridge, complete=complete)
+        self.formable = self.k <= min(DENSE_CLASSES, self.n)
+        few = self.k <= DOUBLE_CLASSES
+        self.dense = self.formable and few
+        self.jitter, self.narrow = (1e-12, np.float64) if few else (1e-6, np.float32)
 
     def exchange(self, ridge: Ridge) -> None:
         super().exchange(ridge)
@@ -86,14 +68,6 @@ class VectorObjective(AffineObjective):
 
     def backward(self, x: Reals, r: Reals) -> Reals:
         return np.stack([np.einsum("ij,ij->j", r, x), r.sum(axis=0)], axis=1)
-
-    def probabilities(self) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-        """Chunk by chunk: features, probabilities at the last point, weights over the total."""
-        for chunk in self.chunks:
-            p = affine_logits(chunk.x, self.theta)
-            softmax_losses(p, chunk.y)
-            w = np.ones(len(chunk)) if chunk.w is None else chunk.w
-            yield chunk.x, p, w / self.mass
 
     def direction(self, gradient: FloatArray, tolerance: float) -> NewtonDirection:
         self.directions += 1
@@ -131,7 +105,10 @@ class VectorObjective(AffineObjective):
         negative = np.zeros((size, size), dtype=self.narrow)
         diagonal = np.zeros((k, 2, 2))
         batch, filled = np.empty((max(64, (1 << 23) // (8 * size)), k, 2), dtype=self.narrow), 0
-        for x, p, w in self.probabilities():
+        for chunk in self.chunks:
+            x, p = chunk.x, affine_logits(chunk.x, self.theta)
+            objective.softmax_losses(p, chunk.y)
+            w = (np.ones(len(chunk)) if chunk.w is None else chunk.w) / self.mass
             diagonal += self.moments(x, p * w[:, None])
             p *= np.sqrt(w)[:, None]
             for at in range(0, len(x), len(batch)):
@@ -196,7 +173,8 @@ class VectorObjective(AffineObjective):
             q = weighted * (1 - p)
             return self.moments(x, q)
 
-        blocks = reduce(add, each_chunk(self.chunks, moments, self.narrow), np.zeros((self.k, 2, 2))) / self.mass
+        found = objective.each_chunk(self.chunks, moments, self.narrow)
+        blocks = reduce(add, found, np.zeros((self.k, 2, 2))) / self.mass
         blocks[:, [0, 1], [0, 1]] += 2 * self.ridge.weight + self.jitter * blocks[:, [0, 1], [0, 1]] + 1e-300
         return np.asarray(np.linalg.inv(blocks))
 
@@ -212,5 +190,5 @@ class VectorObjective(AffineObjective):
             u *= weighted
             return self.backward(x, u)
 
-        out = reduce(add, each_chunk(self.chunks, work, self.narrow), np.zeros_like(v))
+        out = reduce(add, objective.each_chunk(self.chunks, work, self.narrow), np.zeros_like(v))
         return self.project(out * (size / self.mass) + 2 * self.ridge.weight * v)

@@ -6,8 +6,7 @@ from calcli.calibrator import Prediction
 from calcli.errors import DataError
 from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_softmax, overridable, sigmoid
 
-EMPTY = np.empty(0)
-"""Edges, values or knots of the map that changes nothing."""
+EMPTY = np.empty(0)  # edges, values or knots of the map that changes nothing
 
 
 @overridable

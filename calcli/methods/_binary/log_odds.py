@@ -12,8 +12,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.numerics import TIE, TINY, FloatArray, IntArray, floored_log, log_normalizer, row_max, sigmoid
 from calcli.rows import Block, Rows, rows_per_block, to_logits
 
-WIDTH = 16
-"""Classes whose log-odds are made at a time: beyond the scores, memory for these only."""
+WIDTH = 16  # classes whose log-odds are made at a time: beyond the scores, memory for these only
 
 
 def log_sigmoid(u: FloatArray) -> FloatArray:

@@ -16,8 +16,7 @@ Smooth = Annotated[
     bool, Meta(description="fit to Platt's smoothed targets (n1+1)/(n1+2) and 1/(n0+2) instead of 1 and 0")
 ]
 
-GRADIENT = 1e-12
-"""A fit is at the optimum when no entry of the mean gradient, features scaled to size 1, is larger."""
+GRADIENT = 1e-12  # a fit is at the optimum when no entry of the mean gradient, features scaled to size 1, is larger
 
 
 def fit_logistic(

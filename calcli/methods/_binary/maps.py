@@ -77,17 +77,13 @@ class BinaryCalibrator(Calibrator):
     mode: str | None = param(optional=True, default=None, within="binary|top|ova|marginal")
     sure: float | None = param(optional=True, default=None)
 
-    identity: ClassVar[tuple[Any, ...]] = ()
-    """Parameters of the map that changes nothing, for classes that never occur."""
+    identity: ClassVar[tuple[Any, ...]] = ()  # parameters of the map that changes nothing, for classes that never occur
 
-    takes_log_odds: ClassVar[bool] = False
-    """Whether the maps take log-odds rather than probabilities."""
+    takes_log_odds: ClassVar[bool] = False  # whether the maps take log-odds rather than probabilities
 
-    only_ranks: ClassVar[bool] = False
-    """Whether only the order of these counts, so that infinite ones do no harm."""
+    only_ranks: ClassVar[bool] = False  # whether only the order of these counts, so that infinite ones do no harm
 
-    clip: ClassVar[float] = 1e-12
-    """See ``mode``."""
+    clip: ClassVar[float] = 1e-12  # see ``mode``
 
     @classmethod
     @abstractmethod
@@ -103,8 +99,7 @@ class BinaryCalibrator(Calibrator):
         """Logarithms of the map's value and of its complement, (b,) each."""
         return logs(self.curve(x, *params))
 
-    flexible: ClassVar[bool] = False
-    """Whether a map follows the noise of few rows."""
+    flexible: ClassVar[bool] = False  # whether a map follows the noise of few rows
 
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
@@ -265,8 +260,7 @@ class Table(BinaryCalibrator):
 
     identity = (EMPTY, EMPTY)
     flexible = True
-    check_map: ClassVar[Callable[..., None]]
-    """Raise DataError for parameters of a map that are none."""
+    check_map: ClassVar[Callable[..., None]]  # raise DataError for parameters of a map that are none
 
     def _arrays(self) -> list[Any]:
         found = super()._arrays()

@@ -14,8 +14,7 @@ from calcli.methods._binary.maps import TOP_LABEL, PiecewiseLinear, few_rows_per
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
 
-TIE_BREAK = 1e-9
-"""Share of the uncalibrated probability that is added, so that flat stretches keep its order."""
+TIE_BREAK = 1e-9  # share of the uncalibrated probability that is added, so that flat stretches keep its order
 
 
 @dataclass(frozen=True)
