@@ -13,9 +13,16 @@ from calcli.errors import UsageError
 from calcli.exporting.graph import FUNCTIONS, Graph, GraphValue, Operand
 from calcli.io.artifact import Artifact
 from calcli.kernels.numpy.hoki_retention import CELLS_PER_FOLD, DEGREE, gap_table
-from calcli.methods._binary.curves import logs, normalize, share_rest, step
 from calcli.methods._binary.log_odds import log_sigmoid, top_log_odds
-from calcli.methods._binary.maps import BinaryCalibrator, LogisticCalibrator, PiecewiseLinear
+from calcli.methods._binary.maps import (
+    BinaryCalibrator,
+    LogisticCalibrator,
+    PiecewiseLinear,
+    logs,
+    normalize,
+    share_rest,
+    step,
+)
 from calcli.methods._monotone import evaluate
 from calcli.methods.compared.bbq import BayesianBinning
 from calcli.methods.compared.irova import TIE_BREAK, IsotonicOneVsAll
@@ -66,7 +73,7 @@ class Pieces(NamedTuple):
 
     @classmethod
     def steps(cls, edges: FloatArray, values: FloatArray) -> "Pieces":
-        """``curves.step``: the value of the right-closed bin."""
+        """``maps.step``: the value of the right-closed bin."""
         if not len(edges):
             return IDENTITY
         flat = np.zeros(len(values))

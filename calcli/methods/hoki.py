@@ -20,9 +20,8 @@ from calcli.kernels.device import kernels
 from calcli.kernels.numpy.hoki_draws import Races
 from calcli.kernels.numpy.hoki_retention import block_retention, gaps_to_top
 from calcli.kernels.numpy.noise import QUANTILES, digest, standard_noise
-from calcli.methods._binary.curves import logs, share_rest
 from calcli.methods._binary.log_odds import counted_rows, top_log_odds
-from calcli.methods._binary.maps import TOP_LABEL
+from calcli.methods._binary.maps import TOP_LABEL, logs, share_rest
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import (
     LOG_ZERO,

@@ -7,11 +7,11 @@ import numpy as np
 
 from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Prediction, param
 from calcli.composition import argmax_at_prediction
-from calcli.errors import DataError, FitError
+from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.isotonic import PooledOutcomes
-from calcli.methods._binary.curves import line, normalize
-from calcli.methods._binary.log_odds import probabilities
+from calcli.methods._binary.log_odds import counted_rows, probabilities
+from calcli.methods._binary.maps import line, normalize
 from calcli.methods.compared.irova import TIE_BREAK
 from calcli.numerics import FloatArray
 from calcli.rows import Block, Rows
@@ -43,11 +43,9 @@ class IsotonicMulticlass(Calibrator):
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         weight = rows.weights()
-        counts = np.ones(rows.n, dtype=np.bool_) if weight is None else weight > 0
-        if not counts.any():
-            raise FitError("all sample weights are 0; at least one row must count")
+        counted = counted_rows(rows.n, weight)
         of_label = np.concatenate(list(rows.each(_label_probability)))
-        pooled = PooledOutcomes(of_label[counts], None if weight is None else weight[counts])
+        pooled = PooledOutcomes(of_label[counted], None if weight is None else weight[counted])
         done = 0
         for n, others, weights in rows.each(_other_probabilities):
             context.progress("pooling all classes", done, rows.n)

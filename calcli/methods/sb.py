@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, replace
+from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -15,10 +16,9 @@ from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.maps import OdirOptions, identity_map, log_probabilities, odir_ridge, split_map
 from calcli.methods._affine.objective import Features, affine_logits, logits_as
-from calcli.methods._binary.curves import EMPTY, check_steps, step
 from calcli.methods._binary.log_odds import Sample, counted_rows, log_sigmoid
 from calcli.methods._binary.logistic import Loss, MapFit
-from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, ModeOptions, behind, fit_maps
+from calcli.methods._binary.maps import EMPTY, TOP_LABEL, BinaryCalibrator, ModeOptions, Steps, behind, step
 from calcli.methods.beta import fit_beta
 from calcli.methods.compared.dir import DirichletCalibration
 from calcli.methods.compared.identity import Identity
@@ -128,11 +128,8 @@ class ScalingBinning(BinaryCalibrator):
             first = fit_whole_rows(seen.take(counted[parts[0]]), options, context)
             seen = mapped(seen, first.calibrator)
             whole = {name: getattr(first.calibrator, name) for name in WHOLE if hasattr(first.calibrator, name)}
-        sure, told = cls.certainty(rows)
-        fit_map = lambda sample: cls.fit_map(sample.within(sure), options, parts)  # noqa: E731
-        whole = {"temperature": None, "mode": options.mode, "sure": sure, **whole}
-        build = lambda *maps: cls(*maps[:4], slope_rest=maps[4], **whole)  # noqa: E731
-        fit = fit_maps(cls, seen, options.mode, fit_map, context, build, (*told, *cls.advice(rows, options)))
+        fit_map = partial(cls.fit_map, options=options, parts=parts)
+        fit = cls.fit_maps(seen, options, context, fit_map, **{"temperature": None, **whole})
         return fit if first is None else behind(first, fit)
 
     @classmethod
@@ -182,7 +179,7 @@ class ScalingBinning(BinaryCalibrator):
     def check_own(self, k: int) -> None:
         super().check_own(k)
         for _, _, edges, values, *_ in self.maps:
-            check_steps(edges, values)
+            Steps.check_map(edges, values)
 
 
 def fit_whole_rows(rows: Rows, options: ScalingBinningOptions, context: Context) -> Fit[Any]:

@@ -9,10 +9,9 @@ import numpy as np
 from calcli.calibrator import Curves, Prediction, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.curves import EMPTY, step
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.logistic import MapFit
-from calcli.methods._binary.maps import TOP_LABEL, BinaryCalibrator, ModeOptions
+from calcli.methods._binary.maps import EMPTY, TOP_LABEL, BinaryCalibrator, ModeOptions, step
 from calcli.numerics import TIE, FloatArray, sigmoid, tie_groups
 from calcli.rows import Block
 

@@ -1,8 +1,8 @@
 """Calibrators made of maps of one probability: which maps there are, how they are fitted and applied."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import KW_ONLY, fields, replace
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, Field, fields, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -15,7 +15,6 @@ from calcli.calibrator import C, Calibrator, Context, Curves, Fit, Laws, Options
 from calcli.composition import STATUSES, through
 from calcli.errors import DataError, FitError
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.curves import EMPTY, check_line, check_steps, line, logs, normalize, share_rest, step
 from calcli.methods._binary.log_odds import (
     Sample,
     class_samples,
@@ -30,8 +29,10 @@ from calcli.methods._binary.log_odds import (
     within,
 )
 from calcli.methods._binary.logistic import MapFit
-from calcli.numerics import TINY, FloatArray, sigmoid
+from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_softmax, overridable, sigmoid
 from calcli.rows import Block, Rows
+
+EMPTY = np.empty(0)  # edges, values or knots of the map that changes nothing
 
 
 class ModeOptions(Options, frozen=True):
@@ -78,12 +79,10 @@ class BinaryCalibrator(Calibrator):
     sure: float | None = param(optional=True, default=None)
 
     identity: ClassVar[tuple[Any, ...]] = ()  # parameters of the map that changes nothing, for classes that never occur
-
     takes_log_odds: ClassVar[bool] = False  # whether the maps take log-odds rather than probabilities
-
     only_ranks: ClassVar[bool] = False  # whether only the order of these counts, so that infinite ones do no harm
-
     clip: ClassVar[float] = 1e-12  # see ``mode``
+    flexible: ClassVar[bool] = False  # whether a map follows the noise of few rows
 
     @classmethod
     @abstractmethod
@@ -99,13 +98,14 @@ class BinaryCalibrator(Calibrator):
         """Logarithms of the map's value and of its complement, (b,) each."""
         return logs(self.curve(x, *params))
 
-    flexible: ClassVar[bool] = False  # whether a map follows the noise of few rows
-
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
         """Warnings that follow from the sizes alone."""
-        if cls.flexible:
-            yield from few_rows_per_class(rows, options.mode)
+        if cls.flexible and getattr(options, "mode", "ova") in ("ova", "marginal") and rows.n < 50 * rows.k:
+            yield (
+                f"{rows.n} rows are {rows.n / rows.k:.3g} per class: one flexible map per class follows their noise;"
+                " ts, vs or mode=top would serve better"
+            )
 
     @classmethod
     def resolve_options(cls, options: Any, k: int) -> Any:
@@ -120,11 +120,52 @@ class BinaryCalibrator(Calibrator):
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
-        options = cls.resolve_options(options, rows.k)
-        sure, told = cls.certainty(rows)
-        build = partial(cls, mode=options.mode, sure=sure)
-        fit_map = lambda sample: cls.fit_map(sample.within(sure), options)  # noqa: E731
-        return fit_maps(cls, rows, options.mode, fit_map, context, build, (*told, *cls.advice(rows, options)))
+        return cls.fit_maps(rows, cls.resolve_options(options, rows.k), context)
+
+    @classmethod
+    def fit_maps(
+        cls, rows: Rows, options: Any, context: Context, fit_map: Callable[..., MapFit] | None = None, **beside: Any
+    ) -> Fit[Self]:
+        """Fit the one map of mode=binary or top, or one per class, of methods without that option too.
+
+        beside : further fields of the calibrator. A class without a positive row keeps the identity, which is told, as
+        is the mean sum over classes of the calibrated probabilities, that rows are divided by. Rows of weight 0 are
+        left out; methods that do not use weights see none.
+        """
+        mode, weight = getattr(options, "mode", "ova"), rows.weights() if cls.laws.weights else None
+        counted, (sure, told) = counted_rows(rows.n, weight), cls.certainty(rows)
+        fit_map = fit_map or partial(cls.fit_map, options=options)
+        advice, names = (*told, *cls.advice(rows, options)), [each.name for each in cls.map_fields()]
+        build = partial(cls, mode=mode, sure=sure, **beside)
+        if mode in ("binary", "top"):
+            one = fit_map(single_sample(rows, mode, weight).part(counted).within(sure))
+            params: list[Any] = [np.array([v]) if isinstance(v, float) else v for v in one.params]
+            over: dict[str, Any] = {} if one.log_odds is None else {"log_odds": one.log_odds}
+            note = [one.note] if one.note else []
+            calibrator = build(**dict(zip(names, params, strict=True)), **over)
+            return Fit(calibrator, one.status, (*note, *advice), dict(one.record))
+
+        fits: list[MapFit] = []
+        noted: dict[str, list[int]] = {}
+        row_sum = np.zeros(rows.n)
+        for c, sample in enumerate(class_samples(rows, weight)):
+            context.progress("fitting one map per class", c, rows.k)
+            part = sample if len(counted) == rows.n else sample.part(counted)
+            fits.append(fit_map(part) if part.hit.any() else MapFit(cls.identity))
+            if fits[-1].note:
+                noted.setdefault(fits[-1].note, []).append(c)
+            row_sum += cls.curve(sample.s if cls.takes_log_odds else sample.p, *fits[-1].params)
+        warnings = [f"{note}: class{'es' * (len(c) > 1)} {rows.called(c)}" for note, c in noted.items()]
+        if absent := sum(one.params is cls.identity for one in fits):
+            warnings.append(f"classes without calibration rows ({absent} of {rows.k}): left as they were")
+        details: dict[str, Any] = {"row_sum_mean": float(row_sum.mean()), "zero_rows": int((row_sum < TINY).sum())}
+        for one in fits:
+            for name, value in one.record.items():
+                details[name] = max(value, details.get(name, value))
+        columns = zip(*(one.params for one in fits), strict=True)
+        params = [np.array(v) if isinstance(v[0], float) else v for v in columns]
+        calibrator = build(**dict(zip(names, params, strict=True)))
+        return Fit(calibrator, max((one.status for one in fits), key=STATUSES.index), (*warnings, *advice), details)
 
     @classmethod
     def takes_logarithms(cls) -> bool:
@@ -160,14 +201,15 @@ class BinaryCalibrator(Calibrator):
         arrays = self._arrays()
         return [tuple(v[c] for v in arrays) for c in range(len(arrays[0]))]
 
+    @classmethod
+    def map_fields(cls) -> list[Field[Any]]:
+        """The fields that hold parameters of the maps, in the order in which ``curve`` takes them."""
+        return [each for each in fields(cls) if each.metadata["shape"] == ("maps",) or each.type == Curves]
+
     def _arrays(self) -> list[Any]:
         """The maps' parameters, field by field, each indexed by the map."""
-        values = [(f.metadata.get("shape"), getattr(self, f.name)) for f in fields(self)]
-        return [
-            v if shape == ("maps",) or isinstance(v, tuple) else (v,)
-            for shape, v in values
-            if isinstance(v, tuple) or (isinstance(v, np.ndarray) and shape in (("maps",), ()))
-        ]
+        held = [(each.metadata["shape"], getattr(self, each.name)) for each in self.map_fields()]
+        return [v if shape or isinstance(v, tuple) else (v,) for shape, v in held if v is not None]
 
     def inputs(self, block: Block) -> FloatArray:
         """What the maps take: (b,) for one map, (b, k) for one per class. The block is one of ``seen``."""
@@ -243,7 +285,7 @@ class LogisticCalibrator(BinaryCalibrator):
         return log_sigmoid(u), log_sigmoid(-u)
 
 
-# ---- fitting one map, or one per class
+# ---- maps that are tables
 
 
 @dataclass(frozen=True)
@@ -263,8 +305,8 @@ class Table(BinaryCalibrator):
     check_map: ClassVar[Callable[..., None]]  # raise DataError for parameters of a map that are none
 
     def _arrays(self) -> list[Any]:
-        found = super()._arrays()
-        return found if self.log_odds is None else [*found[1:], found[0]]  # the field of this class is the first
+        over = () if self.log_odds is None else (self.log_odds,)
+        return [*super()._arrays(), *(v if isinstance(v, tuple) else (v,) for v in over)]
 
     def check_own(self, k: int) -> None:
         super().check_own(k)
@@ -280,7 +322,19 @@ class Steps(Table):
 
     edges: Curves = param()
     values: Curves = param(within="0 to 1")
-    check_map = staticmethod(check_steps)
+
+    @staticmethod
+    def check_map(edges: FloatArray, values: FloatArray, log_odds: FloatArray | None = None) -> None:
+        """Raise DataError unless edges (and their log-odds) rise from 0 to 1 with one value per bin between."""
+        if len(edges) == len(values) == 0 and log_odds is None:
+            return
+        if len(edges) != len(values) + 1 or len(edges) < 2:
+            raise DataError(
+                f"there are {len(edges)} edges and {len(values)} values, expected one edge more than values"
+            )
+        rising = (np.diff(edges) > 0).all() if log_odds is None else are_log_odds(log_odds, edges[1:-1])
+        if not (edges[0] == 0.0 and edges[-1] == 1.0 and rising):
+            raise DataError("edges do not rise from 0 to 1")
 
     @staticmethod
     def curve(x: FloatArray, *params: Any) -> FloatArray:
@@ -294,62 +348,19 @@ class PiecewiseLinear(Table):
 
     scores: Curves = param()
     values: Curves = param(within="0 to 1")
-    check_map = staticmethod(check_line)
+
+    @staticmethod
+    def check_map(x: FloatArray, y: FloatArray, log_odds: FloatArray | None = None) -> None:
+        """Raise DataError unless knots have rising scores (and log-odds of these) and as many values."""
+        if len(x) != len(y):
+            raise DataError(f"there are {len(x)} scores and {len(y)} values, expected as many")
+        if not ((np.diff(x) > 0).all() if log_odds is None else are_log_odds(log_odds, x)):
+            raise DataError("scores of the knots do not rise")
 
     @staticmethod
     def curve(x: FloatArray, *params: Any) -> FloatArray:
         scores, values, log_odds = (*params, None)[:3]
         return line(x, scores if log_odds is None else log_odds, values)
-
-
-def fit_maps(
-    cls: type[BinaryCalibrator],
-    rows: Rows,
-    mode: str,
-    fit_map: Callable[[Sample], MapFit],
-    context: Context,
-    build: Callable[..., C],
-    advice: Iterable[str],
-) -> Fit[C]:
-    """Fit the one map of mode=binary or top, or one per class; ``build`` makes the calibrator of a value per field.
-
-    A class without a positive row keeps the identity, which is told, as is the mean sum over classes of the calibrated
-    probabilities, that rows are divided by. Rows of weight 0 are left out; methods that do not use weights see none.
-    """
-    weight = rows.weights() if cls.laws.weights else None
-    counted = counted_rows(rows.n, weight)
-    if mode in ("binary", "top"):
-        one = fit_map(single_sample(rows, mode, weight).part(counted))
-        params = [np.array([v]) if isinstance(v, float) else v for v in one.params]
-        more = {} if one.log_odds is None else {"log_odds": one.log_odds}
-        told = [one.note] if one.note else []
-        return Fit(build(*params, **more), one.status, (*told, *advice), dict(one.record))
-
-    fits: list[MapFit] = []
-    absent = 0
-    noted: dict[str, list[int]] = {}
-    row_sum = np.zeros(rows.n)
-    for c, sample in enumerate(class_samples(rows, weight)):
-        context.progress("fitting one map per class", c, rows.k)
-        part = sample if len(counted) == rows.n else sample.part(counted)
-        if part.hit.any():
-            fits.append(fit_map(part))
-            if fits[-1].note:
-                noted.setdefault(fits[-1].note, []).append(c)
-        else:
-            fits.append(MapFit(cls.identity))
-            absent += 1
-        row_sum += cls.curve(sample.s if cls.takes_log_odds else sample.p, *fits[-1].params)
-    warnings = [f"{note}: class{'es' * (len(c) > 1)} {rows.called(c)}" for note, c in noted.items()]
-    if absent:
-        warnings.append(f"classes without calibration rows ({absent} of {rows.k}): left as they were")
-    details: dict[str, Any] = {"row_sum_mean": float(row_sum.mean()), "zero_rows": int((row_sum < TINY).sum())}
-    for one in fits:
-        for name, value in one.record.items():
-            details[name] = max(value, details.get(name, value))
-    columns = zip(*(one.params for one in fits), strict=True)
-    calibrator = build(*(np.array(v) if isinstance(v[0], float) else v for v in columns))
-    return Fit(calibrator, max((one.status for one in fits), key=STATUSES.index), (*warnings, *advice), details)
 
 
 def behind(first: Fit[Any], fit: Fit[C]) -> Fit[C]:
@@ -358,10 +369,58 @@ def behind(first: Fit[Any], fit: Fit[C]) -> Fit[C]:
     return replace(fit, status=status, warnings=(*first.warnings, *fit.warnings))
 
 
-def few_rows_per_class(rows: Rows, mode: str, enough: int = 50) -> Iterator[str]:
-    """Advice against flexible maps per class on too few rows."""
-    if mode in ("ova", "marginal") and rows.n < enough * rows.k:
-        yield (
-            f"{rows.n} rows are {rows.n / rows.k:.3g} per class: one flexible map per class follows their noise;"
-            " ts, vs or mode=top would serve better"
-        )
+@overridable
+def step(p: FloatArray, edges: FloatArray, values: FloatArray) -> FloatArray:
+    """Value of the right-closed bin of each score; no bins at all is the identity."""
+    if not len(edges):
+        return p
+    found: FloatArray = values[np.searchsorted(edges[1:-1], p, side="left")]
+    return found
+
+
+def line(p: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+    """Straight lines between knots, constant beyond the ends; no knots are the identity."""
+    if not len(x):
+        return p
+    # Knots a denormal apart make a slope that overflows: keep the range whatever happens.
+    return np.clip(np.interp(p, x, y), 0.0, 1.0)
+
+
+def are_log_odds(s: FloatArray, p: FloatArray) -> bool:
+    """Whether s rises and is of these probabilities."""
+    return len(s) == len(p) and bool((np.diff(s) > 0).all()) and np.allclose(sigmoid(s), p, rtol=1e-9, atol=0)
+
+
+# ---- from calibrated probabilities of single classes to rows of log-probabilities
+
+
+def logs(q: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Logarithms of q and of 1 - q, floored."""
+    return floored_log(q), floored_log(1.0 - q)
+
+
+def share_rest(z: FloatArray, label: IntArray, log_q: FloatArray, log_rest: FloatArray) -> FloatArray:
+    """Log-probabilities with q on the label and the rest shared in softmax's proportions.
+
+    z : (b, k) logits, label : (b,), log_q and log_rest : (b,) logarithms of q and 1 - q. The shares are taken among the
+    other classes alone, so they stay exact where 1 - p has no digits left.
+    """
+    at = np.arange(len(z))
+    rest = z.copy()
+    rest[at, label] = -np.inf
+    out = log_softmax(rest)
+    out += log_rest[:, None]
+    out[at, label] = log_q
+    return out
+
+
+def normalize(q: FloatArray, z: FloatArray, label: IntArray) -> Prediction:
+    """Rows of probabilities (b, k) divided by their sums; rows of zeros stay as logits z and predictions label say."""
+    total = q.sum(axis=1)
+    zero = total < TINY
+    log_probs = floored_log(q) - np.log(np.where(zero, 1.0, total))[:, None]
+    if not zero.any():
+        return Prediction(log_probs, q.argmax(axis=1), {"zero_rows": 0}, floored=True)
+    log_probs[zero] = log_softmax(z[zero])
+    counts = {"zero_rows": int(zero.sum())}
+    return Prediction(log_probs, np.where(zero, label, q.argmax(axis=1)), counts, floored=True)

@@ -1,18 +1,15 @@
 """Isotonic regression one-vs-all, ties broken."""
 
 from dataclasses import replace
-from functools import partial
-from typing import Any, Self
+from typing import Any
 
-from calcli.calibrator import Context, Fit
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.isotonic import fit_isotonic
 from calcli.methods._binary.log_odds import Sample
 from calcli.methods._binary.logistic import MapFit
-from calcli.methods._binary.maps import TOP_LABEL, PiecewiseLinear, few_rows_per_class, fit_maps
+from calcli.methods._binary.maps import TOP_LABEL, PiecewiseLinear
 from calcli.numerics import FloatArray
-from calcli.rows import Rows
 
 TIE_BREAK = 1e-9  # share of the uncalibrated probability that is added, so that flat stretches keep its order
 
@@ -34,11 +31,6 @@ class IsotonicOneVsAll(PiecewiseLinear):
     use = "to compare with: loses accuracy with many classes"
     title = "isotonic regression one-vs-all"
     laws = replace(TOP_LABEL, confidence=False, top_label_only=False, class_shares=False, memory="array")
-
-    @classmethod
-    def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
-        fit_map, build = partial(cls.fit_map, options=options), partial(cls, mode="ova")
-        return fit_maps(cls, rows, "ova", fit_map, context, build, few_rows_per_class(rows, "ova"))
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:

@@ -1,13 +1,12 @@
 """Temperature scaling, then isotonic regression one-vs-all."""
 
-from functools import partial
 from typing import Any, Self
 
 from calcli.cached import cached_property
 from calcli.calibrator import Calibrator, Context, Fit, param
 from calcli.composition import mapped
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.maps import behind, few_rows_per_class, fit_maps
+from calcli.methods._binary.maps import behind
 from calcli.methods.compared.irova import IsotonicOneVsAll
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.rows import Rows
@@ -32,10 +31,8 @@ class IsotonicAfterTemperature(IsotonicOneVsAll):
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         ts = TemperatureScaling.fit(rows, TemperatureOptions(loss="brier"), context)
-        scaled = mapped(rows, ts.calibrator)
-        fit_map = partial(cls.fit_map, options=options)
-        build = partial(cls, temperature=ts.calibrator.temperature, mode="ova")
-        return behind(ts, fit_maps(cls, scaled, "ova", fit_map, context, build, few_rows_per_class(rows, "ova")))
+        scaled, temperature = mapped(rows, ts.calibrator), ts.calibrator.temperature
+        return behind(ts, cls.fit_maps(scaled, options, context, temperature=temperature))
 
     @cached_property
     def upstream(self) -> Calibrator:
