@@ -8,8 +8,9 @@ from calcli.reporting.gather import ModelResults, Version
 from calcli.reporting.markup import Safe, download, join, name, tag, text
 from calcli.reporting.verdicts import tone
 
-VersionTable = tuple[str, Sequence[object], Sequence[Safe | Sequence[object]]]
-"""What its caption says after the name of the version, head and rows."""
+Row = Safe | Sequence[object]  # cells, the first of which names the row, or finished markup
+VersionTable = tuple[str, Sequence[object], Sequence[Row]]  # of its caption, what follows the version; head, rows
+NONE = "–"  # a cell that has nothing to say; a column of nothing else is left out
 
 GLOSSARY: dict[str, tuple[str, str]] = {
     "confidence": ("Confidence", "How sure the model says it is of its answer, from 0 to 100%."),
@@ -81,11 +82,10 @@ class Room:
 
 @dataclass(frozen=True)
 class Chapter:
-    """The part of a page about one model. m : its number. focus : the version that is seen first."""
+    """The part of a page about one model. m : its number."""
 
     model: ModelResults
     m: int
-    focus: int
     room: Room = Room()
 
 
@@ -105,42 +105,28 @@ def under(what: object, small: object | None) -> Safe:
     return text(what) if small is None else join([what, tag("small", small)])
 
 
-def focus_of(model: ModelResults) -> int:
-    """The version that the page opens with: the recommended one."""
-    best = model.versions[0].report.advice.calibrator
-    return next((at for at, v in enumerate(model.versions) if best and v.result.calibrator == best), 0)
-
-
 def drawn_of(model: ModelResults, room: Room) -> tuple[ModelResults, ModelResults]:
     """The model in the order that its versions are listed in, and with those that are drawn."""
     if not room.tight:
         return model, model
-    first = dict.fromkeys((0, focus_of(model)))
+    first = dict.fromkeys((0, model.focus))
     listed = tuple(model.versions[at] for at in first | dict.fromkeys(range(len(model.versions))))
     return replace(model, versions=listed), replace(model, versions=listed[: len(first)])
 
 
-NONE = "–"  # a cell that has nothing to say; a column of nothing else is left out
-
-
-def table(
-    caption: object, head: Sequence[object], rows: Sequence[Safe | Sequence[object]], ident: str, **attributes: object
-) -> Safe:
-    """A table that scrolls by itself where it is too wide, and can be had as CSV.
-
-    rows : cells, the first of which names the row, or finished markup.
-    """
+def table(caption: object, head: Sequence[object], rows: Sequence[Row], ident: str, **attributes: object) -> Safe:
+    """A table that scrolls by itself where it is too wide, and can be had as CSV."""
     cells = [row for row in rows if not isinstance(row, Safe)]
     kept = [at for at in range(len(head)) if not cells or any(row[at] != NONE for row in cells)]
+
+    def line(row: Row) -> Safe:
+        if isinstance(row, Safe):
+            return row
+        return tag("tr", tag("th", row[0], scope="row"), *(tag("td", row[at]) for at in kept[1:]))
+
     heads = tag("thead", tag("tr", *(tag("th", head[at], scope="col") for at in kept)))
-    lines = (
-        row
-        if isinstance(row, Safe)
-        else tag("tr", tag("th", row[0], scope="row"), *(tag("td", row[at]) for at in kept[1:]))
-        for row in rows
-    )
     called = tag("caption", tag("span", caption, id=f"about-{ident}"))
-    inner = tag("table", called, heads, tag("tbody", *lines), id=ident, data_file=ident, **attributes)
+    inner = tag("table", called, heads, tag("tbody", *map(line, rows)), id=ident, data_file=ident, **attributes)
     whole = tag("div", inner, class_="scroll", tabindex=0, role="region", aria_labelledby=f"about-{ident}")
     return join([whole, download("CSV", ident)])
 
@@ -150,10 +136,10 @@ def each_version(c: Chapter, what: str, make: Callable[[Version], VersionTable],
     blocks = []
     for at, v in enumerate(c.model.versions):
         inner = tag("p", "Left out to keep a page of so many models small; a report of this model alone has it.")
-        if not c.room.short or at in (0, c.focus):
+        if not c.room.short or at in (0, c.model.focus):
             words, head, rows = make(v)
             inner = table(join([name(v.name), words]), head, rows, f"{what}-{c.m}-{at}", **attributes)
-        blocks.append(tag("div", inner, data_version=at, class_=None if at == c.focus else "off"))
+        blocks.append(tag("div", inner, data_version=at, class_=None if at == c.model.focus else "off"))
     return join(blocks)
 
 

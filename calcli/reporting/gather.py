@@ -87,6 +87,12 @@ class ModelResults:
     typed: str
     ordered: bool = False
 
+    @property
+    def focus(self) -> int:
+        """The version that a page opens with: the recommended one."""
+        best = self.versions[0].report.advice.calibrator
+        return next((at for at, v in enumerate(self.versions) if best and v.result.calibrator == best), 0)
+
 
 def metrics_of_page(more: Sequence[str] = ()) -> tuple[str, ...]:
     """The metrics of a page, with those that limits need."""

@@ -16,18 +16,7 @@ from calcli.diagrams.curve import CurveSettings
 from calcli.evaluation.results import Estimate
 from calcli.evaluation.watch import State
 from calcli.metrics.intervals import normal_quantile
-from calcli.reporting.components import (
-    GLOSSARY,
-    NONE,
-    Room,
-    drawn_of,
-    focus_of,
-    section,
-    state_word,
-    table,
-    term,
-    under,
-)
+from calcli.reporting.components import GLOSSARY, NONE, Room, drawn_of, section, state_word, table, term, under
 from calcli.reporting.gather import ModelResults, Version
 from calcli.reporting.markup import Safe, data_block, join, name, tag, visible
 from calcli.reporting.number_format import count, fixed, samples, share, signed, span
@@ -35,15 +24,10 @@ from calcli.reporting.sections import card, model_body, signatures, watched
 from calcli.reporting.verdicts import overall, tone
 
 COLOURS = (("", "as the system"), ("light", "light"), ("dark", "dark"))
-
+# Bytes of a page. One that would be larger has less of each model, and at last fewer models in full.
 LARGEST = 1_900_000
-"""Bytes of a page. One that would be larger has less of each model, and at last fewer models in full."""
-
-ROOMS = (Room(), Room(short=True), Room(100, short=True), Room(20, short=True, tight=True))
-"""From all there is to the least."""
-
-MOST = (60, 120, 120)
-"""Versions of all models above which the first rooms are not tried: their pages are sure to be too large."""
+ROOMS = (Room(), Room(short=True), Room(100, short=True), Room(20, short=True, tight=True))  # from all to the least
+MOST = (60, 120, 120)  # versions of all models above which the page of the room is sure to be too large, and not tried
 
 
 def page(
@@ -68,10 +52,10 @@ def page(
         facts = f" · {samples(models[0].n)} · {known}"
     header, foot = _header(called, facts), _foot(models, commands)
     evaluated = data_block("calcli-evaluation", evaluation)
-    between = join([watched(watch[1], watch[0], "watch" if models else "verdict")] if watch else [])
+    between = [watched(watch[1], watch[0], "watch" if models else "verdict")] if watch else []
     if limits:
         words = [tag("li", tag("strong", "✗ crossed: " if bad else "✓ holds: "), text) for bad, text in limits]
-        between = join([between, section("Limits", tag("ul", *words, class_="limits"))])
+        between.append(section("Limits", tag("ul", *words, class_="limits")))
 
     def whole(bodies: Mapping[int, Safe], data: Sequence[Any]) -> str:
         main = tag("main", _content(models, between, bodies), foot)
@@ -100,15 +84,14 @@ def _document(called: str, content: Safe, data: Sequence[Any]) -> str:
     """The whole document. data : what the script reads of each model. Nothing may load, and only this style and this
     script count."""
     style, script = (files("calcli.reporting").joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
-    allowed = (base64.b64encode(hashlib.sha256(code.encode()).digest()).decode() for code in (script, style))
-    policy = (
-        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; base-uri 'none';"
-        " form-action 'none'"
+    of_style, of_script = (
+        f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'" for code in (style, script)
     )
+    policy = f"default-src 'none'; script-src {of_script}; style-src {of_style}; img-src data:"
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy.format(*allowed)),
+        tag("meta", http_equiv="Content-Security-Policy", content=f"{policy}; base-uri 'none'; form-action 'none'"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="generator", content=f"calcli {__version__}"),
@@ -129,21 +112,21 @@ def _header(called: str, facts: str) -> Safe:
     return tag("header", title, tag("div", *tools, class_="script tools"))
 
 
-def _content(models: Sequence[ModelResults], limits: Safe, bodies: Mapping[int, Safe]) -> Safe:
+def _content(models: Sequence[ModelResults], between: Sequence[Safe], bodies: Mapping[int, Safe]) -> Safe:
     """Verdict, limits and all about one model, or an overview and an article a model. bodies : by model.
 
-    limits : what stands between, and alone where there is no model.
+    between : what stands between, and alone where there is no model.
     """
     parts = [tag("div", body, class_="body", data_body=at) for at, body in bodies.items()]
     if not models:
-        return limits
+        return join(between)
     if len(models) == 1:
-        return join([card(models[0], "verdict", "h2"), limits, *parts])
+        return join([card(models[0], "verdict", "h2"), *between, *parts])
     articles = []
     for at, m in enumerate(models):
         inner = tag("h2", name(m.name)), card(m, f"verdict-{at}", "h3"), parts[at]
         articles.append(tag("article", *inner, id=f"model-{at}", class_="model", data_model=at))
-    return join([_overview(models), limits, *articles])
+    return join([_overview(models), *between, *articles])
 
 
 def _command(words: Sequence[str]) -> Safe:
@@ -161,10 +144,9 @@ def _foot(models: Sequence[ModelResults], commands: Sequence[Sequence[str]]) -> 
     )
     settings = models[0].versions[0].top.settings if models else CurveSettings()
     numbers = {"level": f"{100 * settings.level:g}", "bins": str(settings.bins)}
-    explained = [
-        join([tag("dt", word, id=f"word-{key}"), tag("dd", meaning.format(**numbers))])
-        for key, (word, meaning) in GLOSSARY.items()
-    ]
+    explained = []
+    for key, (word, meaning) in GLOSSARY.items():
+        explained += [tag("dt", word, id=f"word-{key}"), tag("dd", meaning.format(**numbers))]
     return join([how, section("Words", tag("dl", *explained))])
 
 
@@ -176,7 +158,7 @@ def _overview(models: Sequence[ModelResults]) -> Safe:
     rows = []
     for at in sorted(range(len(models)), key=lambda at: abs(states[at].value)):
         m, s = models[at], states[at]
-        base, focus = m.versions[0], m.versions[focus_of(m)]
+        base, focus = m.versions[0], m.versions[m.focus]
         nll = base.result.scores.get("nll")
         title = tag("a", name(called[at]), href=f"#model-{at}", data_open=at, title=visible(m.name))
         gap = under(signed(100 * s.value), span(s.interval.low, s.interval.high))
@@ -192,18 +174,11 @@ def _overview(models: Sequence[ModelResults]) -> Safe:
     finder = tag("div", search, tag("span", class_="shown", role="status"), class_="script finder")
     leads = [report.advice.lead.rstrip(".,: ") for report in reports]
     todo = "; ".join(f"{lead}: {leads.count(lead)} of {len(models)}" for lead in dict.fromkeys(leads))
+    headline = tag("h2", overall(models), class_="headline"), tag("p", tag("strong", "What to do?"), f" {todo}.")
     tones = {tone(report) for report in reports}
-    return tag(
-        "section",
-        tag("h2", overall(models), class_="headline"),
-        tag("p", tag("strong", "What to do?"), f" {todo}."),
-        finder,
-        listing,
-        chooser,
-        id="verdict",
-        class_=f"card parts overview {tones.pop() if len(tones) == 1 else 'warning'}",
-        aria_label="Verdict",
-    )
+    kind = f"card parts overview {tones.pop() if len(tones) == 1 else 'warning'}"
+    inner = *headline, finder, listing, chooser
+    return tag("section", *inner, id="verdict", class_=kind, aria_label="Verdict")
 
 
 def _ranks(states: Sequence[Estimate]) -> list[str]:
@@ -218,24 +193,21 @@ def _ranks(states: Sequence[Estimate]) -> list[str]:
 def _for_script(version: Version) -> dict[str, Any]:
     """What slider and switches read of one version."""
     grid, (x, _), band = np.arange(101) / 100, version.top.isotonic.knots, version.top.band
-    curve = [
-        round(float(y), 4) if x[0] - 0.005 <= g <= x[-1] + 0.005 else None
-        for g, y in zip(grid, version.top.isotonic.at(grid), strict=True)
-    ]
+    seen = (grid >= x[0] - 0.005) & (grid <= x[-1] + 0.005)
     limits = [np.interp(grid[::2], band.x, side) for side in (band.low, band.high)]
     thresholds = []
     for t in version.thresholds:  # samples, share right, promise; of weighted rows also coverage and effective number
         weighted = t.n and t.effective != t.n
         more = [_four(t.coverage), round(t.effective, 1)] if weighted else []
         thresholds.append([t.n, _four(t.right), _four(t.promised), *more])
+    windows = []
+    for b in version.report.bins:
+        shares = map(_four, (b.accuracy, b.accuracy_low, b.accuracy_high, b.confidence))
+        windows.append([round(b.low, 2), round(b.high, 2), b.n, *shares])
     return {
         "name": visible(version.name),
-        "curve": curve,
-        "windows": [
-            [round(b.low, 2), round(b.high, 2), b.n]
-            + [_four(value) for value in (b.accuracy, b.accuracy_low, b.accuracy_high, b.confidence)]
-            for b in version.report.bins
-        ],
+        "curve": [_four(y) for y in np.where(seen, version.top.isotonic.at(grid), np.nan).tolist()],
+        "windows": windows,
         "band": [[round(x, 3) for x in each] for each in np.column_stack([grid[::2], *limits]).tolist()],
         "thresholds": thresholds,
         "n": version.result.n,

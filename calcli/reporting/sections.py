@@ -15,7 +15,6 @@ from calcli.reporting.components import (
     VersionTable,
     drawn_of,
     each_version,
-    focus_of,
     section,
     slider_panel,
     state_word,
@@ -30,7 +29,6 @@ from calcli.reporting.number_format import count, fixed, in_words, per_cent, sha
 from calcli.reporting.verdicts import tone, verdict_of, way_words
 
 NEWEST = 200  # batches of a watched calibrator that are listed
-
 FIRST = 20  # lines of a long table that are shown before "show more"
 
 
@@ -47,20 +45,14 @@ def card(model: ModelResults, ident: str, level: str) -> Safe:
         tag("div", tag(f"h{int(level[1]) + 1}", words), tag("p", tag("strong", answer.lead), " ", answer.rest))
         for words, answer in questions.items()
     ]
-    verdict_line = tag("p", f"verdict: {report.verdict}", class_="muted sentence")
     headline = tag(level, tag("span", report.sign, aria_hidden="true"), " ", verdict.headline, class_="headline")
+    line = tag("p", f"verdict: {report.verdict}", class_="muted sentence")
+    both = bars(report.direction.gap + base.top.accuracy, base.top.accuracy)
     told = report.advice.command
-    return tag(
-        "section",
-        headline,
-        verdict_line,
-        bars(report.direction.gap + base.top.accuracy, base.top.accuracy),
-        tag("div", *answers, class_="answers"),
-        tag("p", tag("code", told), class_="command") if told else "",
-        id=ident,
-        class_=f"card {tone(report)}",
-        aria_label="Verdict" if ident == "verdict" else f"Verdict on {model.name}",
-    )
+    command = tag("p", tag("code", told), class_="command") if told else ""
+    inner = headline, line, both, tag("div", *answers, class_="answers"), command
+    label = "Verdict" if ident == "verdict" else f"Verdict on {model.name}"
+    return tag("section", *inner, id=ident, class_=f"card {tone(report)}", aria_label=label)
 
 
 def warnings(model: ModelResults) -> Safe:
@@ -70,12 +62,10 @@ def warnings(model: ModelResults) -> Safe:
     for v in model.versions:
         for each in dict.fromkeys(w for w in v.result.warnings if w not in beside):
             about.setdefault(each, []).append(v.name)
-    if not about:
-        return Safe("")
     every = len(model.versions)
     lines = (each if len(names) == every else f"{', '.join(names)}: {each}" for each, names in about.items())
     notes = tag("ul", *(tag("li", line) for line in lines))
-    return tag("div", tag("strong", "Note."), notes, class_="note", role="note")
+    return tag("div", tag("strong", "Note."), notes, class_="note", role="note") if about else Safe("")
 
 
 def compare(model: ModelResults, m: int) -> Safe:
@@ -86,7 +76,7 @@ def compare(model: ModelResults, m: int) -> Safe:
     dots = "● accuracy, ○ mean confidence"
     head = ("Version", "Verdict", dots, off, error, called, f"Change in {changed}", "Accuracy")
     rows = []
-    best, star = focus_of(model), tag("span", "★ recommended", class_="recommended")
+    best, star = model.focus, tag("span", "★ recommended", class_="recommended")
     for at, v in enumerate(model.versions):
         over, scores = v.report.overconfidence, v.result.scores
         ece, measured, ends = scores["ece"], scores[loss], scores["accuracy"].interval
@@ -112,19 +102,15 @@ def compare(model: ModelResults, m: int) -> Safe:
 def controls(c: Chapter) -> Safe:
     """Which version the page follows, and which curves are drawn."""
     versions = c.model.versions
-    options = [tag("option", v.name, value=at, selected=at == c.focus) for at, v in enumerate(versions)]
+    options = [tag("option", v.name, value=at, selected=at == c.model.focus) for at, v in enumerate(versions)]
     boxes = [
         tag("label", tag("input", type="checkbox", checked=True, data_toggle=at), sample(at), " ", name(v.name))
         for at, v in enumerate(versions)
     ]
-    return tag(
-        "div",
-        tag("label", "Version in focus ", tag("select", *options, class_="focus"), class_="script"),
-        tag("span", "In focus: ", tag("bdi", versions[c.focus].name), class_="noscript"),
-        tag("fieldset", tag("legend", "Curves shown"), *boxes, class_="script"),
-        class_="controls",
-        id=f"controls-{c.m}",
-    )
+    chosen = tag("label", "Version in focus ", tag("select", *options, class_="focus"), class_="script")
+    named = tag("span", "In focus: ", tag("bdi", versions[c.model.focus].name), class_="noscript")
+    shown = tag("fieldset", tag("legend", "Curves shown"), *boxes, class_="script")
+    return tag("div", chosen, named, shown, class_="controls", id=f"controls-{c.m}")
 
 
 def where_wrong(c: Chapter) -> Safe:
@@ -142,20 +128,16 @@ def where_wrong(c: Chapter) -> Safe:
 
     both, m = c.model.k == 2, c.m
     names = [f"reliability-class1-{m}"] * both + [f"reliability-{m}"]
-    figures = [reliability(c.model, c.focus, "class1" in each, each) for each in names]
+    figures = [reliability(c.model, c.model.focus, "class1" in each, each) for each in names]
     curves = [curve for v in c.model.versions for curve in (v.positive, v.top) if curve is not None]
+    curve = "Each curve shows the accuracy at every stated ", term("confidence", "confidence"), "."
+    inside = " A curve inside the ", term("band", "grey band"), " is what a calibrated model shows on so many samples."
+    more = " Of two classes the first figure shows the probability of class 1." if both else ""
+    falls = [(each.label, fall_words(each, "the crosses show bins")) for each in curves]
     return section(
         "Where it is wrong",
-        tag(
-            "p",
-            "Each curve shows the accuracy at every stated ",
-            term("confidence", "confidence"),
-            ". A curve inside the ",
-            term("band", "grey band"),
-            " is what a calibrated model shows on so many samples.",
-            *((" Of two classes the first figure shows the probability of class 1.",) if both else ()),
-        ),
-        *(tag("p", f"{each.label}: {said}.") for each in curves if (said := fall_words(each, "the crosses show bins"))),
+        tag("p", *curve, *inside, more),
+        *(tag("p", f"{label}: {words}.") for label, words in falls if words),
         tag("div", *figures, class_="figures"),
         slider_panel("Read the curves at a confidence of ", "Confidence"),
         each_version(c, "ranges", ranges),
@@ -201,8 +183,8 @@ def batches(c: Chapter) -> Safe:
             losses = map(fixed, (value.get("ece"), by_chance, value.get("nll")))
             rows.append((name(line.group), count(line.n), fixed(value.get("accuracy")), *drawn, *losses))
         off = sum(line.significant for line in lines)
-        are = "is" if off == 1 else "are"
-        return f": {off} of {len(lines)} batches {are} significantly miscalibrated.", head, rows
+        said = f": {off} of {len(lines)} batches {'is' if off == 1 else 'are'} significantly miscalibrated."
+        return said, head, rows
 
     return section(
         "Batches in order of time",
@@ -224,22 +206,14 @@ def watched(state: State, path: str, ident: str) -> Safe:
     head = ("Batch", "Samples", right, "Overconfidence (points)", "Evidence", "Episode")
     order = f"The newest {len(rows)} of {len(state.batches)} batches in order of time"
     caption = f"{order}; ✗: evidence of {1 / level:g} or more."
-    return tag(
-        "section",
-        tag("h2", lead, class_="headline"),
-        tag("p", name(path), f": {state.sentence()}.", class_="sentence"),
-        tag(
-            "p",
-            f"While the confidence is right within the tolerance, the evidence ever reaches {1 / level:g} with chance"
-            f" at most {per_cent(level)}, however often one looks.",
-            class_="muted",
-        ),
-        evidence_figure(state, "evidence"),
-        table(caption, head, rows, "watched"),
-        id=ident,
-        class_=f"card{' unknown' * (alarm is None)}",
-        aria_label="Watch",
+    promise = (
+        f"While the confidence is right within the tolerance, the evidence ever reaches {1 / level:g} with chance"
+        f" at most {per_cent(level)}, however often one looks."
     )
+    sentences = tag("p", name(path), f": {state.sentence()}.", class_="sentence"), tag("p", promise, class_="muted")
+    shown = evidence_figure(state, "evidence"), table(caption, head, rows, "watched")
+    inner = tag("h2", lead, class_="headline"), *sentences, *shown
+    return tag("section", *inner, id=ident, class_=f"card{' unknown' * (alarm is None)}", aria_label="Watch")
 
 
 def parts(c: Chapter, what: str, title: str) -> Safe:
@@ -247,8 +221,7 @@ def parts(c: Chapter, what: str, title: str) -> Safe:
     everything = [getattr(v, what) for v in c.model.versions]
     if not any(everything) or len(everything[0]) < 2:
         return Safe("")
-    total = len(everything[0])
-    called = {"classes": "predicted classes", "groups": "groups"}[what]
+    total, called = len(everything[0]), "predicted classes" if what == "classes" else what
     positive = what == "groups" and c.model.versions[0].groups_about == "positive"
     low, high = ("too low", "too high") if positive else ("underconfident", "overconfident")
     head = (title, "Samples", f"◀ {low} · {high} ▶", "Points", term("interval"))
@@ -256,8 +229,7 @@ def parts(c: Chapter, what: str, title: str) -> Safe:
     def body(v: Version) -> VersionTable:
         gaps = sorted((g for g in getattr(v, what) if g.gap == g.gap), key=lambda g: (not g.beyond, -abs(g.gap)))
         reach = max((g.reach for g in gaps), default=1.0)
-        beyond = sum(g.beyond for g in gaps)
-        same = sum(g.beyond and g.gap > 0 for g in gaps)
+        beyond, same = sum(g.beyond for g in gaps), sum(g.beyond and g.gap > 0 for g in gaps)
         kept = gaps[: c.room.lines]
         rows = [
             Safe(
@@ -278,20 +250,18 @@ def parts(c: Chapter, what: str, title: str) -> Safe:
         said += "" if len(kept) == len(gaps) else f" The {len(kept)} furthest off are listed."
         return said, head, rows
 
-    finder = tag(
-        "div",
+    tools = (
         tag("label", f"Find {what} ", tag("input", type="search", class_="search")),
         tag("label", tag("input", type="checkbox", class_="only"), " only significant"),
         tag("button", "Show more", type="button", class_="more"),
         tag("span", class_="shown", role="status"),
-        class_="script panel finder",
     )
     asked = "When it answers with this class" if what == "classes" else "In this group"
     about = f"{asked}: by how many points is {'P(class 1)' if positive else 'it'} {low} or {high}? Filled dots are "
     return section(
         title if what == "groups" else "Predicted classes",
         tag("p", about, term("beyond", "significant"), "."),
-        finder,
+        tag("div", *tools, class_="script panel finder"),
         each_version(c, what, body, data_list=True),
         class_="parts",
     )
@@ -383,7 +353,7 @@ def provenance(model: ModelResults, m: int) -> Safe:
 def model_body(model: ModelResults, m: int, room: Room) -> Safe:
     """Everything of one model after its verdict."""
     everything, model = drawn_of(model, room)
-    c = Chapter(model, m, focus_of(model), room)
+    c = Chapter(model, m, room)
     return join(
         (
             warnings(everything),

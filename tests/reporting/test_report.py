@@ -26,7 +26,7 @@ from calcli.metrics.catalog import report_metrics
 from calcli.metrics.collect import collect
 from calcli.metrics.confidence_bins import confidence_bins
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.reporting.components import GLOSSARY, Chapter, Room, drawn_of, focus_of
+from calcli.reporting.components import GLOSSARY, Chapter, Room, drawn_of
 from calcli.reporting.figures import pen
 from calcli.reporting.gather import gather, thresholds_of
 from calcli.reporting.markup import data_block, name, tag, text
@@ -210,7 +210,7 @@ def test_a_verdict_names_the_range_that_costs_most_and_the_remedy():
     assert report.advice.lead == "Apply the calibrator."
     assert report.advice.rest.startswith("0.json reduces NLL by ")
     assert "No answer becomes right or wrong." in report.advice.rest
-    assert focus_of(model) == 1
+    assert model.focus == 1
 
 
 def test_right_on_average_and_wrong_in_places_is_said():
@@ -427,10 +427,10 @@ def test_a_shorter_page_gives_the_same_advice():
     z, y = truth(1500, 5, temperature=2.5)
     model, _ = model_of(z, y, fitted(z / 4, y), fitted(z, y))
     model = replace(model, versions=(*model.versions[:2], replace(model.versions[2], name="good")))
-    assert model.versions[focus_of(model)].name == "good"
+    assert model.versions[model.focus].name == "good"
     for listed in drawn_of(model, Room(20, short=True, tight=True)):
         assert [v.name for v in listed.versions][:2] == ["uncalibrated", "good"]
-        assert focus_of(listed) == 1
+        assert listed.focus == 1
 
 
 def test_models_for_which_there_is_no_room_keep_their_verdict(monkeypatch):
@@ -504,7 +504,7 @@ def test_parts_are_counted_in_a_sentence(gaps, said):
     found = tuple(Gap(f"c{at}", 10, 0.5, 0.5, g, g - 0.1, g + 0.1, 0.5, abs(g) >= 0.1) for at, g in enumerate(gaps))
     model = SimpleNamespace(versions=(SimpleNamespace(name="ts", classes=found),))
     for room, rest in ((Room(), ""), (Room(lines=2), " The 2 furthest off are listed.")):
-        seen = parts(Chapter(model, 0, 0, room), "classes", "Class")
+        seen = parts(Chapter(model, 0, room), "classes", "Class")
         whole = " rather than single ones." if said.endswith("model") else ""
         assert f'<span id="about-classes-0-0">ts: {said}{whole}{rest}</span>' in seen
     listed = re.findall(r'<th scope="row">(c\d)', seen)
