@@ -181,7 +181,7 @@ def batches(c: Chapter) -> Safe:
             by_chance = None if ece is None or ece.null is None else ece.null.mean
             drawn = gap_line(gap, reach), signed(100 * line.gap), span(line.interval.low, line.interval.high)
             losses = map(fixed, (value.get("ece"), by_chance, value.get("nll")))
-            rows.append((name(line.group), count(line.n), fixed(value.get("accuracy")), *drawn, *losses))
+            rows.append((name(str(line.group)), count(line.n), fixed(value.get("accuracy")), *drawn, *losses))
         off = sum(line.significant for line in lines)
         said = f": {off} of {len(lines)} batches {'is' if off == 1 else 'are'} significantly miscalibrated."
         return said, head, rows

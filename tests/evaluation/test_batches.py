@@ -83,6 +83,14 @@ def test_one_picture_and_a_page_in_order_of_time(folder, run):
     assert "--ordered" in page
 
 
+def test_batches_that_are_numbered_are_on_the_page_too(folder, run):
+    with h5py.File("log.h5", "r+") as file:
+        file["batch"] = np.arange(2000) // 400 + 8
+    assert run("report", "log.h5", "--group-by", "batch", "--ordered", "-o", "page.html").code == 0
+    section = (folder / "page.html").read_text().partition("Batches in order of time")[2].partition("</section>")[0]
+    assert re.findall(r'<th scope="row">(\d+)<', section) == ["8", "9", "10", "11", "12"]
+
+
 @pytest.mark.parametrize("command", ["evaluate", "diagram", "report"])
 def test_ordered_needs_a_column(folder, run, command):
     done = run(command, "log.h5", "--ordered", *(["-o", "p.html"] if command == "report" else []))
