@@ -7,8 +7,7 @@ from msgspec import Meta
 
 from calcli.calibrator import param
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.log_odds import Sample, log_sigmoid
-from calcli.methods._binary.logistic import MapFit
+from calcli.methods._binary.log_odds import MapFit, Sample, log_sigmoid
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptions
 from calcli.numerics import FloatArray, sigmoid
 from calcli.solvers import minimise_box

@@ -7,8 +7,7 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.logistic import MapFit
+from calcli.methods._binary.log_odds import MapFit, Sample
 from calcli.methods._binary.maps import TOP_LABEL, ModeOptions, PiecewiseLinear
 from calcli.numerics import FloatArray, tie_groups
 

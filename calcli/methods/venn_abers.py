@@ -9,8 +9,7 @@ import numpy as np
 from calcli.calibrator import Curves, Prediction, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.logistic import MapFit
+from calcli.methods._binary.log_odds import MapFit, Sample
 from calcli.methods._binary.maps import EMPTY, TOP_LABEL, BinaryCalibrator, ModeOptions, step
 from calcli.numerics import TIE, FloatArray, sigmoid, tie_groups
 from calcli.rows import Block

@@ -21,11 +21,8 @@ SHIFTS = (0.0, 0.25, -0.25, 0.5, -0.5, 1.0, -1.0)
 SLOPES = (0.4, 0.6, 0.8, 1.0, 1.25, 1.6)
 PAIRS = [(a, b) for a in SHIFTS for b in SLOPES]
 KEPT = np.array([i for i, pair in enumerate(PAIRS) if pair != (0.0, 1.0)])
-ALTERNATIVES = np.array(PAIRS)[KEPT]
-"""Shifts a and slopes b of the log-odds of calibrated scores, (41, 2), of equal weight."""
-
+ALTERNATIVES = np.array(PAIRS)[KEPT]  # shifts a and slopes b of log-odds of calibrated scores, (41, 2), alike in weight
 LEAST = 1e-12  # chances are kept this far from 0 and 1, so that one row cannot be infinite evidence
-
 ROWS_AT_ONCE = 1 << 13
 PRODUCT = 16  # factors, none beyond 1e12 or below 1e-12, whose product is taken before its logarithm
 

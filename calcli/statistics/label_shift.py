@@ -14,11 +14,8 @@ from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
 
 STEPS = 500
 SETTLED = 1e-9  # largest change of a share at which the search ends
-
 BAG = 4000  # most rows that a resample is made of: larger sets are resampled by a bag of little bootstraps
-
 AT_ONCE = 1 << 19  # most rows times resamples that one search for shares reads
-
 FIFTHS = 5  # ranges of confidence by which the check compares source and target
 
 
@@ -62,10 +59,10 @@ def class_shares(
         length = np.maximum(length, 1.0)
         far = q + 2.0 * length * first + length**2 * second
         good = (far > 0).all(axis=0)
-        settled = float(np.abs(twice - once).max()) <= SETTLED
-        q = step(np.where(good, far, twice)) if not settled else twice
-        if settled:
+        if float(np.abs(twice - once).max()) <= SETTLED:
+            q = twice
             break
+        q = step(np.where(good, far, twice))
     return q[:, 0] if count is None or count.ndim == 1 else q
 
 
@@ -114,7 +111,6 @@ def estimate_shift(p: FloatArray, raw: FloatArray, source: Source, resamples: in
     """Class frequencies of rows with their interval, the test of no shift, and the check of the assumption.
 
     p, raw : (n, k) calibrated and uncalibrated probabilities of the unlabelled rows.
-
     Both null laws are simulated: the source is resampled, and a target of as many rows as there are is drawn from it
     (for the check: from the source reweighted to the shares found), each time with the shares estimated anew.
     """

@@ -16,14 +16,9 @@ from calcli.numerics import FloatArray
 from calcli.sums import Sums
 
 SHRINK = 10.0  # rows that the probabilities' second moment counts as, beside the ``carrying`` rows of the observed one
-
-CONTINUITY = 0.75
-"""Part of a jump that is added to the tails; one half is the usual correction and too little near certainty."""
-
+CONTINUITY = 0.75  # part of a jump that is added to the tails: one half, as usual, is too little near certainty
 FARTHEST = 2.0**6  # how many times its scale an end of an interval may be away from the mean
-
 SMALL_JUMP = 0.002  # jump over standard deviation below which the law is taken to be normal
-
 _R, _J = np.arange(1, 5)[:, None], np.arange(5)
 _COMBINATIONS = np.array([[math.comb(r, j) for j in range(5)] for r in range(1, 5)], dtype=np.float64)
 

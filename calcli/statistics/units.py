@@ -17,9 +17,9 @@ from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
 
 DRAW_ITEMS = 1 << 20  # uniform numbers that are drawn at once
-
-ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)
-"""Bits of every byte that are set."""
+ONES = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)  # bits of every byte that are set
+FEW_WRONG = 12.0  # expected units with a wrong row below which their spread cannot be estimated
+FEWEST_UNITS = 8  # units below which nothing is said about calibration
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Units:
     @classmethod
     def of(cls, names: NDArray[Any]) -> "Units":
         """Units of a column (n,) of names or numbers."""
-        _, code = numbered(names)
+        code = numbered(names)[1]
         return cls(code, np.bincount(code))
 
     @property
@@ -87,11 +87,6 @@ def wrong_units(score: FloatArray, units: Units, both: bool = False) -> float:
     return min(float((1.0 - np.multiply.reduceat(side, units.starts)).sum()) for side in sides)
 
 
-FEW_WRONG = 12.0  # expected units with a wrong row below which their spread cannot be estimated
-
-FEWEST_UNITS = 8  # units below which nothing is said about calibration
-
-
 @dataclass(frozen=True)
 class Luck:
     """How much luck rows of a unit have in common, and what that does to the sum of outcomes under calibration.
@@ -140,12 +135,7 @@ class Luck:
 
 
 def effects_of_bins(
-    score: FloatArray,
-    outcome: FloatArray,
-    index: IntArray,
-    bins: int,
-    units: Units | None,
-    weight: FloatArray | None = None,
+    score: FloatArray, outcome: FloatArray, index: IntArray, bins: int, units: Units | None, weight: FloatArray | None
 ) -> FloatArray:
     """By how much the variance of the number of outcomes 1 grows in every bin as rows belong together, at least 1."""
     effect = np.ones(bins)

@@ -21,8 +21,7 @@ from run_calcli import runner
 
 from calcli.binning import BinStats, binned_error, mass_edges
 from calcli.methods import sb
-from calcli.methods._binary.log_odds import Sample, clipped_log_odds
-from calcli.methods._binary.logistic import MapFit
+from calcli.methods._binary.log_odds import MapFit, Sample, clipped_log_odds
 from calcli.methods.platt import PlattScaling, fit_platt
 from calcli.methods.sb import ScalingBinning, ScalingBinningOptions
 from calcli.metrics.debiased import plugin_square, signed_square

@@ -502,7 +502,7 @@ def test_the_page_says_every_option_that_made_its_numbers(run, bundle):
 def test_parts_are_counted_in_a_sentence(gaps, said):
     """Gaps of 0.1 and more are significant here."""
     found = tuple(Gap(f"c{at}", 10, 0.5, 0.5, g, g - 0.1, g + 0.1, 0.5, abs(g) >= 0.1) for at, g in enumerate(gaps))
-    model = SimpleNamespace(versions=(SimpleNamespace(name="ts", classes=found),))
+    model = SimpleNamespace(versions=(SimpleNamespace(name="ts", classes=found),), focus=0)
     for room, rest in ((Room(), ""), (Room(lines=2), " The 2 furthest off are listed.")):
         seen = parts(Chapter(model, 0, room), "classes", "Class")
         whole = " rather than single ones." if said.endswith("model") else ""

@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from calcli.cached import cached_property
+from calcli.calibrator import Status
 from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import TIE, TINY, FloatArray, IntArray, floored_log, log_normalizer, row_max, sigmoid
@@ -61,6 +63,36 @@ class Sample:
         return Sample(self.s[index], self.hit[index], weight, stated, self.one_map)
 
 
+class MapFit(NamedTuple):
+    """One fitted map.
+
+    params : its parameters, in the order of the calibrator's fields. note : what the user
+    should know, a phrase (equal phrases of many classes are told once). record : numbers
+    worth recording; the largest over the classes is kept. log_odds : see ``Table``.
+    """
+
+    params: tuple[Any, ...]
+    status: Status = "ok"
+    note: str = ""
+    record: dict[str, float] = {}
+    log_odds: FloatArray | None = None
+
+    def rising(self, params: tuple[Any, ...]) -> "MapFit":
+        """These parameters, of a regression whose slopes are at least 0: where none is above, the map is a constant."""
+        if self.status == "ok" and not any(self.params[:-1]):
+            note = "the scores do not rise with the outcomes, so the map is a constant"
+            return MapFit(params, "degenerate", note, self.record)
+        return self._replace(params=params)
+
+    @classmethod
+    def table(cls, sample: Sample, at: FloatArray, values: FloatArray, record: dict[str, float]) -> "MapFit":
+        """A table of values at knots, or between edges, of ``sample.x``."""
+        if not sample.in_log_odds:
+            return cls((at, values), record=record)
+        inner = at if len(at) == len(values) else at[1:-1]
+        return cls((sigmoid(at), values), record=record, log_odds=inner)
+
+
 # ---- log-odds of logits z : (b, k), never by way of probabilities: 1 - p has no digits left near 1
 
 
@@ -70,6 +102,12 @@ def top_log_odds(z: FloatArray, label: IntArray) -> FloatArray:
     rest = z.copy()
     rest[at, label] = -np.inf
     return z[at, label] - log_normalizer(rest)
+
+
+def single_log_odds(block: Block, mode: str) -> FloatArray:
+    """Log-odds of the one question of a mode, binary or top, (b,)."""
+    z = block.z
+    return z[:, 1] - z[:, 0] if mode == "binary" else top_log_odds(z, block.prediction)
 
 
 def one_vs_rest_log_odds(z: FloatArray) -> FloatArray:
@@ -141,9 +179,8 @@ def single_sample(rows: Rows, mode: str, weight: FloatArray | None = None) -> Sa
 
 def _asked(mode: str, block: Block) -> tuple[FloatArray, FloatArray]:
     """Log-odds and outcomes of a block's rows."""
-    z = block.z
-    s = z[:, 1] - z[:, 0] if mode == "binary" else top_log_odds(z, block.prediction)
-    return s, (block.labels == (1 if mode == "binary" else block.prediction)).astype(np.float64)
+    asked = 1 if mode == "binary" else block.prediction
+    return single_log_odds(block, mode), (block.labels == asked).astype(np.float64)
 
 
 def class_samples(rows: Rows, weight: FloatArray | None = None) -> Iterator[Sample]:

@@ -1,13 +1,12 @@
 """Logistic regression with a few features, to the optimum, and what to do where there is none."""
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Status
-from calcli.methods._binary.log_odds import Sample
-from calcli.numerics import FloatArray, sigmoid
+from calcli.methods._binary.log_odds import MapFit, Sample
+from calcli.numerics import FloatArray
 from calcli.solvers import BoxMinimum, minimise_box
 
 Loss = Literal["log", "brier"]
@@ -57,39 +56,6 @@ def fit_logistic(
     if loss == "brier":
         found = minimise_box(squared_loss, found.x, low=low, tolerance=GRADIENT)
     return found._replace(x=found.x / size)
-
-
-# ---- one map: the fit, or the constant that stands in for it
-
-
-class MapFit(NamedTuple):
-    """One fitted map.
-
-    params : its parameters, in the order of the calibrator's fields. note : what the user
-    should know, a phrase (equal phrases of many classes are told once). record : numbers
-    worth recording; the largest over the classes is kept. log_odds : see ``Table``.
-    """
-
-    params: tuple[Any, ...]
-    status: Status = "ok"
-    note: str = ""
-    record: dict[str, float] = {}
-    log_odds: FloatArray | None = None
-
-    def rising(self, params: tuple[Any, ...]) -> "MapFit":
-        """These parameters, of a regression whose slopes are at least 0: where none is above, the map is a constant."""
-        if self.status == "ok" and not any(self.params[:-1]):
-            note = "the scores do not rise with the outcomes, so the map is a constant"
-            return MapFit(params, "degenerate", note, self.record)
-        return self._replace(params=params)
-
-    @classmethod
-    def table(cls, sample: Sample, at: FloatArray, values: FloatArray, record: dict[str, float]) -> "MapFit":
-        """A table of values at knots, or between edges, of ``sample.x``."""
-        if not sample.in_log_odds:
-            return cls((at, values), record=record)
-        inner = at if len(at) == len(values) else at[1:-1]
-        return cls((sigmoid(at), values), record=record, log_odds=inner)
 
 
 def regress(

@@ -15,20 +15,8 @@ from calcli.calibrator import C, Calibrator, Context, Curves, Fit, Laws, Options
 from calcli.composition import STATUSES, through
 from calcli.errors import DataError, FitError
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.log_odds import (
-    Sample,
-    class_samples,
-    clipped_log_odds,
-    confidence_log_odds,
-    counted_rows,
-    log_sigmoid,
-    one_vs_rest_log_odds,
-    probabilities,
-    single_sample,
-    top_log_odds,
-    within,
-)
-from calcli.methods._binary.logistic import MapFit
+from calcli.methods._binary import log_odds as odds
+from calcli.methods._binary.log_odds import MapFit, Sample, log_sigmoid
 from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_softmax, overridable, sigmoid
 from calcli.rows import Block, Rows
 
@@ -133,12 +121,12 @@ class BinaryCalibrator(Calibrator):
         left out; methods that do not use weights see none.
         """
         mode, weight = getattr(options, "mode", "ova"), rows.weights() if cls.laws.weights else None
-        counted, (sure, told) = counted_rows(rows.n, weight), cls.certainty(rows)
+        counted, (sure, told) = odds.counted_rows(rows.n, weight), cls.certainty(rows)
         fit_map = fit_map or partial(cls.fit_map, options=options)
         advice, names = (*told, *cls.advice(rows, options)), [each.name for each in cls.map_fields()]
         build = partial(cls, mode=mode, sure=sure, **beside)
         if mode in ("binary", "top"):
-            one = fit_map(single_sample(rows, mode, weight).part(counted).within(sure))
+            one = fit_map(odds.single_sample(rows, mode, weight).part(counted).within(sure))
             params: list[Any] = [np.array([v]) if isinstance(v, float) else v for v in one.params]
             over: dict[str, Any] = {} if one.log_odds is None else {"log_odds": one.log_odds}
             note = [one.note] if one.note else []
@@ -148,7 +136,7 @@ class BinaryCalibrator(Calibrator):
         fits: list[MapFit] = []
         noted: dict[str, list[int]] = {}
         row_sum = np.zeros(rows.n)
-        for c, sample in enumerate(class_samples(rows, weight)):
+        for c, sample in enumerate(odds.class_samples(rows, weight)):
             context.progress("fitting one map per class", c, rows.k)
             part = sample if len(counted) == rows.n else sample.part(counted)
             fits.append(fit_map(part) if part.hit.any() else MapFit(cls.identity))
@@ -180,7 +168,7 @@ class BinaryCalibrator(Calibrator):
         far = np.minimum(c := rows.array().astype(np.float64), 1.0 - c)
         if not (far == 0.0).any():
             return None, []
-        sure = -float(confidence_log_odds(far.min(initial=0.5, where=far > 0.0, keepdims=True) / 2.0).item())
+        sure = -float(odds.confidence_log_odds(far.min(initial=0.5, where=far > 0.0, keepdims=True) / 2.0).item())
         return sure, [
             f"{int((far == 0.0).sum())} of {rows.n} confidences are exactly 0 or 1, whose log-odds are infinite: they"
             f" enter as {sure:.3g}; calcli fit --method venn-abers needs no log-odds"
@@ -215,13 +203,10 @@ class BinaryCalibrator(Calibrator):
         """What the maps take: (b,) for one map, (b, k) for one per class. The block is one of ``seen``."""
         z, many = block.z, len(self.maps) > 1
         if self.mode is None:
-            p = probabilities(z)
+            p = odds.probabilities(z)
             p = p if many else p[np.arange(len(p)), block.prediction]
-            return clipped_log_odds(p, self.clip) if self.takes_log_odds else p
-        if many:
-            s = one_vs_rest_log_odds(z)
-        else:
-            s = z[:, 1] - z[:, 0] if self.mode == "binary" else top_log_odds(z, block.prediction)
+            return odds.clipped_log_odds(p, self.clip) if self.takes_log_odds else p
+        s = odds.one_vs_rest_log_odds(z) if many else odds.single_log_odds(block, self.mode)
         return s if self.takes_log_odds or getattr(self, "log_odds", None) is not None else sigmoid(s)
 
     def marginals(self, block: Block) -> FloatArray:
@@ -235,9 +220,8 @@ class BinaryCalibrator(Calibrator):
     def apply(self, block: Block) -> Prediction:
         if block.kind == "confidence":
             c = block.scores[:, 0].astype(np.float64)
-            return Prediction.of_confidence(
-                self.curve(within(confidence_log_odds(c), self.sure) if self.takes_log_odds else c, *self.maps[0])
-            )
+            x = odds.within(odds.confidence_log_odds(c), self.sure) if self.takes_log_odds else c
+            return Prediction.of_confidence(self.curve(x, *self.maps[0]))
         if len(self.maps) > 1:
             return normalize(self.marginals(block), block.z, block.prediction)
         seen = self.seen(block)

@@ -9,8 +9,7 @@ from msgspec import Meta
 
 from calcli.binning import ends
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.logistic import MapFit
+from calcli.methods._binary.log_odds import MapFit, Sample
 from calcli.methods._binary.maps import TOP_LABEL, ModeOptions, Steps
 from calcli.numerics import BoolArray, FloatArray, IntArray, sigmoid, tie_groups
 

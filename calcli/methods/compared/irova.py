@@ -6,8 +6,7 @@ from typing import Any
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.isotonic import fit_isotonic
-from calcli.methods._binary.log_odds import Sample
-from calcli.methods._binary.logistic import MapFit
+from calcli.methods._binary.log_odds import MapFit, Sample
 from calcli.methods._binary.maps import TOP_LABEL, PiecewiseLinear
 from calcli.numerics import FloatArray
 
