@@ -137,7 +137,7 @@ def piecewise(x: GraphValue, maps: Sequence[Pieces], *, closed: bool = False) ->
 
 
 def steps(x: Operand, maps: Sequence[Sequence[Any]]) -> Operand:
-    """``curves.step`` of each map."""
+    """``maps.step`` of each map."""
     x.graph.jumps = True
     return piecewise(x, [Pieces.steps(*one) for one in maps])
 
