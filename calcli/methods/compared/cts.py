@@ -1,8 +1,9 @@
 """Class-based temperature scaling."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import reduce
 from itertools import chain
+from operator import add
 from typing import Annotated, Self
 
 import numpy as np
@@ -126,18 +127,15 @@ class ClassSearch:
             return [sums(at) for at in range(first, min(first + 4 * step, self.n), step)]
 
         found = chain.from_iterable(in_order(several, range(0, self.n, 4 * step)))
-        gaps, right = reduce(lambda a, b: (a[0] + b[0], a[1] + b[1]), found)
+        gaps, right = (reduce(add, each) for each in zip(*found, strict=True))
         return np.abs(gaps).sum(axis=1), right
 
-    def sweep(self, classes: IntArray, grid: FloatArray, floor: float, tell: Callable[[int], None]) -> int:
-        """One pass over ``classes``, in order; returns how many moved.
+    def sweep(self, classes: IntArray, grid: FloatArray, floor: float) -> Iterator[bool]:
+        """One pass over all classes; tells of each in turn whether it moved, as only those of ``classes`` may.
 
         A temperature moves to the best candidate whose ECE is strictly below the best so far
         and whose accuracy is at least ``floor``.
         """
-        movable = np.zeros(self.k, dtype=bool)
-        movable[classes] = True
-        moved = 0
         before = Others.none(self.n)
         for low, after_stripe in self._stripes():
             high = min(low + STRIPE, self.k)
@@ -145,19 +143,18 @@ class ClassSearch:
             for c in range(high - 1, low, -1):
                 after.append(after[-1].add(c, self.column(c) / self.temperature[c]))
             for c in range(low, high):
-                others = before.plus(after.pop())
-                if movable[c]:
+                others, moves = before.plus(after.pop()), False
+                if c in classes:
                     ece, accuracy = self.candidates(c, others, grid)
                     ece[accuracy < floor - 1e-12] = np.inf
                     best = int(ece.argmin())
                     # A millionth of a millionth of gain is rounding, and would never settle.
-                    if ece[best] < self.ece - 1e-12:
+                    moves = bool(ece[best] < self.ece - 1e-12)
+                    if moves:
                         self.temperature[c], self.ece = grid[best], float(ece[best])
                         self.accuracy = float(accuracy[best])
-                        moved += 1
                 before = before.add(c, self.column(c) / self.temperature[c])
-                tell(c)
-        return moved
+                yield moves
 
     def _stripes(self) -> list[tuple[int, Others]]:
         """First column of every stripe, and the sum over the classes behind the stripe."""
@@ -220,11 +217,10 @@ class ClassTemperatureScaling(Calibrator):
         present = np.flatnonzero(np.bincount(rows.labels(), minlength=rows.k) > 0)
         moves = []
         for done in range(options.passes):
-
-            def tell(c: int, done: int = done) -> None:
-                context.progress("searching class temperatures", done * rows.k + c + 1, options.passes * rows.k)
-
-            moves.append(search.sweep(present, GRID, floor, tell))
+            moves.append(0)
+            for c, moved in enumerate(search.sweep(present, GRID, floor), 1):
+                context.progress("searching class temperatures", done * rows.k + c, options.passes * rows.k)
+                moves[-1] += moved
             if moves[-1] == 0:
                 break
         status: Status = first.status
