@@ -20,14 +20,9 @@ from calcli.kernels.numpy.hoki_retention import retention_rates as rates_numpy
 from calcli.numerics import TINY, BoolArray, FloatArray
 from calcli.rows import Block, Rows, joined
 
-CHUNK = 1 << 24
-"""Scores that are worked on at a time: 128 MiB in float64."""
-
-CHUNK_ROWS = 1 << 16
-"""Rows that are worked on at a time, when classes are few."""
-
-KEPT_SHARE = 0.5
-"""Share of the device's free memory that uploaded scores may take; the rest is for the work."""
+CHUNK = 1 << 24  # scores that are worked on at a time: 128 MiB in float64
+CHUNK_ROWS = 1 << 16  # rows that are worked on at a time, when classes are few
+KEPT_SHARE = 0.5  # share of the device's free memory that uploaded scores may take; the rest is for the work
 
 
 class DeviceRows:
@@ -78,8 +73,7 @@ class DeviceRows:
 # ---- Hoki's retention probabilities
 
 
-RACES = 1 << 27
-"""Single comparisons (rows x classes x draws) held at a time: 512 MiB."""
+RACES = 1 << 27  # single comparisons (rows x classes x draws) held at a time: 512 MiB
 
 
 def retention_rates(

@@ -19,25 +19,19 @@ from calcli.numerics import NLL_OF_ZERO, FloatArray, IntArray, entries
 from calcli.rows import Block, Codes, Rows
 from calcli.sums import Sums
 
-PREDICTION = "prediction"
-"""The grouping that needs no column."""
-
+PREDICTION = "prediction"  # the grouping that needs no column
 FOLDS = 5
 ROUNDS = 3
 START, LEAST = 0.1, 1e-7
 """Variance between groups at which the search begins, and which stands for none; ten times that is none as well:
 towards 0 the EM only creeps."""
-
 STEPS, UPDATES = 100, 100
 LARGEST_STEP = 1.0
-LONGEST, FAR = 1e4, 10.0
-"""Bounds of a step of SQUAREM, in steps of EM, and of a log variance."""
+LONGEST, FAR = 1e4, 10.0  # bounds of a step of SQUAREM, in steps of EM, and of a log variance
 EXACT, SETTLED, CHANGE = 1e-11, 1e-6, 1e-4
 """Step of a parameter, and relative change of a variance between updates and between walks, where a search ends."""
-
 EARLY, LEAST_START = 1e-7, 1e-5
 """That step in a fold, which begins where the fit to all rows ended, and the least variance that it begins with."""
-
 CREEPS, LATE = 0.99, 90
 """A variance that is still is held when its last three changes between walks differ by no more than this factor, and
 after so many walks: theta would follow it for hundreds."""

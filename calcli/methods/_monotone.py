@@ -26,9 +26,7 @@ ALL_AT_BOUND = (
     " the labels; calibrate on rows that the model gets wrong now and then"
 )
 
-KEPT_BYTES = 1 << 24
-"""Scores in float64 up to this size have their places among the edges kept, in twice the memory."""
-
+KEPT_BYTES = 1 << 24  # scores in float64 up to this size have their places among the edges kept, in twice the memory
 Entry = Callable[[FloatArray], FloatArray]
 
 
@@ -127,8 +125,7 @@ class _Sums(Sums):
     hessian: FloatArray
 
 
-Place = tuple[Block, IntArray, FloatArray]
-"""Some rows, and for every score its segment and its offset there."""
+Place = tuple[Block, IntArray, FloatArray]  # some rows, and for every score its segment and its offset there
 
 
 def _placed(edges: FloatArray, entry: Entry, block: Block) -> list[Place]:

@@ -20,9 +20,7 @@ LOG_BETA_LOW, LOG_BETA_HIGH = float(np.log(1e-2)), float(np.log(1e2))
 """Bracket of log beta, beta = 1/T: T in [0.01, 100]."""
 
 
-USUAL_PRIOR = 0.25
-"""What ``auto``, and the first step of svs, sms and ft, take for ``Prior``."""
-
+USUAL_PRIOR = 0.25  # what ``auto``, and the first step of svs, sms and ft, take for ``Prior``
 Prior = Annotated[
     float,
     Meta(
@@ -32,9 +30,7 @@ Prior = Annotated[
     ),
 ]
 """An option: beside the mean NLL of n rows stands max(m, 0)^2 / (2 prior^2 n), m the mean log-slope of the map."""
-
-LaterPrior = Annotated[Prior, Meta(extra={"came later": True})]
-"""The same of a method that has none by default."""
+LaterPrior = Annotated[Prior, Meta(extra={"came later": True})]  # the same of a method that has none by default
 
 
 Mixing = Annotated[
@@ -122,26 +118,15 @@ def solve_temperature(
 
 # ---- two walks instead of one per Newton step
 
-SMALL_SAMPLE = 1500
-"""Fewest rows that a start is sought on; from four times as many rows on a start pays."""
-
-SAMPLE_SCORES = 1 << 24
-"""Most scores of the sample: it is held in memory, and more of them find no better start."""
-
+SMALL_SAMPLE = 1500  # fewest rows that a start is sought on; from four times as many rows on a start pays
+SAMPLE_SCORES = 1 << 24  # most scores of the sample: it is held in memory, and more of them find no better start
 FEWEST, SMALL_SCORES = 100, 2_000_000
 """The same of wide rows: fewer do, as many as have so many scores; what their start lacks the series makes good."""
-
 ROUGH = 0.01
 """A step of log beta after which the start is right to a tenth of a per mil: the sample itself is off by per cents."""
-
-FAR = 0.1
-"""A relative step of beta beyond which the series is not trusted, and Newton goes on alone."""
-
-TOLERANCE = 1e-10
-"""Relative error of the temperature that a fit leaves, as its last term and its residual tell."""
-
-NEAR = 1e-6
-"""A residual up to which one Newton step with the series' rise leaves less than the tolerance."""
+FAR = 0.1  # a relative step of beta beyond which the series is not trusted, and Newton goes on alone
+TOLERANCE = 1e-10  # relative error of the temperature that a fit leaves, as its last term and its residual tell
+NEAR = 1e-6  # a residual up to which one Newton step with the series' rise leaves less than the tolerance
 
 
 def start_rows(rows: Rows) -> int:

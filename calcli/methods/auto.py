@@ -34,26 +34,21 @@ CANDIDATES = (
 )
 LONG = "ts, mono, iop, svs(lambda=0.1), sms(lambda=0.1), iop+ft+svs, iop+ft+sms, ms-odir(lambda=1;final=refit)"
 """From ``LONG_SCORES`` on: the strength of a ridge no longer shows in many rows, and time does."""
-
 MANY = "ts, ft, mono, iop, iop+mono(iop.knots=4), iop+mono(iop.knots=6), ft+svs, iop+ft+svs, ft+svs+beta"
 """``mono`` bends log-probabilities, ``iop`` logits: few rows do not tell which is right, so a stiff curve of the
 logits with one of the log-probabilities after it stands beside them, for few classes too."""
-
 MATRIX = (
     "ts, mono, iop, iop+mono(iop.knots=4), iop+mono(iop.knots=6), sms(lambda=1), ft+sms(sms.lambda=1),"
     " iop+ft+sms(sms.lambda=1)"
 )
 """With a matrix of weights in place of vectors: up to ``MATRIX_CLASSES``, beyond which it costs more than all else."""
-
 FEW_CLASSES, MATRIX_CLASSES, LONG_SCORES = 12, 50, 40_000
 
 
-KEPT_BYTES = 1 << 27
-"""Logits in float64 up to this size are held in memory: they are walked over hundreds of times."""
+KEPT_BYTES = 1 << 27  # logits in float64 up to this size are held in memory: they are walked over hundreds of times
 
 
-Candidate = tuple[str, Options]
-"""A method by its name, and its options."""
+Candidate = tuple[str, Options]  # a method by its name, and its options
 
 
 @dataclass(frozen=True)
@@ -243,14 +238,11 @@ LEAST_WEIGHT = 0.01
 PRIOR_ROWS, PRIOR_ROWS_PER_CLASS, FADED = 1.0, 10.0, 1.5
 """Rows' worth of weight that the first candidate (temperature scaling) has before any of n rows of k classes
 is seen, 1 + 10 k / n. From one standard error above the best held-out NLL on they fade, to none at ``FADED``."""
-
 FLOOR_ROWS, UNIFORM_ROWS = 0.1, 0.25
 """Rows' worth of the uniform distribution, of n + 1, in the held-out probabilities that the weights are made of,
 so that none of them can cost 20 nats, and in the average."""
-
 REPEATED_ROWS = 1000
 """Up to so many rows the folds are drawn twice: weights from one draw are half noise, and few rows cost little."""
-
 LEAST_STEPS, MOST_STEPS, ROWS_PER_STEP = 200, 1000, 5
 """Steps of EM, one for five rows. It starts at equal weights and moves slowly: stopping early shrinks towards them,
 which the more rows the less is needed."""

@@ -15,8 +15,7 @@ from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax, softmax
 from calcli.rows import Block, Rows
 
-LEAST_ORDER = 1e-6
-"""Least weight of the two parts that know the order of the classes."""
+LEAST_ORDER = 1e-6  # least weight of the two parts that know the order of the classes
 
 
 class EnsembleTemperatureOptions(Options, frozen=True):

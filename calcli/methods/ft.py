@@ -17,26 +17,14 @@ from calcli.numerics import FloatArray, IntArray, log_softmax, mixed_with_unifor
 from calcli.rows import Block, Rows, sample_runs
 from calcli.solvers import GRADIENT, LOOSE_GRADIENT, BoxMinimum, minimise_box
 
-CLIP = 4.0
-"""Features count up to this many standard deviations: further out is extrapolation."""
-
-REACH = 0.5
-"""Largest change of a row's log scale for which its series is asked."""
-
-SERIES = 12
-"""Walks after which the series of rows are asked no more."""
-
-LONGEST = 1.0
-"""Largest change of a weight from one walk to the next."""
-
-AT_ONCE = 1 << 16
-"""Rows whose series are added up at once, in the memory of so many."""
-
+CLIP = 4.0  # features count up to this many standard deviations: further out is extrapolation
+REACH = 0.5  # largest change of a row's log scale for which its series is asked
+SERIES = 12  # walks after which the series of rows are asked no more
+LONGEST = 1.0  # largest change of a weight from one walk to the next
+AT_ONCE = 1 << 16  # rows whose series are added up at once, in the memory of so many
 LARGEST = np.array([99.0, 24.0, 24.0, 24.0])
 """Weights at which the search ends: without a ridge, rows that it can tell apart push them ever further."""
-
-FURTHEST = 3.0
-"""Largest change of a log scale that some of the rows are trusted to find."""
+FURTHEST = 3.0  # largest change of a log scale that some of the rows are trusted to find
 
 
 class FeatureTemperatureOptions(Options, frozen=True):

@@ -65,12 +65,8 @@ def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:
 SLACK = 1e-12
 """A confidence this little above an edge lies on it. Bins with equal retention get their
 accuracy, a ratio of whole numbers that is often an edge, up to its last bit."""
-
-ALL_ALIKE = 1e-9
-"""A bin whose mean retention is this close to 0 or 1 cannot support a line."""
-
-SAME_EVERYWHERE = 1e-6
-"""Below this standard deviation the retention probabilities tell no row from another."""
+ALL_ALIKE = 1e-9  # a bin whose mean retention is this close to 0 or 1 cannot support a line
+SAME_EVERYWHERE = 1e-6  # below this standard deviation the retention probabilities tell no row from another
 
 
 class Evidence(NamedTuple):

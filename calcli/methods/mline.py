@@ -12,9 +12,7 @@ from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptio
 from calcli.numerics import FloatArray, sigmoid
 from calcli.solvers import minimise_box
 
-INTERCEPT, BEND = 5.0, 0.5
-"""Standard deviations of the priors on b and on v; that of t is 1."""
-
+INTERCEPT, BEND = 5.0, 0.5  # standard deviations of the priors on b and on v; that of t is 1
 EXPONENTS = {"line": [[1.0, 0.0]], "beta": [[1.0, 0.5], [1.0, -0.5]], "bend": [[1.0, 0.0], [0.0, 1.0]]}
 """Coefficients of a shape's features are the exponentials of these times (t, v)."""
 

@@ -10,8 +10,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
 
-LEAST = 1e-12
-"""Least share of a class."""
+LEAST = 1e-12  # least share of a class
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,11 @@ from calcli.rows import Block, Rows
 
 GROUPS = 4
 BETA_LOW, BETA_HIGH = 1e-2, 1e2
-STEP = 1e-10
-"""A last step of this size, times the group's share of the rows, ends a search."""
+STEP = 1e-10  # a last step of this size, times the group's share of the rows, ends a search
 SERIES = 1e-8
 """So does an estimated error of this size. The estimate is that of one order less: the
 multipliers it leads to were within 2e-10 of the exact ones over 200 rounds."""
-TRUST = 0.5
-"""Longest relative step for which the four cumulants are believed."""
+TRUST = 0.5  # longest relative step for which the four cumulants are believed
 PASSES = 60
 
 
@@ -107,12 +105,8 @@ def fit_groups(
 
 SCALE_LOW, SCALE_HIGH = 1e-6, 1e6
 """Where the product of a row's inverse temperatures is stopped, so that it stays finite."""
-
-WORSE = 1e-9
-"""Differences of an NLL below this are rounding."""
-
-BOUND_SHARE = 0.01
-"""Share of the rows from which a group at a bound matters: its multiplier can double the rest."""
+WORSE = 1e-9  # differences of an NLL below this are rounding
+BOUND_SHARE = 0.01  # share of the rows from which a group at a bound matters: its multiplier can double the rest
 
 
 class RecalOptions(Options, frozen=True):

@@ -18,8 +18,7 @@ from calcli.numerics import FloatArray
 from calcli.rows import Block, Rows
 from calcli.sums import Sums
 
-ORDER, ROW_ORDER = 8, 6
-"""Moments of the gaps that an expansion is made of, and the series of a row: even numbers."""
+ORDER, ROW_ORDER = 8, 6  # moments of the gaps that an expansion is made of, and the series of a row: even numbers
 
 
 @dataclass(frozen=True)

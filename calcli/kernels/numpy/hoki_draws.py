@@ -43,14 +43,9 @@ class Races:
         return who, draws
 
 
-FIRST_FIELD = 32
-"""So many of the nearest rivals race first; the others only in races still open."""
-
-STAGES = (16, 64, 128)
-"""So many of the highest draws of a race are looked at, stage by stage, before all of them are."""
-
-BEYOND = 1e30
-"""A distance in units of the noise that no draw makes up for, within the range of float32."""
+FIRST_FIELD = 32  # so many of the nearest rivals race first; the others only in races still open
+STAGES = (16, 64, 128)  # so many of the highest draws of a race are looked at, stage by stage, before all of them are
+BEYOND = 1e30  # a distance in units of the noise that no draw makes up for, within the range of float32
 
 
 def sampled_retention(d: FloatArray, top: IntArray, scale: float, races: Races) -> FloatArray:

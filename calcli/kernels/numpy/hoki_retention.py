@@ -30,7 +30,6 @@ from calcli.rows import AtOnce, Block, Rows
 NEGLIGIBLE = 24.0
 """Where the product of the factors is below exp(-24), the integral stops: its logarithm is
 concave, so its slope there is at least 24, and less than exp(-24) / 24 = 2e-12 is left out."""
-
 NODES = ((0.1, 3), (0.5, 4), (2.0, 6), (8.0, 10), (np.inf, 18))
 """(log variation of the integrand over a piece, Gauss-Legendre nodes). For exp(-v t) on [0, 1] these leave a relative
 error below 3e-12; pieces that vary by more than exp(-NEGLIGIBLE) are shortened first."""
@@ -108,7 +107,6 @@ TOGETHER = 8
 """Rows per matrix product. Always this many, the last padded: the sum that a row gets
 then does not depend on which rows stand beside it. So few, that a BLAS library starts no threads for
 one: at this size they gain nothing, and while the other cores are busy they wait for each other."""
-
 DEGREE = 9
 CELLS_PER_FOLD = 7
 KNEE = 3.0
@@ -116,12 +114,8 @@ KNEE = 3.0
 and in each a polynomial of this degree. Fine near 0 for the least scale, and as coarse further out as the larger scales
 can bear. log Phi is analytic within 2.8 of the real axis, so the interpolation error is below 1e-12 per class. A higher
 degree means fewer columns in the matrix product and more sums to form them."""
-
-DROPPED = 1e-11
-"""Classes whose chances of overtaking the top class add up to less than this are left out."""
-
-REACH = 7.0
-"""The noise of the top class is integrated over +-REACH standard deviations (tails: 3e-12)."""
+DROPPED = 1e-11  # classes whose chances of overtaking the top class add up to less than this are left out
+REACH = 7.0  # the noise of the top class is integrated over +-REACH standard deviations (tails: 3e-12)
 
 
 def retention_rates(
@@ -191,8 +185,7 @@ def _with_reciprocals(d: FloatArray, scales: Sequence[float]) -> tuple[FloatArra
         return d * LARGER, [scale * LARGER for scale in scales]
 
 
-IN_ORDER_FROM = 128
-"""Classes from which it pays to sort a row: what falls into one cell is then added up as it lies."""
+IN_ORDER_FROM = 128  # classes from which it pays to sort a row: what falls into one cell is then added up as it lies
 
 
 def gaps_in_order(z: AnyArray, out: FloatArray | None = None) -> FloatArray:
@@ -277,8 +270,7 @@ def log_phi(x: FloatArray) -> FloatArray:
     return out
 
 
-CERTAIN = 8.3
-"""From here on the normal distribution function is 1 in float64."""
+CERTAIN = 8.3  # from here on the normal distribution function is 1 in float64
 
 
 class GapArrays:

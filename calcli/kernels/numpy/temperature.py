@@ -17,16 +17,10 @@ from calcli.numerics import AnyArray, FloatArray, IntArray, store, tile_rows
 from calcli.rows import AtOnce, Block, Rows, part_blocks, rows_per_block, to_logits
 
 Slope = Callable[[float], tuple[float, float]]
-
 FEWEST_ROWS = 1000
 """Rows of whose values something is made at once, where there are as many: of fewer Python takes longer than NumPy."""
-
-FEW_CLASSES = 64
-"""Up to so many classes rows lie side by side, so that sums over classes are vectorised too."""
-
-VECDOT = getattr(np, "vecdot", None)
-"""A product of rows in half the time of einsum, from NumPy 2 on."""
-
+FEW_CLASSES = 64  # up to so many classes rows lie side by side, so that sums over classes are vectorised too
+VECDOT = getattr(np, "vecdot", None)  # a product of rows in half the time of einsum, from NumPy 2 on
 LONGEST_DOT = 10_000
 """Longer products BLAS may cut among its threads, on which the digits would depend: rows are cut before."""
 
@@ -165,8 +159,7 @@ class OfBlock(Generic[Sums]):
         return made
 
 
-MOST_BYTES = 1 << 24
-"""Size, in float64, of the rows that are one block."""
+MOST_BYTES = 1 << 24  # size, in float64, of the rows that are one block
 
 
 def at_once(k: int) -> AtOnce:

@@ -20,8 +20,7 @@ from calcli.rows import BLOCK_BYTES, Block, Rows, rows_per_block, to_logits
 # ---- coordinate search over one temperature per class, one column of the softmax at a time
 
 
-STRIPE = 32
-"""Columns for which the sums over all later classes are held at once."""
+STRIPE = 32  # columns for which the sums over all later classes are held at once
 
 
 @dataclass(frozen=True)
@@ -167,8 +166,7 @@ class ClassSearch:
         return stripes[::-1]
 
 
-GRID = np.arange(1, 101) / 10.0
-"""Temperatures tried for every class: 0.1, 0.2, ..., 10."""
+GRID = np.arange(1, 101) / 10.0  # temperatures tried for every class: 0.1, 0.2, ..., 10
 
 
 class ClassTemperatureOptions(Options, frozen=True):
