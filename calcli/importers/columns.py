@@ -38,21 +38,23 @@ TOPS = frozenset({"max", "top", "top1", "best", "pred", "predicted"})
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table. kind : what its cells are. read : gives some of them, (n,) or (n, width) for lists.
-    cells : all of them. gaps : gives those where some are empty, as NaN or a blank word; None where ``read`` does."""
+    """One column of a table. kind : what its cells are. read : gives some of them, (n,) or (n, width) for lists, empty
+    ones as NaN or a blank word. cells : all of them. refusal : why not all are given, where some are empty."""
 
     kind: Literal["number", "text", "lists", "other"]
     read: Callable[[Any], NDArray[Any]]
     cells: Any
-    gaps: Callable[[Any], NDArray[Any]] | None = None
+    refusal: str = ""
 
     def load(self) -> NDArray[Any]:
-        """All of it."""
+        """All of it. Raises DataError where a cell is empty."""
+        if self.refusal:
+            raise DataError(self.refusal)
         return self.read(self.cells)
 
     def part(self, rows: slice) -> NDArray[Any]:
-        """Some rows, with gaps; of the others no cell is looked at."""
-        return (self.gaps or self.read)(self.cells[rows])
+        """Some rows; of the others no cell is looked at."""
+        return self.read(self.cells[rows])
 
 
 Columns = Mapping[str, Column]
@@ -62,6 +64,10 @@ LONGEST = 200  # characters of a word; what has more is a text
 def words(cells: Sequence[str]) -> AnyArray:
     """Words as an array; objects where one is a text, as all would take the room of the longest."""
     return np.array(cells, dtype=object if max(map(len, cells), default=0) > LONGEST else None)
+
+
+def is_empty(path: Path, name: str, row: int) -> str:
+    return f"{path}: column {name!r} is empty in row {row}, expected a value (or --drop-missing)"
 
 
 def refuse_doubles(path: Path, names: Sequence[str]) -> None:
@@ -149,7 +155,7 @@ def _cells(path: Path, name: str, column: Column, ask: ImportRequest) -> Column:
     """A column as asked for; ``50%`` is .5, or 50 where ``--percent`` divides later, and a blank beside it NaN."""
     asked = ask.percent
     if ask.drop_missing:
-        column = replace(column, read=column.gaps or column.read)
+        column = replace(column, refusal="")
     if column.kind != "text":
         return column
     try:

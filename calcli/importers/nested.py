@@ -12,7 +12,7 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.importers.archive import remark
 from calcli.importers.array_names import parse_name
-from calcli.importers.columns import Column, are_lists, is_number, read_lists, words
+from calcli.importers.columns import Column, are_lists, is_empty, is_number, read_lists, words
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.positions import Parts, joined, objects
 from calcli.io.locate import natural
@@ -228,32 +228,27 @@ def _is_scores(cell: Any) -> bool:
 
 def value_column(path: Path, name: str, cells: Sequence[Any]) -> Column:
     """The column of these cells: numbers, texts, or lists of numbers of one length; None is a gap."""
-    column = _column(path, name, cells)
-    first = next((cell for cell in cells if cell is not None), None)
-    if first is None or None not in cells:
-        return column
-    width = len(first[0]) if isinstance(first, list) and first and isinstance(first[0], list) else 0
-    blank: Any = "" if isinstance(first, str) else nan
-    if isinstance(first, list):
-        blank = [[nan] * width] if width else [nan] * len(first)
-    filled = _column(path, name, [blank if cell is None else cell for cell in cells])
-    return Column(column.kind, lambda _: _refuse(path, name, cells), filled.cells, filled.read)
-
-
-def _column(path: Path, name: str, cells: Sequence[Any]) -> Column:
-    kinds = {_kind(cell) for cell in cells if cell is not None}
-    if kinds == {"number"}:
-        return Column("number", partial(_numbers, path, name), cells)
-    if kinds == {"truth"}:
+    kinds = [_kind(cell) for cell in cells if cell is not None]
+    kind, refusal = kinds[0] if len(set(kinds)) == 1 else "", ""
+    if len(kinds) < len(cells):
+        refusal, blank = is_empty(path, name, cells.index(None)), nan if kind == "number" else ""
+        if kind == "lists":
+            first = next(cell for cell in cells if cell is not None)
+            deep = first and isinstance(first[0], list)
+            blank = [[nan] * len(first[0])] if deep else [nan] * len(first)
+        cells = [blank if cell is None else cell for cell in cells]
+    if kind == "number":
+        return Column("number", partial(_numbers, path, name), cells, refusal)
+    if kind == "lists":
+        return Column("lists", partial(_lists, path, name), cells, refusal)
+    if kind == "truth" and not refusal:
         return Column("other", partial(np.array, dtype=bool), cells)
-    if kinds == {"lists"}:
-        return Column("lists", partial(_lists, path, name), cells)
-    if "lists" in kinds or "object" in kinds or not kinds:
-        return Column("other", lambda _: _refuse(path, name, cells), cells)
-    if kinds == {"text"} and None not in cells and are_lists(cells):
+    if kind == "text" and not refusal and are_lists(cells):
         return Column("lists", partial(read_lists, path, name), cells)
-    mostly = sum(_kind(cell) == "number" for cell in cells) > len(cells) / 2
-    return Column("number" if mostly else "text", lambda some: words(list(map(str, some))), cells)
+    if not kinds or not {"lists", "object"}.isdisjoint(kinds):
+        return Column("other", partial(_refuse, path, name), cells, refusal)
+    mostly = kinds.count("number") > len(cells) / 2
+    return Column("number" if mostly else "text", lambda some: words(list(map(str, some))), cells, refusal)
 
 
 def _kind(cell: Any) -> str:
@@ -267,8 +262,6 @@ def _kind(cell: Any) -> str:
 
 
 def _refuse(path: Path, name: str, cells: Sequence[Any]) -> AnyArray:
-    if None in cells:
-        raise DataError(f"{path}: {name!r} has no value in row {cells.index(None)}, expected one in every row")
     raise DataError(f"{path}: {name!r} holds values of several types, expected numbers, texts or lists of numbers")
 
 

@@ -71,7 +71,7 @@ def test_a_file_that_begins_with_a_brace_is_never_a_table_of_commas(tmp_path):
         ('{"logits": [1, 2], "label": 0}\n{"logits": [1, 2]\n', "line 2: cannot be read as JSON"),
         ('{"logits": [1, 2], "label": 0}\n{"logits": [1], "label": 0}\n', "different lengths .2 in row 0, 1 in row 1"),
         ('{"logits": [1, NaN], "label": 0}\n{"logits": [1, 2], "label": 0}\n', "row 0, class 1 is nan"),
-        ('{"logits": [1, 2], "label": 0}\n{"logits": [1, 2]}\n', "'label' has no value in row 1"),
+        ('{"logits": [1, 2], "label": 0}\n{"logits": [1, 2]}\n', "column 'label' is empty in row 1"),
         ('{"logits": [1, "x"], "label": 0}\n{"logits": [1, 2], "label": 0}\n', "something that is no number"),
         ("[]", "holds no rows"),
         ('{"a": 1}', "holds no rows"),
@@ -150,7 +150,7 @@ def test_a_calibrator_is_no_scores(tmp_path):
 def test_rows_with_null_are_left_out_where_that_is_asked_for(tmp_path):
     rows = [{"id": f"r{i}", "logits": [0.1 * i, -0.2, 0.3], "label": i % 3} for i in range(12)]
     rows[2]["label"], rows[4]["logits"] = None, None
-    with pytest.raises(DataError, match="has no value in row"):
+    with pytest.raises(DataError, match="is empty in row"):
         bring(tmp_path, lines(rows))
     found = bring(tmp_path, lines(rows), drop_missing=True)
     assert found["labels"].tolist() == [row["label"] for i, row in enumerate(rows) if i not in (2, 4)]

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice
@@ -19,6 +19,7 @@ from calcli.importers.columns import (
     Column,
     are_lists,
     headerless_archive,
+    is_empty,
     is_number,
     read_lists,
     refuse_doubles,
@@ -207,24 +208,18 @@ def _column(path: Path, name: str, cells: Sequence[str]) -> Column:
         cells = [TENSOR.sub(r"\1", cell) for cell in cells]
     blank = [cell.strip() in MISSING for cell in cells]
     present = [cell for cell, gap in zip(cells, blank, strict=True) if not gap]
+    refusal = is_empty(path, name, blank.index(True)) if any(blank) else ""
 
     def floats(some: Sequence[str]) -> NDArray[Any]:
         return np.array([np.nan if cell.strip() in MISSING else float(cell) for cell in some])
 
-    def complete(read: Callable[[Any], NDArray[Any]]) -> Callable[[Any], NDArray[Any]]:
-        def refused(some: Any) -> NDArray[Any]:
-            row = blank.index(True)
-            raise DataError(f"{path}: column {name!r} is empty in row {row}, expected a value (or --drop-missing)")
-
-        return refused if any(blank) else read
-
     if not present:
-        return Column("other", complete(floats), cells)
-    if all(cell.strip().lower() in ("true", "false") for cell in present):
-        return Column("other", complete(lambda some: np.array([c.strip().lower() == "true" for c in some])), cells)
+        return Column("other", floats, cells, refusal)
+    if all(cell.strip().lower() in ("true", "false") for cell in cells):
+        return Column("other", lambda some: np.array([cell.strip().lower() == "true" for cell in some]), cells)
     try:
         whole = np.array([int(cell) for cell in present], dtype=np.int64)
-        return Column("number", complete(np.asarray), cells if any(blank) else whole, floats if any(blank) else None)
+        return Column("number", floats, cells, refusal) if refusal else Column("number", np.asarray, whole)
     except (ValueError, OverflowError):
         pass
     try:
@@ -234,7 +229,7 @@ def _column(path: Path, name: str, cells: Sequence[str]) -> Column:
     if are_lists(present):
         return Column("lists", partial(read_lists, path, name), cells)
     mostly = sum(map(is_number, present[:100])) > len(present[:100]) / 2
-    return Column("number" if mostly else "text", complete(words), cells, words)
+    return Column("number" if mostly else "text", words, cells, refusal)
 
 
 # ---- large files

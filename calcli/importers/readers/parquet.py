@@ -12,7 +12,16 @@ import numpy as np
 from calcli.errors import DataError, needed
 from calcli.importers.archive import Archive, Entry, SourceFile, constant
 from calcli.importers.array_names import role_of
-from calcli.importers.columns import Column, are_lists, is_number, read_lists, refuse_doubles, table_archive, words
+from calcli.importers.columns import (
+    Column,
+    are_lists,
+    is_empty,
+    is_number,
+    read_lists,
+    refuse_doubles,
+    table_archive,
+    words,
+)
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import are_scores, by_choices
@@ -21,6 +30,7 @@ from calcli.numerics import AnyArray
 
 TEXT = ("string", "large_string", "string_view")
 LISTS = ("list", "large_list", "fixed_size_list")
+FLOATS = ("float", "double", "halffloat")
 
 
 @reader(
@@ -88,8 +98,9 @@ def read_table(file: SourceFile) -> Any:
 def arrow_columns(path: Path, table: Any) -> dict[str, Column]:
     made = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
-        read = partial(_values, path, name)
-        made[name] = Column(_kind(column), read, column, partial(read, gaps=True))
+        blank = column.null_count and not str(column.type).startswith((*FLOATS, *LISTS))
+        refusal = is_empty(path, name, column.is_null().index(True).as_py()) if blank else ""
+        made[name] = Column(_kind(column), partial(_values, path, name), column, refusal)
     return made
 
 
@@ -102,10 +113,10 @@ def _kind(column: Any) -> Any:
         return "number" if sum(map(is_number, sample)) > len(sample) / 2 else "text"
     if kind.startswith(LISTS):
         return "lists"
-    return "number" if kind.startswith(("int", "uint", "float", "double", "halffloat", "decimal")) else "other"
+    return "number" if kind.startswith(("int", "uint", *FLOATS, "decimal")) else "other"
 
 
-def _values(path: Path, name: str, column: Any, *, gaps: bool = False) -> AnyArray:
+def _values(path: Path, name: str, column: Any) -> AnyArray:
     kind = str(column.type)
     if kind.startswith(LISTS):
         if column.null_count or len(lengths := _lengths(column)) != 1:
@@ -123,10 +134,7 @@ def _values(path: Path, name: str, column: Any, *, gaps: bool = False) -> AnyArr
         else:
             column = column.cast(values)
         kind = str(column.type)
-    if column.null_count and not kind.startswith(("float", "double", "halffloat")):
-        if not gaps:
-            row = column.is_null().to_pylist().index(True)
-            raise DataError(f"{path}: column {name!r} is empty in row {row}, expected a value (or --drop-missing)")
+    if column.null_count and not kind.startswith(FLOATS):
         column = column.fill_null("") if kind in TEXT else column.cast("float64")
     if kind.startswith("decimal"):
         column = column.cast("float64")
