@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -123,6 +124,7 @@ def table_archive(
     for listed in (*declared.values(), *numbered.values(), rest) if not ours else ():
         _sort_by_number(path, listed)
     groups = declared | numbered | ({LEFT_OVER: rest} if len(rest) > 1 else {}) | chosen
+    counted = next((its for its in numbered.values() if 3 - (its[0] == "0") <= len(its) < len(rest)), [])
     told = ""
     if ask.kind and not (declared or ask.scores) and len(rest) > 1:
         told = f"{path.name}: classes 0 to {len(rest) - 1} are the columns {_some(rest)}"
@@ -130,10 +132,7 @@ def table_archive(
         if group not in chosen and not ours:
             _refuse_offset(path, columns, listed, ask)
         guessed = group == LEFT_OVER and group not in numbered
-        loaders[group] = _matrix(path, columns, listed, guessed=guessed, told=told if group == LEFT_OVER else "")
-        counted = [its for its in numbered.values() if 3 - (its[0] == "0") <= len(its) < len(listed)]
-        if guessed and counted:
-            loaders[group] = partial(_refuse_strangers, path, columns, counted[0], listed, loaders[group])
+        loaders[group] = _matrix(path, columns, listed, counted if guessed else None, told * (group == LEFT_OVER))
         stem = "" if group in chosen or guessed or not listed[0].startswith(group) else group
         classes = _class_names(path, listed, stem, counted=group not in chosen, ours=ours)
         if classes is not None:
@@ -253,36 +252,22 @@ def _refuse_offset(path: Path, columns: Columns, listed: Sequence[str], ask: Imp
     if numbers != list(range(1, len(listed) + 1)) or len(numbers) < 2:
         return
     for name in [n for n in columns if n in ask.labels or (not ask.labels and role_of(n) == "labels")]:
-        labels = columns[name].load() if columns[name].kind == "number" else np.empty(0)
-        if labels.dtype.kind in "US" and len(labels) and all(str(label).isdigit() for label in labels.tolist()):
-            labels = labels.astype(np.int64)
-        if labels.ndim != 1 or labels.dtype.kind not in "iuf" or not len(labels):
-            continue
-        if labels.min() >= 1 and labels.max() < len(listed):
+        labels = np.empty(0)
+        with suppress(ValueError):  # words
+            labels = columns[name].load().astype(np.float64) if columns[name].kind in ("number", "text") else labels
+        if labels.min(initial=np.inf) >= 1 and labels.max(initial=0) < len(listed) and len(labels):
             told = f"is nowhere 0 and nowhere {len(listed)}: do the labels count from 1 as well? Subtract 1 if so;"
             advice = f"--scores {quote(_asked(columns, listed))} takes them as they are, counted from 0"
             raise DataError(f"{path}: columns {_some(listed)} are numbered from 1, and {name!r} {told} {advice}")
 
 
-def _refuse_strangers(
-    path: Path, columns: Columns, counted: list[str], listed: list[str], load: Callable[[], Any]
-) -> Any:
-    """All these columns as classes, where words say which is right; beside some that count others may be anything."""
-    if not any(role_of(name) == "labels" and column.kind == "text" for name, column in columns.items()):
-        other = next(name for name in listed if name not in counted)
-        told = f"is it a class? name the columns of the classes: --scores {quote(_asked(columns, counted))}"
-        raise DataError(f"{path}: columns {_some(counted)} are numbered, and {other!r} beside them is not: {told}")
-    return load()
-
-
 def _take_out_largest(path: Path, columns: dict[str, Column], listed: list[str]) -> None:
     """Leave out the one column of these that repeats the largest of each row: ``prob_max`` beside ``prob_cat``, …"""
     tops = [name for name in listed if re.split(r"[\W_]+", name.lower())[-1] in TOPS]
-    others = [name for name in listed if name not in tops]
-    if len(tops) != 1 or len(others) < 2 or any(columns[name].kind != "number" for name in listed):
+    if len(tops) != 1 or len(listed) < 3 or any(columns[name].kind != "number" for name in listed):
         return
-    values = {name: column for name in listed if (column := columns[name].load()).dtype.kind == "f"}
-    if len(values) == len(listed) and np.allclose(np.max([values[n] for n in others], axis=0), values[tops[0]]):
+    others = _matrix(path, columns, [name for name in listed if name not in tops])()
+    if np.allclose(others.max(axis=1), _matrix(path, columns, tops)()):
         listed.remove(tops[0])
         del columns[tops[0]]
         remark(f"{path.name}: column {tops[0]!r} is the largest of each row and was left out")
@@ -312,10 +297,8 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
     if len(numbers) == len(names) and ours:
         return None if numbers == list(range(len(numbers))) else names
     if len(numbers) == len(names):
-        if counted and numbers != sorted(set(numbers)):
-            raise DataError(f"{path}: columns {columns[0]!r}, … are not in the order of their numbers; sort them")
-        if counted and numbers[-1] - numbers[0] != len(numbers) - 1:
-            gap = next(i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1)
+        gap = next((i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1), 0)
+        if counted and gap:
             told = "classes are missing; name the columns in the order of the classes: --scores A,B,C"
             raise DataError(f"{path}: after column {columns[gap - 1]!r} comes {columns[gap]!r}: {told}")
         return None if set(numbers) <= set(range(len(numbers) + 1)) else names
@@ -332,9 +315,10 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
 
 
 def _matrix(
-    path: Path, columns: Columns, names: Sequence[str], *, guessed: bool = False, told: str = ""
+    path: Path, columns: Columns, names: Sequence[str], counted: Sequence[str] | None = None, told: str = ""
 ) -> Callable[[], NDArray[Any]]:
-    """(n, columns) floats of the widest type; of one column its values. guessed : left over; told : said where used."""
+    """(n, columns) floats of the widest type; of one column its values. counted : where all are left over, those of
+    them that are numbered: others may be anything, unless labels are words. told : said where used."""
 
     def load() -> NDArray[Any]:
         remark(told)
@@ -346,12 +330,15 @@ def _matrix(
         lists = [name for name, column in zip(names, values, strict=True) if column.ndim != 1]
         if lists and len(names) > 1:
             raise DataError(f"{path}: column {lists[0]!r} holds lists, expected one number per row")
-        counts = [n for n, v in zip(names, values, strict=True) if len(v) > 2 and _counts(v)]
-        if guessed and 0 < len(counts) < len(names):
-            left = [name for name in names if name not in counts]
-            rest = quote(every if len(every := ",".join(left)) < 60 else _asked(columns, left))
-            advice = f"is it a class? name the columns of the classes: --scores {rest}"
-            raise DataError(f"{path}: column {counts[0]!r} holds whole numbers beside columns of real ones: {advice}")
+        strange = [n for n, v in zip(names, values, strict=True) if len(v) > 2 and _counts(v)]
+        why = "holds whole numbers beside columns of real ones"
+        if counted and not any(role_of(name) == "labels" and columns[name].kind == "text" for name in columns):
+            strange, why = [name for name in names if name not in counted], f"is none of the numbered {_some(counted)}"
+        if counted is not None and 0 < len(strange) < len(names):
+            listed = ",".join(name for name in names if name not in strange)
+            listed = _asked(columns, counted) if counted else listed
+            advice = f"is it a class? name the columns of the classes: --scores {quote(listed)}"
+            raise DataError(f"{path}: column {strange[0]!r} {why}: {advice}")
         dtype = np.result_type(*(v.dtype if v.dtype.kind == "f" else np.dtype(np.float64) for v in values))
         return values[0].astype(dtype, copy=False) if len(values) == 1 else np.stack(values, axis=1, dtype=dtype)
 
@@ -371,9 +358,8 @@ def _counts(values: NDArray[Any]) -> bool:
 
 def headerless_archive(path: Path, columns: Columns, n: int, ask: ImportRequest) -> Archive:
     """The arrays of a table whose columns are called 0, 1, 2, … ``--scores 0:9 --labels 10`` names them. Without that
-    there is one obvious reading: a column that counts the rows aside, all columns are real numbers but the first or the
-    last, which holds whole numbers below the count of the others, or words: the labels. Numbers only are one loose
-    array with the name of the file. Raises DataError for anything else."""
+    the first or last column is the labels where it alone holds classes, and numbers without one are a loose array with
+    the name of the file. Raises DataError for anything else."""
     names = list(columns)
     asked = [piece.strip() for text in (*ask.scores, *ask.labels) for piece in re.split("[,:]", text)]
     if asked and len(names) > 1 and all(piece in names for piece in asked):
@@ -382,38 +368,20 @@ def headerless_archive(path: Path, columns: Columns, n: int, ask: ImportRequest)
     for name, values in arrays.items():
         if values.dtype.kind == "U" and is_number(str(values[0])):
             raise not_a_number(path, name, values.tolist())
-    whole = {name: values for name, values in arrays.items() if values.dtype.kind in "iu" and min(n, len(names)) > 2}
-    counts = [name for name, v in whole.items() if any(np.array_equal(v, np.arange(n) + first) for first in (0, 1))]
-    left = [name for name in names if name not in counts]
-    if counts:
-        remark(f"{path.name}: column {', '.join(counts)} counts the rows and was left out")
-    lists = [name for name in left if arrays[name].ndim == 2]
-    k = arrays[lists[0]].shape[1] if lists else len(left) - 1
-    ends = [name for name in dict.fromkeys((left[0], left[-1])) if _could_be_labels(arrays[name], k)]
-    scores = [name for name in left if name not in ends]
-    if len(ends) == 1 and (len(scores) > 1 or scores == lists != []) and all(_is_real(arrays[name]) for name in scores):
-        advice = f"column {ends[0]} was read as the labels, {scores[0]} to {scores[-1]} as the scores"
-        remark(f"{path.name}: has no column names; {advice}")
-        parts, labels = [arrays[name] for name in scores], arrays[ends[0]]
-        matrix = parts[0] if scores == lists else np.stack(parts, axis=1, dtype=np.float64)
-        return Archive.held(path, "csv", {"scores": matrix, "labels": labels})
-    bare = [n for n in left if columns[n].kind in ("number", "lists") and arrays[n].dtype.kind not in "US"]
-    if len(bare) < len(left) or (lists and len(left) > 1):
-        told = f"--scores 0:{len(names) - 2} --labels {len(names) - 1} --kind logits|log_probs|probs"
+    real = [name for name, v in arrays.items() if v.dtype.kind == "f" and bool((v != np.floor(v)).any())]
+    odd = [name for name, v in arrays.items() if v.dtype.kind in "US" or (name not in real and n > 2 and v.any())]
+    lists = [name for name in names if arrays[name].ndim == 2]
+    k = arrays[lists[0]].shape[1] if lists else len(real)
+    if len(odd) == 1 < k and odd[0] in (names[0], names[-1]) and len(lists or real) == len(names) - 1:
+        labels = arrays[odd[0]]
+        if labels.dtype.kind in "US" or 0 <= labels.min() <= labels.max() < k:
+            advice = f"column {odd[0]} was read as the labels, {real[0]} to {real[-1]} as the scores"
+            remark(f"{path.name}: has no column names; {advice}")
+            return Archive.held(path, "csv", {"scores": _matrix(path, columns, real)(), "labels": labels})
+    if len(names) > 1 and (lists or (real and odd)):
+        told = f"--scores {(real or names)[0]}:{(real or names)[-1]} --labels {names[-1]} --kind logits|log_probs|probs"
         raise DataError(f"{path}: has no column names; name its {len(names)} columns by their numbers: {told}")
-    value = np.stack([arrays[name] for name in left], axis=1) if len(left) > 1 else arrays[left[0]]
-    return Archive.held(path, "csv", {path.stem: value}, loose=True)
-
-
-def _could_be_labels(values: AnyArray, k: int) -> bool:
-    if values.dtype.kind in "US":
-        return True
-    whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and not _is_real(values))
-    return values.ndim == 1 and whole and bool(values.min() >= 0) and bool(values.max() < max(k, 2))
-
-
-def _is_real(values: AnyArray) -> bool:
-    return values.dtype.kind == "f" and bool((values != np.floor(values)).any())
+    return Archive.held(path, "csv", {path.stem: _matrix(path, columns, names)()}, loose=True)
 
 
 # ---- lists of numbers as text: as Python, NumPy and torch print them, or with spaces alone

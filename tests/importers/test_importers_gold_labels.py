@@ -149,7 +149,7 @@ def test_a_column_that_counts_is_no_class_in_floats_either(tmp_path):
         bring(table, tmp_path / "o.h5", kind="logits")
 
 
-@pytest.mark.parametrize("ends", [(P, Y), (Y, P), (np.arange(N), P, Y), (P, np.array(list("ABCD"))[Y])])
+@pytest.mark.parametrize("ends", [(P, Y), (Y, P), (P, np.array(list("ABCD"))[Y])])
 def test_a_table_without_names_has_one_obvious_reading(tmp_path, ends):
     table = csv(tmp_path / "t.csv", "", *ends)
     with pytest.raises(UsageError, match="say what 'scores' holds.*rows sum to 1"):
@@ -160,8 +160,10 @@ def test_a_table_without_names_has_one_obvious_reading(tmp_path, ends):
 
 def test_a_table_without_names_but_several_readings_says_how_to_name_them(tmp_path):
     table = csv(tmp_path / "t.csv", "", P, np.array(["x", "y"])[Y % 2], Y)
-    with pytest.raises(DataError, match=r"--scores 0:4 --labels 5"):
+    with pytest.raises(DataError, match=r"--scores 0:3 --labels 5"):
         bring(table, tmp_path / "o.h5", kind="probs")
+    with pytest.raises(DataError, match=r"--scores 1:4 --labels 5"):
+        bring(csv(tmp_path / "c.csv", "", np.arange(N), P, Y), tmp_path / "o.h5", kind="probs")
     assert (bring(table, tmp_path / "o.h5", kind="probs", scores="0:3", labels="5")[0] == Y).all()
 
 

@@ -104,7 +104,7 @@ def test_numbered_columns_out_of_order_are_sorted_where_none_is_missing(tmp_path
     scores, labels, _ = table(tmp_path, "y,logits_1,logits_0\n0,1,2\n1,3,4\n")[""][:3]
     np.testing.assert_array_equal(scores, [[2, 1], [4, 3]])
     assert labels == [0, 1]
-    with pytest.raises(DataError, match="not in the order of their numbers"):
+    with pytest.raises(DataError, match="after column 'logits_3' comes 'logits_0'"):
         table(tmp_path, "y,logits_3,logits_0,logits_1\n0,1,2,3\n1,3,4,5\n")
 
 

@@ -453,7 +453,7 @@ def test_a_number_beside_numbered_classes_is_no_class_unless_it_is_named(head, r
     cells = [[*row[order], 30.5, one] for row, one in zip(z, y, strict=True)]
     name = table([*(f"{head}{i}" for i in order), "age", "label"], cells)
     said = run("extract", name, "--kind", "logits", "-o", "o.h5").line
-    assert "'age' beside them is not" in said
+    assert "column 'age' is none of the numbered" in said
     asked = shlex.split(said.rpartition("--scores ")[2])[0]
     done = run("extract", name, "--kind", "logits", "--scores", asked, "-o", "o.h5")
     assert done.code == 0, done.err
