@@ -2,6 +2,7 @@
 
 import json
 import math
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -61,11 +62,9 @@ def reading(path: Path, what: str) -> Iterator[None]:
 
 
 class Mapped:
-    """An array that stays in its file until it is sliced. Every slice maps the file anew, copies and lets go: a mapping
-    that is kept holds on to all the pages it has ever shown. Rows that lie together are read: a file that is cut short
-    beneath a mapping ends the process. What goes wrong becomes a DataError. open_map : gives what is sliced. path,
-    name : as messages say it. shape, dtype, ndim : as of an array. bfloat16 comes as float32. declared : see
-    ``is_bfloat16``."""
+    """An array that stays in its file until it is sliced; bfloat16 comes as float32. Every slice maps the file anew,
+    copies and lets go: a mapping that is kept holds on to all the pages it has ever shown. open_map : gives what is
+    sliced. path, name : as messages say it. declared : see ``is_bfloat16``. What goes wrong becomes a DataError."""
 
     def __init__(self, open_map: Callable[[], Any], path: Path, name: str, declared: object = None) -> None:
         self._open, self._path, self._what = open_map, path, f"array {name!r}"
@@ -88,7 +87,7 @@ class Mapped:
 
 
 def _rows_read(mapped: Any, key: Any) -> AnyArray:
-    """Rows of a memory map as they lie in its file, without touching its pages where they lie together."""
+    """Rows of a memory map, read where they lie together: a file cut short beneath a mapping ends the process."""
     rows = slice(None) if key is Ellipsis else key
     plain = isinstance(mapped, np.memmap) and mapped.ndim and mapped.flags.c_contiguous
     if not plain or not isinstance(rows, slice) or rows.step not in (None, 1):
@@ -111,10 +110,9 @@ def member_start(file: IO[bytes], header: int) -> None:
 
 @dataclass(frozen=True)
 class Entry:
-    """One array: the file it lies in, its name there, and how to get it. get : gives an array, or something that has
-    shape and dtype and gives arrays when sliced by rows (a memory map, an HDF5 dataset). made_of : the columns that it
-    puts together, by name. part : gives some rows of a column of a table, blank ones too, and makes no array of the
-    others."""
+    """One array: the file it lies in and its name there. get : gives an array, or something that has shape and dtype
+    and gives arrays when sliced by rows. made_of : the columns that it puts together, by name. part : gives some rows
+    of a column of a table, blank ones too, and makes no array of the others."""
 
     path: Path
     name: str
@@ -164,12 +162,12 @@ class Archive:
     loose: bool = False
 
     @classmethod
-    def of(cls, path: Path, format: str, loaders: Mapping[str, Callable[[], Any]], *, loose: bool = False) -> "Archive":
+    def of(cls, path: Path, format: str, loaders: Mapping[str, Callable[[], Any]], loose: bool = False) -> "Archive":
         return cls(path, format, {name: Entry(path, name, load) for name, load in loaders.items()}, loose)
 
     @classmethod
-    def held(cls, path: Path, format: str, arrays: Mapping[str, Any], *, loose: bool = False) -> "Archive":
-        return cls.of(path, format, {name: constant(array) for name, array in arrays.items()}, loose=loose)
+    def held(cls, path: Path, format: str, arrays: Mapping[str, Any], loose: bool = False) -> "Archive":
+        return cls.of(path, format, {name: constant(array) for name, array in arrays.items()}, loose)
 
 
 def constant(array: Any) -> Callable[[], Any]:
@@ -177,15 +175,14 @@ def constant(array: Any) -> Callable[[], Any]:
 
 
 def unite(archives: Sequence[Archive], folders: Sequence[str] = ()) -> dict[str, Entry]:
-    """Put the arrays of several files under one roof. Loose arrays keep their names; the arrays of a file of several go
-    into a folder with the file's name, unless it is the only such file. folders : where each file lies within a folder
-    that was named."""
+    """The arrays of several files. Those of a file of several go into a folder with the file's name, unless it is the
+    only such file. folders : where each file lies within a folder that was named."""
     several = sum(not archive.loose for archive in archives) > 1
     united: dict[str, Entry] = {}
     for archive, folder in zip(archives, folders or [""] * len(archives), strict=True):
         for name, entry in archive.entries.items():
-            inner = f"{archive.path.stem}/{name}" if several and not archive.loose else name
-            path = f"{folder}/{inner}" if folder else inner
+            inner = (archive.path.stem,) if several and not archive.loose else ()
+            path = "/".join(filter(None, (folder, *inner, name)))
             if path in united:
                 told = f"{archive.path}: array {name!r} has the same name as one of {united[path].path}; rename one"
                 raise DataError(f"{told} of the files, import them one by one, or --join parts of one data set")
@@ -202,8 +199,8 @@ LOOKED_AT, LOOKED_THROUGH = 1000, 1 << 26
 
 
 class SourceFile:
-    """A file and what can be told about it before it is read. path : the file. suffix : its last one, in small letters.
-    head : its first bytes, never empty. Raises DataError for a missing, empty or unreadable file."""
+    """A file and what can be told about it before it is read. suffix : its last one, in small letters. head : its first
+    bytes, never empty. Raises DataError for a missing, empty or unreadable file."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.suffix = path, path.suffix.lower()
@@ -257,29 +254,27 @@ class SourceFile:
 
     @cached_property
     def is_text(self) -> bool:
-        try:
-            text = self.head.decode("utf-8-sig")
-        except UnicodeDecodeError as problem:
-            if problem.start < len(self.head) - 3:  # else a character is cut in two
-                return False
-            text = self.head[: problem.start].decode("utf-8-sig")
-        return "\0" not in text
+        with suppress(UnicodeDecodeError):
+            return "\0" not in getincrementaldecoder("utf-8-sig")().decode(self.head)  # the last may be cut in two
+        return False
 
     @property
     def is_json(self) -> bool:
-        """Whether the text begins as an object or a list: then it is no table of commas."""
         return self.is_text and self.head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
 
     @cached_property
     def json(self) -> Any:
-        """The JSON value of the file; of JSON Lines the list of all values. Raises DataError. Read once, whoever asks.
-        NaN and Infinity are taken as Python writes them."""
+        """The JSON value of the file; of JSON Lines the list of all values. Raises DataError."""
         with reading(self.path, "the JSON"):
             data = self.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-            if b"\n" not in data.strip() or not _ends_value(data):
-                return _decode(data, str(self.path), len(data) <= LOOKED_THROUGH)
-            lines = enumerate(data.splitlines(), 1)
-            return [_decode(line, f"{self.path}: line {i}", i <= LOOKED_AT) for i, line in lines if line.strip()]
+            first, _, more = data.lstrip().partition(b"\n")
+            lines: list[bytes] = []
+            with suppress(ValueError, RecursionError):
+                if more.strip():
+                    json.loads(first)  # a value by itself: the next line begins another
+                    lines = data.splitlines()
+            found = [_decode(v, f"{self.path}: line {i}", i <= LOOKED_AT) for i, v in enumerate(lines, 1) if v.strip()]
+            return found or _decode(data, str(self.path), len(data) <= LOOKED_THROUGH)
 
     @property
     def records(self) -> list[dict[str, Any]]:
@@ -288,15 +283,6 @@ class SourceFile:
             return []
         rows = self.json if isinstance(self.json, list) else [self.json]
         return rows if all(isinstance(row, dict) for row in rows) else []
-
-
-def _ends_value(data: bytes) -> bool:
-    """Whether the first line is a JSON value by itself, so that the next line begins another."""
-    try:
-        json.loads(data.lstrip().partition(b"\n")[0])
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _decode(data: bytes, where: str, look: bool) -> Any:

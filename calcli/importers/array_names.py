@@ -9,6 +9,7 @@
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -75,9 +76,8 @@ _TAIL_SPLIT = re.compile(rf"(?P<model>.+)[_.-](?P<split>{_SPLIT})", re.IGNORECAS
 
 @dataclass(frozen=True)
 class Name:
-    """A name taken apart. path : the whole name. folder : the folders, without one that is a split. core : the name
-    itself without its split. role : "scores", a key of ROLES, or "". kind : of scores. model : what follows the word
-    logits or labels. split : "" when unsaid."""
+    """A name taken apart. folder : the folders, without one that is a split. core : the name itself without its split.
+    role : "scores", a key of ROLES, or "". model : what follows the word logits or labels."""
 
     path: str
     folder: tuple[str, ...]
@@ -90,8 +90,7 @@ class Name:
 
 @dataclass(frozen=True)
 class BundleArrays:
-    """Arrays that make one bundle, by path. model : name of the bundle without its split. extras : path by role (ids,
-    weights, group, class_names, transformed, specs, split, calibrated_by)."""
+    """Arrays that make one bundle, by path. model : name of the bundle without its split. extras : path by role."""
 
     model: str
     split: str
@@ -157,20 +156,16 @@ def plan(paths: Iterable[str], ask: ImportRequest, where: str) -> list[BundleArr
     asked_labels = [matching(names, label, "labels array") for label in ask.labels]
     if ask.groups:
         scores = _in_groups(scores, ask.groups)
-    beside: dict[object, list[str]] = {}
-    for name in scores:
-        beside.setdefault((name.folder, name.split), []).append(name.path)
-    several = next((paths for paths in beside.values() if len(paths) > 1), None)
-    if several and not (ask.scores or ask.all_scores):
-        advice = "choose with --scores NAME (may be repeated) or take them all with --all-scores"
-        raise UsageError(f"{where}: holds {len(several)} arrays of scores side by side: {', '.join(several)}; {advice}")
-    models = _model_names(scores)
+    for first in scores if not (ask.scores or ask.all_scores) else ():
+        several = [name.path for name in scores if (name.folder, name.split) == (first.folder, first.split)]
+        if len(several) > 1:
+            told = f"{where}: holds {len(several)} arrays of scores side by side: {', '.join(several)};"
+            raise UsageError(f"{told} choose with --scores NAME (may be repeated) or take them all with --all-scores")
+    in_pairs = len(asked_labels) == len(scores) == len(ask.scores)
+    every = [name for matches in asked_labels for name in matches] or [n for n in names if n.role == "labels"]
     found = []
-    for place, (score, model) in enumerate(zip(scores, models, strict=True)):
-        if len(asked_labels) > 1 and len(asked_labels) == len(scores) == len(ask.scores):
-            labels = asked_labels[place]  # named in pairs
-        else:
-            labels = [name for matches in asked_labels for name in matches] or [n for n in names if n.role == "labels"]
+    for place, (score, model) in enumerate(zip(scores, _model_names(scores), strict=True)):
+        labels = asked_labels[place] if in_pairs else every
         alone = len(scores) == len(labels) == 1 and len({score.split, labels[0].split} - {""}) < 2
         label = _companion(score, labels, any_model=bool(ask.labels) or alone, only=True)
         if label is None and not ask.no_labels:
@@ -180,7 +175,7 @@ def plan(paths: Iterable[str], ask: ImportRequest, where: str) -> list[BundleArr
             problem = DataError(f"{where}: {told} to be calibrated; --gold FILE joins them from another file")
             raise problem if others or not ask.carry else problem.advising(ask.command(where, [("--no-labels",)]))
         extras = {role: extra for role in ROLES if role != "labels" if (extra := extra_of(score, names, role))}
-        found.append(BundleArrays(model, score.split, score.kind, score.path, label if label else None, extras))
+        found.append(BundleArrays(model, score.split, score.kind, score.path, label, extras))
     doubles = [c.name for c in found if sum(c.name == other.name for other in found) > 1]
     if doubles:
         raise UsageError(f"{where}: two arrays of scores would both become the group {doubles[0] or 'at the root'!r}")
@@ -231,9 +226,9 @@ def says_correct(name: str) -> bool:
 
 
 def columns_by_name(entries: Entries, named: Mapping[str, Sequence[str]]) -> dict[str, Entry]:
-    """The arrays with the columns that an option names under what bundles call them, in every folder and split.
-    named : names by role; none to have no such column. Several are groups, taken together. What was read as one of
-    these by its name is left out. Raises UsageError for names that no array has."""
+    """The arrays with the columns that an option names under what bundles call them, in every folder and split; what
+    was read as one of these by its name is left out. named : names by role, several of groups that are taken together,
+    none to have no such column. Raises UsageError for names that no array has."""
     names = [parse_name(path) for path in entries]
     found = {role: [matching(names, one, "column") for one in asked] for role, asked in named.items()}
     moved = {name.path for lists in found.values() for each in lists for name in each if name.role in COLUMNS}
@@ -244,9 +239,10 @@ def columns_by_name(entries: Entries, named: Mapping[str, Sequence[str]]) -> dic
             place = (name.folder, name.split)
             here = [name, *(one for each in others for one in each if (one.folder, one.split) == place)]
             columns = {one.core: entries[one.path] for one in here}
-            path = "/".join(part for part in (*name.folder, name.split, role) if part)
-            together = partial(_together, columns) if others else entries[name.path].load
-            made[path] = Entry(entries[name.path].path, ", ".join(columns), together, columns if others else {})
+            path = "/".join(filter(None, (*name.folder, name.split, role)))
+            made[path] = Entry(entries[name.path].path, ", ".join(columns), entries[name.path].load)
+            if others:
+                made[path] = replace(made[path], get=partial(_together, columns), made_of=columns)
     return made
 
 
@@ -264,26 +260,23 @@ def matching(names: Sequence[Name], asked: str, what: str) -> list[Name]:
 
 
 def _in_groups(scores: Sequence[Name], groups: Sequence[str]) -> list[Name]:
-    places = {}
-    for name in scores:
-        full = "/".join(part for part in (*name.folder, name.core, name.split) if part)
-        places[name.path] = f"/{full}/", f"/{'/'.join((*name.folder, name.split))}/"
-    kept: list[Name] = []
+    kept: dict[Name, None] = {}
     for group in groups:
         wanted = f"/{group.strip('/')}/"
-        inside = [name for name in scores if any(wanted in place for place in places[name.path])]
+        inside = [
+            name
+            for name in scores
+            if any(wanted in f"/{'/'.join((*name.folder, *core, name.split))}/" for core in ((name.core,), ()))
+        ]
         if not inside:
             raise unknown_name("group", group, {"/".join((*n.folder, n.split)).strip("/") or n.core for n in scores})
-        kept += [name for name in inside if name not in kept]
-    return kept
+        kept |= dict.fromkeys(inside)
+    return list(kept)
 
 
 def _model_names(scores: Sequence[Name]) -> list[str]:
     """What tells the bundles apart, apart from their splits: folders, and names where needed."""
-    cores: dict[tuple[str, ...], set[str]] = {}
-    for name in scores:
-        cores.setdefault(name.folder, set()).add(name.core)
-    by_core = any(len(found) > 1 for found in cores.values())
+    by_core = len({(name.folder, name.core) for name in scores}) > len({name.folder for name in scores})
     paths = [(*name.folder, name.core) if by_core else name.folder for name in scores]
     common = 0
     while common < len(paths[0]) and len({path[: common + 1] for path in paths}) == 1:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from shlex import quote
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from calcli.importers.archive import Archive, Entry, constant, remark
 from calcli.importers.array_names import PER_ROW, SCORE_PREFIX, role_of, says_correct
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.mistaken_for_scores import PREDICTIONS
+from calcli.io.locate import natural
 from calcli.numerics import AnyArray, whole_number
 
 PERCENT = re.compile(r"[0-9.]+ *%|")  # a percentage as people write it, or nothing
@@ -59,6 +61,8 @@ class Column:
 
 
 Columns = Mapping[str, Column]
+Groups = dict[str, list[str]]
+Load = Callable[[], NDArray[Any]]
 LONGEST = 200  # characters of a word; what has more is a text
 
 
@@ -79,16 +83,12 @@ def refuse_doubles(path: Path, names: Sequence[str]) -> None:
         raise DataError(f"{path}: two columns are named {double!r}; every column needs a name {told}")
 
 
-def table_archive(
-    path: Path, format: str, columns: Columns, n: int, ask: ImportRequest, *, ours: bool = False
-) -> Archive:
+def table_archive(path: Path, format: str, columns: Columns, n: int, ask: ImportRequest, ours: bool = False) -> Archive:
     """The arrays of a table of n rows. ours : written by apply, which a column may say too. Columns ``logits_cat,
-    logits_dog, …`` (or log_probs_, probs_ …) make the array ``logits`` with the class names cat, dog; columns that end
-    in a number, ``p0, p1, …``, the array ``p``; all other numeric columns together, without the labels and those with a
-    known meaning (ids, weights, group, split), the array ``columns`` with their names as class names. ``--scores
-    A,B,C`` and ``--scores A:C`` (from A to C) make an array of these columns. With ``--classes C`` ranks (``prob_0,
-    index_0, …``) make ``probs``. A column of lists of equal length is an array by itself. The index that pandas writes
-    is left out where it counts the rows, else it gives the ids."""
+    logits_dog, …`` make the array ``logits`` with the class names cat, dog; columns that end in a number, ``p0, p1,
+    …``, the array ``p``; all other numeric columns without a known meaning the array ``columns``, their names those of
+    classes. ``--scores A,B,C`` and ``--scores A:C`` make an array of these columns, ``--classes C`` of ranks (``prob_0,
+    index_0, …``) ``probs``. The index of pandas is left out where it counts the rows, else it gives the ids."""
     if n == 0:
         raise DataError(f"{path}: there are no rows below the column names, expected at least one")
     columns = {LEVELS.sub(r"\1_\2", name): _cells(path, name, column, ask) for name, column in columns.items()}
@@ -109,18 +109,14 @@ def table_archive(
         return Archive.of(path, format, {path.stem: _matrix(path, columns, names)}, loose=True)
     asked_lists = [asked for asked in (*ask.scores, *ask.labels) if asked not in columns and set(asked) & {",", ":"}]
     chosen = {asked: listed_columns(names, asked) for asked in asked_lists}
-    taken = {name for listed in chosen.values() for name in listed}
-    taken |= {*ask.labels, *(name for listed in ask.named.values() for name in listed)}
+    taken = {*ask.labels, *chain(*chosen.values(), *ask.named.values())}
     free = [name for name in names if role_of(name) not in PER_ROW and name not in taken]
     numeric = [n for n in free if columns[n].kind == "number" or (SCORE_PREFIX.match(n) and columns[n].kind == "text")]
     declared, numbered, rest = _groups(names, numeric)
     for listed in declared.values():
         _take_out_largest(path, columns, listed)
-    inside = {name for listed in declared.values() for name in listed}
-    loaders: dict[str, Callable[[], Any]] = {
-        name: columns[name].load for name in columns if name not in inside or name in (*ask.scores, *ask.pieces)
-    }
-    loaders |= ranked
+    alone = {*columns} - {*chain(*declared.values())} | {*ask.scores, *ask.pieces}
+    loaders: dict[str, Callable[[], Any]] = {name: columns[name].load for name in columns if name in alone} | ranked
     for listed in (*declared.values(), *numbered.values(), rest) if not ours else ():
         _sort_by_number(path, listed)
     groups = declared | numbered | ({LEFT_OVER: rest} if len(rest) > 1 else {}) | chosen
@@ -152,7 +148,6 @@ def _as_words(read: Callable[[Any], NDArray[Any]], cells: Any) -> NDArray[Any]:
 
 def _cells(path: Path, name: str, column: Column, ask: ImportRequest) -> Column:
     """A column as asked for; ``50%`` is .5, or 50 where ``--percent`` divides later, and a blank beside it NaN."""
-    asked = ask.percent
     if ask.drop_missing:
         column = replace(column, refusal="")
     if column.kind != "text":
@@ -165,9 +160,10 @@ def _cells(path: Path, name: str, column: Column, ask: ImportRequest) -> Column:
         numbers = np.array([float(word.strip().removesuffix("%") or "nan") for word in every])
     except (DataError, ValueError):  # of a column that may not be asked for
         return column
-    if not asked:
-        remark(f"{path.name}: column {name!r} is in percent and was divided by 100")
-    return Column("number", np.asarray, numbers if asked else numbers / 100.0)
+    if ask.percent:
+        return Column("number", np.asarray, numbers)
+    remark(f"{path.name}: column {name!r} is in percent and was divided by 100")
+    return Column("number", np.asarray, numbers / 100.0)
 
 
 def _take_out_index(path: Path, columns: dict[str, Column], n: int) -> None:
@@ -225,20 +221,17 @@ def _asked(columns: Sequence[str] | Columns, listed: Sequence[str]) -> str:
     return ends if listed_columns(list(columns), ends) == list(listed) else ",".join(listed)
 
 
-def _groups(
-    names: Sequence[str], numeric: Sequence[str]
-) -> tuple[dict[str, list[str]], dict[str, list[str]], list[str]]:
+def _groups(names: Sequence[str], numeric: Sequence[str]) -> tuple[Groups, Groups, list[str]]:
     """Columns by the word for scores they start with, others by what stands before their number or, where that is all
     of a name (0, 1, 2, …), by what is typed for them, and all that may be scores without a word for it."""
-    declared: dict[str, list[str]] = {}
-    numbered: dict[str, list[str]] = {}
+    declared, numbered = Groups(), Groups()
     for name in numeric:
         kind = SCORE_PREFIX.match(name)
         if kind and kind.end() < len(name):
             declared.setdefault(kind.group(), []).append(name)
         elif (match := NUMBERED.fullmatch(name)) and match["stem"]:
             numbered.setdefault(match["stem"], []).append(name)
-    inside = {name for listed in declared.values() for name in listed} | {n for n in numeric if n.lower() in OUTCOMES}
+    inside = {*chain(*declared.values()), *(name for name in numeric if name.lower() in OUTCOMES)}
     rest = [n for n in numeric if not (n in inside or says_correct(n) or BOOKKEEPING.fullmatch(n))]
     plain = [str(i) for i in range(len(rest)) if str(i) in rest]
     if 1 < len(plain) < len(rest) and plain[-1] == str(len(plain) - 1):
@@ -280,7 +273,7 @@ def _sort_by_number(path: Path, listed: list[str]) -> None:
     if len({match["stem"] for match in found}) != 1 or len(found) < len(listed) or numbers == sorted(numbers):
         return
     if sorted(numbers) == list(range(min(numbers), min(numbers) + len(numbers))):
-        listed[:] = [name for _, name in sorted(zip(numbers, listed, strict=True))]
+        listed.sort(key=natural)
         remark(f"{path.name}: columns {_some(listed)} were put in the order of their numbers")
 
 
@@ -314,9 +307,7 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
     return names
 
 
-def _matrix(
-    path: Path, columns: Columns, names: Sequence[str], counted: Sequence[str] | None = None, told: str = ""
-) -> Callable[[], NDArray[Any]]:
+def _matrix(path: Path, columns: Columns, names: list[str], counted: list[str] | None = None, told: str = "") -> Load:
     """(n, columns) floats of the widest type; of one column its values. counted : where all are left over, those of
     them that are numbered: others may be anything, unless labels are words. told : said where used."""
 
@@ -409,10 +400,8 @@ def is_number(cell: str) -> bool:
 def are_lists(cells: Sequence[str]) -> bool:
     """Whether these texts are lists, each of them."""
     seen = [cell.strip() for cell in cells[:SAMPLE]]
-    if not seen:
-        return False
-    if all(cell.startswith("[") for cell in seen):
-        return True
+    if not seen or all(cell.startswith("[") for cell in seen):
+        return bool(seen)
     if all(PRINTED.fullmatch(cell) for cell in seen):
         return all(is_number(piece) for piece in re.split(r"[,\s]+", _inside(seen[0])) if piece)
     return "." in seen[0] and all(len(numbers := cell.split()) > 1 and all(map(is_number, numbers)) for cell in cells)
@@ -433,27 +422,18 @@ def read_lists(path: Path, name: str, cells: Sequence[str]) -> AnyArray:
         try:
             rows.append([float(piece) for piece in pieces])
         except ValueError:
-            short = "; NumPy has left out the middle: np.set_printoptions(threshold=sys.maxsize) before writing"
-            told = f"{path}: column {name!r} has {one_line(ValueError(cell), 40)!r} in row {number},"
-            raise DataError(f"{told} expected numbers{short if '...' in cell else ''}") from None
+            short = "; NumPy has left out the middle: np.set_printoptions(threshold=sys.maxsize)" * ("..." in cell)
+            told = f"{path}: column {name!r} has {one_line(ValueError(cell), 40)!r} in row {number}, expected numbers"
+            raise DataError(told + short) from None
         if len(rows[-1]) != len(rows[0]):
-            told = f"{path}: the lists in column {name!r} have different lengths ({len(rows[0])} in row 0,"
-            raise DataError(f"{told} {len(rows[-1])} in row {number}), expected one number per class")
+            told = f"have different lengths ({len(rows[0])} in row 0, {len(rows[-1])} in row {number})"
+            raise DataError(f"{path}: the lists in column {name!r} {told}, expected one number per class")
     return np.array(rows)
 
 
 def not_a_number(path: Path, name: str, values: Sequence[str]) -> DataError:
     """The complaint about the first of these cells that is no number."""
     row = next((i for i, cell in enumerate(values) if not is_number(cell)), 0)
-    cell = str(values[row])
-    hint = ""
-    if cell.strip().endswith("%"):
-        hint = ": write 0.141 for 14.1%"
-    elif re.fullmatch(r"\s*[-+]?\d{1,3}(,\d{3})+(\.\d*)?\s*", cell):
-        hint = " without separators of thousands"
-    elif re.fullmatch(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*", cell):
-        hint = " with a point before its decimals"
-    elif cell.strip().startswith("{"):
-        hint = '; JSON Lines take an object in a row: {"probs": {"A": 0.1, "B": 0.9}, "label": "B"}'
-    told = f"column {name!r} has {one_line(ValueError(cell), 60)!r} in row {row}, expected a number{hint}"
+    how = " with a point before its decimals and no other sign" * any(sign in str(values[row]) for sign in ",%")
+    told = f"column {name!r} has {one_line(ValueError(values[row]), 60)!r} in row {row}, expected a number{how}"
     return DataError(f"{path}: {told}")

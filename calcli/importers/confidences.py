@@ -22,8 +22,7 @@ from calcli.numerics import AnyArray, IntArray
 
 
 def confidences_by_name(entries: Entries, ask: ImportRequest) -> ImportRequest:
-    """Asks for arrays called ``confidence`` and ``correct`` where nothing else could be scores or labels. Confidences
-    that are only to be calibrated need not say which are right."""
+    """Asks for arrays called ``confidence`` and ``correct`` where nothing else could be scores or labels."""
     asked = ask.confidence or ask.correct or ask.scores or ask.labels or ask.kind
     names = [parse_name(path) for path in entries]
     other = any(name.role in ("scores", "labels") for name in names)
@@ -34,26 +33,24 @@ def confidences_by_name(entries: Entries, ask: ImportRequest) -> ImportRequest:
 
 
 def load_confidences(entries: Entries, ask: ImportRequest, ignore: Sequence[int], where: str) -> Imported:
-    """The confidences that ``--confidence NAME --correct NAME`` name, checked. Confidences lie in [0, 1]; correct is
-    bool, 0/1 or two words such as right and wrong; ``--correct A=B`` is where two arrays agree, such as prediction and
-    label. Rows in which either has an ignored label keep their place; the caller drops them. Raises UsageError for
-    names that are missing, DataError for values that are neither."""
+    """The confidences that ``--confidence NAME --correct NAME`` name, checked. Rows in which either has an ignored
+    label keep their place; the caller drops them. Raises UsageError for names that are missing, DataError for
+    confidences beyond [0, 1] and for what does not say whether answers are right."""
     if not ask.confidence or not (ask.correct or ask.no_labels):
         alone = "; without grades --no-labels takes the place of --correct" * bool(ask.confidence)
         raise UsageError(f"--confidence NAME and --correct NAME belong together: how sure, and whether right{alone}")
     if ask.scores or ask.labels or ask.kind:
-        advice = "name one or the other"
-        raise UsageError(f"--confidence and --correct stand instead of --scores, --labels and --kind; {advice}")
+        raise UsageError("--confidence and --correct stand instead of --scores, --labels and --kind; name one of them")
     names = [parse_name(path) for path in entries]
     found = matching(names, ask.confidence, "array of confidences")
     if len(found) > 1:
         raise UsageError(f"{where}: {ask.confidence!r} is in several places: {', '.join(n.path for n in found)}")
     entry = entries[found[0].path]
-    if entry.column().ndim == 2 and entry.column().dtype.kind in "fiu":
+    confidence = entry.column()
+    if confidence.ndim == 2 and confidence.dtype.kind in "fiu":
         kept = tuple(group for group in ask.typed if group[0] not in ("--confidence", "--correct"))
         plain = replace(ask, confidence=None, correct=None, scores=(found[0].path,), typed=kept)
-        k = entry.column().shape[1]
-        told = f"has scores of {k} classes, expected one confidence a row; the confidence is made of them"
+        told = f"has scores of {confidence.shape[1]} classes, expected one confidence a row, which is made of them"
         raise advised(DataError(f"{entry.where}: {told}"), entries, plain, where)
     confidence = _column(entry)
     if confidence.dtype.kind not in "fiu":
@@ -63,13 +60,12 @@ def load_confidences(entries: Entries, ask: ImportRequest, ignore: Sequence[int]
     n, place, correct, told = len(confidence), None, None, "nothing as correct"
     if ask.correct:
         place, correct, told = _whether_right(entries, ask.correct, n, ignore)
-    roles = (*COLUMNS, "calibrated_by")
-    extras = {role: path for role in roles if (path := extra_of(found[0], names, role))}
+    extras = {role: path for role in (*COLUMNS, "calibrated_by") if (path := extra_of(found[0], names, role))}
     remark(f"{ask.confidence!r} was read as the confidence, {told}")
     candidate = BundleArrays("", found[0].split, "confidence", found[0].path, place, extras)
     columns = carried_columns(candidate, entries, n)
-    k, dtype = 0, np.dtype(confidence.dtype if confidence.dtype.kind == "f" else np.float64).newbyteorder("=")
-    return Imported(candidate, entry.where, "confidence", n, k, dtype, correct, columns, None, (), None, confidence)
+    dtype = np.dtype(confidence.dtype if confidence.dtype.kind == "f" else np.float64).newbyteorder("=")
+    return Imported(candidate, entry.where, "confidence", n, 0, dtype, correct, columns, None, (), None, confidence)
 
 
 def _whether_right(entries: Entries, asked: str, n: int, ignore: Sequence[int]) -> tuple[str, IntArray, str]:
@@ -83,7 +79,7 @@ def _whether_right(entries: Entries, asked: str, n: int, ignore: Sequence[int]) 
         other = _column(entries[matching(names, right.strip(" ="), "array that says what is correct")[0].path])
         if other.shape != raw.shape:
             raise DataError(f"{first.where}: has {len(raw)} values, {right!r} has {len(other)}; expected as many")
-        dropped = np.isin(other, ignore) | np.isin(raw, ignore) if ignore else dropped
+        dropped = np.isin(other, ignore) | np.isin(raw, ignore)
         correct, told = (raw == other).astype(np.int64), f"{left!r} where it equals {right!r}"
     else:
         correct, _ = to_labels(raw, n, 2, None, first.where)

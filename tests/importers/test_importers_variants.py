@@ -197,7 +197,7 @@ REFUSED = {
     ),
     "thousands": (
         lambda: table(LOGITS, labelled([[f"{1000 * v:,.2f}" for v in z] for z in Z])),
-        "expected a number without separators of thousands",
+        "expected a number with a point before its decimals",
     ),
     "shortened by NumPy": (in_a_cell(lambda p: "[0.1 0.2 ... 0.3]"), "set_printoptions"),
     "numbers for classes in any order": (
