@@ -100,7 +100,8 @@ def table_archive(path: Path, format: str, columns: Columns, n: int, ask: Import
     if ask.classes is not None:
         from calcli.importers.topk import ranked_columns
 
-        ranked, used = ranked_columns(path, columns, ask.classes, ask.class_names)
+        probs, used = ranked_columns(path, columns, ask.classes, ask.class_names)
+        ranked["probs"] = constant(probs)
         if ask.class_names:
             ranked["class_names"] = constant(np.array(ask.class_names))
         columns = {name: column for name, column in columns.items() if name not in used or name in ask.pieces}

@@ -1,6 +1,6 @@
 """From checked rows to bundles: how they are split, written and reported, and what is said of every import."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, field, replace
 from math import sqrt
@@ -30,6 +30,8 @@ ROLE_WORDS = {
 
 FEW = 30  # fewer rows than this say nothing about chance
 LOOKED_AT = 1 << 20  # labels that are looked at at once
+DRAWN = {"by unit": "by unit", "stratified": "stratified by label", "shuffled": "shuffled, not stratified"}
+HOW_SPLIT = {"ordered": "in the order of the source", "position": "by position"} | DRAWN
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,7 @@ class Splitting:
             return "by unit"
         return "stratified" if self.stratify and labelled else "shuffled"
 
-    def deal(
-        self, n: int, labels: IntArray | None, where: str, units: Units | None = None, name: str = ""
-    ) -> dict[str, IntArray]:
+    def deal(self, n: int, labels: Any, where: str, units: Units | None = None, name: str = "") -> dict[str, IntArray]:
         """Which of n rows go to which group, which is said; name : of them. Raises UsageError where there are no
         labels to stratify by."""
         method = self.method(labels is not None, units is not None)
@@ -64,18 +64,15 @@ class Splitting:
         dealt = deal_rows(self.parts, n, labels=by, seed=self.seed, ordered=self.ordered, units=units)
         sizes = ", ".join(f"{group} {len(index)}" for group, index in dealt.items())
         left = n - sum(map(len, dealt.values()))
-        fixed = {"ordered": "in the order of the source", "position": "by position"}
-        drawn = {"by unit": "by unit", "stratified": "stratified by label", "shuffled": "shuffled, not stratified"}
-        how = fixed.get(method) or f"{drawn[method]}, seed {self.seed}"
+        how = HOW_SPLIT[method] + (f", seed {self.seed}" if method in DRAWN else "")
         remark(f"{name and f'{name}: '}{n} rows split {how}: {sizes}{f', {left} left out' if left else ''}")
         return dealt
 
     def record(self, group: str, labelled: bool, units: bool = False) -> dict[str, Any]:
         """What the bundle of a group records of the split."""
         method = self.method(labelled, units)
-        seed = {"seed": self.seed} if method in ("stratified", "shuffled", "by unit") else {}
-        name = group.rpartition("/")[2]
-        return {"groups": list(self.texts), "method": method, "name": name, **seed}
+        seed = {"seed": self.seed} if method in DRAWN else {}
+        return {"groups": list(self.texts), "method": method, "name": group.rpartition("/")[2], **seed}
 
 
 @dataclass(frozen=True)
@@ -115,7 +112,7 @@ class ImportReport:
 
 
 def remark_taken(candidate: BundleArrays, entries: Entries) -> None:
-    """Say in one line which arrays are the scores, of what kind, which the labels, ids and so on."""
+    """Say in one line what was read as what."""
     shown = {path: repr(entry.shown) for path, entry in entries.items()}
     said = [f"{shown[candidate.scores]} was read as the scores ({candidate.kind})"]
     said.append(f"{shown[candidate.labels]} as the labels" if candidate.labels else "no labels")
@@ -132,6 +129,7 @@ WITH_SCORES = frozenset({"scores", "labels", "class_names", "transformed", "spec
 
 WRITTEN_BESIDE = frozenset({"prediction", "confidence"})  # what ``apply`` writes beside scores, which say it again
 MOST_NAMED = 8
+Writers = list[tuple[GroupWriter, IntArray | None]]
 
 
 def unused(entries: Entries, used: Iterable[str]) -> dict[str, Entry]:
@@ -151,19 +149,20 @@ def unused(entries: Entries, used: Iterable[str]) -> dict[str, Entry]:
 def remark_unused(entries: Entries, used: Iterable[str], kept: Collection[str], *, any_unit: bool = False) -> None:
     """Say in a line each which columns and arrays go along (kept : by their own names), and which are left out. A
     single value is no column. any_unit : units are known or declined, so that none is proposed."""
-    left, repeated = dict[str, bool](), list[str]()
+    stay, left, repeated = list[str](), list[str](), list[str]()
     for path, entry in unused(entries, used).items():
         with suppress(DataError):
             if entry.part is None and np.shape(entry.load()) in ((), (1,)):
                 continue
-        left[entry.name] = not {path.rpartition("/")[2], parse_name(path).core}.isdisjoint(kept)
+        (left if {path.rpartition("/")[2], parse_name(path).core}.isdisjoint(kept) else stay).append(entry.name)
         if not any_unit and looks_like(path, entry) == "units":
             repeated.append(entry.name)
-    hint = " (see --ids, --group-by, --unit)"
-    for what, goes, more in (("columns kept for apply to write again", True, ""), ("columns not used", False, hint)):
-        if own := [name for name, stays in left.items() if stays is goes]:
-            all_of = f", … ({len(own)} in all)" if len(own) > MOST_NAMED else ""
-            remark(f"{what}: {', '.join(own[:MOST_NAMED])}{all_of}{more}")
+    for what, own, more in (
+        ("columns kept for apply to write again", stay, ""),
+        ("columns not used", left, " (see --ids, --group-by, --unit)"),
+    ):
+        all_of = f", … ({len(own)} in all)" if len(own) > MOST_NAMED else ""
+        remark(f"{what}: {', '.join(own[:MOST_NAMED])}{all_of}{more}" if own else "")
     if repeated:
         remark(f"{repeated[0]!r} repeats: if rows of one value depend on each other, pass --unit {quote(repeated[0])}")
 
@@ -179,10 +178,9 @@ def write_groups(
     splitting: Splitting,
     attributes: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Written]:
-    """Make the groups of one source bundle, fill them in one pass over its rows, and tell what they became.
-    groups : which rows go to which, ascending; None: all. origin : where the scores came from, as all bundles record
-    it: names and hashes, no clock, no host, no folders. attributes : texts for each bundle."""
-    writers: list[tuple[GroupWriter, IntArray | None]] = []
+    """Make the groups of one source bundle, fill them in one pass over its rows, and tell what they became. groups :
+    which rows go to which, ascending; None: all. origin : where the scores came from. attributes : texts for each."""
+    writers: Writers = []
     made = list[Written]()
     lazy = {name: column for name, column in imported.columns.items() if isinstance(column, Positions)}
     everywhere = absent_classes(imported.labels, imported.k)
@@ -209,9 +207,7 @@ def write_groups(
     return made
 
 
-def _fill(
-    imported: Imported, writers: Sequence[tuple[GroupWriter, IntArray | None]], lazy: Mapping[str, Positions]
-) -> None:
+def _fill(imported: Imported, writers: Writers, lazy: Mapping[str, Positions]) -> None:
     """Write the rows of every group; warn where the largest score is the label always, or as often as at random."""
     n = hits = 0
     for slab in imported.slabs():

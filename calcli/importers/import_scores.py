@@ -81,7 +81,7 @@ def import_scores(
                 origin["sampled"] = {"of_each_unit": ask.sample, "seed": splitting.seed}
             with new_bundles(output, force=force, inputs=sources) as out:
                 used, kept = [*ask.pieces, ask.votes or ""], set[str]()
-                for imported, arrays in _bundles(entries, ask, ignore_labels, splitting, where):
+                for imported, arrays in _bundles(entries, ask, ignore_labels, bool(splitting.parts), where):
                     groups, one = _deal(imported, splitting, ignore_labels, ask), imported.candidate
                     paths = {"scores": one.scores, "labels": one.labels or "", **one.extras}
                     used += (paths := {role: path for role, path in paths.items() if path}).values()
@@ -95,13 +95,15 @@ def import_scores(
     return report
 
 
+Bundles = Iterator[tuple[Imported, Entries]]
+Dealt = dict[str, IntArray | None]
+OF_CHOICES = ("lm-eval", "lighteval", "lm-eval-write-out")
 LOGS = {
-    "--normalize": ("lm-eval", "lighteval", "lm-eval-write-out"),
-    "--choices": ("lm-eval", "lighteval", "lm-eval-write-out", "helm", "inspect", "json", "parquet", "arrow"),
+    "--normalize": OF_CHOICES,
+    "--choices": (*OF_CHOICES, "helm", "inspect", "json", "parquet", "arrow"),
     "--filter": ("lm-eval",),
     "--classes": ("csv", "json", "json-table", "parquet", "arrow"),
-}
-"""Options that only some formats look at: logs of multiple choice, tables."""
+}  # options that only some formats look at
 
 OF_CLASSES = ("--per-label", "--class-names", "--all-scores")  # options that have no meaning for confidences
 
@@ -119,10 +121,8 @@ def _refuse_unread(ask: ImportRequest, archives: Sequence[Archive]) -> None:
             raise UsageError(f"{option} is about scores of classes; --confidence and --correct have none")
 
 
-def _bundles(
-    entries: Entries, ask: ImportRequest, ignore: Sequence[int], splitting: Splitting, where: str
-) -> Iterator[tuple[Imported, Entries]]:
-    """What the arrays make, and the arrays: one bundle of confidences, or scores with labels by their names."""
+def _bundles(entries: Entries, ask: ImportRequest, ignore: Sequence[int], split: bool, where: str) -> Bundles:
+    """Each bundle that the arrays make, and the arrays: one of confidences, or scores with labels by their names."""
     ask = confidences_by_name(entries, ask)
     if ask.confidence or ask.correct:
         if ask.drop_missing:
@@ -136,7 +136,7 @@ def _bundles(
         raise problem if "valid names" in str(problem) else advised(problem, entries, ask, where) from None
     if ask.percent and filled.kind != "probs":
         raise UsageError(f"--percent is about probabilities, got --kind {filled.kind}")
-    if splitting.parts:
+    if split:
         _refuse_second_split(candidates, where)
     for candidate in candidates:
         remark_taken(candidate, entries)
@@ -151,10 +151,8 @@ def _bundles(
 
 
 def _refuse_second_split(candidates: Sequence[BundleArrays], where: str) -> None:
-    splits: dict[str, list[str]] = {}
-    for candidate in candidates:
-        splits.setdefault(candidate.model, []).append(candidate.split)
-    for names in splits.values():
+    for model in {candidate.model for candidate in candidates}:
+        names = [candidate.split for candidate in candidates if candidate.model == model]
         if len(names) > 1:
             advice = f"leave out --split to keep these groups, or split one of them: --group {names[0]}"
             raise UsageError(f"{where}: is already split into {', '.join(names)}; {advice}")
@@ -162,9 +160,7 @@ def _refuse_second_split(candidates: Sequence[BundleArrays], where: str) -> None
         raise UsageError(f"{where}: has a column that splits it already; leave out --split")
 
 
-def _deal(
-    imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: ImportRequest
-) -> dict[str, IntArray | None]:
+def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: ImportRequest) -> Dealt:
     """Which rows of the source go to which group of the output; None: all of them."""
     name, labels = imported.candidate.name, imported.labels
     if imported.dense and imported.parts is None and not splitting.parts:
@@ -202,10 +198,9 @@ def _sampled(imported: Imported, rows: IntArray, most: int, seed: int) -> IntArr
     if unit is None:
         raise UsageError(f"--sample: {imported.where} has no units to draw rows of; name their column with --unit")
     drawn = np.random.default_rng(seed).permutation(rows)
-    _, code = np.unique(np.asarray(unit[drawn]).astype("U"), return_inverse=True)
-    order = np.argsort(code.reshape(-1), kind="stable")
-    ordered = code.reshape(-1)[order]
-    place = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    words = np.asarray(unit[drawn]).astype("U")
+    order = np.argsort(words, kind="stable")
+    place = np.arange(len(order)) - np.searchsorted(words[order], words[order])
     kept = np.sort(drawn[order[place < most]])
     remark(f"{imported.where}: {len(kept)} of {len(rows)} rows, at most {most} of each unit (seed {seed})")
     return kept
@@ -222,25 +217,23 @@ def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntAr
     unit = imported.columns.get("unit")
     if unit is not None and not ask.drop_duplicates and np.array_equal(ids.astype("U"), unit[:].astype("U")):
         return rows  # asked several times, as their source says
-    keys = np.array(ids[rows]).astype("U")
+    keys = ids[rows].astype("U")
     if group is not None:
-        keys = np.char.add(np.char.add(np.array(group[rows]).astype("U"), "\n"), keys)
+        keys = np.char.add(np.char.add(group[rows].astype("U"), "\n"), keys)
     _, firsts, which = np.unique(keys, return_index=True, return_inverse=True)
     first = firsts[which.reshape(-1)]
     later = np.flatnonzero(first != np.arange(len(rows)))
     if not len(later):
         return rows
     whole = later[imported.are_alike(rows[later], rows[first[later]])]
-    row, others = int(rows[later[0]]), len(later) - len(whole)
+    row, others, own = int(rows[later[0]]), len(later) - len(whole), imported.candidate.extras["ids"]
     if others:
         told = f"rows have the id of an earlier row and other scores or another label (row {row}: {str(ids[row])!r})"
-        advice = "rows of one id belong together (an image, a patient, a question) and are not independent: --unit"
-        advice += f" {imported.candidate.extras['ids'].rpartition('/')[2]}; where every file counts its rows anew,"
-        remark(f"{imported.where}: {others} {told}: {advice} these are no ids: --ids none")
+        advice = f"rows of one id belong together (an image, a patient, a question): --unit {own.rpartition('/')[2]};"
+        remark(f"{imported.where}: {others} {told}; {advice} if every file counts its rows anew: --ids none")
     elif not ask.drop_duplicates:
-        told = f"and its scores and label, as {len(whole)} rows have;"
-        advice = "a distributed sampler may pad the last batch so: --drop-duplicates keeps the first of each"
-        raise DataError(f"{imported.where}: row {row} has the id {str(ids[row])!r} of an earlier row, {told} {advice}")
+        told = f"and its scores and label, as {len(whole)} rows have; --drop-duplicates keeps the first of each"
+        raise DataError(f"{imported.where}: row {row} has the id {str(ids[row])!r} of an earlier row, {told}")
     if ask.drop_duplicates:
         remark(f"{imported.where}: {len(whole)} rows that repeat an earlier one of their id were dropped")
         rows = np.delete(rows, whole)
@@ -279,10 +272,9 @@ def _attributes(candidate: BundleArrays, entries: Entries) -> dict[str, str]:
     """What the source says of calibrators, beside its arrays or in a column, and its own names of renamed columns."""
     scores = entries[candidate.scores]
     found = carried(scores.path, scores.name)
-    marked = candidate.extras.get("calibrated_by")
-    if not found and marked is not None:
-        column = np.asarray(entries[marked].load())
-        chain = unmarked([str(text) for text in column], entries[marked].where) if column.ndim == 1 else None
+    marked = entries.get(candidate.extras.get("calibrated_by", ""))
+    if not found and marked is not None and (column := marked.column()).ndim == 1:
+        chain = unmarked([str(text) for text in column], marked.where)
         found = {} if chain is None else {"calibrated_by": chain}
     named = {role: entries[path] for role, path in candidate.extras.items() if role in COLUMNS}
     own = {role: [*entry.made_of] or [parse_name(entry.name).core] for role, entry in named.items()}

@@ -31,10 +31,9 @@ def remark_shards(archives: Sequence[Archive]) -> None:
 
 def join_archives(archives: Sequence[Archive], ask: ImportRequest) -> tuple[dict[str, Entry], ImportRequest]:
     """Arrays of the same name in several files as one, rows one after the other. Files come in their natural order;
-    with whole numbers as ids (and no groups, which count anew) rows are then put in the order of the ids. Class names
-    must be the same. Where there are no ids, rows that a sampler of ranks has repeated to fill its last batch are told
-    by their scores, and left out with ``--drop-duplicates``, which is not asked for any more then. Raises DataError for
-    files that do not hold the same arrays, and for such rows."""
+    with whole numbers as ids (and no groups, which count anew) rows are then put in the order of the ids. Without ids
+    rows that a sampler of ranks has repeated are told by their scores; the request then no longer asks to drop others.
+    Raises DataError for files that do not hold the same arrays, and for such rows."""
     parts: dict[str, list[Entry]] = {}
     for archive in sorted(archives, key=lambda archive: natural(str(archive.path))):
         for name, entry in archive.entries.items():
@@ -100,12 +99,11 @@ def _without_last_row(entry: Entry) -> Entry:
 
 def _check_complete(archives: Sequence[Archive]) -> None:
     several = [archive for archive in archives if not archive.loose]
-    names = {name for archive in several for name in archive.entries}
     for archive in several:
         folders = {name.rpartition("/")[0] for name in archive.entries}
-        missing = sorted(n for n in names - archive.entries.keys() if n.rpartition("/")[0] in folders)
-        if missing:
-            raise DataError(f"{archive.path}: has no array {missing[0]!r}, which the other files to join have")
+        missing = sorted({name for other in several for name in other.entries} - archive.entries.keys())
+        if absent := [name for name in missing if name.rpartition("/")[0] in folders]:
+            raise DataError(f"{archive.path}: has no array {absent[0]!r}, which the other files to join have")
 
 
 def _load(name: str, entries: Sequence[Entry]) -> Any:
@@ -116,15 +114,16 @@ def _load(name: str, entries: Sequence[Entry]) -> Any:
     if len(arrays) == 1:
         return first
     for entry, array in zip(entries, arrays, strict=True):
-        shape, expected = list(array.shape), list(first.shape)
-        if len(shape) == len(expected) and len(shape) > axis:
-            shape[axis] = expected[axis] = 0
-        single = array.ndim <= axis and not of_all
-        if single or shape != expected or (array.dtype.kind in "OUS") != (first.dtype.kind in "OUS"):
+        others = [at for at in range(first.ndim) if at != axis]
+        alike = array.ndim == first.ndim and all(array.shape[at] == first.shape[at] for at in others)
+        if (
+            (array.ndim <= axis and not of_all)
+            or not alike
+            or (array.dtype.kind in "OUS") != (first.dtype.kind in "OUS")
+        ):
             told = f"the first file to join has {tuple(first.shape)} and {first.dtype}"
             raise DataError(f"{entry.where}: has shape {tuple(array.shape)} and type {array.dtype}, {told}")
-    for entry, array in zip(entries, arrays, strict=True) if of_all else ():
-        if not np.array_equal(np.asarray(array), np.asarray(first)):
+        if of_all and not np.array_equal(np.asarray(array), np.asarray(first)):
             raise DataError(f"{entry.where}: differs from the first file to join; join the same classes only")
     return first if of_all else np.concatenate([np.asarray(array[()]) for array in arrays], axis=axis)
 
@@ -144,16 +143,13 @@ def _ordered(entry: Entry, role: str, order: AnyArray, n: int | None = None) -> 
 
 
 def without_missing(entries: Entries, paths: Sequence[str], where: str) -> dict[str, Entry]:
-    """The arrays without the rows, or positions of sequences, in which one of these is blank or NaN. Raises DataError
-    where none is left."""
+    """The arrays without rows, or positions, where one of these is blank or NaN. Raises DataError if none is left."""
     found = [entries[path].load() for path in paths]
     if any(isinstance(array, Parts) for array in found):
         return _without_missing_positions(entries, paths, where)
     arrays = [np.asarray(array[()]) for array in found]
     n = min((len(array) for array in arrays if array.ndim), default=0)
-    missing = np.zeros(n, dtype=np.bool_)
-    for array in arrays:
-        missing |= _lacking(array[:n])
+    missing = np.any([_lacking(array[:n]) for array in arrays], axis=0)
     if missing.all():
         raise DataError(f"{where}: every row lacks a score or a label, nothing is left")
     remark(f"{where}: {int(missing.sum())} of {n} rows left out: they lack a score or a label")
@@ -174,11 +170,10 @@ def _lacking(array: AnyArray) -> BoolArray:
 
 def _without_missing_positions(entries: Entries, paths: Sequence[str], where: str) -> dict[str, Entry]:
     """The same of sequences of several lengths; those of which nothing is left are out. Raises DataError for images."""
-    found = [entries[path].load() for path in paths]
-    found = [cut_alike(array, found[0]) if array is not found[0] else cut_alike(array, found[-1]) for array in found]
+    loaded = [entries[path].load() for path in paths]
+    found = [cut_alike(array, other) for array, other in zip(loaded, loaded[::-1], strict=True)]
     if any(array.ndim > 3 for array in found) or (len(found) > 1 and found[1].ndim > 2):
-        advice = "give these a label of their own, and --ignore-label"
-        raise DataError(f"{where}: --drop-missing leaves out rows and positions of sequences, no pixels; {advice}")
+        raise DataError(f"{where}: --drop-missing leaves out rows and tokens, no pixels; for these --ignore-label")
     if not all(isinstance(array, Parts) and len(array) == len(found[0]) for array in found):
         return dict(entries)
     keep = []
@@ -214,20 +209,17 @@ ANSWERS = ("answer", "answer_key", "correct_answer", "truth", "class", "target")
 
 
 def add_gold(entries: Entries, archive: Archive, ask: ImportRequest) -> tuple[dict[str, Entry], ImportRequest]:
-    """The answers of ``--gold FILE`` as an array ``gold`` beside every array of ids: (entries, ask). The file has a
-    column of answers and one of ids; without ids on either side the rows go by their place. ``--labels NAME`` says
-    which column holds the answers. Raises UsageError where only the user can choose, DataError for rows without an
-    answer."""
+    """The answers of ``--gold FILE`` as an array ``gold`` beside every array of ids: (entries, ask). Without ids on
+    either side the rows go by their place. ``--labels NAME`` says which column holds the answers. Raises UsageError
+    where only the user can choose, DataError for rows without an answer."""
     known = archive.entries
+    free = {path: parse_name(path) for path in known if not path.startswith("class_names_")}
     named = [name for name in ask.labels if name in known]
-    if not named:
-        free = {path: parse_name(path) for path in known if not path.startswith("class_names_")}
-        named = [path for path, name in free.items() if name.role == "labels"]
-        named = named or [path for path, name in free.items() if name.core.lower() in ANSWERS]
-        named = named or [path for path, name in free.items() if not name.role]
+    named = named or [path for path, name in free.items() if name.role == "labels"]
+    named = named or [path for path, name in free.items() if name.core.lower() in ANSWERS]
+    named = named or [path for path, name in free.items() if not name.role]
     if len(named) != 1:
-        told = f"which of {', '.join(known)} holds the right answers? choose with --labels NAME"
-        raise UsageError(f"{archive.path}: {told}")
+        raise UsageError(f"{archive.path}: which of {', '.join(known)} is the right answer? choose with --labels NAME")
     labels = tuple(GOLD if name == named[0] else name for name in ask.labels)
     ask = replace(ask, labels=labels if labels or ask.confidence else (GOLD,), gold=None)
     answers, ids = known[named[0]], _ids_of(known)
@@ -252,8 +244,7 @@ def _ids_of(entries: Entries) -> Entry | None:
 
 
 def aligned_labels(candidate: BundleArrays, entries: Entries) -> Entries:
-    """The arrays, with labels that lie in another file than the scores in the order of the scores. By ids where both
-    files have them, else by their place, which is said."""
+    """The arrays, with labels of another file in the order of the scores, by ids where both have them."""
     if candidate.labels is None or candidate.labels.rpartition("/")[2] == GOLD:
         return entries
     scores, labels = entries[candidate.scores], entries[candidate.labels]
@@ -272,9 +263,8 @@ def aligned_labels(candidate: BundleArrays, entries: Entries) -> Entries:
 def _aligned(ids: Entry, other: Entry, answers: Entry) -> AnyArray:
     """Answers in the order of other ids."""
     wanted, known = texts_in(ids), texts_in(other)
-    for entry, texts in ((ids, wanted), (other, known)):
-        if texts.ndim != 1:
-            raise DataError(f"{entry.where}: ids have shape {texts.shape}, expected one per row")
+    if max(wanted.ndim, known.ndim) > 1:
+        raise DataError(f"{other.where}: ids have shape {known.shape} here, {wanted.shape} there, expected one per row")
     values = np.atleast_1d(np.asarray(answers.load()[()]))
     if len(values) != len(known):
         raise DataError(f"{answers.where}: has {len(values)} answers for {len(known)} ids")

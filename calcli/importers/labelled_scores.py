@@ -35,9 +35,8 @@ class Slab:
 
 @dataclass(frozen=True)
 class Imported:
-    """One bundle to be, with its scores still where they are. labels : (n,) integers, ignored labels still in place, or
-    None; of confidences whether they are right. columns : per-row arrays by the name they have in a bundle. parts : the
-    group each row was already in, or None."""
+    """One bundle to be, with its scores still where they are. labels : (n,), ignored ones in place; of confidences
+    whether they are right. columns : by the name in a bundle. parts : the group each row was already in, or None."""
 
     candidate: BundleArrays
     where: str
@@ -84,9 +83,8 @@ class Imported:
 
 
 def load(candidate: BundleArrays, entries: Entries, ask: ImportRequest, *, ignore: Sequence[int]) -> Imported:
-    """Load everything about one bundle but its scores, which are looked at only in passing. ask : with a kind, the
-    scores are not doubted to be of it; with names of the scores, not to be in the order of the classes. ignore : labels
-    that mark rows to leave out."""
+    """Load everything about one bundle but its scores. ask : with a kind, the scores are not doubted to be of it; with
+    names of the scores, not to be in the order of the classes. ignore : labels that mark rows to leave out."""
     scores_entry = entries[candidate.scores]
     where, kind = scores_entry.where, validate.score_kind(candidate.kind)
     truth = None if candidate.labels is None else entries[candidate.labels].load()
@@ -94,13 +92,11 @@ def load(candidate: BundleArrays, entries: Entries, ask: ImportRequest, *, ignor
     given, truth = cut_alike(given, truth), cut_alike(truth, given)
     if ask.percent:
         given = given.as_fractions() if isinstance(given, Parts) else validate.fractions(np.asarray(given[()]), where)
-    if isinstance(given, Parts) and ask.reduce not in (None, "none"):
-        given = given.padded([*map(given.of, range(len(given)))], np.nan)
-    if ask.reduce in (None, "none"):
-        axis = class_axis_of(given, truth, ask.class_axis, where)
-        if axis is not None:
-            dense = Dense(given, truth, axis, where, ignore=ignore, sample=ask.sample, seed=ask.seed)
-            return _load_dense(dense, candidate, entries, ask, kind)
+    if ask.reduce not in (None, "none"):
+        given = given.padded([*map(given.of, range(len(given)))], np.nan) if isinstance(given, Parts) else given
+    elif (axis := class_axis_of(given, truth, ask.class_axis, where)) is not None:
+        dense = Dense(given, truth, axis, where, ignore, ask.sample, ask.seed)
+        return _load_dense(dense, candidate, entries, ask, kind)
     raw = None if truth is None else np.atleast_1d(np.asarray(truth[()]))
     scores, kind = one_a_row(given, raw, ask.reduce, kind, where)
     n, k = validate.check_shape(scores.shape, scores.dtype, where)
@@ -116,16 +112,16 @@ def load(candidate: BundleArrays, entries: Entries, ask: ImportRequest, *, ignor
             told = f"{entry.where}: there are {n + 1} labels for {n} rows of scores, and the first is 0;"
             raise DataError(f"{told} did pandas write a header? Save with header=['label'] or header=False")
         if len(scores.shape) == 2 and raw.shape in ((k,), (k, 1), (1, k)) and k != n:
-            told = "classes by rows? Save the scores transposed, (rows, classes)"
-            raise DataError(f"{where}: has shape {tuple(scores.shape)} for {k} labels: {told}")
+            told = f"has shape {tuple(scores.shape)} for {k} labels: classes by rows? Save the scores transposed"
+            raise DataError(f"{where}: {told}, (rows, classes)")
         if binary and not ignore:
             mistaken.refuse_other_column(raw, n, None if ask.scores else positive, where, entry.where)
         if names and not (ask.scores or ask.class_names) and candidate.extras["class_names"].startswith("class_names_"):
             mistaken.refuse_other_order(raw, names, where)
         places = "calibrated_by" in candidate.extras and raw.dtype.kind in "iu"  # as apply writes them
-        taken = to_labels(raw, n, k, None if places else names, entry.where, positive)
-        names = taken.names or names
-        labels = validate.check_labels(taken.values, n, k, entry.where, tuple(ignore))
+        taken, own = to_labels(raw, n, k, None if places else names, entry.where, positive)
+        names = own or names
+        labels = validate.check_labels(taken, n, k, entry.where, tuple(ignore))
         if not (ask.scores and ask.labels):
             mistaken.refuse_confidences(scores, labels, kind, where)
     if not ask.scores:
@@ -143,9 +139,7 @@ def _type_of(scores: Any, kind: ScoreKind, binary: bool) -> np.dtype[Any]:
     return np.dtype(np.float64 if binary and kind != "logits" else scores.dtype).newbyteorder("=")
 
 
-def _load_dense(
-    dense: Dense, candidate: BundleArrays, entries: Entries, ask: ImportRequest, kind: ScoreKind
-) -> Imported:
+def _load_dense(dense: Dense, candidate: BundleArrays, entries: Entries, ask: ImportRequest, kind: Any) -> Imported:
     """Scores of positions as rows, whose unit is the image or the sequence: by its id where there is one, or number."""
     where, scores = entries[candidate.scores].where, dense.scores()
     n, k = validate.check_shape(scores.shape, scores.dtype, where)

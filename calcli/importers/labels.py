@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from string import ascii_lowercase, ascii_uppercase
+from typing import Any
 
 import numpy as np
 
@@ -20,16 +21,11 @@ OPPOSITES = (
 """Words for class 0 and class 1 that leave no doubt."""
 
 
-class TakenLabels(NamedTuple):
-    """Class indices. names : of all classes, where the labels give them."""
-
-    values: IntArray
-    names: list[str] | None = None
+Names = Sequence[str] | None
+Taken = tuple[IntArray, list[str] | None]  # class indices, and the names of all classes where the labels give them
 
 
-def to_labels(
-    raw: AnyArray, n: int, k: int, class_names: Sequence[str] | None, where: str, positive: str | None = None
-) -> TakenLabels:
+def to_labels(raw: AnyArray, n: int, k: int, class_names: Names, where: str, positive: str | None = None) -> Taken:
     """Class indices of labels as people write them. raw : (n,) or (n, 1) integers, booleans, integer-valued floats,
     class names or letters (A is class 0); for two classes also -1 and +1, and any two words (the later in the alphabet
     is class 1 unless their meaning says more, and that is said); or (n, k) one-hot rows. positive : the word for class
@@ -37,11 +33,10 @@ def to_labels(
     if raw.ndim == 2 and raw.shape[1] == k and len(raw) == n and raw.dtype.kind in "biuf":
         one_hot = (np.count_nonzero(raw == 1, axis=1) == 1) & (np.count_nonzero(raw, axis=1) == 1)
         if not one_hot.all():
-            several = "; for labels of which several may hold at once pass --per-label"
-            told = f"expected one class index or a single 1 per row{several if np.isin(raw, (0, 1)).all() else ''}"
+            told = "expected one class index or a single 1 per row; where several may hold at once pass --per-label"
             raise DataError(f"{where}: row {int(np.argmin(one_hot))} is not one-hot, {told}")
         remark(f"{where}: one-hot labels became class indices")
-        return TakenLabels(raw.argmax(axis=1).astype(np.int64))
+        return raw.argmax(axis=1).astype(np.int64), None
     if raw.ndim == 2 and raw.shape[1] == 1:
         raw = raw[:, 0]
     if raw.dtype.kind in "OUS":
@@ -58,47 +53,45 @@ def to_labels(
             raise DataError(f"{where}: is true or false, expected one of {k} classes; {advice}")
         said = [name.lower() for name in class_names or ()]
         if sorted(said) == ["false", "true"]:
-            return TakenLabels(np.where(raw, said.index("true"), said.index("false")))
+            return np.where(raw, said.index("true"), said.index("false")), None
         remark(f"{where}: true was read as class 1, false as class 0")
-        return TakenLabels(raw.astype(np.int64))
+        return raw.astype(np.int64), None
     if k == 2 and raw.ndim == 1 and raw.dtype.kind == "i" and set(np.unique(raw).tolist()) == {-1, 1}:
         remark(f"{where}: +1 was read as class 1, -1 as class 0")
-        return TakenLabels((raw > 0).astype(np.int64))
-    return TakenLabels(_of_numbered_classes(raw, k, class_names, where))
+        return (raw > 0).astype(np.int64), None
+    return _of_numbered_classes(raw, k, class_names, where), None
 
 
-def _of_numbered_classes(raw: AnyArray, k: int, class_names: Sequence[str] | None, where: str) -> AnyArray:
+def _of_numbered_classes(raw: AnyArray, k: int, class_names: Names, where: str) -> AnyArray:
     """Labels where the names of the classes are numbers too, 10, 20, 30: those names, or counted from 0?"""
     whole = [re.fullmatch(r"(-?\d{1,18})(?:\.0)?", name) for name in class_names or ()]
-    numbers = [int(found[1]) for found in whole if found]
-    named = set(numbers)
-    if raw.ndim != 1 or numbers == list(range(k)) or not len(whole) == len(numbers) == len(named) == k:
+    places = {int(found[1]): place for place, found in enumerate(whole) if found}
+    if raw.ndim != 1 or list(places) == list(range(k)) or not len(whole) == len(places) == k:
         return raw
-    present = set(np.unique(raw).tolist()) & (named | set(range(k)))
-    if not present <= named or not present:  # some are no names
+    present = {label for label in np.unique(raw).tolist() if label in places or 0 <= label < k}
+    if not present or not present <= places.keys():  # some are no names
         return raw
     listed = ", ".join(class_names or ())[:60]
     if present <= set(range(k)):
         told = "counted from 0? Write names as text, or give the classes names that are no numbers: --class-names A,B,…"
         raise DataError(f"{where}: are its labels the names of classes, {listed}, or their places, {told}")
     remark(f"{where}: the labels were looked up in the names of the classes, {listed}")
-    order = np.argsort(numbers)
-    place = order[np.searchsorted(np.array(numbers)[order], raw).clip(max=k - 1)]
-    return np.where(np.isin(raw, numbers), place, raw)
+    words, inverse = np.unique(raw, return_inverse=True)
+    return np.array([places.get(word, word) for word in words.tolist()])[inverse.reshape(-1)]
 
 
-def labels_in_memory(labels: Any, shape: tuple[int, ...], class_names: Sequence[str] | None) -> TakenLabels:
+def labels_in_memory(labels: Any, shape: tuple[int, ...], class_names: Names) -> Taken:
     """Class indices of labels that a program hands over, as ``to_labels`` gives them. shape : of the scores."""
     raw = as_array(labels, "labels")
     names = None if class_names is None else [str(name) for name in class_names]
     k = max(shape[1], 2) if len(shape) == 2 else 2
     places = raw.dtype.kind in "iu" and raw.min(initial=0) >= 0 and (names is None or raw.max(initial=0) < k)
     if raw.ndim == 0 or not shape or places:
-        return TakenLabels(raw)  # what is wrong with it is said where every label is checked
+        return raw, None  # what is wrong with it is said where every label is checked
     return to_labels(raw, len(raw), k, names, "labels")
 
 
-def _named(raw: AnyArray, k: int, class_names: Sequence[str] | None, where: str, positive: str | None) -> TakenLabels:
+def _named(raw: AnyArray, k: int, class_names: Names, where: str, positive: str | None) -> Taken:
     words, inverse = np.unique(np.array(texts_of(raw, where), dtype="U"), return_inverse=True)
     texts: list[str] = words.tolist()
     if "" in texts:
@@ -119,12 +112,11 @@ def _named(raw: AnyArray, k: int, class_names: Sequence[str] | None, where: str,
     if twice := [text for text in texts if class_names is not None and list(class_names).count(text) > 1]:
         raise DataError(f"{where}: the label {twice[0]!r} is the name of two classes; --class-names tells them apart")
     if class_names is None:
+        told = f"labels are words ({texts[0]!r}, …) and the source has no class_names to look them up in;"
+        advice = "name the classes in the order of the scores: --class-names A,B,…"
         if k == 2 and len(texts) > 2:
-            told = "a row: is it the predicted class, and the score its confidence, as inference scripts write them?"
-            advice = f"--gold FILE --confidence NAME --correct {where.rpartition(' ')[2]}=gold takes them so"
-            raise DataError(f"{where}: has {len(texts)} words ({texts[0]!r}, …) beside one score {told} {advice}")
-        told = "has no class_names to look them up in; name the classes in the order of the scores: --class-names A,B,…"
-        raise DataError(f"{where}: labels are words ({str(raw.flat[0])!r}, …) and the source {told}")
+            advice = "of the predicted class beside its confidence: --gold FILE --confidence NAME --correct NAME=gold"
+        raise DataError(f"{where}: {told} {advice}")
     index = {name: place for place, name in enumerate(class_names)}
     labels: IntArray = np.array([index.get(text, -1) for text in texts], dtype=np.int64)[inverse.reshape(raw.shape)]
     if (labels < 0).any():
@@ -132,7 +124,7 @@ def _named(raw: AnyArray, k: int, class_names: Sequence[str] | None, where: str,
         known = ", ".join(list(class_names)[:10]) + (", …" if len(class_names) > 10 else "")
         raise DataError(f"{where}: row {row} has label {texts[int(inverse.flat[row])]!r}, expected one of {known}")
     meant = own and any(whole_number(text.lstrip("-")) is None for text in class_names)
-    return TakenLabels(labels, list(class_names) if meant else None)
+    return labels, list(class_names) if meant else None
 
 
 def _inner_names(texts: Sequence[str], names: Sequence[str]) -> list[str] | None:
@@ -157,8 +149,7 @@ def _understood(texts: Sequence[str], k: int, where: str) -> list[str] | None:
         how = "" if known else ", the later in the alphabet; --class-names says otherwise"
         remark(f"{where}: {names[1]!r} was read as class 1, {names[0]!r} as class 0{how}")
         return names
-    letters = [chr(ord("A") + i) for i in range(min(k, 26))]
-    for alphabet in (letters, [letter.lower() for letter in letters]):
+    for alphabet in (list(ascii_uppercase[:k]), list(ascii_lowercase[:k])):
         if set(texts) <= set(alphabet):
             remark(f"{where}: the letters {alphabet[0]} to {alphabet[-1]} were read as classes 0 to {k - 1}")
             return alphabet
@@ -172,7 +163,6 @@ def texts_of(values: AnyArray, where: str) -> list[str]:
         "".join(found).encode()
     except (ValueError, SystemError) as problem:  # no UTF-8; numbers beyond all characters
         raise DataError(f"{where}: holds what is no text: {one_line(problem)}; save the words as UTF-8") from None
-    for row, text in enumerate(found):
-        if "\0" in text:
-            raise DataError(f"{where}: entry {row} is {text[:40]!r}, expected words without NUL characters")
+    if odd := next((text for text in found if "\0" in text), None):
+        raise DataError(f"{where}: entry {found.index(odd)} is {odd[:40]!r}, expected words without NUL characters")
     return found

@@ -25,10 +25,8 @@ FEW = 4  # fewer rows than this are in order by chance
 
 
 def refuse_impostors(scores: Any, kind: ScoreKind, where: str, *, forced: bool) -> None:
-    """Refuse predictions posing as scores, and probabilities posing as logits. Every row one-hot: the source holds
-    predicted classes, there is no confidence to calibrate. "Logits" of which every row lies in [0, 1] and sums to 1:
-    most likely probabilities; ``forced`` lets them through. Stops reading at the first row that clears both
-    suspicions."""
+    """Refuse predictions, every row one-hot, posing as scores, and probabilities, unless ``forced``, posing as logits.
+    Stops reading at the first row that clears both suspicions."""
     width = 1 if len(scores.shape) == 1 else scores.shape[1]
     one_hot, simplex = True, kind == "logits" and not forced
     for _, raw in _blocks(scores):
@@ -55,10 +53,11 @@ def refuse_ranks(scores: Any, where: str) -> None:
         left, right = block[:, :-1], block[:, 1:]  # compared, not subtracted: infinities may be there
         if (right > left).any() or not (right < left).any(axis=1).all():
             return
-    told = "every row is sorted from the largest score to the smallest: these are ranks, as top-k outputs have them"
-    advice = "--classes C takes a table of probabilities and indices of the k best, --confidence prob_0 --correct"
-    advice += " index_0=TRUTH the best alone; --scores NAME takes them as they are"
-    raise DataError(f"{where}: {told}, not classes; {advice}")
+    told = "every row is sorted from the largest score to the smallest: these are ranks of the k best, not classes;"
+    advice = (
+        "--classes C takes a table of them, --confidence prob_0 --correct index_0=TRUTH the best, --scores NAME all"
+    )
+    raise DataError(f"{where}: {told} {advice}")
 
 
 def refuse_confidences(scores: Any, labels: IntArray, kind: ScoreKind, where: str) -> None:
@@ -66,19 +65,20 @@ def refuse_confidences(scores: Any, labels: IntArray, kind: ScoreKind, where: st
     if kind != "probs" or (len(scores.shape) == 2 and scores.shape[1] > 1) or scores.shape[0] < 2 * FEW:
         return
     if len(np.unique(labels)) == 2 and all(((block >= 0.5) & (block <= 1)).all() for _, block in _blocks(scores)):
-        told = "is it the confidence of the predicted class, and the label the prediction? P(class 1) is expected;"
-        advice = "--confidence NAME --correct NAME takes confidences, --scores NAME --labels NAME insists"
+        told = "is it the confidence of the prediction? --confidence NAME --correct NAME takes it so;"
+        advice = "of P(class 1) --scores NAME --labels NAME"
         raise DataError(f"{where}: no value is below .5 though both classes occur: {told} {advice}")
 
 
 def refuse_other_column(raw: AnyArray, n: int, word: str | None, where: str, labels_where: str) -> None:
-    """Refuse one column of scores whose labels, or whose own word, say that it is not that of class 1. raw : n labels
-    as they stand in the source. word : what the column says that it is of, or None."""
+    """Refuse one column of scores whose labels, or whose own word, say that it is not that of class 1. word : what the
+    column says that it is of, or None."""
     if raw.shape == (n,) and raw.dtype.kind in "iu" and raw.max() > 1:
-        told = f"row {int(np.argmax(raw > 1))} has label {raw.max()}, but there is one score a row"
-        advice = "is it the confidence of a prediction? --confidence NAME --correct PREDICTION=LABEL takes it so"
-        advice += "; of labels 1 and 2 subtract 1" * (set(np.unique(raw).tolist()) == {1, 2})
-        raise DataError(f"{labels_where}: {told}: {advice}")
+        told = f"row {int(np.argmax(raw > 1))} has label {raw.max()}, but there is one score a row: is it the"
+        advice = (
+            "confidence of a prediction? --confidence NAME --correct PREDICTION=LABEL; of labels 1 and 2 subtract 1"
+        )
+        raise DataError(f"{labels_where}: {told} {advice}")
     known = raw.ndim == 1 and word in np.unique(raw).tolist()  # words as labels say of which class it is
     last = re.split(r"[\W_]+", word.lower())[-1] if word else ""  # of class_0 too, but for single letters
     of_class_0 = {pair[0] for pair in OPPOSITES if len(pair[0]) > 1 or pair[0] in ("0", (word or "").lower())}
@@ -91,10 +91,9 @@ def refuse_other_order(raw: AnyArray, names: Sequence[str], where: str) -> None:
     """Refuse two columns in the order yes, no beside labels 0 and 1. names : those of the columns, in their order."""
     pair = tuple(name.lower() for name in reversed(names))
     if pair in OPPOSITES and (raw.dtype.kind in "iuf" or (raw.dtype.kind == "b" and pair != ("false", "true"))):
-        first, second = names
-        told = f"so that label 1 would be {second!r}; name the columns of the labels 0 and 1 in their order:"
-        advice = f"--scores A,B; --class-names {first},{second} takes them as they are"
-        raise DataError(f"{where}: has the columns of {first!r} and {second!r} in this order, {told} {advice}")
+        told = f"so that label 1 would be {names[1]!r}; name the columns of 0 and 1 in their order: --scores A,B;"
+        advice = f"--class-names {','.join(names)} takes them as they are"
+        raise DataError(f"{where}: has the columns of {names[0]!r} and {names[1]!r} in this order, {told} {advice}")
 
 
 HINT = ": are the columns in the order of the classes, the rows in the same order? --scores NAME takes them as they are"
@@ -108,14 +107,11 @@ def check_logs(scores: Any, path: str, labels: IntArray | None, names: Sequence[
     n, k = scores.shape[0], max(scores.shape[1] if len(scores.shape) == 2 else 1, 2)
     calibrated = any(parse_name(name).core.lower() == "confidence" for name in entries)  # may keep another prediction
     for name, entry in entries.items():
-        other = parse_name(name)
-        if (other.folder, other.split) != (here.folder, here.split):
-            continue
-        core = other.core.lower()
+        other, core = parse_name(name), parse_name(name).core.lower()
         truth = labels if says_correct(core) else None
-        if truth is None and (core not in PREDICTIONS or calibrated):
-            continue
-        if (logged := _logged(entry, n, names, truth is not None)) is None:
+        meant = truth is not None or (core in PREDICTIONS and not calibrated)
+        logged = _logged(entry, n, names, truth is not None) if meant else None
+        if (other.folder, other.split) != (here.folder, here.split) or logged is None:
             continue
         if truth is not None:
             logged = np.where(logged == 1, truth, -1 if k > 2 else 1 - truth)
@@ -140,13 +136,13 @@ def _hold(scores: Any, labels: IntArray | None, logged: IntArray, path: str, ent
                 raise DataError(f"{entry.where}: no threshold on {path!r} gives it: {told}")
             continue
         rows, best = np.arange(len(block)), block.max(axis=1)
-        inside = (part >= 0) & (part < block.shape[1])
-        wrong = np.where(inside, block[rows, np.where(inside, part, 0)], -np.inf) < best
+        inside, last = (part >= 0) & (part < block.shape[1]), block.shape[1] - 1
+        wrong = ~inside | (block[rows, part.clip(0, last)] < best)
         if labels is not None:
             truth = labels[start : start + len(block)]
             alone = (block == best[:, None]).sum(axis=1) == 1
-            at_truth = block[rows, np.clip(truth, 0, block.shape[1] - 1)] == best
-            wrong = np.where(part < 0, at_truth & alone, wrong) & (truth >= 0) & (truth < block.shape[1])
+            at_truth = block[rows, truth.clip(0, last)] == best
+            wrong = np.where(part < 0, at_truth & alone, wrong) & (truth >= 0) & (truth <= last)
         if wrong.any():
             row = int(np.argmax(wrong))
             largest = f"the largest of {path!r} is class {int(block[row].argmax())}"

@@ -16,6 +16,7 @@ from calcli.importers.columns import table_archive
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import record_columns
 
+Floats = Sequence[float]
 FOLDER = re.compile(r"^choices_\d+/")  # what the arrays of one number of choices are called by
 
 
@@ -38,29 +39,21 @@ def agrees(lls: Sequence[float], gold: int, right: float | None) -> bool:
 def check_logged(where: str, lls: Sequence[float], gold: int, right: float | None, measure: str) -> None:
     """Refuse a gold candidate that contradicts what the writer logged. Ties may go either way. right : whether the
     candidate with the largest score was logged as right; None where it was not said."""
-    if right is None:
-        return
-    if right not in (0, 1):
+    if right not in (None, 0, 1):
         raise DataError(f"{where}: {measure} is {right}, expected 0 or 1: several answers count as right here")
-    scores = np.asarray(lls)
-    best = scores == scores.max()
-    if right != float(best[gold]) and not (best[gold] and best.sum() > 1):
-        told = f"but the largest score is candidate {int(scores.argmax())} and the right one {gold}"
-        advice = "the field read as the answer is not it, or the candidates were shuffled"
-        raise DataError(f"{where}: {measure} is {right:g}, {told}; {advice}")
+    if not agrees(lls, gold, right) and (right or list(lls).count(max(lls)) == 1):
+        told = f"but the largest score is candidate {int(np.argmax(lls))} and the right one {gold}"
+        raise DataError(f"{where}: {measure} is {right:g}, {told}; were the candidates shuffled?")
 
 
-def normalised(
-    where: str, how: str, lls: Sequence[float], texts: Sequence[str], base: Sequence[float] | None
-) -> Sequence[float]:
+def normalised(where: str, how: str, lls: Floats, texts: Sequence[str], base: Floats | None) -> Floats:
     """Log-likelihoods per character or byte of the choices, or less those without the question (mutual). base : these,
     None where they were not asked for. Raises DataError for what the writer did not log."""
     if how == "none":
         return lls
     if how == "mutual":
         if base is None or len(base) != len(lls):
-            advice = "run it with acc_mutual_info"
-            raise DataError(f"{where}: has no unconditional log-likelihoods for --normalize mutual; {advice}")
+            raise DataError(f"{where}: has no unconditional log-likelihoods, which acc_mutual_info logs")
         return [ll - other for ll, other in zip(lls, base, strict=True)]
     sizes = [len(text if how == "chars" else text.encode()) for text in texts]
     if len(sizes) != len(lls) or not all(sizes):
@@ -74,8 +67,7 @@ def choice_archive(path: Path, format: str, questions: Sequence[Question], task:
     seen: dict[Any, Sequence[float]] = {}
     for question in questions:
         if list(seen.get(question.id, ())) == list(question.scores) and not ask.drop_duplicates:
-            advice = "was a second run appended to the file?"
-            raise DataError(f"{path}: id {question.id!r} occurs twice with the same scores; {advice}")
+            raise DataError(f"{path}: id {question.id!r} occurs twice with the same scores; was a second run appended?")
         seen[question.id] = question.scores
     if all(isinstance(question.id, int) for question in questions):
         questions = sorted(questions, key=lambda question: question.id)
@@ -96,8 +88,7 @@ def are_scores(name: str, ask: ImportRequest) -> bool:
 
 
 def by_choices(path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: ImportRequest) -> Archive:
-    """The table of these rows; where rows have scores of different numbers of classes, one in a folder for each number.
-    ``--choices N`` takes the rows with N scores only; ``--scores choices_N/NAME`` names the table of one number."""
+    """The table of these rows; where they have different numbers of scores, one in a folder ``choices_N`` for each."""
     named = [name for name in rows[0] if are_scores(name, ask) and not _of_positions(rows[0], name)]
     sizes = sorted({len(row[name]) for name in named[:1] for row in rows if isinstance(row.get(name), list)})
     if ask.choices is None and (len(sizes) < 2 or sizes[0] < 2):  # one score is no choice
@@ -121,8 +112,7 @@ def by_choices(path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: 
 
 def _of_positions(row: Mapping[str, Any], name: str) -> bool:
     """Are the scores of a row, a sentence, lists for each of its tokens, or numbers beside as many labels?"""
-    cell = row[name]
+    cell, labels = row[name], [other for key, other in row.items() if parse_name(key).role == "labels"]
     if not isinstance(cell, list) or not cell:
         return False
-    labels = [other for key, other in row.items() if parse_name(key).role == "labels" and isinstance(other, list)]
-    return isinstance(cell[0], list) or any(len(other) == len(cell) for other in labels)
+    return isinstance(cell[0], list) or any(isinstance(other, list) and len(other) == len(cell) for other in labels)

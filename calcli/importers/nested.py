@@ -1,7 +1,7 @@
 """Nested dicts, lists and tuples: their arrays by path, lists of batches as one array each, rows that are objects."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from math import nan
 from pathlib import Path
@@ -22,24 +22,23 @@ MOST_ARRAYS = 100_000
 DEEPEST = 64  # limits for containers within containers: a few bytes of pickle can describe 2^40 of them
 CONTAINERS = (Mapping, list, tuple)
 Leaf = Callable[[Any, bool], Any]
+Made = Callable[[Any, list[Any]], Any]
+IsArray = Callable[[Any], bool]
 
 
-def rebuilt(
-    value: Any, made: Callable[[Any, list[Any]], Any], where: object, leaf: Leaf | None = None, into: Any = CONTAINERS
-) -> Any:
+def rebuilt(value: Any, made: Made, where: object, leaf: Leaf | None = None, into: Any = CONTAINERS) -> Any:
     """What nested dicts, lists and tuples become, from the inside out: the one walk over them. made : what becomes of a
     container, given it and what its values or items have become. leaf : what takes the place of anything else, given
     whether it lies within a list; a container is then walked through. into : what counts as a container. One that
-    occurs in several places is walked through once. where : the file, for messages. Raises DataError for containers
-    within themselves or nested too deeply."""
+    occurs in several places is walked through once. Raises DataError for those within themselves or nested too deep."""
     known: dict[int, Any] = {}
     visiting: set[int] = set()
 
     def walk(item: Any, depth: int, listed: bool) -> Any:
+        if not isinstance(item, into) and leaf is not None:
+            item = leaf(item, listed)
         if not isinstance(item, into):
-            item = item if leaf is None else leaf(item, listed)
-            if not isinstance(item, into):
-                return item
+            return item
         if id(item) not in known:
             if depth > DEEPEST or id(item) in visiting:
                 raise DataError(f"{where}: its lists and dicts are nested too deeply; save a flat dict of arrays")
@@ -57,12 +56,9 @@ class _ByPath(list[tuple[str, Any]]):
     """The arrays within a container."""
 
 
-def flatten(
-    value: Any, is_array: Callable[[Any], bool], where: object, by: str = "/", into: Any = CONTAINERS
-) -> dict[str, Any]:
-    """The arrays in nested containers by their path; lists are counted from 0. Anything that is neither a container nor
-    an array is passed over; a list of texts is an array. by : what stands between the parts of a path. Raises DataError
-    as ``rebuilt``, and for too many arrays."""
+def flatten(value: Any, is_array: IsArray, where: object, by: str = "/", into: Any = CONTAINERS) -> dict[str, Any]:
+    """The arrays in nested containers by their path; lists are counted from 0, a list of texts is an array. by : what
+    stands between the parts of a path. Raises DataError as ``rebuilt``, and for too many arrays."""
 
     def of(part: Any) -> Sequence[tuple[str, Any]]:
         return part if isinstance(part, _ByPath) else [("", part)] if is_array(part) else []
@@ -89,15 +85,13 @@ def _key(key: Any) -> str:
 
 
 def merge_batches(content: Any, path: Path, leaf: Leaf | None = None) -> Any:
-    """Join what a list holds again and again: ``[{"logits": (b, k), "labels": (b,)}, …]``. content : nested dicts,
-    lists, tuples with arrays and plain values. Lists of dicts with the same keys, of tuples of the same length and of
-    arrays are batches if the arrays in an item share their length, else rows. Everything else stays as it is. leaf :
-    see ``rebuilt``, which says what it raises."""
+    """Join what a list holds again and again: ``[{"logits": (b, k), "labels": (b,)}, …]``. Lists of dicts with the same
+    keys, of tuples of the same length and of arrays are batches if the arrays in an item share their length, else rows.
+    Everything else stays as it is. leaf : see ``rebuilt``, which says what it raises."""
 
     def made(item: Any, parts: list[Any]) -> Any:
-        if not isinstance(item, Mapping):
-            return _merged(parts, path)
-        return _merged_by_id(dict(zip(item, parts, strict=True)), path)
+        mapped = isinstance(item, Mapping)
+        return _merged_by_id(dict(zip(item, parts, strict=True)), path) if mapped else _merged(parts, path)
 
     return rebuilt(content, made, path, leaf)
 
@@ -132,10 +126,8 @@ def _merged_by_id(items: dict[Any, Any], path: Path) -> Any:
     rows = list(items.values())
     if len(rows) < 2 or not all(isinstance(row, dict) and row.keys() == rows[0].keys() for row in rows):
         return items
-    deep = [[np.ndim(value) for value in row.values()] for row in rows]
-    if not all(isinstance(key, (str, int)) for key in items) or any(sorted(set(d)) != [0, 1] for d in deep):
-        return items
-    merged = _merged(rows, path)
+    flat = all({np.ndim(value) for value in row.values()} == {0, 1} for row in rows)
+    merged = _merged(rows, path) if flat and all(isinstance(key, (str, int)) for key in items) else None
     if not isinstance(merged, dict) or merged.keys() != rows[0].keys():
         return items
     return {"ids": np.array([str(key) for key in items]), **merged}
@@ -197,41 +189,49 @@ def _dotted(path: Path, row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def in_one_order(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> list[dict[str, Any]]:
-    """Rows whose objects of scores by class, ``{"cat": 0.9, "dog": 0.1}``, all have the classes in one order. That of
-    the first row where all have it, else that of ``--class-names``, else that of their names. Raises DataError where
-    labels are numbers then."""
+    """Rows whose objects of scores by class, ``{"cat": 0.9, "dog": 0.1}``, all have the classes in one order: that of
+    the first row where all have it, else that of ``class_order``."""
     made = [dict(row) for row in rows]
     for key in [key for key, cell in made[0].items() if _is_scores(cell)]:
-        cells = [row.get(key) for row in made]
-        orders = {tuple(cell) if isinstance(cell, Mapping) and _is_scores(cell) else () for cell in cells}
+        orders = {tuple(row[key]) if _is_scores(row.get(key)) else () for row in made}
         if len(orders) < 2 or len({frozenset(order) for order in orders}) > 1:
             continue
-        names = sorted(made[0][key], key=natural)
-        truths = [cell for row in made for other, cell in row.items() if parse_name(other).role == "labels"]
-        if set(ask.class_names) == set(names):
-            names = list(ask.class_names)
-        elif any(isinstance(truth, int) for truth in truths) and not all(re.search(r"\d$", name) for name in names):
-            told = "has its classes in another order in every row, and the labels are numbers: name the classes"
-            advice = f"--class-names {','.join(names) if len(names) < 9 else 'A,B,…'}"
-            raise DataError(f"{where}: {key!r} {told} in the order of the numbers: {advice}")
+        names = class_order(made[0][key], made, ask, f"{where}: {key!r}")
         for row in made:
             row[key] = {name: row[key][name] for name in names}
     return made
 
 
+def class_order(
+    classes: Collection[str], rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str
+) -> list[str]:
+    """Classes that every row has in another order: in that of ``--class-names``, else that of their names. Raises
+    DataError where labels are numbers then."""
+    if set(ask.class_names) == set(classes):
+        return list(ask.class_names)
+    names = sorted(classes, key=natural)
+    truths = [cell for row in rows for key, cell in row.items() if parse_name(key).role == "labels"]
+    if any(isinstance(truth, int) for truth in truths) and not all(re.search(r"\d$", name) for name in names):
+        told = "has its classes in another order in every row, and the labels are numbers: name the classes in the"
+        advice = f"--class-names {','.join(names) if len(names) < 9 else 'A,B,…'}"
+        raise DataError(f"{where} {told} order of the numbers: {advice}")
+    return names
+
+
 def _is_scores(cell: Any) -> bool:
     """Whether this is an object of numbers by the names of classes."""
-    if not isinstance(cell, Mapping) or len(cell) < 2 or any(_kind(value) != "number" for value in cell.values()):
+    if not isinstance(cell, Mapping) or len(cell) < 2:
         return False
-    return not any(parse_name(str(name)).role for name in cell)
+    return all(kind_of_cell(cell[name]) == "number" and not parse_name(str(name)).role for name in cell)
 
 
 def value_column(path: Path, name: str, cells: Sequence[Any]) -> Column:
     """The column of these cells: numbers, texts, or lists of numbers of one length; None is a gap."""
-    kinds = [_kind(cell) for cell in cells if cell is not None]
+    kinds = [kind_of_cell(cell) for cell in cells if cell is not None]
     kind, refusal = kinds[0] if len(set(kinds)) == 1 else "", ""
     if len(kinds) < len(cells):
-        refusal, blank = is_empty(path, name, cells.index(None)), nan if kind == "number" else ""
+        refusal = is_empty(path, name, cells.index(None))
+        blank: Any = nan if kind == "number" else ""
         if kind == "lists":
             first = next(cell for cell in cells if cell is not None)
             deep = first and isinstance(first[0], list)
@@ -251,7 +251,7 @@ def value_column(path: Path, name: str, cells: Sequence[Any]) -> Column:
     return Column("number" if mostly else "text", lambda some: words(list(map(str, some))), cells, refusal)
 
 
-def _kind(cell: Any) -> str:
+def kind_of_cell(cell: Any) -> str:
     if isinstance(cell, bool):
         return "truth"
     if isinstance(cell, (int, float)):

@@ -19,9 +19,12 @@ from calcli.rows import ScoreKind
 PIECE_BYTES = 4 << 20  # how much of the scores is read at once, unless one unit has more
 
 
+Shape = tuple[int, ...]
+
+
 class Positions:
-    """What looks like an array of rows, (n,) or (n, k), and is made piece by piece when it is sliced. starts : (pieces
-    + 1,) first row of each piece. of : gives the rows of one."""
+    """An array of rows, (n,) or (n, k), made piece by piece when it is sliced. starts : (pieces + 1,) first row of each
+    piece. of : gives the rows of one."""
 
     def __init__(self, starts: IntArray, of: Callable[[int], AnyArray]) -> None:
         self._starts, self._of = starts, lru_cache(2)(of)
@@ -48,12 +51,9 @@ class Parts:
     """One array of each unit (a sentence, an image), of any length or size, as an array whose axes are the longest.
     shapes : of the arrays. of : gives the one of a unit. Raises DataError for arrays of several numbers of axes."""
 
-    def __init__(
-        self, shapes: Sequence[tuple[int, ...]], dtype: Any, of: Callable[[int], AnyArray], where: str
-    ) -> None:
+    def __init__(self, shapes: Sequence[Shape], dtype: Any, of: Callable[[int], AnyArray], where: str) -> None:
         if len({len(shape) for shape in shapes}) > 1:
-            told = f"holds arrays of shapes {shapes[0]}, …, {shapes[-1]}, expected as many axes in each"
-            raise DataError(f"{where}: {told}")
+            raise DataError(f"{where}: holds arrays of shapes {shapes[0]}, …, {shapes[-1]}, expected as many axes")
         self.shapes, self.dtype, self.of, self.where = list(shapes), np.dtype(dtype), of, where
         self.shape = (len(self.shapes), *(max(ends) for ends in zip(*self.shapes, strict=True)))
         self.ndim = len(self.shape)
@@ -94,10 +94,10 @@ def joined(arrays: Sequence[AnyArray], where: str, *, sure: bool = False) -> Any
     shapes = [array.shape for array in arrays]
     if len({len(shape) for shape in shapes}) > 1 or not shapes[0]:
         return None
-    lengths = [shape[0] for shape in shapes]
-    batches = len(set(lengths[:-1])) < 2 and lengths[-1] <= lengths[0]
-    spread = max(lengths[:-1], default=0) - min(lengths[:-1], default=0)
-    sentences = not batches and (sure or (len(lengths) >= FEWEST_PARTS and spread > 1))
+    *lengths, last = [shape[0] for shape in shapes]
+    spread = max(lengths, default=0) - min(lengths, default=0)
+    sentences = spread > 1 and len(lengths) + 1 >= FEWEST_PARTS
+    sentences = sentences or (sure and (spread > 0 or last > max(lengths, default=last)))
     sizes = len({shape[1:] for shape in shapes}) > 1
     if sentences or (sizes and (len(shapes[0]) > 2 or arrays[0].dtype.kind in "iu")):
         return Parts(shapes, np.result_type(*{array.dtype for array in arrays}), list(arrays).__getitem__, where)
@@ -133,36 +133,35 @@ def cut_alike(array: Any, like: Any) -> Any:
 
 
 def class_axis_of(scores: Any, labels: Any, asked: int | None, where: str) -> int | None:
-    """Which axis of scores of positions the classes are, None for scores of rows or of views. The one without which the
-    shape is that of the labels, which may have a 1 in its place. Where both have one shape of three axes, a binary
-    model's scores have none: it is behind the last then. asked : ``--class-axis``. Raises UsageError where it is open,
-    DataError where the labels are not those of the positions."""
+    """Which axis of scores of positions the classes are, None for scores of rows or of views: the one without which the
+    shape is that of the labels, which may have a 1 in its place; behind the last where both have one shape of three, of
+    a binary model. Raises UsageError where it is open, DataError where the labels are not those of the positions."""
     shape, truth = tuple(scores.shape), None if labels is None else tuple(labels.shape)
     if isinstance(scores, Parts) and len(shape) == 2:
         if shape == truth and asked is None:
             return 2
-        own = [length for (length,) in scores.shapes]
-        row = next(row for row, length in enumerate(own) if length != own[0])
-        told = f"{own[row]} in row {row}), expected one number per class, or per position beside as many labels"
-        raise DataError(f"{where}: its lists have different lengths ({own[0]} in row 0, {told}")
+        row = next(row for row, own in enumerate(scores.shapes) if own != scores.shapes[0])
+        told = f"different lengths ({scores.shapes[0][0]} in row 0, {scores.shapes[row][0]} in row {row}), expected one"
+        raise DataError(f"{where}: its lists have {told} number per class, or per position beside as many labels")
     if asked is not None:
         axis = asked + len(shape) if asked < 0 else asked
         if len(shape) < 3 or not 0 < axis < len(shape):
-            told = f"{where} has shape {shape}, expected an axis from 1 of three or more"
-            raise UsageError(f"--class-axis {asked}: {told}")
+            raise UsageError(
+                f"--class-axis {asked}: {where} has shape {shape}, expected an axis from 1 of three or more"
+            )
         expected = (*shape[:axis], *shape[axis + 1 :])
         if truth not in (None, expected, (*shape[:axis], 1, *shape[axis + 1 :])):
-            advice = f"labels have {truth}, not {expected}"
-            raise DataError(f"{where}: has shape {shape}, its classes on axis {axis}; {advice}")
+            raise DataError(
+                f"{where}: has shape {shape}, its classes on axis {axis}; labels have {truth}, not {expected}"
+            )
         return axis
     if shape == truth and len(shape) == 3 and not ((np.asarray(labels[:1]) == 1).sum(axis=-1) == 1).all():
         return 3  # with a single 1 in every last axis the labels are one-hot
     both = None if truth is None else len(truth) - len(shape)
     if truth is None or len(shape) < 3 or both not in (0, -1) or prod(truth[1:]) < 2:
         if len(shape) > 3:
-            forms = "(rows, classes), or positions such as (images, classes, height, width) with a label each, (images,"
             told = "; name them with --labels, or say --class-axis 1" if truth is None else f"; labels have {truth}"
-            raise DataError(f"{where}: has shape {shape}, expected {forms} height, width){told}")
+            raise DataError(f"{where}: has shape {shape}, expected (rows, classes), or a label per position{told}")
         return None
     one = (1,) * (both == 0)
     axes = [axis for axis in range(1, len(shape)) if (*shape[:axis], *one, *shape[axis + 1 :]) == truth]
@@ -180,9 +179,9 @@ class Dense:
     leave out. sample : so many of each unit, drawn without replacement by the seed; None for all."""
 
     def __init__(
-        self, scores: Any, labels: Any, axis: int, where: str, *, ignore: Sequence[int], sample: int | None, seed: int
+        self, scores: Any, labels: Any, axis: int, where: str, ignore: Sequence[int], sample: int | None, seed: int
     ) -> None:
-        self._scores, self._labels, self._axis, self._where = scores, labels, axis, where
+        self._scores, self._labels, self._axis = scores, labels, axis
         self._ignore, self._sample, self._seed = np.asarray(ignore, dtype=np.int64), sample, seed
         shape = (*scores.shape, 1)[: max(len(scores.shape), axis + 1)]
         self.units, self.k, each = shape[0], shape[axis], prod(shape[1:]) // max(shape[axis], 1)
@@ -217,9 +216,8 @@ class Dense:
             own = keep[self._at[unit] - self._at[low] : self._at[unit + 1] - self._at[low]]
             here = np.flatnonzero(own)
             if len(here) > self._sample:  # type: ignore[operator]
-                drawn = np.random.default_rng([self._seed, unit]).choice(here, self._sample, replace=False)
                 own[:] = False
-                own[drawn] = True
+                own[np.random.default_rng([self._seed, unit]).choice(here, self._sample, replace=False)] = True
         return np.flatnonzero(keep)
 
     def rows(self, of: Callable[[int, int], AnyArray]) -> Positions:
@@ -227,7 +225,6 @@ class Dense:
         return Positions(self._starts, lambda piece: of(*self._edges[piece : piece + 2])[self._places(piece)])
 
     def scores(self) -> Positions:
-        """The scores, (n, k)."""
         return self.rows(lambda low, high: _flat(self._scores, low, high, self._axis, self.k))
 
     def labels(self, where: str, names: Sequence[str] | None) -> Any:
@@ -238,7 +235,7 @@ class Dense:
             raw = _flat(self._labels, *self._edges[piece : piece + 2])[self._places(piece)]
             if raw.dtype.kind not in "biuf" and names is None:
                 raise DataError(f"{where}: has type {raw.dtype}, expected class indices, or words of --class-names")
-            raw = raw if raw.dtype.kind in "biu" else to_labels(raw, len(raw), k, names, where).values
+            raw = raw if raw.dtype.kind in "biu" else to_labels(raw, len(raw), k, names, where)[0]
             checked = check_labels(raw.astype(np.int64), len(raw), k, where, first_row=int(self._starts[piece]))
             return checked.astype(np.min_scalar_type(k - 1))
 
@@ -246,12 +243,11 @@ class Dense:
 
     def column(self, values: AnyArray) -> Any:
         """A column of units, or of positions, as one of rows; words in memory, numbers piece by piece."""
-        at = self._at
+        at, flat = self._at, values.reshape(-1)
         if self.is_of_positions(values):
-            flat = values.reshape(-1)
             made = self.rows(lambda low, high: flat[at[low] : at[high]])
         else:
-            made = self.rows(lambda low, high: np.repeat(values[low:high], np.diff(at[low : high + 1])))
+            made = self.rows(lambda low, high: np.repeat(flat[low:high], np.diff(at[low : high + 1])))
         return made[:] if made.dtype.kind in "OUS" else made
 
     def is_of_positions(self, values: AnyArray) -> bool:
@@ -268,8 +264,8 @@ def _positions(scores: Parts, labels: Any, axis: int) -> list[int]:
     k = (*scores.shape, 1)[axis]
     for unit, shape in enumerate(scores.shapes):
         if (*shape, 1)[axis - 1] != k or found[unit] != own[unit]:
-            told = f"expected {k} classes and a label for each position"
-            raise DataError(f"{scores.where}: part {unit} has shape {shape} and {own[unit]} labels, {told}")
+            told = f"has shape {shape} and {own[unit]} labels, expected {k} classes and a label for each position"
+            raise DataError(f"{scores.where}: part {unit} {told}")
     return found
 
 
@@ -286,13 +282,10 @@ def _flat(array: Any, low: int, high: int, axis: int | None = None, k: int = 1) 
 # ---- several scores (tokens, prompts, crops, passes) of a row as one
 
 
-def one_a_row(
-    scores: Any, labels: AnyArray | None, how: str | None, kind: ScoreKind, where: str
-) -> tuple[Any, ScoreKind]:
-    """Scores (rows, m, classes) or (m, rows, classes) with one in the place of the m of a row, and their kind. how :
-    ``--reduce``; what is added up or compared are logits afterwards, as it sums to no 1. labels : (rows,) tell which
-    axis is that of the rows, else the first is. Raises DataError for such scores without a how, UsageError for one that
-    does not fit."""
+def one_a_row(scores: Any, labels: Any, how: str | None, kind: ScoreKind, where: str) -> tuple[Any, ScoreKind]:
+    """Scores (rows, m, classes) or (m, rows, classes) with one in the place of the m of a row, and their kind; what is
+    added up or compared are logits, as it sums to no 1. how : ``--reduce``. labels : (rows,) tell which axis is that of
+    the rows. Raises DataError for such scores without a how, UsageError for one that does not fit."""
     shape, n = tuple(scores.shape), None if labels is None else len(labels)
     axes = [axis for axis in (1, 0) if len(shape) == 3 and n in (None, shape[1 - axis])]
     if how is None:
@@ -302,10 +295,9 @@ def one_a_row(
         raise DataError(f"{told} crops) --reduce mean makes one, which needs labels, one per row, to tell the rows")
     if not axes:
         raise UsageError(f"--reduce {how}: {where} has shape {shape}, expected (rows, positions, classes)")
-    if how == "none":
-        raise UsageError(f"--reduce none: {where} needs a label per position, {shape[:2]}")
-    if labels is not None and labels.ndim > 1 and labels.shape[1] > 1:
-        raise UsageError(f"--reduce {how}: labels have shape {labels.shape}, expected one per row; --reduce none")
+    if how == "none" or (labels is not None and labels.ndim > 1 and labels.shape[1] > 1):
+        told = "a label per position with none, one per row with others"
+        raise UsageError(f"--reduce {how}: {where} has shape {shape}, labels {np.shape(labels)}, expected {told}")
     if how in ("sum", "min") and kind == "probs":
         raise UsageError(f"--reduce {how}: {where} holds probs, whose {how} is none; save log_probs, or --reduce mean")
     changed: ScoreKind = "logits" if kind == "log_probs" and how != "first" else kind
@@ -323,10 +315,9 @@ def reduced(values: AnyArray, how: str, axis: int = 0) -> Any:
 
 
 def token_rows(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> list[dict[str, Any]]:
-    """Rows whose field ``--confidence`` is a list over tokens, with one number in its place. Lists of log-probabilities
-    (none above 0) or probabilities; the result is the exponential of the reduced log-probabilities. ``--reduce none``
-    makes every token a row, with its own entry of every list of the same length. Rows without such a list stay. Raises
-    DataError."""
+    """Rows whose field ``--confidence`` is a list over tokens, of log-probabilities (none above 0) or probabilities,
+    with the exponential of the reduced log-probabilities in its place. ``--reduce none`` makes every token a row, with
+    its own entry of every list of the same length. Rows without such a list stay. Raises DataError."""
     name = ask.confidence or ""
     if ask.reduce is None or not any(isinstance(row.get(name), list) for row in rows):
         return [dict(row) for row in rows]

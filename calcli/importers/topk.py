@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from math import exp, log
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from calcli.importers.archive import Archive, remark
 from calcli.importers.array_names import parse_name
 from calcli.importers.columns import NUMBERED, Columns
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.nested import value_column
+from calcli.importers.nested import kind_of_cell, value_column
 from calcli.importers.positions import reduced
 from calcli.io.locate import natural
 from calcli.io.validate import SUM_TOLERANCE
@@ -46,24 +47,22 @@ class Answer:
 
 
 def positions_of(logprobs: Any, where: str) -> list[Position]:
-    """The positions of ``choices[i].logprobs``: chat (``content``) or legacy (``tokens``, columns). Raises DataError.
-    Entries without a log-probability, or with -9999, count as not listed."""
+    """Positions of ``choices[i].logprobs``: chat (``content``) or legacy (``tokens``, columns). Raises DataError."""
     if not isinstance(logprobs, Mapping):
         return []
     try:
-        if logprobs.get("content"):
-            found = []
-            for entry in logprobs["content"]:
-                top = {str(other["token"]): float(other["logprob"]) for other in entry.get("top_logprobs") or []}
-                found.append(_position(entry["token"], entry["logprob"], top))
+        if content := logprobs.get("content"):
+            tops = [
+                {other["token"]: other["logprob"] for other in entry.get("top_logprobs") or []} for entry in content
+            ]
+            columns = [(entry["token"], entry["logprob"], top) for entry, top in zip(content, tops, strict=True)]
         else:
             tokens = logprobs.get("tokens") or []
             tops = logprobs.get("top_logprobs") or [None] * len(tokens)
-            columns = zip(tokens, logprobs.get("token_logprobs") or [], tops, strict=True)
-            found = [_position(token, lp, dict(top or {})) for token, lp, top in columns if lp is not None]
+            columns = list(zip(tokens, logprobs.get("token_logprobs") or [], tops, strict=True))
+        return [_position(token, lp, dict(top or {})) for token, lp, top in columns if lp is not None]
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise DataError(f"{where}: logprobs are not as servers write them: {problem!r}") from None
-    return found
 
 
 def _position(token: Any, logprob: Any, top: dict[str, float]) -> Position:
@@ -75,10 +74,8 @@ def _position(token: Any, logprob: Any, top: dict[str, float]) -> Position:
 
 def answers_archive(path: Path, format: str, answers: Sequence[Answer], ask: ImportRequest) -> Archive:
     """The arrays that the answers hold. With ``--class-names`` logits (n, classes): of each class the log-probability
-    of its token where the answer names a class; spaces and, where it is clear, case aside, tokens of one class are
-    added. A class that is not among the listed tokens gets its upper bound: the smallest log-probability listed there,
-    or all that the listed ones leave where that is less. Without it ``answer`` and ``confidence``: the exponential of
-    the token log-probabilities, summed (``--reduce sum``), their mean, least or first."""
+    of its token where the answer names a class (see ``of_classes``). Without it ``answer`` and ``confidence``: the
+    exponential of the token log-probabilities, summed (``--reduce sum``), their mean, least or first."""
     if ask.reduce == "none":
         raise UsageError("--reduce none: a row per token needs a truth per token, which responses do not have")
     kept, arrays = list(answers), dict[str, Any]()
@@ -115,11 +112,12 @@ def _class_rows(path: Path, answers: Sequence[Answer], names: Sequence[str]) -> 
         rows.append(found)
         kept.append(answer)
     if len(kept) * 2 < len(answers) or not kept:
-        seen = dict.fromkeys(p.token for a in answers[:50] for p in a.positions[:1])
-        begin = ", ".join(map(repr, list(seen)[:6]))
-        told = f"answers list none of the classes {', '.join(names)}; they begin with {begin}: name the classes as"
-        advice = "the tokens are written with --class-names, or take --confidence confidence --correct answer=gold"
-        raise DataError(f"{path}: {len(answers) - len(kept)} of {len(answers)} {told} {advice} --gold FILE")
+        begin = list(dict.fromkeys(repr(p.token) for a in answers[:50] for p in a.positions[:1]))
+        told = (
+            f"answers list none of the classes {', '.join(names)}; they begin with {', '.join(begin[:6])}: name these"
+        )
+        advice = "with --class-names, or take --confidence confidence --correct answer=gold --gold FILE"
+        raise DataError(f"{path}: {len(answers) - len(kept)} of {len(answers)} {told} {advice}")
     told = f"{path.name}: logits are the log-probabilities of {', '.join(names)} where the answer names one of them;"
     remark(f"{told} {missing} of {len(kept)} rows lack a class among the tokens listed, which got its upper bound")
     if len(kept) < len(answers):
@@ -181,31 +179,26 @@ PLACES = ("index", "idx", "indices", "class_index", "class_idx", "class", "label
 """Stems of columns with the probability and the class of every rank, the surest names first."""
 
 
-def ranked_columns(
-    path: Path, columns: Columns, k: int, names: Sequence[str]
-) -> tuple[dict[str, Callable[[], AnyArray]], set[str]]:
-    """The array ``probs`` (n, k) of columns ``prob_0 …, index_0 …`` or lists: (loader, columns used up). k : how many
-    classes there are. names : theirs, where ranks name classes in words. Raises UsageError for tables without ranks,
-    DataError for ranks that are no top k of k classes."""
+def ranked_columns(path: Path, columns: Columns, k: int, names: Sequence[str]) -> tuple[AnyArray, set[str]]:
+    """The array ``probs`` (n, k) of columns ``prob_0 …, index_0 …`` or lists, and the columns used up. names : of the k
+    classes. Raises UsageError for tables without ranks, DataError for ranks that are no top k of k classes."""
     scores, of_scores = _ranks(columns, SCORES)
     places, of_places = _ranks(columns, PLACES)
     if scores is None or places is None:
-        logits = ", its logits do not say how much the others have" if _ranks(columns, ("logit",))[0] else ""
-        advice = f"--classes {k}: {path} has no columns of ranks such as prob_0, index_0, prob_1, index_1, …{logits};"
-        raise UsageError(f"{advice} have probabilities written")
+        advice = "have probabilities written, logits do not say how much the others have"
+        raise UsageError(f"--classes {k}: {path} has no columns of ranks such as prob_0, index_0, prob_1, …; {advice}")
     p, index = scores(), _as_index(path, places(), names)
     if p.shape != index.shape:
         raise DataError(f"{path}: has probabilities of shape {p.shape}, classes of shape {index.shape}; expected equal")
     whole = spread(p, index, k, str(path))
     others = {name for name, column in columns.items() if column.kind == "lists" and name.lower() in PLACES}
-    for stem in PLACES:
-        others |= _ranks(columns, (stem,))[1]  # the same ranks by another name
+    others = others.union(*(_ranks(columns, (stem,))[1] for stem in PLACES))  # the same ranks by another name
     told = "ranks were put in the order of the classes"
     if p.shape[1] < k:
         left = f"{max(float((1 - p.sum(axis=1)).mean()), 0.0):.2%} on average"
         told = f"{p.shape[1]} of {k} classes are listed; what they leave ({left}) was spread evenly over the others"
     remark(f"{path.name}: {told}")
-    return {"probs": lambda: whole}, of_scores | of_places | others
+    return whole, of_scores | of_places | others
 
 
 def spread(p: AnyArray, index: AnyArray, k: int, where: str) -> NDArray[np.float64]:
@@ -228,7 +221,7 @@ def spread(p: AnyArray, index: AnyArray, k: int, where: str) -> NDArray[np.float
     above = each > p.min(axis=1) + SUM_TOLERANCE
     if r < k and above.any():
         row = int(np.argmax(above))
-        told = f"its least, {p[row].min():.3g}, can have; are there more than {k} classes, or are these not the best?"
+        told = f"its least, {p[row].min():.3g}, can have: are there more than {k} classes?"
         raise DataError(f"{where}: row {row} leaves {rest[row]:.3g} to {k - r} classes, more than so many below {told}")
     whole = np.repeat(each[:, None], k, axis=1)
     np.put_along_axis(whole, index, p, axis=1)
@@ -245,11 +238,9 @@ def named_scores(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     made = []
     for row in rows:
         words, scores = (row[key] if isinstance(row.get(key), list) else [] for key in ("labels", "scores"))
-        named = all(isinstance(word, str) for word in words) and all(isinstance(score, float) for score in scores)
-        if named and len(words) == len(scores) > 1:
-            rest = {key: cell for key, cell in row.items() if key not in ("labels", "scores")}
-            made.append({**rest, "probs": scores, "class_name": words})
-            continue
+        if len(words) == len(scores) > 1 and {*map(type, words)} == {str} and {*map(type, scores)} == {float}:
+            pairs = [{"label": word, "score": score} for word, score in zip(words, scores, strict=True)]
+            row = {key: cell for key, cell in row.items() if key != "labels"} | {"scores": pairs}
         flat: dict[str, Any] = {}
         for key, cell in row.items():
             if isinstance(cell, list) and cell and all(_is_pair(item) for item in cell):
@@ -286,28 +277,29 @@ def _as_index(path: Path, places: AnyArray, names: Sequence[str]) -> NDArray[np.
     if places.dtype.kind in "iuf" and (places == np.floor(places)).all():
         return places.astype(np.int64)
     index = {name: c for c, name in enumerate(names)}
-    words = [[str(word) for word in row] for row in places.tolist()]
-    strange = next((word for row in words for word in row if word not in index), None)
-    if strange is not None:
-        raise UsageError(f"{path}: ranks are named in words ({strange!r}, …); name all classes: --class-names A,B,…")
-    return np.array([[index[word] for word in row] for row in words], dtype=np.int64)
+    try:
+        return np.array([[index[str(word)] for word in row] for row in places.tolist()], dtype=np.int64)
+    except KeyError as word:
+        told = f"ranks are named in words ({word}, …); name all classes: --class-names A,B,…"
+        raise UsageError(f"{path}: {told}") from None
 
 
 def listed_logprobs(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> list[dict[str, Any]]:
-    """Rows whose log-probabilities by name, ``{"logprobs": {"A": -0.1, …}}``, are of the best few tokens, as classes.
-    What is listed makes log-probabilities of classes as ``of_classes`` says. The rest is of other tokens: the classes
-    are divided by their sum. The classes are those of ``--class-names``, else all that are listed where they are the
-    same in every row, or where the labels or the alphabet know them. Raises UsageError otherwise."""
+    """Rows whose log-probabilities by name, ``{"logprobs": {"A": -0.1, …}}``, are of the best few tokens, as classes
+    (see ``of_classes``), divided by their sum as the rest is of other tokens. The classes are those of
+    ``--class-names``, else all that are listed where they are the same in every row, or where the labels or the
+    alphabet know them. Raises UsageError otherwise."""
     made = [dict(row) for row in rows]
     keys = [key for key, cell in made[0].items() if parse_name(key).kind == "log_probs" and isinstance(cell, Mapping)]
     for key in keys:
         cells = [row.get(key) for row in made]
-        if not all(isinstance(cell, Mapping) and cell and all(map(_is_real, cell.values())) for cell in cells):
+        if not all(
+            isinstance(cell, Mapping) and cell and {*map(kind_of_cell, cell.values())} <= {"number"} for cell in cells
+        ):
             continue
         listed = [{str(token): float(lp) for token, lp in cell.items()} for cell in cells if isinstance(cell, Mapping)]
         sums = [sum(exp(min(lp, 0.0)) for lp in each.values()) for each in listed]
-        same = all(each.keys() == listed[0].keys() for each in listed)
-        if same and all(abs(total - 1) <= SUM_TOLERANCE for total in sums):
+        if all(each.keys() == listed[0].keys() for each in listed) and np.allclose(sums, 1, 0, SUM_TOLERANCE):
             continue  # the log-probabilities of all there is
         names = ask.class_names or _classes_of(listed, made, f"{where}: {key!r}")
         index, absent, rest = by_token(names), 0, 0.0
@@ -320,10 +312,9 @@ def listed_logprobs(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where
             absent += missing
             rest += max(1.0 - exp(norm), 0.0) / len(made)
         bounded = f"; {absent} times a class was not listed and got its upper bound" if absent else ""
-        told = f"{rest:.2%} on average is of other tokens and was left out"
         listing = f"{', '.join(list(names)[:6])}{', …' if len(names) > 6 else ''}"
-        divided = f"the classes {listing} divided by their sum{bounded}"
-        remark(f"{where}: {key!r} sums to less than 1: {told}, and {divided}")
+        told = f"{rest:.2%} on average is of other tokens and was left out, and the classes {listing} divided by their"
+        remark(f"{where}: {key!r} sums to less than 1: {told} sum{bounded}")
     return made
 
 
@@ -333,12 +324,7 @@ def _classes_of(listed: Sequence[Mapping[str, float]], rows: Sequence[Mapping[st
     if all(len(each) == len(every) for each in named):
         return list(named[0])
     truths = {str(cell).strip() for row in rows for key, cell in row.items() if parse_name(key).role == "labels"}
-    letters = [chr(ord("A") + i) for i in range(26)]
-    if truths <= set(every) and (truths == set(every) or set(every) <= set(letters)):
+    if truths <= set(every) and (truths == set(every) or set(every) <= set(ascii_uppercase)):
         return every
     odd = next((name for name in every if name not in truths), every[0])
     raise UsageError(f"{where} lists {odd!r} and others in some rows only; which are the classes? --class-names A,B,…")
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

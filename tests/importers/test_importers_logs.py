@@ -432,7 +432,7 @@ def test_positions_with_labels_of_their_own_become_rows_and_probabilities_do_not
     assert len(bring(tmp_path / "s.npz", tmp_path / "o.h5", reduce="none")[0]["labels"]) == 5 * N
     np.savez(tmp_path / "s.npz", probs=p, labels=y[:, 0])
     np.testing.assert_allclose(bring(tmp_path / "s.npz", tmp_path / "o.h5", reduce="mean")[0]["probs"], p.mean(axis=1))
-    for how, words in (("sum", "holds probs, whose sum is none"), ("none", "needs a label per position")):
+    for how, words in (("sum", "holds probs, whose sum is none"), ("none", "expected a label per position")):
         with pytest.raises(UsageError, match=words):
             bring(tmp_path / "s.npz", tmp_path / "o.h5", reduce=how)
 

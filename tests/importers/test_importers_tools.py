@@ -75,8 +75,8 @@ def test_labels_are_looked_up_in_what_differs_in_the_names_of_columns(run, form)
 
 def test_names_that_share_letters_beyond_the_classes():
     """cat and cow share a c, which belongs to them."""
-    taken = to_labels(np.array(["cow", "cat"]), 2, 2, ["P(cat)", "P(cow)"], "x")
-    assert (taken.values.tolist(), taken.names) == ([1, 0], ["cat", "cow"])
+    labels, names = to_labels(np.array(["cow", "cat"]), 2, 2, ["P(cat)", "P(cow)"], "x")
+    assert (labels.tolist(), names) == ([1, 0], ["cat", "cow"])
     with pytest.raises(DataError, match="expected one of P\\(cat\\), P\\(cow\\)"):
         to_labels(np.array(["cow", "owl"]), 2, 2, ["P(cat)", "P(cow)"], "x")
 

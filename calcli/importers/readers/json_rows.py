@@ -1,6 +1,5 @@
 """JSON and JSON Lines: rows as objects, or columns as lists."""
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,10 +13,9 @@ from calcli.importers.columns import refuse_doubles, table_archive
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import by_choices
-from calcli.importers.nested import flatten, in_one_order, record_columns, value_column
+from calcli.importers.nested import class_order, flatten, in_one_order, record_columns, value_column
 from calcli.importers.positions import token_rows
 from calcli.importers.topk import listed_logprobs, named_scores
-from calcli.io.locate import natural
 
 
 @reader(
@@ -62,9 +60,8 @@ def read_json_table(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> A
     ],
 )
 def read_json(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Read rows as objects (``{"logits": […], "label": 2}``), columns as lists, or a list of lists of numbers. Fields
-    of inner objects have dotted names. An object of objects is a row each, its keys the ids; where the keys of the
-    outer one name scores or labels, a column each."""
+    """Read rows as objects (``{"logits": […], "label": 2}``), columns as lists, or a list of lists of numbers. An
+    object of objects is a row each, its keys the ids; where these name scores or labels, a column each."""
     path, value = file.path, file.json
     records = file.records
     if isinstance(value, dict):
@@ -101,9 +98,7 @@ def read_json(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
         loaders = {name: value_column(path, name, cells).load for name, cells in lists.items()}
         if loaders:
             return Archive.of(path, "json", loaders)
-    row = '{"logits": [1.5, -0.2], "label": 0}'
-    expected = f"expected an object per row such as {row}, or lists of equal length by name"
-    raise DataError(f"{path}: holds no rows; {expected}")
+    raise DataError(f'{path}: holds no rows, expected objects such as {{"logits": [1.5, -0.2], "label": 0}}, or lists')
 
 
 def _all_named(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> ImportRequest:
@@ -111,35 +106,27 @@ def _all_named(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str
     named = [names for row in rows if isinstance(names := row.get("class_name"), list)]
     if not named or len(named) < len(rows) or ask.classes is not None:
         return ask
-    known = sorted({name for names in named for name in names}, key=natural)
+    known = {name for names in named for name in names}
     if ask.class_names or any(len(names) != len(known) for names in named):
         return replace(ask, classes=len(ask.class_names)) if ask.class_names else ask
-    numbered = all(re.search(r"\d+$", name) for name in known)
-    truths = [cell for row in rows for key, cell in row.items() if parse_name(key).role == "labels"]
-    if not numbered and any(isinstance(cell, int) for cell in truths):
-        told = "name the classes in the order of the numbers with --class-names A,B,…"
-        raise DataError(f"{where}: the labels are numbers, the scores are of {', '.join(known[:3])}, …: {told}")
-    return replace(ask, classes=len(known), class_names=tuple(known))
+    return replace(ask, classes=len(known), class_names=tuple(class_order(known, rows, ask, f"{where}: 'probs'")))
 
 
 def _rows_inside(value: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The one list of objects in an object of settings: ``{"model": …, "results": [{…}, …]}``; pandas' table is one."""
-    lists = [rows for name, rows in value.items() if isinstance(rows, list) and rows and not parse_name(name).role]
-    lists = [rows for rows in lists if all(isinstance(row, dict) for row in rows)]
-    numbers = [inner for inner in value.values() if isinstance(inner, list)]
-    others = any(isinstance(cell, (int, float, list)) for inner in numbers for cell in inner)
+    lists = {name: inner for name, inner in value.items() if isinstance(inner, list) and inner}
+    rows = [i for n, i in lists.items() if not parse_name(n).role and all(isinstance(row, dict) for row in i)]
+    others = any(isinstance(cell, (int, float, list)) for inner in lists.values() for cell in inner)
     others = others or any(parse_name(name).role == "scores" for name in value)
-    return lists[0] if len(lists) == 1 and not others else []
+    return rows[0] if len(rows) == 1 and not others else []
 
 
 def _rows_of_objects(path: Path, value: Mapping[str, Any], ask: ImportRequest) -> list[dict[str, Any]]:
     """The rows of an object of objects: one each with its key as id, or the columns of pandas' ``to_json``."""
     if any(parse_name(name).role for name in value):  # {column: {index: cell}}
         first, index = next(iter(value.items()))
-        for name, column in value.items():
-            if column.keys() != index.keys():
-                told = f"column {name!r} has other rows than {first!r}, expected the same index in each"
-                raise DataError(f"{path}: {told}")
+        if odd := next((name for name, column in value.items() if column.keys() != index.keys()), None):
+            raise DataError(f"{path}: column {odd!r} has other rows than {first!r}, expected the same index in each")
         return [{name: column[key] for name, column in value.items()} for key in index]
     cells = [cell for row in value.values() for cell in row.values()]
     if not cells or any(isinstance(cell, list) and cell and isinstance(cell[0], list) for cell in cells):
