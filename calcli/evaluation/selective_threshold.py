@@ -33,9 +33,9 @@ TELLING = 30
 class Choice:
     """The lowest threshold whose accuracy bound holds. best : None where there is none.
 
-    lower : bound of its accuracy, at the level at which it was tested. least : rows that
-    must be accepted, all of them right, before any threshold can hold; units, where rows belong together.
-    tests : how many were made. design_effect : at the chosen threshold, None for independent rows.
+    lower : bound of its accuracy, at the level at which it was tested. least : rows that must be accepted, all of them
+    right, before any threshold can hold; units, where rows belong together. tests : how many were made. design_effect :
+    at the chosen threshold, None for independent rows.
     """
 
     best: Accepted | None
@@ -180,8 +180,8 @@ COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)
 
 @dataclass(frozen=True)
 class SearchedThreshold:
-    """A search on the rows of a data set. content : what ``calcli threshold --json`` prints; numbers are None
-    where there is no threshold; then why_not says why, and offered which accuracies can be guaranteed."""
+    """A search on the rows of a data set. content : what ``calcli threshold --json`` prints; numbers are None where
+    there is no threshold; then why_not says why, and offered which accuracies can be guaranteed."""
 
     choice: Choice
     content: dict[str, Any]
@@ -204,37 +204,28 @@ def search_threshold(
     search = ThresholdSearch.of(confidence, correct, units)
     found = search.choose(accuracy, level)
     best, alone = found.best, units is None or units.single
-    content: dict[str, Any] = {
-        "calcli_threshold": 1,
-        "bundle": rows.name,
-        "calibrator": calibrator,
-        "calibrator_sha256": None if artifact is None else link_to(artifact).sha256,
-        "target": accuracy,
-        "level": level,
-        "n": len(confidence),
-        "threshold": None if best is None else best.threshold,
-        "coverage": None if best is None else best.coverage,
-        "coverage_ci": None if best is None or not alone else list(exact_interval(best.accepted, best.n, level)),
-        "accuracy": None if best is None else best.accuracy,
-        "accuracy_lower": found.lower,
-        "accepted": None if best is None else best.accepted,
-        "right": None if best is None else best.right,
-        "tests": found.tests,
-        "guarantee": _guarantee(accuracy, level, alone),
-        "accuracy_at_coverage": [_described(search.curve.at_coverage(c), level if alone else None) for c in COVERAGES],
-    }
+    sha256 = None if artifact is None else link_to(artifact).sha256
+    content: dict[str, Any] = {"calcli_threshold": 1, "bundle": rows.name, "calibrator": calibrator}
+    content |= {"calibrator_sha256": sha256, "target": accuracy, "level": level, "n": len(confidence)}
+    content |= {"threshold": best and best.threshold, "coverage": best and best.coverage}
+    content["coverage_ci"] = list(exact_interval(best.accepted, best.n, level)) if best and alone else None
+    content |= {"accuracy": best and best.accuracy, "accuracy_lower": found.lower}
+    content |= {"accepted": best and best.accepted, "right": best and best.right, "tests": found.tests}
+    points = [_described(search.curve.at_coverage(c), level if alone else None) for c in COVERAGES]
+    content |= {"guarantee": _guarantee(accuracy, level, alone), "accuracy_at_coverage": points}
     if (group := rows.column("group")) is not None and best is not None:
         content["groups"] = _by_group(group, correct, confidence >= best.threshold)
     if units is not None:
         content["units"] = {"name": rows.own_name("unit"), "n": units.n, "largest": int(units.count.max())}
     elif rows.unit is not None:
         content["units"] = {"name": rows.unit}
-    if found.design_effect is not None and best is not None:
-        effect = {"design_effect": found.design_effect, "effective_rows": best.accepted / found.design_effect}
-        content["units"] = {**content["units"], **effect}
-    if best is not None:
-        return SearchedThreshold(found, content, "")
-    return SearchedThreshold(found, content, search.why_not(found, rows.name, accuracy, level), search.offered(level))
+    if best is None:
+        why_not, offered = search.why_not(found, rows.name, accuracy, level), search.offered(level)
+        return SearchedThreshold(found, content, why_not, offered)
+    if found.design_effect is not None:
+        effective = best.accepted / found.design_effect
+        content["units"] |= {"design_effect": found.design_effect, "effective_rows": effective}
+    return SearchedThreshold(found, content, "")
 
 
 def _confidences(artifact: Artifact | None, rows: DataSet) -> tuple[FloatArray, FloatArray]:
@@ -251,15 +242,12 @@ def _confidences(artifact: Artifact | None, rows: DataSet) -> tuple[FloatArray, 
 
 def _guarantee(accuracy: float, level: float, independent: bool) -> str:
     """What is guaranteed, in a sentence. independent : rows, else units."""
+    right = f"right at least {accuracy:g} of the time"
     if not independent:
-        return (
-            f"With probability {level:g} if units are drawn independently (approximate: binomial at the"
-            f" effective number of rows), new rows that are accepted are right at least {accuracy:g} of the time."
-        )
-    return (
-        f"With probability {level:g} over the draw of these rows, new rows of the same kind that are"
-        f" accepted are right at least {accuracy:g} of the time (exact binomial tests, corrected for the search)."
-    )
+        how = "if units are drawn independently (approximate: binomial at the effective number of rows)"
+        return f"With probability {level:g} {how}, new rows that are accepted are {right}."
+    new, how = "new rows of the same kind that are accepted", "exact binomial tests, corrected for the search"
+    return f"With probability {level:g} over the draw of these rows, {new} are {right} ({how})."
 
 
 def _by_group(group: AnyArray, correct: FloatArray, accepted: AnyArray) -> list[dict[str, Any]]:
