@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, field, fields
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, get_args
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -84,8 +84,8 @@ class Context:
 
     device : "cpu" or "cuda", already resolved. progress(what, done, total) may be called as often as wanted. seconds :
     time spent on the parts of the work, by name; told, never stored. start : a calibrator of the same method fitted to
-    much the same rows (folds of a cross-validation): near its parameters a search may begin, and it may end ``early``,
-    when the loss is right to about 1e-7.
+    much the same rows (folds of a cross-validation): near its parameters a search may begin, and it may end when
+    the loss is right to about 1e-7.
     """
 
     seed: int = 0
@@ -93,11 +93,6 @@ class Context:
     progress: Progress = lambda what, done, total: None
     seconds: dict[str, float] = field(default_factory=dict)
     start: "Calibrator | None" = None
-
-    @property
-    def early(self) -> bool:
-        """Whether a search may end early."""
-        return self.start is not None
 
     def rng(self) -> "np.random.Generator":  # quoted: np.random is imported on first use
         """A fresh generator; the same seed gives the same draws."""
@@ -143,19 +138,12 @@ class Prediction:
 C = TypeVar("C", bound="Calibrator")
 
 
-class Chosen(NamedTuple):
-    """A method and its options, as one that chooses among others has picked them."""
-
-    method: str
-    options: Options
-
-
 @dataclass(frozen=True)
 class Fit(Generic[C]):
     """A fitted calibrator and how the fit went.
 
     warnings : plain sentences for the user. details : numbers worth recording in the artifact (iterations, gradient
-    norm, choices made); JSON types only. chosen : what the calibrator is, where the method's job was to pick another.
+    norm, choices made); JSON types only. chosen : method and options, where the method's job was to pick another.
     before : the summary of the rows as they came, where the fit's own walk has made it. verify : given the summary of
     the calibrated rows, a better fit, or None where its optimum holds on them. after : makes the summary of the
     calibrated rows of what the fit knows of them, sooner than the calibrator would.
@@ -165,7 +153,7 @@ class Fit(Generic[C]):
     status: Status = "ok"
     warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
-    chosen: Chosen | None = None
+    chosen: tuple[str, Options] | None = None
     before: Summary | None = None
     verify: "Callable[[Summary], Fit[C] | None] | None" = None
     after: Callable[[], Summary] | None = None
@@ -233,10 +221,8 @@ class Calibrator(ABC):
         """Calibrate one block."""
 
     def marginals(self, block: Block) -> FloatArray:
-        """Every class's calibrated probability by itself, (b, k) float64.
-
-        Methods with one map per class give the values that ``apply`` divides by the row's sum.
-        """
+        """Every class's calibrated probability by itself, (b, k) float64: of methods with one map per class the values
+        that ``apply`` divides by the row's sum."""
         return np.exp(self.apply(block).log_probs)
 
     @classmethod
@@ -246,8 +232,7 @@ class Calibrator(ABC):
 
     @property
     def required_transforms(self) -> Sequence[str]:
-        """Specs of the transforms whose scores ``apply`` reads, in the order of
-        ``Block.transformed``; most methods need none."""
+        """Specs of the transforms whose scores ``apply`` reads, in the order of ``Block.transformed``; mostly none."""
         return ()
 
     @property
@@ -266,9 +251,8 @@ class Calibrator(ABC):
     def check(self, k: int) -> None:
         """Raise DataError for parameters no fit could have produced (k classes)."""
         for each in fields(self):
-            value = getattr(self, each.name)
+            value, within = getattr(self, each.name), each.metadata.get("within", "")
             for one in value if isinstance(value, tuple) else (value,):
-                within = each.metadata.get("within", "")
                 if isinstance(one, str) and within and one not in within.split("|"):
                     expected = " or ".join(within.replace("|", ", ").rsplit(", ", 1))
                     raise DataError(f"params.{each.name} is {one!r}, expected {expected}")
@@ -279,10 +263,8 @@ class Calibrator(ABC):
 
     @classmethod
     def resolve_options(cls, options: Any, k: int) -> Any:
-        """The options with every default that depends on the number of classes k spelt out.
-
-        These are what an artifact records. Raises FitError for options that cannot serve k classes.
-        """
+        """The options, which an artifact records, with every default that depends on the number of classes k spelt
+        out. Raises FitError for options that cannot serve k classes."""
         return options
 
     @classmethod

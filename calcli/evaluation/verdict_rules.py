@@ -142,7 +142,6 @@ def _half_width(over: Estimate, n: int, few: bool) -> float:
 
 
 def _estimate(context: MetricContext, label: Label) -> Estimate:
-    """The mean gap of a quantity, with its interval."""
     own = context.labelled(label)
     return Estimate(direction_of(own, "confidence" if label == "top" else "positive").gap, gap_interval(own))
 
@@ -190,34 +189,31 @@ def _group_findings(context: MetricContext, about: Label | None) -> Groupwise | 
     names, parts = table.groups()
     if not 2 <= len(names) <= MOST_GROUPS:
         return None
-    found = group_gaps([MetricContext(each, context.settings) for each in parts], about)
-    g, worst = min(((g, gap) for gaps in found.values() for g, gap in enumerate(gaps)), key=lambda each: each[1].rank)
+    found = group_gaps([MetricContext(each, context.settings) for each in parts], about).values()
+    g, worst = min((each for gaps in found for each in enumerate(gaps)), key=lambda each: each[1].rank)
     label = names[g].decode() if isinstance(names[g], bytes) else str(names[g])
-    off = sum(any(gap.p_adjusted <= LEVEL for gap in each) for each in zip(*found.values(), strict=True))
-    least = min(gap.p_adjusted for gaps in found.values() for gap in gaps)
+    adjusted_p = np.array([[gap.p_adjusted for gap in gaps] for gaps in found])
+    off, least = int((adjusted_p <= LEVEL).any(axis=0).sum()), float(adjusted_p.min())
     return Groupwise(len(names), off, label, parts[g].n, worst.gap, least, worst.of_positive)
 
 
 def label_shift_p_value(fitted: FloatArray, seen: FloatArray) -> float:
     """P-value that two sets of class counts (k,) come from the same shares (chi-square).
 
-    Classes with fewer than five expected rows in either set are pooled. The tail is Wilson
-    and Hilferty's cube-root approximation (1931).
+    Classes with fewer than five expected rows in either set are pooled. Tail : Wilson, Hilferty (1931), the cube root.
     """
-    both = fitted + seen
-    total, a, b = both.sum(), fitted.sum(), seen.sum()
-    if a == 0 or b == 0:
+    counts = np.stack([fitted, seen])
+    size = counts.sum(axis=1)
+    if not size.all():
         return 1.0
-    enough = both * min(a, b) / total >= 5.0
-    f = np.append(fitted[enough], fitted[~enough].sum())
-    s = np.append(seen[enough], seen[~enough].sum())
-    held = f + s > 0
-    f, s = f[held], s[held]
-    df = len(f) - 1
+    enough = counts.sum(axis=0) * size.min() / size.sum() >= 5.0
+    counts = np.column_stack([counts[:, enough], counts[:, ~enough].sum(axis=1)])
+    counts = counts[:, counts.any(axis=0)]
+    df = counts.shape[1] - 1
     if df < 1:
         return 1.0
-    expected_f, expected_s = (f + s) * a / total, (f + s) * b / total
-    chi2 = float(((f - expected_f) ** 2 / expected_f).sum() + ((s - expected_s) ** 2 / expected_s).sum())
+    expected = np.outer(size, counts.sum(axis=0)) / size.sum()
+    chi2 = float(((counts - expected) ** 2 / expected).sum())
     h = 2.0 / (9.0 * df)
     return 0.5 * math.erfc(((chi2 / df) ** (1.0 / 3.0) - (1.0 - h)) / math.sqrt(2.0 * h))
 
@@ -569,5 +565,4 @@ def answers_words(result: Result) -> str:
 
 
 def small(x: float) -> str:
-    """A gain in nats."""
     return f"{x:.4f}" if abs(x) >= 1e-4 else f"{x:.1e}"

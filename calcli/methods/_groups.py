@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Calibrator, Chosen, Context, Fit, Options
+from calcli.calibrator import Calibrator, Context, Fit, Options
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.folds import content_folds, random_folds
@@ -193,7 +193,7 @@ class ByGroup(Calibrator):
         plain = cls.OF_COMMON.resolve_options(cls.OF_COMMON.Options(), rows.k)
         common = cls.OF_COMMON.fit(rows, plain, context)
         names = [name for name, weight in rows.sum(partial(_weights, options.by)).items() if weight > 0]
-        kept = replace(common, chosen=Chosen(cls.COMMON, plain))
+        kept = replace(common, chosen=(cls.COMMON, plain))
         reason = f"status {common.status}" if common.status != "ok" else "there is one group" * (len(names) < 2)
         if not reason:
             groups = Codes(tuple(names), codes(rows, options.by, names))

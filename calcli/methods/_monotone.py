@@ -102,7 +102,7 @@ def minimise_map(
     if count:
         rough = search(rows.sample(count), begin, LOOSE_GRADIENT)
         begin = rough.x if rough.status == "ok" else begin
-    return search(rows, begin, LOOSE_GRADIENT if context.early else GRADIENT)
+    return search(rows, begin, LOOSE_GRADIENT if context.start else GRADIENT)
 
 
 def ended(fitted: C, found: BoxMinimum, bounds: tuple[float, float]) -> Fit[C]:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Calibrator, Chosen, Context, Curves, Fit, Laws, Options
+from calcli.calibrator import Calibrator, Context, Curves, Fit, Laws, Options
 from calcli.composition import STATUSES, Composition, FittedPrefixes, Member, Mixture
 from calcli.errors import CalcliError, FitError, UsageError
 from calcli.fast_dataclass import dataclass
@@ -352,7 +352,7 @@ class Auto(Mixture):
             fit = alone(next(trial for trial in good if trial.name == chosen))
         record: dict[str, Any] = {"rule": options.rule, "table": list(table.values())}
         if fit.chosen is not None:
-            record["chosen"] = fit.chosen.method
+            record["chosen"] = fit.chosen[0]
         context.seconds.update({trial.name: trial.seconds for trial in trials})
         return replace(fit, details={**fit.details, "auto": record})
 
@@ -393,7 +393,7 @@ def usable(names: Sequence[str], rows: Rows, options: AutoOptions) -> list[str]:
 def alone(trial: Trial) -> Fit[Any]:
     """The fit of the chosen candidate, as a method by itself."""
     assert trial.fit is not None
-    return replace(trial.fit, chosen=Chosen(*trial.candidate), before=None, verify=None, after=None)
+    return replace(trial.fit, chosen=trial.candidate, before=None, verify=None, after=None)
 
 
 def likelihood_weights(log_p: FloatArray, share: FloatArray, prior_rows: float = 0.0) -> FloatArray:

@@ -84,7 +84,7 @@ class FeatureTemperature(Calibrator):
             plain = cls(temperature, np.zeros(4), mean, deviation, uniform)
             return Fit(plain, first.status, first.warnings, {"temperature": dict(first.details)})
         begin = context.start.weights if isinstance(context.start, cls) else np.zeros(4)
-        tolerance = LOOSE_GRADIENT if context.early else GRADIENT
+        tolerance = LOOSE_GRADIENT if context.start else GRADIENT
         inputs = design(raw, mean, deviation)
         del raw  # as large as the scores of three classes
         held = 1.0 / (options.prior**2 * effective_rows(rows)) if options.prior else 0.0

@@ -374,7 +374,7 @@ def solve(objective: AffineObjective, start: FloatArray, context: Context, what:
     zigzag. Minima under ridges a million to ten times as strong, each the start for the next,
     lead to the same optimum in a few steps each (Marteau-Ferey, Bach, Rudi 2019).
     """
-    aim = LOOSE_AIM if context.early else objective.aim
+    aim = LOOSE_AIM if context.start else objective.aim
     progress = lambda done: context.progress(what, done, 0)  # noqa: E731
     found = minimise_convex(objective, objective.aligned(start), aim=aim, steps=60, progress=progress)
     ridge = objective.ridge
