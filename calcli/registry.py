@@ -30,10 +30,8 @@ def _file(name: str) -> str | None:
 
 
 def canonical(name: str) -> str:
-    """The name of a method that people may write otherwise: ``TS+Histogram`` is ``ts+hb``.
-
-    Every part is resolved by itself; a name that nothing is known by stays as it is.
-    """
+    """The name of a method that people may write otherwise: ``TS+Histogram`` is ``ts+hb``. Every part is resolved by
+    itself; a name that nothing is known by stays as it is."""
     parts = [(part, _plain(part)) for part in name.split("+")]
     return "+".join(plain if _file(plain) else _aliases().get(plain, part) for part, plain in parts)
 
@@ -55,10 +53,8 @@ def _aliases() -> dict[str, str]:
 
 @cache
 def method(name: str) -> type[Calibrator]:
-    """The class of a method by its command-line name, compositions (``ts+hb``) included.
-
-    Raises UsageError for unknown names and for compositions that cannot work.
-    """
+    """The class of a method by its command-line name, compositions (``ts+hb``) included. Raises UsageError for unknown
+    names and for compositions that cannot work."""
     if "+" in name:
         return composition(tuple((part, method(part)) for part in name.split("+")))
     file = _file(name)
@@ -106,10 +102,8 @@ def settings_of(texts: Iterable[str], where: str) -> dict[str, str]:
 
 
 def split_method(text: str) -> tuple[str, dict[str, str]]:
-    """Name and settings of a method as people write it: ``Histogram (bins=20; scheme=mass)`` is hb with these.
-
-    A name that nothing is known by stays as it is. Raises UsageError for brackets that are not paired.
-    """
+    """Name and settings of a method as people write it: ``Histogram (bins=20; scheme=mass)`` is hb with these. Raises
+    UsageError for brackets that are not paired."""
     found = re.fullmatch(r"([^()]*)(?:\((.*)\))?", text.strip(), re.DOTALL)
     if found is None:
         raise UsageError(f"{text!r}: expected a method, with options as in hb(bins=20;scheme=mass)")
@@ -142,10 +136,7 @@ def parse_method(text: str) -> tuple[str, Options]:
 
 
 def parse_options(name: str, settings: Mapping[str, Any]) -> Options:
-    """Options of a method from ``{"bins": "20"}``-like settings, checked.
-
-    Raises UsageError that names the option, what was given and what is allowed.
-    """
+    """Options of a method from ``{"bins": "20"}``-like settings, checked (see ``held_to``). Raises UsageError."""
     cls = method(name)
     struct = cls.Options
     if "+" in name:
@@ -163,10 +154,8 @@ def parse_options(name: str, settings: Mapping[str, Any]) -> Options:
 def held_to(
     types: Mapping[str, Any], given: Mapping[str, Any], what: str, of: str = "", see: str = "", *, strict: bool = True
 ) -> dict[str, Any]:
-    """Values by name, held to declared types and bounds. strict : texts are no numbers.
-
-    Raises UsageError that names what was set (of what), what was given, what is allowed and where to see it.
-    """
+    """Values by name, held to declared types and bounds. strict : texts are no numbers. Raises UsageError that names
+    what was set (of what), what was given, what is allowed and where to see it."""
     values = {}
     for name, value in given.items():
         if name not in types:
@@ -181,17 +170,11 @@ def held_to(
 
 def option_facts(struct: type[Any]) -> list[dict[str, Any]]:
     """Options of a method for people: name, default, allowed, description."""
-    schema = msgspec.json.schema(struct)
-    properties = schema["$defs"][struct.__name__]["properties"]
-    return [
-        {
-            "name": option,
-            "default": facts.get("default"),
-            "allowed": allowed_text(facts),
-            "description": facts.get("description", ""),
-        }
-        for option, facts in properties.items()
-    ]
+    described = []
+    for name, facts in msgspec.json.schema(struct)["$defs"][struct.__name__]["properties"].items():
+        words = {"allowed": allowed_text(facts), "description": facts.get("description", "")}
+        described.append({"name": name, "default": facts.get("default"), **words})
+    return described
 
 
 def allowed_text(facts: dict[str, Any]) -> str:
@@ -205,11 +188,7 @@ def allowed_text(facts: dict[str, Any]) -> str:
     plain = {"null": "none", "boolean": "true|false", "string": "text", "array": "list"}
     kind = plain.get(facts["type"], facts["type"])
     low, high = facts.get("minimum"), facts.get("maximum")
-    above, below = facts.get("exclusiveMinimum"), facts.get("exclusiveMaximum")
     if low is not None and high is not None:
         return f"{kind} from {low:g} to {high:g}" if kind == "number" else f"{kind} from {low} to {high}"
-    bounds = [
-        f">= {low}" if low is not None else f"> {above}" if above is not None else "",
-        f"<= {high}" if high is not None else f"< {below}" if below is not None else "",
-    ]
-    return " ".join([kind, *filter(None, bounds)])
+    signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+    return " ".join([kind, *(f"{sign} {facts[bound]}" for bound, sign in signs.items() if bound in facts)])
