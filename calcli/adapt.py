@@ -36,11 +36,9 @@ ROWS_A_CLASS = 5
 
 @dataclass(frozen=True)
 class Adapted:
-    """An adapted calibrator, or the one that came where nothing speaks for a change.
-
-    changed : whether it was adapted. source, target : (k,) class frequencies before and now. shift : what the rows
-    say, None where the shares were given and no rows.
-    """
+    """An adapted calibrator, or the one that came where nothing speaks for a change. changed : whether it was adapted.
+    source, target : (k,) class frequencies before and now. shift : what the rows say, None where the shares were given
+    and no rows."""
 
     artifact: Artifact
     changed: bool

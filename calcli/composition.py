@@ -50,11 +50,9 @@ class FittedPrefixes:
 
 @dataclass(frozen=True)
 class Composition(Calibrator):
-    """Fitted methods applied one after the other; see ``composition``.
-
-    Every stage sees log-probabilities whose largest entry is that of the prediction so far, so its own rule for the
-    prediction, whatever it is, continues the one before.
-    """
+    """Fitted methods applied one after the other; see ``composition``. Every stage sees log-probabilities whose largest
+    entry is that of the prediction so far, so its own rule for the prediction, whatever it is, continues the one
+    before."""
 
     stages: tuple[Stage, ...]
 
@@ -167,10 +165,8 @@ def _recomposed(stages: tuple[Stage, ...]) -> Composition:
 
 @cache
 def composition(stages: tuple[tuple[str, type[Calibrator]], ...]) -> type[Composition]:
-    """The class of a composition of two or more methods, the first applied first.
-
-    stages : names and classes. Raises UsageError for an order that cannot work.
-    """
+    """The class of a composition of two or more methods, the first applied first. stages : names and classes. Raises
+    UsageError for an order that cannot work."""
     names, classes = zip(*stages, strict=True)
     for name, method in stages[1:]:
         if method.laws.needs_transforms:
@@ -213,10 +209,8 @@ def _joint_options(names: Sequence[str], classes: Sequence[type[Calibrator]]) ->
 
 
 def full_option_names(name: str, struct: type[Options], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a composition with ``stage.option`` for every option that one stage alone has.
-
-    Unknown names are left as they are. Raises UsageError for an option of several stages.
-    """
+    """Settings of a composition with ``stage.option`` for every option that one stage alone has. Unknown names are left
+    as they are. Raises UsageError for an option of several stages."""
     known = [option.encode_name for option in msgspec.structs.fields(struct)]
     full: dict[str, Any] = {}
     for key, value in settings.items():
@@ -239,11 +233,9 @@ def _told(context: Context, name: str, what: str, done: int, total: int) -> None
 
 
 def argmax_at_prediction(prediction: Prediction) -> FloatArray:
-    """Log-probabilities whose argmax is the prediction.
-
-    They differ where rounding made the predicted class tie with one of lower index (or where a method predicts
-    something else): there the predicted class is raised above the rest by one unit in the last place.
-    """
+    """Log-probabilities whose argmax is the prediction. They differ where rounding made the predicted class tie with
+    one of lower index (or where a method predicts something else): there the predicted class is raised above the rest
+    by one unit in the last place."""
     log_p, label = prediction.log_probs, prediction.label
     off = np.flatnonzero(log_p.argmax(axis=1) != label)
     if len(off):
@@ -309,10 +301,8 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True)
 class Mixture(Calibrator):
-    """(1 - uniform) sum_j w_j p_j + uniform / k, the p_j from different calibrators.
-
-    The prediction is the largest entry, or what it was where every member is accuracy-preserving.
-    """
+    """(1 - uniform) sum_j w_j p_j + uniform / k, the p_j from different calibrators. The prediction is the largest
+    entry, or what it was where every member is accuracy-preserving."""
 
     members: tuple[Member, ...]
     uniform: float

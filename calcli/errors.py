@@ -71,9 +71,7 @@ def one_line(problem: BaseException, limit: int = 200) -> str:
 @contextmanager
 def needed(sentence: str, extra: str = "") -> Iterator[None]:
     """Say of packages that are imported inside and are not installed by which extra they come. Raises UsageError.
-
-    sentence : what needs them; of a package that no extra brings with its own command.
-    """
+    sentence : what needs them; of a package that no extra brings with its own command."""
     try:
         yield
     except ImportError:

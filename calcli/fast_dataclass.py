@@ -61,11 +61,8 @@ def as_json(value: Any) -> Any:
 
 
 class Record:
-    """A dataclass that JSON shows by its fields.
-
-    JSON : by field the key, where it is another; "" puts what it holds beside the others, None leaves it out.
-    OPTIONAL : fields that are left out where they hold nothing.
-    """
+    """A dataclass that JSON shows by its fields. JSON : by field the key, where it is another; "" puts what it holds
+    beside the others, None leaves it out. OPTIONAL : fields that are left out where they hold nothing."""
 
     JSON: ClassVar[Mapping[str, str | None]] = {}
     OPTIONAL: ClassVar[tuple[str, ...]] = ()

@@ -51,11 +51,9 @@ WORSE, HURT = 1e-9, 1.01
 
 @same_threads()
 def fit_artifact(name: str, options: Options, rows: DataSet, context: Context) -> Artifact:
-    """Fit a method and describe what it did to the calibration data.
-
-    options : the method's own, from ``parse_options``. Raises DataError for bad rows, FitError for a fit that is
-    impossible. A fit that merely failed to help has a status and warnings.
-    """
+    """Fit a method and describe what it did to the calibration data. options : the method's own, from
+    ``parse_options``. Raises DataError for bad rows, FitError for a fit that is impossible. A fit that merely failed to
+    help has a status and warnings."""
     try:
         if rows.kind == "confidence" and not method(name).laws.confidence:
             able = [each for each in method_names() if method(each).laws.confidence]
@@ -129,10 +127,8 @@ def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
 
 
 def fallen(able: str, rows: Rows, calibrator: Calibrator, b: dict[str, float], a: dict[str, float]) -> list[str]:
-    """Plain words where the accuracy fell by more than chance takes, by McNemar's test on the same rows.
-
-    able : the method as it would keep it. b, a : values of the summaries.
-    """
+    """Plain words where the accuracy fell by more than chance takes, by McNemar's test on the same rows. able : the
+    method as it would keep it. b, a : values of the summaries."""
     p = fair_signs(reduce(add, reduced(rows, [None, calibrator], _change_of_right, top_only=True, add_up=True)))
     fell = f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f}"
     kept = f"{able}ts, ec, ets and ft are accuracy-preserving"
@@ -216,9 +212,7 @@ def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
 
 def check_names(artifact: Artifact, where: str, rows: DataSet) -> list[str]:
     """Refuse rows whose classes are in another order than those of the fit; returns a sentence where names differ.
-
-    Names are compared without their case and outer spaces. Raises DataError.
-    """
+    Names are compared without their case and outer spaces. Raises DataError."""
     fitted, found = artifact.class_names or [], rows.class_names or []
     if not fitted or not found or fitted == found:
         return []
@@ -242,10 +236,8 @@ def _some(names: Sequence[str]) -> str:
 
 
 def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
-    """Which of these rows, or of their units, a calibrator was fitted on, ``about half of these rows``; or None.
-
-    Rows are known by their scores and labels: of rows without labels nothing is told.
-    """
+    """Which of these rows, or of their units, a calibrator was fitted on, ``about half of these rows``; or None. Rows
+    are known by their scores and labels: of rows without labels nothing is told."""
     if not rows.has_labels:
         return None
     if rows.hashed and rows.data_sha256 is None:

@@ -77,10 +77,8 @@ class Summary(Sums):
         return (float(self.bins.score.sum()) - self.correct) / self.weight
 
     def values(self) -> dict[str, float]:
-        """Accuracy, NLL, Brier score and ECE over 15 equal-width bins, as an artifact records them.
-
-        Of confidences alone (one class) NLL and Brier score are those of being right, and called so.
-        """
+        """Accuracy, NLL, Brier score and ECE over 15 equal-width bins, as an artifact records them. Of confidences
+        alone (one class) NLL and Brier score are those of being right, and called so."""
         top = "_top" if len(self.label_counts) == 1 else ""
         return {
             "accuracy": self.correct / self.weight,

@@ -96,10 +96,8 @@ TIES_AT_ONCE = 1 << 15
 
 
 def starts_of_ties(ordered: FloatArray, least: float = 0.0) -> IntArray:
-    """Where each run of tied values begins in ascending values (n,): the first place, and each with a step before it.
-
-    A step is larger than ``TIE`` times the larger neighbour, or times ``least`` where both are smaller.
-    """
+    """Where each run of tied values begins in ascending values (n,): the first place, and each with a step before it. A
+    step is larger than ``TIE`` times the larger neighbour, or times ``least`` where both are smaller."""
     step = np.ones(len(ordered), dtype=bool)
     for at in range(1, len(ordered), TIES_AT_ONCE):
         high = ordered[at : at + TIES_AT_ONCE]
@@ -111,9 +109,7 @@ def starts_of_ties(ordered: FloatArray, least: float = 0.0) -> IntArray:
 
 def tie_groups(values: FloatArray, least: float = 0.0) -> tuple[FloatArray, IntArray]:
     """The largest of each run of tied values (n,), ascending, (t,); and which of them every value is, (n,).
-
-    ``np.unique`` of values of which some are equal but for rounding; least : see ``starts_of_ties``.
-    """
+    ``np.unique`` of values of which some are equal but for rounding; least : see ``starts_of_ties``."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     begins = np.append(starts_of_ties(ordered, least), len(values))
@@ -144,10 +140,8 @@ def row_max(z: FloatArray) -> FloatArray:
 
 
 def log_normalizer(z: FloatArray) -> FloatArray:
-    """Logarithm of the sum of exponentials of each row, safe for logits of any size.
-
-    z : (n, k) float64 logits. Returns (n,) float64.
-    """
+    """Logarithm of the sum of exponentials of each row, safe for logits of any size. z : (n, k) float64 logits. Returns
+    (n,) float64."""
     top = row_max(z)
     shifted = z - top[:, None]
     np.exp(shifted, out=shifted)
@@ -155,10 +149,8 @@ def log_normalizer(z: FloatArray) -> FloatArray:
 
 
 def log_softmax(z: FloatArray) -> FloatArray:
-    """Log-probabilities of each row of logits.
-
-    z : (n, k) float64 logits, natural log, any constant per row. Returns (n, k) float64.
-    """
+    """Log-probabilities of each row of logits. z : (n, k) float64 logits, natural log, any constant per row. Returns
+    (n, k) float64."""
     shifted = z - row_max(z)[:, None]
     shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     return shifted
@@ -193,11 +185,8 @@ HALF, LEAST = 2.0**-14, np.uint16(0x0400)
 
 
 def store(out: AnyArray, values: AnyArray) -> None:
-    """out[...] = values, in the type of ``out`` (same shape).
-
-    Numbers too small for a normal float16 are rounded as integers: the same bits, which the
-    processor's own conversion takes twenty times longer for.
-    """
+    """out[...] = values, in the type of ``out`` (same shape). Numbers too small for a normal float16 are rounded as
+    integers: the same bits, which the processor's own conversion takes twenty times longer for."""
     if out.dtype != np.float16 or values.dtype.kind != "f" or values.dtype.itemsize < 4:
         np.copyto(out, values, casting="unsafe")
         return
@@ -221,9 +210,7 @@ def whole_number(text: str) -> int | None:
 
 def is_bfloat16(dtype: np.dtype[Any], declared: object = None) -> bool:
     """Whether numbers are bfloat16: 2 bytes without a type, as files keep arrays of ml_dtypes, or uint16 declared so.
-
-    declared : the attribute ``dtype`` of an HDF5 dataset.
-    """
+    declared : the attribute ``dtype`` of an HDF5 dataset."""
     return dtype == np.dtype("V2") or dtype.name == "bfloat16" or (dtype == np.uint16 and declared == "bfloat16")
 
 

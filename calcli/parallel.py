@@ -128,10 +128,8 @@ STREAM = "use a method that streams (calcli methods lists them) or fewer rows"
 
 
 def check_memory(needed: int, what: str, instead: str = STREAM) -> None:
-    """Refuse in advance what would not fit into the memory that is free.
-
-    needed : bytes. instead : what to do. Raises FitError that names the needed and the available amount.
-    """
+    """Refuse in advance what would not fit into the memory that is free. needed : bytes. instead : what to do. Raises
+    FitError that names the needed and the available amount."""
     available = available_memory()
     if available is not None and needed > 0.9 * available:
         raise FitError(

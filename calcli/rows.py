@@ -187,12 +187,9 @@ def class_words(number: int, names: Sequence[str] | None) -> str:
 
 
 class Rows(ABC):
-    """A re-iterable source of blocks.
-
-    n, k : number of rows and of classes; k = 1 where only confidences are known. transforms : specs of the transforms
-    that the source holds, ``name:argument``. columns : that a source lets every block bring along. Subclasses yield
-    every row exactly once, in order.
-    """
+    """A re-iterable source of blocks. n, k : number of rows and of classes; k = 1 where only confidences are known.
+    transforms : specs of the transforms that the source holds, ``name:argument``. columns : that a source lets every
+    block bring along. Subclasses yield every row exactly once, in order."""
 
     n: int
     k: int
@@ -283,10 +280,8 @@ class Rows(ABC):
         return SubsetRows(self, index)
 
     def counted(self) -> "Rows":
-        """The rows of weight above 0, which are all that a fit or a metric knows of; all rows where none has any.
-
-        Where their weights are all 1 they have none.
-        """
+        """The rows of weight above 0, which are all that a fit or a metric knows of; all rows where none has any. Where
+        their weights are all 1 they have none."""
         weight = self.weights()
         if weight is None or (weight > 0).all() or not (weight > 0).any():
             return self

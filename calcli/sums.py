@@ -7,10 +7,8 @@ from typing import Any, Self
 
 
 class Sums:
-    """Base of dataclasses that add: numbers and arrays by ``+``, mappings key by key, None with anything is None.
-
-    A field that is combined otherwise says so in its type: ``lowest: Annotated[float, min]``.
-    """
+    """Base of dataclasses that add: numbers and arrays by ``+``, mappings key by key, None with anything is None. A
+    field that is combined otherwise says so in its type: ``lowest: Annotated[float, min]``."""
 
     def __add__(self, other: Self) -> Self:
         values = []

@@ -47,11 +47,9 @@ def held_out_table(
     others: Sequence[tuple[Rows, Fit[Any] | None]] = (),
     units: Units | None = None,
 ) -> RowTable:
-    """The row table of every held-out row under the fit that has not seen it, in the order of the rows.
-
-    fits : of every fold, None for the uncalibrated scores. others : by fold the same rows, perhaps as another model
-    has them, and the fit they are compared with (``RowTable.expected``). units : of all rows. Needs a fold or more.
-    """
+    """The row table of every held-out row under the fit that has not seen it, in the order of the rows. fits : of every
+    fold, None for the uncalibrated scores. others : by fold the same rows, perhaps as another model has them, and the
+    fit they are compared with (``RowTable.expected``). units : of all rows. Needs a fold or more."""
     parts = []
     for at, ((_, held, _), fit) in enumerate(zip(folds, fits, strict=True)):
         own = None if fit is None else fit.calibrator
@@ -76,10 +74,8 @@ def _fitted(name: str, options: Options, rows: Rows, context: Context) -> Fit[An
 
 
 def cross_validated_nll(name: str, folds: Sequence[Fold], context: Context) -> float:
-    """Mean NLL of every row under the fit to the other folds, in nats; NaN without folds.
-
-    Of confidences alone it is that of being right. Raises what the fits raise.
-    """
+    """Mean NLL of every row under the fit to the other folds, in nats; NaN without folds. Of confidences alone it is
+    that of being right. Raises what the fits raise."""
     if not folds:
         return float("nan")
     table = held_out_table(fold_fits(name, parse_options(name, {}), folds, context), folds)

@@ -81,11 +81,9 @@ class Subject:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A calibrator to evaluate. name : artifact as the user wrote it, None for uncalibrated scores.
-
-    path : of its file, for commands. fitted_on : the rows of its fit as commands are given them, where they are there.
-    seen : gives, once the rows have been read, which of them it was fitted on.
-    """
+    """A calibrator to evaluate. name : artifact as the user wrote it, None for uncalibrated scores. path : of its file,
+    for commands. fitted_on : the rows of its fit as commands are given them, where they are there. seen : gives, once
+    the rows have been read, which of them it was fitted on."""
 
     name: str | None
     method: str
@@ -131,10 +129,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class Assessed:
-    """The results of one bundle, and the row tables they came from, none where sums were enough.
-
-    baseline : the metrics of the baseline, where one was given. seen : what is known of the rows as they came.
-    """
+    """The results of one bundle, and the row tables they came from, none where sums were enough. baseline : the metrics
+    of the baseline, where one was given. seen : what is known of the rows as they came."""
 
     results: list[Result]
     tables: list[RowTable]
@@ -150,11 +146,8 @@ def assess(
     baseline: Candidate | None = None,
     progress: Progress | None = None,
 ) -> Assessed:
-    """Evaluate candidates on rows.
-
-    candidates : the uncalibrated scores first. baseline : what differences are taken to, None for
-    the first candidate. Raises DataError for calibrators that do not fit.
-    """
+    """Evaluate candidates on rows. candidates : the uncalibrated scores first. baseline : what differences are taken
+    to, None for the first candidate. Raises DataError for calibrators that do not fit."""
     plan = replace(plan, settings=replace(plan.settings, unit=subject.unit))
     subject, tables = subject.counted(), list[RowTable]()
     rows, where = subject.rows, subject.location
@@ -205,11 +198,9 @@ def assess(
 def _to_uncalibrated(
     beside: Sequence[tuple[Result, Candidate]], baseline: Candidate, again: Sequence[Result]
 ) -> list[tuple[Result, Candidate]]:
-    """Of results compared with a baseline those to advise on, compared with the uncalibrated scores.
-
-    again : the same with these differences, the baseline last. Those significantly better than the baseline, else the
-    baseline if it helps, so that the advice is that of the differences; else all.
-    """
+    """Of results compared with a baseline those to advise on, compared with the uncalibrated scores. again : the same
+    with these differences, the baseline last. Those significantly better than the baseline, else the baseline if it
+    helps, so that the advice is that of the differences; else all."""
 
     def reduces(result: Result) -> bool:
         change = result.loss
@@ -349,11 +340,9 @@ def _class_1(table: RowTable) -> tuple[float | None, float | None]:
 def group_lines(
     context: MetricContext, names: Sequence[str], report: Judgement | None = None, plan: Plan | None = None
 ) -> list[GroupLine]:
-    """The metrics on the rows of every group that need no class sums, the most significant group first.
-
-    plan : what the gap is of, as in the verdict P(class 1) of two classes unless asked otherwise; and whether groups
-    are batches in order of time, whose overconfidence is asked.
-    """
+    """The metrics on the rows of every group that need no class sums, the most significant group first. plan : what the
+    gap is of, as in the verdict P(class 1) of two classes unless asked otherwise; and whether groups are batches in
+    order of time, whose overconfidence is asked."""
     ordered, about = (False, None) if plan is None else (plan.ordered, plan.about)
     table = context.table
     assert table.group is not None

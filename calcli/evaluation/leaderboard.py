@@ -54,11 +54,9 @@ FIRST, FIRST_OF_TWO = 30, 34
 
 
 def entrants(asked: str | None, rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str, str]]:
-    """Names of the methods to score, the uncalibrated scores first, and why others are left out.
-
-    asked : a list with commas, in which ``all`` is every method that applies; None for what
-    ``calcli methods`` lists first and fits fast. Raises UsageError for unknown names.
-    """
+    """Names of the methods to score, the uncalibrated scores first, and why others are left out. asked : a list with
+    commas, in which ``all`` is every method that applies; None for what ``calcli methods`` lists first and fits fast.
+    Raises UsageError for unknown names."""
     if asked is not None and not split_list(asked):
         raise UsageError(f"no method is named by {asked!r}: name some, such as ts,vs, or all")
     fit, left_out = applicable(rows, thorough)
@@ -82,9 +80,7 @@ def title_of(text: str) -> str:
 
 def applicable(rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str, str]]:
     """Every method that can be fitted to such rows, what to try first at the front, and why others are left out.
-
-    thorough : methods with more parameters than rows too.
-    """
+    thorough : methods with more parameters than rows too."""
     names = [name for name in method_names() if name != "identity" and method(name).composable]
     if rows.kind == "confidence":
         names = [name for name in names if method(name).laws.confidence]
@@ -185,10 +181,8 @@ def digest_of(rows: DataSet) -> str:
 def held_out(
     entrant: str, opened: OpenedFolds, seed: int, others: AbstractContextManager[Sequence[tuple[Rows, Fit[Any] | None]]]
 ) -> HeldOut:
-    """Fit a method to every fold and keep its held-out rows; one that fails has a reason, and costs no other.
-
-    others : by fold the held-out rows of the baseline, and its fit.
-    """
+    """Fit a method to every fold and keep its held-out rows; one that fails has a reason, and costs no other. others :
+    by fold the held-out rows of the baseline, and its fit."""
     begun = time.process_time()
     try:
         name, options = parse_method(entrant)
@@ -206,10 +200,8 @@ def held_out(
 def entered(
     entry: LeaderboardEntry, outcome: HeldOut, baseline: HeldOut | None, settings: MetricSettings
 ) -> LeaderboardEntry:
-    """A planned entry with what came of it.
-
-    The fits of all folds are taken as given: intervals and p-values are about other rows, not other fits.
-    """
+    """A planned entry with what came of it. The fits of all folds are taken as given: intervals and p-values are about
+    other rows, not other fits."""
     entry = replace(entry, seconds=outcome.seconds, reason=outcome.reason, exit_code=outcome.exit_code)
     if outcome.table is None:
         return entry

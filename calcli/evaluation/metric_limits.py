@@ -21,11 +21,9 @@ NAMED = re.compile(r"(?P<base>[^.(@]*(\([^)]*\)|@[\d.]*\d)?)(\.(?P<end>.*))?")
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit as given: ``--max ece.hi=0.03``, ``--max nll_increase=0.01``.
-
-    metric : its own name. change : ``increase`` or ``drop`` where the limit is on how far it is from the baseline's,
-    end : one of ``ENDS``, or ``abs``, where that is meant; else nothing.
-    """
+    """A limit as given: ``--max ece.hi=0.03``, ``--max nll_increase=0.01``. metric : its own name. change :
+    ``increase`` or ``drop`` where the limit is on how far it is from the baseline's, end : one of ``ENDS``, or ``abs``,
+    where that is meant; else nothing."""
 
     side: Literal["max", "min"]
     metric: str
@@ -63,11 +61,8 @@ class Limit:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One limit against one result.
-
-    group : of whose rows alone, None for all. false_alarm : the probability that a calibrated model crosses it on as
-    many rows; q95 : its 95th percentile there.
-    """
+    """One limit against one result. group : of whose rows alone, None for all. false_alarm : the probability that a
+    calibrated model crosses it on as many rows; q95 : its 95th percentile there."""
 
     limit: Limit
     bundle: str

@@ -70,11 +70,9 @@ def _difference(name: str, sums: PairedSums, level: float) -> Difference:
 
 
 def rank_table(bundles: Sequence[Sequence[Result]], labels: Sequence[str], metrics: Sequence[str]) -> Ranks | None:
-    """Average ranks of the calibrators over bundles, with the Friedman test, metric by metric.
-
-    bundles : per bundle its results, in the order of ``labels``. Metrics of which neither end is good, or that some
-    result does not define, are left out. None for fewer than two bundles or two calibrators.
-    """
+    """Average ranks of the calibrators over bundles, with the Friedman test, metric by metric. bundles : per bundle its
+    results, in the order of ``labels``. Metrics of which neither end is good, or that some result does not define, are
+    left out. None for fewer than two bundles or two calibrators."""
     if len(bundles) < 2 or len(labels) < 2:
         return None
     values = {name: [[result.scores[name].value for result in results] for results in bundles] for name in metrics}

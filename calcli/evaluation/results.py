@@ -81,11 +81,9 @@ class LossSplit(Record):
 
 @dataclass(frozen=True)
 class DataSummary(Record):
-    """What was evaluated: rows, classes, class balance, distinct confidences.
-
-    Of confidences alone there are no classes: None, and neither are their shares. class_1 : name of
-    class 1 of two, where the classes have names. names : of all classes.
-    """
+    """What was evaluated: rows, classes, class balance, distinct confidences. Of confidences alone there are no
+    classes: None, and neither are their shares. class_1 : name of class 1 of two, where the classes have names. names :
+    of all classes."""
 
     JSON = {"names": None}
 
@@ -114,10 +112,8 @@ class Direction:
 
 @dataclass(frozen=True)
 class Classwise:
-    """Calibration class by class: debiased L2 error, and the classes whose total probability is off.
-
-    p_value : that no class is off, all classes considered.
-    """
+    """Calibration class by class: debiased L2 error, and the classes whose total probability is off. p_value : that no
+    class is off, all classes considered."""
 
     value: float | None
     signed_square: float
@@ -128,10 +124,8 @@ class Classwise:
 
 @dataclass(frozen=True)
 class Groupwise:
-    """Calibration group by group: how many are off on average, and the worst, by significance.
-
-    p_value : that no group is off, all groups considered. of_positive : is the worst gap that of P(class 1)?
-    """
+    """Calibration group by group: how many are off on average, and the worst, by significance. p_value : that no group
+    is off, all groups considered. of_positive : is the worst gap that of P(class 1)?"""
 
     n_groups: int
     n_significant: int
@@ -173,10 +167,8 @@ def sentence(words: str) -> str:
 
 @dataclass(frozen=True)
 class Advice(Record):
-    """What to do: in a few words, why, and the command for it, or nothing.
-
-    calibrator : the one to apply, of those that were evaluated beside. clause : what the verdict says of it.
-    """
+    """What to do: in a few words, why, and the command for it, or nothing. calibrator : the one to apply, of those that
+    were evaluated beside. clause : what the verdict says of it."""
 
     lead: str
     rest: str = ""
@@ -295,11 +287,9 @@ def end_of(facts: Mapping[str, Any], end: str) -> float | None:
 
 @dataclass(frozen=True)
 class Score(Record):
-    """One metric of one result: its value, or the reason why it has none, and how far to trust it.
-
-    null : the value expected under calibration. p_value : under calibration.
-    more : further facts of one metric, under the names of the JSON output.
-    """
+    """One metric of one result: its value, or the reason why it has none, and how far to trust it. null : the value
+    expected under calibration. p_value : under calibration. more : further facts of one metric, under the names of the
+    JSON output."""
 
     name: str
     value: float | None
@@ -337,10 +327,8 @@ class Score(Record):
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean paired difference of a loss, this minus the baseline; p_value two-sided. reason : why no interval.
-
-    answers : of the accuracy of unweighted rows, how many become right, and wrong.
-    """
+    """Mean paired difference of a loss, this minus the baseline; p_value two-sided. reason : why no interval. answers :
+    of the accuracy of unweighted rows, how many become right, and wrong."""
 
     value: float
     se: float | None
@@ -368,9 +356,7 @@ class Paired(Record):
 @dataclass(frozen=True)
 class ClassLine(Record):
     """One class: rows, predictions, mean probability beside frequency with the p-value of their gap, errors.
-
-    p_adjusted : the p-value that decides, all classes and the verdict considered; significant : is it at most 5 %?
-    """
+    p_adjusted : the p-value that decides, all classes and the verdict considered; significant : is it at most 5 %?"""
 
     index: int
     name: str | None
@@ -515,10 +501,8 @@ class Evaluation:
         return "\n".join(f"{result.bundle}, {result.title}: {words}" for result, words in told)
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame of a line per bundle, version and metric: value, interval, p-value, expected value.
-
-        Raises UsageError without pandas, which nothing else needs.
-        """
+        """A pandas DataFrame of a line per bundle, version and metric: value, interval, p-value, expected value. Raises
+        UsageError without pandas, which nothing else needs."""
         with needed("to_frame needs pandas: pip install pandas"):
             from pandas import DataFrame
 

@@ -47,11 +47,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class ThresholdSearch:
-    """Labelled rows from the most confident on, sorted once for the search at any accuracy.
-
-    by_unit : None where rows are independent; else the place of the first row of every unit (units,), ascending, and a
-    function from m to the units of the first m rows.
-    """
+    """Labelled rows from the most confident on, sorted once for the search at any accuracy. by_unit : None where rows
+    are independent; else the place of the first row of every unit (units,), ascending, and a function from m to the
+    units of the first m rows."""
 
     curve: AcceptanceCurve
     by_unit: tuple[IntArray, Callable[[int], AcceptedUnits]] | None
@@ -192,11 +190,8 @@ class SearchedThreshold:
 def search_threshold(
     rows: DataSet, artifact: Artifact | None, accuracy: float, level: float, calibrator: str | None
 ) -> SearchedThreshold:
-    """Search a threshold on labelled rows, as they are or through a calibrator that fits them.
-
-    calibrator : what the JSON calls it. Raises DataError for weighted rows, UsageError for an accuracy or a level
-    that is no proportion.
-    """
+    """Search a threshold on labelled rows, as they are or through a calibrator that fits them. calibrator : what the
+    JSON calls it. Raises DataError for weighted rows, UsageError for an accuracy or a level that is no proportion."""
     if rows.weights() is not None:
         raise DataError(f"{rows.name}: has sample weights; the bound is exact for counts only, drop the weights")
     confidence, correct = _confidences(artifact, rows)

@@ -198,10 +198,8 @@ def _group_findings(context: MetricContext, about: Label | None) -> Groupwise | 
 
 
 def label_shift_p_value(fitted: FloatArray, seen: FloatArray) -> float:
-    """P-value that two sets of class counts (k,) come from the same shares (chi-square).
-
-    Classes with fewer than five expected rows in either set are pooled. Tail : Wilson, Hilferty (1931), the cube root.
-    """
+    """P-value that two sets of class counts (k,) come from the same shares (chi-square). Classes with fewer than five
+    expected rows in either set are pooled. Tail : Wilson, Hilferty (1931), the cube root."""
     counts = np.stack([fitted, seen])
     size = counts.sum(axis=1)
     if not size.all():
@@ -343,10 +341,8 @@ def errors_words(report: Judgement) -> list[str]:
 
 
 def worst_bin(report: Judgement, way: int = 0, fewest: int = 1) -> list[ConfidenceBin]:
-    """The significant bin with the largest sum of gaps, samples times gap; none where none is significant.
-
-    way : 1 overconfident, -1 underconfident, 0 either. fewest : samples that it must hold.
-    """
+    """The significant bin with the largest sum of gaps, samples times gap; none where none is significant. way : 1
+    overconfident, -1 underconfident, 0 either. fewest : samples that it must hold."""
     found = [b for b in report.bins if b.significant and b.n >= fewest and (way == 0 or b.gap * way > 0)]
     return [max(found, key=lambda b: abs(b.gap) * b.n)] if found else []
 
@@ -367,10 +363,8 @@ def strongest_of(k: int | None) -> str:
 
 
 def remedy_words(split: LossSplit | None, k: int | None, tried: Sequence[str] = ()) -> str:
-    """By how much recalibration could at least reduce the NLL, where held-out rows show that it could.
-
-    tried : see ``judge``; of what has been tried no more is said.
-    """
+    """By how much recalibration could at least reduce the NLL, where held-out rows show that it could. tried : see
+    ``judge``; of what has been tried no more is said."""
     if split is None or not split.nll.detected:
         return ""
     by_temperature = split.temperature_nll.calibration
@@ -383,11 +377,8 @@ def remedy_words(split: LossSplit | None, k: int | None, tried: Sequence[str] = 
 
 
 def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequence[str], zeros: int = 0) -> Advice:
-    """What to do about rows, from themselves alone.
-
-    zeros : labels or confidences without log-odds. tried : see ``judge``. What comes after a calibrator is the
-    strongest method; after that, none.
-    """
+    """What to do about rows, from themselves alone. zeros : labels or confidences without log-odds. tried : see
+    ``judge``. What comes after a calibrator is the strongest method; after that, none."""
     kind, split, k = report.verdict_kind, report.split, report.data.n_classes
     if kind == "check_labels":
         command = command_line("inspect", where.name, where) if where.name else ""
@@ -459,19 +450,16 @@ def typed_name(name: str) -> str:
 
 
 def command_line(command: str, known: str, where: Location, *rest: str) -> str:
-    """A command as it is typed. known : samples for it; where none are, a word that no shell takes for a file.
-
-    where : what the options of these samples read others by. rest : more words.
-    """
+    """A command as it is typed. known : samples for it; where none are, a word that no shell takes for a file. where :
+    what the options of these samples read others by. rest : more words."""
     rows = typed_name(known) if known else "<other labelled samples>"
     return " ".join(["calcli", command, rows, *map(shlex.quote, (*where.options, *rest))])
 
 
 class Given(NamedTuple):
     """A calibrator that was evaluated on the same rows. result : with its differences to the uncalibrated scores.
-
-    path : of its file, for commands; None without one. seen : which of the rows it was fitted on, None where on none.
-    """
+    path : of its file, for commands; None without one. seen : which of the rows it was fitted on, None where on
+    none."""
 
     result: Result
     path: str | None

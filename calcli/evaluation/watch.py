@@ -56,10 +56,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One batch: what it was called, how many rows and units, and the evidence of its episode after it.
-
-    sha256 : of its scores and outcomes in order of size. overconfidence : mean score minus share of outcomes 1.
-    """
+    """One batch: what it was called, how many rows and units, and the evidence of its episode after it. sha256 : of its
+    scores and outcomes in order of size. overconfidence : mean score minus share of outcomes 1."""
 
     name: str
     sha256: str
@@ -167,10 +165,8 @@ def loads(data: bytes, where: str) -> State:
 
 @contextmanager
 def held(path: Path) -> Iterator[State | None]:
-    """The state in a file, None where there is none yet; no other process changes it meanwhile.
-
-    Raises DataError for a file that is no state, UsageError while another process is at it.
-    """
+    """The state in a file, None where there is none yet; no other process changes it meanwhile. Raises DataError for a
+    file that is no state, UsageError while another process is at it."""
     new = not os.path.lexists(path)
     with os.fdopen(open_job_file(path), "rb", buffering=0) as file:
         lock(file.fileno(), path)
