@@ -68,10 +68,7 @@ def plain(value: Any) -> Any:
 
 
 def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
-    """A class of settings from what a program hands over, held to the types and bounds of its fields.
-
-    Raises UsageError that names the setting, what was given and what is allowed.
-    """
+    """A class of settings from what a program hands over, held to the types and bounds of its fields (``held_to``)."""
     types = get_type_hints(cls, include_extras=True)
     for each in fields(cls) if is_dataclass(cls) else ():
         bounds = each.metadata.get("flag", {}).get("bounds", {})
@@ -115,9 +112,7 @@ def open_scores(
 
 def _bring(rows: Rows, groups: Any, artifacts: Sequence[Artifact], *columns: str) -> None:
     """Let rows of arrays bring their groups along, (n,), under the names of columns, and for calibrators by group.
-
-    Raises DataError.
-    """
+    Raises DataError."""
     if groups is None:
         return
     values = as_array(groups, "groups")
@@ -129,12 +124,18 @@ def _bring(rows: Rows, groups: Any, artifacts: Sequence[Artifact], *columns: str
 
 @contextmanager
 def _held_out(
-    scores: Scores, labels: Any, kind: str, artifacts: Sequence[Artifact], groups: Any, again: bool, **about: Any
+    scores: Scores,
+    labels: Any,
+    kind: str,
+    given: Sequence[Artifact],
+    groups: Any,
+    again: bool = False,
+    **about: Any,
 ) -> Iterator[tuple[DataSet, list[str]]]:
     """Labelled rows for calibrators that fit, and what to warn of at the end, for the caller to add to."""
     with open_scores(scores, labels, kind, prefer=("test",), **about) as rows:
-        _bring(rows, groups, artifacts)
-        notes = [note for each in artifacts for note in check_fits(each, each.method, rows, again=again)]
+        _bring(rows, groups, given)
+        notes = [note for each in given for note in check_fits(each, each.method, rows, again=again)]
         yield rows, notes
         warn_all(notes)
 
@@ -299,16 +300,10 @@ def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
 
 @contextmanager
 def _tried(
-    scores: Scores,
-    labels: Any,
-    kind: str,
-    artifacts: Sequence[Artifact],
-    groups: Any = None,
-    again: bool = False,
-    **about: Any,
+    scores: Scores, labels: Any, kind: str, artifacts: Sequence[Artifact], groups: Any = None, **about: Any
 ) -> Iterator[tuple[DataSet, Subject, list[Candidate], list[str]]]:
     """The rows, what is evaluated on them, and a list of doubts about their labels to add to."""
-    with _held_out(scores, labels, kind, artifacts, groups, again, **about) as (rows, notes):
+    with _held_out(scores, labels, kind, artifacts, groups, **about) as (rows, notes):
         candidates, doubts = [Candidate(None, "uncalibrated", None)], list[str]()
         methods = [each.method for each in artifacts]
         for i, own in enumerate(artifacts):
@@ -529,7 +524,6 @@ class Picture:
         return to_object(self._figure)
 
     def __str__(self) -> str:
-        """The drawing for a terminal."""
         return draw(self._figure)
 
     def __repr__(self) -> str:

@@ -65,7 +65,6 @@ class Subject:
 
     @classmethod
     def of(cls, rows: DataSet, group: AnyArray | None) -> "Subject":
-        """The rows of a data set."""
         return cls(rows, rows.name, group, rows.class_names, rows.unit_name, rows.location, rows.upstream)
 
     def counted(self) -> "Subject":
@@ -155,14 +154,13 @@ def assess(
     if known and not where.to_fit:  # the rows of a candidate's fit serve to fit another method
         subject = replace(subject, location=replace(where, to_fit=known[0]))
     if rows.k == 1 and plan.per_class:
-        raise DataError(
-            f"{subject.name}: holds one confidence a row and no classes, which --per-class needs; leave it out"
-        )
+        lacks = "holds one confidence a row and no classes, which --per-class needs"
+        raise DataError(f"{subject.name}: {lacks}; leave it out")
     asked = [*candidates] if baseline is None else [baseline, *candidates]
     names, results, doubts = plan.metrics_for(rows.k), list[Result](), list[str]()
     through = [link.method for link in subject.upstream]
     first, reference, against = None, None, None
-    with _contexts(subject, [c.calibrator for c in asked], plan, names, progress) as contexts:
+    with _contexts(subject, [c.calibrator for c in asked], plan, progress) as contexts:
         for candidate, context in zip(asked, contexts, strict=True):
             scores, long = scores_of(context, names, progress), isinstance(context, LongContext)
             if plan.report and (long or candidate is not baseline):
@@ -212,24 +210,23 @@ def _to_uncalibrated(
 
 
 def _seen(context: MetricContext) -> RowTable | RunningSums:
-    """What is known of the rows of a context."""
     return context.tally if isinstance(context, LongContext) else context.table
 
 
 @contextmanager
 def _contexts(
-    subject: Subject,
-    calibrators: Sequence[Calibrator | None],
-    plan: Plan,
-    names: Sequence[str],
-    progress: Progress | None,
+    subject: Subject, calibrators: Sequence[Calibrator | None], plan: Plan, progress: Progress | None
 ) -> Iterator[Iterator[MetricContext]]:
-    """The rows through every calibrator, from one walk; compared with the first."""
-    rows, s = subject.rows, plan.settings
-    if rows.units() is not None:
+    """The rows through every calibrator, from one walk; compared with the first. So many that no table of them is made
+    are measured by sums and orders, where everything is known by these."""
+    rows, s, names = subject.rows, plan.settings, plan.metrics_for(subject.rows.k)
+    in_units = rows.units() is not None  # their draws need the rows' order, unit by unit
+    if in_units:
         needed = ROW_BYTES + TABLE_BYTES * len(calibrators)
         check_memory(rows.n * needed, f"tables of {rows.n} rows in units", FEWER_OF_EACH)
-    if _long(subject, plan, names):
+    beyond = in_units or plan.per_class or plan.per_group or plan.split or plan.tables
+    beyond = beyond or (plan.report and subject.group is not None)
+    if rows.n > LONG and not beyond and measured_long(names, s, rows.k) and rows.weights() is None:
         with long_contexts(rows, calibrators, names, s, report=plan.report, progress=progress) as contexts:
             yield contexts
         return
@@ -239,16 +236,6 @@ def _contexts(
     tables = collect_all(rows, calibrators, group=subject.group, progress=progress, against=against, **read)
     walks = [partial(class_columns, rows, calibrator) for calibrator in calibrators]
     yield (MetricContext(table, s, walk, partial(walk, raw=True)) for table, walk in zip(tables, walks, strict=True))
-
-
-def _long(subject: Subject, plan: Plan, names: Sequence[str]) -> bool:
-    """Whether rows are so many that no table of them is made, and everything is known without."""
-    rows = subject.rows
-    beyond = plan.per_class or plan.per_group or plan.split or plan.tables
-    beyond = beyond or rows.units() is not None  # whose draws need the rows' order, unit by unit
-    if rows.n <= LONG or beyond or (plan.report and subject.group is not None):
-        return False
-    return measured_long(names, plan.settings, rows.k) and rows.weights() is None
 
 
 def scores_of(context: MetricContext, names: Sequence[str], progress: Progress | None = None) -> dict[str, Score]:
