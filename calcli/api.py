@@ -124,13 +124,7 @@ def _bring(rows: Rows, groups: Any, artifacts: Sequence[Artifact], *columns: str
 
 @contextmanager
 def _held_out(
-    scores: Scores,
-    labels: Any,
-    kind: str,
-    given: Sequence[Artifact],
-    groups: Any,
-    again: bool = False,
-    **about: Any,
+    scores: Scores, labels: Any, kind: str, given: Sequence[Artifact], groups: Any, again: bool = False, **about: Any
 ) -> Iterator[tuple[DataSet, list[str]]]:
     """Labelled rows for calibrators that fit, and what to warn of at the end, for the caller to add to."""
     with open_scores(scores, labels, kind, prefer=("test",), **about) as rows:

@@ -47,11 +47,9 @@ def pool_adjacent_violators(total: FloatArray, mass: FloatArray, begins: BoolArr
 
 @dataclass(frozen=True)
 class IsotonicFit:
-    """Blocks of constant fitted accuracy, from the least to the most confident.
-
-    low, high : (b,) smallest and largest confidence in the block. value : (b,) fitted
-    accuracy, increasing. weight : (b,) (the number of rows without weights).
-    """
+    """Blocks of constant fitted accuracy, from the least to the most confident. low, high : (b,) smallest and largest
+    confidence in the block. value : (b,) fitted accuracy, increasing. weight : (b,) (the number of rows without
+    weights)."""
 
     low: FloatArray
     high: FloatArray

@@ -158,10 +158,8 @@ ROUNDING = 1e-13
 
 
 class Convex(Protocol):
-    """A convex function of an array, with its Newton direction.
-
-    strength : a lower bound of the eigenvalues of its Hessian, 0 when none is known.
-    """
+    """A convex function of an array, with its Newton direction. strength : a lower bound of the eigenvalues of its
+    Hessian, 0 when none is known."""
 
     @property
     def strength(self) -> float: ...
@@ -170,18 +168,14 @@ class Convex(Protocol):
         """The value and the gradient at theta."""
 
     def direction(self, gradient: FloatArray, tolerance: float) -> "NewtonDirection":
-        """The step s that solves H s = -gradient at the point evaluated last.
-
-        tolerance : relative residual, in the norm of the preconditioner, that is good enough.
-        """
+        """The step s that solves H s = -gradient at the point evaluated last. tolerance : relative residual, in the
+        norm of the preconditioner, that is good enough."""
 
 
 @dataclass(frozen=True)
 class NewtonDirection:
-    """A Newton direction, and how it was found.
-
-    exact : the residual reached the tolerance. products : Hessian-vector products spent.
-    """
+    """A Newton direction, and how it was found. exact : the residual reached the tolerance. products : Hessian-vector
+    products spent."""
 
     step: FloatArray
     exact: bool = True
@@ -190,11 +184,8 @@ class NewtonDirection:
 
 @dataclass(frozen=True)
 class Optimum:
-    """Where a search ended.
-
-    gap : estimate of value - minimum, half the squared Newton decrement (natural log).
-    gradient : largest absolute entry of the gradient.
-    """
+    """Where a search ended. gap : estimate of value - minimum, half the squared Newton decrement (natural log).
+    gradient : largest absolute entry of the gradient."""
 
     theta: FloatArray
     value: float
@@ -281,10 +272,8 @@ def conjugate_gradients(
     tolerance: float,
     limit: int,
 ) -> NewtonDirection:
-    """Solve H s = right by preconditioned conjugate gradients, H symmetric positive definite.
-
-    Ends when the residual's norm (in the preconditioner) is ``tolerance`` of its first.
-    """
+    """Solve H s = right by preconditioned conjugate gradients, H symmetric positive definite. Ends when the residual's
+    norm (in the preconditioner) is ``tolerance`` of its first."""
     s = np.zeros_like(right)
     residual = right.copy()
     z = precondition(residual)
