@@ -6,9 +6,8 @@ adds: the statistics of two halves of a file sum to those of the whole, in any o
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import Sums, dataclass
 from calcli.numerics import FloatArray, IntArray, distinct, starts_of_ties
-from calcli.sums import Sums
 
 
 def width_edges(bins: int) -> FloatArray:

@@ -13,12 +13,13 @@ flags are made, no cached properties without a ``__dict__``, and no abstract bas
 import dataclasses
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-__all__ = ["Record", "as_json", "dataclass"]
+__all__ = ["Record", "Sums", "as_json", "cached_property", "dataclass"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
+    from functools import cached_property
 else:
 
     def dataclass(
@@ -31,18 +32,34 @@ else:
             own = set(vars(cls))
             dataclasses.dataclass(cls, init=False, repr=False, eq=False, frozen=above, kw_only=kw_only)
             getattr(cls, PARAMS).frozen = frozen
-            for name, method in {
-                "__init__": _init,
-                "__repr__": _repr,
-                "__signature__": _Signature(),
-                **({"__eq__": _eq, "__hash__": _hash if frozen else None} if eq else {}),
-                **({"__setattr__": _refuse, "__delattr__": _refuse} if frozen and not above else {}),
-            }.items():
+            methods = {"__init__": _init, "__repr__": _repr, "__signature__": _Signature()}
+            methods |= {"__eq__": _eq, "__hash__": _hash if frozen else None} if eq else {}
+            methods |= {"__setattr__": _refuse, "__delattr__": _refuse} if frozen and not above else {}
+            for name, method in methods.items():
                 if name not in own:
                     setattr(cls, name, method)
             return cls
 
         return made if cls is None else made(cls)
+
+    class cached_property:
+        """An attribute that a method makes when it is first asked for, as the standard library has it, without a lock.
+
+        Until Python 3.12 that of the standard library holds one per property over all instances while a value is made:
+        a fork meanwhile leaves it locked in the child, for ever. Two threads at once may make a value twice here.
+        """
+
+        def __init__(self, method: Any) -> None:
+            self.method, self.__doc__ = method, method.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self.name = name
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            value = instance.__dict__[self.name] = self.method(instance)
+            return value
 
 
 def as_json(value: Any) -> Any:
@@ -76,6 +93,25 @@ class Record:
                 continue
             found |= {key: as_json(held)} if key else as_json(held) or {}
         return found
+
+
+class Sums:
+    """Base of dataclasses that add: numbers and arrays by ``+``, mappings key by key, None with anything is None. A
+    field that is combined otherwise says so in its type: ``lowest: Annotated[float, min]``."""
+
+    def __add__(self, other: Self) -> Self:
+        values = []
+        for each in _fields(type(self)):
+            how: Callable[[Any, Any], Any] = getattr(each.type, "__metadata__", (_plus,))[0]
+            a, b = getattr(self, each.name), getattr(other, each.name)
+            values.append(None if a is None or b is None else how(a, b))
+        return type(self)(*values)
+
+
+def _plus(a: Any, b: Any) -> Any:
+    if not isinstance(a, Mapping):
+        return a + b
+    return {key: a[key] + b[key] if key in a and key in b else (a if key in a else b)[key] for key in {**a, **b}}
 
 
 PARAMS = "__dataclass_params__"

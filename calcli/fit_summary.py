@@ -8,9 +8,8 @@ from typing import Annotated
 import numpy as np
 
 from calcli.binning import BinStats, width_edges
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import Sums, dataclass
 from calcli.numerics import NLL_OF_ZERO, FloatArray, IntArray
-from calcli.sums import Sums
 
 EDGES = width_edges(15)
 

@@ -15,9 +15,8 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
-from calcli.cached import cached_property
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import AnyArray, FloatArray, IntArray, floored_log
 from calcli.parallel import check_memory, in_order
 from calcli.statistics.units import Units

@@ -5,11 +5,10 @@ from dataclasses import fields
 from functools import partial
 from typing import Any, ClassVar
 
-from calcli.cached import cached_property
 from calcli.cli.render import print_json
 from calcli.cli.tables import TEXTS, Table, print_table
 from calcli.errors import UsageError, check_choice
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import cached_property, dataclass
 from calcli.importers.open_any_file import expand
 from calcli.io.locate import CALIBRATION as CALIBRATION
 from calcli.io.locate import ByName, Layout, bundle_names, note_bundles

@@ -14,9 +14,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from calcli.cached import cached_property
 from calcli.errors import CalcliError, DataError, blaming, one_line
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import cached_property, dataclass
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import DoubledKey, note, once, refuse_more
 from calcli.numerics import AnyArray, bfloat16_to_float32, is_bfloat16

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
-from calcli.cached import cached_property
 from calcli.errors import DataError, UsageError
+from calcli.fast_dataclass import cached_property
 from calcli.io import validate
 from calcli.io.dataset import DataSet
 from calcli.io.hdf5 import check_bundle_format, check_stored, lookup, names_in, open_file, read, texts

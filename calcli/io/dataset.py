@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calcli.cached import cached_property
 from calcli.errors import DataError
+from calcli.fast_dataclass import cached_property
 from calcli.io.locate import Location
 from calcli.io.row_facts import RowFacts, row_facts
 from calcli.io.validate import doubts

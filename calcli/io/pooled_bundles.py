@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calcli.cached import cached_property
 from calcli.errors import CalcliError, DataError
+from calcli.fast_dataclass import cached_property
 from calcli.io.bundle import CACHE_BYTES, BundleRows
 from calcli.io.dataset import DataSet, within
 from calcli.io.provenance import of_several, words

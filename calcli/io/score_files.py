@@ -21,9 +21,8 @@ import msgspec
 import numpy as np
 from numpy.lib import format as npy
 
-from calcli.cached import cached_property
 from calcli.errors import UsageError, check_choice
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import cached_property, dataclass
 from calcli.io.atomic import is_stream, new_file
 from calcli.io.locate import split_where
 from calcli.io.provenance import mark

@@ -13,11 +13,10 @@ from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Fit, Options
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import Sums, dataclass
 from calcli.folds import content_folds, random_folds
 from calcli.numerics import NLL_OF_ZERO, FloatArray, IntArray, entries
 from calcli.rows import Block, Codes, Rows
-from calcli.sums import Sums
 
 PREDICTION = "prediction"  # the grouping that needs no column
 FOLDS = 5

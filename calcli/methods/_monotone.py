@@ -14,12 +14,11 @@ import numpy as np
 from calcli.binning import edges_below
 from calcli.calibrator import C, Context, Fit
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import Sums, dataclass
 from calcli.methods._temperature import start_rows
 from calcli.numerics import FloatArray, IntArray, overridable, row_max, tile_rows
 from calcli.rows import Block, Rows
 from calcli.solvers import GRADIENT, LOOSE_GRADIENT, BoxMinimum, Quadratic, minimise_box
-from calcli.sums import Sums
 
 ALL_AT_BOUND = (
     "every slope ran into its bound (0.01 or 100): these rows are all right, or their scores say nothing about"

@@ -9,11 +9,10 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.binning import BinStats
-from calcli.cached import cached_property
 from calcli.calibrator import Calibrator, Context, Curves, Fit, param
 from calcli.composition import mapped
 from calcli.errors import FitError
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import cached_property, dataclass
 from calcli.methods._affine.maps import OdirOptions, identity_map, log_probabilities, odir_ridge, split_map
 from calcli.methods._affine.objective import Features, affine_logits, logits_as
 from calcli.methods._binary.log_odds import MapFit, Sample, counted_rows, log_sigmoid

@@ -10,13 +10,12 @@ import numpy as np
 
 from calcli.binning import bin_index, width_edges
 from calcli.calibrator import Calibrator, Prediction, Progress
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import Sums, dataclass
 from calcli.fit_summary import Summary
 from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, ClassStats, RowTable
 from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, TINY, AnyArray, FloatArray, IntArray, log_softmax, softmax, tile_rows
 from calcli.rows import Block, Rows, Walk
 from calcli.statistics.paired import expected_powers
-from calcli.sums import Sums
 
 # ---- differences of the losses of two calibrators on the same rows, as either of them expects them
 

@@ -11,9 +11,8 @@ from zlib import crc32
 import numpy as np
 
 from calcli.binning import BinStats, bin_index, mass_edges, width_edges
-from calcli.cached import cached_property
 from calcli.errors import UsageError
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import cached_property, dataclass
 from calcli.metrics.intervals import Interval
 from calcli.metrics.nulls import Laws, Null, bin_laws, bin_outcomes, expected_error, null_of, outcome_draws
 from calcli.metrics.other_programs import CONVENTIONS, Convention

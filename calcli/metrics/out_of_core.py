@@ -13,10 +13,9 @@ from typing import Annotated
 import numpy as np
 
 from calcli.binning import BinStats, bin_index, width_edges
-from calcli.cached import cached_property
 from calcli.calibrator import Calibrator, Progress
 from calcli.errors import UsageError
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import Sums, cached_property, dataclass
 from calcli.io.spool import check_room
 from calcli.metrics import losses
 from calcli.metrics.catalog import gathering, metric
@@ -36,7 +35,6 @@ from calcli.metrics.warnings import LabelAgreement
 from calcli.numerics import AnyArray, FloatArray, IntArray, distinct
 from calcli.rows import Rows
 from calcli.statistics.paired import PairedSums
-from calcli.sums import Sums
 
 # ---- sums over rows, which add, part by part
 

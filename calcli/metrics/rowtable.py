@@ -11,12 +11,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from calcli.binning import BinStats
-from calcli.cached import cached_property
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import Sums, cached_property, dataclass
 from calcli.metrics.warnings import LabelAgreement
 from calcli.numerics import NLL_OF_ZERO, AnyArray, FloatArray, IntArray
 from calcli.statistics.units import Units, design_effect
-from calcli.sums import Sums
 
 TOP_COLUMNS = ("confidence", "correct", "prediction", "y")
 COLUMNS = ("confidence", "nll", "brier", "entropy", "varentropy")

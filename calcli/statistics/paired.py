@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import Sums, dataclass
 from calcli.numerics import FloatArray
-from calcli.sums import Sums
 
 SHRINK = 10.0  # rows that the probabilities' second moment counts as, beside the ``carrying`` rows of the observed one
 CONTINUITY = 0.75  # part of a jump that is added to the tails: one half, as usual, is too little near certainty

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.cached import cached_property
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import FloatArray, IntArray
 
 DRAW_ITEMS = 1 << 20  # uniform numbers that are drawn at once

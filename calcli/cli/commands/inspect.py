@@ -16,12 +16,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from calcli.cached import cached_property
 from calcli.cli import options as o
 from calcli.cli.render import print_json
 from calcli.cli.tables import plain, print_table
 from calcli.errors import CalcliError, DataError
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import cached_property, dataclass
 from calcli.importers.archive import SourceFile, unite
 from calcli.importers.array_names import parse_name, real_names
 from calcli.importers.formats import open_archive

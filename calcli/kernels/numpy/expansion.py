@@ -11,12 +11,11 @@ from math import factorial
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import Sums, dataclass
 from calcli.fit_summary import Summary
 from calcli.kernels.numpy.temperature import OfBlock, TemperedRows, at_once, over_rows, weighted
 from calcli.numerics import FloatArray
 from calcli.rows import Block, Rows
-from calcli.sums import Sums
 
 ORDER, ROW_ORDER = 8, 6  # moments of the gaps that an expansion is made of, and the series of a row: even numbers
 

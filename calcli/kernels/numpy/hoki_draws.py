@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.cached import cached_property
+from calcli.fast_dataclass import cached_property
 from calcli.numerics import FloatArray, IntArray
 
 

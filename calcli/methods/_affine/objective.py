@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.cached import cached_property
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import FloatArray, IntArray, row_max
 from calcli.parallel import Result, check_memory, in_order
 from calcli.rows import Block, Rows

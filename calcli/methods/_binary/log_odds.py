@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calcli.cached import cached_property
 from calcli.calibrator import Status
 from calcli.errors import FitError
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import TIE, TINY, FloatArray, IntArray, floored_log, log_normalizer, row_max, sigmoid
 from calcli.rows import Block, Rows, rows_per_block, to_logits
 

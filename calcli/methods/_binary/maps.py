@@ -10,11 +10,10 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from calcli.cached import cached_property
 from calcli.calibrator import C, Calibrator, Context, Curves, Fit, Laws, Options, Prediction, param
 from calcli.composition import STATUSES, through
 from calcli.errors import DataError, FitError
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import cached_property, dataclass
 from calcli.methods._binary import log_odds as odds
 from calcli.methods._binary.log_odds import MapFit, Sample, log_sigmoid
 from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_softmax, overridable, sigmoid

@@ -2,10 +2,9 @@
 
 from typing import Any, Self
 
-from calcli.cached import cached_property
 from calcli.calibrator import Calibrator, Context, Fit, param
 from calcli.composition import mapped
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import cached_property, dataclass
 from calcli.methods._binary.maps import behind
 from calcli.methods.compared.irova import IsotonicOneVsAll
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
