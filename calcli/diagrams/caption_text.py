@@ -25,9 +25,8 @@ def fall_words(curve: Curve, show: str = "the dots show bins") -> str:
     if curve.fall is None:
         return ""
     x, y = curve.words
-    b, ends = curve.bins, []
-    for at in curve.fall:
-        ends.append(f"{b.accuracy[at]:.2f} for {x} {b.low[at]:.2g} to {b.high[at]:.2g}")
+    b = curve.bins
+    ends = [f"{b.accuracy[at]:.2f} for {x} {b.low[at]:.2g} to {b.high[at]:.2g}" for at in curve.fall]
     return f"{y} is significantly not monotone: {' but '.join(ends)}; the isotonic curve is level there, {show}"
 
 

@@ -1,6 +1,6 @@
 """The numbers behind a reliability diagram. Every renderer and every export reads these."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -9,7 +9,16 @@ from calcli.fast_dataclass import dataclass
 from calcli.isotonic import IsotonicFit, fit_isotonic
 from calcli.metrics.binned_errors import error_and_null
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.corp import RESAMPLES, Band, ConsistencyBand, Decomposition, UnitDraws, consistency_band, decompose
+from calcli.metrics.corp import (
+    RESAMPLES,
+    Band,
+    ConsistencyBand,
+    Decomposition,
+    Score,
+    UnitDraws,
+    consistency_band,
+    decompose,
+)
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import BoolArray, FloatArray, IntArray
@@ -137,33 +146,18 @@ def measure_curve(
     draws = rng if units is None or luck is None else UnitDraws(rng, units, luck.share)
     band = consistency_band(confidence, index, count, draws, weight, resamples=s.resamples, level=s.level)
     fit = fit_isotonic(confidence, correct, weight)
-    brier = decompose(confidence, correct, weight, fit=fit)
+    brier, log = (decompose(confidence, correct, weight, kind=kind, fit=fit) for kind in get_args(Score))
     effect = effects_of_bins(confidence, correct, index, count, units, weight)
     ece, null = error_and_null(context, s.scheme)
     inside = band.contains(confidence, fit.at(confidence))
     columns = np.linspace(0.0, 1.0, s.columns + 1)
-    return Curve(
-        label=label,
-        quantity=quantity,
-        n=len(confidence),
-        settings=s,
-        accuracy=float(np.average(correct, weights=weight)),
-        mean_confidence=float(np.average(confidence, weights=weight)),
-        ece=ece,
-        ece_null_mean=null.mean,
-        ece_null_q95=null.q95,
-        ece_p=null.p_value,
-        ece_draws=null.resamples,
-        outside=float(np.average(~inside, weights=weight)),
-        brier=brier,
-        log=decompose(confidence, correct, weight, kind="log", fit=fit),
-        mcb_null_mean=band.mcb_mean,
-        isotonic=fit,
-        band=Band(band.x, band.low, band.high),
-        bins=_bars(edges, stats, band, s.level, effect),
-        histogram=Histogram(columns, np.bincount(bin_index(confidence, columns), minlength=s.columns)),
-        fall=clearest_fall(stats, effect),
-    )
+    histogram = Histogram(columns, np.bincount(bin_index(confidence, columns), minlength=s.columns))
+    accuracy, mean, outside = (float(np.average(x, weights=weight)) for x in (correct, confidence, ~inside))
+    error = ece, null.mean, null.q95, null.p_value, null.resamples
+    shown = fit, Band(band.x, band.low, band.high), _bars(edges, stats, band, s.level, effect), histogram
+    scores = outside, brier, log, band.mcb_mean
+    rows = label, quantity, len(confidence), s, accuracy, mean
+    return Curve(*rows, *error, *scores, *shown, clearest_fall(stats, effect))
 
 
 def clearest_fall(stats: BinStats, effect: "FloatArray | float" = 1.0) -> tuple[int, int] | None:

@@ -50,6 +50,11 @@ class Diagram:
     title: str = ""
     notes: tuple[str, ...] = ()
 
+    @property
+    def curves(self) -> list[tuple[Panel, Curve]]:
+        """All, each with its panel."""
+        return [(panel, curve) for panel in self.panels for curve in panel.curves]
+
 
 @dataclass(frozen=True)
 class RowSubset:

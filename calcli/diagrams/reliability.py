@@ -12,22 +12,7 @@ from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import Diagram, by_part, parts_of, whole
 from calcli.diagrams.reliability_matplotlib import Pen, draw_reliability
 from calcli.diagrams.style import Figure, Request, Style, style
-from calcli.diagrams.terminal import (
-    AXIS,
-    BAND,
-    DIAGONAL,
-    HOLLOW,
-    POINT,
-    WHISKER,
-    Canvas,
-    Look,
-    base_line,
-    beside,
-    eighths,
-    flow,
-    scale,
-    with_axis,
-)
+from calcli.diagrams.terminal import AXIS, BAND, Canvas, Look, base_line, beside, eighths, flow, scale, with_axis
 
 MOST_PANELS = 12
 """Classes or groups that get axes of their own; more are lines of one dot plot."""
@@ -82,11 +67,7 @@ class ReliabilityStyle(Style[Diagram]):
 
     def text(self, figure: Diagram, width: int, look: Look) -> list[str]:
         """Panels beside each other as far as they fit. Every curve gets its own: characters cannot overlap legibly."""
-        panels = [
-            (panel.title if len(panel.curves) == 1 else f"{panel.title}: {curve.label}", curve)
-            for panel in figure.panels
-            for curve in panel.curves
-        ]
+        panels = [(p.title if len(p.curves) == 1 else f"{p.title}: {c.label}", c) for p, c in figure.curves]
         columns = max(1, min(len(panels), (width + 2) // (NARROW + 2), 3))
         each = min((width - 2 * (columns - 1)) // columns, 66)
         lines = [look.paint(squeeze(figure.title, width), "strong"), ""] if figure.title else []
@@ -105,54 +86,18 @@ class ReliabilityStyle(Style[Diagram]):
         polyline), ``band`` (x, y_low, y_high), ``bin`` (edges, mean forecast and outcome with
         its interval), ``bin_band`` and ``histogram`` (edges and count).
         """
-        rows = [
-            (panel.title, curve.label, *values)
-            for panel in figure.panels
-            for curve in panel.curves
-            for values in _curve_rows(curve)
-        ]
+        rows = [(panel.title, c.label, *values) for panel, c in figure.curves for values in _curve_rows(c)]
         return COLUMNS, rows
 
     def describe(self, figure: Diagram) -> str:
         found = []
-        for panel in figure.panels:
-            for c in panel.curves:
-                x, y = c.words
-                whose = panel.title if panel.title.endswith(f", {c.label}") else f"{panel.title}, {c.label}"
-                found.append(
-                    f"{whose}: {y} {c.accuracy:.4f}, mean {x} {c.mean_confidence:.4f}"
-                    f" ({direction(c)}), ECE {c.ece:.4f} where a calibrated model would show"
-                    f" {c.ece_null_mean:.4f} ({p_value(c)}), {c.n} rows."
-                )
+        for panel, c in figure.curves:
+            x, y = c.words
+            whose = panel.title if panel.title.endswith(f", {c.label}") else f"{panel.title}, {c.label}"
+            told = f"{y} {c.accuracy:.4f}, mean {x} {c.mean_confidence:.4f} ({direction(c)})"
+            null = f"where a calibrated model would show {c.ece_null_mean:.4f} ({p_value(c)})"
+            found.append(f"{whose}: {told}, ECE {c.ece:.4f} {null}, {c.n} rows.")
         return "Reliability diagram. " + " ".join(found)
-
-
-def diagonal(canvas: Canvas) -> None:
-    """The line on which outcome and forecast agree."""
-    for column, x in enumerate(canvas.centres()):
-        canvas.put(canvas.row(float(x)), column, DIAGONAL, "diagonal")
-
-
-def bin_points(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
-    """The bins of a curve as points with their intervals, in matplotlib axes."""
-    bins, used = curve.bins, np.flatnonzero(curve.bins.count > 0)
-    colour, marker = (paper.theme.ink, "o") if pen.alone else (pen.colour, pen.marker)
-    x, y = bins.confidence[used] + 0.003 * pen.shift, bins.accuracy[used]
-    reach = np.maximum([y - bins.accuracy_low[used], bins.accuracy_high[used] - y], 0)
-    axes.errorbar(x, y, reach, fmt="none", ecolor=colour, elinewidth=0.9, capsize=1.8, capthick=0.9, zorder=4)
-    face = [(paper.theme.page if thin else colour) for thin in bins.thin[used]]
-    axes.scatter(x, y, s=11, c=face, edgecolors=colour, linewidths=0.9, marker=marker, zorder=5, clip_on=False)
-
-
-def bin_cells(canvas: Canvas, curve: Curve) -> None:
-    """The same in characters."""
-    bins = curve.bins
-    for b in np.flatnonzero(bins.count > 0):
-        outside = not bins.null_low[b] - 1e-12 <= bins.accuracy[b] <= bins.null_high[b] + 1e-12
-        role = "outside" if outside else "curve"
-        x = float(bins.confidence[b])
-        canvas.vertical(x, bins.accuracy_low[b], bins.accuracy_high[b], WHISKER, role)
-        canvas.put(canvas.row(bins.accuracy[b]), canvas.column(x), HOLLOW if bins.thin[b] else POINT, role)
 
 
 def _curve_rows(curve: Curve) -> Iterable[tuple[Any, ...]]:

@@ -52,7 +52,7 @@ class Drawing:
 
     def __init__(self, diagram: Diagram, style: "ReliabilityStyle", paper: Paper) -> None:
         self.diagram, self.style, self.paper = diagram, style, paper
-        curves = [c for panel in diagram.panels for c in panel.curves]
+        curves = [c for _, c in diagram.curves]
         several = any(len(panel.curves) > 1 for panel in diagram.panels)
         self.names = self.coloured = list(dict.fromkeys(c.label for c in curves)) if several else []
         self.crowded = len(self.names) > IN_COLOUR
@@ -195,9 +195,9 @@ def _legend(job: Drawing) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    theme, panels = job.paper.theme, job.diagram.panels
-    level = f"{100 * panels[0].curves[0].settings.level:g} %"
-    thin = any(curve.bins.thin.any() for panel in panels for curve in panel.curves)
+    theme, curves = job.paper.theme, [c for _, c in job.diagram.curves]
+    level = f"{100 * curves[0].settings.level:g} %"
+    thin = any(c.bins.thin.any() for c in curves)
     bars = job.style.outside_sign == POINT
     handles: list[Any] = []
     for at, name in enumerate(job.coloured):
@@ -218,7 +218,7 @@ def _legend(job: Drawing) -> list[Any]:
             handles.append(Patch(facecolor=theme.page, edgecolor=theme.muted, hatch="/////", lw=0, label=text))
         else:
             handles.append(Line2D([], [], **looks[mark], label=text))
-    words = dict.fromkeys(curve.words for panel in panels for curve in panel.curves)
+    words = dict.fromkeys(c.words for c in curves)
     x, y = (" or ".join(each) for each in zip(*words, strict=True))
     handles.append(Patch(facecolor=theme.band, label=f"{level} band if calibrated"))
     handles.append(Line2D([], [], color=theme.ink, lw=1.3, label=y))

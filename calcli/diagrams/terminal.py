@@ -3,7 +3,7 @@
 Lines are braille dots and areas are shades. Where only ASCII can be shown, other signs are replaced in the end.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, zip_longest
 from operator import add, itemgetter
 from re import sub
@@ -65,6 +65,11 @@ class Canvas:
 
     def put(self, row: int, column: int, sign: str, role: str) -> None:
         self.cells[row][column] = (sign, role)
+
+    def diagonal(self) -> None:
+        """The line on which outcome and forecast agree."""
+        for column, x in enumerate(self.centres()):
+            self.put(self.row(x), column, DIAGONAL, "diagonal")
 
     def area(self, x: FloatArray, low: FloatArray, high: FloatArray) -> None:
         """Shade between two lines, at least one cell high wherever x reaches."""
@@ -170,12 +175,9 @@ def flow(items: Iterable[tuple[str, str]], width: int, look: Look, gap: str = " 
     return lines
 
 
-def plot(
-    title: str, canvas: Canvas, y_labels: tuple[str, str], x_labels: Sequence[str], places: Sequence[float]
-) -> list[str]:
-    """A canvas with its title and labels on both axes."""
-    return [
-        canvas.look.paint(title, "strong"),
-        *with_axis(canvas, {0: y_labels[1], canvas.height - 1: y_labels[0]}),
-        " " * (AXIS + 1) + scale(canvas.width, x_labels, places),
-    ]
+def plot(title: str, canvas: Canvas, ends: tuple[str, str], ticks: Mapping[str, float]) -> list[str]:
+    """A canvas with its title, labels at the ends of its y axis, and labels by their places on its x axis."""
+    (low, high), left = canvas.x, " " * (AXIS + 1)
+    places = [(x - low) / (high - low) for x in ticks.values()]
+    body = with_axis(canvas, {0: ends[1], canvas.height - 1: ends[0]})
+    return [canvas.look.paint(title, "strong"), *body, left + scale(canvas.width, list(ticks), places)]

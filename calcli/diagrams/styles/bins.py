@@ -6,7 +6,7 @@ import numpy as np
 
 from calcli.diagrams.curve import THIN, Curve
 from calcli.diagrams.matplotlib_theme import Paper
-from calcli.diagrams.reliability import ReliabilityStyle, bin_cells, bin_points, diagonal
+from calcli.diagrams.reliability import ReliabilityStyle
 from calcli.diagrams.reliability_matplotlib import Pen
 from calcli.diagrams.terminal import BAND, HOLLOW, POINT, WHISKER, Canvas
 
@@ -46,9 +46,31 @@ class Bins(ReliabilityStyle):
             for column in range(canvas.column(bins.low[b]), canvas.column(bins.high[b] - 1e-9) + 1):
                 for row in range(canvas.row(bins.null_high[b]), canvas.row(bins.null_low[b]) + 1):
                     canvas.put(row, column, BAND, "band")
-        diagonal(canvas)
+        canvas.diagonal()
         bin_cells(canvas, curve)
 
     def signs(self, level: str, thin: bool) -> list[tuple[str, str]]:
         items = [(f"{POINT} accuracy of a bin", "curve"), (f"{WHISKER} its {level} interval", "curve")]
         return items + [(f"{HOLLOW} fewer than {THIN} samples", "curve")] * thin
+
+
+def bin_points(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
+    """The bins of a curve as points with their intervals, in matplotlib axes."""
+    bins, used = curve.bins, np.flatnonzero(curve.bins.count > 0)
+    colour, marker = (paper.theme.ink, "o") if pen.alone else (pen.colour, pen.marker)
+    x, y = bins.confidence[used] + 0.003 * pen.shift, bins.accuracy[used]
+    reach = np.maximum([y - bins.accuracy_low[used], bins.accuracy_high[used] - y], 0)
+    axes.errorbar(x, y, reach, fmt="none", ecolor=colour, elinewidth=0.9, capsize=1.8, capthick=0.9, zorder=4)
+    face = [(paper.theme.page if thin else colour) for thin in bins.thin[used]]
+    axes.scatter(x, y, s=11, c=face, edgecolors=colour, linewidths=0.9, marker=marker, zorder=5, clip_on=False)
+
+
+def bin_cells(canvas: Canvas, curve: Curve) -> None:
+    """The same in characters."""
+    bins = curve.bins
+    for b in np.flatnonzero(bins.count > 0):
+        outside = not bins.null_low[b] - 1e-12 <= bins.accuracy[b] <= bins.null_high[b] + 1e-12
+        role = "outside" if outside else "curve"
+        x = float(bins.confidence[b])
+        canvas.vertical(x, bins.accuracy_low[b], bins.accuracy_high[b], WHISKER, role)
+        canvas.put(canvas.row(bins.accuracy[b]), canvas.column(x), HOLLOW if bins.thin[b] else POINT, role)

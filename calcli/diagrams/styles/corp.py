@@ -6,8 +6,9 @@ import numpy as np
 
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.matplotlib_theme import Paper
-from calcli.diagrams.reliability import ReliabilityStyle, bin_cells, bin_points, diagonal
+from calcli.diagrams.reliability import ReliabilityStyle
 from calcli.diagrams.reliability_matplotlib import Pen
+from calcli.diagrams.styles.bins import bin_cells, bin_points
 from calcli.diagrams.terminal import LINE, POINT, Canvas
 
 
@@ -41,7 +42,7 @@ class Corp(ReliabilityStyle):
     def cells(self, canvas: Canvas, curve: Curve) -> None:
         """Band and curve in characters; what lies outside the band has a role of its own."""
         canvas.area(curve.band.x, curve.band.low, curve.band.high)
-        diagonal(canvas)
+        canvas.diagonal()
         x, y = curve.isotonic.knots
         # Cut into short pieces, so that the part outside the band can be told by its colour.
         fine = np.unique(np.concatenate([x, np.linspace(x[0], x[-1], 4 * canvas.width)]))

@@ -126,8 +126,8 @@ class OverEpochs(Style[Epochs]):
                 canvas.area(np.array(at), low, high)
                 canvas.line(np.array(at), values)
                 title = squeeze(f"{c.label}: {what} over the {figure.axis}s", width)
-                labels = (f"{ends[0]:.3g}", f"{ends[1]:.3g}"), [f"{at[0]:g}", f"{at[-1]:g}"]
-                lines += [*plot(title, canvas, *labels, [0, 1]), ""]
+                labels = (f"{ends[0]:.3g}", f"{ends[1]:.3g}")
+                lines += [*plot(title, canvas, labels, {f"{each:g}": each for each in (at[0], at[-1])}), ""]
         rows = [["", *(word for what in LOSSES for word in (f"least {what}", f"at {figure.axis}", "last"))]]
         for c in figure.courses:
             rows.append([squeeze(c.label, 24)])

@@ -128,16 +128,15 @@ class RiskCoverage(Style[Risk]):
         """One plane per curve, and the accuracy at some coverages."""
         inner = min(width, 76) - AXIS - 1
         lines = [look.paint(squeeze(figure.title, width), "strong"), ""]
+        ticks = {f"{20 * at} %" if at else "0": at / 5 for at in range(6)}
         shares = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
         for c in figure.curves:
             bottom = max(0.0, float(np.floor(np.min(c.low[c.coverage > 0.05], initial=1.0) * 20) / 20))
             canvas = Canvas(inner, 10, (0.0, 1.0), (min(bottom, 0.95), 1.0), look)
             canvas.area(c.coverage, c.low, c.high)
             canvas.line(c.coverage, c.accuracy)
-            ticks = ["0", "20 %", "40 %", "60 %", "80 %", "100 %"]
             title = squeeze(f"{c.label}, n = {c.n}, AURC {c.aurc:.4f}: accuracy", width)
-            lines += plot(title, canvas, (f"{bottom:.2f}", "1.00"), ticks, np.linspace(0, 1, 6).tolist())
-            lines.append("")
+            lines += [*plot(title, canvas, (f"{bottom:.2f}", "1.00"), ticks), ""]
         rows = [["accuracy at coverage", *(f"{100 * s:g} %" for s in shares)]]
         for c in figure.curves:
             rows.append([squeeze(c.label, 20), *(f"{x:.3f}" for x in np.interp(shares, c.coverage, c.accuracy))])

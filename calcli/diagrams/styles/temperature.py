@@ -1,11 +1,12 @@
 """temperature: NLL, ECE and mean confidence against T."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from calcli.binning import bin_index, width_edges
+from calcli.calibrator import Progress
 from calcli.diagrams.caption_text import round_ticks, squeeze, table
 from calcli.diagrams.matplotlib_theme import Paper, log_ticks
 from calcli.diagrams.style import Figure, Request, Style
@@ -66,7 +67,7 @@ def sweep_temperature(
     given: Sequence[tuple[str, float]] = (),
     points: int = 81,
     bins: int = 15,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Progress = lambda what, done, total: None,
 ) -> TemperatureSweep:
     """Evaluate softmax(z / T) over a geometric range of T in one pass after the two fits.
 
@@ -78,12 +79,10 @@ def sweep_temperature(
     bracket = (float(np.log(1 / HIGH)), float(np.log(1 / LOW)), 0.0)
     named = [("T = 1", 1.0)]
     best = find_root(nll_slope(rows), *bracket)
-    if best.status == "ok":
-        named.append(("TS, refitted here", float(np.exp(-best.x))))
     equal = find_root(top_mass_slope(rows, 1, accuracy), *bracket, flat=1e-12)
-    if equal.status == "ok":
-        named.append(("EC, refitted here", float(np.exp(-equal.x))))
-    named += [(name, t) for name, t in given]
+    found = {"TS, refitted here": best, "EC, refitted here": equal}
+    named += [(name, float(np.exp(-root.x))) for name, root in found.items() if root.status == "ok"]
+    named += given
     marked = np.array([t for _, t in named])
     coarse = np.unique(np.concatenate([np.geomspace(marked.min() / 2, marked.max() * 2, points), marked]))
     values = _evaluate(rows, coarse, bins, progress)
@@ -91,22 +90,17 @@ def sweep_temperature(
     least = int(np.argmin(values[1]))
     around = np.geomspace(coarse[max(least - 1, 0)], coarse[min(least + 1, len(coarse) - 1)], FINE + 2)
     fine = np.setdiff1d(around, coarse)
-    finer = _evaluate(rows, fine, bins, progress)
-    order = np.argsort(np.concatenate([coarse, fine]))
-    t = np.concatenate([coarse, fine])[order]
-    nll, ece, null, confidence = (np.concatenate(pair)[order] for pair in zip(values, finer, strict=True))
-    at = np.searchsorted(t, marked)
-    marks = tuple(
-        MarkedPoint(name, value, *(float(x[j]) for x in (nll, ece, null, confidence)))
-        for (name, value), j in zip(named, at, strict=True)
-    )
+    t = np.concatenate([coarse, fine])
+    order = np.argsort(t)
+    t, values = t[order], np.concatenate([values, _evaluate(rows, fine, bins, progress)], axis=1)[:, order]
+    at = values[:, np.searchsorted(t, marked)].T.tolist()
+    marks = tuple(MarkedPoint(name, value, *rest) for (name, value), rest in zip(named, at, strict=True))
+    nll, ece, null, confidence = values
     return TemperatureSweep(title, rows.n, bins, accuracy, t, nll, ece, null, confidence, marks)
 
 
-def _evaluate(
-    rows: Rows, temperatures: FloatArray, bins: int, progress: Callable[[str, int, int], None]
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """NLL, ECE, its mean under calibration, and mean confidence at every temperature."""
+def _evaluate(rows: Rows, temperatures: FloatArray, bins: int, progress: Progress) -> FloatArray:
+    """NLL, ECE, its mean under calibration, and mean confidence, (4, t), at every temperature."""
     edges, t = width_edges(bins), len(temperatures)
     gap, variance = np.zeros((t, bins)), np.zeros((t, bins))
     nll, confidence, mass = np.zeros(t), np.zeros(t), 0.0
@@ -130,7 +124,7 @@ def _evaluate(
         progress("sweeping the temperature", block.start + len(block), rows.n)
     # A bin's gap under calibration is a sum of independent terms, nearly normal: E|N(0, V)| = sqrt(2 V / pi).
     null = np.sqrt(2 * variance / np.pi).sum(axis=1) / mass
-    return nll / mass, np.abs(gap).sum(axis=1) / mass, null, confidence / mass
+    return np.array([nll / mass, np.abs(gap).sum(axis=1) / mass, null, confidence / mass])
 
 
 NAMES = ("temperature", "nll", "ece", "ece_null_mean", "mean_confidence")
@@ -198,13 +192,11 @@ class Temperature(Style[TemperatureSweep]):
         inner = min(width, 76) - AXIS - 1
         x = np.log(sweep.temperature)
         span = (float(x[0]), float(x[-1]))
-        ticks = round_ticks(sweep.temperature[0], sweep.temperature[-1])
-        places = [(float(np.log(t)) - span[0]) / (span[1] - span[0]) for t in ticks]
+        ticks = {f"{t:g}": float(np.log(t)) for t in round_ticks(sweep.temperature[0], sweep.temperature[-1])}
         lines = [look.paint(squeeze(sweep.title, width), "strong"), ""]
         tiny = 1e-6  # an ECE of exactly 0 has no logarithm
         error, floor = (np.log10(np.maximum(e, tiny)) for e in (sweep.ece, sweep.ece_null_mean))
         bottom = float(min(error.min(), floor.min())) - 0.1
-
         of_error = f"ECE, {sweep.bins} bins, logarithmic; {BAND} expected under calibration"
         plots: list[tuple[str, FloatArray, float, float]] = [
             ("NLL (nats)", sweep.nll, float(sweep.nll.min()), float(sweep.nll.max())),
@@ -222,7 +214,7 @@ class Temperature(Style[TemperatureSweep]):
                 canvas.vertical(float(np.log(mark.temperature)), low, high, MARK, "other")
             canvas.line(x, values)
             ends = (10**low, 10**high) if values is error else (low, high)
-            lines += plot(title, canvas, (f"{ends[0]:.2g}", f"{ends[1]:.3g}"), [f"{t:g}" for t in ticks], places)
+            lines += plot(title, canvas, (f"{ends[0]:.2g}", f"{ends[1]:.3g}"), ticks)
         lines.append(f"temperature T (logarithmic); {MARK} marks:")
         rows = [["", "T", "NLL", "ECE", "(expected)", "confidence"]]
         for m in sweep.marks:

@@ -79,8 +79,8 @@ class Variance(Style[Scatter]):
         bundles = scatter.bundles
         named = len(bundles) if len(bundles) > 1 else 0
         wide = paper.width or (5.2 if named <= 8 else 6.75)
-        across = 3 if wide > 4 else 2
-        lines = -(-(len(methods) + 1) // across) + -(-named // 2)
+        across, foot = 3 if wide > 4 else 2, -(-named // 2)
+        lines = -(-(len(methods) + 1) // across) + foot
         plane = 2.95 if named <= 8 else 4.4
         height = plane + 0.95 + 0.2 * lines
         figure = Figure(figsize=(wide, height))
@@ -107,10 +107,8 @@ class Variance(Style[Scatter]):
         for at, method in enumerate(methods):
             colour, _, marker = paper.series(at)
             handles.append(Line2D([], [], color=colour, marker=marker, lw=0, label=squeeze(method, 24)))
-        handles.append(
-            Line2D([], [], color=theme.muted, marker="|", ms=7, lw=0.7, label="ECE expected under calibration")
-        )
-        foot = -(-named // 2)
+        tick: dict[str, Any] = {"color": theme.muted, "marker": "|", "ms": 7, "lw": 0.7}
+        handles.append(Line2D([], [], **tick, label="ECE expected under calibration"))
         anchor = (0.54, (0.06 + 0.2 * foot) / height)
         figure.legend(handles=handles, loc="lower center", ncols=across, bbox_to_anchor=anchor, borderpad=0)
         for at in range(named):
@@ -122,24 +120,22 @@ class Variance(Style[Scatter]):
     def text(self, scatter: Scatter, width: int, look: Look) -> list[str]:
         """A letter per point, and their table."""
         inner = min(width, 76) - AXIS - 1
-        ece = np.log10(np.maximum([p.ece for p in scatter.points], FLOOR))
-        null = np.log10(np.maximum([p.ece_null_mean for p in scatter.points], FLOOR))
+        ece, null = np.log10(np.maximum([(p.ece, p.ece_null_mean) for p in scatter.points], FLOOR)).T
         variance = np.array([p.variance for p in scatter.points])
-        span = (float(min(ece.min(), null.min())) - 0.1, float(max(ece.max(), null.max())) + 0.1)
+        span = (float(np.minimum(ece, null).min()) - 0.1, float(np.maximum(ece, null).max()) + 0.1)
         top = float(variance.max()) * 1.08 or 1.0
         canvas = Canvas(inner, 16, span, (0.0, top), look)
         names = [LETTERS[at] if at < len(LETTERS) else "+" for at in range(len(ece))]
         for x, floor, y in zip(ece, null, variance, strict=True):
             canvas.put(canvas.row(y), canvas.column(floor), MARK, "band")
-            ends = sorted((canvas.column(floor), canvas.column(x)))
-            for column in range(ends[0] + 1, ends[1]):
+            first, last = sorted((canvas.column(floor), canvas.column(x)))
+            for column in range(first + 1, last):
                 canvas.put(canvas.row(y), column, DIAGONAL, "band")
         for name, x, y in zip(names, ece, variance, strict=True):
             canvas.put(canvas.row(y), canvas.column(x), name, "curve")
-        ticks = round_ticks(10 ** span[0], 10 ** span[1])
-        places = [(float(np.log10(t)) - span[0]) / (span[1] - span[0]) for t in ticks]
+        ticks = {f"{t:g}": float(np.log10(t)) for t in round_ticks(10 ** span[0], 10 ** span[1])}
         title = squeeze(f"{scatter.title}: variance of the confidence against ECE", width)
-        lines = plot(title, canvas, ("0", f"{top:.3g}"), [f"{t:g}" for t in ticks], places)
+        lines = plot(title, canvas, ("0", f"{top:.3g}"), ticks)
         lines.append(f"ECE, logarithmic; {MARK} ECE expected under calibration")
         rows = [["", "", "n", "variance", "ECE", "(expected)"]]
         for name, p in zip(names, scatter.points, strict=True):
