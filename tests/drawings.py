@@ -10,8 +10,9 @@ from synthetic import truth
 from calcli.diagrams.curve import CurveSettings, measure_curve
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.outputs import FORMATS
-from calcli.diagrams.panels import Diagram, Measured, Panel
+from calcli.diagrams.panels import Measured, Panel
 from calcli.diagrams.style import Request, style
+from calcli.diagrams.styles.corp import Corp
 from calcli.diagrams.styles.temperature import sweep_temperature
 from calcli.metrics.collect import collect
 from calcli.metrics.rowtable import RowTable
@@ -39,7 +40,7 @@ def rows_like(n=1500, seed=0, power=1.6):
 
 
 def one(**more):
-    return Diagram("corp", (Panel("a title", (measure_curve("uncalibrated", rows_of(*rows_like()), FAST),)),), **more)
+    return Corp((Panel("a title", (measure_curve("uncalibrated", rows_of(*rows_like()), FAST),)),), **more)
 
 
 def tables(k=4):

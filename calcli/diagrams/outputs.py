@@ -5,13 +5,12 @@ import io
 import json
 import math
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from calcli.diagrams.caption_text import printable
 from calcli.diagrams.matplotlib_theme import METADATA, Paper, import_matplotlib
-from calcli.diagrams.style import Figure, style
+from calcli.diagrams.style import Figure
 from calcli.errors import UsageError
 from calcli.fast_dataclass import as_json
 from calcli.io.cells import finite, harmless_cell
@@ -32,16 +31,15 @@ def format_of(path: Path) -> Writer:
 
 
 def _png(figure: Figure, paper: Paper) -> bytes:
-    drawn = style(figure.style)
-    return paper.picture(partial(drawn.draw, figure), "png", Description=drawn.describe(figure))
+    return paper.picture(figure.draw, "png", Description=figure.describe())
 
 
 def _svg(figure: Figure, paper: Paper) -> bytes:
     from xml.sax.saxutils import escape
 
-    drawn = paper.picture(partial(style(figure.style).draw, figure), "svg").decode()
+    drawn = paper.picture(figure.draw, "svg").decode()
     title = escape(printable(figure.title) or "Reliability diagram")
-    words = escape(printable(style(figure.style).describe(figure)))
+    words = escape(printable(figure.describe()))
     head = drawn.index("<svg ")
     end = drawn.index(">", head)
     alt = f'\n <title id="title">{title}</title>\n <desc id="desc">{words}</desc>'
@@ -49,8 +47,7 @@ def _svg(figure: Figure, paper: Paper) -> bytes:
 
 
 def _pdf(figure: Figure, paper: Paper) -> bytes:
-    drawn = style(figure.style)
-    return paper.picture(partial(drawn.draw, figure), "pdf", Title=figure.title or None, Subject=drawn.describe(figure))
+    return paper.picture(figure.draw, "pdf", Title=figure.title or None, Subject=figure.describe())
 
 
 def to_object(figure: Figure) -> dict[str, Any]:
@@ -65,10 +62,10 @@ def to_json(figure: Figure, paper: Paper | None = None) -> bytes:
 
 
 def to_csv(figure: Figure, paper: Paper | None = None) -> bytes:
-    """The plotted points, one per line, under the names of the columns (see the style's ``table``)."""
+    """The plotted points, one per line, under the names of the columns (see ``Figure.table``)."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    columns, rows = style(figure.style).table(figure)
+    columns, rows = figure.table()
     writer.writerow(columns)
     writer.writerows(map(_cell, row) for row in rows)
     return out.getvalue().encode("utf-8", "surrogateescape")

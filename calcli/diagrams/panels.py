@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.diagrams.caption_text import distinct, fall_words
+from calcli.diagrams.caption_text import distinct
 from calcli.diagrams.curve import Curve, CurveSettings, Quantity, measure_curve
 from calcli.diagrams.style import Request
 from calcli.errors import DataError, UsageError
@@ -38,22 +38,8 @@ class Panel:
     curves: tuple[Curve, ...]
 
 
-@dataclass(frozen=True)
-class Diagram:
-    """A reliability diagram of one or more panels. style : what to draw. title : above all.
-
-    notes : what the reader must be told, e.g. how panels were chosen.
-    """
-
-    style: str
-    panels: tuple[Panel, ...]
-    title: str = ""
-    notes: tuple[str, ...] = ()
-
-    @property
-    def curves(self) -> list[tuple[Panel, Curve]]:
-        """All, each with its panel."""
-        return [(panel, curve) for panel in self.panels for curve in panel.curves]
+Panels = tuple[tuple[Panel, ...], str, tuple[str, ...]]
+"""Panels, the title above all, and notes: what the reader must be told, e.g. how panels were chosen."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +70,7 @@ def _curve(what: Measured, settings: CurveSettings, quantity: Quantity, rows: Bo
     return measure_curve(what.label, table, settings, quantity) if table.weights.sum() > 0 else None
 
 
-def whole(request: Request, style: str) -> Diagram:
+def whole(request: Request) -> Panels:
     """All rows: one panel per set and quantity, or the sets of a bundle laid over each other."""
     sets, wanted = request.sets, quantities(request)
     bundles = list(dict.fromkeys(s.bundle for s in sets))
@@ -113,16 +99,7 @@ def whole(request: Request, style: str) -> Diagram:
             Panel(named(s.label if alone else ", ".join(filter(None, each)), q), (c,))
             for each, (s, q, c) in zip(words, curves, strict=True)
         ]
-    return Diagram(style, tuple(p for p in panels if p.curves), title, (*request.notes, *_falls(style, panels)))
-
-
-def _falls(style: str, panels: Sequence[Panel]) -> list[str]:
-    """Where isotonic curves hide that what they show is not monotone."""
-    if style != "corp":
-        return []
-    several = sum(len(panel.curves) for panel in panels) > 1
-    each = ((panel.title + f", {c.label}" * (len(panel.curves) > 1), c) for panel in panels for c in panel.curves)
-    return [f"{name}: " * several + words for name, c in each if (words := fall_words(c))]
+    return tuple(p for p in panels if p.curves), title, tuple(request.notes)
 
 
 def parts_of(request: Request) -> list[RowSubset]:
@@ -141,7 +118,7 @@ def parts_of(request: Request) -> list[RowSubset]:
     return [RowSubset(named[int(v)] if named else str(v), tuple(c == v for c in columns)) for v in values]
 
 
-def by_part(request: Request, style: str, parts: Sequence[RowSubset], limit: int) -> Diagram:
+def by_part(request: Request, parts: Sequence[RowSubset], limit: int) -> Panels:
     """Small multiples: one panel per class or group, the sets laid over each other.
 
     With more parts than ``limit`` it takes those whose mean confidence and accuracy lie the most standard errors
@@ -162,7 +139,7 @@ def by_part(request: Request, style: str, parts: Sequence[RowSubset], limit: int
         if curves:
             panels.append(Panel(part.name, curves))
     title = f"{sets[0].bundle}, by {what[0]}" if request.title is None else request.title
-    return Diagram(style, tuple(panels), title, (*notes, *_falls(style, panels)))
+    return tuple(panels), title, tuple(notes)
 
 
 def _distance(sets: Sequence[Measured], masks: Sequence[BoolArray]) -> float:

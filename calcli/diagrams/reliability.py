@@ -9,10 +9,11 @@ import numpy as np
 from calcli.diagrams.caption_text import direction, p_value, printable, short, squeeze
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.matplotlib_theme import Paper
-from calcli.diagrams.panels import Diagram, by_part, parts_of, whole
+from calcli.diagrams.panels import Panel, by_part, parts_of, whole
 from calcli.diagrams.reliability_matplotlib import Pen, draw_reliability
-from calcli.diagrams.style import Figure, Request, Style, style
+from calcli.diagrams.style import Figure, Request, style
 from calcli.diagrams.terminal import AXIS, BAND, Canvas, Look, base_line, beside, eighths, flow, scale, with_axis
+from calcli.fast_dataclass import dataclass
 
 MOST_PANELS = 12
 """Classes or groups that get axes of their own; more are lines of one dot plot."""
@@ -25,14 +26,18 @@ COLUMNS = ("panel", "curve", "element", "x", "x_low", "x_high", "y", "y_low", "y
 SUMMARY = ("accuracy", "mean_confidence", "ece", "ece_null_mean", "ece_null_q95", "ece_p", "outside", "mcb_null_mean")
 
 
-class ReliabilityStyle(Style[Diagram]):
-    """Outcome against forecast, with the histogram of the forecasts beneath.
+@dataclass(frozen=True)
+class Diagram(Figure):
+    """Outcome against forecast in one or more panels, with the histogram of the forecasts beneath.
 
-    name : of the style. outside_sign : the character that is painted where a curve leaves its band.
+    notes : what the reader must be told. outside_sign : the character that is painted where a curve leaves its band.
     """
 
-    parts = True
-    name: ClassVar[str]
+    panels: tuple[Panel, ...]
+    title: str = ""
+    notes: tuple[str, ...] = ()
+
+    by_part = True
     outside_sign: ClassVar[str]
 
     @abstractmethod
@@ -52,46 +57,52 @@ class ReliabilityStyle(Style[Diagram]):
     def signs(self, level: str, thin: bool) -> list[tuple[str, str]]:
         """Legend of the characters: (text, role)."""
 
-    def measure(self, request: Request) -> Figure:
+    @classmethod
+    def measure(cls, request: Request) -> Figure:
         """Panels of curves; the dot plot of gaps where there are more parts than fit as panels."""
         if request.by is None:
-            return whole(request, self.name)
+            return cls(*whole(request))
         parts = parts_of(request)
         limit = MOST_PANELS if request.panels is None else request.panels
         if limit > MOST_PANELS or (request.panels is None and len(parts) > MOST_PANELS):
             return style("gaps").measure(request)
-        return by_part(request, self.name, parts, limit)
+        return cls(*by_part(request, parts, limit))
 
-    def draw(self, figure: Diagram, paper: Paper) -> Any:
-        return draw_reliability(figure, self, paper)
+    @property
+    def curves(self) -> list[tuple[Panel, Curve]]:
+        """All, each with its panel."""
+        return [(panel, curve) for panel in self.panels for curve in panel.curves]
 
-    def text(self, figure: Diagram, width: int, look: Look) -> list[str]:
+    def draw(self, paper: Paper) -> Any:
+        return draw_reliability(self, paper)
+
+    def text(self, width: int, look: Look) -> list[str]:
         """Panels beside each other as far as they fit. Every curve gets its own: characters cannot overlap legibly."""
-        panels = [(p.title if len(p.curves) == 1 else f"{p.title}: {c.label}", c) for p, c in figure.curves]
+        panels = [(p.title if len(p.curves) == 1 else f"{p.title}: {c.label}", c) for p, c in self.curves]
         columns = max(1, min(len(panels), (width + 2) // (NARROW + 2), 3))
         each = min((width - 2 * (columns - 1)) // columns, 66)
-        lines = [look.paint(squeeze(figure.title, width), "strong"), ""] if figure.title else []
+        lines = [look.paint(squeeze(self.title, width), "strong"), ""] if self.title else []
         for at in range(0, len(panels), columns):
             blocks = [_panel(title, curve, self, each, look) for title, curve in panels[at : at + columns]]
             lines += [*beside(blocks, each), ""]
-        lines += flow(_legend(self, [curve for _, curve in panels], look), width, look)
-        for note in figure.notes:
+        lines += flow(_legend(self, look), width, look)
+        for note in self.notes:
             lines += flow([(word, "faint") for word in printable(note).split()], width, look, " ")
         return lines
 
-    def table(self, figure: Diagram) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+    def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """Columns ``panel curve element x x_low x_high y y_low y_high count``.
 
         Element ``summary`` (its name in ``x``, its value in ``y``), ``curve`` (points of the
         polyline), ``band`` (x, y_low, y_high), ``bin`` (edges, mean forecast and outcome with
         its interval), ``bin_band`` and ``histogram`` (edges and count).
         """
-        rows = [(panel.title, c.label, *values) for panel, c in figure.curves for values in _curve_rows(c)]
+        rows = [(panel.title, c.label, *values) for panel, c in self.curves for values in _curve_rows(c)]
         return COLUMNS, rows
 
-    def describe(self, figure: Diagram) -> str:
+    def describe(self) -> str:
         found = []
-        for panel, c in figure.curves:
+        for panel, c in self.curves:
             x, y = c.words
             whose = panel.title if panel.title.endswith(f", {c.label}") else f"{panel.title}, {c.label}"
             told = f"{y} {c.accuracy:.4f}, mean {x} {c.mean_confidence:.4f} ({direction(c)})"
@@ -122,11 +133,11 @@ def _curve_rows(curve: Curve) -> Iterable[tuple[Any, ...]]:
         yield "histogram", none, low, high, none, none, none, count
 
 
-def _panel(title: str, curve: Curve, style: ReliabilityStyle, width: int, look: Look) -> list[str]:
+def _panel(title: str, curve: Curve, diagram: Diagram, width: int, look: Look) -> list[str]:
     inner = width - AXIS - 1
     height = min(max(round(inner / 2.5), 8), 20)  # a character is about twice as tall as wide
     canvas = Canvas(inner, height, (0.0, 1.0), (0.0, 1.0), look)
-    style.cells(canvas, curve)
+    diagram.cells(canvas, curve)
     lines = [look.paint(squeeze(title, width), "strong")]
     lines += with_axis(canvas, {0: "1.0", height // 2: "0.5", height - 1: "0.0"})
     # Where accuracy and mean confidence lie on the axis of confidences.
@@ -173,12 +184,13 @@ def _numbers(curve: Curve, width: int) -> list[str]:
     return lines
 
 
-def _legend(style: ReliabilityStyle, curves: Sequence[Curve], look: Look) -> list[tuple[str, str]]:
+def _legend(diagram: Diagram, look: Look) -> list[tuple[str, str]]:
+    curves = [curve for _, curve in diagram.curves]
     level = f"{100 * curves[0].settings.level:g} %"
     thin = any(curve.bins.thin.any() for curve in curves)
-    items = [*style.signs(level, thin), (f"{2 * BAND} {level} band if calibrated", "band")]
+    items = [*diagram.signs(level, thin), (f"{2 * BAND} {level} band if calibrated", "band")]
     if look.colour:
-        items.append((f"{style.outside_sign} outside it", "outside"))
+        items.append((f"{diagram.outside_sign} outside it", "outside"))
     words = dict.fromkeys(curve.words for curve in curves)
     x, y = next(iter(words)) if len(words) == 1 else ("forecast", "outcome")
     return [*items, (f"▲ {y}", ""), (f"△ mean {x}", "")]

@@ -9,12 +9,12 @@ import numpy as np
 from calcli.diagrams.caption_text import direction, p_value, printable, short, squeeze, table
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.matplotlib_theme import Paper, log_ticks
-from calcli.diagrams.panels import Diagram, Panel
+from calcli.diagrams.panels import Panel
 from calcli.diagrams.terminal import POINT
 from calcli.fast_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from calcli.diagrams.reliability import ReliabilityStyle
+    from calcli.diagrams.reliability import Diagram
 
 IN_COLOUR = 8
 """Curves that the eye can follow in one pair of axes; of more, the best five are coloured."""
@@ -50,8 +50,8 @@ class Drawing:
     not grey: all, or of very many the uncalibrated one and those of least Brier score. crowded : whether some are grey.
     """
 
-    def __init__(self, diagram: Diagram, style: "ReliabilityStyle", paper: Paper) -> None:
-        self.diagram, self.style, self.paper = diagram, style, paper
+    def __init__(self, diagram: "Diagram", paper: Paper) -> None:
+        self.diagram, self.paper = diagram, paper
         curves = [c for _, c in diagram.curves]
         several = any(len(panel.curves) > 1 for panel in diagram.panels)
         self.names = self.coloured = list(dict.fromkeys(c.label for c in curves)) if several else []
@@ -73,11 +73,11 @@ class Drawing:
         return Pen(*look, band=not self.crowded, shift=at - 0.5 * (curves - 1), tint=tint)
 
 
-def draw_reliability(diagram: Diagram, style: "ReliabilityStyle", paper: Paper) -> Any:
+def draw_reliability(diagram: "Diagram", paper: Paper) -> Any:
     """A figure of one or more panels: curve or bars above, histogram of the forecasts beneath."""
     from matplotlib.figure import Figure
 
-    job = Drawing(diagram, style, paper)
+    job = Drawing(diagram, paper)
     columns, side, beside = _grid(job)
     small = side < 2.9
     wide = columns * (side + beside + GAP)
@@ -145,7 +145,7 @@ def _draw_panel(upper: Any, lower: Any, panel: Panel, job: Drawing, first: bool)
     upper.plot([0, 1], [0, 1], color=theme.muted, lw=0.8, ls=(0, (4, 2)), zorder=2)
     for at, curve in enumerate(panel.curves):
         pen = job.pen(panel, at)
-        job.style.curve(upper, curve, pen, job.paper)
+        job.diagram.curve(upper, curve, pen, job.paper)
         _draw_histogram(lower, curve, pen, job.paper)
     fifths = np.linspace(0, 1, 6)
     upper.set(xlim=(0, 1), xticks=fifths, ylim=(0, 1), yticks=fifths)
@@ -198,7 +198,7 @@ def _legend(job: Drawing) -> list[Any]:
     theme, curves = job.paper.theme, [c for _, c in job.diagram.curves]
     level = f"{100 * curves[0].settings.level:g} %"
     thin = any(c.bins.thin.any() for c in curves)
-    bars = job.style.outside_sign == POINT
+    bars = job.diagram.outside_sign == POINT
     handles: list[Any] = []
     for at, name in enumerate(job.coloured):
         colour, line, marker = job.paper.series(at)
@@ -213,7 +213,7 @@ def _legend(job: Drawing) -> list[Any]:
         "whisker": {"color": theme.ink, "lw": 0.9},
         "hollow": {"color": theme.ink, "marker": "o", "mfc": theme.page, "ms": 4, "lw": 0},
     }
-    for mark, text in job.style.key(level, thin, bool(job.names)):
+    for mark, text in job.diagram.key(level, thin, bool(job.names)):
         if mark == "hatch":
             handles.append(Patch(facecolor=theme.page, edgecolor=theme.muted, hatch="/////", lw=0, label=text))
         else:

@@ -1,7 +1,7 @@
 """What a diagram style promises, and how styles are found by their file names.
 
 To add a style, write one file in ``styles/``: its name is the style's name, the first line of its docstring the help
-text, and it has one subclass of ``Style``. Command, help, formats and the generic tests find it there.
+text, and it has one subclass of ``Figure``. Command, help, formats and the generic tests find it there.
 """
 
 from abc import ABC, abstractmethod
@@ -10,7 +10,7 @@ from dataclasses import field
 from functools import cache
 from importlib import import_module
 from pkgutil import get_data, iter_modules
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from calcli.errors import UsageError, unknown_name
 from calcli.fast_dataclass import dataclass
@@ -21,19 +21,6 @@ if TYPE_CHECKING:
     from calcli.diagrams.panels import Measured
     from calcli.diagrams.terminal import Look
     from calcli.rows import Rows
-
-
-class Figure(Protocol):
-    """The numbers of a figure: a frozen dataclass with at least these fields.
-
-    style : name of the one that draws it. title : the line above everything, may be empty.
-    """
-
-    @property
-    def style(self) -> str: ...
-
-    @property
-    def title(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -75,39 +62,44 @@ class Request:
         return [f"{s.bundle}, {s.label}" if several and one else s.bundle if several else s.label for s in self.sets]
 
 
-F = TypeVar("F", bound=Figure)
+class Figure(ABC):
+    """The numbers of a figure, and how they are shown: a frozen dataclass, which JSON shows by its fields.
 
-
-class Style(ABC, Generic[F]):
-    """One way to show calibration.
-
-    needs_scores : reads the open bundle instead of row tables. parts : can be asked for classes and groups. many :
-    takes several bundles. ignores : options of ``diagram`` that change nothing of it, by the names of their fields.
+    title : the line above everything, may be empty. needs_scores : is measured of the open bundle, not of row tables.
+    by_part : can be asked for classes and groups. many : takes several bundles. ignores : options of ``diagram`` that
+    change nothing of it, by the names of their fields.
     """
 
+    title: str
     needs_scores: ClassVar[bool] = False
-    parts: ClassVar[bool] = False
+    by_part: ClassVar[bool] = False
     many: ClassVar[bool] = True
     ignores: ClassVar[tuple[str, ...]] = ()
 
+    @property
+    def style(self) -> str:
+        """The name of its file."""
+        return type(self).__module__.rpartition(".")[2]
+
+    @classmethod
     @abstractmethod
-    def measure(self, request: Request) -> Figure:
+    def measure(cls, request: Request) -> "Figure":
         """The numbers. A style may answer with another style's figure that suits them better."""
 
     @abstractmethod
-    def draw(self, figure: F, paper: "Paper") -> Any:
+    def draw(self, paper: "Paper") -> Any:
         """A matplotlib figure; called inside ``paper.matplotlib()``."""
 
     @abstractmethod
-    def text(self, figure: F, width: int, look: "Look") -> list[str]:
+    def text(self, width: int, look: "Look") -> list[str]:
         """Lines for a terminal, at most ``width`` characters wide."""
 
     @abstractmethod
-    def table(self, figure: F) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+    def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """Column names and rows of all that is drawn; None where there is no number."""
 
     @abstractmethod
-    def describe(self, figure: F) -> str:
+    def describe(self) -> str:
         """What the picture shows, in words for those who do not see it."""
 
 
@@ -128,19 +120,18 @@ def style_titles() -> dict[str, str]:
 
 
 @cache
-def style(name: str) -> Style[Any]:
+def style(name: str) -> type[Figure]:
     """A style by its name. Raises UsageError."""
     if name not in style_names():
         raise unknown_name("diagram style", name, style_names())
     module = import_module(f"calcli.diagrams.styles.{name}")
     classes = (each for each in vars(module).values() if isinstance(each, type) and each.__module__ == module.__name__)
-    found: Style[Any] = next(each for each in classes if issubclass(each, Style))()
-    return found
+    return next(each for each in classes if issubclass(each, Figure))
 
 
-def check(request_of: Style[Any], name: str, *, bundles: int, by: str | None) -> None:
+def check(request_of: type[Figure], name: str, *, bundles: int, by: str | None) -> None:
     """Refuse what a style cannot draw. by : the option that asks for parts. Raises UsageError."""
-    if by is not None and not request_of.parts:
+    if by is not None and not request_of.by_part:
         raise UsageError(f"--style {name} has no panels per class or group; leave --per-class and --per-group out")
     if bundles > 1 and (not request_of.many or by is not None):
         raise UsageError(f"{by or f'--style {name}'} draws one bundle, got {bundles}; name one")

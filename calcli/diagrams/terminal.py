@@ -10,7 +10,7 @@ from re import sub
 
 import numpy as np
 
-from calcli.diagrams.style import Figure, style
+from calcli.diagrams.style import Figure
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray
 
@@ -138,8 +138,7 @@ AXIS = 6
 
 def draw(figure: Figure, width: int = 80, look: Look = Look()) -> str:  # noqa: B008 (frozen)
     """The figure as lines of text, at most ``width`` characters wide (at least 30)."""
-    lines = style(figure.style).text(figure, max(width, 30), look)
-    text = "\n".join(line.rstrip() for line in lines)
+    text = "\n".join(line.rstrip() for line in figure.text(max(width, 30), look))
     return text if look.unicode else text.translate(ASCII).encode("ascii", "replace").decode()
 
 

@@ -22,7 +22,9 @@ from calcli.calibrator import Context
 from calcli.diagrams.caption_text import fall_words, round_ticks, short, squeeze
 from calcli.diagrams.curve import CurveSettings, clearest_fall, measure_curve
 from calcli.diagrams.outputs import to_csv, to_json, to_object
-from calcli.diagrams.panels import Diagram, Measured, Panel
+from calcli.diagrams.panels import Measured, Panel
+from calcli.diagrams.style import style as find_style
+from calcli.diagrams.styles.corp import Corp
 from calcli.diagrams.styles.temperature import sweep_temperature
 from calcli.diagrams.terminal import Look
 from calcli.diagrams.terminal import draw as draw_text
@@ -174,7 +176,7 @@ def test_degenerate_rows_are_drawn_and_not_crashed_on(case, style, weighted):
     c, y = (np.asarray(v, dtype=float) for v in DEGENERATE[case])
     with np.errstate(all="raise"):
         curve = measure_curve("x", rows_of(c, y, np.arange(1.0, len(c) + 1) if weighted else None), FAST)
-        figure = Diagram(style, (Panel("p", (curve,)),))
+        figure = find_style(style)((Panel("p", (curve,)),))
         texts = [draw_text(figure, 80, look) for look in (Look(), Look(False), Look(True, True))]
     assert all("ECE" in text for text in texts)
     assert 0 <= curve.ece <= 1
@@ -324,7 +326,7 @@ def test_terminal_drawings_keep_to_the_width(width, look):
 def test_the_terminal_shows_points_where_they_are():
     # One confidence, .7, and accuracy 3/4: the point is in column 70 % and row 75 %.
     curve = measure_curve("x", rows_of(np.full(4, 0.7), [1, 1, 1, 0]), FAST)
-    text = draw_text(Diagram("corp", (Panel("p", (curve,)),)), 80, Look())
+    text = draw_text(Corp((Panel("p", (curve,)),)), 80, Look())
     lines = text.splitlines()
     top, bottom = (next(i for i, line in enumerate(lines) if line.strip().startswith(t)) for t in ("1.0┤", "0.0┤"))
     at = next(i for i, line in enumerate(lines) if "●" in line)
@@ -346,7 +348,7 @@ def test_reliability_that_falls_is_shown_in_bins_beside_the_isotonic_curve(tmp_p
     note = fall_words(falls)
     assert note.startswith("accuracy is significantly not monotone: 0.") and fall_words(rises) == ""
     panels = [(Panel("p", (curve,)),) for curve in (falls, rises)]
-    many, one = (draw_text(Diagram("corp", each), 80, Look()).count("●") for each in panels)
+    many, one = (draw_text(Corp(each), 80, Look()).count("●") for each in panels)
     assert many > 4 and one == 0
 
 

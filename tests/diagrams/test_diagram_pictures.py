@@ -11,8 +11,10 @@ from synthetic import truth
 
 from calcli.diagrams.curve import measure_curve
 from calcli.diagrams.matplotlib_theme import DARK, LIGHT, Paper, width_of
-from calcli.diagrams.panels import Diagram, Measured, Panel
+from calcli.diagrams.panels import Measured, Panel
 from calcli.diagrams.style import style, style_names, style_titles
+from calcli.diagrams.styles.bins import Bins
+from calcli.diagrams.styles.corp import Corp
 from calcli.diagrams.styles.risk import coverage_curve
 from calcli.diagrams.styles.variance import overlap, place
 from calcli.diagrams.terminal import Look
@@ -82,7 +84,7 @@ def test_numbers_never_stand_on_bars():
     rng = np.random.default_rng(0)
     c = rng.random(4000)
     curve = measure_curve("a", rows_of(c, rng.random(4000) < 0.9), FAST)
-    drawn = laid_out(Diagram("bins", (Panel("p", (curve,)),)))
+    drawn = laid_out(Bins((Panel("p", (curve,)),)))
     upper = drawn.axes[0].get_window_extent()
     numbers = [box for box, text in texts_of(drawn) if "ECE" in text]
     assert numbers
@@ -110,7 +112,7 @@ def test_more_curves_than_colours_leave_the_best_in_colour():
         power = 1 + at / 5  # the larger the less calibrated
         right = (rng.random(300) < c**power).astype(float)
         curves.append(measure_curve(f"m{at:02}, called by a rather long name", rows_of(c, right), FAST))
-    drawn = laid_out(Diagram("corp", (Panel("p", tuple(curves)),)))
+    drawn = laid_out(Corp((Panel("p", tuple(curves)),)))
     assert all(box.x0 >= -2 and box.x1 <= drawn.get_figwidth() * drawn.dpi + 2 for box, _ in texts_of(drawn))
     named = [text.get_text() for text in drawn.legends[0].get_texts()]
     best = sorted(curves, key=lambda c: c.brier.score)[:5]
@@ -229,7 +231,7 @@ def test_colours_differ_for_every_eye_and_on_grey_paper(theme):
 
 def test_an_svg_can_be_read_aloud_searched_and_holds_no_markup_of_names():
     hostile = "<script>alert(1)</script>$x$ & \x00\u202e"
-    figure = Diagram("corp", (Panel(hostile, (measure_curve(hostile, rows_of(*rows_like()), FAST),)),), hostile)
+    figure = Corp((Panel(hostile, (measure_curve(hostile, rows_of(*rows_like()), FAST),)),), hostile)
     drawn = matplotlib_bytes(figure, "svg").decode()
     root = ElementTree.fromstring(drawn)
     space = "{http://www.w3.org/2000/svg}"

@@ -6,15 +6,16 @@ import numpy as np
 
 from calcli.diagrams.curve import THIN, Curve
 from calcli.diagrams.matplotlib_theme import Paper
-from calcli.diagrams.reliability import ReliabilityStyle
+from calcli.diagrams.reliability import Diagram
 from calcli.diagrams.reliability_matplotlib import Pen
 from calcli.diagrams.terminal import BAND, HOLLOW, POINT, WHISKER, Canvas
+from calcli.fast_dataclass import dataclass
 
 
-class Bins(ReliabilityStyle):
+@dataclass(frozen=True)
+class Bins(Diagram):
     """Classical bars, each with its interval and the band of a calibrated model."""
 
-    name = "bins"
     outside_sign = POINT
 
     def curve(self, axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:

@@ -1,25 +1,39 @@
 """corp: isotonic accuracy curve over the confidence, no bins to choose."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from calcli.diagrams.caption_text import fall_words
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.matplotlib_theme import Paper
-from calcli.diagrams.reliability import ReliabilityStyle
+from calcli.diagrams.reliability import Diagram
 from calcli.diagrams.reliability_matplotlib import Pen
+from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.styles.bins import bin_cells, bin_points
 from calcli.diagrams.terminal import LINE, POINT, Canvas
+from calcli.fast_dataclass import dataclass
 
 
-class Corp(ReliabilityStyle):
+@dataclass(frozen=True)
+class Corp(Diagram):
     """The CORP curve in the band where a calibrated model's would lie.
 
     Reference: Dimitriadis, Gneiting, Jordan (2021), PNAS 118(8).
     """
 
-    name = "corp"
     outside_sign = LINE
+
+    @classmethod
+    def measure(cls, request: Request) -> Figure:
+        """With notes on curves that hide that what they show is not monotone."""
+        figure = super().measure(request)
+        if not isinstance(figure, Corp):
+            return figure
+        named = [(panel.title + f", {c.label}" * (len(panel.curves) > 1), c) for panel, c in figure.curves]
+        falls = [f"{name}: " * (len(named) > 1) + words for name, c in named if (words := fall_words(c))]
+        return replace(figure, notes=(*figure.notes, *falls))
 
     def curve(self, axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
         """Band and polyline; a single confidence is a point with a bar behind it."""

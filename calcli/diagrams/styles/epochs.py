@@ -9,7 +9,7 @@ import numpy as np
 from calcli.diagrams.caption_text import squeeze, table
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import Measured
-from calcli.diagrams.style import Figure, Request, Style
+from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
@@ -39,7 +39,7 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Epochs:
+class Epochs(Figure):
     """How losses went over training.
 
     at : (m,) the epoch of every bundle, read from the end of its name, else 1, 2, …. bundles : their names.
@@ -52,19 +52,11 @@ class Epochs:
     bundles: tuple[str, ...]
     at: tuple[float, ...]
     courses: tuple[Course, ...]
-    style: str = "epochs"
-
-
-NAMES = ("nll", "nll_low", "nll_high", "error", "error_low", "error_high")
-LOSSES = {"nll": "negative log-likelihood", "error": "error"}
-
-
-class OverEpochs(Style[Epochs]):
-    """Does the likelihood overfit before the error does?"""
 
     ignores = ("label", "layout", "bins", "scheme")
 
-    def measure(self, request: Request) -> Figure:
+    @classmethod
+    def measure(cls, request: Request) -> Figure:
         """A line per calibrator; every calibrator is shown on every bundle."""
         bundles = list(dict.fromkeys(s.bundle for s in request.sets))
         if len(bundles) < 2:
@@ -80,78 +72,82 @@ class OverEpochs(Style[Epochs]):
         title = f"{len(bundles)} bundles" if request.title is None else request.title
         return Epochs(title, request.settings.level, axis, tuple(bundles), tuple(at), courses)
 
-    def draw(self, figure: Epochs, paper: Paper) -> Any:
+    def draw(self, paper: Paper) -> Any:
         """Two planes over one axis; a ring where a loss is least."""
         from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator
 
-        theme, many = paper.theme, len(figure.courses) > 1
+        theme, many = paper.theme, len(self.courses) > 1
         wide = paper.width or 6.75
         beside = wide >= 5
         tall = (2.9 if beside else 4.9) + (0.3 if many else 0)
         drawn = Figure(figsize=(wide, tall), layout="constrained")
         grid = drawn.subplots(1, 2) if beside else drawn.subplots(2, 1)
         for axes, (name, what) in zip(np.ravel(grid), LOSSES.items(), strict=True):
-            for i, c in enumerate(figure.courses):
+            for i, c in enumerate(self.courses):
                 colour, line, _ = paper.series(i) if many else (theme.main, "-", "")
                 (values, low, high), best = c.of(name)
-                axes.fill_between(figure.at, low, high, color=colour, alpha=0.16, lw=0, zorder=1)
-                axes.plot(figure.at, values, color=colour, ls=line, lw=1.5, zorder=3, label=squeeze(c.label, 30))
-                axes.plot([figure.at[best]], [values[best]], "o", mec=colour, mfc="none", ms=7, zorder=4)
+                axes.fill_between(self.at, low, high, color=colour, alpha=0.16, lw=0, zorder=1)
+                axes.plot(self.at, values, color=colour, ls=line, lw=1.5, zorder=3, label=squeeze(c.label, 30))
+                axes.plot([self.at[best]], [values[best]], "o", mec=colour, mfc="none", ms=7, zorder=4)
                 if paper.stats and not many:  # beside each other such numbers would lie on one another
                     side = "left" if best == 0 else "right" if best == len(values) - 1 else "center"
                     look = {"textcoords": "offset points", "ha": side, "fontsize": 6.5, "color": theme.muted}
-                    axes.annotate(f"{values[best]:.4g}", (figure.at[best], values[best]), xytext=(0, -12), **look)
+                    axes.annotate(f"{values[best]:.4g}", (self.at[best], values[best]), xytext=(0, -12), **look)
             axes.margins(y=0.16)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-            axes.set_xlabel(figure.axis)
+            axes.set_xlabel(self.axis)
             axes.set_title(what, loc="left", pad=4)
             axes.grid(True)
-        if figure.title:
-            drawn.suptitle(squeeze(figure.title, int(12 * wide)), x=0.02, ha="left", fontsize=9)
+        if self.title:
+            drawn.suptitle(squeeze(self.title, int(12 * wide)), x=0.02, ha="left", fontsize=9)
         if many:
             handles, labels = np.ravel(grid)[0].get_legend_handles_labels()
             drawn.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 4))
         return drawn
 
-    def text(self, figure: Epochs, width: int, look: Look) -> list[str]:
+    def text(self, width: int, look: Look) -> list[str]:
         """A plane per line and loss, and where each is least."""
-        inner, at = min(width, 76) - AXIS - 1, figure.at
-        lines = [look.paint(squeeze(figure.title, width), "strong"), ""]
-        for c in figure.courses:
+        inner, at = min(width, 76) - AXIS - 1, self.at
+        lines = [look.paint(squeeze(self.title, width), "strong"), ""]
+        for c in self.courses:
             for name, what in LOSSES.items():
                 (values, low, high), _ = c.of(name)
                 ends = float(low.min()), float(high.max())
                 canvas = Canvas(inner, 8, (at[0], at[-1]), (ends[0], max(ends[1], ends[0] + 1e-9)), look)
                 canvas.area(np.array(at), low, high)
                 canvas.line(np.array(at), values)
-                title = squeeze(f"{c.label}: {what} over the {figure.axis}s", width)
+                title = squeeze(f"{c.label}: {what} over the {self.axis}s", width)
                 labels = (f"{ends[0]:.3g}", f"{ends[1]:.3g}")
                 lines += [*plot(title, canvas, labels, {f"{each:g}": each for each in (at[0], at[-1])}), ""]
-        rows = [["", *(word for what in LOSSES for word in (f"least {what}", f"at {figure.axis}", "last"))]]
-        for c in figure.courses:
+        rows = [["", *(word for what in LOSSES for word in (f"least {what}", f"at {self.axis}", "last"))]]
+        for c in self.courses:
             rows.append([squeeze(c.label, 24)])
             for name in LOSSES:
                 (values, *_), best = c.of(name)
                 rows[-1] += [f"{values[best]:.4f}", f"{at[best]:g}", f"{values[-1]:.4f}"]
         return lines + [line[:width] for line in table(rows)]
 
-    def table(self, figure: Epochs) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+    def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         rows = [
             (c.label, bundle, at, *(getattr(c, name)[i] for name in NAMES))
-            for c in figure.courses
-            for i, (bundle, at) in enumerate(zip(figure.bundles, figure.at, strict=True))
+            for c in self.courses
+            for i, (bundle, at) in enumerate(zip(self.bundles, self.at, strict=True))
         ]
         return ("curve", "bundle", "epoch", *NAMES), rows
 
-    def describe(self, figure: Epochs) -> str:
-        words = [f"NLL and error over {len(figure.at)} bundles."]
-        for c in figure.courses:
+    def describe(self) -> str:
+        words = [f"NLL and error over {len(self.at)} bundles."]
+        for c in self.courses:
             for name, what in (("nll", "NLL"), ("error", "error")):
                 (values, *_), best = c.of(name)
-                least = f"{what} is least at {figure.axis} {figure.at[best]:g}, {values[best]:.4f}"
+                least = f"{what} is least at {self.axis} {self.at[best]:g}, {values[best]:.4f}"
                 words.append(f"{c.label}: {least}, and ends at {values[-1]:.4f}.")
         return " ".join(words)
+
+
+NAMES = ("nll", "nll_low", "nll_high", "error", "error_low", "error_high")
+LOSSES = {"nll": "negative log-likelihood", "error": "error"}
 
 
 def places(bundles: Sequence[str]) -> tuple[str, list[float]]:

@@ -11,7 +11,7 @@ from calcli.diagrams.caption_text import printable, squeeze, table
 from calcli.diagrams.curve import Quantity
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import NAMES, RowSubset, parts_of, quantities
-from calcli.diagrams.style import Figure, Request, Style
+from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import MARK, POINT, Canvas, Look
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, MetricSettings
@@ -61,7 +61,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Gaps:
+class Gaps(Figure):
     """A dot plot. parts : all there are, of which the lines show some."""
 
     title: str
@@ -71,7 +71,6 @@ class Gaps:
     series: tuple[Series, ...]
     notes: tuple[str, ...] = ()
     quantity: Quantity = "top"
-    style: str = "gaps"
 
     @property
     def words(self) -> tuple[str, str, str]:
@@ -79,6 +78,115 @@ class Gaps:
         if self.quantity == "positive":
             return "mean P(class 1) − frequency of class 1", "too low", "too high"
         return "mean confidence − accuracy", "underconfident", "overconfident"
+
+    by_part = True
+    ignores = ("layout", "bins", "scheme", "no_stats")
+
+    @classmethod
+    def measure(cls, request: Request) -> Figure:
+        """Lines sorted by the first set's gap, batches by time; of very many parts those most standard errors off."""
+        by = request.by or "class"
+        request = replace(request, by=by)
+        parts, level, one = parts_of(request), request.settings.level, NAMES[by]
+        found = [gap_series(request, parts, at) for at in range(len(request.sets))]
+        series = [both[0] for both in found]
+        limit, notes = request.panels or LINES, list(request.notes)
+        # What is significant of the quantity that is not drawn: the confidence.
+        if off := [f"{g.part} {g.gap:+.3f}" for both in found for s in both[1:] for g in s.gaps if g.beyond]:
+            notes.append(f"also significant, of the confidence (--label top): {', '.join(off)}")
+        chosen = np.arange(len(parts))
+        if len(parts) > limit:
+            chosen = np.argsort([g.p_value for g in series[0].gaps], kind="stable")[:limit]
+            notes.insert(0, f"{limit} of {len(parts)} {one[1]}: the most significant")
+        order = sorted(chosen.tolist(), key=lambda j: -np.nan_to_num(series[0].gaps[j].gap, nan=-9.0))
+        order = sorted(chosen.tolist()) if request.ordered else order
+        named = zip(request.labels, series, strict=True)
+        kept = tuple(Series(label, tuple(s.gaps[j] for j in order)) for label, s in named)
+        title = f"{request.what}, by {one[0]}" if request.title is None else request.title
+        return Gaps(title, one[1], level, len(parts), kept, tuple(notes), quantities(request)[0])
+
+    def draw(self, paper: Paper) -> Any:
+        """Sorted dots with intervals around the line of no gap."""
+        from matplotlib.figure import Figure
+
+        theme, lines, count = paper.theme, len(self.series[0].gaps), len(self.series)
+        step = 0.155 if lines <= 40 else 0.125
+        wide = paper.width or 5.2
+        said = [line for note in self.notes for line in wrap(printable(note), int(wide * 17))]
+        notes, tall = len(said), lines * step + 0.2
+        abreast = min(4, max(1, int(12 * wide / (max(len(s.label) for s in self.series) + 6))))
+        keys = -(-count // abreast) if count > 1 else 0
+        height = 0.55 + tall + 0.76 + 0.17 * notes + 0.2 * keys
+        names = [squeeze(f"{g.part} ({g.n})", int(wide * 6.4)) for g in self.series[0].gaps]
+        left = min(0.15 + 0.058 * max(map(len, names)), 0.45 * wide)
+        foot = 0.69 + 0.17 * notes + 0.2 * keys
+        plot = Figure(figsize=(wide, height))
+        axes = plot.add_axes((left / wide, foot / height, 1 - (left + 0.2) / wide, tall / height))
+        for at, s in enumerate(self.series):
+            colour, _, marker = (theme.main, "-", "o") if count == 1 else paper.series(at)
+            y = np.arange(lines)[::-1] + (0.5 * (count - 1) - at) * 0.8 / max(count, 2)
+            gap = np.array([g.gap for g in s.gaps])
+            axes.hlines(y, [g.low for g in s.gaps], [g.high for g in s.gaps], color=colour, lw=0.8, zorder=3)
+            face = [colour if g.beyond else theme.page for g in s.gaps]
+            look: dict[str, Any] = {"edgecolors": colour, "linewidths": 0.8, "marker": marker, "label": s.label}
+            axes.scatter(gap, y, s=14 if count == 1 else 9, c=face, zorder=4, **look)
+        axes.axvline(0, color=theme.muted, lw=0.8, zorder=2)
+        words, negative, positive = self.words
+        axes.set(
+            ylim=(-0.8, lines - 0.2),
+            xlabel=f"{words}, {100 * self.level:g} % interval\nfilled: significant (adjusted)",
+        )
+        axes.set_yticks(np.arange(lines)[::-1], names, fontsize=6.5)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x")
+        small: dict[str, Any] = {"fontsize": 7, "color": theme.muted}
+        for x, told, side in ((0, f"◀ {negative}", "left"), (1, f"{positive} ▶", "right")):
+            axes.annotate(told, (x, 1), (0, 3), "axes fraction", "offset points", ha=side, **small)
+        plot.text(0.5, 1 - 0.1 / height, squeeze(self.title, int(wide * 12)), ha="center", va="top", fontsize=9.5)
+        if count > 1:
+            anchor = (0.5, (0.04 + 0.17 * notes) / height)
+            plot.legend(loc="lower center", ncols=abreast, bbox_to_anchor=anchor, borderpad=0)
+        for line, note in enumerate(reversed(said)):
+            plot.text(0.5, (0.06 + 0.17 * line) / height, note, ha="center", va="bottom", **small)
+        return plot
+
+    def text(self, width: int, look: Look) -> list[str]:
+        """A table per set with a bar for the gap."""
+        lines = [look.paint(squeeze(self.title, width), "strong")]
+        reach = max(g.reach for s in self.series for g in s.gaps) or 0.1
+        for s in self.series:
+            title = squeeze(f"{s.label}: {s.beyond} of {len(s.gaps)} significant (*)", width)
+            lines += ["", look.paint(title, "strong")]
+            rows = [["", "n", "gap", "", ""]]
+            for g in s.gaps:
+                line = Canvas(max(min(width - 44, 60), 5), 1, (-reach, reach), (0.0, 1.0), look)
+                if g.low == g.low:
+                    for at in range(line.column(g.low), line.column(g.high) + 1):
+                        line.put(0, at, "─", "")
+                if g.gap == g.gap:
+                    line.put(0, line.column(0.0), MARK, "")
+                    line.put(0, line.column(g.gap), POINT, "")
+                text = "-" if g.gap != g.gap else f"{g.gap:+.3f}"
+                rows.append([squeeze(g.part, 20), str(g.n), text, "*" if g.beyond else "", *line.lines()])
+            lines += [line[:width] for line in table(rows)]
+        what = self.words[0].replace("−", "-")
+        lines += ["", f"gap: {what}, {100 * self.level:g} % interval, axis to +-{reach:.2f}"[:width]]
+        return lines + [line for note in self.notes for line in wrap(printable(note), width)]
+
+    def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        names = ("n", "confidence", "accuracy", "gap", "low", "high", "p_value", "beyond")
+        rows = [(s.label, g.part, *(getattr(g, name) for name in names)) for s in self.series for g in s.gaps]
+        return ("curve", "part", *names), rows
+
+    def describe(self) -> str:
+        found = []
+        for s in self.series:
+            worst = max(s.gaps, key=lambda g: abs(np.nan_to_num(g.gap)))
+            found.append(
+                f"{s.label}: {s.beyond} of {len(s.gaps)} {self.what} significantly miscalibrated,"
+                f" largest {worst.part} with {worst.gap:+.4f}."
+            )
+        return f"{self.words[0].capitalize()} with intervals. {' '.join(found)}"
 
 
 def gap_series(request: Request, parts: Sequence[RowSubset], at: int, gate: float = 0.0) -> list[Series]:
@@ -101,115 +209,3 @@ def gap_series(request: Request, parts: Sequence[RowSubset], at: int, gate: floa
             gaps[j] = Gap(parts[j].name, own.n, mean, right, *rest)
         series.append(Series(what.label, tuple(gaps)))
     return series
-
-
-class GapPlot(Style[Gaps]):
-    """One line per predicted class or group, from underconfident to overconfident."""
-
-    parts = True
-    ignores = ("layout", "bins", "scheme", "no_stats")
-
-    def measure(self, request: Request) -> Figure:
-        """Lines sorted by the first set's gap, batches by time; of very many parts those most standard errors off."""
-        by = request.by or "class"
-        request = replace(request, by=by)
-        parts, level, one = parts_of(request), request.settings.level, NAMES[by]
-        found = [gap_series(request, parts, at) for at in range(len(request.sets))]
-        series = [both[0] for both in found]
-        limit, notes = request.panels or LINES, list(request.notes)
-        # What is significant of the quantity that is not drawn: the confidence.
-        if off := [f"{g.part} {g.gap:+.3f}" for both in found for s in both[1:] for g in s.gaps if g.beyond]:
-            notes.append(f"also significant, of the confidence (--label top): {', '.join(off)}")
-        chosen = np.arange(len(parts))
-        if len(parts) > limit:
-            chosen = np.argsort([g.p_value for g in series[0].gaps], kind="stable")[:limit]
-            notes.insert(0, f"{limit} of {len(parts)} {one[1]}: the most significant")
-        order = sorted(chosen.tolist(), key=lambda j: -np.nan_to_num(series[0].gaps[j].gap, nan=-9.0))
-        order = sorted(chosen.tolist()) if request.ordered else order
-        named = zip(request.labels, series, strict=True)
-        kept = tuple(Series(label, tuple(s.gaps[j] for j in order)) for label, s in named)
-        title = f"{request.what}, by {one[0]}" if request.title is None else request.title
-        return Gaps(title, one[1], level, len(parts), kept, tuple(notes), quantities(request)[0])
-
-    def draw(self, figure: Gaps, paper: Paper) -> Any:
-        """Sorted dots with intervals around the line of no gap."""
-        from matplotlib.figure import Figure
-
-        theme, lines, count = paper.theme, len(figure.series[0].gaps), len(figure.series)
-        step = 0.155 if lines <= 40 else 0.125
-        wide = paper.width or 5.2
-        said = [line for note in figure.notes for line in wrap(printable(note), int(wide * 17))]
-        notes, tall = len(said), lines * step + 0.2
-        abreast = min(4, max(1, int(12 * wide / (max(len(s.label) for s in figure.series) + 6))))
-        keys = -(-count // abreast) if count > 1 else 0
-        height = 0.55 + tall + 0.76 + 0.17 * notes + 0.2 * keys
-        names = [squeeze(f"{g.part} ({g.n})", int(wide * 6.4)) for g in figure.series[0].gaps]
-        left = min(0.15 + 0.058 * max(map(len, names)), 0.45 * wide)
-        foot = 0.69 + 0.17 * notes + 0.2 * keys
-        plot = Figure(figsize=(wide, height))
-        axes = plot.add_axes((left / wide, foot / height, 1 - (left + 0.2) / wide, tall / height))
-        for at, s in enumerate(figure.series):
-            colour, _, marker = (theme.main, "-", "o") if count == 1 else paper.series(at)
-            y = np.arange(lines)[::-1] + (0.5 * (count - 1) - at) * 0.8 / max(count, 2)
-            gap = np.array([g.gap for g in s.gaps])
-            axes.hlines(y, [g.low for g in s.gaps], [g.high for g in s.gaps], color=colour, lw=0.8, zorder=3)
-            face = [colour if g.beyond else theme.page for g in s.gaps]
-            look: dict[str, Any] = {"edgecolors": colour, "linewidths": 0.8, "marker": marker, "label": s.label}
-            axes.scatter(gap, y, s=14 if count == 1 else 9, c=face, zorder=4, **look)
-        axes.axvline(0, color=theme.muted, lw=0.8, zorder=2)
-        words, negative, positive = figure.words
-        axes.set(
-            ylim=(-0.8, lines - 0.2),
-            xlabel=f"{words}, {100 * figure.level:g} % interval\nfilled: significant (adjusted)",
-        )
-        axes.set_yticks(np.arange(lines)[::-1], names, fontsize=6.5)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="x")
-        small: dict[str, Any] = {"fontsize": 7, "color": theme.muted}
-        for x, told, side in ((0, f"◀ {negative}", "left"), (1, f"{positive} ▶", "right")):
-            axes.annotate(told, (x, 1), (0, 3), "axes fraction", "offset points", ha=side, **small)
-        plot.text(0.5, 1 - 0.1 / height, squeeze(figure.title, int(wide * 12)), ha="center", va="top", fontsize=9.5)
-        if count > 1:
-            anchor = (0.5, (0.04 + 0.17 * notes) / height)
-            plot.legend(loc="lower center", ncols=abreast, bbox_to_anchor=anchor, borderpad=0)
-        for line, note in enumerate(reversed(said)):
-            plot.text(0.5, (0.06 + 0.17 * line) / height, note, ha="center", va="bottom", **small)
-        return plot
-
-    def text(self, figure: Gaps, width: int, look: Look) -> list[str]:
-        """A table per set with a bar for the gap."""
-        lines = [look.paint(squeeze(figure.title, width), "strong")]
-        reach = max(g.reach for s in figure.series for g in s.gaps) or 0.1
-        for s in figure.series:
-            title = squeeze(f"{s.label}: {s.beyond} of {len(s.gaps)} significant (*)", width)
-            lines += ["", look.paint(title, "strong")]
-            rows = [["", "n", "gap", "", ""]]
-            for g in s.gaps:
-                line = Canvas(max(min(width - 44, 60), 5), 1, (-reach, reach), (0.0, 1.0), look)
-                if g.low == g.low:
-                    for at in range(line.column(g.low), line.column(g.high) + 1):
-                        line.put(0, at, "─", "")
-                if g.gap == g.gap:
-                    line.put(0, line.column(0.0), MARK, "")
-                    line.put(0, line.column(g.gap), POINT, "")
-                text = "-" if g.gap != g.gap else f"{g.gap:+.3f}"
-                rows.append([squeeze(g.part, 20), str(g.n), text, "*" if g.beyond else "", *line.lines()])
-            lines += [line[:width] for line in table(rows)]
-        what = figure.words[0].replace("−", "-")
-        lines += ["", f"gap: {what}, {100 * figure.level:g} % interval, axis to +-{reach:.2f}"[:width]]
-        return lines + [line for note in figure.notes for line in wrap(printable(note), width)]
-
-    def table(self, figure: Gaps) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        names = ("n", "confidence", "accuracy", "gap", "low", "high", "p_value", "beyond")
-        rows = [(s.label, g.part, *(getattr(g, name) for name in names)) for s in figure.series for g in s.gaps]
-        return ("curve", "part", *names), rows
-
-    def describe(self, figure: Gaps) -> str:
-        found = []
-        for s in figure.series:
-            worst = max(s.gaps, key=lambda g: abs(np.nan_to_num(g.gap)))
-            found.append(
-                f"{s.label}: {s.beyond} of {len(s.gaps)} {figure.what} significantly miscalibrated,"
-                f" largest {worst.part} with {worst.gap:+.4f}."
-            )
-        return f"{figure.words[0].capitalize()} with intervals. {' '.join(found)}"

@@ -7,7 +7,7 @@ import numpy as np
 
 from calcli.diagrams.caption_text import squeeze, table
 from calcli.diagrams.matplotlib_theme import Paper
-from calcli.diagrams.style import Figure, Request, Style
+from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.intervals import wilson_interval
@@ -38,14 +38,89 @@ class Coverage:
 
 
 @dataclass(frozen=True)
-class Risk:
+class Risk(Figure):
     """Curves of several bundles and calibrators."""
 
     title: str
     level: float
     curves: tuple[Coverage, ...]
     notes: tuple[str, ...] = ()
-    style: str = "risk"
+
+    ignores = ("label", "layout", "bins", "scheme")
+
+    @classmethod
+    def measure(cls, request: Request) -> Figure:
+        level, named = request.settings.level, zip(request.sets, request.labels, strict=True)
+        curves = tuple(coverage_curve(label, s.table, level) for s, label in named if s.table.weights.sum() > 0)
+        return Risk(request.what, level, curves, tuple(request.notes))
+
+    def draw(self, paper: Paper) -> Any:
+        """Accuracy falls as coverage grows; a band around each curve where there are few."""
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import FuncFormatter
+
+        theme, count = paper.theme, len(self.curves)
+        wide = paper.width or 4.7
+        shown = self.curves if count <= 8 else sorted(self.curves, key=lambda c: c.aurc)[:5]
+        across = 1 if count > 4 or max(len(_key(c)) for c in shown) > 5.5 * wide else 2
+        lines = -(-(len(shown) + (count > 8)) // across) if count > 1 or paper.stats else 0
+        height = 3.5 + 0.19 * lines
+        plot_ = Figure(figsize=(wide, height))
+        axes = plot_.add_axes((0.62 / wide, (0.58 + 0.19 * lines) / height, 1 - 0.82 / wide, 2.55 / height))
+        for c in self.curves:
+            if not any(c is s for s in shown):
+                axes.plot(c.coverage, c.accuracy, color=theme.others, lw=0.8, zorder=2)
+        for at, c in enumerate(shown):
+            colour, line, _ = (theme.main, "-", "") if count == 1 else paper.series(at)
+            if count <= 4:
+                axes.fill_between(c.coverage, c.low, c.high, color=colour, alpha=0.16, lw=0, zorder=1)
+            axes.plot(c.coverage, c.accuracy, color=colour, ls=line, lw=1.6, zorder=4, label=_key(c))
+        if count > len(shown):
+            axes.plot([], [], color=theme.others, lw=0.8, label=f"the other {count - len(shown)}")
+        least = min(float(np.min(c.low[c.coverage > 0.05], initial=1.0)) for c in self.curves)
+        bottom = max(0.0, np.floor(least * 20) / 20 - 0.02)
+        label = "coverage: proportion of the samples" + (", the most confident first" if wide >= 4 else "")
+        axes.set(xlim=(0, 1), ylim=(bottom, 1.0), xlabel=label, ylabel="accuracy among them")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))
+        axes.grid(True)
+        axes.set_title(squeeze(self.title, int(12 * wide)), loc="left", pad=6)
+        if lines:
+            plot_.legend(loc="lower center", ncols=across, bbox_to_anchor=(0.53, 0.05 / height), borderpad=0)
+        return plot_
+
+    def text(self, width: int, look: Look) -> list[str]:
+        """One plane per curve, and the accuracy at some coverages."""
+        inner = min(width, 76) - AXIS - 1
+        lines = [look.paint(squeeze(self.title, width), "strong"), ""]
+        ticks = {f"{20 * at} %" if at else "0": at / 5 for at in range(6)}
+        shares = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+        for c in self.curves:
+            bottom = max(0.0, float(np.floor(np.min(c.low[c.coverage > 0.05], initial=1.0) * 20) / 20))
+            canvas = Canvas(inner, 10, (0.0, 1.0), (min(bottom, 0.95), 1.0), look)
+            canvas.area(c.coverage, c.low, c.high)
+            canvas.line(c.coverage, c.accuracy)
+            title = squeeze(f"{c.label}, n = {c.n}, AURC {c.aurc:.4f}: accuracy", width)
+            lines += [*plot(title, canvas, (f"{bottom:.2f}", "1.00"), ticks), ""]
+        rows = [["accuracy at coverage", *(f"{100 * s:g} %" for s in shares)]]
+        for c in self.curves:
+            rows.append([squeeze(c.label, 20), *(f"{x:.3f}" for x in np.interp(shares, c.coverage, c.accuracy))])
+        lines += [line[:width] for line in table(rows)]
+        return lines + [squeeze(note, width) for note in self.notes]
+
+    def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        rows = [
+            (c.label, *values)
+            for c in self.curves
+            for values in zip(*(getattr(c, name) for name in NAMES), strict=True)
+        ]
+        return ("curve", *NAMES), rows
+
+    def describe(self) -> str:
+        return "Accuracy among the most confident samples against their proportion. " + " ".join(
+            f"{c.label}: {float(np.interp(0.5, c.coverage, c.accuracy)):.4f} at half coverage,"
+            f" {c.accuracy[-1]:.4f} on all, area under the risk-coverage curve {c.aurc:.4f}."
+            for c in self.curves
+        )
 
 
 def most_confident(table: RowTable) -> tuple[FloatArray, FloatArray]:
@@ -78,85 +153,6 @@ def coverage_curve(label: str, table: RowTable, level: float = 0.95) -> Coverage
 
 
 NAMES = ("threshold", "coverage", "accuracy", "low", "high", "promised")
-
-
-class RiskCoverage(Style[Risk]):
-    """How much accuracy is won by answering only when sure."""
-
-    ignores = ("label", "layout", "bins", "scheme")
-
-    def measure(self, request: Request) -> Figure:
-        level, named = request.settings.level, zip(request.sets, request.labels, strict=True)
-        curves = tuple(coverage_curve(label, s.table, level) for s, label in named if s.table.weights.sum() > 0)
-        return Risk(request.what, level, curves, tuple(request.notes))
-
-    def draw(self, figure: Risk, paper: Paper) -> Any:
-        """Accuracy falls as coverage grows; a band around each curve where there are few."""
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import FuncFormatter
-
-        theme, count = paper.theme, len(figure.curves)
-        wide = paper.width or 4.7
-        shown = figure.curves if count <= 8 else sorted(figure.curves, key=lambda c: c.aurc)[:5]
-        across = 1 if count > 4 or max(len(_key(c)) for c in shown) > 5.5 * wide else 2
-        lines = -(-(len(shown) + (count > 8)) // across) if count > 1 or paper.stats else 0
-        height = 3.5 + 0.19 * lines
-        plot_ = Figure(figsize=(wide, height))
-        axes = plot_.add_axes((0.62 / wide, (0.58 + 0.19 * lines) / height, 1 - 0.82 / wide, 2.55 / height))
-        for c in figure.curves:
-            if not any(c is s for s in shown):
-                axes.plot(c.coverage, c.accuracy, color=theme.others, lw=0.8, zorder=2)
-        for at, c in enumerate(shown):
-            colour, line, _ = (theme.main, "-", "") if count == 1 else paper.series(at)
-            if count <= 4:
-                axes.fill_between(c.coverage, c.low, c.high, color=colour, alpha=0.16, lw=0, zorder=1)
-            axes.plot(c.coverage, c.accuracy, color=colour, ls=line, lw=1.6, zorder=4, label=_key(c))
-        if count > len(shown):
-            axes.plot([], [], color=theme.others, lw=0.8, label=f"the other {count - len(shown)}")
-        least = min(float(np.min(c.low[c.coverage > 0.05], initial=1.0)) for c in figure.curves)
-        bottom = max(0.0, np.floor(least * 20) / 20 - 0.02)
-        label = "coverage: proportion of the samples" + (", the most confident first" if wide >= 4 else "")
-        axes.set(xlim=(0, 1), ylim=(bottom, 1.0), xlabel=label, ylabel="accuracy among them")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))
-        axes.grid(True)
-        axes.set_title(squeeze(figure.title, int(12 * wide)), loc="left", pad=6)
-        if lines:
-            plot_.legend(loc="lower center", ncols=across, bbox_to_anchor=(0.53, 0.05 / height), borderpad=0)
-        return plot_
-
-    def text(self, figure: Risk, width: int, look: Look) -> list[str]:
-        """One plane per curve, and the accuracy at some coverages."""
-        inner = min(width, 76) - AXIS - 1
-        lines = [look.paint(squeeze(figure.title, width), "strong"), ""]
-        ticks = {f"{20 * at} %" if at else "0": at / 5 for at in range(6)}
-        shares = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
-        for c in figure.curves:
-            bottom = max(0.0, float(np.floor(np.min(c.low[c.coverage > 0.05], initial=1.0) * 20) / 20))
-            canvas = Canvas(inner, 10, (0.0, 1.0), (min(bottom, 0.95), 1.0), look)
-            canvas.area(c.coverage, c.low, c.high)
-            canvas.line(c.coverage, c.accuracy)
-            title = squeeze(f"{c.label}, n = {c.n}, AURC {c.aurc:.4f}: accuracy", width)
-            lines += [*plot(title, canvas, (f"{bottom:.2f}", "1.00"), ticks), ""]
-        rows = [["accuracy at coverage", *(f"{100 * s:g} %" for s in shares)]]
-        for c in figure.curves:
-            rows.append([squeeze(c.label, 20), *(f"{x:.3f}" for x in np.interp(shares, c.coverage, c.accuracy))])
-        lines += [line[:width] for line in table(rows)]
-        return lines + [squeeze(note, width) for note in figure.notes]
-
-    def table(self, figure: Risk) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        rows = [
-            (c.label, *values)
-            for c in figure.curves
-            for values in zip(*(getattr(c, name) for name in NAMES), strict=True)
-        ]
-        return ("curve", *NAMES), rows
-
-    def describe(self, figure: Risk) -> str:
-        return "Accuracy among the most confident samples against their proportion. " + " ".join(
-            f"{c.label}: {float(np.interp(0.5, c.coverage, c.accuracy)):.4f} at half coverage,"
-            f" {c.accuracy[-1]:.4f} on all, area under the risk-coverage curve {c.aurc:.4f}."
-            for c in figure.curves
-        )
 
 
 def _key(curve: Coverage) -> str:

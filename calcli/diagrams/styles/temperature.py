@@ -9,7 +9,7 @@ from calcli.binning import bin_index, width_edges
 from calcli.calibrator import Progress
 from calcli.diagrams.caption_text import round_ticks, squeeze, table
 from calcli.diagrams.matplotlib_theme import Paper, log_ticks
-from calcli.diagrams.style import Figure, Request, Style
+from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, BAND, DIAGONAL, MARK, Canvas, Look, plot
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
@@ -39,7 +39,7 @@ class MarkedPoint:
 
 
 @dataclass(frozen=True)
-class TemperatureSweep:
+class TemperatureSweep(Figure):
     """Curves over temperatures, all (t,): softmax(z / T) for every T.
 
     nll : nats. ece : L1 over ``bins`` equal-width bins. ece_null_mean : what a calibrated model with these confidences
@@ -57,7 +57,106 @@ class TemperatureSweep:
     ece_null_mean: FloatArray
     mean_confidence: FloatArray
     marks: tuple[MarkedPoint, ...]
-    style: str = "temperature"
+
+    needs_scores = True
+    many = False
+    ignores = ("label", "layout", "scheme", "level", "no_stats")
+
+    @classmethod
+    def measure(cls, request: Request) -> Figure:
+        """The sweep of the open bundle, with the calibrators' temperatures marked."""
+        rows = request.rows
+        assert rows is not None
+        if rows.k < 2:
+            raise DataError("--style temperature needs the scores of all classes; these rows hold a confidence alone")
+        title, bins = request.title, request.settings.bins
+        title = f"{request.source}, n = {rows.n}" if title is None else title
+        return sweep_temperature(rows, title, given=request.given, bins=bins, progress=request.progress)
+
+    def draw(self, paper: Paper) -> Any:
+        """NLL, ECE over its floor, and mean confidence, one above the other."""
+        from matplotlib.figure import Figure
+
+        theme = paper.theme
+        wide = paper.width or 4.7
+        columns = 2 if wide >= 6 else 1
+        foot = 0.62 + 0.2 * -(-len(self.marks) // columns)
+        height = 0.2 + 3 * 1.95 + foot
+        figure = Figure(figsize=(wide, height))
+        box = (0.68 / wide, 1 - 0.84 / wide)
+        axes = [figure.add_axes((box[0], (foot + 1.95 * i) / height, box[1], 1.72 / height)) for i in (2, 1, 0)]
+        t = self.temperature
+        loss, error, trust = axes
+        loss.plot(t, self.nll, color=theme.main, lw=1.6)
+        loss.set_ylabel("NLL (nats)")
+        positive = [v for v in (*self.ece, *self.ece_null_mean) if v > 1e-6] or [0.01]
+        low, high = min(positive) / 1.3, max(positive) * 1.3
+        floor = np.maximum(self.ece_null_mean, low)
+        # Logarithmic: the floor and the ECE of a hot model differ by orders of magnitude.
+        error.set(yscale="log", ylabel="ECE", ylim=(low, high))
+        error.fill_between(t, low, floor, color=theme.band, lw=0, label="ECE expected under calibration")
+        error.plot(t, np.maximum(self.ece, low), color=theme.main, lw=1.6, label=f"ECE, {self.bins} bins")
+        trust.plot(t, self.mean_confidence, color=theme.main, lw=1.6, label="mean confidence")
+        trust.axhline(self.accuracy, color=theme.muted, lw=1.0, ls=(0, (4, 2)), label="accuracy")
+        trust.set(ylabel="mean confidence", ylim=(0, 1.02), xlabel="temperature T")
+        for where in (error, trust):
+            where.legend(loc="lower right", bbox_to_anchor=(1, 0.97), ncols=2, handlelength=1.8)
+        log_ticks(error.yaxis, round_ticks(low, high))
+        for at, where in enumerate(axes):
+            where.set(xscale="log", xlim=(t[0], t[-1]))
+            log_ticks(where.xaxis, round_ticks(t[0], t[-1]))
+            where.tick_params(labelbottom=at == 2)
+            where.grid(True)
+        handles = _draw_marks(self, axes, paper, low)
+        loss.set_title(squeeze(self.title, int(12 * wide)), loc="left", pad=6)
+        room = {"bbox_to_anchor": (0.1 / wide, 0.05 / height), "borderpad": 0, "columnspacing": 1.2}
+        figure.legend(handles=handles, loc="lower left", ncols=columns, **room)
+        return figure
+
+    def text(self, width: int, look: Look) -> list[str]:
+        """The same three with characters, and a table of the marks."""
+        inner = min(width, 76) - AXIS - 1
+        x = np.log(self.temperature)
+        span = (float(x[0]), float(x[-1]))
+        ticks = {f"{t:g}": float(np.log(t)) for t in round_ticks(self.temperature[0], self.temperature[-1])}
+        lines = [look.paint(squeeze(self.title, width), "strong"), ""]
+        tiny = 1e-6  # an ECE of exactly 0 has no logarithm
+        error, floor = (np.log10(np.maximum(e, tiny)) for e in (self.ece, self.ece_null_mean))
+        bottom = float(min(error.min(), floor.min())) - 0.1
+        of_error = f"ECE, {self.bins} bins, logarithmic; {BAND} expected under calibration"
+        plots: list[tuple[str, FloatArray, float, float]] = [
+            ("NLL (nats)", self.nll, float(self.nll.min()), float(self.nll.max())),
+            (of_error, error, bottom, float(error.max()) + 0.05),
+            (f"mean confidence; {DIAGONAL} accuracy", self.mean_confidence, 0.0, 1.0),
+        ]
+        for title, values, low, high in plots:
+            canvas = Canvas(inner, 8, span, (low, high if high > low else low + 1.0), look)
+            if values is error:
+                canvas.area(x, np.full(len(x), low), floor)
+            if values is self.mean_confidence:
+                for column in range(inner):
+                    canvas.put(canvas.row(self.accuracy), column, DIAGONAL, "diagonal")
+            for mark in self.marks:
+                canvas.vertical(float(np.log(mark.temperature)), low, high, MARK, "other")
+            canvas.line(x, values)
+            ends = (10**low, 10**high) if values is error else (low, high)
+            lines += plot(title, canvas, (f"{ends[0]:.2g}", f"{ends[1]:.3g}"), ticks)
+        lines.append(f"temperature T (logarithmic); {MARK} marks:")
+        rows = [["", "T", "NLL", "ECE", "(expected)", "confidence"]]
+        for m in self.marks:
+            error_of, sure = [f"{m.ece:.4f}", f"({m.ece_null_mean:.4f})"], f"{m.mean_confidence:.4f}"
+            rows.append([squeeze(m.name, 28), f"{m.temperature:.4g}", f"{m.nll:.4f}", *error_of, sure])
+        return lines + table(rows)
+
+    def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        rows = [("", *row) for row in zip(*(getattr(self, name) for name in NAMES), strict=True)]
+        marks = [(m.name, *(getattr(m, name) for name in NAMES)) for m in self.marks]
+        return ("name", *NAMES), rows + marks
+
+    def describe(self) -> str:
+        return f"Loss, calibration error and mean confidence against temperature, {self.n} rows. " + " ".join(
+            f"{m.name}: T {m.temperature:.4g}, NLL {m.nll:.4f}, ECE {m.ece:.4f}." for m in self.marks
+        )
 
 
 def sweep_temperature(
@@ -128,109 +227,6 @@ def _evaluate(rows: Rows, temperatures: FloatArray, bins: int, progress: Progres
 
 
 NAMES = ("temperature", "nll", "ece", "ece_null_mean", "mean_confidence")
-
-
-class Temperature(Style[TemperatureSweep]):
-    """What dividing all logits by T does to the loss, the calibration error and the confidence."""
-
-    needs_scores = True
-    many = False
-    ignores = ("label", "layout", "scheme", "level", "no_stats")
-
-    def measure(self, request: Request) -> Figure:
-        """The sweep of the open bundle, with the calibrators' temperatures marked."""
-        rows = request.rows
-        assert rows is not None
-        if rows.k < 2:
-            raise DataError("--style temperature needs the scores of all classes; these rows hold a confidence alone")
-        title, bins = request.title, request.settings.bins
-        title = f"{request.source}, n = {rows.n}" if title is None else title
-        return sweep_temperature(rows, title, given=request.given, bins=bins, progress=request.progress)
-
-    def draw(self, sweep: TemperatureSweep, paper: Paper) -> Any:
-        """NLL, ECE over its floor, and mean confidence, one above the other."""
-        from matplotlib.figure import Figure
-
-        theme = paper.theme
-        wide = paper.width or 4.7
-        columns = 2 if wide >= 6 else 1
-        foot = 0.62 + 0.2 * -(-len(sweep.marks) // columns)
-        height = 0.2 + 3 * 1.95 + foot
-        figure = Figure(figsize=(wide, height))
-        box = (0.68 / wide, 1 - 0.84 / wide)
-        axes = [figure.add_axes((box[0], (foot + 1.95 * i) / height, box[1], 1.72 / height)) for i in (2, 1, 0)]
-        t = sweep.temperature
-        loss, error, trust = axes
-        loss.plot(t, sweep.nll, color=theme.main, lw=1.6)
-        loss.set_ylabel("NLL (nats)")
-        positive = [v for v in (*sweep.ece, *sweep.ece_null_mean) if v > 1e-6] or [0.01]
-        low, high = min(positive) / 1.3, max(positive) * 1.3
-        floor = np.maximum(sweep.ece_null_mean, low)
-        # Logarithmic: the floor and the ECE of a hot model differ by orders of magnitude.
-        error.set(yscale="log", ylabel="ECE", ylim=(low, high))
-        error.fill_between(t, low, floor, color=theme.band, lw=0, label="ECE expected under calibration")
-        error.plot(t, np.maximum(sweep.ece, low), color=theme.main, lw=1.6, label=f"ECE, {sweep.bins} bins")
-        trust.plot(t, sweep.mean_confidence, color=theme.main, lw=1.6, label="mean confidence")
-        trust.axhline(sweep.accuracy, color=theme.muted, lw=1.0, ls=(0, (4, 2)), label="accuracy")
-        trust.set(ylabel="mean confidence", ylim=(0, 1.02), xlabel="temperature T")
-        for where in (error, trust):
-            where.legend(loc="lower right", bbox_to_anchor=(1, 0.97), ncols=2, handlelength=1.8)
-        log_ticks(error.yaxis, round_ticks(low, high))
-        for at, where in enumerate(axes):
-            where.set(xscale="log", xlim=(t[0], t[-1]))
-            log_ticks(where.xaxis, round_ticks(t[0], t[-1]))
-            where.tick_params(labelbottom=at == 2)
-            where.grid(True)
-        handles = _draw_marks(sweep, axes, paper, low)
-        loss.set_title(squeeze(sweep.title, int(12 * wide)), loc="left", pad=6)
-        room = {"bbox_to_anchor": (0.1 / wide, 0.05 / height), "borderpad": 0, "columnspacing": 1.2}
-        figure.legend(handles=handles, loc="lower left", ncols=columns, **room)
-        return figure
-
-    def text(self, sweep: TemperatureSweep, width: int, look: Look) -> list[str]:
-        """The same three with characters, and a table of the marks."""
-        inner = min(width, 76) - AXIS - 1
-        x = np.log(sweep.temperature)
-        span = (float(x[0]), float(x[-1]))
-        ticks = {f"{t:g}": float(np.log(t)) for t in round_ticks(sweep.temperature[0], sweep.temperature[-1])}
-        lines = [look.paint(squeeze(sweep.title, width), "strong"), ""]
-        tiny = 1e-6  # an ECE of exactly 0 has no logarithm
-        error, floor = (np.log10(np.maximum(e, tiny)) for e in (sweep.ece, sweep.ece_null_mean))
-        bottom = float(min(error.min(), floor.min())) - 0.1
-        of_error = f"ECE, {sweep.bins} bins, logarithmic; {BAND} expected under calibration"
-        plots: list[tuple[str, FloatArray, float, float]] = [
-            ("NLL (nats)", sweep.nll, float(sweep.nll.min()), float(sweep.nll.max())),
-            (of_error, error, bottom, float(error.max()) + 0.05),
-            (f"mean confidence; {DIAGONAL} accuracy", sweep.mean_confidence, 0.0, 1.0),
-        ]
-        for title, values, low, high in plots:
-            canvas = Canvas(inner, 8, span, (low, high if high > low else low + 1.0), look)
-            if values is error:
-                canvas.area(x, np.full(len(x), low), floor)
-            if values is sweep.mean_confidence:
-                for column in range(inner):
-                    canvas.put(canvas.row(sweep.accuracy), column, DIAGONAL, "diagonal")
-            for mark in sweep.marks:
-                canvas.vertical(float(np.log(mark.temperature)), low, high, MARK, "other")
-            canvas.line(x, values)
-            ends = (10**low, 10**high) if values is error else (low, high)
-            lines += plot(title, canvas, (f"{ends[0]:.2g}", f"{ends[1]:.3g}"), ticks)
-        lines.append(f"temperature T (logarithmic); {MARK} marks:")
-        rows = [["", "T", "NLL", "ECE", "(expected)", "confidence"]]
-        for m in sweep.marks:
-            error_of, sure = [f"{m.ece:.4f}", f"({m.ece_null_mean:.4f})"], f"{m.mean_confidence:.4f}"
-            rows.append([squeeze(m.name, 28), f"{m.temperature:.4g}", f"{m.nll:.4f}", *error_of, sure])
-        return lines + table(rows)
-
-    def table(self, figure: TemperatureSweep) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        rows = [("", *row) for row in zip(*(getattr(figure, name) for name in NAMES), strict=True)]
-        marks = [(m.name, *(getattr(m, name) for name in NAMES)) for m in figure.marks]
-        return ("name", *NAMES), rows + marks
-
-    def describe(self, figure: TemperatureSweep) -> str:
-        return f"Loss, calibration error and mean confidence against temperature, {figure.n} rows. " + " ".join(
-            f"{m.name}: T {m.temperature:.4g}, NLL {m.nll:.4f}, ECE {m.ece:.4f}." for m in figure.marks
-        )
 
 
 def _draw_marks(sweep: TemperatureSweep, axes: Sequence[Any], paper: Paper, least: float) -> list[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from calcli.diagrams.caption_text import round_ticks, squeeze, table
 from calcli.diagrams.curve import measure_curve
 from calcli.diagrams.matplotlib_theme import Paper, log_ticks
-from calcli.diagrams.style import Figure, Request, Style
+from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, DIAGONAL, MARK, Canvas, Look, plot
 from calcli.fast_dataclass import dataclass
 
@@ -35,7 +35,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Scatter:
+class Scatter(Figure):
     """Points of several bundles and calibrators.
 
     A constant confidence equal to the accuracy has no calibration error and no use: good calibrators lie to the left
@@ -44,22 +44,15 @@ class Scatter:
 
     title: str
     points: tuple[Point, ...]
-    style: str = "variance"
 
     @property
     def bundles(self) -> list[str]:
         return list(dict.fromkeys(p.bundle for p in self.points))
 
-
-NAMES = ("bundle", "method", "n", "variance", "ece", "ece_null_mean")
-
-
-class Variance(Style[Scatter]):
-    """Sharp and calibrated, or merely flat?"""
-
     ignores = ("label", "layout", "level", "no_stats")
 
-    def measure(self, request: Request) -> Figure:
+    @classmethod
+    def measure(cls, request: Request) -> Figure:
         points = []
         for s in request.sets:
             if s.table.weights.sum() > 0:
@@ -69,14 +62,14 @@ class Variance(Style[Scatter]):
                 points.append(Point(s.bundle, s.label, curve.n, variance, curve.ece, curve.ece_null_mean))
         return Scatter(request.what, tuple(points))
 
-    def draw(self, scatter: Scatter, paper: Paper) -> Any:
+    def draw(self, paper: Paper) -> Any:
         """A marker per point; a thin line leads to the ECE of a calibrated model."""
         from matplotlib.figure import Figure
         from matplotlib.lines import Line2D
 
         theme = paper.theme
-        methods = list(dict.fromkeys(p.method for p in scatter.points))
-        bundles = scatter.bundles
+        methods = list(dict.fromkeys(p.method for p in self.points))
+        bundles = self.bundles
         named = len(bundles) if len(bundles) > 1 else 0
         wide = paper.width or (5.2 if named <= 8 else 6.75)
         across, foot = 3 if wide > 4 else 2, -(-named // 2)
@@ -86,21 +79,21 @@ class Variance(Style[Scatter]):
         figure = Figure(figsize=(wide, height))
         axes = figure.add_axes((0.78 / wide, (0.62 + 0.2 * lines) / height, 1 - 0.96 / wide, plane / height))
         marks = []
-        for p in scatter.points:
+        for p in self.points:
             colour, _, marker = paper.series(methods.index(p.method))
             x, null = max(p.ece, FLOOR), max(p.ece_null_mean, FLOOR)
             axes.plot([null, x], [p.variance] * 2, color=theme.others, lw=0.6, zorder=2)
             axes.plot([null], [p.variance], "|", color=theme.muted, ms=6, zorder=2)
             axes.plot([x], [p.variance], marker, color=colour, ms=5.5, mec=theme.page, mew=0.5, zorder=4)
             marks.append((x, p.variance, str(bundles.index(p.bundle) + 1) if named else ""))
-        reach = [max(v, FLOOR) for p in scatter.points for v in (p.ece, p.ece_null_mean)]
+        reach = [max(v, FLOOR) for p in self.points for v in (p.ece, p.ece_null_mean)]
         low, high = min(reach) / 1.3, max(reach) * 1.3
-        top = 1.12 * max(p.variance for p in scatter.points) or 1.0
+        top = 1.12 * max(p.variance for p in self.points) or 1.0
         axes.set(xscale="log", xlim=(low, high), xlabel="ECE (logarithmic)")
         axes.set(ylim=(0, top), ylabel="variance of the confidence")
         log_ticks(axes.xaxis, round_ticks(low, high))
         axes.grid(True)
-        axes.set_title(squeeze(scatter.title, int(13 * wide)), loc="left", pad=6)
+        axes.set_title(squeeze(self.title, int(13 * wide)), loc="left", pad=6)
         if named:
             place(axes, marks, size=6.5, colour=theme.ink, line=theme.muted)
         handles = []
@@ -117,11 +110,11 @@ class Variance(Style[Scatter]):
             figure.text(x, y, f"{at + 1}  {squeeze(bundles[at], int(wide * 7))}", fontsize=7)
         return figure
 
-    def text(self, scatter: Scatter, width: int, look: Look) -> list[str]:
+    def text(self, width: int, look: Look) -> list[str]:
         """A letter per point, and their table."""
         inner = min(width, 76) - AXIS - 1
-        ece, null = np.log10(np.maximum([(p.ece, p.ece_null_mean) for p in scatter.points], FLOOR)).T
-        variance = np.array([p.variance for p in scatter.points])
+        ece, null = np.log10(np.maximum([(p.ece, p.ece_null_mean) for p in self.points], FLOOR)).T
+        variance = np.array([p.variance for p in self.points])
         span = (float(np.minimum(ece, null).min()) - 0.1, float(np.maximum(ece, null).max()) + 0.1)
         top = float(variance.max()) * 1.08 or 1.0
         canvas = Canvas(inner, 16, span, (0.0, top), look)
@@ -134,22 +127,25 @@ class Variance(Style[Scatter]):
         for name, x, y in zip(names, ece, variance, strict=True):
             canvas.put(canvas.row(y), canvas.column(x), name, "curve")
         ticks = {f"{t:g}": float(np.log10(t)) for t in round_ticks(10 ** span[0], 10 ** span[1])}
-        title = squeeze(f"{scatter.title}: variance of the confidence against ECE", width)
+        title = squeeze(f"{self.title}: variance of the confidence against ECE", width)
         lines = plot(title, canvas, ("0", f"{top:.3g}"), ticks)
         lines.append(f"ECE, logarithmic; {MARK} ECE expected under calibration")
         rows = [["", "", "n", "variance", "ECE", "(expected)"]]
-        for name, p in zip(names, scatter.points, strict=True):
+        for name, p in zip(names, self.points, strict=True):
             called = f"{name} {squeeze(p.bundle, 30)}", squeeze(p.method, 16), str(p.n)
             rows.append([*called, f"{p.variance:.4f}", f"{p.ece:.4f}", f"({p.ece_null_mean:.4f})"])
         return lines + table(rows)
 
-    def table(self, figure: Scatter) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        return NAMES, [[getattr(p, name) for name in NAMES] for p in figure.points]
+    def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        return NAMES, [[getattr(p, name) for name in NAMES] for p in self.points]
 
-    def describe(self, figure: Scatter) -> str:
+    def describe(self) -> str:
         return "Variance of the confidence against ECE. " + " ".join(
-            f"{p.bundle}, {p.method}: variance {p.variance:.4f}, ECE {p.ece:.4f}." for p in figure.points
+            f"{p.bundle}, {p.method}: variance {p.variance:.4f}, ECE {p.ece:.4f}." for p in self.points
         )
+
+
+NAMES = ("bundle", "method", "n", "variance", "ece", "ece_null_mean")
 
 
 Box = tuple[float, float, float, float]
