@@ -9,10 +9,9 @@ import codecs
 import dataclasses
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from types import GenericAlias
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import msgspec
 import numpy as np
@@ -143,10 +142,9 @@ def loads(text: str | bytes, where: str) -> Artifact:
     if not isinstance(content, dict) or "calcli_artifact" not in content:
         raise DataError(f"{where}: is JSON but no calcli artifact (key calcli_artifact); calcli fit makes one")
     if content["calcli_artifact"] != FORMAT:
-        raise DataError(
-            f"{where}: artifact format {shown(content['calcli_artifact'])} (calcli {content.get('calcli_version')})"
-            f" is not known to calcli {__version__}, which reads format {FORMAT}; upgrade calcli"
-        )
+        found = f"{shown(content['calcli_artifact'])} (calcli {content.get('calcli_version')})"
+        told = f"is not known to calcli {__version__}, which reads format {FORMAT}"
+        raise DataError(f"{where}: artifact format {found} {told}; upgrade calcli")
     try:
         envelope = msgspec.convert(content, _Envelope)
         cls = method(envelope.method)
@@ -156,8 +154,7 @@ def loads(text: str | bytes, where: str) -> Artifact:
         check_extremes(calibrator, k)
         _check_record(envelope.fit, k)
     except msgspec.ValidationError as problem:
-        reason = " ".join(str(problem).replace("`$.", "").replace("`", "").split())
-        raise DataError(f"{where}: is no valid artifact: {reason[:1].lower()}{reason[1:]}") from None
+        raise DataError(f"{where}: is no valid artifact: {_reason(problem)}") from None
     except CalcliError as problem:
         raise DataError(f"{where}: is no valid artifact: {problem}") from None
     except SystemError:  # what msgspec before 0.22 makes of a whole number that no float can hold
@@ -166,6 +163,11 @@ def loads(text: str | bytes, where: str) -> Artifact:
         raise DataError(f"{where}: is no valid artifact: its params have shapes that no memory can hold") from None
     same = ("method", "options", "input_kind", "class_names", "fit", "calcli_version")
     return Artifact(calibrator=calibrator, n_classes=k, **{name: getattr(envelope, name) for name in same})
+
+
+def _reason(problem: msgspec.ValidationError) -> str:
+    text = " ".join(str(problem).replace("`$.", "").replace("`", "").split())
+    return text[:1].lower() + text[1:]
 
 
 def _classes(envelope: _Envelope, cls: type[Calibrator]) -> int:
@@ -253,8 +255,7 @@ def encode_params(calibrator: Calibrator) -> dict[str, Any]:
     for each in dataclasses.fields(calibrator):
         value = getattr(calibrator, each.name)
         # what is at its default is left out; an array never is the default
-        plain = not isinstance(value, np.ndarray | tuple)
-        if not (value is each.default or (plain and bool(value == each.default))):
+        if isinstance(value, np.ndarray | tuple) or value != each.default:
             params[each.name] = _encode(value)
     return params
 
@@ -333,27 +334,18 @@ def _decode_part(part: _Stage, k: int) -> tuple[Any, Calibrator]:
 
 
 def _decode(name: str, value: Any, hint: Any, metadata: Any, sizes: dict[str, int]) -> Any:
-    if value is None and metadata.get("optional"):
+    if value is None and metadata["optional"]:
         return None
-    if hint == Curves or (metadata.get("optional") and set(get_args(Curves)) <= set(get_args(hint))):
+    if set(get_args(Curves)) <= set(get_args(hint)):
         if isinstance(value, list) and value and isinstance(value[0], list | dict):
             return tuple(_array(f"{name}[{i}]", v, "float64", (None,), {}) for i, v in enumerate(value))
         return _array(name, value, "float64", (None,), {})
-    if get_origin(hint) is Mapping:
-        try:
-            return msgspec.convert(value, dict[get_args(hint)])  # type: ignore[misc]
-        except msgspec.ValidationError as problem:
-            raise DataError(f"params.{name}: {problem}") from None
-    scalar = next(
-        (t for t in (bool, int, float, str) if hint is t or (metadata["optional"] and t in get_args(hint))), None
-    )
-    if scalar is None:
+    if metadata["shape"]:
         return _array(name, value, metadata["dtype"], metadata["shape"], sizes)
-    if scalar is float and type(value) is int and abs(value) < 2**1023:
-        value = float(value)
-    if type(value) is not scalar:
-        raise DataError(f"params.{name} is {shown(value)}, expected {scalar.__name__}")
-    return value
+    try:
+        return msgspec.convert(value, hint)
+    except msgspec.ValidationError as problem:
+        raise DataError(f"params.{name} is {shown(value)}, {_reason(problem)}") from None
 
 
 def shown(value: Any) -> str:
@@ -392,12 +384,11 @@ def _array(name: str, value: Any, dtype: str, shape: tuple[Any, ...], sizes: dic
             array = np.asarray(msgspec.convert(value, lists), object if dtype == "str" else dtype)
     except (ValueError, OverflowError) as problem:
         raise DataError(f"params.{name} is no array of {dtype}: {one_line(problem)}") from None
-    expected = tuple(sizes.get(s) if isinstance(s, str) else s for s in shape)
-    fits = array.ndim == len(shape) and all(e is None or e == got for e, got in zip(expected, array.shape, strict=True))
-    if not fits:
-        wanted = ", ".join(str(s if e is None else e) for s, e in zip(shape, expected, strict=True))
-        raise DataError(f"params.{name} has shape {array.shape}, expected ({wanted})")
-    sizes.update({s: got for s, got in zip(shape, array.shape, strict=True) if isinstance(s, str)})
+    expected = [sizes.get(s, s) for s in shape]
+    known = array.shape if array.ndim == len(shape) else ()
+    if not known or any(isinstance(e, int) and e != got for e, got in zip(expected, known, strict=True)):
+        raise DataError(f"params.{name} has shape {array.shape}, expected ({', '.join(map(str, expected))})")
+    sizes.update({s: got for s, got in zip(shape, known, strict=True) if isinstance(s, str)})
     if array.dtype.kind == "f" and np.isinf(array).any():
         raise DataError(f"params.{name} holds an infinite number")
     return array
@@ -418,32 +409,35 @@ SUM_ERROR = 1e-6
 def check_extremes(calibrator: Calibrator, k: int) -> None:
     """Apply a calibrator to a few rows, from ties to near certainty.
 
-    k : number of classes; 1 is a calibrator of confidences. Raises DataError when it gives no
-    probabilities: parameters that read well, and overflow or are out of order.
+    k : number of classes; 1 is a calibrator of confidences. Raises DataError when it gives no probabilities: parameters
+    that read well, and overflow or are out of order.
     """
     if k > MOST_CLASSES:
         return
+
+    def block(scores: AnyArray, kind: ScoreKind) -> Block:
+        columns = {name: Codes(("",), np.zeros(len(scores), np.int64)) for name in calibrator.required_columns}
+        moved = np.broadcast_to(scores, (len(calibrator.required_transforms), *scores.shape))
+        return Block(0, scores, kind, transformed=moved if len(moved) else None, columns=columns)
+
     if k == 1:
         stated = np.array([0.0, 1e-300, 1e-9, 0.5, 1.0 - 1e-9, np.nextafter(1.0, 0.0), 1.0])
         with np.errstate(all="ignore"):
-            columns = {name: Codes(("",), np.zeros(7, dtype=np.int64)) for name in calibrator.required_columns}
-            q = calibrator.apply(Block(0, stated[:, None], "confidence", columns=columns)).confidence
-        if not ((q >= 0) & (q <= 1)).all():
-            raise DataError(f"params give {q[~((q >= 0) & (q <= 1))][0]:g} for a confidence; were they edited?")
+            q = calibrator.apply(block(stated[:, None], "confidence")).confidence
+        wrong = ~((q >= 0) & (q <= 1))
+        if wrong.any():
+            raise DataError(f"params give {q[wrong][0]:g} for a confidence; were they edited?")
         return
     ramp = np.linspace(-1.0, 1.0, k)
     shapes = np.stack([ramp, -ramp, -np.ones(k), np.ones(k)])
     shapes[2, 0], shapes[3, -1] = 1.0, -1.0
     rows = [np.concatenate([level * shapes, np.zeros((1, k))]) for level in LEVELS]
     log_p = [np.maximum(z - log_normalizer(z)[:, None], -700.0) for z in rows]
-    transforms = calibrator.required_transforms
-    columns = {name: Codes(("",), np.zeros(5, dtype=np.int64)) for name in calibrator.required_columns}
-    for scores, kind in [*((z, "logits") for z in rows), *((z, "log_probs") for z in log_p)]:
-        moved = np.broadcast_to(scores, (len(transforms), *scores.shape)) if transforms else None
+    tried: list[tuple[AnyArray, ScoreKind]] = [*((z, "logits") for z in rows), *((z, "log_probs") for z in log_p)]
+    for scores, kind in tried:
         try:
             with np.errstate(all="ignore"):
-                block = Block(0, scores, kind, transformed=moved, columns=columns)  # type: ignore[arg-type]
-                found = calibrator.apply(block).log_probs
+                found = calibrator.apply(block(scores, kind)).log_probs
                 wrong = ~(np.abs(np.exp(found).sum(axis=1) - 1.0) <= SUM_ERROR) | ~np.isfinite(found).all(axis=1)
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as problem:
             raise DataError(f"params do not work on rows of {k} classes: {' '.join(str(problem).split())}") from None
