@@ -167,10 +167,8 @@ class BundleRows(DataSet):
         present = kinds_in(self._node) if layout.scores is None else [layout.scores]
         if len(present) != 1:
             found = " and ".join(present) or "none"
-            raise DataError(
-                f"{self.name}: expected exactly one of {', '.join(SCORE_KINDS)}, found {found};"
-                " choose with --scores PATH --kind KIND"
-            )
+            told = f"expected exactly one of {', '.join(SCORE_KINDS)}, found {found}"
+            raise DataError(f"{self.name}: {told}; choose with --scores PATH --kind KIND")
         path, name = present[0], present[0].rsplit("/", 1)[-1]
         if layout.scores is not None and layout.kind is None and name not in SCORE_KINDS:
             raise UsageError(f"--scores {path}: say what they are with --kind {'|'.join(SCORE_KINDS)}")
@@ -178,10 +176,8 @@ class BundleRows(DataSet):
             raise UsageError(f"--kind {layout.kind}: {self.name} holds confidences, no scores of classes")
         dataset = self._find(path)
         if dataset is None:
-            raise DataError(
-                f"{self.name}: has no dataset {path!r}, it holds: {names_in(self._node)};"
-                " name another with --scores PATH"
-            )
+            told = f"has no dataset {path!r}, it holds: {names_in(self._node)}"
+            raise DataError(f"{self.name}: {told}; name another with --scores PATH")
         return dataset, validate.score_kind(layout.kind or name, confidence=True)
 
     def _find_labels(self, layout: Layout, ignore: tuple[int, ...], needed: bool) -> "AnyArray | h5py.Dataset | None":
@@ -191,10 +187,8 @@ class BundleRows(DataSet):
         if dataset is None:
             if needed or layout.labels is not None or ignore:
                 what = "whether answers are right is" if self.kind == "confidence" else "labels are"
-                raise DataError(
-                    f"{self.name}: has no dataset {path!r}, and {what} needed here;"
-                    f" it holds: {names_in(self._node)}; name them with --labels PATH"
-                )
+                told = f"has no dataset {path!r}, and {what} needed here; it holds: {names_in(self._node)}"
+                raise DataError(f"{self.name}: {told}; name them with --labels PATH")
             return None
         where = self._where(dataset)
         if self.kind == "confidence":
@@ -250,10 +244,8 @@ class BundleRows(DataSet):
         specs = self._strings("transforms/specs") or []
         expected = (len(specs), self.total, self.k)
         if data.shape != expected:
-            raise DataError(
-                f"{self.name}: transforms/logits has shape {data.shape}, expected {expected}:"
-                f" {len(specs)} specs, and the same rows and classes as the scores"
-            )
+            told = f"expected {expected}: {len(specs)} specs, and the same rows and classes as the scores"
+            raise DataError(f"{self.name}: transforms/logits has shape {data.shape}, {told}")
         validate.check_type(data.dtype, self._where(data))
         self._moved = data
         return tuple(specs)
@@ -339,9 +331,8 @@ class BundleRows(DataSet):
                 nodes = {str(key): lookup(self._node, key) for key in self._node}
                 per_row = [key for key, node in nodes.items() if getattr(node, "shape", None) == (self.total,)]
                 known = dict.fromkeys(own for key in per_row for own in (key, *self.own_names.get(key, ())))
-                raise DataError(
-                    f"{self.name}: has no dataset {name!r}; one value per row have: {', '.join(known) or 'none'}"
-                )
+                have = ", ".join(known) or "none"
+                raise DataError(f"{self.name}: has no dataset {name!r}; one value per row have: {have}")
             found[name] = dataset
         return found
 

@@ -136,10 +136,8 @@ class DataSet(Rows):
             return None
         units = Units.of(values)
         if units.n < 2:
-            raise DataError(
-                f"{self.name}: all {self.n} rows are of one {name} ({values[0]}), and nothing can be told from one;"
-                " name another with --unit NAME, or pass --unit none"
-            )
+            told = f"all {self.n} rows are of one {name} ({values[0]}), and nothing can be told from one"
+            raise DataError(f"{self.name}: {told}; name another with --unit NAME, or pass --unit none")
         return units
 
     def carry(self, name: str) -> Codes:
@@ -149,10 +147,8 @@ class DataSet(Rows):
             if values is None and name == "label":  # several labels a row: their names are the groups
                 values = self.column("group")
             if values is None:
-                raise DataError(
-                    f"{self.name}: has no dataset {name!r} with one value per row, which is needed here; of a table"
-                    f" name it with --group-by {name}"
-                )
+                told = f"has no dataset {name!r} with one value per row, which is needed here"
+                raise DataError(f"{self.name}: {told}; of a table name it with --group-by {name}")
             self.columns = {**self.columns, name: Codes.of(values)}
         return self.columns[name]
 

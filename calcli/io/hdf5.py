@@ -58,10 +58,8 @@ def find_file(name: str, holder: str, variable: str, where: str) -> Path | None:
 
 def _check_place(path: Path, holder: str, where: str, allowed: bool) -> None:
     if not allowed and os.path.dirname(os.path.realpath(path)) != os.path.dirname(os.path.realpath(holder)):
-        raise DataError(
-            f"{where}: takes its values from {path}, which does not lie beside the file;"
-            " pass --allow-external if you trust it"
-        )
+        told = f"takes its values from {path}, which does not lie beside the file"
+        raise DataError(f"{where}: {told}; pass --allow-external if you trust it")
 
 
 def check_external(dataset: h5py.Dataset, where: str, allowed: bool) -> None:
@@ -82,10 +80,8 @@ def check_external(dataset: h5py.Dataset, where: str, allowed: bool) -> None:
             break
         missing -= min(size, missing)
     if missing:
-        raise DataError(
-            f"{where}: needs {needed} bytes of other files and they hold less, the rest would read as zeros;"
-            " bring all of them along"
-        )
+        told = f"needs {needed} bytes of other files and they hold less, the rest would read as zeros"
+        raise DataError(f"{where}: {told}; bring all of them along")
 
 
 def check_mapping(dataset: h5py.Dataset, where: str) -> None:
@@ -97,16 +93,13 @@ def check_mapping(dataset: h5py.Dataset, where: str) -> None:
         for start, stride, count, block in _boxes(source.vspace, dataset.shape, where):
             pieces += prod(count)
             if pieces > PIECES:
-                raise DataError(
-                    f"{where}: is put together from more than {PIECES} pieces; copy it into a plain dataset"
-                )
+                told = f"is put together from more than {PIECES} pieces"
+                raise DataError(f"{where}: {told}; copy it into a plain dataset")
             covered.select_hyperslab(start, count, stride, block, op=h5py.h5s.SELECT_OR)
     mapped, total = covered.get_select_npoints(), prod(dataset.shape)
     if mapped < total:
-        raise DataError(
-            f"{where}: only {mapped} of its {total} values have a source, the rest would read as zeros;"
-            " map all of them, or copy them into a plain dataset"
-        )
+        told = f"only {mapped} of its {total} values have a source, the rest would read as zeros"
+        raise DataError(f"{where}: {told}; map all of them, or copy them into a plain dataset")
 
 
 def _boxes(space: Any, shape: tuple[int, ...], where: str) -> list[tuple[Any, Any, Any, Any]]:
@@ -212,15 +205,11 @@ def _check_file(path: Path) -> None:
     if not start:
         raise DataError(f"{path}: the file is empty (did the command that should write it fail?)")
     if start.lstrip().startswith(b"{"):
-        raise DataError(
-            f"{path}: is JSON, expected an HDF5 bundle; a calibrator goes before the bundles of apply"
-            " and to --calibrator elsewhere"
-        )
+        advice = "a calibrator goes before the bundles of apply and to --calibrator elsewhere"
+        raise DataError(f"{path}: is JSON, expected an HDF5 bundle; {advice}")
     if not h5py.is_hdf5(path):
-        raise DataError(
-            f"{path}: is not an HDF5 file (or is cut off at its start);"
-            f" calcli extract {shlex.quote(str(path))} -o NEW.h5 imports other formats"
-        )
+        advice = f"calcli extract {shlex.quote(str(path))} -o NEW.h5 imports other formats"
+        raise DataError(f"{path}: is not an HDF5 file (or is cut off at its start); {advice}")
 
 
 def names_in(group: h5py.Group) -> str:
@@ -351,19 +340,16 @@ def check_stored(
         expected = prod(-(-n // step) for n, step in zip(dataset.shape, dataset.chunks, strict=True))
         written = dataset.id.get_num_chunks()
         if written < expected:
-            raise DataError(
-                f"{where}: only {written} of its {expected} chunks were ever written, the rest would read as zeros;"
-                " was what made it interrupted, or is it larger than what it holds?"
-            )
+            told = f"only {written} of its {expected} chunks were ever written, the rest would read as zeros"
+            advice = "was what made it interrupted, or is it larger than what it holds?"
+            raise DataError(f"{where}: {told}; {advice}")
     row = prod(dataset.shape[1:]) * dataset.dtype.itemsize
     with suppress(OSError, AttributeError):  # a file in memory; a system that does not count blocks
         stored = min(stored, 512 * os.stat(dataset.file.filename).st_blocks)
     refuse_bomb(where, dataset.shape[0] * row, stored)
     if dataset.chunks is not None and dataset.chunks[0] * row > LARGEST_CHUNK:
-        raise DataError(
-            f"{where}: has chunks of {dataset.chunks[0]} rows, {dataset.chunks[0] * row >> 20} MiB to read at once;"
-            " write it in smaller chunks (h5repack -l CHUNK=…)"
-        )
+        told = f"has chunks of {dataset.chunks[0]} rows, {dataset.chunks[0] * row >> 20} MiB to read at once"
+        raise DataError(f"{where}: {told}; write it in smaller chunks (h5repack -l CHUNK=…)")
 
 
 def _check_virtual(dataset: h5py.Dataset, where: str, external: bool, checked: frozenset[tuple[str, str]]) -> None:

@@ -147,7 +147,6 @@ def once(pairs: list[tuple[str, Any]]) -> None:
 def refuse_more(where: object, rest: bytes) -> None:
     """Raise DataError where more than padding stands behind the end of what was read. rest : its first bytes."""
     if rest.strip(b"\0 \t\r\n"):
-        raise DataError(
-            f"{where}: goes on behind its end: several were written one after another, of which one would be read; keep"
-            " each in a file of its own: calcli extract A B --join -o OUT.h5 takes them as one"
-        )
+        told = "goes on behind its end: several were written one after another, of which one would be read"
+        advice = "keep each in a file of its own: calcli extract A B --join -o OUT.h5 takes them as one"
+        raise DataError(f"{where}: {told}; {advice}")

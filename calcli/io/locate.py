@@ -156,10 +156,8 @@ def choose_group(file: h5py.File, path: Path, group: str | None, prefer: Sequenc
     if bundles:
         listing = ", ".join(f"{path.name}:{name}" for name in bundles)  # "FILE:" is the root
         raise DataError(f"{path}: holds {len(bundles)} bundles, name one of: {listing}")
-    raise NoBundles(
-        f"{path}: holds no dataset named {', '.join(SCORE_KINDS)} or confidence; name yours with --scores PATH"
-        " --labels PATH --kind KIND"
-    )
+    advice = "name yours with --scores PATH --labels PATH --kind KIND"
+    raise NoBundles(f"{path}: holds no dataset named {', '.join(SCORE_KINDS)} or confidence; {advice}")
 
 
 WILD = "*?["

@@ -74,9 +74,8 @@ class PooledRows(DataSet):
         if len(lacking) == len(columns):
             return None
         if lacking:
-            raise DataError(
-                f"{lacking[0]}: has no dataset {name!r}, others of these bundles do; add it or drop it there"
-            )
+            told = f"has no dataset {name!r}, others of these bundles do"
+            raise DataError(f"{lacking[0]}: {told}; add it or drop it there")
         return np.concatenate([values for values in columns if values is not None])
 
     @cached_property
@@ -88,11 +87,9 @@ class PooledRows(DataSet):
             if (first != last).any():
                 cut = int(np.flatnonzero(first != last)[0])
                 name = self.column("unit")[units.order[units.starts[cut]]]  # type: ignore[index]
-                raise DataError(
-                    f"{self.own_name('unit')} {name} is cut: {self.parts[first[cut]].name} and"
-                    f" {self.parts[last[cut]].name} hold rows of it; keep the rows of a unit in one file, give others"
-                    " names of their own, or pass --unit none"
-                )
+                told = f"{self.parts[first[cut]].name} and {self.parts[last[cut]].name} hold rows of it"
+                advice = "keep the rows of a unit in one file, give others names of their own, or pass --unit none"
+                raise DataError(f"{self.own_name('unit')} {name} is cut: {told}; {advice}")
         return units
 
     def own_name(self, role: str) -> str:
@@ -143,7 +140,6 @@ def check_open_files(count: int) -> None:
     """Raise CalcliError where the system does not allow so many files to be open together."""
     allowed = allow_open_files(count)
     if allowed is not None and allowed < count + FEWEST_BESIDE:
-        raise CalcliError(
-            f"{count} bundles are open together as one data set, and this system allows {allowed} open files; raise the"
-            " limit (ulimit -n), or make one bundle of them first: calcli extract --join"
-        )
+        told = f"{count} bundles are open together as one data set, and this system allows {allowed} open files"
+        advice = "raise the limit (ulimit -n), or make one bundle of them first: calcli extract --join"
+        raise CalcliError(f"{told}; {advice}")

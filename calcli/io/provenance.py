@@ -123,12 +123,10 @@ def mark(chain: str) -> str:
 def unmarked(marks: Sequence[str], where: str) -> str | None:
     """The chain that the rows of a table are marked with; None for none. Raises DataError where rows differ."""
     first = marks[0].strip()
-    for row, text in enumerate(marks):
-        if text.strip() != first:
-            raise DataError(
-                f"{where}: row 0 has been through {first or 'no calibrator'!r}, row {row} through"
-                f" {text.strip() or 'no calibrator'!r}; take them one by one"
-            )
+    for row, text in enumerate(map(str.strip, marks)):
+        if text != first:
+            none, told = "no calibrator", f"{where}: row 0 has been through"
+            raise DataError(f"{told} {first or none!r}, row {row} through {text or none!r}; take them one by one")
     if not first:
         return None
     parts = [re.fullmatch(f"(.+?):([0-9a-f]{{{MARKED},64}})(?::(.+))?", word) for word in first.split()]
@@ -165,14 +163,10 @@ def check_upstream(artifact: Artifact, where: str, name: str, links: Sequence[Li
         return
     if links:
         fitted = f"scores calibrated by {words(expected)}" if expected else "uncalibrated scores"
-        raise DataError(
-            f"{name}: is already calibrated by {words(links)}, {where} was fitted on {fitted}: it would be"
-            " calibrated twice; name the bundle that it was made from, or pass --again"
-        )
-    raise DataError(
-        f"{name}: is uncalibrated, {where} was fitted on scores calibrated by {words(expected)};"
-        " apply that calibrator first, or pass --again"
-    )
+        told = f"is already calibrated by {words(links)}, {where} was fitted on {fitted}: it would be calibrated twice"
+        raise DataError(f"{name}: {told}; name the bundle that it was made from, or pass --again")
+    told = f"is uncalibrated, {where} was fitted on scores calibrated by {words(expected)}"
+    raise DataError(f"{name}: {told}; apply that calibrator first, or pass --again")
 
 
 def _text(value: Any) -> str | None:

@@ -48,9 +48,8 @@ def parse_split(text: str) -> Part:
         return Part(name, rows=(first, stop))
     if (count := whole_number(size)) is not None:
         if count < 2:
-            raise UsageError(
-                f"--split {text}: is that {size} of the rows or {size} row? write 1.0 or 100% for all rows"
-            )
+            told = f"is that {size} of the rows or {size} row? write 1.0 or 100% for all rows"
+            raise UsageError(f"--split {text}: {told}")
         return Part(name, count=count)
     try:
         fraction = float(size[:-1]) / 100 if size.endswith("%") else float(size)
@@ -127,18 +126,15 @@ def _by_unit(
 
 def _check_parts(parts: Sequence[Part]) -> None:
     names = [part.name for part in parts]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"--split names the group {name!r} twice; each group has a name of its own")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"--split names the group {twice[0]!r} twice; each group has a name of its own")
     if sum(part.is_rest for part in parts) > 1:
         raise UsageError("--split: only one group can be the rest")
     if any(part.rows is not None for part in parts):
         mixed = [part.name for part in parts if part.fraction is not None or part.count is not None]
         if mixed:
-            raise UsageError(
-                f"--split {mixed[0]}: positions such as 0:5000 go together with other positions or rest,"
-                " not with fractions or numbers of rows"
-            )
+            told = "positions such as 0:5000 go together with other positions or rest"
+            raise UsageError(f"--split {mixed[0]}: {told}, not with fractions or numbers of rows")
     total = sum(part.fraction or 0.0 for part in parts)
     if total > 1 + SUM_TOLERANCE:
         raise UsageError(f"--split: the fractions sum to {total:g}, expected at most 1")
@@ -146,14 +142,11 @@ def _check_parts(parts: Sequence[Part]) -> None:
 
 def _sizes(parts: Sequence[Part], n: int) -> list[int]:
     """Rows of each part: fractions rounded down, the largest remainders first to get one of those that are left."""
-    exact = [n * part.fraction if part.fraction is not None else 0.0 for part in parts]
-    sizes = [
-        part.count if part.count is not None else int(x + SUM_TOLERANCE) for part, x in zip(parts, exact, strict=True)
-    ]
-    floors = sum(size for size, part in zip(sizes, parts, strict=True) if part.fraction is not None)
-    spare = round(sum(exact)) - floors
-    remainders = sorted(range(len(parts)), key=lambda i: (int(exact[i] + SUM_TOLERANCE) - exact[i], i))
-    for i in [i for i in remainders if parts[i].fraction is not None][: max(spare, 0)]:
+    exact = [n * (part.fraction or 0.0) for part in parts]
+    sizes = [part.count or int(x + SUM_TOLERANCE) for part, x in zip(parts, exact, strict=True)]
+    shares = [i for i, part in enumerate(parts) if part.fraction is not None]
+    spare = round(sum(exact)) - sum(sizes[i] for i in shares)
+    for i in sorted(shares, key=lambda i: sizes[i] - exact[i])[: max(spare, 0)]:
         sizes[i] += 1
     left = n - sum(sizes)
     if left < 0:

@@ -69,10 +69,8 @@ def check_room(needed: int, why: str) -> None:
     except OSError:
         return
     if needed > free:
-        raise CalcliError(
-            f"{folder()}: {free / 2**20:.0f} MiB are free for temporary files, {needed / 2**20:.0f} MiB are needed, and"
-            f" {why}"
-        )
+        told = f"{free / 2**20:.0f} MiB are free for temporary files, {needed / 2**20:.0f} MiB are needed"
+        raise CalcliError(f"{folder()}: {told}, and {why}")
 
 
 TALL_BYTES = 32 << 20

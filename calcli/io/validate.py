@@ -18,18 +18,17 @@ SUM_TOLERANCE = 1e-3
 LARGEST_WEIGHT = 1e100
 """Squares of weights and their sums must neither overflow nor vanish."""
 
-MOST_SHRUNK = 500
-SMALL = 64 << 20
+IF_LOGITS = "if these are logits, name the dataset logits or pass --kind logits"
+
+MOST_SHRUNK, SMALL = 500, 64 << 20
 """Arrays of more bytes than this are not read where they are packed tighter than 1 to ``MOST_SHRUNK``."""
 
 
 def refuse_bomb(where: object, declared: int, stored: int, advice: str = "save it without compression") -> None:
     """Raise DataError for what is packed tighter than any scores are: a few bytes that would fill the memory."""
     if declared > SMALL and declared > MOST_SHRUNK * stored:
-        raise DataError(
-            f"{where}: declares {declared} bytes of which {stored} are stored, far more than scores shrink by; was it"
-            f" cut off? If it is meant, {advice}"
-        )
+        told = f"declares {declared} bytes of which {stored} are stored, far more than scores shrink by"
+        raise DataError(f"{where}: {told}; was it cut off? If it is meant, {advice}")
 
 
 def check_confidences(confidence: AnyArray, where: str, first_row: int = 0) -> AnyArray:
@@ -63,10 +62,8 @@ def whole_names(values: AnyArray, role: str, where: str) -> AnyArray:
     if bad.any():
         row = int(np.argmax(bad))
         found = "empty" if values[row] == "" else "NaN" if np.isnan(values[row]) else f"{values[row]:g}"
-        raise DataError(
-            f"{where}: row {row} is {found}, expected the {role.removesuffix('s')} of the row, a whole number or a"
-            f" word; leave such rows out, or pass --{role} none"
-        )
+        expected = f"expected the {role.removesuffix('s')} of the row, a whole number or a word"
+        raise DataError(f"{where}: row {row} is {found}, {expected}; leave such rows out, or pass --{role} none")
     return values.astype(np.int64) if values.dtype.kind == "f" else values
 
 
@@ -77,9 +74,8 @@ def check_correct(correct: AnyArray, n: int, where: str) -> IntArray:
     bad = (correct != 0) & (correct != 1)
     if bad.any():
         row = int(np.argmax(bad))
-        raise DataError(
-            f"{where}: row {row} is {correct[row]:g}, expected 1 (right) or 0 (wrong); drop or correct the row"
-        )
+        told = f"row {row} is {correct[row]:g}, expected 1 (right) or 0 (wrong)"
+        raise DataError(f"{where}: {told}; drop or correct the row")
     return correct.astype(np.int64)
 
 
@@ -106,14 +102,11 @@ def check_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], where: str)
     """Rows and classes of a score array of this shape: (n, k), or (n,) / (n, 1) for binary scores."""
     check_type(dtype, where)
     if shape is None or len(shape) not in (1, 2):
-        raise DataError(
-            f"{where}: scores have shape {shape}, expected (rows, classes), or (rows,) for a binary model;"
-            " store one row of scores per labelled item"
-        )
-    n = shape[0]
+        expected = "expected (rows, classes), or (rows,) for a binary model"
+        raise DataError(f"{where}: scores have shape {shape}, {expected}; store one row of scores per labelled item")
+    n, columns = (*shape, 1)[:2]
     if n == 0:
         raise DataError(f"{where}: there are no rows, expected at least one; was what made it interrupted?")
-    columns = shape[1] if len(shape) == 2 else 1
     if columns == 0:
         raise DataError(f"{where}: scores have shape {shape}, expected at least one column")
     return n, max(columns, 2)
@@ -128,28 +121,24 @@ def check_scores(scores: AnyArray, kind: ScoreKind, where: str, first_row: int =
     keeps its digits). Rows with logits beyond ``HUGE`` are returned as gaps to their largest, cut there.
     """
     if not _sum_is_finite(scores):
-        bad = np.argwhere(~np.isfinite(scores.reshape(len(scores), -1)))
+        wide = scores.reshape(len(scores), -1)
+        bad = np.argwhere(~np.isfinite(wide))
         if len(bad):
             row, column = bad[0]
-            value = scores.reshape(len(scores), -1)[row, column]
-            advice = (
-                "save probs instead, where a zero is allowed"
-                if kind == "log_probs" and value < 0
-                else "drop the row or fix the model's output (apply no mask before saving)"
-            )
+            value = wide[row, column]
+            advice = "drop the row or fix the model's output (apply no mask before saving)"
+            if kind == "log_probs" and value < 0:
+                advice = "save probs instead, where a zero is allowed"
             advice += "; calcli extract --drop-missing leaves blank rows out" * bool(np.isnan(value))
-            raise DataError(
-                f"{where}: row {first_row + row}, class {column} is {value}, expected a finite number; {advice}"
-            )
+            told = f"row {first_row + row}, class {column} is {value}, expected a finite number"
+            raise DataError(f"{where}: {told}; {advice}")
     if scores.ndim == 1 or scores.shape[1] == 1:
         return _binary(scores.reshape(-1), kind, where, first_row)
     if kind == "probs":
         if scores.min() < 0:
             row, column = np.argwhere(scores < 0)[0]
-            raise DataError(
-                f"{where}: row {first_row + row}, class {column} is {scores[row, column]:.6g}, expected a probability"
-                " >= 0; if these are logits, name the dataset logits or pass --kind logits"
-            )
+            found = f"row {first_row + row}, class {column} is {scores[row, column]:.6g}"
+            raise DataError(f"{where}: {found}, expected a probability >= 0; {IF_LOGITS}")
         _check_sums(scores.sum(axis=1, dtype=np.float64), where, first_row, inside=bool(scores.max() <= 1))
     elif kind == "log_probs":
         _check_log_probabilities(scores, where, first_row)
@@ -173,13 +162,10 @@ def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> Any
     p = np.exp(s) if kind == "log_probs" else s
     bad = (p < 0) | (p > 1 + SUM_TOLERANCE)
     if bad.any():
-        row, advice = int(np.argmax(bad)), "if these are logits, name the dataset logits or pass --kind logits"
-        if kind == "probs" and _are_percentages(p):
-            advice = "divide percentages by 100 (calcli extract --percent)"
-        raise DataError(
-            f"{where}: row {first_row + row} gives class 1 the probability {p[row]:.6g}, expected a number"
-            f" in [0, 1]; {advice}"
-        )
+        row, percent = int(np.argmax(bad)), kind == "probs" and _are_percentages(p)
+        advice = "divide percentages by 100 (calcli extract --percent)" if percent else IF_LOGITS
+        found = f"row {first_row + row} gives class 1 the probability {p[row]:.6g}"
+        raise DataError(f"{where}: {found}, expected a number in [0, 1]; {advice}")
     p = np.minimum(p, 1.0)
     both = np.stack([1.0 - p, p], axis=1)
     if kind == "probs":
@@ -190,36 +176,31 @@ def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> Any
 
 def _check_log_probabilities(scores: AnyArray, where: str, first_row: int) -> None:
     log_p = scores.astype(np.float64)
-    norm = log_normalizer(log_p)
-    if scores.dtype.itemsize > 2:
-        _check_sums(np.exp(np.minimum(norm, 700.0)), where, first_row)
-        return
-    # log p rounded to float16 moves p by up to 2^-11 |log p|, relatively: 0.0034 for 1 of 1000 classes.
-    log_p -= norm[:, None]
-    rounding = -(np.exp(log_p) * log_p).sum(axis=1) * 2.0**-11
-    _check_sums(np.exp(np.minimum(norm, 700.0)), where, first_row, SUM_TOLERANCE + rounding)
+    norm, rounding = log_normalizer(log_p), np.zeros(1)
+    if scores.dtype.itemsize == 2:
+        # log p rounded to float16 moves p by up to 2^-11 |log p|, relatively: 0.0034 for 1 of 1000 classes.
+        log_p -= norm[:, None]
+        rounding = -(np.exp(log_p) * log_p).sum(axis=1) * 2.0**-11
+    _check_sums(np.exp(np.minimum(norm, 700.0)), where, first_row, rounding)
 
 
 def _check_sums(
-    sums: FloatArray, where: str, first_row: int, tolerance: float | FloatArray = SUM_TOLERANCE, inside: bool = False
+    sums: FloatArray, where: str, first_row: int, rounding: FloatArray | float = 0.0, inside: bool = False
 ) -> None:
-    """inside : whether all of them lie in 0..1, so that they are no logits."""
-    off = np.abs(sums - 1.0) > tolerance
+    """rounding : by how much more they may differ from 1. inside : do all scores lie in 0..1, so are they no logits?"""
+    off = np.abs(sums - 1.0) > SUM_TOLERANCE + rounding
     if off.any():
         row = int(np.argmax(off))
-        advice = "if these are logits, name the dataset logits or pass --kind logits"
+        advice = IF_LOGITS
         if (np.abs(sums - 1.0) <= 0.02).all():
             advice = "were they rounded? Save more digits, or logits"
         elif inside:
-            advice = (
-                "does a column belong to no class, or is one missing? Labels of which several may hold take --per-label"
-            )
+            advice = "does a column belong to no class, or is one missing?"
+            advice = f"{advice} Labels of which several may hold take --per-label"
         if (np.abs(sums - 100.0) <= 1.0).all():
             advice = "these are percentages: divide them by 100 (calcli extract --percent)"
-        raise DataError(
-            f"{where}: the probabilities of row {first_row + row} sum to {sums[row]:.6g}, expected 1 within"
-            f" {SUM_TOLERANCE:g}; {advice}"
-        )
+        found = f"the probabilities of row {first_row + row} sum to {sums[row]:.6g}"
+        raise DataError(f"{where}: {found}, expected 1 within {SUM_TOLERANCE:g}; {advice}")
 
 
 def fractions(percent: AnyArray, where: str) -> FloatArray:
@@ -259,10 +240,8 @@ def doubts(rows: Rows) -> list[str]:
 def check_label_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], n: int, k: int, where: str) -> None:
     """Check that labels are (n,) integers, before they are read."""
     if dtype.kind not in "iu":
-        raise DataError(
-            f"{where}: labels have type {dtype}, expected integers 0..{k - 1};"
-            " store them so, or let calcli extract convert whole numbers, one-hot rows and words"
-        )
+        advice = "store them so, or let calcli extract convert whole numbers, one-hot rows and words"
+        raise DataError(f"{where}: labels have type {dtype}, expected integers 0..{k - 1}; {advice}")
     if shape is None or len(shape) != 1:
         raise DataError(f"{where}: labels have shape {shape}, expected ({n},): one class index per row")
     if shape[0] != n:
@@ -288,20 +267,20 @@ def check_labels(
         row = int(np.argmax(bad))
         found = int(labels[row])
         advice = _label_advice(labels, found, k, what)
-        raise DataError(f"{where}: row {first_row + row} has {what} {found}, expected 0..{k - 1}{advice}")
+        raise DataError(f"{where}: row {first_row + row} has {what} {found}, expected 0..{k - 1}; {advice}")
     return labels.astype(np.int64)
 
 
 def _label_advice(labels: AnyArray, found: int, k: int, what: str) -> str:
     if what == "prediction":
-        return "; delete the predictions if they belong to other scores"
+        return "delete the predictions if they belong to other scores"
     if found == k and labels.min() == 1:
-        return "; labels look 1-based: subtract 1"
+        return "labels look 1-based: subtract 1"
     if k == 2 and set(np.unique(labels).tolist()) == {-1, 1}:
-        return "; labels are -1 and +1: calcli extract writes them as classes 0 and 1"
+        return "labels are -1 and +1: calcli extract writes them as classes 0 and 1"
     if found < 0 or found > k:
-        return f"; pass --ignore-label {found} if it marks rows to leave out"
-    return "; are labels and scores those of the same model?"
+        return f"pass --ignore-label {found} if it marks rows to leave out"
+    return "are labels and scores those of the same model?"
 
 
 def to_ignore(labels: AnyArray, ignore: tuple[int, ...]) -> BoolArray:
@@ -324,8 +303,6 @@ def check_weights(weights: AnyArray, n: int, where: str) -> FloatArray:
     if not w.any():
         raise DataError(f"{where}: all weights are zero, expected at least one positive weight; delete them if unused")
     if w.max() > LARGEST_WEIGHT or w.max() < 1 / LARGEST_WEIGHT:
-        raise DataError(
-            f"{where}: the largest weight is {w.max():.3g}, expected one between {1 / LARGEST_WEIGHT:g} and"
-            f" {LARGEST_WEIGHT:g}; scale them to a mean of 1"
-        )
+        expected = f"expected one between {1 / LARGEST_WEIGHT:g} and {LARGEST_WEIGHT:g}"
+        raise DataError(f"{where}: the largest weight is {w.max():.3g}, {expected}; scale them to a mean of 1")
     return w
