@@ -86,11 +86,8 @@ def _without_pickles(torch: Any) -> Iterator[None]:
 
 
 class Model(ABC):
-    """A batch of inputs in, a batch of scores out.
-
-    name : as messages say it. identity : what tells it from other models, for the fingerprint of a job. batch : the
-    only batch size it takes, None when it takes any.
-    """
+    """A batch of inputs in, a batch of scores out. name : as messages say it. identity : what tells it from other
+    models, for the fingerprint of a job. batch : the only batch size it takes, None when it takes any."""
 
     name: str
     identity: dict[str, Any]

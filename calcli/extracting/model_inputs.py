@@ -76,11 +76,8 @@ LOSSY = (
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """How to run a model, over what.
-
-    resize : (height, width). transform : see ``transforms.choose``. mean, std : one number or one per channel. Raises
-    UsageError.
-    """
+    """How to run a model, over what. resize : (height, width). transform : see ``transforms.choose``. mean, std : one
+    number or one per channel. Raises UsageError."""
 
     model: str | None = flag(None, f"{MODELS}. A model is a program: run only one that you trust.", "MODEL")
     inputs: str | None = flag(None, INPUTS, "INPUTS")
@@ -107,10 +104,8 @@ class ModelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelJob(ModelOptions):
-    """What to run on what.
-
-    labels : ARRAY of the same file, FILE or FILE:ARRAY, else found by name. kind : what the model returns.
-    """
+    """What to run on what. labels : ARRAY of the same file, FILE or FILE:ARRAY, else found by name. kind : what the
+    model returns."""
 
     model: str = field()
     inputs: str = field()
@@ -245,10 +240,8 @@ def _layout(shape: tuple[int, ...], wish: str | None, where: str) -> str:
 
 
 class ImageFolder(Inputs):
-    """Images in one sub-folder per class, or all in one folder without labels.
-
-    Classes are the sub-folders in alphabetical order, ids the paths within the folder.
-    """
+    """Images in one sub-folder per class, or all in one folder without labels. Classes are the sub-folders in
+    alphabetical order, ids the paths within the folder."""
 
     layout = "nhwc"
 

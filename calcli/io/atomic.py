@@ -243,9 +243,7 @@ def lock(descriptor: int, path: Path) -> None:
 
 def in_use(descriptor: int, how: str) -> bool:
     """Lock an open file, or unlock it, where the system can (see ``flock``); whether the lock of another forbids it.
-
-    Closed only, a file stays locked while a process lives that was forked meanwhile.
-    """
+    Closed only, a file stays locked while a process lives that was forked meanwhile."""
     try:
         import fcntl
 

@@ -76,10 +76,8 @@ def open_bundle(
 
 
 class BundleRows(DataSet):
-    """The rows of one bundle, read in slabs; small ones are kept after the first reading.
-
-    small : whether the scores are kept. assigned : whether the bundle holds predictions.
-    """
+    """The rows of one bundle, read in slabs; small ones are kept after the first reading. small : whether the scores
+    are kept. assigned : whether the bundle holds predictions."""
 
     def __init__(
         self, file: h5py.File, path: Path, group: str, layout: Layout, ignore: tuple[int, ...], need_labels: bool
@@ -126,10 +124,8 @@ class BundleRows(DataSet):
 
     @property
     def location(self) -> Location:
-        """These rows, and the other labelled parts of their file, where the names of the groups say which they are.
-
-        A calibrator is fitted on the calibration part, be it these rows, where another is there to evaluate it on.
-        """
+        """These rows, and the other labelled parts of their file, where the names of the groups say which they are. A
+        calibrator is fitted on the calibration part, be it these rows, where another is there to evaluate it on."""
         here, (folder, slash, own) = super().location, self.group.rpartition("/")
         if own not in (*CALIBRATION, *HELD_OUT) or not here.name or self._layout.scores is not None:
             return here

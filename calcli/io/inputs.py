@@ -52,10 +52,8 @@ def note(path: Path | str) -> None:
 
 
 def stamp(path: Path) -> tuple[int, ...]:
-    """What tells a file from others, and from itself after a change: device, number, size, times of change.
-
-    Of these no program can set the last one. Raises OSError.
-    """
+    """What tells a file from others, and from itself after a change: device, number, size, times of change. Of these no
+    program can set the last one. Raises OSError."""
     about = path.stat()
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
@@ -91,11 +89,8 @@ def is_read(path: Path) -> bool:
 
 @contextmanager
 def open_document(path: str, what: str, *, own: bool = False) -> Iterator[IO[bytes]]:
-    """A file that is read from beginning to end; ``-`` is standard input.
-
-    own : it is this command's own output, to go on from. Raises DataError for one that
-    cannot be opened, and for a pipe or device that no shell has opened.
-    """
+    """A file that is read from beginning to end; ``-`` is standard input. own : it is this command's own output, to go
+    on from. Raises DataError for one that cannot be opened, and for a pipe or device that no shell has opened."""
     if path == "-":
         yield sys.stdin.buffer
         return

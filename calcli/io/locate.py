@@ -173,9 +173,7 @@ def natural(text: str) -> list[tuple[int, int, str]]:
 
 def matching_files(pattern: str) -> list[str]:
     """The files that a pattern of the shell stands for, in natural order; what exists, or is no pattern, is itself.
-
-    Raises DataError where none matches.
-    """
+    Raises DataError where none matches."""
     if os.path.exists(pattern) or not any(c in pattern for c in WILD):
         return [pattern]
     found = sorted((name for name in glob(pattern, recursive=True) if os.path.isfile(name)), key=natural)

@@ -44,10 +44,8 @@ def as_array(values: Any, what: str) -> AnyArray:
 
 
 def plain_array(values: Any, what: str) -> AnyArray:
-    """Numbers of a program (see ``as_array``) as a NumPy array; integers and bfloat16 scores become floats.
-
-    Raises DataError for what is no array of numbers, and for scores that are true or false.
-    """
+    """Numbers of a program (see ``as_array``) as a NumPy array; integers and bfloat16 scores become floats. Raises
+    DataError for what is no array of numbers, and for scores that are true or false."""
     array = as_array(values, what)
     if array.dtype.name == "bfloat16":
         array = array.astype(np.float32)

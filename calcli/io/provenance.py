@@ -62,10 +62,8 @@ def of_several(*links: Link) -> Link:
 
 
 def chain_of(attributes: Mapping[str, Any]) -> tuple[Link, ...]:
-    """The calibrators that a bundle's attributes name, oldest first; none when it is uncalibrated.
-
-    What cannot be read is a link too, known by the hash of its text: never no calibrator.
-    """
+    """The calibrators that a bundle's attributes name, oldest first; none when it is uncalibrated. What cannot be read
+    is a link too, known by the hash of its text: never no calibrator."""
     chain, last = _text(attributes.get("calibrated_by")), _text(attributes.get("calibrator"))
     if chain is not None:
         try:
@@ -112,9 +110,7 @@ def chain_text(links: Sequence[Link]) -> str:
 
 def mark(chain: str) -> str:
     """A chain for a column of a table, which has no place but its rows: ``ts:1f0a93c2d4e5f607 hb:77b1d0e5c3a29f18``.
-
-    What a calibrator was fitted on follows it, ``ts:1f0a93c2d4e5f607:these_very_rows``.
-    """
+    What a calibrator was fitted on follows it, ``ts:1f0a93c2d4e5f607:these_very_rows``."""
     links = chain_of({"calibrated_by": chain})
     seen = [f":{link.in_sample.replace(' ', '_')}" if link.in_sample else "" for link in links]
     return " ".join(f"{link.method}:{link.sha256[:MARKED]}{own}" for link, own in zip(links, seen, strict=True))
@@ -154,10 +150,8 @@ def title_of(links: Sequence[Link]) -> str:
 
 
 def check_upstream(artifact: Artifact, where: str, name: str, links: Sequence[Link]) -> None:
-    """Refuse rows that have been through other calibrators than those an artifact was fitted behind.
-
-    where, name : of the artifact and of the rows. links : what the rows have been through. Raises DataError.
-    """
+    """Refuse rows that have been through other calibrators than those an artifact was fitted behind. where, name : of
+    the artifact and of the rows. links : what the rows have been through. Raises DataError."""
     expected = artifact.fit.upstream or []
     if same_chain(links, expected):
         return

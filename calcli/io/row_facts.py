@@ -80,10 +80,8 @@ def row_facts(block: "Block") -> RowFacts:
 
 
 def signatures(block: "Block") -> Signatures:
-    """A number for every row, from its label and the gaps of three classes to the largest logit, (b,).
-
-    It is the same for logits, their probabilities and copies in float32, but where a gap is rounded otherwise.
-    """
+    """A number for every row, from its label and the gaps of three classes to the largest logit, (b,). It is the same
+    for logits, their probabilities and copies in float32, but where a gap is rounded otherwise."""
     s, y = block.scores, block.labels
     k, row = s.shape[1], np.arange(len(s))
     picked = np.stack([s.max(axis=1), *(s[row, (y + i) % k] for i in range(min(k, 3)))]).astype(np.float64)
@@ -145,10 +143,8 @@ def unwritten(rows: "Rows") -> list[str]:
 
 
 def copies(rows: "Rows") -> list[str]:
-    """Plain words where many rows have the scores and the label of another, which intervals and tests take for new.
-
-    Of two classes few rows differ, and many repeat by chance; so do the scores of trees, and rounded ones.
-    """
+    """Plain words where many rows have the scores and the label of another, which intervals and tests take for new. Of
+    two classes few rows differ, and many repeat by chance; so do the scores of trees, and rounded ones."""
     facts = facts_of(rows)
     share = _repeated(facts.signatures) if len(facts.signatures) else 0.0
     if rows.k < 3 or facts.n < FEW or share < COPIED or rows.units() is not None:

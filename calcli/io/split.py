@@ -33,10 +33,8 @@ class Part:
 
 
 def parse_split(text: str) -> Part:
-    """Read ``NAME=0.5``, ``NAME=50%``, ``NAME=5000``, ``NAME=rest`` or ``NAME=0:5000``.
-
-    A number with a point is a fraction, one without a number of rows. Raises UsageError for anything else.
-    """
+    """Read ``NAME=0.5``, ``NAME=50%``, ``NAME=5000``, ``NAME=rest`` or ``NAME=0:5000``. A number with a point is a
+    fraction, one without a number of rows. Raises UsageError for anything else."""
     name, equals, size = (piece.strip() for piece in text.partition("="))
     forms = "NAME=0.5, NAME=50%, NAME=5000 (rows), NAME=0:5000 (positions) or NAME=rest"
     if not equals or not re.fullmatch(r"[\w.+-]+", name) or not name.strip("."):

@@ -93,10 +93,8 @@ def is_tall(scores: h5py.Dataset) -> bool:
 
 
 class Unpacked:
-    """All scores (n, k) on disk in groups of columns, each group row after row.
-
-    For chunks of so many rows that a few rows cannot be read by themselves. Raises CalcliError.
-    """
+    """All scores (n, k) on disk in groups of columns, each group row after row. For chunks of so many rows that a few
+    rows cannot be read by themselves. Raises CalcliError."""
 
     def __init__(self, scores: h5py.Dataset, where: str) -> None:
         n, k = scores.shape

@@ -212,10 +212,8 @@ def fractions(percent: AnyArray, where: str) -> FloatArray:
 
 
 def look_like_probabilities(scores: AnyArray) -> bool:
-    """Whether every row of these "logits" (b, k) lies in [0, 1] and sums to 1: most likely probabilities.
-
-    Of one score of class 1, (b, 1) or beside a column of zeros, whether all lie within [0, 1].
-    """
+    """Whether every row of these "logits" (b, k) lies in [0, 1] and sums to 1: most likely probabilities. Of one score
+    of class 1, (b, 1) or beside a column of zeros, whether all lie within [0, 1]."""
     if not (scores.min() >= 0 and scores.max() <= 1 + SUM_TOLERANCE):
         return False
     if scores.shape[1] == 1 or (scores.shape[1] == 2 and not scores[:, 0].any()):

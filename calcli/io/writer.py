@@ -31,11 +31,8 @@ TRANSFORMED = "transforms/logits"
 
 @dataclass(frozen=True, kw_only=True)
 class NewBundle:
-    """What a bundle of n rows and k classes is to hold.
-
-    kind : of the scores, or "confidence" for one number a row (k = 0). columns : whole
-    per-row arrays such as ids, weights, group, correct. source : where the scores came from.
-    """
+    """What a bundle of n rows and k classes is to hold. kind : of the scores, or "confidence" for one number a row (k =
+    0). columns : whole per-row arrays such as ids, weights, group, correct. source : where the scores came from."""
 
     n: int
     k: int
@@ -167,10 +164,8 @@ class DescriptorFile:
 
 
 class _Dataset:
-    """A dataset in the making: its rows wait, in its own type, until a piece of some mebibytes can be written.
-
-    axis : of the rows. pieces : first row, last + 1 and checksum of each.
-    """
+    """A dataset in the making: its rows wait, in its own type, until a piece of some mebibytes can be written. axis :
+    of the rows. pieces : first row, last + 1 and checksum of each."""
 
     def __init__(self, node: h5py.Dataset, axis: int) -> None:
         self.node, self.axis, row = node, axis, list(node.shape)
