@@ -52,8 +52,8 @@ class Sources:
 
 
 def settle_sources(sources: Sequence[Path], stack: ExitStack, settled: Sources | None = None) -> Sources:
-    """Files of folders in natural order; what comes by a pipe or gzipped as a temporary file. Raises DataError. ``-``
-    and ``/dev/stdin`` are the standard input. ``stack`` removes what was made. settled : gets them at its end."""
+    """Files of folders in natural order; what comes by a pipe or gzipped as a temporary file, which ``stack`` removes.
+    ``-`` and ``/dev/stdin`` are the standard input. settled : gets them at its end. Raises DataError."""
     settled = settled or Sources()
     for source in sources:
         found, folder = [source], source.is_dir()
@@ -70,8 +70,8 @@ def settle_sources(sources: Sequence[Path], stack: ExitStack, settled: Sources |
 
 
 def _is_known(path: Path) -> bool:
-    names = [path.suffix, *path.suffixes[-2:-1]] if path.suffix == ".gz" else [path.suffix]
-    return not path.name.startswith(".") and any(name.lower() in suffixes() for name in names)
+    names = {path.suffix.lower(), Path(path.name.removesuffix(".gz")).suffix.lower()}
+    return not path.name.startswith(".") and not names.isdisjoint(suffixes())
 
 
 def _is_about(path: Path) -> bool:
@@ -155,19 +155,19 @@ def files_of_units(files: Sequence[Path], folders: Sequence[Path], ask: ImportRe
     inside = known and all(any(folder in path.parents for folder in folders) for path in files)
     places = _by_unit(files, ask) if inside and (asked or len(files) >= FEWEST_UNITS) and not ask.join else {}
     of_units = [path for path, _ in next(iter(places.values()), ())]
-    folder_each = [path.suffix == ".npy" and bool(parse_name(path.stem).role) for path in of_units]
-    called = [path.parent.name if own else path.stem for path, own in zip(of_units, folder_each, strict=True)]
-    count, named = len(of_units), any(map(PARTS_OF_ROWS.match, called))
-    if count < 2 or (not asked and (count < FEWEST_UNITS or named)):
+    own = [path.suffix == ".npy" and bool(parse_name(path.stem).role) for path in of_units]
+    called = [path.parent.name if folder else path.stem for path, folder in zip(of_units, own, strict=True)]
+    count = len(of_units)
+    if count < 2 or (not asked and (count < FEWEST_UNITS or any(map(PARTS_OF_ROWS.match, called)))):
         if asked and folders:
             raise UsageError(f"--unit file: {folders[0]} has no files of the same arrays, one or more for each unit")
         return None
     where = folders[0]
-    loaders = {name: _parts(found, f"{where}: {name}") for name, found in places.items()}
-    if not asked and not _look_like_units(loaders, ask):
+    arrays = {name: _parts(found, f"{where}: {name}") for name, found in places.items()}
+    if not asked and not _look_like_units(arrays, ask):
         return None
     remark(f"{where}: {count} files, each a unit (or --unit none)")
-    entries = {name: Entry(places[name][0][0], name, constant(made)) for name, made in loaders.items()}
+    entries = {name: Entry(places[name][0][0], name, constant(made)) for name, made in arrays.items()}
     entries[FILE if asked else "unit"] = Entry(where, FILE, constant(np.arange(count, dtype=np.int32)))
     return Archive(where, files[0].suffix[1:].replace("pth", "pt"), entries)
 
@@ -213,8 +213,8 @@ def _parts(places: Sequence[tuple[Path, str]], where: str) -> AnyArray | Parts:
 
 def _look_like_units(arrays: Mapping[str, AnyArray | Parts], ask: ImportRequest) -> bool:
     """Are these scores of positions with labels of their own, not models on the same rows, folds or shards?"""
-    roles = {name: "labels" if name in ask.labels else parse_name(name).role for name in arrays}
-    labels = next((array for name, array in arrays.items() if roles[name] == "labels"), None)
+    named = (array for name, array in arrays.items() if name in ask.labels or parse_name(name).role == "labels")
+    labels = next(named, None)
     if labels is not None and all(np.array_equal(labels[:1], labels[unit : unit + 1]) for unit in range(1, 3)):
         return False
     largest = max(arrays.values(), key=lambda array: array.ndim)

@@ -32,10 +32,10 @@ ROWS_SEEN = 100  # how many rows are looked at to say what the numbers cannot be
 
 
 def take_obvious(entries: Entries, ask: ImportRequest, where: str) -> ImportRequest:
-    """Fill in the names of scores and labels where only one reading is possible. Without an array named as scores: the
-    one float array with an axis of classes (or the one with a name such as ``scores``), and, where none is named so,
-    the one array of as many whole numbers or words as labels. ``predictions`` beside ``label_ids`` are logits, as the
-    Trainer of Hugging Face gives them. Raises UsageError when the kind is missing."""
+    """Fill in the names of scores and labels where only one reading is possible: the one float array with an axis of
+    classes (or the one with a name such as ``scores``), and the one array of as many whole numbers or words.
+    ``predictions`` beside ``label_ids`` are logits, as the Trainer of Hugging Face gives them. Raises UsageError when
+    the kind is missing."""
     names = {path: parse_name(path) for path in entries}
     _refuse_confidence(entries, names, ask, where)
     if ask.scores or any(name.role == "scores" for name in names.values()):
@@ -87,8 +87,7 @@ def _refuse_confidence(entries: Entries, names: Mapping[str, Name], ask: ImportR
     asked = ask.scores or ask.labels or ask.kind or any(name.role == "labels" for name in names.values())
     if asked or len(scores) != 1 or not told or entries[scores[0]].column().ndim > 1:
         return
-    of_logs = ": save its exponential, a probability" * (names[scores[0]].kind != "probs")
-    advice = f"how sure an answer is, and no scores of classes; --confidence NAME --correct NAME reads such{of_logs}"
+    advice = "how sure an answer is, and no scores of classes; --confidence NAME --correct NAME reads a probability"
     raise DataError(f"{where}: {scores[0]!r} is one number a row beside {told[0]!r}: {advice}")
 
 
@@ -129,9 +128,9 @@ def _among_columns(entries: Entries) -> tuple[str, ...]:
     if f"class_names_{LEFT_OVER}" not in entries:
         return ()
     classes = set(entries[f"class_names_{LEFT_OVER}"].load().tolist())
-    arrays = {path: array for path, entry in entries.items() if (array := _look(entry)) is not None}
-    words = {path: set(a.tolist()) for path, a in arrays.items() if a.dtype.kind == "U" and a.ndim == 1}
-    found = [path for path, inside in words.items() if inside <= classes and path != f"class_names_{LEFT_OVER}"]
+    arrays = {path: _look(entry) for path, entry in entries.items() if path != f"class_names_{LEFT_OVER}"}
+    words = [path for path, a in arrays.items() if a is not None and a.dtype.kind == "U" and a.ndim == 1]
+    found = [path for path in words if {*arrays[path].tolist()} <= classes]
     return tuple(found) if len(found) == 1 else ()
 
 
@@ -147,20 +146,17 @@ def _look(entry: Entry) -> Any:
 
 def _is_feature(path: str, where: str) -> bool:
     """Whether a name, unless it is that of a file with one array, is one for inputs, features, boxes or weights."""
-    if path == Path(where).stem:
-        return False
     core = parse_name(path).core.lower()
     inputs = core in ("x", "inputs", "input", "images") or core.startswith(("feat", "embed", "hidden", "bbox", "boxes"))
-    return inputs or core.endswith((".weight", ".bias"))
+    return path != Path(where).stem and (inputs or core.endswith((".weight", ".bias")))
 
 
 def kind_of(values: NDArray[Any]) -> str:
     """What the numbers of some rows can be: logits, which leave [0, 1], probabilities, or "" for what may be either."""
-    if values.dtype.kind not in "biuf":  # words among the numbers
-        return ""
-    if ((values < 0) | (values > 1)).any():
+    if values.dtype.kind in "biuf" and ((values < 0) | (values > 1)).any():  # no words are among them
         return "logits"
-    return "probabilities" if (np.abs(values.sum(axis=1, dtype=float) - 1) <= SUM_TOLERANCE).all() else ""
+    whole = values.dtype.kind in "biuf" and (np.abs(values.sum(axis=1, dtype=float) - 1) <= SUM_TOLERANCE).all()
+    return "probabilities" if whole else ""
 
 
 def _evidence(array: Any) -> str:
@@ -169,9 +165,8 @@ def _evidence(array: Any) -> str:
     kind = kind_of(rows.reshape(-1, array.shape[-1] if array.ndim > 1 else 1))
     if kind == "logits" and (rows > 0).any():  # a logarithm of a probability is never positive
         return "; some values above 0 and some outside [0, 1]: take --kind logits if they are the scores"
-    if kind == "logits":
-        return "; values lie outside [0, 1], so they cannot be probabilities"
-    return "; its rows sum to 1, as probabilities do" if kind else ""
+    told = {"logits": "; values lie outside [0, 1], so they cannot be probabilities"}
+    return told.get(kind, "; its rows sum to 1, as probabilities do" * bool(kind))
 
 
 # ---- the whole command to try, where names say too little
@@ -195,6 +190,7 @@ UNIT = re.compile(
 )
 """Columns of what rows may belong to."""
 
+Texts = Sequence[str]
 NO_UNIT = re.compile(r"(?i)folds?|epoch")
 DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([T ].*)?")
 KIND_OF_LOOK = {"probabilities": "probs", "percentages": "probs"}
@@ -204,7 +200,7 @@ OPTION_OF_LOOK = {"ids": "--ids", "units": "--unit", "groups": "--group-by", "we
 
 
 def advised(problem: CalcliError, entries: Entries, ask: ImportRequest, where: str) -> CalcliError:
-    """A refusal with what each array looks like, and the command that takes them so; as it is where that is open."""
+    """A refusal with what each array looks like, and the command that takes them so where that is clear."""
     paths = [path for path in real_names([parse_name(path) for path in entries]) if "/" not in path][:MOST_COLUMNS]
     looks = {path: look for path in paths if (look := looks_like(path, entries[path]))}
     wide = list(ask.scores) or [path for path in looks if f"class_names_{path}" in entries]
@@ -236,7 +232,8 @@ def advised(problem: CalcliError, entries: Entries, ask: ImportRequest, where: s
     single = len(scores) == 1 and scores[0] in entries and entries[scores[0]].column().ndim == 1
     look = looks.get(scores[0], "") if single else ""
     outcome, doubted = _outcome(entries[scores[0]], look, paths, truths, words) if single else ([], False)
-    k = 2 if single or not scores else _width(entries, scores[0])
+    k = 2 if single or not scores else scores[0].count(",") + 1
+    k = entries[scores[0]].column().shape[-1] if not single and scores and scores[0] in entries else k
     numbered = [path for path in found.get("classes", []) if entries[path].column().max() < k]
     fitting = [path for path, classes in words.items() if len(classes) <= k]
     truths = truths or (fitting if len(fitting) == 1 and len(numbered) != 1 else numbered)
@@ -245,16 +242,15 @@ def advised(problem: CalcliError, entries: Entries, ask: ImportRequest, where: s
     called = {path: entries[path].shown for path in paths}
     listed = ", ".join(f"{called[path]} ({looks[path]}?)" if path in looks else called[path] for path in paths)
     unclear = "," in where and not (ask.join and ask.typed)
-    if unclear or len(scores) != 1 or len(truths) > 1 or not (outcome or (truths and kind)):
+    confident = bool(outcome) and KIND_OF_LOOK.get(look) == "probs"
+    if unclear or len(scores) != 1 or len(truths) > 1 or not (confident or (truths and kind)):
         return problem.advising(more=f"; it has {listed}") if looks else problem
     kept = [*dict.fromkeys((*(ask.typed or ((where,),)), *[("--percent",)] * (look == "percentages")))]
-    if outcome and KIND_OF_LOOK.get(look) == "probs":
+    told, options = truths[0] if truths else "", [("--scores", scores[0]), *(("--labels", t) for t in truths)]
+    options.append(("--kind", kind or ""))
+    if confident:
         kept = [group for group in kept if group[0] not in NAMING]
         told, options = outcome[0], [("--confidence", scores[0]), ("--correct", outcome[0])]
-    elif truths and kind:
-        told, options = truths[0], [("--scores", scores[0]), ("--labels", truths[0]), ("--kind", kind)]
-    else:
-        return problem.advising(more=f"; it has {listed}")
     ask = replace(ask, typed=tuple(kept))
     used = {piece for group in (*options, *ask.typed) for word in group for piece in (word, *word.split("="))}
     n = len(entries[first].column()) if (first := told.partition("=")[0]) in entries else None
@@ -265,9 +261,7 @@ def advised(problem: CalcliError, entries: Entries, ask: ImportRequest, where: s
     return problem.advising(ask.command(where, options), more=f"; it has {listed}")
 
 
-def _outcome(
-    score: Entry, look: str, paths: Sequence[str], truths: Sequence[str], words: Mapping[str, Sequence[Any]]
-) -> tuple[list[str], bool]:
+def _outcome(score: Entry, look: str, paths: Texts, truths: Texts, words: Mapping[str, Any]) -> tuple[list[str], bool]:
     """What says whether answers are right beside one score a row: columns, or ``PREDICTION=LABEL``; and whether the
     score can only be the confidence of a prediction: it never falls below 1/2, or there are more than two classes."""
     named = [path for path in truths if says_correct(path)] or [path for path in paths if says_correct(path)]
@@ -282,11 +276,6 @@ def _outcome(
     alike = [path for path, own in words.items() if {*own} <= known and isinstance(own[0], str)]
     said = [path for path in paths if path != truths[0] and (path.lower() in PREDICTIONS or path in alike)]
     return [f"{path}={truths[0]}" for path in said], several or high
-
-
-def _width(entries: Entries, scores: str) -> int:
-    """Number of classes of an array, or of a list of columns."""
-    return entries[scores].column().shape[-1] if scores in entries else scores.count(",") + 1
 
 
 def _called_as_classes(entries: Entries, scores: str, looks: Mapping[str, str]) -> dict[str, str]:
@@ -316,8 +305,7 @@ ROWS_CARRIED = 1000  # rows of a column that goes along which are held at once, 
 
 
 def goes_along(name: str, values: AnyArray) -> bool:
-    """Whether a column that nothing is made of comes back out of ``apply``, by some of its values: words that are no
-    texts, and numbers that count or name rows."""
+    """Whether a column that nothing is made of comes back out of ``apply``: words that are no texts, names of rows."""
     if values.ndim != 1 or values.dtype.kind in "iu":
         return values.ndim == 1 and bool(BOOKKEEPING.fullmatch(name) or parse_name(name).role in ("ids", "unit"))
     return values.dtype.kind in "OUSmM" and max(map(len, map(str, values.tolist())), default=0) <= LONGEST

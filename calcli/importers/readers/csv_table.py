@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -66,17 +66,18 @@ GROUPED = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")
     ],
 )
 def read_csv(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Read a table of text, separated by commas, semicolons, tabs or bars. A file without column names, numbers only,
-    is one loose array with the name of the file; ``--scores 0:9 --labels 10`` take its columns by number. A first line
-    0, 1, …, k-1 counts the columns, as pandas writes it."""
+    """Read a table of text, separated by commas, semicolons, tabs or bars. ``--scores 0:9 --labels 10`` take columns
+    without names by number. A first line 0, 1, …, k-1 counts the columns, as pandas writes it."""
     path = file.path
     opening = _opening(path)
     first = opening.cells
-    if not opening.ended:
-        remark(f"{path.name}: the last line has no line end; is the file complete?")
+    with path.open("rb") as raw:
+        raw.seek(-1, 2)
+        ended = raw.read(1) in b"\r\n"
+    remark("" if ended else f"{path.name}: the last line has no line end; is the file complete?")
     if opening.skip:
         lines = "first line is no row" if opening.skip == 1 else f"first {opening.skip} lines are no rows"
-        remark(f"{path.name}: the {lines}{', the names of the columns in it' if opening.above else ''}")
+        remark(f"{path.name}: the {lines}{', the names of the columns in it' * opening.above}")
     named = [cell for cell in first if cell]
     counted = len(named) > 1 and named == [str(i) for i in range(len(named))]
     bare = _is_bare(first) and not counted
@@ -92,24 +93,19 @@ def read_csv(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
 @dataclass(frozen=True)
 class Head:
     """How a file begins. cells : the names of the columns, or the first row. separator : " " is any white space.
-    skip : lines before the first row or the names. above : the names stand in the last of these, behind a #.
-    ended : whether the last line has its end."""
+    skip : lines before the first row or the names. above : the names stand in the last of these, behind a #."""
 
     cells: list[str]
     separator: str
     skip: int
-    above: bool
-    ended: bool
+    above: bool = False
 
 
 def _opening(path: Path) -> Head:
     """Look at the first lines, passing over comments (as ``numpy.savetxt`` writes names) and Excel's ``sep=;``."""
-    with blaming(f"{path}: cannot be read as a table", advice="; expected UTF-8 text"):
-        with path.open(encoding="utf-8-sig") as file:
-            lines = [line.rstrip("\r\n") for line in islice(file, MOST_COMMENTS)]
-        with path.open("rb") as raw:
-            raw.seek(-1, 2)
-            ended = raw.read(1) in b"\r\n"
+    how = f"{path}: cannot be read as a table"
+    with blaming(how, advice="; expected UTF-8 text"), path.open(encoding="utf-8-sig") as file:
+        lines = [line.rstrip("\r\n") for line in islice(file, MOST_COMMENTS)]
 
     def has_scores(line: str) -> bool:  # of a row that begins with #: #tag,0.31,0.69
         return any(DECIMAL.fullmatch(cell.strip()) for cell in re.split(r"[,;\t|]", line)[1:])
@@ -127,8 +123,8 @@ def _opening(path: Path) -> Head:
     if skip and lines[skip - 1].startswith("#") and _is_bare(cells):
         named = [_cells(lines[skip - 1].lstrip("# "), by) for by in (separator, ",", " ")]
         if above := next((names for names in named if len(names) == len(cells)), None):
-            return Head(above, separator, skip, True, ended)
-    return Head(cells, separator, skip, False, ended)
+            return Head(above, separator, skip, above=True)
+    return Head(cells, separator, skip)
 
 
 def _cells(line: str, separator: str) -> list[str]:
@@ -144,9 +140,10 @@ def _is_bare(cells: Sequence[str]) -> bool:
     return all(map(is_number, cells)) or any(DECIMAL.fullmatch(cell) or NUMBERS.match(cell) for cell in cells)
 
 
-def _columns(
-    path: Path, opening: Head, header: list[str] | None, size: int
-) -> tuple[list[str], dict[str, Column], int]:
+Read = tuple[list[str], dict[str, Column], int]
+
+
+def _columns(path: Path, opening: Head, header: list[str] | None, size: int) -> Read:
     """Names, columns and number of rows. header : the names; None counts the columns from 0."""
     plain = opening.separator != " " and not opening.skip and len(opening.cells) <= WIDE
     if size >= LARGE and plain and (table := _by_pyarrow(path, opening.separator, header is None)) is not None:
@@ -154,13 +151,13 @@ def _columns(
         columns = arrow_columns(path, table)
         names = [str(i) for i in range(len(columns))] if header is None else header
         return names, dict(zip(names, columns.values(), strict=True)), table.num_rows
-    rows = _rows(path, opening)
-    names = header if header is not None else [str(i) for i in range(len(rows[0]))]
+    cells = _rows(path, opening)
+    names = header if header is not None else [str(i) for i in range(len(cells[0]))]
     inside = header is not None and not opening.above
-    cells = rows[1:] if inside else rows
+    cells = cells[inside:]
     if inside and _have_names(cells, len(names)):
         names = ["", *names]
-    for number, row in enumerate(cells, start=opening.skip + (2 if inside else 1)):
+    for number, row in enumerate(cells, start=opening.skip + inside + 1):
         if len(row) != len(names):
             told = f"expected {len(names)}{'; is the first line a title? remove it' if len(names) == 1 else ''}"
             raise DataError(f"{path}: cannot be read as a table: row {number} of the file has {len(row)} cells, {told}")
@@ -194,10 +191,10 @@ def _rows(path: Path, opening: Head) -> list[list[str]]:
     limit = csv.field_size_limit(CELL_LIMIT)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = islice(file, opening.skip, None)
-            if opening.separator == " ":
-                return [cells for line in lines if (cells := _cells(line, " "))]
-            return [row for row in csv.reader(lines, delimiter=opening.separator, strict=True) if row]
+            lines, separator = islice(file, opening.skip, None), opening.separator
+            by_space = (_cells(line, " ") for line in lines)
+            rows = by_space if separator == " " else csv.reader(lines, delimiter=separator, strict=True)
+            return [row for row in rows if row]
     finally:
         csv.field_size_limit(limit)
 
@@ -237,13 +234,10 @@ def _column(path: Path, name: str, cells: Sequence[str]) -> Column:
 
 def _by_pyarrow(path: Path, separator: str, bare: bool) -> Any:
     """The table as pyarrow reads it; None when it is not here or will not: the other way then says why."""
-    try:
+    with suppress(Exception):  # pyarrow's own family
         from pyarrow import csv as arrow
-    except ImportError:
-        return None
-    try:
+
         reading = arrow.ReadOptions(autogenerate_column_names=bare)
         parsing = arrow.ParseOptions(delimiter=separator, newlines_in_values=True)
         return arrow.read_csv(path, read_options=reading, parse_options=parsing)
-    except Exception:  # pyarrow's own family
-        return None
+    return None

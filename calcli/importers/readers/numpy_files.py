@@ -5,8 +5,8 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import IO, Any
@@ -51,17 +51,14 @@ def read_npy(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
         return content_archive(path, "npy", content)
     if about is not None and about[0].names is not None:  # as ``DataFrame.to_records`` and record arrays are
         rows = np.load(path, allow_pickle=False).reshape(-1)
-        kinds = {"U": "text", "S": "text", "b": "other"}
+        kinds: dict[str, Any] = {"U": "text", "S": "text", "b": "other"}
         columns = {}
         for name in rows.dtype.names:
-            kind: Any = "lists" if rows[name].ndim > 1 else kinds.get(rows[name].dtype.kind, "number")
+            kind = "lists" if rows[name].ndim > 1 else kinds.get(rows[name].dtype.kind, "number")
             columns[str(name)] = Column(kind, np.ascontiguousarray, rows[name])
         return table_archive(path, "npy", columns, len(rows), ask)
-
-    def load() -> Mapped:
-        return Mapped(lambda: np.load(path, mmap_mode="r", allow_pickle=False), path, path.stem)
-
-    return Archive.of(path, "npy", {path.stem: load}, loose=True)
+    mapped = partial(np.load, path, mmap_mode="r", allow_pickle=False)
+    return Archive.of(path, "npy", {path.stem: partial(Mapped, mapped, path, path.stem)}, loose=True)
 
 
 def _header(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...], bool] | None:
@@ -123,9 +120,7 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     return Archive.of(path, "npz", {name: loader(name) for name in names if not hidden.fullmatch(name)})
 
 
-def _in_one_piece(
-    path: Path, archive: zipfile.ZipFile, about: zipfile.ZipInfo, stack: ExitStack
-) -> Callable[[], Any] | None:
+def _in_one_piece(path: Path, archive: zipfile.ZipFile, about: zipfile.ZipInfo, stack: ExitStack) -> Any:
     """Maps a large array as it lies in the file, a very large one that is packed in a temporary file; None: others."""
     packed = about.compress_type != zipfile.ZIP_STORED
     if about.file_size < (UNPACKED if packed else MAPPED):
@@ -134,13 +129,12 @@ def _in_one_piece(
         if not packed:
             member_start(file, about.header_offset)
         header, start = _header(file), file.tell()
-    if header is None or header[0].hasobject or header[2]:
+    small = packed and shutil.disk_usage(tempfile.gettempdir()).free < about.file_size
+    if header is None or header[0].hasobject or header[2] or small:
         return None
     dtype, shape, _ = header
     lies = path
     if packed:
-        if shutil.disk_usage(tempfile.gettempdir()).free < about.file_size:
-            return None
         lies = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / "array.npy"
         with archive.open(about) as member, lies.open("wb") as whole:
             shutil.copyfileobj(member, whole, 1 << 20)
@@ -148,7 +142,7 @@ def _in_one_piece(
 
 
 def _plain_objects(path: Path, name: str, data: bytes) -> Any:
-    """Numbers, words or rows of an array of Python objects, read without running anything. Raises DataError."""
+    """Numbers, words or rows of an array of Python objects. Raises DataError."""
     file = io.BytesIO(data)
     about = _header(file)
     content = None if about is None else load_arrays(file.read(), f"{path}: array {name!r}")
@@ -158,6 +152,5 @@ def _plain_objects(path: Path, name: str, data: bytes) -> Any:
     if about is not None and values.ndim == 1 and values.size == np.prod(about[1]):
         values = values.reshape(about[1])
     if values.dtype.kind not in "biufUS" or not len(values):
-        told = f"array {name!r} holds Python objects of several kinds, expected numbers, words or arrays of them"
-        raise DataError(f"{path}: {told}")
+        raise DataError(f"{path}: array {name!r} holds Python objects of several kinds, expected numbers or words")
     return values

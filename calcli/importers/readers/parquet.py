@@ -65,10 +65,8 @@ def arrow_archive(path: Path, format: str, table: Any, ask: ImportRequest) -> Ar
 
 def _is_ragged(column: Any) -> bool:
     """Are these scores of different numbers of classes, or of the tokens of sentences?"""
-    kind = str(column.type)
-    if not kind.startswith(("list", "large_list")) or column.null_count:
-        return False
-    return "list<" in kind[5:] or len(_lengths(column)) > 1
+    lists = str(column.type).startswith(("list", "large_list")) and not column.null_count
+    return lists and ("list<" in str(column.type)[5:] or len(_lengths(column)) > 1)
 
 
 def _declared_names(table: Any, ask: ImportRequest) -> AnyArray | None:
@@ -120,19 +118,16 @@ def _values(path: Path, name: str, column: Any) -> AnyArray:
     kind = str(column.type)
     if kind.startswith(LISTS):
         if column.null_count or len(lengths := _lengths(column)) != 1:
-            told = f"the lists in column {name!r} have different lengths, expected one number per class"
-            raise DataError(f"{path}: {told}")
+            raise DataError(f"{path}: the lists in column {name!r} have different lengths, expected one per class")
         (width,) = lengths
         parts = [chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, width) for chunk in column.chunks]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
     if kind.startswith("dictionary"):
-        values = column.type.value_type
-        if "view" in str(values):  # those of polars, which pyarrow does not cast
-            import pyarrow as pa
+        import pyarrow as pa
 
-            column = pa.chunked_array([pa.array(column.to_pylist(), "string")])
-        else:
-            column = column.cast(values)
+        values = column.type.value_type
+        views = "view" in str(values)  # those of polars, which pyarrow does not cast
+        column = pa.chunked_array([pa.array(column.to_pylist(), "string")]) if views else column.cast(values)
         kind = str(column.type)
     if column.null_count and not kind.startswith(FLOATS):
         column = column.fill_null("") if kind in TEXT else column.cast("float64")

@@ -54,7 +54,7 @@ class _Dtype:
 
     def __setstate__(self, state: Any) -> None:
         # (version, byte order, subarray, names, fields, item size, alignment, flags, …)
-        if state[2] is not None or state[3] is not None or state[4] is not None:
+        if state[2:5] != (None, None, None):
             raise pickle.UnpicklingError("the pickle holds an array of records, expected plain numbers")
         self.order = str(state[1]) if state[1] in ("<", ">", "|", "=") else "="
 
@@ -180,9 +180,8 @@ class _Only(Unhashing):
 
 
 def load_arrays(data: bytes, where: str) -> Any:
-    """Read a pickle of NumPy arrays in tuples, lists and dicts. Nothing else can be built. data : the pickle, of any
-    protocol, from Python 2 or 3. where : the file, for messages. Raises DataError with the name of what the pickle
-    tried to build, if it is anything but arrays and containers, and for a broken pickle."""
+    """Read a pickle of NumPy arrays in tuples, lists and dicts, of any protocol, from Python 2 or 3. Raises DataError
+    with the name of what the pickle tried to build, if it is anything but these, and for a broken pickle."""
     file = io.BytesIO(data)
     try:
         content = _Only(file, encoding="latin1").load()
@@ -201,11 +200,9 @@ def load_arrays(data: bytes, where: str) -> Any:
 
 def _content(item: Any, listed: bool) -> Any:
     """The array in place of its stand-in; objects of an array of objects are a list."""
-    if not isinstance(item, _Array):
-        return item
-    if item.content is None:
+    if isinstance(item, _Array) and item.content is None:
         raise pickle.UnpicklingError("the pickle holds an array without content")
-    return item.content
+    return item.content if isinstance(item, _Array) else item
 
 
 def _plain(item: Any, parts: list[Any]) -> Any:
@@ -268,9 +265,8 @@ def _is_pickle(file: SourceFile) -> bool:
     examples=[("resnet_c100_logits.p", ""), ("mmpretrain_result.pkl", ""), ("rows_of_dicts.pkl", "--labels answer")],
 )
 def read_pickle(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Read a pickle of arrays. ``(logits, labels)`` and ``((logits_val, y_val), (logits_test, y_test))`` are the
-    layouts of the logits published with NN_calibration and are known by it; dicts of arrays are read by their names,
-    other nestings by position: ``0/1``."""
+    """Read a pickle of arrays. ``(logits, labels)`` and ``((logits_val, y_val), (logits_test, y_test))`` are known, as
+    NN_calibration published; dicts of arrays are read by their names, other nestings by position: ``0/1``."""
     return content_archive(file.path, "pickle", load_arrays(file.path.read_bytes(), str(file.path)))
 
 

@@ -126,13 +126,10 @@ def _loader(value: Any, path: Path) -> Callable[[], Any]:
         import torch
 
         tensor = whole(value.detach())
-        if tensor.is_sparse:
-            tensor = tensor.to_dense()
-        size = tensor.numel() * tensor.element_size()
-        refuse_bomb(path, size, tensor.untyped_storage().nbytes(), "save tensor.contiguous()")
-        if tensor.dtype == torch.bfloat16:
-            tensor = tensor.float()  # exact; NumPy has no bfloat16
-        array = tensor.numpy()
+        tensor = tensor.to_dense() if tensor.is_sparse else tensor
+        takes = tensor.numel() * tensor.element_size()
+        refuse_bomb(path, takes, tensor.untyped_storage().nbytes(), "save tensor.contiguous()")
+        array = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # which has no bfloat16
         return Mapped(lambda: whole(array), path, path.stem)
 
     return load
@@ -146,6 +143,5 @@ def _refusal(problem: Exception) -> str:
         return f"cannot be read as plain tensors: {one_line(problem)}; is the file complete?"
     if named[1].startswith("numpy."):
         return "holds NumPy arrays, expected tensors; save them with torch.from_numpy(…), or with numpy.savez"
-    told = "which is no tensor and would have to be run to be read, and calcli runs nothing"
-    advice = "save plain tensors: torch.save({'logits': logits, 'labels': labels}, path)"
-    return f"holds {named[1].rstrip('.,')}, {told}; {advice}"
+    told = "which is no tensor and would have to be run to be read; save plain tensors: torch.save({'logits': …}, path)"
+    return f"holds {named[1].rstrip('.,')}, {told}"

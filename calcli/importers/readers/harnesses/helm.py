@@ -15,10 +15,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import Question, choice_archive
 
 State = Mapping[str, Any]
-ALL_ZERO = (
-    "every log-probability is 0: the client of Hugging Face takes them of scores divided by a temperature of 1e-7;"
-    " run HELM with temperature=1"
-)
+ALL_ZERO = "every log-probability is 0, as of Hugging Face's client, which divides by 1e-7; run HELM with temperature=1"
 
 
 @reader(
@@ -36,11 +33,10 @@ ALL_ZERO = (
     ],
 )
 def read_helm(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Read a score of every reference where each was asked for by itself, else (confidence, correct).
-    multiple_choice_separate_original: the log-probability per token of a reference's text, as HELM compares them;
-    _calibrated: less that without the question. multiple_choice_joint: the probability of the letter that was
-    generated, and whether its reference is right. per_instance_stats: max_prob and exact_match. Marks in
-    per_instance_stats.json beside scenario_state.json are held against every row. Raises DataError where all are 0."""
+    """Read a score of every reference where each was asked for by itself: the log-probability per token of its text, as
+    HELM compares them, of _calibrated less that without the question. Else (confidence, correct): the probability of
+    the letter that was generated, or max_prob and exact_match. Marks in per_instance_stats.json beside
+    scenario_state.json are held against every row."""
     path = file.path
     if isinstance(file.json, list):
         rows = [(entry, _stats(entry)) for entry in file.json]
@@ -119,8 +115,6 @@ def _per_token(where: str, state: State) -> float:
         joined = token["text"] + joined
         if joined.strip() == text:
             return sum(t["logprob"] for t in tokens[-count:]) / count
-        if len(joined.strip()) > len(text):
-            break
     raise DataError(f"{where}: the last tokens are not the text of reference {state['reference_index']}")
 
 
@@ -136,12 +130,9 @@ def _entry_of(state: State) -> State:
 
 def _instance_id(entry: State) -> str:
     """The instance; a later trial or a perturbation repeats it, and is kept separate."""
-    parts = [str(entry["instance_id"])]
-    if entry.get("train_trial_index"):
-        parts.append(f"trial {entry['train_trial_index']}")
-    if perturbation := entry.get("perturbation"):
-        parts.append(str(perturbation.get("name", perturbation)))
-    return ", ".join(parts)
+    trial, changed = entry.get("train_trial_index"), entry.get("perturbation")
+    parts = [str(entry["instance_id"]), f"trial {trial}" if trial else "", changed and changed.get("name", changed)]
+    return ", ".join(map(str, filter(None, parts)))
 
 
 def _stats(entry: State) -> dict[str, float]:

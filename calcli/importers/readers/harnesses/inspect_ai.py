@@ -3,11 +3,12 @@
 import json
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
+from string import ascii_uppercase
 from typing import Any
 
 from calcli.errors import DataError, UsageError, needed
@@ -40,8 +41,8 @@ def _is_inspect(file: SourceFile) -> bool:
 )
 def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read samples with choices as logits of their letters, target as label; others as (confidence, correct). The mark
-    of every sample, C or I, is held against its answer and target. Epochs repeat the ids. Raises DataError for logs
-    without log-probabilities and for shuffled choices."""
+    of every sample, C or I, is held against its answer and target. Raises DataError for logs without log-probabilities
+    and for shuffled choices."""
     path, samples = file.path, _samples(file)
     answers, sizes = [], set()
     for sample in samples:
@@ -50,12 +51,11 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
         content = (choice.get("message") or {}).get("content")
         positions = positions_of(choice.get("logprobs"), where)
         mark, answer = _mark(sample)
-        target = sample.get("target")
-        if isinstance(target, Sequence) and not isinstance(target, str):
-            if len(target) != 1:
-                raise DataError(f"{where}: has {len(target)} targets, expected one")
-            target = target[0]
-        target = str(target or "")
+        targets = sample.get("target")
+        targets = targets if isinstance(targets, list) else [targets]
+        if len(targets) != 1:
+            raise DataError(f"{where}: has {len(targets)} targets, expected one")
+        target = str(targets[0] or "")
         listed = sample.get("choices") or []
         if listed and mark is not None and answer and (answer.strip() == target.strip()) != mark:
             told = f"is marked {'right' if mark else 'wrong'}, its answer is {answer!r} and its target {target!r}"
@@ -75,7 +75,7 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
     kept = [answer for size, answer in answers if ask.choices in (None, size)]
     k = ask.choices if ask.choices is not None else max(sizes)
     if k and not ask.class_names and not ask.confidence:
-        ask = replace(ask, class_names=tuple(chr(ord("A") + c) for c in range(k)))
+        ask = replace(ask, class_names=tuple(ascii_uppercase[:k]))
     if not k and any(answer.more["correct"] is None for answer in kept):
         raise DataError(f"{path}: has samples without choices or a mark C or I; nothing says which answers are right")
     return answers_archive(path, "inspect", kept, ask)
@@ -101,11 +101,10 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
     try:
         return archive.read(member)
     except NotImplementedError:
-        file = quote(str(path))
-        how = f"is packed by method {member.compress_type}; inspect log convert {file} --to json --output-dir json"
+        advice = f"inspect log convert {quote(str(path))} --to json --output-dir json rewrites it"
         if member.compress_type != ZSTD:
-            raise DataError(f"{path}: {how} rewrites it") from None
-        with needed(f"{path}: {how} rewrites it; zstandard reads it", "zstd"):
+            raise DataError(f"{path}: is packed by method {member.compress_type}; {advice}") from None
+        with needed(f"{path}: is packed by method {ZSTD}; {advice}; zstandard reads it", "zstd"):
             import zstandard
     with path.open("rb") as opened:
         member_start(opened, member.header_offset)

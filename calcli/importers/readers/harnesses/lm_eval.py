@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from itertools import count, takewhile
 from typing import Any
 
 from calcli.errors import DataError, UsageError
@@ -31,17 +32,14 @@ MEASURES = {"none": "acc", "chars": "acc_norm", "bytes": "acc_bytes", "mutual": 
 )
 def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read the log-likelihood of every choice as logits, the gold choice, doc_id as ids, the task as group.
-    ``--normalize`` divides by the characters or bytes of a choice, or subtracts its unconditional log-likelihood
-    (mutual), as the harness does for acc_norm, acc_bytes and acc_mutual_info. The gold is the target, as an index or a
-    choice's text (winogrande: the answer in the doc, counted from 1), whichever agrees with the logged acc in every
-    row. Raises DataError for tasks without choices and for any row that contradicts its acc."""
+    ``--normalize`` is what the harness does for acc_norm, acc_bytes and acc_mutual_info. The gold is the target, as an
+    index or a choice's text (winogrande: the answer in the doc, counted from 1), whichever agrees with the logged acc
+    in every row. Raises DataError for tasks without choices and for any row that contradicts its acc."""
     path = file.path
     match = TASK.fullmatch(path.stem)
     filters = [str(record.get("filter", "none")) for record in file.records]
     names = list(dict.fromkeys(filters))
-    if ask.filter is not None and ask.filter not in names:
-        raise UsageError(f"--filter {ask.filter}: {path} has {', '.join(names)}")
-    if ask.filter is None and len(names) > 1:
+    if len(names) > 1 if ask.filter is None else ask.filter not in names:
         raise UsageError(f"{path}: has every question once per filter; take one: --filter {' or '.join(names)}")
     records = [one for one, name in zip(file.records, filters, strict=True) if name == (ask.filter or names[0])]
     parsed = [_Sample(f"{path}: row {row} (doc_id {record['doc_id']})", record) for row, record in enumerate(records)]
@@ -64,17 +62,13 @@ class _Sample:
     def __init__(self, where: str, record: dict[str, Any]) -> None:
         self.where, self.record, self.id = where, record, record["doc_id"]
         responses = record["filtered_resps"]
-        if not isinstance(responses, list) or not responses:
-            raise DataError(f"{where}: has no filtered_resps, expected one per choice")
-        if not all(isinstance(response, list) and len(response) == 2 for response in responses):
-            told = f"{where}: holds generated text or a single number, expected a log-likelihood per choice; there"
-            raise DataError(f"{told} are no scores in it to calibrate: use the multiple-choice variant of the task")
-        if len(responses) == 1:
-            raise DataError(f"{where}: has one candidate only (a loglikelihood task), expected several to choose from")
-        try:
-            lls = [float(response[0]) for response in responses]
-        except (TypeError, ValueError):
-            raise DataError(f"{where}: {responses[0][0]!r} is no log-likelihood") from None
+        if not isinstance(responses, list) or not all(isinstance(one, list) and len(one) == 2 for one in responses):
+            told = "holds generated text or a single number, expected a log-likelihood per choice"
+            raise DataError(f"{where}: {told}: use the multiple-choice variant of the task")
+        if len(responses) < 2:
+            told = "has no filtered_resps or one candidate only (a loglikelihood task), expected several to choose from"
+            raise DataError(f"{where}: {told}")
+        lls = [float(response[0]) for response in responses]
         arguments = record.get("arguments") or []
         pairs = list(arguments.values()) if isinstance(arguments, dict) else arguments
         pairs = [(p.get("arg_0"), p.get("arg_1")) if isinstance(p, dict) else tuple(p)[:2] for p in pairs]
@@ -118,13 +112,12 @@ def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
     if not readings:
         target = samples[0].record.get("target")
         raise DataError(f"{samples[0].where}: target {target!r} names no choice; expected an index or a choice's text")
-    agreeing = [
-        r for r in readings if all(agrees(s.lls, g, s.logged("acc")) for g, s in zip(r[0], samples, strict=True))
-    ]
+    accs = [(sample.lls, sample.logged("acc")) for sample in samples]
+    agreeing = [r for r in readings if all(agrees(lls, g, acc) for g, (lls, acc) in zip(r[0], accs, strict=True))]
     by_target = [reading for reading in agreeing if reading[1] != OF_DOC]
     if len({tuple(golds) for golds, _ in by_target}) > 1:
-        told = "and the logged acc does not tell; save the target as an index"
-        raise DataError(f"{samples[0].where}: the gold may be {' or '.join(name for _, name in by_target)}, {told}")
+        told = " or ".join(name for _, name in by_target)
+        raise DataError(f"{samples[0].where}: the gold may be {told}, and the logged acc does not tell")
     return (by_target or agreeing or readings)[0]
 
 
@@ -140,9 +133,9 @@ def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
     examples=[("hellaswag_write_out_info.json", "")],
 )
 def read_write_out(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Read logit_0, logit_1, …, the log-likelihoods of the choices, as logits; the gold from truth. truth is the
-    choice's index, or its text, with which its prompt ends; whichever agrees with the logged acc. Raises DataError for
-    tasks without choices and rows that contradict acc."""
+    """Read logit_0, logit_1, …, the log-likelihoods of the choices, as logits; the gold from truth, the choice's index
+    or its text, with which its prompt ends; whichever agrees with the logged acc. Raises DataError for tasks without
+    choices and rows that contradict acc."""
     path, questions = file.path, []
     if ask.normalize != "none":
         raise DataError(f"{path}: does not keep choices apart from prompts, which --normalize {ask.normalize} needs")
@@ -153,12 +146,11 @@ def read_write_out(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ar
         logged = record.get("acc")
         right = None if logged is None else float(logged)
         golds = _golds_of_truth(record, len(scores))
-        if len(set(golds)) > 1 and right is not None:
+        if len(golds) > 1:
             golds = [gold for gold in golds if agrees(scores, gold, right)]
-        if len(set(golds)) != 1:
-            beside = "" if logged is None else f" (acc {logged})"
-            told = "names no choice" if not golds else f"may be choice {' or '.join(map(str, dict.fromkeys(golds)))}"
-            raise DataError(f"{where}: truth {record['truth']!r} {told}{beside}")
+        if len(golds) != 1:
+            told = f"may be choice {' or '.join(map(str, golds))}" if golds else "names no choice"
+            raise DataError(f"{where}: truth {record['truth']!r} {told}{'' if logged is None else f' (acc {logged})'}")
         check_logged(where, scores, golds[0], right, "acc")
         questions.append(Question(record.get("doc_id", row), scores, golds[0]))
     task = re.sub(r"_write_out_info$", "", path.stem)
@@ -168,13 +160,10 @@ def read_write_out(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ar
 
 def _numbered_logits(record: Mapping[str, Any]) -> list[float]:
     """logit_0, logit_1, …, each a number, a pair with is_greedy, or either as text."""
-    found: list[float] = []
-    try:
-        while (value := record.get(f"logit_{len(found)}")) is not None:
-            found.append(float(str(value).strip("()[] ").partition(",")[0].strip("'")))
-    except ValueError:
-        return []
-    return found
+    values = takewhile(lambda value: value is not None, (record.get(f"logit_{i}") for i in count()))
+    with suppress(ValueError):
+        return [float(str(value).strip("()[] ").partition(",")[0].strip("'")) for value in values]
+    return []
 
 
 def _golds_of_truth(record: Mapping[str, Any], k: int) -> list[int]:
@@ -184,5 +173,4 @@ def _golds_of_truth(record: Mapping[str, Any], k: int) -> list[int]:
         return [truth]
     text = str(truth).rstrip()
     ends = [i for i in range(k) if text.strip() and str(record.get(f"prompt_{i}", "")).rstrip().endswith(text)]
-    index = [int(text)] if text.strip().isdigit() and int(text) < k else []
-    return ends + index
+    return list(dict.fromkeys([*ends, *([int(text)] if text.strip().isdigit() and int(text) < k else [])]))
