@@ -256,14 +256,13 @@ def metric_page(name: str) -> str:
     rows += [["also called", ", ".join(map(code, own.aliases))]] if own.aliases else []
     rows += [["signature", code(facts["signature"])], ["reference", escaped(facts["reference"])]]
     lines += table(["", ""], rows)
-    text = inspect.getdoc(own.measure)
     near = [
         other
         for other in metric_names()
         if other != name and metric(other).measure.__module__ == own.measure.__module__
     ]
     beside = ["## See also", "", ", ".join(f"[{other}]({other}.md)" for other in near), ""] if near else []
-    return "\n".join([*lines, *(prose(text) if text else ()), *worked(name), *beside])
+    return "\n".join([*lines, *worked(name), *beside])
 
 
 ROWS = (

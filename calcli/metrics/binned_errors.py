@@ -12,7 +12,7 @@ import numpy as np
 
 from calcli.binning import BinStats, bin_index, binned_error, mass_edges, width_edges
 from calcli.errors import UsageError
-from calcli.metrics.context import BINNED_L1, MetricContext, Value, metric
+from calcli.metrics.context import MetricContext, Value, metric
 from calcli.metrics.debiased import squared_of
 from calcli.metrics.intervals import Interval, t_interval
 from calcli.metrics.losses import mean_gap
@@ -92,89 +92,85 @@ def _compat_signature(context: MetricContext, scheme: str) -> dict[str, str]:
 
 
 @metric(
-    "ece",
-    "Expected calibration error of the confidence over equal-width bins",
-    "(sum_b share_b |confidence_b - accuracy_b|^norm)^(1/norm)",
-    reference="Naeini, Cooper, Hauskrecht (2015); Guo et al. (2017), equation 3",
-    signature=BINNED_L1,
-    report="default",
-    meaning="{gap} of {of}, {bins}",
-    reads="sums",
+    signature="norm bins scheme closed:right label", report="default", meaning="{gap} of {of}, {bins}", reads="sums"
 )
 def ece(context: MetricContext) -> Value:
+    """Expected calibration error of the confidence over equal-width bins.
+
+    (sum_b share_b |confidence_b - accuracy_b|^norm)^(1/norm)
+    Reference: Naeini, Cooper, Hauskrecht (2015); Guo et al. (2017), equation 3
+    """
     return _binned(context, context.settings.scheme, context.settings.norm)
 
 
 @metric(
-    "ece_positive",
-    "Expected calibration error of P(class 1), for two classes",
-    "as ece, with P(class 1) against 1[y = 1] (ece --label positive)",
-    reference="Naeini, Cooper, Hauskrecht (2015)",
-    signature=(*BINNED_L1[:4], ("label", "positive")),
-    aliases=("ece1", "class1_ece"),
+    signature="norm bins scheme closed:right label:positive",
+    aliases="ece1 class1_ece",
     report="two classes",
     meaning="mean gap of P(class 1) and the frequency of class 1",
     whole=True,
     reads="sums",
 )
 def ece_positive(context: MetricContext) -> Value:
+    """Expected calibration error of P(class 1), for two classes.
+
+    as ece, with P(class 1) against 1[y = 1] (ece --label positive)
+    Reference: Naeini, Cooper, Hauskrecht (2015)
+    """
     if context.table.positive is None:
         return Value.undefined(f"for two classes only, these rows have {context.table.k}")
     return ece(context.labelled("positive"))
 
 
 @metric(
-    "ece_mass",
-    "Expected calibration error over bins that hold equally many rows",
-    "as ece; edges midway between neighbouring chunks of the sorted confidences",
-    reference="Nguyen, O'Connor (2015); Kumar, Liang, Ma (2019)",
-    signature=(*BINNED_L1[:2], ("scheme", "mass"), *BINNED_L1[3:]),
-    aliases=("adaptive_ece", "ace", "adaece"),
+    signature="norm bins scheme:mass closed:right label",
+    aliases="adaptive_ece ace adaece",
     report="default",
     meaning="as ece, bins of equally many rows",
     reads="order",
 )
 def ece_mass(context: MetricContext) -> Value:
+    """Expected calibration error over bins that hold equally many rows.
+
+    as ece; edges midway between neighbouring chunks of the sorted confidences
+    Reference: Nguyen, O'Connor (2015); Kumar, Liang, Ma (2019)
+    """
     return _binned(context, "mass", context.settings.norm)
 
 
 @metric(
-    "mce",
-    "Largest gap of any bin that holds rows: very unstable",
-    "max_b |confidence_b - accuracy_b|",
-    reference="Naeini et al. (2015); Guo et al. (2017), equation 5",
-    signature=(("norm", "max"), *BINNED_L1[1:]),
+    signature="norm:max bins scheme closed:right label",
     report="default",
     meaning="largest gap of a bin",
     in_table=False,
     reads="sums",
 )
 def mce(context: MetricContext) -> Value:
+    """Largest gap of any bin that holds rows: very unstable.
+
+    max_b |confidence_b - accuracy_b|
+    Reference: Naeini et al. (2015); Guo et al. (2017), equation 5
+    """
     return _binned(context, context.settings.scheme, math.inf)
 
 
-@metric(
-    "vce",
-    "Spread of the bins' gaps around the ECE",
-    "sum_b share_b (|gap_b| - ECE)^2",
-    reference="Jang, Lee, Weimer (2021), ReCal's VCE",
-    signature=BINNED_L1[1:],
-    report="full",
-    reads="sums",
-)
+@metric(signature="bins scheme closed:right label", report="full", reads="sums")
 def vce(context: MetricContext) -> Value:
+    """Spread of the bins' gaps around the ECE.
+
+    sum_b share_b (|gap_b| - ECE)^2
+    Reference: Jang, Lee, Weimer (2021), ReCal's VCE
+    """
     return Value(float(gap_variance(context.bins(context.settings.scheme))))
 
 
-@metric(
-    "ece_sweep",
-    "ECE with as many mass bins as keep the bins' accuracies rising",
-    "ece_mass at the largest such number of bins",
-    reference="Roelofs, Cain, Shlens, Mozer (2022)",
-    signature=(("norm", "1"), ("scheme", "mass-monotone"), ("label", None)),
-    report="full",
-)
+@metric(signature="norm:1 scheme:mass-monotone label", report="full")
 def ece_sweep(context: MetricContext) -> Value:
+    """ECE with as many mass bins as keep the bins' accuracies rising.
+
+    ece_mass at the largest such number of bins
+    Reference: Roelofs, Cain, Shlens, Mozer (2022)
+    """
     weight = context.table.weight
     bins = monotone_mass_bins(context.scores, context.outcomes, weight)
     stats = BinStats.of(context.scores, context.outcomes, mass_edges(context.scores, bins, weight), weight)
@@ -204,18 +200,19 @@ def _pooled(context: MetricContext, scheme: str, norm: float) -> Value:
 
 
 @metric(
-    "cwece",
-    "Class-wise calibration error: mean over classes of each one-vs-all ECE",
-    "(1/k) sum_c sum_b share_cb |p_cb - frequency_cb|; others sum over classes",
-    reference="Kull et al. (2019); Nixon et al. (2019)",
-    signature=(("norm", None), ("bins", None), ("scheme", "width"), ("closed", "right"), ("label", "class")),
+    signature="norm bins scheme:width closed:right label:class",
     needs="classes",
-    aliases=("classwise_ece", "sce"),
+    aliases="classwise_ece sce",
     report="full",
     whole=True,
     reads="sums",
 )
 def cwece(context: MetricContext) -> Value:
+    """Class-wise calibration error: mean over classes of each one-vs-all ECE.
+
+    (1/k) sum_c sum_b share_cb |p_cb - frequency_cb|; others sum over classes
+    Reference: Kull et al. (2019); Nixon et al. (2019)
+    """
     stats, norm = context.table.classes, context.settings.norm
     value = _class_mean(context, "width", norm)
     if stats is None or value.value is None or context.foreign("width") is not None:

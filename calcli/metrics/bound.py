@@ -34,21 +34,21 @@ def _bound(context: MetricContext, which: str) -> Value:
     return Value(bounds[which], signature={"delta": f"{1.0 - s.level:g}"})
 
 
-for _which, _words, _formula, _reference in (
-    ("printed", "as printed", "ECE + J sqrt(2 ln(4/delta)/N)", "Jang et al. (2021), theorem 2"),
-    (
-        "repaired",
-        "as its proof supports it",
-        "ECE + (J + 1) sqrt(2 ln(4J/delta)/N)",
-        "after Jang et al. (2021), theorem 2",
-    ),
-):
-    metric(
-        f"bound_{_which}",
-        f"Generalisation bound of the ECE {_words}",
-        f"{_formula}, delta = 1 - level",
-        reference=_reference,
-        signature=(("norm", "1"), ("bins", None), ("scheme", "width"), ("label", None)),
-        report="full",
-        reads="sums",
-    )(lambda context, which=_which: _bound(context, which))
+@metric(signature="norm:1 bins scheme:width label", report="full", reads="sums")
+def bound_printed(context: MetricContext) -> Value:
+    """Generalisation bound of the ECE as printed.
+
+    ECE + J sqrt(2 ln(4/delta)/N), delta = 1 - level
+    Reference: Jang et al. (2021), theorem 2
+    """
+    return _bound(context, "printed")
+
+
+@metric(signature="norm:1 bins scheme:width label", report="full", reads="sums")
+def bound_repaired(context: MetricContext) -> Value:
+    """Generalisation bound of the ECE as its proof supports it.
+
+    ECE + (J + 1) sqrt(2 ln(4J/delta)/N), delta = 1 - level
+    Reference: after Jang et al. (2021), theorem 2
+    """
+    return _bound(context, "repaired")

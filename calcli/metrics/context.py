@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import field, replace
 from functools import lru_cache, wraps
+from inspect import cleandoc
 from typing import Any, ClassVar, Literal, TypeVar, cast
 from zlib import crc32
 
@@ -404,8 +405,7 @@ def norm_of(text: str) -> float:
 # signatures, limits and the generic tests find it
 
 
-TOP = (("label", "top"),)
-BINNED_L1 = (("norm", None), ("bins", None), ("scheme", None), ("closed", "right"), ("label", None))
+Measure = Callable[..., Value]
 
 
 @dataclass(frozen=True)
@@ -426,7 +426,7 @@ class Metric:
     name: str
     title: str
     formula: str
-    measure: Callable[..., Value]
+    measure: Measure
     reference: str = ""
     better: Literal["low", "high", "zero"] | None = "low"
     signature: tuple[tuple[str, str | None], ...] = ()
@@ -445,12 +445,23 @@ METRICS: dict[str, Metric] = {}
 """Every metric by name, in the order in which the family files register them."""
 
 
-def metric(name: str, title: str, formula: str, **facts: Any) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
-    """Register the decorated function as a metric; ``facts`` are fields of ``Metric``."""
+def metric(
+    name: str = "", text: str = "", *, signature: str, aliases: str = "", **facts: Any
+) -> Callable[[Measure], Measure]:
+    """Register the decorated function as a metric.
 
-    def register(measure: Callable[..., Value]) -> Callable[..., Value]:
-        assert name not in METRICS, f"metric {name!r} is registered twice"
-        METRICS[name] = Metric(name, title, formula, measure, **facts)
+    name : where it is not the function's. text : title, formula and reference, where they are not its docstring.
+    signature, aliases : of ``Metric``, a word each: ``closed:right``, or ``bins`` as set. facts : its other fields.
+    """
+    facts["aliases"] = tuple(aliases.split())
+    facts["signature"] = tuple((key, to or None) for key, _, to in (word.partition(":") for word in signature.split()))
+
+    def register(measure: Measure) -> Measure:
+        own = name or measure.__name__
+        assert own not in METRICS, f"metric {own!r} is registered twice"
+        title, _, rest = cleandoc(text or measure.__doc__ or "").partition(".\n\n")
+        formula, _, reference = " ".join(rest.split()).partition(" Reference: ")
+        METRICS[own] = Metric(own, title, formula, measure, reference, **facts)
         return measure
 
     return register

@@ -6,7 +6,7 @@ import numpy as np
 
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import TOP, MetricContext, Value, metric
+from calcli.metrics.context import MetricContext, Value, metric
 from calcli.metrics.intervals import Interval, exact_interval, exact_intervals
 from calcli.numerics import AnyArray, FloatArray, starts_of_ties
 
@@ -104,15 +104,17 @@ def _share(value: float, name: str) -> float:
 
 @metric(
     "accuracy_at_coverage",
-    "Accuracy of the most confident share of the rows, 0.8 of them or accuracy_at_coverage(SHARE)",
-    "errors among the fewest most confident rows that are at least this share",
-    reference="El-Yaniv, Wiener (2010); interval: Clopper, Pearson (1934)",
+    signature="coverage:0.8 label:top",
     better="high",
-    signature=(("coverage", "0.8"), *TOP),
     argument="coverage",
     meaning="accuracy of the most confident rows, so many of them",
 )
 def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
+    """Accuracy of the most confident share of the rows, 0.8 of them or accuracy_at_coverage(SHARE).
+
+    errors among the fewest most confident rows that are at least this share
+    Reference: El-Yaniv, Wiener (2010); interval: Clopper, Pearson (1934)
+    """
     t, level, signature = context.table, context.settings.level, {"coverage": f"{_share(coverage, 'coverage'):g}"}
     found = AcceptanceCurve.of(t.confidence, t.correct, t.weight).at_coverage(coverage)
     interval = None
@@ -123,15 +125,17 @@ def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
 
 @metric(
     "coverage_at_accuracy",
-    "Largest share of the rows, most confident first, of which 0.95 are right, or coverage_at_accuracy(SHARE)",
-    "most rows / n whose accuracy is at least this, in the order of the confidence",
-    reference="El-Yaniv, Wiener (2010); interval: inverted tests of Clopper, Pearson (1934)",
+    signature="accuracy:0.95 label:top",
     better="high",
-    signature=(("accuracy", "0.95"), *TOP),
     argument="accuracy",
     meaning="share of the rows, most confident first, that is so accurate",
 )
 def coverage_at(context: MetricContext, accuracy: float = 0.95) -> Value:
+    """Largest share of the rows, most confident first, of which 0.95 are right, or coverage_at_accuracy(SHARE).
+
+    most rows / n whose accuracy is at least this, in the order of the confidence
+    Reference: El-Yaniv, Wiener (2010); interval: inverted tests of Clopper, Pearson (1934)
+    """
     t, level, signature = context.table, context.settings.level, {"accuracy": f"{_share(accuracy, 'accuracy'):g}"}
     curve = AcceptanceCurve.of(t.confidence, t.correct, t.weight)
     found, interval = curve.at_accuracy(accuracy), None

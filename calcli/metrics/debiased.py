@@ -200,26 +200,23 @@ def _of_units(context: MetricContext, scheme: str, shared: SharedOutcomes) -> tu
     return pairs.square(w * (context.outcomes - c)), np.array(draws)
 
 
-L2 = (("norm", "2"), ("bins", None), ("scheme", "mass"), ("closed", "right"), ("label", None))
-CLASS_L2 = (*L2[:4], ("label", "class"))
-
-
 def _l2_scheme(context: MetricContext) -> str:
     """Mass bins, unless the scores take few values: then each value is a bin."""
     return "mass" if context.discrete is None else "values"
 
 
 @metric(
-    "tce2",
-    "Top-label L2 calibration error, debiased",
-    "sqrt(max(0, sum_b share_b [(confidence_b - acc_b)^2 - acc_b (1 - acc_b)/(n_b - 1)]))",
-    reference="Kumar, Liang, Ma (2019), definition 5.1; interval: Sun et al. (2024)",
-    signature=(*L2, ("debiased", "yes")),
+    signature="norm:2 bins scheme:mass closed:right label debiased:yes",
     report="default",
     meaning="root-mean-square gap, sampling bias removed",
     reads="order",
 )
 def tce2(context: MetricContext) -> Value:
+    """Top-label L2 calibration error, debiased.
+
+    sqrt(max(0, sum_b share_b [(confidence_b - acc_b)^2 - acc_b (1 - acc_b)/(n_b - 1)]))
+    Reference: Kumar, Liang, Ma (2019), definition 5.1; interval: Sun et al. (2024)
+    """
     s, scheme = context.settings, _l2_scheme(context)
     if context.fullest(scheme) < 2:
         return Value.undefined("no bin holds two rows; use fewer --bins")
@@ -234,44 +231,37 @@ def tce2(context: MetricContext) -> Value:
     return Value(signed_root(square), interval=interval, null=null, signature={"scheme": scheme}, more=more)
 
 
-@metric(
-    "tce2_plugin",
-    "Top-label L2 calibration error, plugin (biased upwards)",
-    "sqrt(sum_b share_b (confidence_b - acc_b)^2)",
-    reference="Kumar, Liang, Ma (2019), equation 7",
-    signature=(*L2, ("debiased", "no")),
-    report="full",
-    reads="order",
-)
+@metric(signature="norm:2 bins scheme:mass closed:right label debiased:no", report="full", reads="order")
 def tce2_plugin(context: MetricContext) -> Value:
+    """Top-label L2 calibration error, plugin (biased upwards).
+
+    sqrt(sum_b share_b (confidence_b - acc_b)^2)
+    Reference: Kumar, Liang, Ma (2019), equation 7
+    """
     scheme = _l2_scheme(context)
     square, draws = square_and_draws(context, scheme, plugin_square)
     value, draws = math.sqrt(square), np.sqrt(draws)
     return Value(value, null=context.null_of(value, draws), signature={"scheme": scheme})
 
 
-@metric(
-    "marginal2",
-    "Marginal L2 calibration error, debiased, each class on its own mass bins",
-    "sqrt(max(0, mean_c signed square of class c)); --compat verified truncates each class first, and bins by value"
-    " where every class has few",
-    reference="Kumar, Liang, Ma (2019), definitions 2.4 and 5.1",
-    signature=(*CLASS_L2, ("debiased", "yes")),
-    whole=True,
-)
+@metric(signature="norm:2 bins scheme:mass closed:right label:class debiased:yes", whole=True)
 def marginal2(context: MetricContext) -> Value:
+    """Marginal L2 calibration error, debiased, each class on its own mass bins.
+
+    sqrt(max(0, mean_c signed square of class c)); --compat verified truncates each class first, and bins by value where
+    every class has few
+    Reference: Kumar, Liang, Ma (2019), definitions 2.4 and 5.1
+    """
     return _marginal(context, signed_square)
 
 
-@metric(
-    "marginal2_plugin",
-    "Marginal L2 calibration error, plugin (biased upwards)",
-    "sqrt(mean_c sum_b share_cb (p_cb - f_cb)^2)",
-    reference="Kumar, Liang, Ma (2019), definition 2.4",
-    signature=(*CLASS_L2, ("debiased", "no")),
-    whole=True,
-)
+@metric(signature="norm:2 bins scheme:mass closed:right label:class debiased:no", whole=True)
 def marginal2_plugin(context: MetricContext) -> Value:
+    """Marginal L2 calibration error, plugin (biased upwards).
+
+    sqrt(mean_c sum_b share_cb (p_cb - f_cb)^2)
+    Reference: Kumar, Liang, Ma (2019), definition 2.4
+    """
     return _marginal(context, plugin_square)
 
 
@@ -346,15 +336,13 @@ def _raw(context: MetricContext) -> tuple[list[float], dict[str, float]] | None:
 NO_CLASSES = "needs the values of every class, which are not at hand here"
 
 
-@metric(
-    "marginal2_raw",
-    "Marginal L2 calibration error of each class's own values, debiased, before rows are divided by their sums",
-    "sqrt(max(0, mean_c signed square of class c's map)); each value is a bin where there are few, else mass bins",
-    reference="Kumar, Liang, Ma (2019), definitions 2.4 and 5.1; figures 6, 7 and 10 of Li (2023)",
-    signature=(*CLASS_L2[:2], ("scheme", "values"), *CLASS_L2[3:], ("debiased", "yes"), ("rows", "unnormalized")),
-    whole=True,
-)
+@metric(signature="norm:2 bins scheme:values closed:right label:class debiased:yes rows:unnormalized", whole=True)
 def marginal2_raw(context: MetricContext) -> Value:
+    """Marginal L2 calibration error of each class's own values, debiased, before rows are divided by their sums.
+
+    sqrt(max(0, mean_c signed square of class c's map)); each value is a bin where there are few, else mass bins
+    Reference: Kumar, Liang, Ma (2019), definitions 2.4 and 5.1; figures 6, 7 and 10 of Li (2023)
+    """
     found = _raw(context)
     if found is None:
         return Value.undefined(NO_CLASSES)
@@ -362,15 +350,13 @@ def marginal2_raw(context: MetricContext) -> Value:
     return Value(signed_root(mean), more={"signed_square": mean, "plugin_square": plugin, **facts})
 
 
-@metric(
-    "mse_raw",
-    "Squared difference of each class's own value and outcome, before rows are divided by their sums",
-    "mean over classes and rows of (q_c - 1[y = c])^2; Brier / C where rows sum to one",
-    reference="Kumar, Liang, Ma (2019), section 3; figure 6b of Li (2023)",
-    signature=(("rows", "unnormalized"),),
-    whole=True,
-)
+@metric(signature="rows:unnormalized", whole=True)
 def mse_raw(context: MetricContext) -> Value:
+    """Squared difference of each class's own value and outcome, before rows are divided by their sums.
+
+    mean over classes and rows of (q_c - 1[y = c])^2; Brier / C where rows sum to one
+    Reference: Kumar, Liang, Ma (2019), section 3; figure 6b of Li (2023)
+    """
     found = _raw(context)
     if found is None:
         return Value.undefined(NO_CLASSES)
@@ -379,17 +365,18 @@ def mse_raw(context: MetricContext) -> Value:
 
 
 @metric(
-    "cwece2",
-    "Class-wise L2 calibration error, debiased, over width bins",
-    "sqrt(max(0, mean_c sum_b share_cb [(p - f)^2 - f (1 - f)/(n - 1)]))",
-    reference="Kumar, Liang, Ma (2019), definition 5.1, per class",
-    signature=(("norm", "2"), ("bins", None), ("scheme", "width"), ("closed", "right"), ("label", "class")),
+    signature="norm:2 bins scheme:width closed:right label:class",
     needs="classes",
     report="full",
     whole=True,
     reads="sums",
 )
 def cwece2(context: MetricContext) -> Value:
+    """Class-wise L2 calibration error, debiased, over width bins.
+
+    sqrt(max(0, mean_c sum_b share_cb [(p - f)^2 - f (1 - f)/(n - 1)]))
+    Reference: Kumar, Liang, Ma (2019), definition 5.1, per class
+    """
     stats = context.table.classes
     if stats is None:
         return Value.undefined("needs the class sums, which are not at hand here")
@@ -410,16 +397,13 @@ def cwece2(context: MetricContext) -> Value:
     return Value(signed_root(mean), p_value=p_value, more={"signed_square": mean, "null_sd_of_square": sd})
 
 
-@metric(
-    "ece_debiased",
-    "Mass-bin error of any norm, debiased by resampling the bins' rates (removes part of the bias)",
-    "2 plugin - mean plugin with rate_b ~ N(rate_b, rate_b (1 - rate_b)/n_b)",
-    reference="Kumar, Liang, Ma (2019), section 5",
-    signature=(("norm", None), *L2[1:], ("debiased", "normal")),
-    report="full",
-    reads="order",
-)
+@metric(signature="norm bins scheme:mass closed:right label debiased:normal", report="full", reads="order")
 def ece_debiased(context: MetricContext) -> Value:
+    """Mass-bin error of any norm, debiased by resampling the bins' rates (removes part of the bias).
+
+    2 plugin - mean plugin with rate_b ~ N(rate_b, rate_b (1 - rate_b)/n_b)
+    Reference: Kumar, Liang, Ma (2019), section 5
+    """
     s = context.settings
     bins = context.bins("mass")
     if (bins.count == 1).any():

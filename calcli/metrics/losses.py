@@ -7,12 +7,12 @@ cross-fitted split take it from there.
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import METRICS, SHARED_LUCK, TOP, Label, MetricContext, Value, made_once, metric
+from calcli.metrics.context import METRICS, SHARED_LUCK, Label, MetricContext, Value, made_once, metric
 from calcli.metrics.intervals import (
     BOOTSTRAP_WORK,
     Interval,
@@ -30,6 +30,8 @@ from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import MeanGap, adjusted, direction, direction_of, sum_p_value
 from calcli.numerics import FloatArray
 from calcli.statistics.paired import PairedSums
+
+Rows = TypeVar("Rows", bound=Callable[[MetricContext], FloatArray])
 
 
 def compared_losses(k: int) -> dict[str, Callable[[MetricContext], FloatArray]]:
@@ -176,11 +178,15 @@ def _resampled_means(context: MetricContext) -> dict[str, Interval]:
     return dict(zip(columns, _bootstrap(context, np.stack(list(columns.values()), axis=1)), strict=True))
 
 
-def _mean_metric(
-    name: str, title: str, formula: str, rows: Callable[[MetricContext], FloatArray], **facts: Any
-) -> None:
-    """Register the mean of a column and nothing more."""
-    metric(name, title, formula, rows=rows, reads="sums", **facts)(lambda context: _registered(context, name))
+def _mean_over_rows(**facts: Any) -> Callable[[Rows], Rows]:
+    """Register the mean of the column that the decorated function finds, and nothing more."""
+
+    def register(rows: Rows) -> Rows:
+        name = rows.__name__
+        metric(name, rows.__doc__ or "", rows=rows, reads="sums", **facts)(lambda context: _registered(context, name))
+        return rows
+
+    return register
 
 
 def _finite(x: float) -> float | None:
@@ -188,17 +194,19 @@ def _finite(x: float) -> float | None:
 
 
 @metric(
-    "accuracy",
-    "Proportion of samples whose predicted class is the label",
-    "mean 1[argmax p = y], ties to the lowest index; with --threshold T, 1[(p_1 > T) = y]",
+    signature="",
     better="high",
-    aliases=("acc",),
+    aliases="acc",
     report="default",
     meaning="proportion of right predictions",
     rows=lambda context: context.right,
     reads="sums",
 )
 def accuracy(context: MetricContext) -> Value:
+    """Proportion of samples whose predicted class is the label.
+
+    mean 1[argmax p = y], ties to the lowest index; with --threshold T, 1[(p_1 > T) = y]
+    """
     mean = mean_named(context, "accuracy")
     if mean.by_unit:
         value = _registered(context, "accuracy")
@@ -210,12 +218,8 @@ def accuracy(context: MetricContext) -> Value:
 
 
 @metric(
-    "nll",
-    "Negative log-likelihood of the labels, natural logarithm",
-    "mean -ln p_y; a p_y that is stored as 0 counts as 1e-12, and is counted",
-    reference="Good (1952)",
-    signature=(("log", "e"), ("floor", "1e-12")),
-    aliases=("log_loss", "logloss", "cross_entropy", "ce"),
+    signature="log:e floor:1e-12",
+    aliases="log_loss logloss cross_entropy ce",
     report="default",
     meaning="log loss: mean -ln of the label's probability",
     rows=lambda context: context.table.nll,
@@ -223,6 +227,11 @@ def accuracy(context: MetricContext) -> Value:
     reads="sums",
 )
 def nll(context: MetricContext) -> Value:
+    """Negative log-likelihood of the labels, natural logarithm.
+
+    mean -ln p_y; a p_y that is stored as 0 counts as 1e-12, and is counted
+    Reference: Good (1952)
+    """
     value, direction = _registered(context, "nll"), direction_of(context, "entropy")
     assert value.value is not None
     expected = value.value - direction.gap
@@ -232,61 +241,64 @@ def nll(context: MetricContext) -> Value:
     return replace(value, null=null, more={**value.more, "clipped": context.table.clipped})
 
 
-_mean_metric(
-    "brier",
-    "Squared error of the probability vector, summed over classes",
-    "mean sum_c (p_c - 1[y = c])^2, 0..2; other programs divide by k or by 2",
-    lambda context: context.table.brier,
-    reference="Brier (1950)",
-    signature=(("classes", "sum"),),
-    aliases=("brier_score",),
+@_mean_over_rows(
+    signature="classes:sum",
+    aliases="brier_score",
     report="default",
     meaning="squared error of all probabilities",
     whole=True,
 )
-_mean_metric(
-    "brier_top",
-    "Squared error of the confidence",
-    "mean (confidence - 1[prediction = y])^2",
-    lambda context: context.table.brier_top,
-    reference="Brier (1950)",
-    signature=TOP,
-    report="default",
-    meaning="squared error of the confidence",
-)
-_mean_metric(
-    "mean_confidence",
-    "Mean probability of the predicted class",
-    "mean p_prediction",
-    lambda context: context.table.confidence,
+def brier(context: MetricContext) -> FloatArray:
+    """Squared error of the probability vector, summed over classes.
+
+    mean sum_c (p_c - 1[y = c])^2, 0..2; other programs divide by k or by 2
+    Reference: Brier (1950)
+    """
+    return context.table.brier
+
+
+@_mean_over_rows(signature="label:top", report="default", meaning="squared error of the confidence")
+def brier_top(context: MetricContext) -> FloatArray:
+    """Squared error of the confidence.
+
+    mean (confidence - 1[prediction = y])^2
+    Reference: Brier (1950)
+    """
+    return context.table.brier_top
+
+
+@_mean_over_rows(
+    signature="label:top",
     better=None,
-    signature=TOP,
-    aliases=("confidence",),
+    aliases="confidence",
     report="default",
     meaning="mean probability of the prediction",
 )
-_mean_metric(
-    "brier_mean",
-    "Squared error of the probability vector, mean over classes",
-    "brier / k",
-    lambda context: context.table.brier / context.table.k,
-    reference="Brier (1950); Kull et al. (2019); Jang, Lee, Weimer (2021)",
-    signature=(("classes", "mean"),),
-    whole=True,
-)
+def mean_confidence(context: MetricContext) -> FloatArray:
+    """Mean probability of the predicted class.
+
+    mean p_prediction
+    """
+    return context.table.confidence
 
 
-@metric(
-    "confidence_variance",
-    "Population variance of the confidence",
-    "mean (c - mean c)^2",
-    reference="Jang, Ivanov, Lee, Weimer (2021)",
-    better=None,
-    signature=TOP,
-    report="full",
-    reads="sums",
-)
+@_mean_over_rows(signature="classes:mean", whole=True)
+def brier_mean(context: MetricContext) -> FloatArray:
+    """Squared error of the probability vector, mean over classes.
+
+    brier / k
+    Reference: Brier (1950); Kull et al. (2019); Jang, Lee, Weimer (2021)
+    """
+    return context.table.brier / context.table.k
+
+
+@metric(signature="label:top", better=None, report="full", reads="sums")
 def confidence_variance(context: MetricContext) -> Value:
+    """Population variance of the confidence.
+
+    mean (c - mean c)^2
+    Reference: Jang, Ivanov, Lee, Weimer (2021)
+    """
     return Value(variance_of_confidence(context))
 
 
@@ -403,18 +415,19 @@ def group_gaps(
 
 
 @metric(
-    "gap",
-    "Mean confidence minus accuracy: positive is overconfident",
-    "mean (c - 1[prediction = y])",
-    reference="Clarte et al. (2023)",
+    signature="label:top",
     better="zero",
-    signature=TOP,
-    aliases=("overconfidence",),
+    aliases="overconfidence",
     report="full",
     rows=lambda context: context.table.confidence - context.table.correct,
     reads="sums",
 )
 def gap(context: MetricContext) -> Value:
+    """Mean confidence minus accuracy: positive is overconfident.
+
+    mean (c - 1[prediction = y])
+    Reference: Clarte et al. (2023)
+    """
     direction, own = direction_of(context, "confidence"), context.labelled("top")
     interval = gap_interval(own)
     value = replace(_registered(context, "gap"), interval=interval if math.isfinite(interval.low) else None)
@@ -422,18 +435,19 @@ def gap(context: MetricContext) -> Value:
 
 
 @metric(
-    "entropy_gap",
-    "Mean NLL minus mean predictive entropy: positive is overconfident",
-    "mean (-ln p_y - H(p)); 0 at the optimum of a temperature",
-    reference="Guo et al. (2017), appendix S1",
+    signature="log:e",
     better="zero",
-    signature=(("log", "e"),),
     report="full",
     rows=lambda context: context.table.nll - context.table.entropy,
     whole=True,
     reads="sums",
 )
 def entropy_gap(context: MetricContext) -> Value:
+    """Mean NLL minus mean predictive entropy: positive is overconfident.
+
+    mean (-ln p_y - H(p)); 0 at the optimum of a temperature
+    Reference: Guo et al. (2017), appendix S1
+    """
     return _tested(context, _registered(context, "entropy_gap"), direction_of(context, "entropy"))
 
 
@@ -469,15 +483,10 @@ def _top_gap(context: MetricContext, j: int) -> Value:
 
 
 for _j in (2, 3, 5):
-    metric(
-        f"top{_j}_gap",
-        f"Mean probability of the {_j} largest classes together minus top-{_j} accuracy",
-        f"mean (sum of {_j} largest p) - share of labels among them",
-        reference="Clarte et al. (2023), top-n variant",
-        better="zero",
-        signature=(("label", f"top-{_j}"),),
-        needs="tops",
-        whole=True,
-        reads="sums",
-        report="full",
-    )(lambda context, j=_j: _top_gap(context, j))
+    _text = f"""Mean probability of the {_j} largest classes together minus top-{_j} accuracy.
+
+        mean (sum of {_j} largest p) - share of labels among them
+        Reference: Clarte et al. (2023), top-n variant
+        """
+    _facts: dict[str, Any] = {"signature": f"label:top-{_j}", "better": "zero", "needs": "tops", "whole": True}
+    metric(f"top{_j}_gap", _text, reads="sums", report="full", **_facts)(lambda context, j=_j: _top_gap(context, j))

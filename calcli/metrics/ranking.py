@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import TOP, MetricContext, Value, metric
+from calcli.metrics.context import MetricContext, Value, metric
 from calcli.metrics.intervals import Interval, t_quantile
 from calcli.metrics.ties import Ranked, running
 from calcli.numerics import FloatArray
@@ -169,17 +169,13 @@ def risk_spread(ranked: Ranked) -> tuple[AreaSpread, AreaSpread]:
     return AreaSpread(se, carrying), AreaSpread(excess, carrying)
 
 
-@metric(
-    "auroc",
-    "How well confidence separates right rows from wrong ones",
-    "P(c_right > c_wrong) + P(equal)/2",
-    reference="Hanley, McNeil (1982); interval: DeLong, DeLong, Clarke-Pearson (1988)",
-    better="high",
-    signature=TOP,
-    report="full",
-    reads="order",
-)
+@metric(signature="label:top", better="high", report="full", reads="order")
 def auroc(context: MetricContext) -> Value:
+    """How well confidence separates right rows from wrong ones.
+
+    P(c_right > c_wrong) + P(equal)/2
+    Reference: Hanley, McNeil (1982); interval: DeLong, DeLong, Clarke-Pearson (1988)
+    """
     ranked = context.labelled("top").ranked()
     value = area_under_roc(ranked)
     if value is None:
@@ -189,19 +185,20 @@ def auroc(context: MetricContext) -> Value:
 
 
 @metric(
-    "roc_auc",
-    "Area under the ROC curve: P(class 1) ranks the two classes; more classes: mean of one-vs-rest",
-    "P(p_1 of a row of class 1 > p_1 of another) + P(equal)/2",
-    reference="Hanley, McNeil (1982); interval: DeLong, DeLong, Clarke-Pearson (1988)",
+    signature="label:positive",
     better="high",
-    signature=(("label", "positive"),),
-    aliases=("rocauc", "auc"),
+    aliases="rocauc auc",
     report="two classes",
     meaning="how well P(class 1) ranks the two classes",
     whole=True,
     reads="order",
 )
 def roc_auc(context: MetricContext) -> Value:
+    """Area under the ROC curve: P(class 1) ranks the two classes; more classes: mean of one-vs-rest.
+
+    P(p_1 of a row of class 1 > p_1 of another) + P(equal)/2
+    Reference: Hanley, McNeil (1982); interval: DeLong, DeLong, Clarke-Pearson (1988)
+    """
     t = context.table
     if t.positive is None:
         return _one_vs_rest(context, area_under_roc)
@@ -274,17 +271,14 @@ def _with_interval(
 
 
 @metric(
-    "average_precision",
-    "Average precision of P(class 1); more classes: mean of one-vs-rest",
-    "sum over thresholds of precision times the rise of recall",
-    reference="Davis, Goadrich (2006)",
-    better="high",
-    signature=(("label", "positive"),),
-    aliases=("ap", "auprc", "pr_auc"),
-    whole=True,
-    reads="order",
+    "average_precision", signature="label:positive", better="high", aliases="ap auprc pr_auc", whole=True, reads="order"
 )
 def mean_average_precision(context: MetricContext) -> Value:
+    """Average precision of P(class 1); more classes: mean of one-vs-rest.
+
+    sum over thresholds of precision times the rise of recall
+    Reference: Davis, Goadrich (2006)
+    """
     t = context.table
     if t.positive is None:
         return _one_vs_rest(context, average_precision)
@@ -304,32 +298,25 @@ def _one_vs_rest(context: MetricContext, of: Callable[[Ranked], float | None]) -
     return Value(float(np.mean(values)), signature={"label": "one-vs-rest"}, more={"classes": len(values)})
 
 
-@metric(
-    "aurc",
-    "Area under the risk-coverage curve: error rate of the most confident rows, mean over their number",
-    "mean_k (errors among the k most confident rows) / k",
-    reference="Geifman, Uziel, El-Yaniv (2019); interval: by its influence function (Hampel 1974)",
-    signature=TOP,
-    report="full",
-    reads="order",
-)
+@metric(signature="label:top", report="full", reads="order")
 def aurc(context: MetricContext) -> Value:
+    """Area under the risk-coverage curve: error rate of the most confident rows, mean over their number.
+
+    mean_k (errors among the k most confident rows) / k
+    Reference: Geifman, Uziel, El-Yaniv (2019); interval: by its influence function (Hampel 1974)
+    """
     ranked = context.labelled("top").ranked()
     value = Value(risk_coverage(ranked), signature=_coverage(context))
     return _with_interval(context, ranked, value, "influence function", lambda: risk_spread(ranked)[0])
 
 
-@metric(
-    "eaurc",
-    "Excess of the area under the risk-coverage curve over the least one at this accuracy",
-    "aurc - aurc of an order with all errors last",
-    reference="Geifman, Uziel, El-Yaniv (2019); interval: by its influence function (Hampel 1974)",
-    signature=TOP,
-    aliases=("e_aurc",),
-    report="full",
-    reads="order",
-)
+@metric(signature="label:top", aliases="e_aurc", report="full", reads="order")
 def eaurc(context: MetricContext) -> Value:
+    """Excess of the area under the risk-coverage curve over the least one at this accuracy.
+
+    aurc - aurc of an order with all errors last
+    Reference: Geifman, Uziel, El-Yaniv (2019); interval: by its influence function (Hampel 1974)
+    """
     ranked = context.labelled("top").ranked()
     value = risk_coverage(ranked) - best_risk_coverage(ranked.right, ranked.wrong, ranked.weighted)
     found = Value(max(value, 0.0), signature=_coverage(context))

@@ -359,20 +359,16 @@ def _drawn_paths(context: MetricContext) -> FloatArray:
     return np.concatenate(found, axis=1)
 
 
-SCORED = (("label", None),)
 IMPOSSIBLE = "the confidences are certain, and wrong somewhere"
 
 
-@metric(
-    "ks",
-    "Kolmogorov-Smirnov calibration error: largest cumulative gap",
-    "max_k |sum_{i<=k} (y_i - c_i)| / n, rows sorted by confidence",
-    reference="Gupta et al. (2021)",
-    signature=SCORED,
-    report="full",
-    reads="order",
-)
+@metric(signature="label", report="full", reads="order")
 def ks(context: MetricContext) -> Value:
+    """Kolmogorov-Smirnov calibration error: largest cumulative gap.
+
+    max_k |sum_{i<=k} (y_i - c_i)| / n, rows sorted by confidence
+    Reference: Gupta et al. (2021)
+    """
     path = cumulative_gaps_of(context)
     if context.shared is not None:
         return Value(path.mad, null=context.null_of(path.mad, _drawn_paths(context)[0]))
@@ -382,16 +378,13 @@ def ks(context: MetricContext) -> Value:
     return Value(path.mad, null=null)
 
 
-@metric(
-    "kuiper",
-    "Range of the cumulative gaps (ECCE-R)",
-    "max_k C_k - min_k C_k, C_k = sum_{i<=k} (y_i - c_i)/n, C_0 = 0",
-    reference="Arrieta-Ibarra, Gujral, Tannen, Tygert, Xu (2022)",
-    signature=SCORED,
-    report="full",
-    reads="order",
-)
+@metric(signature="label", report="full", reads="order")
 def kuiper(context: MetricContext) -> Value:
+    """Range of the cumulative gaps (ECCE-R).
+
+    max_k C_k - min_k C_k, C_k = sum_{i<=k} (y_i - c_i)/n, C_0 = 0
+    Reference: Arrieta-Ibarra, Gujral, Tannen, Tygert, Xu (2022)
+    """
     path = cumulative_gaps_of(context)
     if context.shared is not None:
         return Value(path.kuiper, null=context.null_of(path.kuiper, _drawn_paths(context)[1]))
@@ -400,17 +393,13 @@ def kuiper(context: MetricContext) -> Value:
     return Value(path.kuiper, null=Null(mean, 2.497672161 * path.sigma, above(path.kuiper), 0, above=above))
 
 
-@metric(
-    "spiegelhalter",
-    "Spiegelhalter's z of the confidences",
-    "sum (y - c)(1 - 2c) / sqrt(sum (1 - 2c)^2 c (1 - c))",
-    reference="Spiegelhalter (1986)",
-    better="zero",
-    signature=SCORED,
-    report="full",
-    reads="sums",
-)
+@metric("spiegelhalter", signature="label", better="zero", report="full", reads="sums")
 def spiegelhalter_z(context: MetricContext) -> Value:
+    """Spiegelhalter's z of the confidences.
+
+    sum (y - c)(1 - 2c) / sqrt(sum (1 - 2c)^2 c (1 - c))
+    Reference: Spiegelhalter (1986)
+    """
     direction = spiegelhalter_of(context)
     if context.shared is not None:
         slope, w = 1.0 - 2.0 * context.scores, context.table.weight
@@ -423,15 +412,13 @@ def spiegelhalter_z(context: MetricContext) -> Value:
     return Value(direction.z, p_value=direction.p_value, more=direction.resamples)
 
 
-@metric(
-    "tcal",
-    "Adaptive test of calibration over bins of all sizes: its statistic, with p-value",
-    "max over 2^b bins of the pairwise squared error in null standard deviations",
-    reference="Lee, Huang, Hassani, Dobriban (2023)",
-    signature=(("bins", "2^b"), *SCORED),
-    report="full",
-)
+@metric(signature="bins:2^b label", report="full")
 def tcal(context: MetricContext) -> Value:
+    """Adaptive test of calibration over bins of all sizes: its statistic, with p-value.
+
+    max over 2^b bins of the pairwise squared error in null standard deviations
+    Reference: Lee, Huang, Hassani, Dobriban (2023)
+    """
     if context.table.weight is not None:
         return Value.undefined("not defined for weighted rows")
     statistic, p_value, levels = adaptive_test(

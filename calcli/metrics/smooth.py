@@ -202,18 +202,19 @@ def dyadic_smooth_error(one: FloatArray) -> float:
 
 
 @metric(
-    "smece",
-    "Smooth calibration error: a reflected Gaussian kernel of its own width",
-    "the s at which integral |mean_i K_s(t, c_i)(c_i - y_i)| dt = s; --compat relplot: the integral itself at the"
-    " width that relplot's ten halvings reach, without the slip at 1 of its grid",
-    reference="Blasiok, Nakkiran (2024)",
-    signature=(("kernel", "reflected-gaussian"), ("label", None)),
-    aliases=("smooth_ece",),
+    signature="kernel:reflected-gaussian label",
+    aliases="smooth_ece",
     report="default",
     meaning="as ece without bins, smoothed",
     reads="sums",
 )
 def smece(context: MetricContext) -> Value:
+    """Smooth calibration error: a reflected Gaussian kernel of its own width.
+
+    the s at which integral |mean_i K_s(t, c_i)(c_i - y_i)| dt = s; --compat relplot: the integral itself at the width
+    that relplot's ten halvings reach, without the slip at 1 of its grid
+    Reference: Blasiok, Nakkiran (2024)
+    """
     if context.settings.compat == "relplot":
         return Value(dyadic_smooth_error(_own_spectrum(context)), signature={"compat": "relplot-rule"})
     draws, own = smooth_draws(context)
