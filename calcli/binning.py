@@ -4,6 +4,8 @@ Bins are right-closed, (lo, hi], and a score of exactly 0 belongs to the first. 
 adds: the statistics of two halves of a file sum to those of the whole, in any order, with exact counts.
 """
 
+from typing import Self
+
 import numpy as np
 
 from calcli.fast_dataclass import Sums, dataclass
@@ -104,16 +106,14 @@ class BinStats(Sums):
     weight_square: FloatArray
 
     @classmethod
-    def of(
-        cls, scores: FloatArray, outcomes: FloatArray, edges: FloatArray, weight: FloatArray | None = None
-    ) -> "BinStats":
+    def of(cls, scores: FloatArray, outcomes: FloatArray, edges: FloatArray, weight: FloatArray | None = None) -> Self:
         """Statistics of scores (n,) in [0, 1] with outcomes (n,) 0/1 over the given edges."""
         return cls.at(bin_index(scores, edges), len(edges) - 1, scores, outcomes, weight)
 
     @classmethod
     def at(
         cls, index: IntArray, bins: int, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None
-    ) -> "BinStats":
+    ) -> Self:
         """Statistics of scores (n,) and outcomes (n,) whose bins, (n,) in 0..bins - 1, are known."""
 
         def sums(of: FloatArray) -> FloatArray:

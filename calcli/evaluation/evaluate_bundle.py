@@ -164,7 +164,7 @@ def assess(
         for candidate, context in zip(asked, contexts, strict=True):
             scores, long = scores_of(context, names, progress), isinstance(context, LongContext)
             if plan.report and (long or candidate is not baseline):
-                doubts = doubts or label_doubts(_seen(context), subject.class_names)
+                doubts = doubts or label_doubts(context.table, subject.class_names)
             if candidate is baseline:
                 reference, against = context, scores
                 continue
@@ -190,7 +190,7 @@ def assess(
         given = [Given(r, c.path, c.seen()) for r, c in beside]
         advice = advice_among(report, given, subject.location, in_sample(subject.upstream))
         results[0] = replace(results[0], report=replace(report, advice=advice))
-    return Assessed(results, tables, against, _seen(first))
+    return Assessed(results, tables, against, first.table)
 
 
 def _to_uncalibrated(
@@ -207,10 +207,6 @@ def _to_uncalibrated(
     found = [(replace(r, paired=own.paired), c) for (r, c), own in zip(beside, again[:-1], strict=True)]
     better = [each for each, (r, _) in zip(found, beside, strict=True) if reduces(r)]
     return better or ([(again[-1], baseline)] if reduces(again[-1]) else found)
-
-
-def _seen(context: MetricContext) -> RowTable | RunningSums:
-    return context.tally if isinstance(context, LongContext) else context.table
 
 
 @contextmanager

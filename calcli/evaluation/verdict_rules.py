@@ -61,7 +61,7 @@ def data_summary(kind: str, context: MetricContext, names: Sequence[str] | None 
     n, k, weighted = context.n, context.table.k, context.table.weight is not None
     if k == 1:
         return DataSummary(n, None, kind, weighted, None, None, 0, context.distinct, None, names)
-    count, class_1 = context.label_counts, names[1] if names is not None and k == 2 else None
+    count, class_1 = context.table.label_counts, names[1] if names is not None and k == 2 else None
     shares = float(count.max() / n), float(count.min() / n)
     return DataSummary(n, k, kind, weighted, *shares, int((count == 0).sum()), context.distinct, class_1, names)
 
@@ -122,7 +122,8 @@ def judge(
         held = [b for b in confidence_bins(context, "positive") if b.n]
         parts["worst"] = max(held, key=lambda b: (b.significant, abs(b.gap) * b.n))
     report = Judgement(data, direction, kind, over, **tests, **parts, rows_needed=needed, doubt=doubt, units=units)
-    certain = 0 if table.k > 1 else int(np.isin(table.confidence, (0.0, 1.0)).sum())
+    alone = table.k == 1 and isinstance(table, RowTable)
+    certain = int(np.isin(table.confidence, (0.0, 1.0)).sum()) if alone else 0
     what = advice_on(report, test, where, tried, max(table.clipped, certain))
     return replace(report, found=findings_words(report, test), advice=what)
 

@@ -65,10 +65,7 @@ def bin_p_values(
 
 def confidence_bins(context: MetricContext, label: Label = "top") -> tuple[ConfidenceBin, ...]:
     """The bins of the confidence, or of P(class 1); significance at a false discovery rate of 5 %."""
-    own = context.labelled(label)
-    bins, p_values = binned(own)
-    t, index = own.table, bin_index(own.scores, EDGES)
-    effect = effects_of_bins(own.scores, own.outcomes, index, len(bins.count), t.units, t.weight)
+    bins, p_values, effect = binned(context.labelled(label))
     with np.errstate(invalid="ignore", divide="ignore"):
         confidence, accuracy = bins.score / bins.weight, np.minimum(bins.outcome / bins.weight, 1.0)
     low, high = wilson_interval(accuracy, bins.effective / effect, context.settings.level)
@@ -80,15 +77,14 @@ def confidence_bins(context: MetricContext, label: Label = "top") -> tuple[Confi
 
 
 @made_once
-def binned(context: MetricContext) -> tuple[BinStats, FloatArray]:
-    """Sums over the bins, and the p-value of each."""
+def binned(context: MetricContext) -> tuple[BinStats, FloatArray, FloatArray]:
+    """Sums over the bins, the p-value of each, and by how much its variance grows as rows belong together."""
     t, c, y = context.table, context.scores, context.outcomes
     index, size = bin_index(c, EDGES), len(EDGES) - 1
-    w = t.weights
-    variance = np.bincount(index, w**2 * c * (1.0 - c), size).astype(np.float64)
-    bins = BinStats.at(index, size, c, y, t.weight)
-    if t.units is not None:
-        parts = [(t.take(at), at) for at in (index == b for b in range(size))]
-        p = [sum_p_value(c[at], y[at], part.weight, part.units) if part.n else 1.0 for part, at in parts]
-        return bins, np.array(p)
-    return bins, bin_p_values(bins, variance, lambda b: c[index == b], t.weight is not None)
+    bins, w = BinStats.at(index, size, c, y, t.weight), t.weights
+    if t.units is None:
+        variance = np.bincount(index, w**2 * c * (1.0 - c), size).astype(np.float64)
+        return bins, bin_p_values(bins, variance, lambda b: c[index == b], t.weight is not None), np.ones(size)
+    parts = [(t.take(at), at) for at in (index == b for b in range(size))]
+    p = [sum_p_value(c[at], y[at], part.weight, part.units) if part.n else 1.0 for part, at in parts]
+    return bins, np.array(p), effects_of_bins(c, y, index, size, t.units, t.weight)

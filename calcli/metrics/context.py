@@ -110,10 +110,11 @@ def made_once(make: Work) -> Work:
 class MetricContext:
     """One set of calibrated rows, with what several metrics share computed once.
 
-    columns : probabilities class by class, or None where only the row table is at hand.
-    raw_columns : each class's own value, before rows are divided by their sums; likewise.
-    instead : how a subclass makes what is ``made_once``, where it has no table of the rows. beside : contexts of other
-    groups of rows, itself among them, whose laws are made together with its own. heavy : most ``heavy_resamples``.
+    table : of very many rows ``out_of_core.RunningSums`` in its place. columns : probabilities class by class, or None
+    where only the row table is at hand. raw_columns : each class's own value, before rows are divided by their sums;
+    likewise. instead : how a subclass makes what is ``made_once``, where it has no table of the rows. beside : contexts
+    of other groups of rows, itself among them, whose laws are made together with its own. heavy : most
+    ``heavy_resamples``.
     """
 
     instead: ClassVar[Mapping[Any, Callable[..., Any]]] = {}
@@ -197,11 +198,6 @@ class MetricContext:
     @property
     def n(self) -> int:
         return self.table.n
-
-    @property
-    def label_counts(self) -> IntArray:
-        """Rows of every class, (k,); of confidences alone those that are wrong and right."""
-        return self.table.label_counts
 
     @cached_property
     def distinct(self) -> int:

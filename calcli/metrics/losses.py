@@ -153,7 +153,7 @@ def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
     rows = METRICS[name].rows
     if own >= FEWEST or rows is None:
         return f"these {context.n} rows hold too few of the rare ones that carry this loss: no interval"
-    if context.table.n == context.n:
+    if isinstance(context.table, RowTable):
         largest = np.sort(rows(context) * (1.0 if weight is None else weight))[::-1].cumsum()
         count = int(np.searchsorted(largest, 0.9 * largest[-1])) + 1
         if count < FEWEST:

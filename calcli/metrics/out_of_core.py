@@ -8,7 +8,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from typing import Annotated
+from functools import reduce
+from operator import add
+from typing import Annotated, Self, cast
 
 import numpy as np
 
@@ -91,83 +93,45 @@ class SumsRequest:
 
 
 @dataclass(frozen=True)
-class Scored(Sums):
-    """Sums over rows with a score in [0, 1] that something happens. Adds.
+class BinSums(BinStats):
+    """Statistics of bins with sums of (y - c)^2, and of c (1 - c), the variance of ``outcome``, (bins,) each. Adds."""
 
-    fine : score and outcome over ``FINE`` cells of every width bin; spread, squares : (cells,) sums of c (1 - c) and of
-    (y - c)^2 there. smooth : residuals on the grid of the smooth error (its spectrum). grid : rows, summed score and
-    summed outcome of its cells, (3, cells). spiegelhalter : sums of (y - c)(1 - 2c) and of its variance.
-    """
-
-    moments: Moments
-    gap: Moments
-    fine: BinStats
-    spread: FloatArray
     squares: FloatArray
-    smooth: FloatArray
-    grid: FloatArray
-    spiegelhalter: FloatArray
+    variance: FloatArray
 
     @classmethod
-    def of(cls, c: FloatArray, y: FloatArray, wanted: SumsRequest) -> "Scored":
-        """Of scores and outcomes (n,)."""
-        edges, cells = width_edges(wanted.settings.bins), grid_cells(wanted.total)
-        # the bins' own edges are among the finer ones bit by bit
-        inner = edges[:-1, None] + (edges[1:] - edges[:-1])[:, None] * (np.arange(FINE) / FINE)
-        where, size = bin_index(c, np.append(inner, edges[-1])), inner.size
-        place = np.minimum((c * cells).astype(np.int64), cells - 1)
-        slope, variance = 1.0 - 2.0 * c, c * (1.0 - c)
-        return cls(
-            Moments.of(c),
-            Moments.of(c - y),
-            BinStats.at(where, size, c, y),
-            np.bincount(where, variance, size).astype(np.float64),
-            np.bincount(where, (y - c) ** 2, size).astype(np.float64),
-            smooth_residuals(c, c - y, cells, wanted.total),
-            np.stack([np.bincount(place, of, cells) for of in (np.ones(len(c)), c, y)]).astype(np.float64),
-            np.array([(y - c) @ slope, slope**2 @ variance]),
-        )
+    def at(
+        cls, index: IntArray, bins: int, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None
+    ) -> Self:
+        beside = ((outcomes - scores) ** 2, scores * (1.0 - scores))
+        more = [np.bincount(index, values, bins).astype(np.float64) for values in beside]
+        return cls(*vars(BinStats.at(index, bins, scores, outcomes)).values(), *more)
 
-    @property
-    def n(self) -> int:
-        return self.moments.n
 
-    @property
-    def variance(self) -> float:
-        """Variance of the sum of outcomes under calibration."""
-        return float(self.spread.sum())
+def _coarse(values: AnyArray) -> AnyArray:
+    """Sums over the ``FINE`` cells of every bin."""
+    return np.asarray(values.reshape(*values.shape[:-1], -1, FINE).sum(axis=-1))
 
 
 @dataclass(frozen=True)
 class Joint(Sums):
     """Sums for the joint test over the cells of the smooth error's grid, (cells,) each, and of all rows. Adds.
 
-    With c the confidence, v = c (1 - c), a what a right label costs more than a wrong one is expected to and l
-    the variance of the latter: sums of v, v a, v a^2, c a and c l; totals: of the expected loss of a wrong
-    label minus the entropy, and of l.
+    With c the score, v = c (1 - c), a what its happening adds to the sharpness and l a variance: sums of v, v a, v a^2,
+    c a and c l. totals: of the confidence, with a what a right label costs more than a wrong one is expected to and l
+    the variance of the latter, of the expected loss of a wrong label minus the entropy, and of l; of P(class 1), with a
+    its log-odds and l 0, of their product with p - y, and 0.
     """
 
     cells: FloatArray
     totals: FloatArray
 
     @classmethod
-    def of(cls, table: RowTable, cells: int) -> "Joint":
-        """Of a table of rows."""
-        right, wrong, variance = label_losses(table.confidence, table.entropy, table.varentropy)
-        totals = np.array([(wrong - table.entropy).sum(), variance.sum()])
-        return cls._over(table.confidence, right - wrong, variance, cells, totals)
-
-    @classmethod
-    def of_positive(cls, p: FloatArray, y: FloatArray, cells: int) -> "Joint":
-        """Of P(class 1) and whether it was: a is the log-odds, and the totals are of its product with p - y, and 0."""
-        odds = log_odds(p)
-        return cls._over(p, odds, np.zeros(len(p)), cells, np.array([(p - y) @ odds, 0.0]))
-
-    @classmethod
-    def _over(cls, c: FloatArray, a: FloatArray, variance: FloatArray, cells: int, totals: FloatArray) -> "Joint":
+    def of(cls, c: FloatArray, a: FloatArray, variance: FloatArray, totals: Sequence[float], cells: int) -> "Joint":
+        """Of rows (n,)."""
         place, v = np.minimum((c * cells).astype(np.int64), cells - 1), c * (1.0 - c)
         sums = [np.bincount(place, values, cells) for values in (v, v * a, v * a * a, c * a, c * variance)]
-        return cls(np.array(sums), totals)
+        return cls(np.array(sums), np.array(totals))
 
     def right(self, hits: FloatArray, score: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Sums of a over the rows where it happens, (draws,), given how many they are in every cell.
@@ -180,19 +144,63 @@ class Joint(Sums):
         return np.asarray(hits @ each + float((ca - each * score).sum()) + rest * rng.standard_normal(len(hits)))
 
 
+@dataclass(frozen=True)
+class Scored(Sums):
+    """Sums over rows with a score in [0, 1] that something happens. Adds.
+
+    moments, gap : of the score, and of score minus outcome. fine : ``FINE`` cells of every width bin. smooth :
+    residuals on the grid of the smooth error (its spectrum). grid : rows, summed score and summed outcome of its cells,
+    (3, cells). spiegelhalter : sums of (y - c)(1 - 2c) and of its variance. joint : for the report.
+    """
+
+    moments: Moments
+    gap: Moments
+    fine: BinSums
+    smooth: FloatArray
+    grid: FloatArray
+    spiegelhalter: FloatArray
+    joint: Joint | None
+
+    @classmethod
+    def of(cls, c: FloatArray, y: FloatArray, wanted: SumsRequest, joint: Joint | None) -> "Scored":
+        """Of scores and outcomes (n,)."""
+        edges, cells = width_edges(wanted.settings.bins), grid_cells(wanted.total)
+        # the bins' own edges are among the finer ones bit by bit
+        inner = edges[:-1, None] + (edges[1:] - edges[:-1])[:, None] * (np.arange(FINE) / FINE)
+        place = np.minimum((c * cells).astype(np.int64), cells - 1)
+        slope, variance = 1.0 - 2.0 * c, c * (1.0 - c)
+        return cls(
+            Moments.of(c),
+            Moments.of(c - y),
+            BinSums.at(bin_index(c, np.append(inner, edges[-1])), inner.size, c, y),
+            smooth_residuals(c, c - y, cells, wanted.total),
+            np.stack([np.bincount(place, of, cells) for of in (np.ones(len(c)), c, y)]).astype(np.float64),
+            np.array([(y - c) @ slope, slope**2 @ variance]),
+            joint,
+        )
+
+    @property
+    def variance(self) -> float:
+        """Variance of the sum of outcomes under calibration."""
+        return float(self.fine.variance.sum())
+
+
 MATCHED_CLASSES = 1000
 """Classes up to which predictions and labels of very many rows are counted against each other."""
 
 
 @dataclass(frozen=True)
 class RunningSums(Sums):
-    """Sums over rows. Adds, in the order of the rows.
+    """Sums over rows, which say what a ``RowTable`` does of all rows together. Adds, in the order of the rows.
 
     means : of the means over rows asked for, by name. top, positive : of the confidence, and of P(class 1) of
     two classes. entropy : sums of -ln p_y - H and of its variance. classes : over (class, bin) pairs, where asked
-    for. joint : for the report; slope : for that of two classes. paired : of the differences to the first set of
-    rows, by loss. agreement : of predictions and labels, of the first set of rows.
+    for. paired : of the differences to the first set of rows, by loss. agreement : of predictions and labels, of the
+    first set of rows.
     """
+
+    weight = units = group = None
+    known = RowTable.known
 
     k: Annotated[int, min]
     label_counts: IntArray
@@ -205,21 +213,24 @@ class RunningSums(Sums):
     positive: Scored | None
     entropy: FloatArray
     classes: ClassStats | None
-    joint: Joint | None
-    slope: Joint | None
     paired: Mapping[str, PairedSums]
     agreement: LabelAgreement | None
 
     @classmethod
     def of(cls, table: RowTable, wanted: SumsRequest, first: RowTable | None) -> "RunningSums":
         """Of some of the rows. first : the same rows as another set of scores has them."""
-        context, c = MetricContext(table, wanted.settings), table.confidence
+        context, c, p, y = MetricContext(table, wanted.settings), table.confidence, table.positive, table.y == 1
         columns = {name: rows(context) for name in wanted.names if (rows := metric(name).rows) is not None}
         columns |= losses.expected_losses(table, columns)
         for j, (sums, inside) in table.tops.items():
             columns |= {f"top {j}": sums - inside, f"top {j} mass": sums, f"top {j} accuracy": inside}
-        paired = {} if first is None else losses.paired_sums(context, MetricContext(first, wanted.settings))
-        p, whole, cells = table.positive, len(table.nll) > 0, grid_cells(wanted.total)
+        joint, slope, cells = None, None, grid_cells(wanted.total)
+        if wanted.joint:
+            right, wrong, variance = label_losses(c, table.entropy, table.varentropy)
+            joint = Joint.of(c, right - wrong, variance, [(wrong - table.entropy).sum(), variance.sum()], cells)
+            if p is not None:
+                odds = log_odds(p)
+                slope = Joint.of(p, odds, np.zeros(len(p)), [(p - y) @ odds, 0.0], cells)
         return cls(
             table.k,
             table.label_counts,
@@ -228,19 +239,17 @@ class RunningSums(Sums):
             table.clipped,
             table.counts,
             {name: Moments.of(values) for name, values in columns.items()},
-            Scored.of(c, table.correct, wanted),
-            None if p is None else Scored.of(p, (table.y == 1).astype(np.float64), wanted),
-            np.array([(table.nll - table.entropy).sum(), table.varentropy.sum()]) if whole else np.zeros(2),
+            Scored.of(c, table.correct, wanted, joint),
+            None if p is None else Scored.of(p, y.astype(np.float64), wanted, slope),
+            np.array([(table.nll - table.entropy).sum(), table.varentropy.sum()]) if len(table.nll) else np.zeros(2),
             table.classes,
-            Joint.of(table, cells) if wanted.joint else None,
-            Joint.of_positive(p, (table.y == 1).astype(np.float64), cells) if wanted.joint and p is not None else None,
-            paired,
+            {} if first is None else losses.paired_sums(context, MetricContext(first, wanted.settings)),
             table.agreement if first is None and table.k <= MATCHED_CLASSES else None,
         )
 
     @property
     def n(self) -> int:
-        return self.top.n
+        return self.top.moments.n
 
     @property
     def mean_confidence(self) -> float:
@@ -252,6 +261,11 @@ class RunningSums(Sums):
         """Largest minus smallest confidence."""
         return self.highest - self.lowest
 
+    @property
+    def tops(self) -> list[int]:
+        """Numbers of largest classes that were gathered."""
+        return [j for j in (2, 3, 5) if f"top {j}" in self.means]
+
 
 # ---- metrics from these sums
 
@@ -260,44 +274,15 @@ FEW_VALUES = 1 << 14
 """Distinct scores up to which errors over bins of equal scores are drawn, and not taken to be normal."""
 
 
-BinSums = tuple[BinStats, FloatArray, FloatArray]
-"""Sums over bins, and of (y - c)^2 and of c (1 - c) in them, (bins,) each."""
-
-
-def _coarse(values: AnyArray) -> AnyArray:
-    """Sums over the ``FINE`` cells of every bin."""
-    return np.asarray(values.reshape(*values.shape[:-1], -1, FINE).sum(axis=-1))
-
-
 class LongContext(MetricContext):
     """Metrics of rows by their sums, and by their scores in order, where there are some. See ``MetricContext``."""
 
     def __init__(self, tally: RunningSums, settings: MetricSettings, orders: Sequence[SortedRows]) -> None:
-        nothing, none = np.empty(0), np.empty(0, np.int64)
-        positive = None if tally.positive is None else nothing
-        tops = {j: (nothing, nothing) for j in (2, 3, 5) if f"top {j}" in tally.means}
-        table = RowTable(
-            tally.k,
-            *(nothing, nothing, none, none),
-            positive=positive,
-            clipped=tally.clipped,
-            classes=tally.classes,
-            counts=tally.counts,
-            tops=tops,
-        )
-        super().__init__(table, replace(settings, interval="t"))
+        super().__init__(cast(RowTable, tally), replace(settings, interval="t"))
         self.tally, self.orders = tally, orders
 
     def with_settings(self, settings: MetricSettings) -> MetricContext:
         return LongContext(self.tally, settings, self.orders)
-
-    @property
-    def n(self) -> int:
-        return self.tally.n
-
-    @property
-    def label_counts(self) -> IntArray:
-        return self.tally.label_counts
 
     @property
     def distinct(self) -> int:
@@ -315,7 +300,6 @@ class LongContext(MetricContext):
     @property
     def order(self) -> SortedRows:
         """The same scores in order."""
-        assert self.scored is not None
         return self.orders[int(self.settings.label == "positive")]
 
     @property
@@ -336,41 +320,25 @@ class LongContext(MetricContext):
     def bins_used(self, scheme: str) -> int:
         if scheme != "values":
             return super().bins_used(scheme)
-        return sum(len(bins.count) for bins, *_ in self._values())
+        return sum(len(bins.count) for bins in self._values())
 
     def fullest(self, scheme: str) -> int:
         return 2 if scheme == "values" else super().fullest(scheme)  # fewer values than a quarter of the rows
 
     # ---- bins of equal width, or of equally many rows
 
-    def bins(self, scheme: str) -> BinStats:
-        return self._sums(scheme)[0]
-
     @made_once
-    def _sums(self, scheme: str) -> BinSums:
-        """Sums over bins, and of (y - c)^2 and of c (1 - c) in them."""
+    def bins(self, scheme: str) -> BinSums:
         if scheme == "width":
-            s = self.scored
-            count, score, outcome, squares, variance = map(
-                _coarse, (s.fine.count, s.fine.score, s.fine.outcome, s.squares, s.spread)
-            )
-            rows = count.astype(np.float64)
-            return BinStats(count, score, outcome, rows, rows), squares, variance
+            return BinSums(*map(_coarse, vars(self.scored.fine).values()))
         order, n, wanted = self.order, self.n, self.settings.bins
         sizes = np.array([n // wanted + (b < n % wanted) for b in range(wanted)])
         inner = [order.edge(rank) for rank in np.cumsum(sizes[sizes > 0])[:-1].tolist()]
-        edges = np.concatenate([[0.0], distinct(np.asarray([*inner, 1.0]))])
-        return self._over(edges)
+        return self._over(np.concatenate([[0.0], distinct(np.asarray([*inner, 1.0]))]))
 
     def _over(self, edges: FloatArray) -> BinSums:
         """The same over any bins, from the scores in order."""
-        size, parts = len(edges) - 1, []
-        for c, y in self.order.slabs():
-            where, spread = bin_index(c, edges), c * (1.0 - c)
-            sums = [np.bincount(where, values, size).astype(np.float64) for values in ((y - c) ** 2, spread)]
-            parts.append((BinStats.at(where, size, c, y), *sums))
-        bins, squares, variance = (sum(each[1:], each[0]) for each in zip(*parts, strict=True))
-        return bins, squares, variance
+        return reduce(add, (BinSums.of(c, y, edges) for c, y in self.order.slabs()))
 
     @made_once
     def null_outcomes(self, scheme: str) -> FloatArray:
@@ -411,11 +379,11 @@ class LongContext(MetricContext):
     @made_once
     def expected(self, scheme: str) -> float:
         """Mean error of bins under calibration (see ``nulls.expected_error``)."""
-        bins, _, variance = self._sums(scheme)
+        bins = self.bins(scheme)
         if scheme == "width":
-            return float(np.sqrt(2.0 * variance / np.pi).sum()) / self.n
+            return float(np.sqrt(2.0 * bins.variance / np.pi).sum()) / self.n
         count, total = bins.count, 0.0
-        for stop, size, spread in zip(np.cumsum(count).tolist(), count.tolist(), variance.tolist(), strict=True):
+        for stop, size, spread in zip(np.cumsum(count).tolist(), count.tolist(), bins.variance.tolist(), strict=True):
             if 0 < size <= EXACT_ROWS:
                 c = self.order.scores(stop - size, stop)
                 total += float(expected_of_bin(c, poisson_binomial(c)))
@@ -447,7 +415,7 @@ class LongContext(MetricContext):
 
     def _as_bins(self, sums: FloatArray) -> BinSums:
         _, count, score, right, squares, variance = sums
-        return BinStats(count.astype(np.int64), score, right, count, count), squares, variance
+        return BinSums(count.astype(np.int64), score, right, count, count, squares, variance)
 
     def _square(self, scheme: str, square: Callable[[BinStats], FloatArray]) -> tuple[float, FloatArray]:
         if scheme == "values":
@@ -460,7 +428,7 @@ class LongContext(MetricContext):
         s, n, rng = self.settings, self.n, self.rng("hits:values")
         value, drawn, mean, variance = 0.0, np.zeros(s.resamples), 0.0, 0.0
         few = self.order.distinct <= FEW_VALUES
-        for bins, *_ in self._values():
+        for bins in self._values():
             if not len(bins.count):
                 continue
             share = float(bins.weight.sum()) / n
@@ -476,7 +444,7 @@ class LongContext(MetricContext):
                 variance += float(own.sum()) / n**2
             for low in range(0, len(chance) if few else 0, 1024):
                 here = slice(low, low + 1024)
-                some = BinStats(*(sums[here] for sums in vars(bins).values()))
+                some = BinSums(*(sums[here] for sums in vars(bins).values()))
                 hits = rng.binomial(some.count, chance[here], size=(s.resamples, len(some.count)))
                 drawn += square(some.with_outcomes(hits.astype(np.float64))) * float(some.weight.sum()) / n
         if not few:
@@ -484,15 +452,14 @@ class LongContext(MetricContext):
         return value, drawn
 
     def _squared(self, scheme: str) -> SquaredError:
-        return SquaredError.of_sums(
-            (bins.weight, bins.outcome - bins.score, squares, variance)
-            for bins, squares, variance in (self._values() if scheme == "values" else [self._sums(scheme)])
-        )
+        parts = self._values() if scheme == "values" else [self.bins(scheme)]
+        return SquaredError.of_sums((b.weight, b.outcome - b.score, b.squares, b.variance) for b in parts)
 
-    def _confidence_bins(self) -> tuple[BinStats, FloatArray]:
-        bins, _, variance = self._over(EDGES)
-        stops = np.cumsum(bins.count).tolist()
-        return bins, bin_p_values(bins, variance, lambda b: self.order.scores(stops[b] - int(bins.count[b]), stops[b]))
+    def _confidence_bins(self) -> tuple[BinStats, FloatArray, FloatArray]:
+        bins = self._over(EDGES)
+        ends = np.append(0, np.cumsum(bins.count)).tolist()
+        p_values = bin_p_values(bins, bins.variance, lambda b: self.order.scores(ends[b], ends[b + 1]))
+        return bins, p_values, np.ones(len(p_values))
 
     # ---- the smooth error and the joint test
 
@@ -514,7 +481,7 @@ class LongContext(MetricContext):
 
     def _joint_draws(self) -> JointDraws:
         """As of single rows; what the labels of a cell's rows cost is drawn normal, given how many are right."""
-        joint, (_, score, _) = self.tally.joint, self.scored.grid
+        joint, (_, score, _) = self.scored.joint, self.scored.grid
         assert joint is not None
         hits, rng = self._cell_hits, self.rng("joint")
         of_wrong = np.divide(joint.cells[4], score, out=np.zeros_like(score), where=score > 0)
@@ -532,7 +499,7 @@ class LongContext(MetricContext):
 
     def _slope_draws(self) -> tuple[MeanGap, JointDraws]:
         """As of single rows (see ``joint_test``), from the cells of P(class 1)."""
-        joint, (_, score, _) = self.tally.slope, self.scored.grid
+        joint, (_, score, _) = self.scored.joint, self.scored.grid
         assert joint is not None
         v, vl, vll = (float(sums.sum()) for sums in joint.cells[:3])
         (mean, sd), hits = residual_slope(v, vl, vll), self._cell_hits

@@ -181,7 +181,7 @@ def auroc(context: MetricContext) -> Value:
     if value is None:
         which = "right" if ranked.right > 0 else "wrong"
         return Value.undefined(f"every row is {which}: nothing to separate")
-    return _with_delong(context, ranked, value, (context.table.confidence, context.table.correct))
+    return _with_delong(context, ranked, value)
 
 
 @metric(
@@ -206,7 +206,7 @@ def roc_auc(context: MetricContext) -> Value:
     value = area_under_roc(ranked)
     if value is None:
         return Value.undefined("all labels are the same class: nothing to rank")
-    return _with_delong(context, ranked, value, (t.log_odds, (t.y == 1).astype(np.float64)))
+    return _with_delong(context, ranked, value, by_odds=True)
 
 
 def delong_of_units(score: FloatArray, outcome: FloatArray, area: float, units: Units) -> AreaSpread:
@@ -228,15 +228,14 @@ def delong_of_units(score: FloatArray, outcome: FloatArray, area: float, units: 
     return AreaSpread(math.sqrt(units.n / max(units.n - 1, 1) * float((units.sums(part) ** 2).sum())), carrying)
 
 
-def _with_delong(
-    context: MetricContext, ranked: Ranked, value: float, rows: tuple[FloatArray | None, FloatArray]
-) -> Value:
-    """An area under the ROC curve with its interval. rows : scores and outcomes."""
-    units, (score, outcome) = context.table.units, rows
-    if units is None or ranked.weighted:
+def _with_delong(context: MetricContext, ranked: Ranked, value: float, by_odds: bool = False) -> Value:
+    """An area under the ROC curve with its interval. by_odds : of class 1 by its log-odds, else of the confidence."""
+    t = context.table
+    if t.units is None or ranked.weighted:
         return _with_interval(context, ranked, Value(value), "delong", lambda: delong(ranked, value))
+    score, outcome = (t.log_odds, (t.y == 1).astype(np.float64)) if by_odds else (t.confidence, t.correct)
     assert score is not None
-    spread = delong_of_units(score, outcome, value, units)
+    spread = delong_of_units(score, outcome, value, t.units)
     return _with_interval(context, ranked, Value(value), "unit t", lambda: spread)
 
 
