@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -78,28 +78,23 @@ def collect_all(
     rows: Rows,
     calibrators: Sequence[Calibrator | None],
     *,
-    class_bins: int = 0,
-    tops: Sequence[int] = (),
     group: AnyArray | None = None,
     progress: Progress | None = None,
-    top_only: bool = False,
     against: int | Prediction | None = None,
+    **wanted: Any,
 ) -> list[RowTable]:
     """Row tables of several calibrators (None: uncalibrated) from one walk over the file.
 
     Blocks are worked on side by side; what adds is added in the order of the rows, so that
-    the number of threads changes nothing. class_bins : width bins of the class sums, 0 for none.
-    tops : numbers of largest classes whose probability and labels are wanted, each below k. top_only :
-    nothing but ``TOP_COLUMNS``. against : the calibrator, or the rows of another model, that the others are compared
-    with (``RowTable.expected``). Raises DataError for transforms that a calibrator needs and the rows lack.
+    the number of threads changes nothing. against : the calibrator, or the rows of another model, that the others are
+    compared with (``RowTable.expected``). wanted : ``class_bins``, ``tops`` and ``top_only`` of ``_GatherBlock``.
+    Raises DataError for transforms that a calibrator needs and the rows lack.
     """
-    needed, wanted = needed_transforms(rows, calibrators)
-    tops = tuple(j for j in tops if j < rows.k)
     which = against if isinstance(against, int) else None
     along = (against.log_probs, against.label) if isinstance(against, Prediction) else ()
-    work = _GatherBlock(rows.k, tuple(calibrators), tuple(needed), class_bins, tops, top_only, which)
-    gatherers = [_Gatherer(rows.n, rows.k, class_bins) for _ in calibrators]
-    for parts in rows.walked(Walk(work, along, tuple(wanted), add_up=True)):
+    work = _GatherBlock.of(rows, calibrators, against=which, **wanted)
+    gatherers = [_Gatherer(rows.n, rows.k, work.class_bins) for _ in calibrators]
+    for parts in rows.walked(Walk(work, along, work.places, add_up=True)):
         for gatherer, part in zip(gatherers, parts.each.values(), strict=True):
             gatherer.take(part)
         if progress is not None:
@@ -113,19 +108,15 @@ def reduced(
     calibrators: Sequence[Calibrator | None],
     reduce: Callable[[list[RowTable]], Made],
     *,
-    class_bins: int = 0,
-    tops: Sequence[int] = (),
-    top_only: bool = False,
     add_up: bool = False,
+    **wanted: Any,
 ) -> Iterator[Made]:
     """What ``reduce`` makes of the tables of some rows at a time, a table through every calibrator; it can be pickled.
 
-    Arguments as for ``collect_all``; several calibrators are compared with the first. add_up : as of ``rows.Walk``.
+    wanted : as for ``collect_all``; several calibrators are compared with the first. add_up : as of ``rows.Walk``.
     """
-    needed, wanted = needed_transforms(rows, calibrators)
-    tops, which = tuple(j for j in tops if j < rows.k), 0 if len(calibrators) > 1 else None
-    work = _GatherBlock(rows.k, tuple(calibrators), tuple(needed), class_bins, tops, top_only, which)
-    return rows.walked(Walk(_Reducing(work, reduce), (), tuple(wanted), 1 if add_up else 2, add_up))
+    work = _GatherBlock.of(rows, calibrators, against=0 if len(calibrators) > 1 else None, **wanted)
+    return rows.walked(Walk(_Reducing(work, reduce), (), work.places, 1 if add_up else 2, add_up))
 
 
 def summarise(rows: Rows, calibrator: Calibrator | None, progress: Progress) -> Summary:
@@ -148,16 +139,9 @@ def _summary(k: int, tables: Sequence[RowTable]) -> Summary:
 
 def predicted(rows: Rows, calibrator: Calibrator | None) -> Prediction:
     """All rows through a calibrator (None: uncalibrated), as one array in memory."""
-    needed, wanted = needed_transforms(rows, [calibrator])
-    work = _GatherBlock(rows.k, (calibrator,), tuple(needed), 0, (), True)
-    parts = list(rows.each(work.predict, transforms=wanted))
+    work = _GatherBlock.of(rows, [calibrator])
+    parts = list(rows.each(work.predict, transforms=work.places))
     return Prediction(np.concatenate([p.log_probs for p in parts]), np.concatenate([p.label for p in parts]))
-
-
-def needed_transforms(rows: Rows, calibrators: Sequence[Calibrator | None]) -> tuple[list[str], list[int]]:
-    """Specs of the transforms that calibrators read, and their places. Raises DataError for one that is missing."""
-    needed = sorted({spec for c in calibrators if c is not None for spec in c.required_transforms})
-    return needed, rows.places_of(needed)
 
 
 # ---- sums over (class, width bin) of the probabilities of every class, gathered piece by piece
@@ -256,22 +240,45 @@ class _Parts(Sums):
     each: dict[int, _Part]
 
 
+class _Tile(NamedTuple):
+    """Some rows with their predictions and p = e / norm = exp(d) / norm; spare : room of the shape of e."""
+
+    block: Block
+    label: IntArray
+    d: FloatArray
+    e: FloatArray
+    norm: FloatArray
+    spare: FloatArray
+
+
 @dataclass(frozen=True)
 class _GatherBlock:
     """What is gathered of a block, through every calibrator, piece by piece; pieces are small enough to stay in cache.
 
-    needed : specs of the transforms that come with the block. against : calibrator that the others are compared
-    with. spare : room to work in.
+    needed, places : specs of the transforms that come with the block, and their places in the source. class_bins :
+    width bins of the class sums, 0 for none. tops : numbers of largest classes whose probability and labels are wanted,
+    each below k. top_only : nothing but ``TOP_COLUMNS``. against : calibrator that the others are compared with.
+    spare : room to work in.
     """
 
     k: int
-    calibrators: tuple[Calibrator | None, ...]
-    needed: tuple[str, ...]
-    class_bins: int
-    tops: tuple[int, ...]
-    top_only: bool
+    calibrators: Sequence[Calibrator | None]
+    needed: Sequence[str]
+    places: tuple[int, ...]
+    class_bins: int = 0
+    tops: tuple[int, ...] = ()
+    top_only: bool = False
     against: int | None = None
     spare: list[list[FloatArray]] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls, rows: Rows, calibrators: Sequence[Calibrator | None], *, tops: Sequence[int] = (), **wanted: Any
+    ) -> "_GatherBlock":
+        """Of rows with the transforms that the calibrators read. Raises DataError for one that is missing."""
+        needed = sorted({spec for c in calibrators if c is not None for spec in c.required_transforms})
+        tops = tuple(j for j in tops if j < rows.k)
+        return cls(rows.k, calibrators, needed, tuple(rows.places_of(needed)), tops=tops, **wanted)
 
     def __call__(self, block: Block, *other: AnyArray) -> _Parts:
         try:
@@ -287,14 +294,15 @@ class _GatherBlock:
 
     def through(self, at: int, block: Block, room: list[FloatArray], base: Prediction | None) -> _Part:
         """The rows through one calibrator, compared with others."""
-        own = at == self.against
-        prediction = base if own else self.prediction(self.calibrators[at], block)
+        calibrator, own = self.calibrators[at], at == self.against
+        prediction = base if own and calibrator is not None else self.prediction(calibrator, block)
+        part = _Part()
         if block.kind == "confidence":
-            part = self.confidences(block, prediction)
-        elif prediction is None or self.calibrators[at] is None:
-            part = self.raw(block, room)
+            self.add_confidences(part, block, prediction)
         else:
-            part = self.calibrated(block, prediction, room)
+            part.counts = {} if prediction is None else prediction.counts
+            for tile in self.tiles(block, prediction, room):
+                self.add(part, tile, prediction is not None and prediction.floored)
         if base is not None and not own:
             part.expected = expected_differences(block, prediction or _as_it_is(block), base)
         return part
@@ -313,12 +321,17 @@ class _GatherBlock:
             block = replace(block, transformed=block.transformed[own])
         return calibrator.apply(block)
 
-    def raw(self, block: Block, room: list[FloatArray]) -> _Part:
-        """Uncalibrated rows: softmax of the scores, or the stored probabilities themselves."""
-        part, step = _Part(), len(room[0])
+    def tiles(self, block: Block, prediction: Prediction | None, room: list[FloatArray]) -> Iterator[_Tile]:
+        """Some rows at a time; of uncalibrated ones p is the softmax of the scores, or the stored probabilities."""
+        step = len(room[0])
         for at in range(0, len(block), step):
             some = block.cut(at, at + step)
             d, e, spare = (buffer[: len(some)] for buffer in room)
+            if prediction is not None:
+                d, top = prediction.log_probs[at : at + step], prediction.label[at : at + step]
+                np.exp(d, out=e)
+                yield _Tile(some, top, d, e, np.ones(len(d)), spare)
+                continue
             if block.kind == "probs":
                 e[...] = some.scores
                 top = e.argmax(axis=1)
@@ -335,54 +348,31 @@ class _GatherBlock:
                 d -= d[np.arange(len(d)), top][:, None]
                 np.exp(d, out=e)
                 norm = e.sum(axis=1)
-            self.add(part, some, top if some.assigned is None else some.assigned, d, e, norm, spare)
-        return part
+            yield _Tile(some, top if some.assigned is None else some.assigned, d, e, norm, spare)
 
-    def calibrated(self, block: Block, prediction: Prediction, room: list[FloatArray]) -> _Part:
-        """Rows that went through a calibrator."""
-        part, step = _Part(counts=prediction.counts), len(room[0])
-        for at in range(0, len(block), step):
-            some = block.cut(at, at + step)
-            d = prediction.log_probs[at : at + step]
-            _, e, spare = (buffer[: len(d)] for buffer in room)
-            np.exp(d, out=e)
-            self.add(part, some, prediction.label[at : at + step], d, e, np.ones(len(d)), spare, prediction.floored)
-        return part
-
-    def confidences(self, block: Block, prediction: Prediction | None) -> _Part:
-        """Rows of which only the confidence is known: losses of the event that the answer is right."""
+    def add_confidences(self, part: _Part, block: Block, prediction: Prediction | None) -> None:
+        """Take in rows of which only the confidence is known: losses of the event that the answer is right."""
         q = np.asarray(block.scores[:, 0] if prediction is None else prediction.confidence, dtype=np.float64)
-        correct, part = block.labels.astype(np.float64), _Part()
+        correct = block.labels.astype(np.float64)
         part.put(confidence=q, correct=correct, prediction=np.ones(len(q), dtype=np.int64), y=block.labels)
         if block.weight is not None:
             part.put(weight=block.weight)
         if self.top_only:
-            return part
+            return
         with np.errstate(divide="ignore"):
             right, wrong = np.minimum(-np.log(q), -math.log(TINY)), np.minimum(-np.log1p(-q), -math.log(TINY))
         zero = np.where(correct > 0, q == 0.0, q == 1.0)
-        nll = np.where(zero, NLL_OF_ZERO, np.where(correct > 0, right, wrong))
+        part.clipped = int(zero.sum())
         part.put(
-            nll=nll,
+            nll=np.where(zero, NLL_OF_ZERO, np.where(correct > 0, right, wrong)),
             brier=(q - correct) ** 2,
             entropy=q * right + (1.0 - q) * wrong,
             varentropy=q * (1.0 - q) * (right - wrong) ** 2,
         )
-        part.clipped = int(zero.sum())
-        return part
 
-    def add(
-        self,
-        part: _Part,
-        block: Block,
-        label: IntArray,
-        d: FloatArray,
-        e: FloatArray,
-        norm: FloatArray,
-        square: FloatArray,
-        floored: bool = False,
-    ) -> None:
-        """Take in rows with p = e / norm = exp(d) / norm; square : room of their shape. floored : of ``Prediction``."""
+    def add(self, part: _Part, tile: _Tile, floored: bool) -> None:
+        """Take in rows. floored : of ``Prediction``."""
+        block, label, d, e, norm, square = tile
         here, y = np.arange(len(d)), block.labels
         part.put(confidence=np.minimum(e[here, label] / norm, 1.0), correct=(label == y).astype(np.float64))
         part.put(prediction=label, y=y)
