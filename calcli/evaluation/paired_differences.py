@@ -10,8 +10,8 @@ from calcli.evaluation.results import Difference, Ranks, Result
 from calcli.metrics.catalog import metric
 from calcli.metrics.context import MetricContext
 from calcli.metrics.friedman import Friedman, friedman
-from calcli.metrics.intervals import Interval, Mean, normal_quantile, t_interval, t_p_value
-from calcli.metrics.losses import paired_means, paired_sums
+from calcli.metrics.intervals import Interval, Mean, mean_of, normal_quantile, t_interval, t_p_value
+from calcli.metrics.losses import paired_columns, paired_sums
 from calcli.statistics.paired import PairedSums, fair_signs, share_ends
 
 
@@ -32,8 +32,11 @@ def differences(
 
 def compared(context: MetricContext, baseline: MetricContext) -> dict[str, Difference]:
     """The differences between two sets of the same rows."""
-    sums, means = paired_sums(context, baseline), paired_means(context, baseline)
-    return differences(sums, context.settings.level, means, context.few_wrong or baseline.few_wrong)
+    t, columns = context.table, paired_columns(context, baseline)
+    means = {} if t.units is None else {name: mean_of(d, t.weight, t.units) for name, d in columns.items()}
+    return differences(
+        paired_sums(context, baseline), context.settings.level, means, context.few_wrong or baseline.few_wrong
+    )
 
 
 def _over_units(alone: Difference, mean: Mean, level: float, few: str | None) -> Difference:

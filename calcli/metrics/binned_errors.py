@@ -5,20 +5,19 @@ null distribution costs one call.
 """
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from calcli.binning import BinStats, bin_index, binned_error, mass_edges, width_edges
 from calcli.errors import UsageError
-from calcli.metrics.context import MetricContext, Value, metric
+from calcli.metrics.context import MetricContext, Undefined, Value, metric
 from calcli.metrics.debiased import squared_of
 from calcli.metrics.intervals import Interval, t_interval
-from calcli.metrics.losses import mean_gap
-from calcli.metrics.nulls import Null, class_bin_outcomes, null_of
+from calcli.metrics.losses import mean_named
+from calcli.metrics.nulls import Null, class_bin_outcomes
 from calcli.numerics import FloatArray
-from calcli.statistics.units import Luck, SharedOutcomes
+from calcli.statistics.units import Luck, SharedOutcomes, Units
 
 
 def gap_variance(bins: BinStats) -> FloatArray:
@@ -46,7 +45,8 @@ def monotone_mass_bins(scores: FloatArray, outcomes: FloatArray, weight: FloatAr
 def _binned(context: MetricContext, scheme: str, norm: float) -> Value:
     s, t = context.settings, context.table
     if s.label == "class":
-        return _class_mean(context, scheme, norm)
+        value = float(per_class_errors(context, scheme, norm).mean())
+        return Value(value, signature=_compat_signature(context, scheme))
     if s.label == "all":
         return _pooled(context, scheme, norm)
     other = context.foreign(scheme)
@@ -76,7 +76,7 @@ def _bracket(context: MetricContext, scheme: str) -> Interval | None:
     lower end is that of the mean gap, the upper that of Sun et al.
     """
     level = context.settings.level
-    gap = t_interval(mean_gap(context), level)
+    gap = t_interval(mean_named(context, "score gap"), level)
     if gap is None:
         return None
     squared = squared_of(context, scheme).interval(level)
@@ -118,7 +118,7 @@ def ece_positive(context: MetricContext) -> Value:
     Reference: Naeini, Cooper, Hauskrecht (2015)
     """
     if context.table.positive is None:
-        return Value.undefined(f"for two classes only, these rows have {context.table.k}")
+        raise Undefined(f"for two classes only, these rows have {context.table.k}")
     return ece(context.labelled("positive"))
 
 
@@ -181,14 +181,7 @@ def per_class_errors(context: MetricContext, scheme: str, norm: float) -> FloatA
     """Binned error of every class against the rest, (k,)."""
     if scheme == "width" and context.foreign(scheme) is None and context.table.classes is not None:
         return binned_error(context.table.classes, norm)
-    if context.columns is None:
-        raise UsageError("this metric needs the probabilities of every class, which are not at hand here")
     return np.array([float(binned_error(bins, norm)) for bins in context.class_bins(scheme)])
-
-
-def _class_mean(context: MetricContext, scheme: str, norm: float) -> Value:
-    value = float(per_class_errors(context, scheme, norm).mean())
-    return Value(value, signature=_compat_signature(context, scheme))
 
 
 def _pooled(context: MetricContext, scheme: str, norm: float) -> Value:
@@ -213,30 +206,27 @@ def cwece(context: MetricContext) -> Value:
     (1/k) sum_c sum_b share_cb |p_cb - frequency_cb|; others sum over classes
     Reference: Kull et al. (2019); Nixon et al. (2019)
     """
-    stats, norm = context.table.classes, context.settings.norm
-    value = _class_mean(context, "width", norm)
-    if stats is None or value.value is None or context.foreign("width") is not None:
-        return value
-    if context.table.units is not None:
-        draws = _drawn_by_unit(context, norm)
-        return value if draws is None else replace(value, null=context.null_of(value.value, draws))
-    weighted = context.table.weight is not None
-    drawn = class_bin_outcomes(stats.score, stats.variance, context.heavy_resamples, context.rng("cwece"), weighted)
-    draws = np.array([float(binned_error(stats.with_outcomes(outcome), norm).mean()) for outcome in drawn])
-    return Value(value.value, null=null_of(value.value, draws), signature=value.signature)
+    t, norm = context.table, context.settings.norm
+    mean, signature = float(per_class_errors(context, "width", norm).mean()), _compat_signature(context, "width")
+    if t.classes is None or signature or (t.units is not None and context.columns is None):
+        return Value(mean, signature=signature)
+    if t.units is not None:
+        draws = _drawn_by_unit(context, t.units)
+    else:
+        weighted, rng = t.weight is not None, context.rng("cwece")
+        drawn = class_bin_outcomes(t.classes.score, t.classes.variance, context.heavy_resamples, rng, weighted)
+        draws = np.array([float(binned_error(t.classes.with_outcomes(one), norm).mean()) for one in drawn])
+    return Value(mean, null=context.null_of(mean, draws))
 
 
-def _drawn_by_unit(context: MetricContext, norm: float) -> FloatArray | None:
+def _drawn_by_unit(context: MetricContext, units: Units) -> FloatArray:
     """Class-wise errors under calibration where rows belong together, (draws,): each class with luck of its own."""
-    t, bins, draws = context.table, context.settings.bins, context.heavy_draws
-    if context.columns is None or t.units is None:
-        return None
-    total, edges = np.zeros(draws), width_edges(bins)
-    for c, p in context.columns():
-        outcome = (t.y == c).astype(np.float64)
-        share = Luck.of(p, outcome, t.units, t.weight, both=True).share
-        drawn = SharedOutcomes.drawn(p, t.units, share, draws, context.rng(f"cwece {c}"))
+    t, s, draws = context.table, context.settings, context.heavy_draws
+    total, edges = np.zeros(draws), width_edges(s.bins)
+    for c, p, outcome in context.each_class():
+        share = Luck.of(p, outcome, units, t.weight, both=True).share
+        drawn = SharedOutcomes.drawn(p, units, share, draws, context.rng(f"cwece {c}"))
         index = bin_index(p, edges)
-        stats = BinStats.at(index, bins, p, outcome, t.weight)
-        total += binned_error(stats.with_outcomes(drawn.by_bin(index, bins, t.weight)), norm)
+        stats = BinStats.at(index, s.bins, p, outcome, t.weight)
+        total += binned_error(stats.with_outcomes(drawn.by_bin(index, s.bins, t.weight)), s.norm)
     return total / t.k

@@ -10,7 +10,7 @@ from typing import Any
 from calcli import __version__
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.context import METRICS as REGISTERED
-from calcli.metrics.context import Metric, MetricContext, MetricSettings, Value, norm_text
+from calcli.metrics.context import Metric, MetricContext, MetricSettings, Undefined, Value, norm_text
 
 FAMILIES = ("losses", "binned_errors", "debiased", "smooth", "significance", "ranking", "coverage", "bound")
 """Files whose import registers metrics; their order is that of every list."""
@@ -109,13 +109,16 @@ def gathering(
 def measure(name: str, context: MetricContext) -> Value:
     """Measure one metric."""
     if context.n == 0:
-        return Value.undefined("no rows")
+        return Value(None, "no rows")
     if context.table.weight is not None and not context.table.weight.sum() > 0:
-        return Value.undefined("all weights are 0")
+        return Value(None, "all weights are 0")
     by_class = context.settings.label in ("class", "all") and ("label", None) in metric(name).signature
     if context.table.k == 1 and (metric(name).whole or by_class):
-        return Value.undefined("needs the probabilities of all classes, these rows hold one confidence each")
-    return metric(name).measure(context)
+        return Value(None, "needs the probabilities of all classes, these rows hold one confidence each")
+    try:
+        return metric(name).measure(context)
+    except Undefined as why:
+        return Value(None, str(why))
 
 
 def describe_metric(name: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import field, replace
-from functools import lru_cache, wraps
+from functools import wraps
 from inspect import cleandoc
 from typing import Any, ClassVar, Literal, TypeVar, cast
 from zlib import crc32
@@ -81,15 +81,9 @@ class Value:
     signature: Mapping[str, str] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
 
-    @classmethod
-    def undefined(cls, reason: str) -> "Value":
-        """No value, and why."""
-        return cls(None, reason)
 
-
-@lru_cache(maxsize=64)
-def _seeds(seed: int, name: str) -> np.random.SeedSequence:
-    return np.random.SeedSequence([seed, crc32(name.encode())])
+class Undefined(Exception):
+    """Why a metric has no value here."""
 
 
 def made_once(make: Work) -> Work:
@@ -139,7 +133,7 @@ class MetricContext:
 
     def rng(self, name: str) -> np.random.Generator:
         """A generator of its own for each use, so that asking for more metrics changes none."""
-        return np.random.default_rng(_seeds(self.settings.seed, name))
+        return np.random.default_rng([self.settings.seed, crc32(name.encode())])
 
     def once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         """The result of ``make``, computed at the first call with this key."""
@@ -156,10 +150,7 @@ class MetricContext:
     @property
     def right(self) -> FloatArray:
         """1.0 where the prediction is the label, (n,); with two classes it follows the threshold."""
-        t, threshold = self.table, self.settings.threshold
-        if threshold == 0.5:
-            return t.correct
-        return (self.predicted == t.y).astype(np.float64)
+        return (self.predicted == self.table.y).astype(np.float64)
 
     @property
     def predicted(self) -> IntArray:
@@ -273,13 +264,10 @@ class MetricContext:
     @made_once
     def edges(self, scheme: str) -> FloatArray:
         """Edges of the bins: ``width``, ``mass`` or ``values``."""
-        bins = self.settings.bins
-        if scheme == "width":
-            return width_edges(bins)
         if scheme == "values":
             assert self.discrete is not None
             return self.discrete
-        return mass_edges(self.scores, bins, self.table.weight)
+        return edges_of(scheme, self.scores, self.settings.bins, self.table.weight)
 
     @made_once
     def bins(self, scheme: str) -> BinStats:
@@ -289,10 +277,6 @@ class MetricContext:
     def bins_used(self, scheme: str) -> int:
         """Bins that hold rows."""
         return int((self.bins(scheme).count > 0).sum())
-
-    def fullest(self, scheme: str) -> int:
-        """Rows of the fullest bin."""
-        return int(self.bins(scheme).count.max())
 
     def foreign(self, scheme: str) -> Convention | None:
         """The other program whose bins take the place of our width bins, if one is asked for."""
@@ -351,25 +335,37 @@ class MetricContext:
 
     # ---- classes
 
+    def each_class(self, raw: bool = False) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        """Every class, its probabilities (n,) and whether it is the label (n,). raw : its own value instead.
+
+        Raises Undefined where only the row table is at hand.
+        """
+        columns = self.raw_columns if raw else self.columns
+        if columns is None:
+            what = "values" if raw else "probabilities"
+            raise Undefined(f"needs the {what} of every class, which are not at hand here")
+        for c, p in columns():
+            yield c, p, (self.table.y == c).astype(np.float64)
+
     def class_bins(self, scheme: str) -> Iterator[BinStats]:
         """Bin sums of every class against "this is the label", from the probabilities themselves.
 
         By ``values`` they end at the first class that takes more than n/4 of them.
         """
-        assert self.columns is not None
-        t, bins = self.table, self.settings.bins
-        for c, p in self.columns():
-            outcome = (t.y == c).astype(np.float64)
-            other = self.foreign(scheme)
+        bins, weight, other = self.settings.bins, self.table.weight, self.foreign(scheme)
+        for _, p, outcome in self.each_class():
             if other is not None:
-                yield other.binned(p, outcome, bins, t.weight)
-            else:
-                edges: FloatArray | None = width_edges(bins)
-                if scheme != "width":
-                    edges = edges_of_values(p) if scheme == "values" else mass_edges(p, bins, t.weight)
-                if edges is None:
-                    return
-                yield BinStats.of(p, outcome, edges, t.weight)
+                yield other.binned(p, outcome, bins, weight)
+                continue
+            edges = edges_of_values(p) if scheme == "values" else edges_of(scheme, p, bins, weight)
+            if edges is None:
+                return
+            yield BinStats.of(p, outcome, edges, weight)
+
+
+def edges_of(scheme: str, scores: FloatArray, bins: int, weight: FloatArray | None) -> FloatArray:
+    """Edges of bins of equal ``width`` or ``mass``."""
+    return width_edges(bins) if scheme == "width" else mass_edges(scores, bins, weight)
 
 
 def edges_of_values(scores: FloatArray) -> FloatArray | None:

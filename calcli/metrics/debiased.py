@@ -8,7 +8,7 @@ import numpy as np
 
 from calcli.binning import BinStats, bin_index, binned_error, mass_edges, width_edges
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import MetricContext, Value, edges_of_values, made_once, metric
+from calcli.metrics.context import MetricContext, Undefined, Value, edges_of_values, made_once, metric
 from calcli.metrics.intervals import Interval, normal_quantile, normal_tail
 from calcli.metrics.significance import class_p_values, sum_p_value, vanishes
 from calcli.numerics import AnyArray, FloatArray, IntArray
@@ -218,8 +218,8 @@ def tce2(context: MetricContext) -> Value:
     Reference: Kumar, Liang, Ma (2019), definition 5.1; interval: Sun et al. (2024)
     """
     s, scheme = context.settings, _l2_scheme(context)
-    if context.fullest(scheme) < 2:
-        return Value.undefined("no bin holds two rows; use fewer --bins")
+    if scheme == "mass" and context.bins("mass").count.max() < 2:
+        raise Undefined("no bin holds two rows; use fewer --bins")
     square, draws = square_and_draws(context, scheme, signed_square)
     roots = np.sqrt(np.maximum(draws, 0.0))
     null = replace(context.null_of(0.0, roots), p_value=context.null_of(square, draws).p_value)
@@ -266,8 +266,6 @@ def marginal2_plugin(context: MetricContext) -> Value:
 
 
 def _marginal(context: MetricContext, square: Callable[[BinStats], FloatArray]) -> Value:
-    if context.columns is None:
-        return Value.undefined("needs the probabilities of every class, which are not at hand here")
     if context.settings.compat == "verified":
         # That program bins by value where every class has few, and cuts off each class's square at 0.
         by_value = [float(square(bins)) for bins in context.class_bins("values")]
@@ -276,31 +274,29 @@ def _marginal(context: MetricContext, square: Callable[[BinStats], FloatArray]) 
         squares, signature = [max(each, 0.0) for each in squares], {"scheme": scheme, "compat": "verified"}
     elif context.table.units is not None and square is signed_square:
         bins, weight, signature = context.settings.bins, context.table.weight, {}
-        squares = [_unit_square(context, c, p, mass_edges(p, bins, weight)) for c, p in context.columns()]
+        squares = [_unit_square(context, p, y, mass_edges(p, bins, weight)) for _, p, y in context.each_class()]
     else:
         squares, signature = [float(square(bins)) for bins in context.class_bins("mass")], {}
     mean = float(np.mean(squares))
     return Value(signed_root(mean), signature=signature, more={"signed_square": mean})
 
 
-def _unit_square(context: MetricContext, c: int, p: FloatArray, edges: FloatArray) -> float:
-    """The squared error of class c with probabilities p (n,) by pairs of different units."""
+def _unit_square(context: MetricContext, p: FloatArray, outcome: FloatArray, edges: FloatArray) -> float:
+    """The squared error of a class with probabilities and outcomes (n,) by pairs of different units."""
     t = context.table
     assert t.units is not None
-    pairs, residual = UnitPairs.of(bin_index(p, edges), len(edges) - 1, t.units, t.weight), (t.y == c) - p
-    return pairs.square(residual if t.weight is None else t.weight * residual)
+    return UnitPairs.of(bin_index(p, edges), len(edges) - 1, t.units, t.weight).square(t.weights * (outcome - p))
 
 
 @made_once
 def classes_by_unit(context: MetricContext) -> tuple[FloatArray, FloatArray]:
     """By class where rows belong together: the p-value of its frequency, and its squared error over width bins."""
-    t, columns, edges = context.table, context.columns, width_edges(context.settings.bins)
-    assert columns is not None
+    t, edges = context.table, width_edges(context.settings.bins)
     found = [
-        (sum_p_value(p, (t.y == c).astype(np.float64), t.weight, t.units), _unit_square(context, c, p, edges))
-        for c, p in columns()
+        (sum_p_value(p, y, t.weight, t.units), _unit_square(context, p, y, edges)) for _, p, y in context.each_class()
     ]
-    return np.array([p for p, _ in found]), np.array([square for _, square in found])
+    p_values, squares = (np.array(column) for column in zip(*found, strict=True))
+    return p_values, squares
 
 
 def class_p_values_of(context: MetricContext) -> FloatArray | None:
@@ -312,28 +308,21 @@ def class_p_values_of(context: MetricContext) -> FloatArray | None:
 
 
 @made_once
-def _raw(context: MetricContext) -> tuple[list[float], dict[str, float]] | None:
+def _raw(context: MetricContext) -> tuple[list[float], dict[str, float]]:
     """Of the classes' own values the mean debiased and plugin squared error and squared difference, and how far the
-    rows are from summing to one; None where they are not at hand."""
-    if context.raw_columns is None:
-        return None
+    rows are from summing to one."""
     t = context.table
     each, sums = [], np.zeros(t.n)
-    for c, p in context.raw_columns():
-        outcome = (t.y == c).astype(np.float64)
+    for _, p, outcome in context.each_class(raw=True):
         edges = edges_of_values(p)
         edges = mass_edges(p, context.settings.bins, t.weight) if edges is None else edges
         bins = BinStats.of(p, outcome, edges, t.weight)
-        squares = float(np.average((p - outcome) ** 2, weights=t.weight))
-        debiased = signed_square(bins) if t.units is None else _unit_square(context, c, p, edges)
-        each.append((float(debiased), float(plugin_square(bins)), squares))
+        debiased = signed_square(bins) if t.units is None else _unit_square(context, p, outcome, edges)
+        each.append([debiased, plugin_square(bins), np.average((p - outcome) ** 2, weights=t.weight)])
         sums += p
     facts = {"row_sum_min": sums.min(), "row_sum_mean": sums.mean(), "row_sum_max": sums.max()}
     means = [float(column.mean()) for column in np.array(each).T]
     return means, {name: float(value) for name, value in facts.items()}
-
-
-NO_CLASSES = "needs the values of every class, which are not at hand here"
 
 
 @metric(signature="norm:2 bins scheme:values closed:right label:class debiased:yes rows:unnormalized", whole=True)
@@ -343,10 +332,7 @@ def marginal2_raw(context: MetricContext) -> Value:
     sqrt(max(0, mean_c signed square of class c's map)); each value is a bin where there are few, else mass bins
     Reference: Kumar, Liang, Ma (2019), definitions 2.4 and 5.1; figures 6, 7 and 10 of Li (2023)
     """
-    found = _raw(context)
-    if found is None:
-        return Value.undefined(NO_CLASSES)
-    (mean, plugin, _), facts = found
+    (mean, plugin, _), facts = _raw(context)
     return Value(signed_root(mean), more={"signed_square": mean, "plugin_square": plugin, **facts})
 
 
@@ -357,10 +343,7 @@ def mse_raw(context: MetricContext) -> Value:
     mean over classes and rows of (q_c - 1[y = c])^2; Brier / C where rows sum to one
     Reference: Kumar, Liang, Ma (2019), section 3; figure 6b of Li (2023)
     """
-    found = _raw(context)
-    if found is None:
-        return Value.undefined(NO_CLASSES)
-    (*_, difference), facts = found
+    (*_, difference), facts = _raw(context)
     return Value(difference, more=facts)
 
 
@@ -379,10 +362,8 @@ def cwece2(context: MetricContext) -> Value:
     """
     stats = context.table.classes
     if stats is None:
-        return Value.undefined("needs the class sums, which are not at hand here")
+        raise Undefined("needs the class sums, which are not at hand here")
     if context.table.units is not None:
-        if context.columns is None:
-            return Value.undefined(NO_CLASSES)
         mean = float(np.mean(classes_by_unit(context)[1]))
         return Value(signed_root(mean), more={"signed_square": mean})
     squares = signed_square(stats)
@@ -407,5 +388,5 @@ def ece_debiased(context: MetricContext) -> Value:
     s = context.settings
     bins = context.bins("mass")
     if (bins.count == 1).any():
-        return Value.undefined("every bin with rows needs at least two; use fewer --bins")
+        raise Undefined("every bin with rows needs at least two; use fewer --bins")
     return Value(debiased_error(bins, s.norm, s.resamples, context.rng("ece_debiased")))

@@ -107,26 +107,21 @@ class Runs:
         size = max(FEWEST, MERGED // max(1, len(ends)))
         held: list[Keys] = [np.empty(0, np.uint64)] * len(ends)
         while True:
-            for r in range(len(ends)):
-                if not len(held[r]) and at[r] < ends[r]:
+            for r in np.flatnonzero(at < ends).tolist():
+                if not len(held[r]):
                     stop = min(int(at[r]) + size, int(ends[r]))
                     held[r] = self._spool.read(int(at[r]), stop)
                     at[r] = stop
             # What is not above the last key held of any unfinished run can have nothing before it.
-            last = [keys[-1] for keys, a, end in zip(held, at, ends, strict=True) if len(keys) and a < end]
-            if not last:
-                rest = np.concatenate(held)
-                rest.sort()
-                yield rest
-                return
-            limit, taken = min(last), []
-            for r, keys in enumerate(held):
-                count = int(np.searchsorted(keys, limit, side="right"))
-                taken.append(keys[:count])
-                held[r] = keys[count:]
-            merged = np.concatenate(taken)
+            unfinished = [held[r][-1] for r in np.flatnonzero(at < ends).tolist()]
+            limit = min(unfinished, default=None)
+            counts = [len(keys) if limit is None else int(np.searchsorted(keys, limit, side="right")) for keys in held]
+            merged = np.concatenate([keys[:count] for keys, count in zip(held, counts, strict=True)])
             merged.sort()
             yield merged
+            if limit is None:
+                return
+            held = [keys[count:] for keys, count in zip(held, counts, strict=True)]
 
 
 class SortedRows:
@@ -173,18 +168,17 @@ class SortedRows:
         return below
 
     def slabs(self, score_of: Callable[[Keys], FloatArray] | None = None) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """All scores and outcomes, some at a time."""
-        score_of = score_of or self._score_of
+        """All scores and outcomes, some at a time. score_of : what of their keys stands for the scores."""
         for start in range(0, self.n, AT_ONCE):
             keys = self._spool.read(start, min(start + AT_ONCE, self.n))
-            yield score_of(keys), (keys & np.uint64(1)).astype(np.float64)
+            yield (score_of or self._score_of)(keys), (keys & np.uint64(1)).astype(np.float64)
 
     def ranked(self, by_odds: bool = False) -> Ranked:
         """The rows by their scores, or by the log-odds themselves, which tell more of them apart."""
-        walk = partial(self._tie_blocks, odds_of, 1.0) if by_odds else partial(self._tie_blocks, self._score_of)
+        walk = partial(self._tie_blocks, odds_of if by_odds else self._score_of, float(by_odds))
         return Ranked(float(self._right), float(self.n - self._right), walk)
 
-    def _tie_blocks(self, score_of: Callable[[Keys], FloatArray], least: float = 0.0) -> Iterator[TieBlocks]:
+    def _tie_blocks(self, score_of: Callable[[Keys], FloatArray], least: float) -> Iterator[TieBlocks]:
         """The rows by what keys say, ties together; least : as ``numerics.starts_of_ties`` takes it."""
         waiting: TieBlocks | None = None  # the last score, of which more may come
         for scores, outcomes in self.slabs(score_of):

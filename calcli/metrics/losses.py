@@ -5,14 +5,14 @@ cross-fitted split take it from there.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import METRICS, SHARED_LUCK, Label, MetricContext, Value, made_once, metric
+from calcli.metrics.context import METRICS, SHARED_LUCK, Label, MetricContext, Undefined, Value, made_once, metric
 from calcli.metrics.intervals import (
     BOOTSTRAP_WORK,
     Interval,
@@ -34,53 +34,64 @@ from calcli.statistics.paired import PairedSums
 Rows = TypeVar("Rows", bound=Callable[[MetricContext], FloatArray])
 
 
-def compared_losses(k: int) -> dict[str, Callable[[MetricContext], FloatArray]]:
-    """The means over rows of the default report on k classes: what two calibrators are compared by, row by row."""
-    known = {name: m.rows for name, m in METRICS.items() if m.rows is not None and m.report == "default"}
-    return {name: rows for name, rows in known.items() if k > 1 or not METRICS[name].whole}
+def paired_columns(context: MetricContext, baseline: MetricContext) -> dict[str, FloatArray]:
+    """Differences to the baseline, this minus that, row by row, of the means over rows of the default report."""
+    known = [(name, m) for name, m in METRICS.items() if m.report == "default" and (context.table.k > 1 or not m.whole)]
+    return {name: m.rows(context) - m.rows(baseline) for name, m in known if m.rows is not None}
 
 
 def paired_sums(context: MetricContext, baseline: MetricContext) -> dict[str, PairedSums]:
-    """Sums of the differences to the baseline, this minus that, by the names of ``compared_losses``."""
-    table = context.table
-    return {
-        name: PairedSums.of(rows(context) - rows(baseline), table.weight, table.expected.get(name))
-        for name, rows in compared_losses(table.k).items()
-    }
+    """Sums of the same differences."""
+    columns, t = paired_columns(context, baseline), context.table
+    return {name: PairedSums.of(d, t.weight, t.expected.get(name)) for name, d in columns.items()}
 
 
-def paired_means(context: MetricContext, baseline: MetricContext) -> dict[str, Mean]:
-    """Means of the same differences where rows belong together, else none."""
-    table = context.table
-    if table.units is None:
-        return {}
-    known = compared_losses(table.k).items()
-    return {name: mean_of(rows(context) - rows(baseline), table.weight, table.units) for name, rows in known}
+LOSSES = ("nll", "brier", "brier_top", "brier_mean")
+"""Means that a few wrong rows can carry."""
+
+FEWEST = 10.0
+"""Rows that must carry a loss before its mean has an interval."""
 
 
-def row_mean(mean: Mean, interval: Interval | None) -> Value:
-    """A mean over rows with its standard error and an interval."""
-    return Value(mean.value, se=_finite(mean.se), interval=interval)
+def column(context: MetricContext, name: str) -> FloatArray:
+    """What a mean is of, (n,): a registered metric; ``score gap``, the score minus the outcome.
+
+    ``nll expected``, ``nll squared``: what a loss and its square are expected to be were the scores right, of all
+    classes' Brier score roughly. ``top3 mass``, ``top3 accuracy``, ``top3 gap``: the probability of the three largest
+    classes, whether the label is among them, and the difference.
+    """
+    t, c, (of, _, what) = context.table, context.table.confidence, name.partition(" ")
+    if of == "score":
+        return context.scores - context.outcomes
+    if of.startswith("top"):
+        sums, inside = t.tops[int(of.removeprefix("top"))]
+        return {"mass": sums, "accuracy": inside}.get(what, sums - inside)
+    if not what:
+        rows = METRICS[name].rows
+        assert rows is not None, f"{name} is no mean over rows"
+        return rows(context)
+    if of == "nll":
+        return t.entropy if what == "expected" else t.varentropy + t.entropy**2
+    # The Brier score of nearly certain rows is twice that of the confidence: right or not.
+    scale = {"brier": 2.0, "brier_mean": 2.0 / t.k}.get(of, 1.0)
+    return scale * c * (1.0 - c) if what == "expected" else scale**2 * c * (1.0 - c) * ((1.0 - c) ** 3 + c**3)
 
 
 @made_once
 def mean_named(context: MetricContext, name: str) -> Mean:
-    """A registered mean over rows."""
-    rows = METRICS[name].rows
-    assert rows is not None, f"{name} is no mean over rows"
-    return mean_of(rows(context), context.table.weight, context.table.units)
-
-
-@made_once
-def mean_gap(context: MetricContext) -> Mean:
-    """Mean score minus the share of outcomes."""
-    return mean_of(context.scores - context.outcomes, context.table.weight, context.table.units)
+    """The mean over rows of a ``column``."""
+    return mean_of(column(context, name), context.table.weight, context.table.units)
 
 
 @made_once
 def score_error(context: MetricContext) -> float:
     """Standard error of the mean score."""
     return mean_of(context.scores, context.table.weight).se
+
+
+def row_mean(mean: Mean, interval: Interval | None) -> Value:
+    """A mean over rows with its standard error and an interval."""
+    return Value(mean.value, se=_finite(mean.se), interval=interval)
 
 
 def resampled(context: MetricContext) -> bool:
@@ -100,37 +111,6 @@ def _bootstrap(context: MetricContext, columns: FloatArray) -> list[Interval]:
     return bootstrap_interval(columns, s.level, s.resamples, context.rng("bootstrap"))
 
 
-LOSSES = ("nll", "brier", "brier_top", "brier_mean")
-"""Means that a few wrong rows can carry."""
-
-FEWEST = 10.0
-"""Rows that must carry a loss before its mean has an interval."""
-
-
-def expected_losses(table: RowTable, names: Iterable[str]) -> dict[str, FloatArray]:
-    """Expectation of each loss and of its square were the scores right, (n,) each; of all classes' Brier score roughly.
-
-    The Brier score of nearly certain rows is twice that of the confidence, which decides between being right and not.
-    """
-    c = table.confidence
-    found: dict[str, FloatArray] = {}
-    for name in (name for name in names if name in LOSSES):
-        scale = {"brier": 2.0, "brier_mean": 2.0 / table.k}.get(name, 1.0)
-        first, second = scale * c * (1.0 - c), scale**2 * c * (1.0 - c) * ((1.0 - c) ** 3 + c**3)
-        if name == "nll":
-            first, second = table.entropy, table.varentropy + table.entropy**2
-        found |= {f"{name} expected": first, f"{name} squared": second}
-    return found
-
-
-@made_once
-def expected_means(context: MetricContext, name: str) -> tuple[float, ...]:
-    """Means of the loss and of its square that the scores expect."""
-    t = context.table
-    w, expected = t.weight, expected_losses(t, [name]).values()
-    return tuple(float(v.mean() if w is None else w @ v / w.sum()) for v in expected)
-
-
 def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
     """Why the mean of a loss has no interval: too few rows carry it, (sum l)^2 / sum l^2, here or as the scores expect.
 
@@ -142,7 +122,7 @@ def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
     if name not in LOSSES or not mean.n > 1.0:
         return None
     weight = context.table.weight
-    first, second = expected_means(context, name)
+    first, second = (mean_named(context, f"{name} {power}").value for power in ("expected", "squared"))
     square = mean.value**2 + mean.se**2 * (mean.n - 1.0)
     own = mean.n * mean.value**2 / square if square > 0.0 else 0.0
     both = mean.n * (mean.value + first) ** 2 / (square + second) / 2.0 if square + second > 0.0 else 0.0
@@ -150,11 +130,10 @@ def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
         return None
     if mean.by_unit:
         return f"about {own:.0f} of {mean.n:.0f} units carry this loss: no interval"
-    rows = METRICS[name].rows
-    if own >= FEWEST or rows is None:
+    if own >= FEWEST:
         return f"these {context.n} rows hold too few of the rare ones that carry this loss: no interval"
     if isinstance(context.table, RowTable):
-        largest = np.sort(rows(context) * (1.0 if weight is None else weight))[::-1].cumsum()
+        largest = np.sort(column(context, name) * (1.0 if weight is None else weight))[::-1].cumsum()
         count = int(np.searchsorted(largest, 0.9 * largest[-1])) + 1
         if count < FEWEST:
             return f"{count} of {context.n} rows make 90 % of this loss: no interval"
@@ -207,14 +186,14 @@ def accuracy(context: MetricContext) -> Value:
 
     mean 1[argmax p = y], ties to the lowest index; with --threshold T, 1[(p_1 > T) = y]
     """
-    mean = mean_named(context, "accuracy")
+    mean, level = mean_named(context, "accuracy"), context.settings.level
     if mean.by_unit:
         value = _registered(context, "accuracy")
-        interval = _reaching(value.interval, share_of_units(mean.value, mean, context.settings.level), 0.0)
-        return replace(value, interval=interval, signature=context.threshold_signature)
-    low, high = wilson_interval(np.array(mean.value), np.array(mean.n), context.settings.level)
-    interval = Interval(float(low), float(high), context.settings.level, "wilson")
-    return Value(mean.value, se=_finite(mean.se), interval=interval, signature=context.threshold_signature)
+        interval = _reaching(value.interval, share_of_units(mean.value, mean, level), 0.0)
+    else:
+        low, high = wilson_interval(np.array(mean.value), np.array(mean.n), level)
+        value, interval = row_mean(mean, None), Interval(float(low), float(high), level, "wilson")
+    return replace(value, interval=interval, signature=context.threshold_signature)
 
 
 @metric(
@@ -345,7 +324,7 @@ def gap_interval(context: MetricContext, level: float | None = None) -> Interval
     2008, Statistics in Medicine 27, 1693-1702). Over units it is Student's (see ``share_of_units``); NaN, with the
     reason as its method, where too few are wrong.
     """
-    level, mean = level or context.settings.level, mean_gap(context)
+    level, mean = level or context.settings.level, mean_named(context, "score gap")
     bins, made = context.bins("width"), t_interval(mean, level)
     rate = min(float(bins.outcome.sum()) / total, 1.0) if (total := float(bins.weight.sum())) > 0.0 else math.nan
     if mean.by_unit:
@@ -459,27 +438,17 @@ def _tested(context: MetricContext, value: Value, direction: MeanGap) -> Value:
     )
 
 
-@made_once
-def top_means(context: MetricContext, j: int) -> tuple[Mean, Mean, Mean]:
-    """Means of the gap, of the probability of the j largest classes, and of whether the label is among them."""
-    t = context.table
-    sums, inside = t.tops[j]
-    first, second, third = (mean_of(each, t.weight, t.units) for each in (sums - inside, sums, inside))
-    return first, second, third
-
-
 def _top_gap(context: MetricContext, j: int) -> Value:
     t = context.table
     if j >= t.k:
-        return Value.undefined(f"there are only {t.k} classes")
+        raise Undefined(f"there are only {t.k} classes")
     if j not in t.tops:
-        return Value.undefined("the largest classes were not gathered here")
-    gaps, mass, accuracy = top_means(context, j)
-    interval = None if context.few_wrong is not None else t_interval(gaps, context.settings.level)
+        raise Undefined("the largest classes were not gathered here")
+    gap, mass, accuracy = (mean_named(context, f"top{j} {what}") for what in ("gap", "mass", "accuracy"))
+    interval = None if context.few_wrong is not None else t_interval(gap, context.settings.level)
     if resampled(context):
-        sums, inside = t.tops[j]
-        interval = _bootstrap(context, (sums - inside)[:, None])[0]
-    return replace(row_mean(gaps, interval), more={"mass": mass.value, "accuracy": accuracy.value})
+        interval = _bootstrap(context, column(context, f"top{j} gap")[:, None])[0]
+    return replace(row_mean(gap, interval), more={"mass": mass.value, "accuracy": accuracy.value})
 
 
 for _j in (2, 3, 5):

@@ -220,10 +220,9 @@ class RunningSums(Sums):
     def of(cls, table: RowTable, wanted: SumsRequest, first: RowTable | None) -> "RunningSums":
         """Of some of the rows. first : the same rows as another set of scores has them."""
         context, c, p, y = MetricContext(table, wanted.settings), table.confidence, table.positive, table.y == 1
-        columns = {name: rows(context) for name in wanted.names if (rows := metric(name).rows) is not None}
-        columns |= losses.expected_losses(table, columns)
-        for j, (sums, inside) in table.tops.items():
-            columns |= {f"top {j}": sums - inside, f"top {j} mass": sums, f"top {j} accuracy": inside}
+        means = [name for name in wanted.names if metric(name).rows is not None]
+        means += [f"{name} {power}" for name in means if name in losses.LOSSES for power in ("expected", "squared")]
+        means += [f"top{j} {what}" for j in table.tops for what in ("gap", "mass", "accuracy")]
         joint, slope, cells = None, None, grid_cells(wanted.total)
         if wanted.joint:
             right, wrong, variance = label_losses(c, table.entropy, table.varentropy)
@@ -238,7 +237,7 @@ class RunningSums(Sums):
             float(c.max()),
             table.clipped,
             table.counts,
-            {name: Moments.of(values) for name, values in columns.items()},
+            {name: Moments.of(losses.column(context, name)) for name in means},
             Scored.of(c, table.correct, wanted, joint),
             None if p is None else Scored.of(p, y.astype(np.float64), wanted, slope),
             np.array([(table.nll - table.entropy).sum(), table.varentropy.sum()]) if len(table.nll) else np.zeros(2),
@@ -264,7 +263,7 @@ class RunningSums(Sums):
     @property
     def tops(self) -> list[int]:
         """Numbers of largest classes that were gathered."""
-        return [j for j in (2, 3, 5) if f"top {j}" in self.means]
+        return [j for j in (2, 3, 5) if f"top{j} gap" in self.means]
 
 
 # ---- metrics from these sums
@@ -272,6 +271,11 @@ class RunningSums(Sums):
 
 FEW_VALUES = 1 << 14
 """Distinct scores up to which errors over bins of equal scores are drawn, and not taken to be normal."""
+
+
+def _even(count: int, parts: int) -> list[int]:
+    """Sizes of parts of so many rows, which differ by one at most."""
+    return [count // parts + (part < count % parts) for part in range(parts)]
 
 
 class LongContext(MetricContext):
@@ -322,9 +326,6 @@ class LongContext(MetricContext):
             return super().bins_used(scheme)
         return sum(len(bins.count) for bins in self._values())
 
-    def fullest(self, scheme: str) -> int:
-        return 2 if scheme == "values" else super().fullest(scheme)  # fewer values than a quarter of the rows
-
     # ---- bins of equal width, or of equally many rows
 
     @made_once
@@ -332,8 +333,7 @@ class LongContext(MetricContext):
         if scheme == "width":
             return BinSums(*map(_coarse, vars(self.scored.fine).values()))
         order, n, wanted = self.order, self.n, self.settings.bins
-        sizes = np.array([n // wanted + (b < n % wanted) for b in range(wanted)])
-        inner = [order.edge(rank) for rank in np.cumsum(sizes[sizes > 0])[:-1].tolist()]
+        inner = [order.edge(rank) for rank in np.cumsum(_even(n, min(n, wanted)))[:-1].tolist()]
         return self._over(np.concatenate([[0.0], distinct(np.asarray([*inner, 1.0]))]))
 
     def _over(self, edges: FloatArray) -> BinSums:
@@ -354,26 +354,20 @@ class LongContext(MetricContext):
 
     def _mass_outcomes(self) -> FloatArray:
         """The same draws as ``nulls.bin_outcomes`` makes: exact laws of small bins, groups of like scores of large."""
-        counts, rng, order = self.bins("mass").count, self.rng("hits:mass"), self.order
-        stops, draws = np.cumsum(counts), self.settings.resamples
-        starts = stops - counts
-        cuts: list[IntArray] = []
-        for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
-            sizes = [count // GROUPS + (g < count % GROUPS) for g in range(GROUPS)] if count > EXACT_ROWS else [count]
-            cuts.append(start + np.concatenate([[0], np.cumsum(sizes)]))
+        counts, rng, order, draws = self.bins("mass").count, self.rng("hits:mass"), self.order, self.settings.resamples
+        starts = np.cumsum(counts) - counts
+        sizes = [_even(count, GROUPS if count > EXACT_ROWS else 1) for count in counts.tolist()]
+        cuts = [np.cumsum([start, *size]) for start, size in zip(starts.tolist(), sizes, strict=True)]
         marks = np.unique(np.concatenate(cuts))
-        sums = np.concatenate([[0.0], np.cumsum(order.sums(marks))]) if len(marks) > 1 else np.zeros(1)
-        out = np.zeros((draws, len(stops)))
-        for b, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
-            if stop == start:
-                continue
-            if stop - start <= EXACT_ROWS:
-                law = np.cumsum(poisson_binomial(order.scores(start, stop)))
+        sums = np.cumsum([0.0, *order.sums(marks)])
+        out = np.zeros((draws, len(counts)))
+        for b, (size, cut) in enumerate(zip(sizes, cuts, strict=True)):
+            if len(size) == 1:
+                law = np.cumsum(poisson_binomial(order.scores(cut[0], cut[1])))
                 out[:, b] = np.searchsorted(law, rng.random(draws) * law[-1], side="right")
-                continue
-            size = np.diff(cuts[b])
-            mean = np.clip(np.diff(sums[np.searchsorted(marks, cuts[b])]) / size, 0.0, 1.0)
-            out[:, b] = rng.binomial(size, mean, size=(draws, len(size))).sum(axis=1)
+            else:
+                mean = np.clip(np.diff(sums[np.searchsorted(marks, cut)]) / size, 0.0, 1.0)
+                out[:, b] = rng.binomial(size, mean, size=(draws, len(size))).sum(axis=1)
         return out
 
     @made_once
@@ -384,7 +378,7 @@ class LongContext(MetricContext):
             return float(np.sqrt(2.0 * bins.variance / np.pi).sum()) / self.n
         count, total = bins.count, 0.0
         for stop, size, spread in zip(np.cumsum(count).tolist(), count.tolist(), bins.variance.tolist(), strict=True):
-            if 0 < size <= EXACT_ROWS:
+            if size <= EXACT_ROWS:
                 c = self.order.scores(stop - size, stop)
                 total += float(expected_of_bin(c, poisson_binomial(c)))
             else:
@@ -528,10 +522,7 @@ def _direction(sums: FloatArray, n: int) -> MeanGap:
 
 
 LongContext.instead = {
-    losses.mean_named: lambda c, name: c.tally.means[name].as_mean,
-    losses.expected_means: lambda c, of: tuple(c.tally.means[f"{of} {end}"].mean for end in ("expected", "squared")),
-    losses.top_means: lambda c, j: tuple(c.tally.means[f"top {j}{end}"].as_mean for end in ("", " mass", " accuracy")),
-    losses.mean_gap: lambda c: c.scored.gap.as_mean,
+    losses.mean_named: lambda c, name: (c.scored.gap if name == "score gap" else c.tally.means[name]).as_mean,
     losses.score_error: lambda c: math.sqrt(c.scored.moments.square) / c.n,
     losses.variance_of_confidence: lambda c: c.tally.top.moments.square / c.n,
     direction_of: LongContext._direction,

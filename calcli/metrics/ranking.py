@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import MetricContext, Value, metric
+from calcli.metrics.context import MetricContext, Undefined, Value, metric
 from calcli.metrics.intervals import Interval, t_quantile
 from calcli.metrics.ties import Ranked, running
 from calcli.numerics import FloatArray
@@ -180,7 +180,7 @@ def auroc(context: MetricContext) -> Value:
     value = area_under_roc(ranked)
     if value is None:
         which = "right" if ranked.right > 0 else "wrong"
-        return Value.undefined(f"every row is {which}: nothing to separate")
+        raise Undefined(f"every row is {which}: nothing to separate")
     return _with_delong(context, ranked, value)
 
 
@@ -205,7 +205,7 @@ def roc_auc(context: MetricContext) -> Value:
     ranked = context.ranked_by_odds()
     value = area_under_roc(ranked)
     if value is None:
-        return Value.undefined("all labels are the same class: nothing to rank")
+        raise Undefined("all labels are the same class: nothing to rank")
     return _with_delong(context, ranked, value, by_odds=True)
 
 
@@ -282,18 +282,17 @@ def mean_average_precision(context: MetricContext) -> Value:
     if t.positive is None:
         return _one_vs_rest(context, average_precision)
     value = average_precision(context.ranked_by_odds())
-    return Value.undefined("no row of class 1") if value is None else Value(value)
+    if value is None:
+        raise Undefined("no row of class 1")
+    return Value(value)
 
 
 def _one_vs_rest(context: MetricContext, of: Callable[[Ranked], float | None]) -> Value:
     """Mean over the classes for which it is defined."""
-    if context.columns is None:
-        return Value.undefined("needs the probabilities of every class, which are not at hand here")
-    t = context.table
-    found = [of(Ranked.of(p, (t.y == c).astype(np.float64), t.weight)) for c, p in context.columns()]
+    found = [of(Ranked.of(p, outcome, context.table.weight)) for _, p, outcome in context.each_class()]
     values = [value for value in found if value is not None]
     if not values:
-        return Value.undefined("all labels are the same class: nothing to rank")
+        raise Undefined("all labels are the same class: nothing to rank")
     return Value(float(np.mean(values)), signature={"label": "one-vs-rest"}, more={"classes": len(values)})
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import MetricContext, Value, made_once, metric
+from calcli.metrics.context import MetricContext, Undefined, Value, made_once, metric
 from calcli.metrics.intervals import normal_p_value, t_p_value
 from calcli.metrics.nulls import Null, label_losses, poisson_binomial, reaching
 from calcli.metrics.rowtable import ClassStats, RowTable
@@ -362,6 +362,16 @@ def _drawn_paths(context: MetricContext) -> FloatArray:
 IMPOSSIBLE = "the confidences are certain, and wrong somewhere"
 
 
+def _of_path(context: MetricContext, which: int, tail: Callable[[float], float], mean: float, q95: float) -> Value:
+    """The largest cumulative gap (0) or their range (1). tail, mean, q95 : of this of Brownian motion."""
+    path = cumulative_gaps_of(context)
+    value = (path.mad, path.kuiper)[which]
+    if context.shared is not None:
+        return Value(value, null=context.null_of(value, _drawn_paths(context)[which]))
+    above = partial(scaled_tail, tail, path.sigma)
+    return Value(value, null=Null(mean * path.sigma, q95 * path.sigma, above(value), 0, above=above))
+
+
 @metric(signature="label", report="full", reads="order")
 def ks(context: MetricContext) -> Value:
     """Kolmogorov-Smirnov calibration error: largest cumulative gap.
@@ -369,13 +379,7 @@ def ks(context: MetricContext) -> Value:
     max_k |sum_{i<=k} (y_i - c_i)| / n, rows sorted by confidence
     Reference: Gupta et al. (2021)
     """
-    path = cumulative_gaps_of(context)
-    if context.shared is not None:
-        return Value(path.mad, null=context.null_of(path.mad, _drawn_paths(context)[0]))
-    # Mean and 95 % point of max |B|: sqrt(pi/2) and 2.2414.
-    above = partial(scaled_tail, max_brownian_tail, path.sigma)
-    null = Null(math.sqrt(math.pi / 2.0) * path.sigma, 2.241402728 * path.sigma, above(path.mad), 0, above=above)
-    return Value(path.mad, null=null)
+    return _of_path(context, 0, max_brownian_tail, math.sqrt(math.pi / 2.0), 2.241402728)
 
 
 @metric(signature="label", report="full", reads="order")
@@ -385,12 +389,7 @@ def kuiper(context: MetricContext) -> Value:
     max_k C_k - min_k C_k, C_k = sum_{i<=k} (y_i - c_i)/n, C_0 = 0
     Reference: Arrieta-Ibarra, Gujral, Tannen, Tygert, Xu (2022)
     """
-    path = cumulative_gaps_of(context)
-    if context.shared is not None:
-        return Value(path.kuiper, null=context.null_of(path.kuiper, _drawn_paths(context)[1]))
-    # Mean and 95 % point of the range of B: 2 sqrt(2/pi) and 2.4977.
-    above, mean = partial(scaled_tail, range_brownian_tail, path.sigma), 2.0 * math.sqrt(2.0 / math.pi) * path.sigma
-    return Value(path.kuiper, null=Null(mean, 2.497672161 * path.sigma, above(path.kuiper), 0, above=above))
+    return _of_path(context, 1, range_brownian_tail, 2.0 * math.sqrt(2.0 / math.pi), 2.497672161)
 
 
 @metric("spiegelhalter", signature="label", better="zero", report="full", reads="sums")
@@ -408,7 +407,7 @@ def spiegelhalter_z(context: MetricContext) -> Value:
             context, context.shared.sums(slope[:, None])[:, 0] - float(slope @ context.scores)
         )
     if not math.isfinite(direction.z):
-        return Value.undefined(IMPOSSIBLE)
+        raise Undefined(IMPOSSIBLE)
     return Value(direction.z, p_value=direction.p_value, more=direction.resamples)
 
 
@@ -420,10 +419,10 @@ def tcal(context: MetricContext) -> Value:
     Reference: Lee, Huang, Hassani, Dobriban (2023)
     """
     if context.table.weight is not None:
-        return Value.undefined("not defined for weighted rows")
+        raise Undefined("not defined for weighted rows")
     statistic, p_value, levels = adaptive_test(
         context.scores, context.outcomes, context.heavy_draws, context.drawn("tcal", context.heavy_draws)
     )
     if math.isinf(statistic):
-        return Value.undefined(IMPOSSIBLE)
+        raise Undefined(IMPOSSIBLE)
     return Value(statistic, p_value=p_value, more={"levels": levels, "resamples": context.heavy_draws})
