@@ -91,65 +91,50 @@ def _compat_signature(context: MetricContext, scheme: str) -> dict[str, str]:
     return {"scheme": compat, "closed": compat, "compat": compat}
 
 
-@metric(
-    signature="norm bins scheme closed:right label", report="default", meaning="{gap} of {of}, {bins}", reads="sums"
-)
+@metric(signature="norm bins scheme closed:right label", report="default", reads="sums")
 def ece(context: MetricContext) -> Value:
     """Expected calibration error of the confidence over equal-width bins.
 
     (sum_b share_b |confidence_b - accuracy_b|^norm)^(1/norm)
     Reference: Naeini, Cooper, Hauskrecht (2015); Guo et al. (2017), equation 3
+    In tables: {gap} of {of}, {bins}
     """
     return _binned(context, context.settings.scheme, context.settings.norm)
 
 
-@metric(
-    signature="norm bins scheme closed:right label:positive",
-    aliases="ece1 class1_ece",
-    report="two classes",
-    meaning="mean gap of P(class 1) and the frequency of class 1",
-    whole=True,
-    reads="sums",
-)
+@metric(signature="norm bins scheme closed:right label:positive", report="two classes", whole=True, reads="sums")
 def ece_positive(context: MetricContext) -> Value:
     """Expected calibration error of P(class 1), for two classes.
 
     as ece, with P(class 1) against 1[y = 1] (ece --label positive)
     Reference: Naeini, Cooper, Hauskrecht (2015)
+    Also called: ece1, class1_ece
+    In tables: mean gap of P(class 1) and the frequency of class 1
     """
     if context.table.positive is None:
         raise Undefined(f"for two classes only, these rows have {context.table.k}")
     return ece(context.labelled("positive"))
 
 
-@metric(
-    signature="norm bins scheme:mass closed:right label",
-    aliases="adaptive_ece ace adaece",
-    report="default",
-    meaning="as ece, bins of equally many rows",
-    reads="order",
-)
+@metric(signature="norm bins scheme:mass closed:right label", report="default", reads="order")
 def ece_mass(context: MetricContext) -> Value:
     """Expected calibration error over bins that hold equally many rows.
 
     as ece; edges midway between neighbouring chunks of the sorted confidences
     Reference: Nguyen, O'Connor (2015); Kumar, Liang, Ma (2019)
+    Also called: adaptive_ece, ace, adaece
+    In tables: as ece, bins of equally many rows
     """
     return _binned(context, "mass", context.settings.norm)
 
 
-@metric(
-    signature="norm:max bins scheme closed:right label",
-    report="default",
-    meaning="largest gap of a bin",
-    in_table=False,
-    reads="sums",
-)
+@metric(signature="norm:max bins scheme closed:right label", report="default", in_table=False, reads="sums")
 def mce(context: MetricContext) -> Value:
     """Largest gap of any bin that holds rows: very unstable.
 
     max_b |confidence_b - accuracy_b|
     Reference: Naeini et al. (2015); Guo et al. (2017), equation 5
+    In tables: largest gap of a bin
     """
     return _binned(context, context.settings.scheme, math.inf)
 
@@ -192,19 +177,13 @@ def _pooled(context: MetricContext, scheme: str, norm: float) -> Value:
     return Value(float(binned_error(BinStats(*(getattr(stats, name).sum(axis=0) for name in names)), norm)))
 
 
-@metric(
-    signature="norm bins scheme:width closed:right label:class",
-    needs="classes",
-    aliases="classwise_ece sce",
-    report="full",
-    whole=True,
-    reads="sums",
-)
+@metric(signature="norm bins scheme:width closed:right label:class", needs="classes", report="full", reads="sums")
 def cwece(context: MetricContext) -> Value:
     """Class-wise calibration error: mean over classes of each one-vs-all ECE.
 
     (1/k) sum_c sum_b share_cb |p_cb - frequency_cb|; others sum over classes
     Reference: Kull et al. (2019); Nixon et al. (2019)
+    Also called: classwise_ece, sce
     """
     t, norm = context.table, context.settings.norm
     mean, signature = float(per_class_errors(context, "width", norm).mean()), _compat_signature(context, "width")

@@ -12,7 +12,7 @@ from calcli.binning import bin_index, width_edges
 from calcli.calibrator import Calibrator, Prediction, Progress
 from calcli.fast_dataclass import Sums, dataclass
 from calcli.fit_summary import Summary
-from calcli.metrics.rowtable import COLUMNS, TOP_COLUMNS, ClassStats, RowTable
+from calcli.metrics.rowtable import TOP_COLUMNS, ClassStats, RowTable
 from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, TINY, AnyArray, FloatArray, IntArray, log_softmax, softmax, tile_rows
 from calcli.rows import Block, Rows, Walk
 from calcli.statistics.paired import expected_powers
@@ -93,7 +93,7 @@ def collect_all(
     which = against if isinstance(against, int) else None
     along = (against.log_probs, against.label) if isinstance(against, Prediction) else ()
     work = _GatherBlock.of(rows, calibrators, against=which, **wanted)
-    gatherers = [_Gatherer(rows.n, rows.k, work.class_bins) for _ in calibrators]
+    gatherers = [_Gatherer(rows.n, work) for _ in calibrators]
     for parts in rows.walked(Walk(work, along, work.places, add_up=True)):
         for gatherer, part in zip(gatherers, parts.each.values(), strict=True):
             gatherer.take(part)
@@ -430,7 +430,7 @@ class _Reducing:
     reduce: Callable[[list[RowTable]], Any]
 
     def __call__(self, block: Block) -> Any:
-        gatherers = [_Gatherer(len(block), self.work.k, self.work.class_bins) for _ in self.work.calibrators]
+        gatherers = [_Gatherer(len(block), self.work) for _ in self.work.calibrators]
         for gatherer, part in zip(gatherers, self.work(block).each.values(), strict=True):
             gatherer.take(part)
         return self.reduce([gatherer.table(None) for gatherer in gatherers])
@@ -439,39 +439,39 @@ class _Reducing:
 class _Gatherer:
     """Columns of all rows, filled in the order of the rows, and the sums beside them."""
 
-    def __init__(self, n: int, k: int, class_bins: int) -> None:
-        self.n, self.k, self.done, self.rest = n, k, 0, _Part()
+    def __init__(self, n: int, work: _GatherBlock) -> None:
+        self.n, self.k, self.done, self.rest = n, work.k, 0, _Part()
         self.columns: dict[str, AnyArray] = {}
-        self.sums = ClassSums(k, class_bins) if class_bins else None
+        self.sums = ClassSums(work.k, work.class_bins) if work.class_bins else None
 
     def take(self, part: _Part) -> None:
         """Append rows."""
+        stop = self.done + sum(map(len, part.columns["confidence"]))
         for name, arrays in part.columns.items():
             if name not in self.columns:
                 self.columns[name] = np.empty(self.n, dtype=arrays[0].dtype)
-            at = self.done
-            for values in arrays:
-                self.columns[name][at : at + len(values)] = values
-                at += len(values)
-        self.done += sum(map(len, part.columns["confidence"]))
+            np.concatenate(arrays, out=self.columns[name][self.done : stop])
+        self.done = stop
         if self.sums is not None and part.classes is not None:
             self.sums.take(part.classes)
         self.rest += replace(part, columns={}, classes=None)
 
     def table(self, group: AnyArray | None) -> RowTable:
         """Everything gathered."""
-        c: dict[str, Any] = self.columns
+        columns: dict[str, Any] = {name: c for name, c in self.columns.items() if " " not in name}
+        tops = {
+            int(name[4:]): (c, self.columns[f"within {name[4:]}"])
+            for name, c in self.columns.items()
+            if name[:4] == "top "
+        }
         return RowTable(
-            k=self.k,
-            **{name: c.get(name, np.empty(0)) for name in (*COLUMNS, *TOP_COLUMNS[1:])},
-            positive=c.get("positive"),
-            log_odds=c.get("log_odds"),
-            weight=c.get("weight"),
+            self.k,
+            **(dict.fromkeys(TOP_COLUMNS, np.empty(0)) | columns),
             group=group,
             clipped=self.rest.clipped,
             classes=None if self.sums is None else self.sums.stats(),
             counts=self.rest.counts,
-            tops={int(n[4:]): (c[n], c[f"within {n[4:]}"]) for n in c if n.startswith("top ")},
+            tops=tops,
             expected=self.rest.expected,
         )
 

@@ -1,6 +1,7 @@
 """What a metric is, what it may look at, and what it hands back."""
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import field, replace
@@ -408,11 +409,12 @@ class Metric:
     neither end is. signature : settings and constants that pin the definition; a value ``None`` means "as set". needs :
     ``classes`` class sums, ``tops`` the largest classes, or nothing beyond rows. reads : what it asks of its context:
     the row table, or only what ``LongContext`` has without one, sums over rows or the scores in order too. aliases :
-    what else people call it. whole : needs the probabilities of all classes, not the confidence alone. report : which
-    report shows it: always, for two classes, ``--full``, or None on request only. in_table : is it in the table for
-    people, or in the JSON only? meaning : a few words beside its name in that table; ``gap``, ``of`` and ``bins`` in
-    them are as the settings say. rows : for a mean over rows, its column (n,). argument : of a metric that is asked for
-    at a number, ``accuracy_at_coverage(0.9)``, the name that ``measure`` gives the number; it has a default.
+    what else people call it. whole : needs the probabilities of all classes, not the confidence alone; where there are
+    ``needs`` it does. report : which report shows it: always, for two classes, ``--full``, or None on request only.
+    in_table : is it in the table for people, or in the JSON only? meaning : a few words beside its name in that table;
+    ``gap``, ``of`` and ``bins`` in them are as the settings say. rows : for a mean over rows, its column (n,).
+    argument : of a metric that is asked for at a number, ``accuracy_at_coverage(0.9)``, the name that ``measure`` gives
+    the number; it has a default.
     """
 
     name: str
@@ -437,23 +439,29 @@ METRICS: dict[str, Metric] = {}
 """Every metric by name, in the order in which the family files register them."""
 
 
-def metric(
-    name: str = "", text: str = "", *, signature: str, aliases: str = "", **facts: Any
-) -> Callable[[Measure], Measure]:
+SAID = {"Reference": "reference", "Also called": "aliases", "In tables": "meaning"}
+"""What docstrings of metrics say beside title and formula, as the field of ``Metric`` that it is."""
+
+
+def metric(name: str = "", text: str = "", *, signature: str, **facts: Any) -> Callable[[Measure], Measure]:
     """Register the decorated function as a metric.
 
-    name : where it is not the function's. text : title, formula and reference, where they are not its docstring.
-    signature, aliases : of ``Metric``, a word each: ``closed:right``, or ``bins`` as set. facts : its other fields.
+    name : where it is not the function's. text : in place of its docstring, which is title, formula and what else is
+    said of it (``SAID``). signature : a word each, ``closed:right``, or ``bins`` as set. facts : fields of ``Metric``.
     """
-    facts["aliases"] = tuple(aliases.split())
+    facts = {"whole": "needs" in facts} | facts
     facts["signature"] = tuple((key, to or None) for key, _, to in (word.partition(":") for word in signature.split()))
 
     def register(measure: Measure) -> Measure:
         own = name or measure.__name__
         assert own not in METRICS, f"metric {own!r} is registered twice"
         title, _, rest = cleandoc(text or measure.__doc__ or "").partition(".\n\n")
-        formula, _, reference = " ".join(rest.split()).partition(" Reference: ")
-        METRICS[own] = Metric(own, title, formula, measure, reference, **facts)
+        formula, *said = (
+            " ".join(part.split()) for part in re.split(f"^({'|'.join(SAID)}): ", rest, flags=re.MULTILINE)
+        )
+        words: dict[str, Any] = dict(zip((SAID[label] for label in said[::2]), said[1::2], strict=True))
+        words["aliases"] = tuple(words.get("aliases", "").replace(",", "").split())
+        METRICS[own] = Metric(own, title, formula, measure, **words, **facts)
         return measure
 
     return register

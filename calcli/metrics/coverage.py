@@ -102,18 +102,13 @@ def _share(value: float, name: str) -> float:
     return value
 
 
-@metric(
-    "accuracy_at_coverage",
-    signature="coverage:0.8 label:top",
-    better="high",
-    argument="coverage",
-    meaning="accuracy of the most confident rows, so many of them",
-)
+@metric("accuracy_at_coverage", signature="coverage:0.8 label:top", better="high", argument="coverage")
 def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
     """Accuracy of the most confident share of the rows, 0.8 of them or accuracy_at_coverage(SHARE).
 
     errors among the fewest most confident rows that are at least this share
     Reference: El-Yaniv, Wiener (2010); interval: Clopper, Pearson (1934)
+    In tables: accuracy of the most confident rows, so many of them
     """
     t, level, signature = context.table, context.settings.level, {"coverage": f"{_share(coverage, 'coverage'):g}"}
     found = AcceptanceCurve.of(t.confidence, t.correct, t.weight).at_coverage(coverage)
@@ -123,18 +118,13 @@ def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
     return _value(context, found.accuracy, found, interval, signature)
 
 
-@metric(
-    "coverage_at_accuracy",
-    signature="accuracy:0.95 label:top",
-    better="high",
-    argument="accuracy",
-    meaning="share of the rows, most confident first, that is so accurate",
-)
+@metric("coverage_at_accuracy", signature="accuracy:0.95 label:top", better="high", argument="accuracy")
 def coverage_at(context: MetricContext, accuracy: float = 0.95) -> Value:
     """Largest share of the rows, most confident first, of which 0.95 are right, or coverage_at_accuracy(SHARE).
 
     most rows / n whose accuracy is at least this, in the order of the confidence
     Reference: El-Yaniv, Wiener (2010); interval: inverted tests of Clopper, Pearson (1934)
+    In tables: share of the rows, most confident first, that is so accurate
     """
     t, level, signature = context.table, context.settings.level, {"accuracy": f"{_share(accuracy, 'accuracy'):g}"}
     curve = AcceptanceCurve.of(t.confidence, t.correct, t.weight)

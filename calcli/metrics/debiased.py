@@ -205,17 +205,13 @@ def _l2_scheme(context: MetricContext) -> str:
     return "mass" if context.discrete is None else "values"
 
 
-@metric(
-    signature="norm:2 bins scheme:mass closed:right label debiased:yes",
-    report="default",
-    meaning="root-mean-square gap, sampling bias removed",
-    reads="order",
-)
+@metric(signature="norm:2 bins scheme:mass closed:right label debiased:yes", report="default", reads="order")
 def tce2(context: MetricContext) -> Value:
     """Top-label L2 calibration error, debiased.
 
     sqrt(max(0, sum_b share_b [(confidence_b - acc_b)^2 - acc_b (1 - acc_b)/(n_b - 1)]))
     Reference: Kumar, Liang, Ma (2019), definition 5.1; interval: Sun et al. (2024)
+    In tables: root-mean-square gap, sampling bias removed
     """
     s, scheme = context.settings, _l2_scheme(context)
     if scheme == "mass" and context.bins("mass").count.max() < 2:
@@ -347,13 +343,7 @@ def mse_raw(context: MetricContext) -> Value:
     return Value(difference, more=facts)
 
 
-@metric(
-    signature="norm:2 bins scheme:width closed:right label:class",
-    needs="classes",
-    report="full",
-    whole=True,
-    reads="sums",
-)
+@metric(signature="norm:2 bins scheme:width closed:right label:class", needs="classes", report="full", reads="sums")
 def cwece2(context: MetricContext) -> Value:
     """Class-wise L2 calibration error, debiased, over width bins.
 

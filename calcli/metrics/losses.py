@@ -172,19 +172,13 @@ def _finite(x: float) -> float | None:
     return x if math.isfinite(x) else None
 
 
-@metric(
-    signature="",
-    better="high",
-    aliases="acc",
-    report="default",
-    meaning="proportion of right predictions",
-    rows=lambda context: context.right,
-    reads="sums",
-)
+@metric(signature="", better="high", report="default", rows=lambda context: context.right, reads="sums")
 def accuracy(context: MetricContext) -> Value:
     """Proportion of samples whose predicted class is the label.
 
     mean 1[argmax p = y], ties to the lowest index; with --threshold T, 1[(p_1 > T) = y]
+    Also called: acc
+    In tables: proportion of right predictions
     """
     mean, level = mean_named(context, "accuracy"), context.settings.level
     if mean.by_unit:
@@ -197,19 +191,15 @@ def accuracy(context: MetricContext) -> Value:
 
 
 @metric(
-    signature="log:e floor:1e-12",
-    aliases="log_loss logloss cross_entropy ce",
-    report="default",
-    meaning="log loss: mean -ln of the label's probability",
-    rows=lambda context: context.table.nll,
-    whole=True,
-    reads="sums",
+    signature="log:e floor:1e-12", report="default", rows=lambda context: context.table.nll, whole=True, reads="sums"
 )
 def nll(context: MetricContext) -> Value:
     """Negative log-likelihood of the labels, natural logarithm.
 
     mean -ln p_y; a p_y that is stored as 0 counts as 1e-12, and is counted
     Reference: Good (1952)
+    Also called: log_loss, logloss, cross_entropy, ce
+    In tables: log loss: mean -ln of the label's probability
     """
     value, direction = _registered(context, "nll"), direction_of(context, "entropy")
     assert value.value is not None
@@ -220,43 +210,36 @@ def nll(context: MetricContext) -> Value:
     return replace(value, null=null, more={**value.more, "clipped": context.table.clipped})
 
 
-@_mean_over_rows(
-    signature="classes:sum",
-    aliases="brier_score",
-    report="default",
-    meaning="squared error of all probabilities",
-    whole=True,
-)
+@_mean_over_rows(signature="classes:sum", report="default", whole=True)
 def brier(context: MetricContext) -> FloatArray:
     """Squared error of the probability vector, summed over classes.
 
     mean sum_c (p_c - 1[y = c])^2, 0..2; other programs divide by k or by 2
     Reference: Brier (1950)
+    Also called: brier_score
+    In tables: squared error of all probabilities
     """
     return context.table.brier
 
 
-@_mean_over_rows(signature="label:top", report="default", meaning="squared error of the confidence")
+@_mean_over_rows(signature="label:top", report="default")
 def brier_top(context: MetricContext) -> FloatArray:
     """Squared error of the confidence.
 
     mean (confidence - 1[prediction = y])^2
     Reference: Brier (1950)
+    In tables: squared error of the confidence
     """
     return context.table.brier_top
 
 
-@_mean_over_rows(
-    signature="label:top",
-    better=None,
-    aliases="confidence",
-    report="default",
-    meaning="mean probability of the prediction",
-)
+@_mean_over_rows(signature="label:top", better=None, report="default")
 def mean_confidence(context: MetricContext) -> FloatArray:
     """Mean probability of the predicted class.
 
     mean p_prediction
+    Also called: confidence
+    In tables: mean probability of the prediction
     """
     return context.table.confidence
 
@@ -396,7 +379,6 @@ def group_gaps(
 @metric(
     signature="label:top",
     better="zero",
-    aliases="overconfidence",
     report="full",
     rows=lambda context: context.table.confidence - context.table.correct,
     reads="sums",
@@ -406,6 +388,7 @@ def gap(context: MetricContext) -> Value:
 
     mean (c - 1[prediction = y])
     Reference: Clarte et al. (2023)
+    Also called: overconfidence
     """
     direction, own = direction_of(context, "confidence"), context.labelled("top")
     interval = gap_interval(own)
@@ -457,5 +440,5 @@ for _j in (2, 3, 5):
         mean (sum of {_j} largest p) - share of labels among them
         Reference: Clarte et al. (2023), top-n variant
         """
-    _facts: dict[str, Any] = {"signature": f"label:top-{_j}", "better": "zero", "needs": "tops", "whole": True}
+    _facts: dict[str, Any] = {"signature": f"label:top-{_j}", "better": "zero", "needs": "tops"}
     metric(f"top{_j}_gap", _text, reads="sums", report="full", **_facts)(lambda context, j=_j: _top_gap(context, j))

@@ -184,20 +184,14 @@ def auroc(context: MetricContext) -> Value:
     return _with_delong(context, ranked, value)
 
 
-@metric(
-    signature="label:positive",
-    better="high",
-    aliases="rocauc auc",
-    report="two classes",
-    meaning="how well P(class 1) ranks the two classes",
-    whole=True,
-    reads="order",
-)
+@metric(signature="label:positive", better="high", report="two classes", whole=True, reads="order")
 def roc_auc(context: MetricContext) -> Value:
     """Area under the ROC curve: P(class 1) ranks the two classes; more classes: mean of one-vs-rest.
 
     P(p_1 of a row of class 1 > p_1 of another) + P(equal)/2
     Reference: Hanley, McNeil (1982); interval: DeLong, DeLong, Clarke-Pearson (1988)
+    Also called: rocauc, auc
+    In tables: how well P(class 1) ranks the two classes
     """
     t = context.table
     if t.positive is None:
@@ -269,14 +263,13 @@ def _with_interval(
     return replace(value, se=se, interval=Interval(low, high, level, method))
 
 
-@metric(
-    "average_precision", signature="label:positive", better="high", aliases="ap auprc pr_auc", whole=True, reads="order"
-)
+@metric("average_precision", signature="label:positive", better="high", whole=True, reads="order")
 def mean_average_precision(context: MetricContext) -> Value:
     """Average precision of P(class 1); more classes: mean of one-vs-rest.
 
     sum over thresholds of precision times the rise of recall
     Reference: Davis, Goadrich (2006)
+    Also called: ap, auprc, pr_auc
     """
     t = context.table
     if t.positive is None:
@@ -308,12 +301,13 @@ def aurc(context: MetricContext) -> Value:
     return _with_interval(context, ranked, value, "influence function", lambda: risk_spread(ranked)[0])
 
 
-@metric(signature="label:top", aliases="e_aurc", report="full", reads="order")
+@metric(signature="label:top", report="full", reads="order")
 def eaurc(context: MetricContext) -> Value:
     """Excess of the area under the risk-coverage curve over the least one at this accuracy.
 
     aurc - aurc of an order with all errors last
     Reference: Geifman, Uziel, El-Yaniv (2019); interval: by its influence function (Hampel 1974)
+    Also called: e_aurc
     """
     ranked = context.labelled("top").ranked()
     value = risk_coverage(ranked) - best_risk_coverage(ranked.right, ranked.wrong, ranked.weighted)

@@ -17,8 +17,7 @@ from calcli.numerics import NLL_OF_ZERO, AnyArray, FloatArray, IntArray
 from calcli.statistics.units import Units, design_effect
 
 TOP_COLUMNS = ("confidence", "correct", "prediction", "y")
-COLUMNS = ("confidence", "nll", "brier", "entropy", "varentropy")
-ROW_COLUMNS = (*COLUMNS, *TOP_COLUMNS[1:], "positive", "log_odds", "weight", "group")
+ROW_COLUMNS = (*TOP_COLUMNS, "nll", "brier", "entropy", "varentropy", "positive", "log_odds", "weight", "group")
 
 
 @dataclass(frozen=True)
@@ -141,13 +140,13 @@ class RowTable(Sums):
 
     def take(self, index: AnyArray) -> "RowTable":
         """The rows at ``index`` (indices or a mask); sums over rows cannot follow and are dropped."""
-        columns = {name: getattr(self, name) for name in ROW_COLUMNS}
-        columns = {n: values if values is None or not len(values) else values[index] for n, values in columns.items()}
+        held = {name: getattr(self, name) for name in ROW_COLUMNS}
+        columns = {name: c[index] for name, c in held.items() if c is not None and (len(c) or name in TOP_COLUMNS)}
         return RowTable(
-            k=self.k,
+            self.k,
             **columns,
             units=None if self.units is None else self.units.take(index),
-            clipped=int((columns["nll"] == NLL_OF_ZERO).sum()),
+            clipped=int((columns.get("nll", self.nll) == NLL_OF_ZERO).sum()),
             tops={j: (sums[index], inside[index]) for j, (sums, inside) in self.tops.items()},
         )
 

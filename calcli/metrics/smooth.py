@@ -201,19 +201,15 @@ def dyadic_smooth_error(one: FloatArray) -> float:
     return error(start)
 
 
-@metric(
-    signature="kernel:reflected-gaussian label",
-    aliases="smooth_ece",
-    report="default",
-    meaning="as ece without bins, smoothed",
-    reads="sums",
-)
+@metric(signature="kernel:reflected-gaussian label", report="default", reads="sums")
 def smece(context: MetricContext) -> Value:
     """Smooth calibration error: a reflected Gaussian kernel of its own width.
 
     the s at which integral |mean_i K_s(t, c_i)(c_i - y_i)| dt = s; --compat relplot: the integral itself at the width
     that relplot's ten halvings reach, without the slip at 1 of its grid
     Reference: Blasiok, Nakkiran (2024)
+    Also called: smooth_ece
+    In tables: as ece without bins, smoothed
     """
     if context.settings.compat == "relplot":
         return Value(dyadic_smooth_error(_own_spectrum(context)), signature={"compat": "relplot-rule"})
