@@ -63,12 +63,8 @@ def signature(name: str, settings: MetricSettings, own: Iterable[tuple[str, str]
     'ece|norm:1|bins:15|scheme:width|closed:right|label:top'
     """
     added = dict(own)
-    as_set = {
-        "norm": norm_text(settings.norm),
-        "bins": str(settings.bins),
-        "scheme": settings.scheme,
-        "label": settings.label,
-    }
+    s, as_set = settings, {"norm": norm_text(settings.norm)}
+    as_set |= {"bins": str(s.bins), "scheme": s.scheme, "label": s.label}
     parts = [name.partition("(")[0]]
     each = metric(name)
     if isinstance(each.measure, partial):

@@ -33,16 +33,13 @@ def expected_differences(block: Block, one: Prediction, other: Prediction) -> di
         if block.kind == "confidence":
             c, q = one.confidence[here], other.confidence[here]
             gain = np.stack([c**2 - q**2, (1.0 - c) ** 2 - (1.0 - q) ** 2], axis=1)
-            by_label = {"brier_top": (gain, _both(c), _both(q))}
+            chances = [np.stack([1.0 - p, p], axis=1) for p in (c, q)]
+            by_label = {"brier_top": (gain, chances[0], chances[1])}
         else:
             by_label = _of_classes(*(Prediction(p.log_probs[here], p.label[here]) for p in (one, other)))
         for name, (d, first, second) in by_label.items():
             found[name] = found.get(name, 0.0) + expected_powers(d, first, second, weight)
     return found
-
-
-def _both(q: FloatArray) -> FloatArray:
-    return np.stack([1.0 - q, q], axis=1)
 
 
 def _of_classes(one: Prediction, other: Prediction) -> dict[str, tuple[FloatArray, FloatArray, FloatArray]]:

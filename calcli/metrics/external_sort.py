@@ -35,11 +35,6 @@ def keys_of(scores: FloatArray, outcomes: FloatArray) -> Keys:
     return np.asarray((bits << np.uint64(1)) | (outcomes > 0).astype(np.uint64))
 
 
-def score_of(keys: Keys) -> FloatArray:
-    """The scores of keys."""
-    return (keys >> np.uint64(1)).view(np.float64)
-
-
 SIGN, LAST = np.uint64(1 << 63), np.uint64(1)
 
 
@@ -148,7 +143,7 @@ class SortedRows:
         return self._spool.count
 
     def _score_of(self, keys: Keys) -> FloatArray:
-        return sigmoid(odds_of(keys)) if self.odds else score_of(keys)
+        return sigmoid(odds_of(keys)) if self.odds else (keys >> np.uint64(1)).view(np.float64)
 
     def scores(self, start: int, stop: int) -> FloatArray:
         """Scores of the given ranks."""

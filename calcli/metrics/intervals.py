@@ -147,7 +147,10 @@ def bootstrap_interval(values: FloatArray, level: float, resamples: int, rng: np
     t, step = np.empty((resamples, m)), max(1, RESAMPLED_ITEMS // n)
     for start in range(0, resamples, step):
         each = slice(start, start + step)
-        sums = _times_drawn(n, min(step, resamples - start), rng) @ both / n
+        drawn = rng.integers(0, n, size=(min(step, resamples - start), n))
+        cells = (drawn + n * np.arange(len(drawn))[:, None]).ravel()
+        times = np.bincount(cells, minlength=drawn.size).reshape(drawn.shape).astype(np.float64)
+        sums = times @ both / n
         spread = np.sqrt(np.maximum(sums[:, m:] - sums[:, :m] ** 2, 0.0) / (n - 1))
         t[each] = np.divide(sums[:, :m], spread, out=np.zeros(spread.shape), where=spread > 1e-12 * se)
     low, high = quantile(t, 0.5 - level / 2.0), quantile(t, 0.5 + level / 2.0)
@@ -157,12 +160,6 @@ def bootstrap_interval(values: FloatArray, level: float, resamples: int, rng: np
         Interval(float(mean[j] - high[j] * se[j]), float(mean[j] - low[j] * se[j]), level, "bootstrap-t")
         for j in range(m)
     ]
-
-
-def _times_drawn(n: int, resamples: int, rng: np.random.Generator) -> FloatArray:
-    """How often each of n rows is drawn in every resample, (resamples, n)."""
-    cells = rng.integers(0, n, size=(resamples, n)) + n * np.arange(resamples)[:, None]
-    return np.bincount(cells.ravel(), minlength=resamples * n).reshape(resamples, n).astype(np.float64)
 
 
 def exact_interval(count: float, n: float, level: float = 0.95) -> tuple[float, float]:

@@ -253,11 +253,10 @@ def _with_interval(
     few = spread.carrying < (LEAST_UNITS if by_unit else LEAST)
     if few or not 0.0 < area < 1.0 or se is None:
         of = f"{context.table.units.n} units" if by_unit and context.table.units else f"{context.n} rows"
-        reason = f"about {spread.carrying:.0f} of {of} carry this area: no interval"
-        reason = (
-            f"the area is {area:g}, the end of its scale: no interval" if area in (0.0, 1.0) and not few else reason
-        )
-        return replace(value, se=se, more={"ci_reason": reason})
+        reason = f"about {spread.carrying:.0f} of {of} carry this area"
+        if area in (0.0, 1.0) and not few:
+            reason = f"the area is {area:g}, the end of its scale"
+        return replace(value, se=se, more={"ci_reason": f"{reason}: no interval"})
     by = t_quantile(0.5 + level / 2.0, spread.carrying - 1.0) * se / (area * (1.0 - area))
     low, high = (1.0 / (1.0 + (1.0 - area) / area * math.exp(-side * by)) for side in (-1.0, 1.0))
     return replace(value, se=se, interval=Interval(low, high, level, method))
@@ -297,8 +296,7 @@ def aurc(context: MetricContext) -> Value:
     Reference: Geifman, Uziel, El-Yaniv (2019); interval: by its influence function (Hampel 1974)
     """
     ranked = context.labelled("top").ranked()
-    value = Value(risk_coverage(ranked), signature=_coverage(context))
-    return _with_interval(context, ranked, value, "influence function", lambda: risk_spread(ranked)[0])
+    return _of_risks(context, ranked, risk_coverage(ranked), 0)
 
 
 @metric(signature="label:top", report="full", reads="order")
@@ -311,9 +309,10 @@ def eaurc(context: MetricContext) -> Value:
     """
     ranked = context.labelled("top").ranked()
     value = risk_coverage(ranked) - best_risk_coverage(ranked.right, ranked.wrong, ranked.weighted)
-    found = Value(max(value, 0.0), signature=_coverage(context))
-    return _with_interval(context, ranked, found, "influence function", lambda: risk_spread(ranked)[1])
+    return _of_risks(context, ranked, max(value, 0.0), 1)
 
 
-def _coverage(context: MetricContext) -> dict[str, str]:
-    return {} if context.table.weight is None else {"coverage": "weight"}
+def _of_risks(context: MetricContext, ranked: Ranked, area: float, which: int) -> Value:
+    """An area under the risk-coverage curve (0), or its excess (1), with its interval."""
+    value = Value(area, signature={"coverage": "weight"} if ranked.weighted else {})
+    return _with_interval(context, ranked, value, "influence function", lambda: risk_spread(ranked)[which])
