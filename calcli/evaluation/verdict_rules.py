@@ -33,6 +33,7 @@ from calcli.metrics.debiased import class_p_values_of, cwece2
 from calcli.metrics.intervals import normal_quantile, normal_tail
 from calcli.metrics.joint_test import JointTest, joint_test
 from calcli.metrics.losses import FEW, gap_interval, group_gaps
+from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import MeanGap, adjusted, direction_of, p_text
 from calcli.numerics import FloatArray
 from calcli.rows import class_words

@@ -11,8 +11,9 @@ from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import gathering, measure, metric_names
 from calcli.metrics.collect import collect, collect_all
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.rowtable import COLUMNS
 from calcli.rows import ArrayRows
+
+COLUMNS = ("confidence", "nll", "brier", "entropy", "varentropy")
 
 RNG = np.random.RandomState(3)
 Z = RNG.normal(size=(500, 7)) * 3
