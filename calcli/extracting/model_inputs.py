@@ -30,8 +30,7 @@ from calcli.options import flag
 LAYOUTS = {"nhwc": (4,), "nchw": (4,), "nhw": (3,), "sequence": range(2, 99), "rows": range(2, 99)}
 """How inputs are stored, in how many dimensions: colour images, grey images, (n, t, ...) sequences, anything else."""
 
-LARGEST_SIDE = 100_000
-"""Pixels."""
+LARGEST_SIDE = 100_000  # pixels
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 INPUT_NAMES = ("inputs", "images", "x", "data", "X")
@@ -221,8 +220,7 @@ def _pick(archive: Archive, wish: str | None, names: Sequence[str], path: Path, 
 
 CHANNELS = (1, 3, 4)
 BILINEAR = 2  # as Pillow calls it
-WHITE = {"u1": 255.0, "u2": 65535.0}
-"""What pixels of a type are divided by unless it is said."""
+WHITE = {"u1": 255.0, "u2": 65535.0}  # what pixels of a type are divided by unless it is said
 
 
 def _layout(shape: tuple[int, ...], wish: str | None, where: str) -> str:

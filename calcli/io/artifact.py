@@ -30,8 +30,7 @@ from calcli.rows import Block, Codes, ScoreKind
 FORMAT = 1
 BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
-LARGEST = 1 << 30
-"""Bytes of an artifact: the matrix of 10 000 classes has fewer."""
+LARGEST = 1 << 30  # bytes of an artifact: the matrix of 10 000 classes has fewer
 
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -112,17 +111,11 @@ class _Envelope(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 def dumps(artifact: Artifact) -> str:
     """An artifact as JSON text: one top-level key per line, the same bytes for the same content."""
-    content = {
-        "calcli_artifact": FORMAT,
-        "calcli_version": artifact.calcli_version,
-        "method": artifact.method,
-        "options": artifact.options,
-        "params": encode_params(artifact.calibrator),
-        "n_classes": artifact.n_classes if artifact.input_kind != "confidence" else None,
-        "input_kind": artifact.input_kind,
-        "class_names": artifact.class_names,
-        "fit": msgspec.to_builtins(artifact.fit),
-    }
+    params, fit = encode_params(artifact.calibrator), msgspec.to_builtins(artifact.fit)
+    own = {"calcli_artifact": FORMAT, "params": params, "fit": fit}
+    if artifact.input_kind == "confidence":
+        own["n_classes"] = None
+    content = {key: own[key] if key in own else getattr(artifact, key) for key in _Envelope.__struct_fields__}
     try:
         texts = {key: json.dumps(each, ensure_ascii=False, allow_nan=False) for key, each in content.items()}
     except ValueError:
@@ -240,8 +233,7 @@ def save(artifact: Artifact, path: str, *, force: bool = False) -> None:
 LONGEST_EMPTY = 1_000_000
 """No bytes at all make any shape with a 0 in it; written as lists, its other lengths take memory."""
 
-INLINE_ENTRIES = 4096
-"""Arrays with more entries are written as base64."""
+INLINE_ENTRIES = 4096  # arrays with more entries are written as base64
 
 
 def encode_params(calibrator: Calibrator) -> dict[str, Any]:
@@ -397,8 +389,7 @@ def _array(name: str, value: Any, dtype: str, shape: tuple[Any, ...], sizes: dic
 # ---- what was read, tried
 
 
-LEVELS = (1e-300, 1.0, 1e6, HUGE)
-"""Sizes of the scores tried, up to the largest gap between two."""
+LEVELS = (1e-300, 1.0, 1e6, HUGE)  # sizes of the scores tried, up to the largest gap between two
 
 MOST_CLASSES = 1_000_000
 """With more classes the rows themselves would fill the memory, and no file could hold parameters of each."""
@@ -407,11 +398,9 @@ SUM_ERROR = 1e-6
 
 
 def check_extremes(calibrator: Calibrator, k: int) -> None:
-    """Apply a calibrator to a few rows, from ties to near certainty.
-
-    k : number of classes; 1 is a calibrator of confidences. Raises DataError when it gives no probabilities: parameters
-    that read well, and overflow or are out of order.
-    """
+    """Apply a calibrator to a few rows, from ties to near certainty. k : number of classes; 1 is a calibrator of
+    confidences. Raises DataError when it gives no probabilities: parameters that read well, and overflow or are out of
+    order."""
     if k > MOST_CLASSES:
         return
 

@@ -18,8 +18,7 @@ from typing import Any, NoReturn
 from calcli.errors import CalcliError, UsageError
 from calcli.io.inputs import PIECE, is_read
 
-_unfinished: set[Path] = set()
-"""Temporary files of this process."""
+_unfinished: set[Path] = set()  # temporary files of this process
 
 
 def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> None:

@@ -29,11 +29,8 @@ from calcli.rows import SCORE_KINDS, Block, ScoreKind
 if TYPE_CHECKING:
     from calcli.io.artifact import Link
 
-DEEPEST = 50
-"""Levels of the record of where scores came from; each calibrator adds one."""
-
-CACHE_BYTES = 32 << 20
-"""Scores up to this size are read once and kept."""
+DEEPEST = 50  # levels of the record of where scores came from; each calibrator adds one
+CACHE_BYTES = 32 << 20  # scores up to this size are read once and kept
 
 UNPACKED_BYTES = 160 << 20
 """The same of scores in chunks, which every reading looks up and unpacks again; those in one piece are read as fast
@@ -42,8 +39,7 @@ as memory is given out."""
 OWN_NAMES = "own_names"
 """The attribute with what the source of a bundle called its columns: JSON, a list of names by dataset."""
 
-AT_ONCE = 1 << 20
-"""Rows that are read and checked at once."""
+AT_ONCE = 1 << 20  # rows that are read and checked at once
 
 
 def _depth(value: Any) -> int:
@@ -64,11 +60,9 @@ def open_bundle(
     ignore_labels: Sequence[int] = (),
     need_labels: bool = True,
 ) -> Iterator["BundleRows"]:
-    """Open ``FILE.h5`` or ``FILE.h5:GROUP`` as rows.
-
-    prefer : groups to take, in order, when the file holds several bundles and none is named. ignore_labels : rows with
-    these labels are left out and counted. Raises DataError for anything that is not a valid bundle.
-    """
+    """Open ``FILE.h5`` or ``FILE.h5:GROUP`` as rows. prefer : groups to take, in order, when the file holds several
+    bundles and none is named. ignore_labels : rows with these labels are left out and counted. Raises DataError for
+    anything that is not a valid bundle."""
     path, group = split_where(where)
     with open_file(path) as file:
         name = choose_group(file, path, group, prefer, layout)

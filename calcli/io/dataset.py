@@ -28,14 +28,9 @@ from calcli.statistics.units import Units
 if TYPE_CHECKING:
     from calcli.io.artifact import Link
 
-SLAB_BYTES = 4 << 20
-"""How much of a file is read at once."""
-
-NO_UNIT = "none"
-"""What ``--unit`` says of rows that are independent, whatever the file holds."""
-
-HASHED_LABELS = 1 << 20
-"""Labels hashed at once."""
+SLAB_BYTES = 4 << 20  # how much of a file is read at once
+NO_UNIT = "none"  # what ``--unit`` says of rows that are independent, whatever the file holds
+HASHED_LABELS = 1 << 20  # labels hashed at once
 
 
 class DataSet(Rows):
@@ -105,11 +100,9 @@ class DataSet(Rows):
 
     @abstractmethod
     def column(self, name: str) -> AnyArray | None:
-        """One value per kept row (``ids``, ``group``, ``unit``, ``prediction``), or None when there is none.
-
-        Columns that a user has named take the place of those that are called so. Raises DataError where
-        there is none of such a name.
-        """
+        """One value per kept row (``ids``, ``group``, ``unit``, ``prediction``), or None when there is none. Columns
+        that a user has named take the place of those that are called so. Raises DataError where there is none of such a
+        name."""
 
     def own_name(self, role: str) -> str:
         """What the file that the rows come from calls a column: ``patient`` for ``unit``."""

@@ -23,27 +23,21 @@ from calcli.io.inputs import note, refuse_more
 from calcli.io.probe import probe
 from calcli.io.validate import refuse_bomb
 
-HDF5 = b"\x89HDF\r\n\x1a\n"
-"""How a file, or a block of it, begins."""
-
-END_SAID = {0: 40, 1: 44, 2: 28, 3: 28}
-"""Where the first bytes say at which address the file ends, by their version."""
+HDF5 = b"\x89HDF\r\n\x1a\n"  # how a file, or a block of it, begins
+END_SAID = {0: 40, 1: 44, 2: 28, 3: 28}  # where the first bytes say at which address the file ends, by their version
 
 # ---- datasets whose values lie elsewhere: in other files, or in other datasets
 # HDF5 reads zeros where such a source is missing or short, waits for ever on a pipe, and
 # takes bytes from any file that it may read. All of it is looked at before anything is read.
 
 
-PIECES = 100_000
-"""So many pieces a virtual dataset may be put together from."""
+PIECES = 100_000  # so many pieces a virtual dataset may be put together from
 
 
 def find_file(name: str, holder: str, variable: str, where: str) -> Path | None:
-    """The file that HDF5 would open by a name that another file holds, None when there is none.
-
-    holder : the file in which the name stands. variable : of the environment, with more
-    folders to look in. Raises DataError for a pipe, a device or a folder.
-    """
+    """The file that HDF5 would open by a name that another file holds, None when there is none. holder : the file in
+    which the name stands. variable : of the environment, with more folders to look in. Raises DataError for a pipe, a
+    device or a folder."""
     folder = os.path.dirname(os.path.abspath(holder))
     tail = os.path.basename(name) if os.path.isabs(name) else name
     prefixes = [p.replace("${ORIGIN}", folder) for p in os.environ.get(variable, "").split(":") if p]
@@ -153,8 +147,7 @@ def source_file(source: Any, dataset: h5py.Dataset, where: str, allowed: bool) -
     return path
 
 
-MANY = 64
-"""Open files up to which each is closed by a call."""
+MANY = 64  # open files up to which each is closed by a call
 
 _opened: "WeakValueDictionary[int, h5py.File]" = WeakValueDictionary()
 
@@ -246,16 +239,13 @@ def _reading(where: object, *, by_h5py: bool = False) -> Iterator[None]:
         raise DataError(f"{where}: cannot be read: {one_line(problem)}; {advice}") from None
 
 
-MOST_LINKS = 16
-"""So many links may lead from one to the next, as in HDF5."""
+MOST_LINKS = 16  # so many links may lead from one to the next, as in HDF5
 
 
 def lookup(group: h5py.Group, path: str, links: int = 0) -> Any:
-    """What lies at a path of a group: a dataset, a group, or None when there is nothing.
-
-    Links are followed here, step by step: HDF5 would wait for ever on one that leads to a pipe. links : how many have
-    led here. Raises DataError for a link that leads nowhere and for an object that cannot be opened.
-    """
+    """What lies at a path of a group: a dataset, a group, or None when there is nothing. Links are followed here, step
+    by step: HDF5 would wait for ever on one that leads to a pipe. links : how many have led here. Raises DataError for
+    a link that leads nowhere and for an object that cannot be opened."""
     node: Any = group.file if path.startswith("/") else group
     for step in path.split("/"):
         if step in ("", "."):
@@ -315,18 +305,15 @@ def find_groups(file: h5py.File) -> Iterator[tuple[str, h5py.Group]]:
         todo += reversed(children)
 
 
-LARGEST_CHUNK = 1 << 30
-"""Bytes of a chunk, or of all the rows that a chunk touches: so much must be held at once."""
+LARGEST_CHUNK = 1 << 30  # bytes of a chunk, or of all the rows that a chunk touches: so much must be held at once
 
 
 def check_stored(
     dataset: h5py.Dataset, where: str, *, external: bool = False, checked: frozenset[tuple[str, str]] = frozenset()
 ) -> None:
-    """Refuse a dataset whose values are not all there, or that would fill the memory with few of them.
-
-    external : values may come from files that do not lie beside this one. checked : the
-    datasets that have led here as sources of one another. Raises DataError.
-    """
+    """Refuse a dataset whose values are not all there, or that would fill the memory with few of them. external :
+    values may come from files that do not lie beside this one. checked : the datasets that have led here as sources of
+    one another. Raises DataError."""
     if not dataset.shape or 0 in dataset.shape:
         return
     if dataset.is_virtual:

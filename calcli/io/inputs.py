@@ -23,8 +23,7 @@ LOCATION = re.compile(rb"\n\x08location\x12(?:([\x00-\x7f])|([\x80-\xff])(.))", 
 """What stands before the name of a file of weights in an ONNX model: an entry of protobuf with this key, and the
 length of the name, seven bits in each byte."""
 
-PIECE = 1 << 20
-"""Bytes read at once."""
+PIECE = 1 << 20  # bytes read at once
 
 _read: dict[int, dict[tuple[int, int], Path]] = {}
 """For every command that runs the files that were read meanwhile, by device and number. Where none runs nothing is

@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 
 def start(code: str, keep: Sequence[int] = (), **streams: Any) -> "Popen[bytes]":
     """Start an interpreter that runs ``code`` and finds modules where this process does, but for the working folder.
-
     There a download may hold a ``struct.py``. calcli itself is found wherever it is. keep : descriptors that the
-    interpreter shares. streams : those of ``subprocess.Popen``. Raises OSError where no process can be started.
-    """
+    interpreter shares. streams : those of ``subprocess.Popen``. Raises OSError where no process can be started."""
     import subprocess
 
     path, root = _elsewhere(sys.path), str(Path(calcli.__file__).parents[1])

@@ -75,8 +75,7 @@ class Layout(ByName):
 CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
 """Groups that a fit takes where none is named, the first that is there."""
 
-HELD_OUT = ("test", "eval", "holdout")
-"""Groups to evaluate on."""
+HELD_OUT = ("test", "eval", "holdout")  # groups to evaluate on
 
 
 @dataclass(frozen=True)
@@ -161,8 +160,7 @@ def choose_group(file: h5py.File, path: Path, group: str | None, prefer: Sequenc
 
 
 WILD = "*?["
-LONGEST_LIST = 1 << 28
-"""Bytes of a list of names."""
+LONGEST_LIST = 1 << 28  # bytes of a list of names
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:

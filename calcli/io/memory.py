@@ -18,11 +18,9 @@ from calcli.rows import ScoreKind
 
 
 def as_array(values: Any, what: str) -> AnyArray:
-    """An array, a list, a tensor, a column or a table of a program as a NumPy array, whatever it holds.
-
-    Numbers that are objects (Decimal, columns of pandas that know missing values) become float64. Raises
-    DataError for what is no array, or has no values: ragged lists, tensors on no device.
-    """
+    """An array, a list, a tensor, a column or a table of a program as a NumPy array, whatever it holds. Numbers that
+    are objects (Decimal, columns of pandas that know missing values) become float64. Raises DataError for what is no
+    array, or has no values: ragged lists, tensors on no device."""
     # What ``numpy.ma.is_masked`` asks for; that module is large, and another thread may be loading it.
     if np.any(getattr(values, "_mask", False)):
         raise DataError(f"{what}: some entries are masked; leave their rows out first")
@@ -70,11 +68,9 @@ def bundle_in_memory(
     units: Any = None,
     class_names: Sequence[str] | None = None,
 ) -> Iterator[BundleRows]:
-    """Rows of arrays, as if they had been read from a bundle called ``scores``.
-
-    scores : (n, k) or (n,); labels : (n,) integers. Of kind ``confidence``, scores are (n,) in [0, 1]
-    and labels whether each answer was right. units : (n,) numbers or words. Raises DataError as a file would.
-    """
+    """Rows of arrays, as if they had been read from a bundle called ``scores``. scores : (n, k) or (n,); labels : (n,)
+    integers. Of kind ``confidence``, scores are (n,) in [0, 1] and labels whether each answer was right. units : (n,)
+    numbers or words. Raises DataError as a file would."""
     alone = kind == "confidence"
     if labels is None:
         each = "whether each answer was right" if alone else "one integer per row"

@@ -19,11 +19,8 @@ from calcli.statistics.units import Units
 if TYPE_CHECKING:
     from calcli.io.artifact import Link
 
-SPARE_FILES = 64
-"""Files that a process opens besides its data."""
-
-FEWEST_BESIDE = 16
-"""The same, at the very least."""
+SPARE_FILES = 64  # files that a process opens besides its data
+FEWEST_BESIDE = 16  # the same, at the very least
 
 
 class PooledRows(DataSet):

@@ -15,6 +15,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import count
 from math import prod
 from pathlib import Path
 
@@ -32,20 +33,14 @@ SECONDS = 5
 BYTES_PER_SECOND = 20 << 20
 """Time a child may take: some seconds, and more for a large file, of which it reads the strings."""
 
-MEMORY = 1 << 30
-"""Memory a child may take beyond what this process has."""
-
-OBJECTS = 10_000
-"""So many datasets and groups are looked at: a file of more would cost too much."""
-
-PATIENCE = 2.0
-"""Seconds after which a child of several threads may be stuck."""
+MEMORY = 1 << 30  # memory a child may take beyond what this process has
+OBJECTS = 10_000  # so many datasets and groups are looked at: a file of more would cost too much
+PATIENCE = 2.0  # seconds after which a child of several threads may be stuck
 
 FINE, NO_MEMORY = 0, 7
 OWN_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_LZF}
 
-_survived: set[tuple[int, ...]] = set()
-"""Files that a child has walked through, by their stamps."""
+_survived: set[tuple[int, ...]] = set()  # files that a child has walked through, by their stamps
 
 
 def probe_together(paths: Sequence[Path]) -> None:
@@ -62,14 +57,10 @@ def probe(path: Path) -> None:
     known = stamp(path)
     if known in _survived or not hasattr(os, "fork"):
         return
-    seconds = _seconds(known)
-    status: int | None
-    if threading.active_count() == 1:
-        status = _forked([path], seconds, seconds + 2)
-    else:
-        status = _forked([path], seconds, PATIENCE)
-        if status is None and sys.executable:  # it waits for a lock of a thread that it does not have
-            status = _spawned(path, seconds)
+    seconds, alone = _seconds(known), threading.active_count() == 1
+    status = _forked([path], seconds, seconds + 2 if alone else PATIENCE)
+    if status is None and not alone and sys.executable:  # it waits for a lock of a thread that it does not have
+        status = _spawned(path, seconds)
     if status == FINE:
         _survived.add(known)
         return
@@ -116,11 +107,9 @@ def _spawned(path: Path, seconds: int) -> int | None:
 
 
 def _became(alive: int, patience: float, child: int, reap: Callable[[], int]) -> int | None:
-    """What a child says at its end, the signal that ended it as a negative number, or None when it took too long.
-
-    alive : a pipe of which the child has the other end. reap : waits for the child, and returns its exit code. Where
-    somebody else waits for all children, or nobody is to (SIGCHLD ignored), nobody knows what a child died of.
-    """
+    """What a child says at its end, the signal that ended it as a negative number, or None when it took too long. alive
+    : a pipe of which the child has the other end. reap : waits for the child, and returns its exit code. Where somebody
+    else waits for all children, or nobody is to (SIGCHLD ignored), nobody knows what a child died of."""
     try:
         ended = select.select([alive], [], [], patience)[0]
         while not ended and _at_work(child):  # a busy machine is no reason: what takes long is ended by its limit
@@ -190,13 +179,11 @@ def _limit(seconds: int) -> None:
 
 
 def _walk(file: h5py.File) -> None:
-    left = OBJECTS
+    seen = count(1)
 
     def visit(name: object, node: object) -> bool | None:
-        nonlocal left
-        left -= 1
         _touch(node)
-        return None if left else True
+        return True if next(seen) == OBJECTS else None
 
     _touch(file)
     file.visititems(visit)

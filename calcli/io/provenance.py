@@ -21,17 +21,13 @@ from calcli.errors import DataError
 from calcli.io.artifact import Artifact, Link, encode_params, loads
 from calcli.io.hdf5 import lookup, open_file
 
-ATTRIBUTES = ("calibrator", "calibrated_by", "corrupted_labels")
-"""What a bundle made of another one takes over."""
-
-MARKED = 16
-"""Digits of a hash in a table: one chance in 10^19 that two calibrators share them."""
+ATTRIBUTES = ("calibrator", "calibrated_by", "corrupted_labels")  # what a bundle made of another one takes over
+MARKED = 16  # digits of a hash in a table: one chance in 10^19 that two calibrators share them
 
 NOT_HELD_OUT = "what it shows here is not what new data will show; use held-out rows"
 """What a calibrator's numbers are worth on rows of its fit."""
 
-LONGEST = 1 << 28
-"""Bytes of a text of provenance in an archive."""
+LONGEST = 1 << 28  # bytes of a text of provenance in an archive
 
 
 def identity(artifact: Artifact) -> str:

@@ -16,18 +16,11 @@ from calcli.numerics import floored_log
 if TYPE_CHECKING:
     from calcli.rows import Block, Rows
 
-KEPT, STORED = 1 << 16, 96
-"""Most signatures that are held of rows, and that an artifact stores."""
+KEPT, STORED = 1 << 16, 96  # most signatures that are held of rows, and that an artifact stores
+FEW = 5  # rows with all logits equal that may be there by chance
+CHANCE = 1e-6  # probability below which a run of such rows at the end is no chance
 
-FEW = 5
-"""Rows with all logits equal that may be there by chance."""
-
-CHANCE = 1e-6
-"""Probability below which a run of such rows at the end is no chance."""
-
-FEWEST_SHARED = 3
-DEVIATIONS = 5.0
-"""Signatures that must be found again to say so, and beyond how many standard deviations of chance."""
+FEWEST_SHARED, DEVIATIONS = 3, 5.0  # signatures found again from which it is said, and beyond how much of chance
 
 COPIED, EVEN = 0.25, 3.0
 """Proportion of rows with a double from which they are asked about, and the largest index of dispersion (variance by
@@ -37,8 +30,7 @@ HUGE = 1e38
 """Gaps between logits beyond this are cut to it: float64 can square and sum what is left,
 and a class so far below has probability 0 at every temperature."""
 
-LARGEST_GAP = 80.0
-"""Gaps between logits beyond this count as equal: in float32 such probabilities are 0."""
+LARGEST_GAP = 80.0  # gaps between logits beyond this count as equal: in float32 such probabilities are 0
 
 Signatures = NDArray[np.uint64]
 
@@ -118,11 +110,9 @@ def cut_off(rows: "Rows") -> list[str]:
 
 
 def unwritten(rows: "Rows") -> list[str]:
-    """Plain words where rows look as if they were never written: some at the end, or logits of many all equal.
-
-    A run at the end counts where the rows before it make that no chance, and where its label, if it has but one,
-    occurs before it too: of rows in the order of their classes the last may all be certain.
-    """
+    """Plain words where rows look as if they were never written: some at the end, or logits of many all equal. A run at
+    the end counts where the rows before it make that no chance, and where its label, if it has but one, occurs before
+    it too: of rows in the order of their classes the last may all be certain."""
     facts = facts_of(rows)
     before, run = facts.n - facts.tail, facts.tail
     what = "score 0" if rows.k == 1 else "all scores equal"
@@ -194,12 +184,9 @@ def _repeated(found: Signatures) -> float:
 
 
 def share_seen(stored: RowSketch | None, n: int, facts: RowFacts) -> float:
-    """The proportion of rows that are among the n rows of a sketch; 0 where chance explains what agrees.
-
-    By chance a row agrees with one of a set as often as those of the set agree with each other, which the
-    larger of both sets tells: two classes have few signatures, rounded scores still fewer. Bottom-k sketches:
-    Bar-Yossef et al. (2002).
-    """
+    """The proportion of rows that are among the n rows of a sketch; 0 where chance explains what agrees. By chance a
+    row agrees with one of a set as often as those of the set agree with each other, which the larger of both sets
+    tells: two classes have few signatures, rounded scores still fewer. Bottom-k sketches: Bar-Yossef et al. (2002)."""
     if stored is None or not len(facts.signatures):
         return 0.0
     seen, mine = stored.signatures, facts.signatures

@@ -30,8 +30,7 @@ from calcli.io.writer import NewBundle, new_bundles
 from calcli.numerics import AnyArray, whole_number
 from calcli.rows import SCORE_KINDS
 
-ROW_GROUP = 32 << 20
-"""Bytes of scores in one row group of a Parquet file."""
+ROW_GROUP = 32 << 20  # bytes of scores in one row group of a Parquet file
 
 COLUMNS = ("ids", "labels", "correct", "prediction", "confidence", "p0", "p1", "accepted", "weights", "group", "unit")
 
@@ -72,13 +71,20 @@ class Sheet(NewBundle):
         return names if plain and not all(whole_number(name) is not None for name in names) else []
 
     @cached_property
+    def meant(self) -> frozenset[str]:
+        """Names that mean something in the output."""
+        return OWN.union(self.score_names, SCORE_KINDS)
+
+    @property
     def taken(self) -> frozenset[str]:
-        """Names that mean something in the output, or are those of ``own``."""
-        return OWN.union(self.score_names, SCORE_KINDS, [self.label_name], *self.own.values())
+        """The same, and those of ``own``."""
+        return self.meant.union([self.label_name], *self.own.values())
 
     def table(self, slab: Slab) -> tuple[AnyArray, dict[str, AnyArray]]:
-        """The same with classes by their names, where the names of the scores tell these."""
+        """Columns of scores, and those of ``rows`` with classes by their names, where the scores' names tell these."""
         scores, columns = self.rows(slab)
+        if scores.ndim == 1:
+            scores = scores[:, None]
         if self.class_words:
             words = np.array(self.class_words, dtype=object)
             columns |= {name: words[columns[name]] for name in ("labels", "prediction") if name in columns}
@@ -86,21 +92,18 @@ class Sheet(NewBundle):
 
     def called(self, columns: dict[str, AnyArray]) -> dict[str, AnyArray]:
         """Columns with the labels by the source's own name, where nothing else has it."""
-        free = self.label_name not in OWN.union(self.score_names, SCORE_KINDS, columns)
+        free = self.label_name not in self.meant.union(columns)
         return {self.label_name if free and name == "labels" else name: column for name, column in columns.items()}
 
     def rows(self, slab: Slab) -> tuple[AnyArray, dict[str, AnyArray]]:
         """Scores of a slab in the sheet's precision, and the per-row columns in the order of ``COLUMNS``."""
         start, scores, per_row = slab
-        here = {name: values[start : start + len(scores)] for name, values in self.columns.items()} | dict(per_row)
-        if self.kind == "confidence":
-            scores = scores[:, None]
-        taken = OWN.union(self.score_names)
+        here = slice(start, start + len(scores))
+        held = {name: values[here] for name, values in self.columns.items()} | dict(per_row)
         columns: dict[str, AnyArray] = {}
-        for name in (name for name in dict.fromkeys((*COLUMNS, *here)) if name in here):
-            own = self.own.get(name, {})
-            named = {one: values[start : start + len(scores)] for one, values in own.items() if one not in taken}
-            columns |= named or {name: here[name]}
+        for name in filter(held.__contains__, dict.fromkeys((*COLUMNS, *held))):
+            own = {one: values[here] for one, values in self.own.get(name, {}).items() if one not in self.meant}
+            columns |= own or {name: held[name]}
         return scores.astype(self.dtype, copy=False), columns
 
     @property
@@ -258,8 +261,7 @@ def write_jsonl(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
             scores, columns = sheet.rows(slab)
             columns = sheet.called(columns)
             names = [*columns, sheet.kind]
-            own = scores[:, 0] if sheet.kind == "confidence" else scores
-            values = zip(*(column.tolist() for column in columns.values()), own.tolist(), strict=True)
+            values = zip(*(column.tolist() for column in columns.values()), scores.tolist(), strict=True)
             lines = (msgspec.json.encode(dict(zip(names, row, strict=True)) | marked) for row in values)
             file.write(b"".join(line + b"\n" for line in lines))
 
@@ -293,8 +295,7 @@ def write_parquet(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
             writer.close()
 
 
-QUOTED = re.compile(r'[,"\r\n]|^\s|\s$')
-"""What makes a cell of CSV one in quotes."""
+QUOTED = re.compile(r'[,"\r\n]|^\s|\s$')  # what makes a cell of CSV one in quotes
 
 
 def _cell(value: Any) -> str:

@@ -10,8 +10,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, IntArray, whole_number
 from calcli.statistics.units import Units
 
-SUM_TOLERANCE = 1e-9
-"""How far fractions may sum beyond 1: .1 + .2 + .7 is not 1 in binary."""
+SUM_TOLERANCE = 1e-9  # how far fractions may sum beyond 1: .1 + .2 + .7 is not 1 in binary
 
 
 @dataclass(frozen=True)

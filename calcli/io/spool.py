@@ -73,11 +73,8 @@ def check_room(needed: int, why: str) -> None:
         raise CalcliError(f"{folder()}: {told}, and {why}")
 
 
-TALL_BYTES = 32 << 20
-"""Bytes of all rows that a chunk touches beyond which it is tall."""
-
-HELD_BYTES = 48 << 20
-"""Unpacked at once, or the columns of one chunk where they are more."""
+TALL_BYTES = 32 << 20  # bytes of all rows that a chunk touches beyond which it is tall
+HELD_BYTES = 48 << 20  # unpacked at once, or the columns of one chunk where they are more
 
 WHY = (
     "scores in chunks of so many rows are unpacked there; name another folder with TMPDIR, or write the file in smaller"

@@ -12,11 +12,8 @@ from calcli.io.row_facts import HUGE, copies, cut_off, unwritten
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, log_normalizer
 from calcli.rows import SCORE_KINDS, Rows, ScoreKind
 
-SUM_TOLERANCE = 1e-3
-"""How far the probabilities of a row may sum from 1."""
-
-LARGEST_WEIGHT = 1e100
-"""Squares of weights and their sums must neither overflow nor vanish."""
+SUM_TOLERANCE = 1e-3  # how far the probabilities of a row may sum from 1
+LARGEST_WEIGHT = 1e100  # squares of weights and their sums must neither overflow nor vanish
 
 IF_LOGITS = "if these are logits, name the dataset logits or pass --kind logits"
 
@@ -221,8 +218,7 @@ def look_like_probabilities(scores: AnyArray) -> bool:
     return bool((np.abs(scores.sum(axis=1, dtype=np.float64) - 1.0) <= SUM_TOLERANCE).all())
 
 
-MOST_BY_CHANCE = 20
-"""Fewer rows of logits may lie in [0, 1] by chance."""
+MOST_BY_CHANCE = 20  # fewer rows of logits may lie in [0, 1] by chance
 
 
 def doubts(rows: Rows) -> list[str]:
@@ -249,11 +245,9 @@ def check_label_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], n: in
 def check_labels(
     labels: AnyArray, n: int, k: int, where: str, ignore: tuple[int, ...] = (), what: str = "label", first_row: int = 0
 ) -> IntArray:
-    """Check the labels of n rows: (n,) integers in 0..k-1, or one of the labels to ignore.
-
-    what : "label" or "prediction", and first_row : where they begin, for messages. Returns (n,)
-    int64 with the ignored labels still in place.
-    """
+    """Check the labels of n rows: (n,) integers in 0..k-1, or one of the labels to ignore. what : "label" or
+    "prediction", and first_row : where they begin, for messages. Returns (n,) int64 with the ignored labels still in
+    place."""
     if what == "label" or labels.dtype.kind in "iu":
         check_label_shape(labels.shape, labels.dtype, n, k, where)
     else:

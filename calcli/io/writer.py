@@ -20,8 +20,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import is_stream, new_file, refuse
 from calcli.numerics import AnyArray, store
 
-WRITE_BYTES = 4 << 20
-"""How much of a dataset is written, and read back, at once."""
+WRITE_BYTES = 4 << 20  # how much of a dataset is written, and read back, at once
 
 SUMS = 509
 """Words of 8 bytes whose place a checksum tells apart: a prime, so that two pages of a file do not look alike."""
@@ -47,11 +46,9 @@ class NewBundle:
 
 @contextmanager
 def new_bundles(path: Path, *, force: bool = False, inputs: Sequence[Path] = ()) -> Iterator["BundleWriter"]:
-    """Write bundles into a new HDF5 file that appears only when all went well.
-
-    At the end the file is synced, opened anew and compared with what was handed in, and only then takes its name.
-    Raises UsageError for an output that may not be written, CalcliError when writing fails.
-    """
+    """Write bundles into a new HDF5 file that appears only when all went well. At the end the file is synced, opened
+    anew and compared with what was handed in, and only then takes its name. Raises UsageError for an output that may
+    not be written, CalcliError when writing fails."""
     if is_stream(path):
         raise UsageError(f"{path}: is a pipe or a device; HDF5 needs an ordinary file, name one")
     with new_file(path, force=force, inputs=inputs) as out:
@@ -239,11 +236,9 @@ class GroupWriter:
         self._datasets[name] = _Dataset(node, int(name == TRANSFORMED))
 
     def write(self, start: int, scores: AnyArray, **per_row: AnyArray) -> None:
-        """Write rows from ``start`` on: scores (b, k), and per row labels, prediction, confidence …
-
-        ``transformed`` (m, b, k) goes to transforms/logits. A per-row dataset that does
-        not exist yet is made with the type of its first block.
-        """
+        """Write rows from ``start`` on: scores (b, k), and per row labels, prediction, confidence … ``transformed`` (m,
+        b, k) goes to transforms/logits. A per-row dataset that does not exist yet is made with the type of its first
+        block."""
         with _writing(self._path, self._driver):
             for name, values in {self._kind: scores, **per_row}.items():
                 name = TRANSFORMED if name == "transformed" else name
