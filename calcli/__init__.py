@@ -14,26 +14,14 @@ True
 What is listed in ``__all__`` is public, and ``calcli.sklearn``; everything else may change.
 """
 
+# ruff: noqa: F403, F405  # what is public below is in calcli.api
+
 from typing import TYPE_CHECKING, Any
 
 from calcli import forks  # noqa: F401  # from the start on
 
 if TYPE_CHECKING:
-    from calcli.api import (
-        Evaluation,
-        FittedCalibrator,
-        Picture,
-        compare,
-        diagram,
-        evaluate,
-        export,
-        extract,
-        fit,
-        load,
-        report,
-        threshold,
-        watch,
-    )
+    from calcli.api import *
 
 __version__ = "0.2.0"
 

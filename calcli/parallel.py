@@ -3,7 +3,7 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
@@ -132,18 +132,12 @@ def check_memory(needed: int, what: str, instead: str = STREAM) -> None:
     FitError that names the needed and the available amount."""
     available = available_memory()
     if available is not None and needed > 0.9 * available:
-        raise FitError(
-            f"{what} need {needed / 2**20:.0f} MiB of memory, {available / 2**20:.0f} MiB are free; {instead}"
-        )
+        free = f"{available / 2**20:.0f} MiB are free"
+        raise FitError(f"{what} need {needed / 2**20:.0f} MiB of memory, {free}; {instead}")
 
 
 def available_memory() -> int | None:
     """Bytes of memory that a new allocation can have, or None where nobody says."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        return None
+    with suppress(OSError), open("/proc/meminfo", encoding="ascii") as lines:
+        return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
     return None
