@@ -169,12 +169,10 @@ def harm(
 
 
 def check_fits(artifact: Artifact, where: str, rows: DataSet, *, again: bool = False) -> list[str]:
-    """Refuse a calibrator that was fitted for other scores than these; returns what is odd yet allowed.
-
-    Raises DataError for another number of classes, for logits where the calibrator knows
-    only log-probabilities (or the reverse) when it can tell the difference, for classes in
-    another order, and unless ``again`` for rows that have been through other calibrators than those it was fitted on.
-    """
+    """Refuse a calibrator that was fitted for other scores than these; returns what is odd yet allowed. Raises
+    DataError for another number of classes, for logits where the calibrator knows only log-probabilities (or the
+    reverse) when it can tell the difference, for classes in another order, and unless ``again`` for rows that have been
+    through other calibrators than those it was fitted on."""
     kind, k, calibrator = artifact.input_kind, artifact.n_classes, artifact.calibrator
     if (kind == "confidence") != (rows.kind == "confidence"):
         alone = "confidences, of which no class is known"

@@ -63,13 +63,11 @@ def same_threads() -> Iterator[None]:
 
 
 def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Results of ``work`` on every item, in the order of the items, whichever is done first.
-
-    Items are drawn by the caller's thread, a few ahead of the results: what reads a file stays in one thread, and
-    memory for some blocks is enough. That thread works too, on what the others have not begun: to fall asleep and be
-    woken by every result costs more than many a block, and work may itself be cut into items without waiting for
-    threads that wait for it. A single item is worked on without starting threads.
-    """
+    """Results of ``work`` on every item, in the order of the items, whichever is done first. Items are drawn by the
+    caller's thread, a few ahead of the results: what reads a file stays in one thread, and memory for some blocks is
+    enough. That thread works too, on what the others have not begun: to fall asleep and be woken by every result costs
+    more than many a block, and work may itself be cut into items without waiting for threads that wait for it. A single
+    item is worked on without starting threads."""
     items = iter(items)
     first = list(islice(items, 2))
     if len(first) < 2 or WORKERS == 1:

@@ -60,17 +60,14 @@ def entrants(asked: str | None, rows: Rows, thorough: bool = False) -> tuple[lis
     if asked is not None and not split_list(asked):
         raise UsageError(f"no method is named by {asked!r}: name some, such as ts,vs, or all")
     fit, left_out = applicable(rows, thorough)
-    names, told = [UNCALIBRATED], {}
     if asked is None:
         last = FIRST_OF_TWO if rows.k == 2 else FIRST
-        names += [name for name in fit if method(name).place < last]
-    for text in split_list(asked or ""):
-        if text.lower() == "all":
-            names += fit
-            told = left_out
-        else:
-            names.append(title_of(text))
-    return list(dict.fromkeys(names)), told
+        return [UNCALIBRATED, *(name for name in fit if method(name).place < last)], {}
+    names, whole = [UNCALIBRATED], False
+    for text in split_list(asked):
+        whole = whole or text.lower() == "all"
+        names += fit if text.lower() == "all" else [title_of(text)]
+    return list(dict.fromkeys(names)), left_out if whole else {}
 
 
 def title_of(text: str) -> str:
@@ -106,12 +103,10 @@ def _numbers(cls: type[Calibrator], k: int) -> int:
 
 @dataclass(frozen=True)
 class LeaderboardEntry:
-    """One method on one bundle, as the JSON has it: metrics, or the reason why there are none.
-
-    differences : this minus the baseline, row by row, by metric; None for the baseline itself.
-    against : bundle and method of the baseline. fits : how many fits ended how, by status; none of the uncalibrated.
-    unit : what the units of the rows are called. units : what is said of them. given : as of ``Result``.
-    """
+    """One method on one bundle, as the JSON has it: metrics, or the reason why there are none. differences : this minus
+    the baseline, row by row, by metric; None for the baseline itself. against : bundle and method of the baseline.
+    fits : how many fits ended how, by status; none of the uncalibrated. unit : what the units of the rows are called.
+    units : what is said of them. given : as of ``Result``."""
 
     bundle: str
     method: str
@@ -236,11 +231,10 @@ def baseline_of(asked: str | None, names: Sequence[str]) -> str:
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Adjusted p-values, valid for all comparisons together (Holm 1979)."""
-    adjusted, largest = [1.0] * len(p_values), 0.0
-    for done, at in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
-        largest = max(largest, min(1.0, (len(p_values) - done) * p_values[at]))
-        adjusted[at] = largest
-    return adjusted
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p, kind="stable")
+    steps = np.minimum(np.arange(len(p), 0, -1) * p[order], 1.0)
+    return list(np.maximum.accumulate(steps)[np.argsort(order)].tolist())
 
 
 # ---- ranks

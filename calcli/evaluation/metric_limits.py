@@ -109,23 +109,19 @@ def limits(maxima: Sequence[str] | None, minima: Sequence[str] | None) -> list[L
 
 
 def check(asked: Sequence[Limit], result: Result, baseline: Result | None) -> list[Outcome]:
-    """Hold one result, and each of its groups, against the limits.
-
-    baseline : the result that ``_increase`` and ``_drop`` compare with. A value that is
-    undefined crosses its limit: a gate must not open because something is missing. Groups have no class-by-class
-    metrics, and their differences no intervals: such limits are for all rows only.
-    """
+    """Hold one result, and each of its groups, against the limits. baseline : the result that ``_increase`` and
+    ``_drop`` compare with. A value that is undefined crosses its limit: a gate must not open because something is
+    missing. Groups have no class-by-class metrics, and their differences no intervals: such limits are for all rows
+    only."""
     outcomes = [_outcome(limit, result, result, baseline) for limit in asked]
     others = {} if baseline is None else {line.group: line for line in baseline.per_group or ()}
     for line in result.per_group or ():
-        for limit in asked:
-            if limit.metric in line.scores and not (limit.change and limit.end):
-                outcomes.append(_outcome(limit, result, line, others.get(line.group)))
+        own = [limit for limit in asked if limit.metric in line.scores and not (limit.change and limit.end)]
+        outcomes += [_outcome(limit, result, line, others.get(line.group)) for limit in own]
     return outcomes
 
 
 def _outcome(limit: Limit, result: Result, part: Result | GroupLine, against: Result | GroupLine | None) -> Outcome:
-    """One limit against a result, or against a line of one of its groups."""
     score = part.scores[limit.metric]
     found, reason = score.value, score.reason
     if limit.change:
@@ -166,7 +162,6 @@ def _change(
         if held is None:
             return None, f"the difference of {name} has no {end}"
         return -held if turned else held, None
-
     if baseline is None:
         return None, "there is no baseline to compare with"
     own, other = result.scores[name].value, baseline.scores[name].value

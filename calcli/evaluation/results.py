@@ -377,12 +377,10 @@ class ClassLine(Record):
 
 @dataclass(frozen=True)
 class GroupLine(Record):
-    """One group of rows: how far it is off on average with its p-value, and the metrics.
-
-    gap : in every line mean confidence minus accuracy, or, where ``of_positive``, which only two classes have, mean
-    P(class 1) minus the frequency of class 1. interval : of the gap. frequency, mean : of class 1, and of P(class 1).
-    p_adjusted, significant : as of ``ClassLine``. other : the gap of the other quantity, where it is significant.
-    """
+    """One group of rows: how far it is off on average with its p-value, and the metrics. gap : in every line mean
+    confidence minus accuracy, or, where ``of_positive``, which only two classes have, mean P(class 1) minus the
+    frequency of class 1. interval : of the gap. frequency, mean : of class 1, and of P(class 1). p_adjusted,
+    significant : as of ``ClassLine``. other : the gap of the other quantity, where it is significant."""
 
     group: Any
     n: int

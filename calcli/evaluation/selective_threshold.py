@@ -31,12 +31,10 @@ TELLING = 30
 
 @dataclass(frozen=True)
 class Choice:
-    """The lowest threshold whose accuracy bound holds. best : None where there is none.
-
-    lower : bound of its accuracy, at the level at which it was tested. least : rows that must be accepted, all of them
-    right, before any threshold can hold; units, where rows belong together. tests : how many were made. design_effect :
-    at the chosen threshold, None for independent rows.
-    """
+    """The lowest threshold whose accuracy bound holds. best : None where there is none. lower : bound of its accuracy,
+    at the level at which it was tested. least : rows that must be accepted, all of them right, before any threshold can
+    hold; units, where rows belong together. tests : how many were made. design_effect : at the chosen threshold, None
+    for independent rows."""
 
     best: Accepted | None
     lower: float | None

@@ -469,13 +469,11 @@ class Given(NamedTuple):
 
 
 def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_sample: str = "") -> Advice:
-    """What to do about rows where calibrators were given: apply one, or what the rows say alone.
-
-    report : the judgement on the uncalibrated scores. in_sample : what calibrators that these have been through were
-    fitted on. A calibrator counts whose loss is significantly lower, all of them considered, and its Brier score not
-    higher; without one, one of lower loss that leaves no miscalibration of rows that it was not fitted on. Those fitted
-    on other rows come first, then those whose accuracy is not significantly lower, then the one of least loss.
-    """
+    """What to do about rows where calibrators were given: apply one, or what the rows say alone. report : the judgement
+    on the uncalibrated scores. in_sample : what calibrators that these have been through were fitted on. A calibrator
+    counts whose loss is significantly lower, all of them considered, and its Brier score not higher; without one, one
+    of lower loss that leaves no miscalibration of rows that it was not fitted on. Those fitted on other rows come
+    first, then those whose accuracy is not significantly lower, then the one of least loss."""
     if in_sample and report.verdict_kind == "calibrated":
         return _on_other_samples(in_sample, where)
     told = [(g, d) for g in given if (d := g.result.loss) is not None and d.p_value is not None]

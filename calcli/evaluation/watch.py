@@ -32,13 +32,10 @@ LARGEST_LOG = 700.0
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is watched, and how strictly.
-
-    tolerance : largest overconfidence or underconfidence, in any row, that is no reason for an alarm. level : chance
-    of a false alarm, ever, within an episode. label : ``top`` (confidence of the prediction) or ``positive``
-    (P(class 1)). calibrator : SHA-256 of method and parameters, None for the uncalibrated scores. units : are rows
-    bet on unit by unit?
-    """
+    """What is watched, and how strictly. tolerance : largest overconfidence or underconfidence, in any row, that is no
+    reason for an alarm. level : chance of a false alarm, ever, within an episode. label : ``top`` (confidence of the
+    prediction) or ``positive`` (P(class 1)). calibrator : SHA-256 of method and parameters, None for the uncalibrated
+    scores. units : are rows bet on unit by unit?"""
 
     tolerance: float = 0.02
     level: float = 0.05
