@@ -35,7 +35,7 @@ import numpy as np
 
 from calcli.evaluation import evaluate_bundle
 from calcli.evaluation.cross_validation import cross_fitted_split
-from calcli.evaluation.paired_differences import differences
+from calcli.evaluation.evaluate_bundle import differences
 from calcli.evaluation.results import Score
 from calcli.evaluation.selective_threshold import ThresholdSearch
 from calcli.evaluation.verdict_rules import CLAUSE, ERRORS, LEVEL, MAIN, data_summary, judge, normal_tail

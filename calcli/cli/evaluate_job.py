@@ -9,9 +9,8 @@ import numpy as np
 
 from calcli.cli.context import CommandContext, not_held_out
 from calcli.errors import DataError
-from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
+from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess, rank_table
 from calcli.evaluation.metric_limits import Outcome
-from calcli.evaluation.paired_differences import rank_table
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.verdict_rules import label_shift_p_value
 from calcli.fast_dataclass import dataclass

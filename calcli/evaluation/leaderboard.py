@@ -15,8 +15,7 @@ from calcli import __version__
 from calcli.calibrator import Calibrator, Context, Fit
 from calcli.errors import CalcliError, UsageError
 from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
-from calcli.evaluation.evaluate_bundle import scores_of, units_of
-from calcli.evaluation.paired_differences import compared, tests_of
+from calcli.evaluation.evaluate_bundle import compared, scores_of, tests_of, units_of
 from calcli.evaluation.results import Ranks
 from calcli.fast_dataclass import as_json, dataclass
 from calcli.io.dataset import DataSet

@@ -13,8 +13,8 @@ from synthetic import truth
 import calcli
 from calcli.calibrator import Context
 from calcli.evaluation.cross_validation import fold_fits, folds_of, held_out_table
+from calcli.evaluation.evaluate_bundle import differences
 from calcli.evaluation.leaderboard import holm
-from calcli.evaluation.paired_differences import differences
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import nemenyi_distance, not_told_apart
 from calcli.metrics.losses import paired_sums

@@ -12,9 +12,8 @@ from metric_cases import draw_labels, measured, plain_scores, softmax, top_label
 from calcli.binning import BinStats, width_edges
 from calcli.errors import UsageError
 from calcli.evaluation.cross_validation import cross_fitted_split, split_is_cheap
-from calcli.evaluation.evaluate_bundle import class_lines
+from calcli.evaluation.evaluate_bundle import class_lines, differences
 from calcli.evaluation.metric_limits import check, limits
-from calcli.evaluation.paired_differences import differences
 from calcli.evaluation.results import Difference, Paired, Result, Score
 from calcli.evaluation.term_meanings import explained
 from calcli.metrics.binned_errors import gap_variance, monotone_mass_bins

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 import calcli
 from calcli.calibrator import Prediction
-from calcli.evaluation.paired_differences import differences
+from calcli.evaluation.evaluate_bundle import differences
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import collect, collect_all
