@@ -24,14 +24,9 @@ from calcli.statistics.label_shift import Shift, Source, estimate_shift
 
 FOLDS = 5
 RESAMPLES = 200
-OPEN = 0.05
-"""P-value of no shift at or below which the calibrator is changed."""
-
-REFUSED = 0.01
-"""P-value of the assumption at or below which nothing is changed."""
-
-ROWS_A_CLASS = 5
-"""Fewest unlabelled rows per class."""
+OPEN = 0.05  # P-value of no shift at or below which the calibrator is changed
+REFUSED = 0.01  # P-value of the assumption at or below which nothing is changed
+ROWS_A_CLASS = 5  # fewest unlabelled rows per class
 
 
 @dataclass(frozen=True)
@@ -162,7 +157,6 @@ def _options(artifact: Artifact) -> Any:
 
 
 def _probabilities(calibrator: Calibrator, rows: Rows) -> FloatArray:
-    """Calibrated probabilities, (n, k)."""
     return np.exp(predicted(rows, calibrator).log_probs)
 
 

@@ -75,8 +75,7 @@ def bin_index(scores: FloatArray, edges: FloatArray) -> IntArray:
     return edges_below(scores, edges[1:-1])
 
 
-FEW_EDGES, MANY_SCORES = 64, 500
-"""Edges up to which, and scores from which, each edge is compared with all scores."""
+FEW_EDGES, MANY_SCORES = 64, 500  # edges up to which, and scores from which, each edge is compared with all scores
 
 
 def edges_below(scores: FloatArray, edges: FloatArray) -> IntArray:

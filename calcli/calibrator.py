@@ -18,8 +18,7 @@ Status = Literal["ok", "at_bound", "no_root", "degenerate", "not_converged"]
 Memory = Literal["stream", "row", "array"]
 Progress = Callable[[str, int, int], None]
 
-Curves = FloatArray | tuple[FloatArray, ...]
-"""One 1-D array (one map for all), or one per class (lengths may differ)."""
+Curves = FloatArray | tuple[FloatArray, ...]  # one 1-D array (one map for all), or one per class (lengths may differ)
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -25,8 +25,7 @@ from calcli.statistics.units import Units
 CACHED_BYTES = 1 << 27
 """Log-probabilities up to this size are kept between stages; larger ones are mapped anew in every pass."""
 
-STATUSES: tuple[Status, ...] = get_args(Status)
-"""From the best to the worst."""
+STATUSES: tuple[Status, ...] = get_args(Status)  # from the best to the worst
 
 
 class Stage(NamedTuple):
@@ -159,7 +158,6 @@ class Composition(Calibrator):
 
 
 def _recomposed(stages: tuple[Stage, ...]) -> Composition:
-    """A composition that was pickled: its class is made anew."""
     return composition(tuple((stage.method, type(stage.calibrator)) for stage in stages))(stages)
 
 
@@ -228,7 +226,6 @@ def full_option_names(name: str, struct: type[Options], settings: Mapping[str, A
 
 
 def _told(context: Context, name: str, what: str, done: int, total: int) -> None:
-    """Report the progress of a stage."""
     context.progress(f"{name}: {what}", done, total)
 
 
@@ -245,7 +242,6 @@ def argmax_at_prediction(prediction: Prediction) -> FloatArray:
 
 
 def through(calibrator: Calibrator, block: Block) -> Block:
-    """A block as a calibrator leaves it."""
     return block.calibrated(argmax_at_prediction(calibrator.apply(block)))
 
 

@@ -28,7 +28,6 @@ class CalcliError(Exception):
         return made
 
     def translated(self, change: Callable[[str], str]) -> Self:
-        """The same error in other words."""
         return type(self)(change(super().__str__())).advising(
             *([change(each) for each in words] for words in self.commands)
         )

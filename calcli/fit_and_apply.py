@@ -30,17 +30,10 @@ from calcli.registry import method, method_names
 from calcli.rows import Block, Rows, ScoreKind
 from calcli.statistics.paired import PairedSums, fair_signs
 
-BELOW_CHANCE = 4.0
-"""Standard errors from which an accuracy below 1/k is no chance."""
-
-LEAP = 0.1
-"""A gain in accuracy that no miscalibration explains, where it at least doubles."""
-
-ALL = 0.9
-"""Proportion of rows known again from which all are: rounding hides some."""
-
-LEVEL = 0.05
-"""P-value from which a lower accuracy is no chance."""
+BELOW_CHANCE = 4.0  # standard errors from which an accuracy below 1/k is no chance
+LEAP = 0.1  # a gain in accuracy that no miscalibration explains, where it at least doubles
+ALL = 0.9  # proportion of rows known again from which all are: rounding hides some
+LEVEL = 0.05  # P-value from which a lower accuracy is no chance
 
 PARTS = ("a few", "about a quarter", "about half", "about three quarters", "most")
 """Proportions of rows in words: the 96 that an artifact stores tell no percentage."""
@@ -136,7 +129,6 @@ def fallen(able: str, rows: Rows, calibrator: Calibrator, b: dict[str, float], a
 
 
 def _change_of_right(tables: Sequence[RowTable]) -> PairedSums:
-    """Of rows uncalibrated and calibrated, how being right changes."""
     before, after = tables
     return PairedSums.of(after.correct - before.correct, after.weight)
 
@@ -265,8 +257,7 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
 
 # ---- apply
 
-SUM_ERROR = 1e-6
-"""How far probabilities in float64 may sum from 1: far above rounding, far below what readers allow."""
+SUM_ERROR = 1e-6  # how far probabilities in float64 may sum from 1: far above rounding, far below what readers allow
 
 Calibrated = tuple[int, AnyArray, dict[str, AnyArray], dict[str, int]]
 
@@ -290,7 +281,6 @@ def calibrated_blocks(
 
 
 def _calibrated(calibrator: Calibrator, kind: ScoreKind, dtype: np.dtype[Any], block: Block) -> Calibrated:
-    """What ``calibrated_blocks`` yields, of a block."""
     labels: dict[str, AnyArray] = {} if block.y is None else {"labels": block.y}
     beta = calibrator.logit_scale
     if beta is not None and kind == "probs" and block.kind in ("logits", "log_probs"):

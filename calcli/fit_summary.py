@@ -67,7 +67,6 @@ class Summary(Sums):
 
     @property
     def spread(self) -> float:
-        """Largest minus smallest confidence."""
         return self.highest - self.lowest
 
     @property

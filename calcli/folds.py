@@ -5,8 +5,7 @@ import numpy as np
 from calcli.numerics import FloatArray, IntArray
 from calcli.statistics.units import Units
 
-LOWER_TAIL = 3.09
-"""Normal deviate that one draw in a thousand falls below."""
+LOWER_TAIL = 3.09  # normal deviate that one draw in a thousand falls below
 
 
 def random_folds(n: int, folds: int, rng: np.random.Generator, units: Units | None = None) -> IntArray:

@@ -12,14 +12,12 @@ from _thread import get_ident
 from importlib import _bootstrap
 from typing import Any
 
-PATIENCE = 5.0
-"""Seconds that a fork waits: a thread that imports may itself wait for the one that forks."""
+PATIENCE = 5.0  # seconds that a fork waits: a thread that imports may itself wait for the one that forks
 
 LOCKS = [("h5py._objects", "phil"), ("logging", "_lock")]
 """What others hold across a fork. An import that is underway may be waiting for it; or have brought it."""
 
-_holder: int | None = None
-"""The thread that forks, which keeps others from beginning an import."""
+_holder: int | None = None  # the thread that forks, which keeps others from beginning an import
 
 
 def _wait() -> None:
@@ -40,7 +38,6 @@ def _wait() -> None:
 
 
 def _locks() -> list[Any]:
-    """Those that are there by now."""
     found = [getattr(sys.modules.get(where), name, None) for where, name in LOCKS]
     return [lock for lock in found if lock is not None]
 

@@ -5,8 +5,7 @@ import numpy as np
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import TIE, BoolArray, FloatArray, IntArray, tie_groups
 
-_PASSES = 60
-"""Vectorised pooling passes before the linear-time loop takes over."""
+_PASSES = 60  # vectorised pooling passes before the linear-time loop takes over
 
 
 def pool_adjacent_violators(total: FloatArray, mass: FloatArray, begins: BoolArray | None = None) -> IntArray:

@@ -29,8 +29,7 @@ TILE_ITEMS, TILE_ROWS = 1 << 17, 1 << 14
 """Most scores (1 MiB in float64) and rows worked on at once. So many that threads, which can only take turns between
 two calls of NumPy, seldom wait for each other there; so few that the buffers stay in cache."""
 
-STORE_ITEMS = 1 << 15
-"""Numbers converted at once: they stay in a core's cache."""
+STORE_ITEMS = 1 << 15  # numbers converted at once: they stay in a core's cache
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,7 +48,6 @@ def overridable(function: F) -> F:
 
 
 def tile_rows(k: int) -> int:
-    """Rows of k classes worked on at once."""
     return max(1, min(TILE_ITEMS // k, TILE_ROWS))
 
 
@@ -88,8 +86,7 @@ def quantile(values: FloatArray, share: float) -> FloatArray:
     return np.asarray(ordered[above] - step * (1 - part) if part >= 0.5 else low + step * part)
 
 
-TIE = 1e-12
-"""Scores that differ by no more than this share of themselves are tied: the same number, but for rounding."""
+TIE = 1e-12  # scores that differ by no more than this share of themselves are tied: the same number, but for rounding
 
 
 TIES_AT_ONCE = 1 << 15
@@ -124,8 +121,7 @@ def distinct(values: FloatArray) -> FloatArray:
     return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]]
 
 
-FEW_COLUMNS = 32
-"""Columns up to which a maximum per row is taken column by column, many times as fast."""
+FEW_COLUMNS = 32  # columns up to which a maximum per row is taken column by column, many times as fast
 
 
 @overridable

@@ -7,8 +7,7 @@ from dataclasses import MISSING, field, fields
 from functools import partial
 from typing import Any
 
-REQUIRED: Any = MISSING
-"""The default of an option that must be given."""
+REQUIRED: Any = MISSING  # the default of an option that must be given
 
 
 def flag(

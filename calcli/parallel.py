@@ -19,11 +19,8 @@ Result = TypeVar("Result")
 
 WORKERS = min(4, os.cpu_count() or 1)
 
-AHEAD = 2
-"""Items given to each of the other threads: one to work on, and the next."""
-
-WAITING = 2
-"""Results per thread that wait for an earlier one, at most."""
+AHEAD = 2  # items given to each of the other threads: one to work on, and the next
+WAITING = 2  # results per thread that wait for an earlier one, at most
 
 _kept: ContextVar["_Threads | None"] = ContextVar("threads", default=None)
 

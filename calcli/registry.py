@@ -19,7 +19,6 @@ HOMES = ("calcli.methods", "calcli.methods.compared")  # the methods that people
 
 @cache
 def method_names() -> tuple[str, ...]:
-    """Command-line names of all methods, sorted."""
     found = (module for home in HOMES for module in iter_modules(import_module(home).__path__) if not module.ispkg)
     return tuple(sorted(module.name.replace("_", "-") for module in found if module.name[0] != "_"))
 

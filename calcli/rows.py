@@ -27,8 +27,7 @@ SCORE_KINDS: tuple[str, ...] = get_args(ClassScoreKind)
 ScoreKind = Literal["logits", "log_probs", "probs", "confidence"]
 """What scores are: of every class, or one confidence a row whose "label" is whether the answer was right."""
 
-BLOCK_BYTES = 1 << 20
-"""Size of one block in float64."""
+BLOCK_BYTES = 1 << 20  # size of one block in float64
 
 PART_BLOCKS, PART_ROWS = 32, 1 << 18
 """A part is a run of at most so many blocks and rows: sums are made within each part first, then over the parts."""
@@ -38,8 +37,7 @@ AtOnce = Literal[1, 2, 4, 8, 16]
 
 Result = TypeVar("Result")
 
-SAMPLE_SLABS = 64
-"""Places of a source from which a sample of its rows is read."""
+SAMPLE_SLABS = 64  # places of a source from which a sample of its rows is read
 
 
 def to_logits(scores: AnyArray, kind: ScoreKind) -> FloatArray:
@@ -171,7 +169,6 @@ def joined(blocks: Sequence[Block]) -> Block:
 
 
 def rows_per_block(k: int) -> int:
-    """Rows of a block, with k classes."""
     return max(1, BLOCK_BYTES // (8 * k))
 
 

@@ -8,8 +8,7 @@ import numpy as np
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray
 
-CREEPING = 12
-"""Newton steps to one side after which the end is looked at: a function that fades out makes them short."""
+CREEPING = 12  # Newton steps to one side after which the end is looked at: a function that fades out makes them short
 
 
 class Root(NamedTuple):
@@ -147,14 +146,9 @@ def minimise_box(
 
 # ---- many parameters, convex
 
-AIM, LOOSE_AIM = 1e-10, 1e-7
-"""The search ends when the estimated distance to the optimum is this share of the value."""
-
-ACCEPT = 1e-9
-"""A search that stalls above this share (rounding, limits) has not converged."""
-
-ROUNDING = 1e-13
-"""Distance to the optimum, in nats, below which sums of losses cannot tell."""
+AIM, LOOSE_AIM = 1e-10, 1e-7  # the search ends when the estimated distance to the optimum is this share of the value
+ACCEPT = 1e-9  # a search that stalls above this share (rounding, limits) has not converged
+ROUNDING = 1e-13  # distance to the optimum, in nats, below which sums of losses cannot tell
 
 
 class Convex(Protocol):

@@ -18,8 +18,7 @@ from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows, Rows, ScoreKind
 from calcli.statistics.units import Units
 
-Fold = tuple[Rows, Rows, IntArray]
-"""Rows to fit to, rows held out, and where those stand among all that count."""
+Fold = tuple[Rows, Rows, IntArray]  # rows to fit to, rows held out, and where those stand among all that count
 
 
 def folds_of(rows: Rows, context: Context, folds: int = 5) -> list[Fold]:
@@ -32,7 +31,6 @@ def folds_of(rows: Rows, context: Context, folds: int = 5) -> list[Fold]:
 
 
 def _parts(fold: IntArray, folds: int) -> list[tuple[IntArray, IntArray]]:
-    """Places of the rows to fit to and of those held out, by fold."""
     return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(folds)]
 
 
@@ -86,8 +84,7 @@ def cross_validated_nll(name: str, folds: Sequence[Fold], context: Context) -> f
 
 
 FOLDS = 5
-CHEAP_SCORES = 2_000_000
-"""Rows times classes up to which the split belongs to the default report."""
+CHEAP_SCORES = 2_000_000  # rows times classes up to which the split belongs to the default report
 
 RECALIBRATION = "svs"
 

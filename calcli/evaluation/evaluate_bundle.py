@@ -41,8 +41,7 @@ from calcli.statistics.units import design_effect
 MOST_DRAWS, FEWEST_DRAWS = 200_000, 200
 """Resamples and draws under calibration of all groups together, and of one: a thousand groups do not take an hour."""
 
-AT_ONCE = 64
-"""Groups the laws of whose bins are made together."""
+AT_ONCE = 64  # groups the laws of whose bins are made together
 
 ROW_BYTES, TABLE_BYTES = 210, 130
 """Memory of a row in units while it is measured, and in each table: 300, 470 and 550 measured with one, two and three
@@ -256,7 +255,6 @@ def _result(
     tried: Sequence[str],
     progress: Progress | None,
 ) -> Result:
-    """Everything about one candidate but how it differs from others."""
     k, n, report = context.table.k, context.n, None
     if plan.report:
         split, known = None, k > 1 and not isinstance(context, LongContext)
@@ -375,7 +373,6 @@ def differences(
 
 
 def compared(context: MetricContext, baseline: MetricContext) -> dict[str, Difference]:
-    """The differences between two sets of the same rows."""
     t, columns, few = context.table, paired_columns(context, baseline), context.few_wrong or baseline.few_wrong
     means = {} if t.units is None else {name: mean_of(d, t.weight, t.units) for name, d in columns.items()}
     return differences(paired_sums(context, baseline), context.settings.level, means, few)

@@ -42,8 +42,7 @@ class CompareSettings:
 
 
 LEADERBOARD_METRICS = ("nll", "brier", "ece", "accuracy")
-COMPARED = ("nll", "brier", "accuracy")
-"""Metrics that are means over rows, and so have paired differences."""
+COMPARED = ("nll", "brier", "accuracy")  # metrics that are means over rows, and so have paired differences
 
 FIRST, FIRST_OF_TWO = 30, 34
 """Places in ``calcli methods`` up to which methods are tried first: of any number of classes, of two."""
@@ -124,7 +123,6 @@ class LeaderboardEntry:
     given: str = UNCALIBRATED
 
     def called(self, name: str) -> str:
-        """A method of the leaderboard as people call it."""
         return self.given if name == UNCALIBRATED else name
 
     def value(self, name: str) -> float:

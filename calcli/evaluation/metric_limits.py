@@ -12,8 +12,7 @@ from calcli.metrics.catalog import metric
 from calcli.metrics.intervals import normal_quantile, normal_tail
 
 CHANGES = ("increase", "drop")
-RARE = 0.01
-"""False alarms from which a limit is one that noise decides."""
+RARE = 0.01  # false alarms from which a limit is one that noise decides
 
 NAMED = re.compile(r"(?P<base>[^.(@]*(\([^)]*\)|@[\d.]*\d)?)(\.(?P<end>.*))?")
 """A metric and the end of it that is meant: ``ece.hi``, ``accuracy_at_coverage(0.8).lo``."""
@@ -55,7 +54,6 @@ class Limit:
 
     @property
     def text(self) -> str:
-        """As a user writes it."""
         return f"--{self.side} {self.name}={self.value:g}"
 
 

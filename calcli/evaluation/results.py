@@ -30,8 +30,7 @@ SIZES = ((0.01, "very slightly"), (0.03, "a little"), (0.08, "clearly"), (math.i
 
 ONE_SIDED = normal_quantile(0.95)
 
-OFF = 0.03
-"""Gap of a significant bin from which a small mean gap is no comfort."""
+OFF = 0.03  # gap of a significant bin from which a small mean gap is no comfort
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,6 @@ class Estimate(Record):
 
     @property
     def turned(self) -> "Estimate":
-        """The same with the other sign."""
         i = self.interval
         return Estimate(-self.value, Interval(-i.high, -i.low, i.level, i.method))
 
@@ -238,7 +236,6 @@ class Judgement:
 
     @property
     def p_text(self) -> str:
-        """The p-value in words."""
         return p_text(self.p_value, self.draws)
 
     @property
@@ -457,7 +454,6 @@ class Result(Record):
 
     @property
     def title(self) -> str:
-        """The calibrator as people call it."""
         return self.calibrator or self.given
 
     @property
@@ -515,7 +511,6 @@ class Evaluation:
         return DataFrame(lines)
 
     def __repr__(self) -> str:
-        """A few lines: the verdict, or what was measured where there is none."""
         found = [f"{r.title}: {', '.join(f'{n} {_shown(s)}' for n, s in r.scores.items())}" for r in self.results]
         return f"<calcli evaluation of {len(self.results)} versions>\n" + (self.verdict or "\n".join(found))
 

@@ -25,8 +25,7 @@ TESTS = 50
 FEWEST_TESTS = 5
 """Thresholds that are looked at, one per 20 rows within these: the more, the finer, and the less level for each."""
 
-TELLING = 30
-"""Fewer accepted samples do not tell what accuracy a coverage has."""
+TELLING = 30  # fewer accepted samples do not tell what accuracy a coverage has
 
 
 @dataclass(frozen=True)
@@ -170,8 +169,7 @@ class ThresholdSearch:
 # ---- of labelled rows through a calibrator: the search, and all that ``calcli threshold --json`` says of it
 
 
-COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)
-"""Coverages of the table."""
+COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)  # coverages of the table
 
 
 @dataclass(frozen=True)

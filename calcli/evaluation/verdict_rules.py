@@ -39,15 +39,13 @@ from calcli.numerics import FloatArray
 from calcli.rows import class_words
 from calcli.statistics.units import FEWEST_UNITS
 
-LEVEL = 0.05
-"""How often a verdict on calibrated rows may be anything but clean."""
+LEVEL = 0.05  # how often a verdict on calibrated rows may be anything but clean
 
 MAIN, CLAUSE = 0.045, 0.004
 """Level of the joint test, and of each clause. They sum to more than ``LEVEL`` (.065 with all five clauses): what is
 found goes together, and .02 to .06 of simulated calibrated sets are rejected (``benchmarks/levels.json``), no bound."""
 
-WIDE = 0.02
-"""Half width of the overconfidence's interval above which "no difference found" says nothing."""
+WIDE = 0.02  # half width of the overconfidence's interval above which "no difference found" says nothing
 
 MOST_GROUPS = 1000
 
@@ -225,8 +223,7 @@ def label_shift_p_value(fitted: FloatArray, seen: FloatArray) -> float:
 
 TWO_SIDED = normal_quantile(0.975)
 EVERYWHERE = "P(class 1) is right on average, but not at every probability"
-MENDS = 0.9
-"""Share of the calibration loss that a temperature must remove to be the remedy."""
+MENDS = 0.9  # share of the calibration loss that a temperature must remove to be the remedy
 
 
 def direction_words(test: JointTest, k: int | None, rejected: bool) -> str:

@@ -86,7 +86,6 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def current(self) -> list[Batch]:
-        """The batches of the present episode."""
         return [batch for batch in self.batches if batch.episode == self.episode]
 
     @property
@@ -109,7 +108,6 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
         return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
 
     def dumps(self) -> bytes:
-        """The file's bytes: the same for the same batches in the same order."""
         self.sha256 = self.digest()
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
 
@@ -140,7 +138,6 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read(path: str) -> State:
-    """The state in a file, as it stands. Raises DataError."""
     with open_document(path, "the state file of calcli watch") as file:
         return loads(file.read(), path)
 
