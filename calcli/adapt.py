@@ -96,7 +96,6 @@ def adapt(
         if n < ROWS_A_CLASS * k:
             needed = f"at least {ROWS_A_CLASS * k}"
             raise FitError(f"{rows.name}: {n} rows say too little of {k} class frequencies; {needed}")
-
         raw = Identity()
         before = Source(_held_out(artifact, source, context, own), source.labels(), _probabilities(raw, source))
         p = _probabilities(artifact.calibrator, rows)

@@ -324,7 +324,6 @@ class Mixture(Calibrator):
             total = part if total is None else np.logaddexp(total, part, out=total)
         assert total is not None
         log_p = mixed_with_uniform(total, self.uniform)
-
         return Prediction(log_p, block.prediction if self.keeps_argmax else log_p.argmax(axis=1))
 
     def check_own(self, k: int) -> None:

@@ -34,13 +34,15 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     seed : int, default=0
         Seed of every random draw.
 
-    Attributes ---------- classes_ : the classes in sorted order; column c of X is the score of ``classes_[c]``.
+    Attributes
+    ----------
+    classes_ : the classes in sorted order; column c of X is the score of ``classes_[c]``.
     calibrator_ : the fitted ``calcli.FittedCalibrator``.
 
-    Raises ValueError when X has another number of columns than y has classes (two classes
-    may come as one column, the score of the second). For that reason 14 of scikit-learn's
-    own checks, whose data have other columns, cannot apply as they are: ``tests/test_sklearn.py``
-    names them, and holds a subclass that makes scores of any features to all of them.
+    Raises ValueError when X has another number of columns than y has classes (two classes may come as one column, the
+    score of the second). For that reason 14 of scikit-learn's own checks, whose data have other columns, cannot apply
+    as they are: ``tests/core/test_sklearn.py`` names them, and holds a subclass that makes scores of any features to
+    all of them.
 
     >>> import numpy as np
     >>> X = np.array([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [4.0, 0.0]])

@@ -348,7 +348,6 @@ def group_lines(
         both = None if other is None or other[g].p_adjusted > LEVEL else other[g]
         interval, scores = gap_interval(part.labelled(asked)), scores_of(part, names)
         lines.append(GroupLine(name, n, gap.gap, gap.of_positive, *p, *_class_1(part.table), interval, scores, both))
-
     if ordered:
         return [lines[g] for g in np.searchsorted(groups, in_order(table.group))]
     return [lines[g] for g in sorted(range(len(lines)), key=lambda g: found[asked][g].rank)]

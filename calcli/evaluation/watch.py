@@ -231,7 +231,6 @@ def _with_batch(state: State, rows: DataSet, artifact: Artifact | None) -> State
     means = float(outcome.mean()), float((score - outcome).mean())
     sizes = table.n, None if units is None else units.n
     batch = Batch(rows.name, digest, state.episode, *sizes, *means, found.log_e)
-
     sums, best, starts = found.log_sums.tolist(), found.log_best.tolist(), [int(start) for start in found.best_start]
     evidence: dict[str, Any] = {"log_sums": sums, "log_best": best, "best_start": starts}
     batches = [*state.batches, batch]
