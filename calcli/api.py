@@ -363,9 +363,8 @@ def compare(
         first = board.held_out(base, scene, s.seed, nullcontext(()))
         fits = first.fits if first.table is not None else ()
         against = [(held, fit) for (_, held, _), fit in zip(parts, fits, strict=False)]
-        planned = board.LeaderboardEntry(
-            rows.name, base, rows.n, rows.k, board.digest_of(rows), 0.0, {}, unit=rows.unit_name
-        )
+        facts = rows.name, base, rows.n, rows.k, board.digest_of(rows)
+        planned = board.LeaderboardEntry(*facts, 0.0, {}, unit=rows.unit_name)
         entries = [board.entered(planned, first, None, how)]
         for name in dict.fromkeys(names):
             if name != base:
@@ -705,12 +704,9 @@ class FittedCalibrator:
     def _repr_html_(self) -> str:
         """A table for notebooks: what the fit did to the calibration rows."""
         rows = {"before": self.before, "after": self.after}
-        return html_table(
-            f"{self.method}, {classes(self.n_classes)}, {self._artifact.fit.n} rows, status {self.status}",
-            list(self.before),
-            {name: ["-" if x is None else f"{x:.4f}" for x in found.values()] for name, found in rows.items()},
-            self.warnings,
-        )
+        lines = {name: ["-" if x is None else f"{x:.4f}" for x in found.values()] for name, found in rows.items()}
+        title = f"{self.method}, {classes(self.n_classes)}, {self._artifact.fit.n} rows, status {self.status}"
+        return html_table(title, list(self.before), lines, self.warnings)
 
 
 def _check_free(path: Path, force: bool) -> None:

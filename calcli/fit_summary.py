@@ -78,9 +78,6 @@ class Summary(Sums):
         """Accuracy, NLL, Brier score and ECE over 15 equal-width bins, as an artifact records them. Of confidences
         alone (one class) NLL and Brier score are those of being right, and called so."""
         top = "_top" if len(self.label_counts) == 1 else ""
-        return {
-            "accuracy": self.correct / self.weight,
-            f"nll{top}": self.nll / self.weight,
-            f"brier{top}": self.brier / self.weight,
-            "ece": float(np.abs(self.bins.gaps) @ self.bins.share),
-        }
+        sums = {"accuracy": self.correct, f"nll{top}": self.nll, f"brier{top}": self.brier}
+        means = {name: total / self.weight for name, total in sums.items()}
+        return means | {"ece": float(np.abs(self.bins.gaps) @ self.bins.share)}

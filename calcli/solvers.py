@@ -191,12 +191,8 @@ class Optimum:
 
     def details(self) -> dict[str, Any]:
         """What to record in an artifact."""
-        return {
-            "objective": self.value,
-            "gradient_norm": self.gradient,
-            "optimality_gap": self.gap,
-            "newton_steps": self.steps,
-        }
+        found = {"objective": self.value, "gradient_norm": self.gradient, "optimality_gap": self.gap}
+        return {**found, "newton_steps": self.steps}
 
 
 def minimise_convex(

@@ -261,13 +261,10 @@ class Judgement:
 
     def to_dict(self) -> dict[str, Any]:
         p, interval = self.positive, self.positive_gap and self.positive_gap.interval
-        facts = vars(self) | {
-            "positive": p and interval and {"gap": p.gap, "z": p.z, "p_value": p.p_value, **interval.to_dict()},
-            "bins": [each for each in self.bins if each.accuracy == each.accuracy],  # those that hold rows
-            "verdict": self.verdict,
-            "verdict_size": self.size,
-        }
-        return {name: as_json(facts[name]) for name in SHOWN}
+        positive = p and interval and {"gap": p.gap, "z": p.z, "p_value": p.p_value, **interval.to_dict()}
+        bins = [each for each in self.bins if each.accuracy == each.accuracy]  # those that hold rows
+        more = {"positive": positive, "bins": bins, "verdict": self.verdict, "verdict_size": self.size}
+        return {name: as_json((vars(self) | more)[name]) for name in SHOWN}
 
 
 # ---- the results
