@@ -85,10 +85,8 @@ def adapt(
     if artifact.method.endswith("+prior"):
         raise UsageError(f"{where}: is adapted already; adapt the calibrator that it was made from")
     if not laws.class_shares or (laws.top_label_only and k != 2) or artifact.input_kind == "confidence":
-        raise UsageError(
-            f"{where}: method {artifact.method} has no class biases, so it shows no class frequencies;"
-            " fit svs (or vs, auto) and adapt that"
-        )
+        lacks = "has no class biases, so it shows no class frequencies"
+        raise UsageError(f"{where}: method {artifact.method} {lacks}; fit svs (or vs, auto) and adapt that")
     shift, n = None, 0 if rows is None else rows.n
     if rows is not None and source is not None:
         for each in (rows, source):
@@ -104,10 +102,8 @@ def adapt(
     elif source is not None:
         shares = _probabilities(artifact.calibrator, source).mean(axis=0)
     elif not artifact.fit.label_counts:
-        raise DataError(
-            f"{where}: lacks the class frequencies of its fit, as calibrators of older versions do; fit again, or name"
-            " labelled rows of then: --source BUNDLE"
-        )
+        lacks = "lacks the class frequencies of its fit, as calibrators of older versions do"
+        raise DataError(f"{where}: {lacks}; fit again, or name labelled rows of then: --source BUNDLE")
     else:
         shares = np.array(artifact.fit.label_counts, dtype=float) + 0.5
     shares = np.maximum(shares / shares.sum(), LEAST)

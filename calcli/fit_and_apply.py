@@ -178,10 +178,9 @@ def check_fits(artifact: Artifact, where: str, rows: DataSet, *, again: bool = F
     if not again:
         check_upstream(artifact, where, rows.name, rows.upstream)
     if (kind == "logits") != (rows.kind == "logits") and not calibrator.laws.shift_invariant:
-        raise DataError(
-            f"{where}: method {artifact.method} was fitted on {kind} and depends on their level,"
-            f" {rows.name} holds {rows.kind}; fit and apply on the same kind of scores"
-        )
+        level = f"method {artifact.method} was fitted on {kind} and depends on their level"
+        advice = "fit and apply on the same kind of scores"
+        raise DataError(f"{where}: {level}, {rows.name} holds {rows.kind}; {advice}")
     for column in calibrator.required_columns:
         rows.carry(column)
     kinds = [] if kind == rows.kind else [f"{rows.name}: holds {rows.kind}, {where} was fitted on {kind}"]
@@ -259,23 +258,19 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
 
 SUM_ERROR = 1e-6  # how far probabilities in float64 may sum from 1: far above rounding, far below what readers allow
 
+FLOAT64 = np.dtype(np.float64)
 Calibrated = tuple[int, AnyArray, dict[str, AnyArray], dict[str, int]]
 
 
 def calibrated_blocks(
-    calibrator: Calibrator,
-    rows: Rows,
-    kind: ScoreKind,
-    transforms: Sequence[int],
-    dtype: np.dtype[Any] = np.dtype(np.float64),  # noqa: B008
+    calibrator: Calibrator, rows: Rows, kind: ScoreKind, transforms: Sequence[int], dtype: np.dtype[Any] = FLOAT64
 ) -> Iterator[Calibrated]:
     """Walk over calibrated rows: (first row, scores (b, k) of ``kind``, per-row columns, counts).
 
-    dtype : in which the scores will be written; they may come in it, or in float64.
-
-    The columns are prediction, confidence and, when there are some, labels; of kind ``confidence`` the scores are (b,)
-    and the only column is correct. Counts are the calibrator's own and ``argmax_conflicts``: rows whose largest
-    probability is not that of the prediction. Raises DataError rather than hand out a number that is no probability.
+    dtype : in which the scores will be written; they may come in it, or in float64. The columns are prediction,
+    confidence and, when there are some, labels; of kind ``confidence`` the scores are (b,) and the only column is
+    correct. Counts are the calibrator's own and ``argmax_conflicts``: rows whose largest probability is not that of the
+    prediction. Raises DataError rather than hand out a number that is no probability.
     """
     return rows.each(partial(_calibrated, calibrator, kind, dtype), transforms=transforms)
 
@@ -297,10 +292,8 @@ def _calibrated(calibrator: Calibrator, kind: ScoreKind, dtype: np.dtype[Any], b
         sound = bool((np.abs(p.sum(axis=1) - 1.0) <= SUM_ERROR).all() and not np.isneginf(result.log_probs.min()))
         cause = ", or fitted on scores of another size"
     if not sound:
-        raise DataError(
-            f"the calibrator gave numbers that are no probabilities in rows from {block.start} on;"
-            f" were its parameters edited{cause}?"
-        )
+        told = f"the calibrator gave numbers that are no probabilities in rows from {block.start} on"
+        raise DataError(f"{told}; were its parameters edited{cause}?")
     if kind == "confidence":
         return block.start, p, {} if block.y is None else {"correct": block.y.astype(bool)}, {**result.counts}
     conflicts = int((result.log_probs.argmax(axis=1) != result.label).sum())

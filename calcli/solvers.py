@@ -20,19 +20,15 @@ class Root(NamedTuple):
     status: Literal["ok", "at_low", "at_high", "not_converged"]
 
 
+Slope = Callable[[float], tuple[float, float]]  # a point to the value of a function there and its derivative
+
+
 def find_root(
-    f: Callable[[float], tuple[float, float]],
-    low: float,
-    high: float,
-    start: float,
-    *,
-    step: float = 1e-10,
-    flat: float = 0.0,
-    limit: int = 100,
+    f: Slope, low: float, high: float, start: float, *, step: float = 1e-10, flat: float = 0.0, limit: int = 100
 ) -> Root:
     """Find the root of a non-decreasing function by Newton steps kept inside a bracket.
 
-    f returns its value and its derivative. The bracket shrinks with the sign of every value; a Newton step that leaves
+    The bracket shrinks with the sign of every value; a Newton step that leaves
     it, or that shrinks it too slowly, becomes a bisection. The ends are evaluated only when the search runs into them,
     which saves two passes over the data in the ordinary case.
 
@@ -255,12 +251,11 @@ def _line_search(
     return None
 
 
+Linear = Callable[[FloatArray], FloatArray]  # the product of a matrix with a vector
+
+
 def conjugate_gradients(
-    product: Callable[[FloatArray], FloatArray],
-    right: FloatArray,
-    precondition: Callable[[FloatArray], FloatArray],
-    tolerance: float,
-    limit: int,
+    product: Linear, right: FloatArray, precondition: Linear, tolerance: float, limit: int
 ) -> NewtonDirection:
     """Solve H s = right by preconditioned conjugate gradients, H symmetric positive definite. Ends when the residual's
     norm (in the preconditioner) is ``tolerance`` of its first."""

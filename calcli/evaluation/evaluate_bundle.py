@@ -70,13 +70,10 @@ class Subject:
 
     def counted(self) -> "Subject":
         """Without the rows of weight 0."""
-        rows = self.rows.counted()
-        if rows is self.rows:
+        rows, weight, group = self.rows.counted(), self.rows.weights(), self.group
+        if rows is self.rows or weight is None:
             return self
-        weight, group = self.rows.weights(), self.group
-        if weight is not None and group is not None:
-            group = group[weight > 0]
-        return replace(self, rows=rows, group=group)
+        return replace(self, rows=rows, group=None if group is None else group[weight > 0])
 
 
 @dataclass(frozen=True)
