@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -97,7 +97,7 @@ def collect_all(
         if progress is not None:
             progress("rows read", gatherers[0].done, rows.n)
     units = rows.units()
-    return [replace(gatherer.table(group), units=units) for gatherer in gatherers]
+    return [replace(gatherer.table(), group=group, units=units) for gatherer in gatherers]
 
 
 def reduced(
@@ -112,8 +112,8 @@ def reduced(
 
     wanted : as for ``collect_all``; several calibrators are compared with the first. add_up : as of ``rows.Walk``.
     """
-    work = _GatherBlock.of(rows, calibrators, against=0 if len(calibrators) > 1 else None, **wanted)
-    return rows.walked(Walk(_Reducing(work, reduce), (), work.places, 1 if add_up else 2, add_up))
+    work = _GatherBlock.of(rows, calibrators, against=0 if len(calibrators) > 1 else None, reduce=reduce, **wanted)
+    return rows.walked(Walk(work, (), work.places, 1 if add_up else 2, add_up))
 
 
 def summarise(rows: Rows, calibrator: Calibrator | None, progress: Progress) -> Summary:
@@ -255,7 +255,7 @@ class _GatherBlock:
     needed, places : specs of the transforms that come with the block, and their places in the source. class_bins :
     width bins of the class sums, 0 for none. tops : numbers of largest classes whose probability and labels are wanted,
     each below k. top_only : nothing but ``TOP_COLUMNS``. against : calibrator that the others are compared with.
-    spare : room to work in.
+    reduce : what is made of the tables of a block. spare : room to work in.
     """
 
     k: int
@@ -266,6 +266,7 @@ class _GatherBlock:
     tops: tuple[int, ...] = ()
     top_only: bool = False
     against: int | None = None
+    reduce: Callable[[list[RowTable]], Any] | None = None
     spare: list[list[FloatArray]] = field(default_factory=list)
 
     @classmethod
@@ -277,7 +278,7 @@ class _GatherBlock:
         tops = tuple(j for j in tops if j < rows.k)
         return cls(rows.k, calibrators, needed, tuple(rows.places_of(needed)), tops=tops, **wanted)
 
-    def __call__(self, block: Block, *other: AnyArray) -> _Parts:
+    def __call__(self, block: Block, *other: AnyArray) -> Any:
         try:
             room = self.spare.pop()
         except IndexError:
@@ -287,7 +288,9 @@ class _GatherBlock:
             base = self.prediction(self.calibrators[self.against], block) or _as_it_is(block)
         found = {at: self.through(at, block, room, base) for at in range(len(self.calibrators))}
         self.spare.append(room)
-        return _Parts(found)
+        if self.reduce is None:
+            return _Parts(found)
+        return self.reduce([_Gatherer(len(block), self).take(part).table() for part in found.values()])
 
     def through(self, at: int, block: Block, room: list[FloatArray], base: Prediction | None) -> _Part:
         """The rows through one calibrator, compared with others."""
@@ -419,20 +422,6 @@ class _GatherBlock:
         return found
 
 
-@dataclass(frozen=True)
-class _Reducing:
-    """What is made of the tables of a block."""
-
-    work: _GatherBlock
-    reduce: Callable[[list[RowTable]], Any]
-
-    def __call__(self, block: Block) -> Any:
-        gatherers = [_Gatherer(len(block), self.work) for _ in self.work.calibrators]
-        for gatherer, part in zip(gatherers, self.work(block).each.values(), strict=True):
-            gatherer.take(part)
-        return self.reduce([gatherer.table(None) for gatherer in gatherers])
-
-
 class _Gatherer:
     """Columns of all rows, filled in the order of the rows, and the sums beside them."""
 
@@ -441,7 +430,7 @@ class _Gatherer:
         self.columns: dict[str, AnyArray] = {}
         self.sums = ClassSums(work.k, work.class_bins) if work.class_bins else None
 
-    def take(self, part: _Part) -> None:
+    def take(self, part: _Part) -> Self:
         """Append rows."""
         stop = self.done + sum(map(len, part.columns["confidence"]))
         for name, arrays in part.columns.items():
@@ -452,8 +441,9 @@ class _Gatherer:
         if self.sums is not None and part.classes is not None:
             self.sums.take(part.classes)
         self.rest += replace(part, columns={}, classes=None)
+        return self
 
-    def table(self, group: AnyArray | None) -> RowTable:
+    def table(self) -> RowTable:
         """Everything gathered."""
         columns: dict[str, Any] = {name: c for name, c in self.columns.items() if " " not in name}
         tops = {
@@ -464,7 +454,6 @@ class _Gatherer:
         return RowTable(
             self.k,
             **(dict.fromkeys(TOP_COLUMNS, np.empty(0)) | columns),
-            group=group,
             clipped=self.rest.clipped,
             classes=None if self.sums is None else self.sums.stats(),
             counts=self.rest.counts,

@@ -30,10 +30,8 @@ def data_warnings(n: int, classes: int | None, spread: float, bins: int | None =
     """
     found = []
     if bins is not None and n < ROWS_PER_BIN * bins:
-        found.append(
-            f"{n} row{'s'[: n != 1]} in {bins} bins: even a calibrated model's ECE is well above 0 here; read it beside"
-            " its expected value, or use fewer --bins"
-        )
+        few = f"{n} row{'s'[: n != 1]} in {bins} bins: even a calibrated model's ECE is well above 0 here"
+        found.append(f"{few}; read it beside its expected value, or use fewer --bins")
     if classes == 1:
         found.append("all labels are the same class: this says nothing about the others")
     if n > 1 and spread == 0.0:
@@ -68,11 +66,9 @@ def unit_warnings(table: "RowTable") -> list[str]:
     z = _alike(table.correct, [index, *known])
     if z <= ALIKE or 2 * abs(rises - falls) > n or any(map(_in_order, answers)):
         return []
-    return [
-        f"neighbouring rows are alike (z = {z:.1f}): intervals and p-values say too much; if they belong together (a"
-        " patient, an image, a question), say so with --unit NAME, and if the file is in the order of a column, with"
-        " --group-by NAME"
-    ]
+    alike = f"neighbouring rows are alike (z = {z:.1f}): intervals and p-values say too much"
+    unit = "if they belong together (a patient, an image, a question), say so with --unit NAME"
+    return [f"{alike}; {unit}, and if the file is in the order of a column, with --group-by NAME"]
 
 
 def _in_order(code: IntArray) -> bool:
@@ -111,10 +107,10 @@ def label_doubts(table: "RowTable | RunningSums", names: Sequence[str] | None) -
     count = np.where(total < NONE, table.label_counts, 0)
     if count[c := int(count.argmax())] < FEWEST_EACH:
         return []
-    return [
-        f"{count[c]} labels are class {class_words(c, names)}, whose probabilities sum to {total[c]:.1g} over all rows:"
-        " does the model have this class, and are the classes of scores and labels in the same order?"
-    ]
+    labels = (
+        f"{count[c]} labels are class {class_words(c, names)}, whose probabilities sum to {total[c]:.1g} over all rows"
+    )
+    return [f"{labels}: does the model have this class, and are the classes of scores and labels in the same order?"]
 
 
 # ---- whether predictions and labels speak of the same rows, and of the same classes in the same order
@@ -182,41 +178,33 @@ class LabelAgreement:
         right = predicted == label
         accuracy = float(self.count[right].sum()) / n
         if right.all() and n * (1.0 - confidence) >= EXPECTED:
-            return [
-                f"all of {n} predictions are right, where their confidences expect {n * (1.0 - confidence):.0f} errors:"
-                " are the labels the model's own predictions?"
-            ]
+            own = (
+                f"all of {n} predictions are right, where their confidences expect {n * (1.0 - confidence):.0f} errors"
+            )
+            return [f"{own}: are the labels the model's own predictions?"]
         wrong = n - int(self.count[right].sum())
         if (label == label[0]).all() and wrong >= max(EXPECTED, FEW_WRONG * n):
-            one = class_words(label[0], names)
-            return [
-                f"all {n} labels are class {one}, and {wrong} predictions are not: rows chosen by their label do"
-                " not show whether probabilities are calibrated; are those of the other classes missing?"
-            ]
+            chosen = f"all {n} labels are class {class_words(label[0], names)}, and {wrong} predictions are not"
+            why = "rows chosen by their label do not show whether probabilities are calibrated"
+            return [f"{chosen}: {why}; are those of the other classes missing?"]
         for by, why in ((1, "are labels counted from 1"), (-1, "do the scores begin with a class that labels lack")):
             share = float(self.count[label == predicted + by].sum()) / n
             if k > 2 and share >= max(SHIFTED, accuracy + MORE):
-                return [
-                    f"{share:.0%} of the labels are the prediction {'plus' if by > 0 else 'minus'} 1, only"
-                    f" {accuracy:.0%} the prediction itself: {why}, or are the classes in another order?"
-                ]
-        swapped = self._exchanged(predicted, label)
-        if swapped is not None:
-            a, b, as_b, as_a = swapped
-            called = [class_words(c, names) for c in (a, b)]
-            return [
-                f"of the rows predicted as class {called[0]}, {as_b} are labelled {called[1]} and {as_a} are right, and"
-                " exchanging the two names would raise the accuracy: are the classes of scores and labels in the same"
-                " order?"
-            ]
+                beside = f"{share:.0%} of the labels are the prediction {'plus' if by > 0 else 'minus'} 1"
+                own = f"only {accuracy:.0%} the prediction itself"
+                return [f"{beside}, {own}: {why}, or are the classes in another order?"]
+        if (swapped := self._exchanged(predicted, label)) is not None:
+            (a, b), as_b, as_a = (class_words(c, names) for c in swapped[:2]), *swapped[2:]
+            rows = f"of the rows predicted as class {a}, {as_b} are labelled {b} and {as_a} are right"
+            better = "and exchanging the two names would raise the accuracy"
+            return [f"{rows}, {better}: are the classes of scores and labels in the same order?"]
         shares = [np.bincount(c, self.count, k) / n for c in (predicted, label)]
         chance = float(shares[0] @ shares[1])
         vary = min(np.count_nonzero(share) for share in shares) > 1  # else every pairing agrees as well
         if vary and accuracy <= chance + HARDLY * np.sqrt(chance * (1.0 - chance) / n) and confidence - accuracy >= FAR:
-            return [
-                f"accuracy {accuracy:.4f} is hardly better than chance ({chance:.4f}), at a mean confidence of"
-                f" {confidence:.4f}: do labels and scores belong to the same rows and the same order of classes?"
-            ]
+            hardly = f"accuracy {accuracy:.4f} is hardly better than chance ({chance:.4f})"
+            sure = f"at a mean confidence of {confidence:.4f}"
+            return [f"{hardly}, {sure}: do labels and scores belong to the same rows and the same order of classes?"]
         return []
 
     def _exchanged(self, predicted: IntArray, label: IntArray) -> tuple[int, int, int, int] | None:
