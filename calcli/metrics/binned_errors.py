@@ -27,11 +27,9 @@ def gap_variance(bins: BinStats) -> FloatArray:
 
 
 def monotone_mass_bins(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> int:
-    """Largest number of mass bins up to which the bins' accuracies keep rising (ECE-sweep).
-
-    The number of bins grows from 1 until the accuracies are no longer non-decreasing.
-    Reference: Roelofs, Cain, Shlens, Mozer (2022), section 5.
-    """
+    """Largest number of mass bins up to which the bins' accuracies keep rising (ECE-sweep). The number of bins grows
+    from 1 until the accuracies are no longer non-decreasing. Reference: Roelofs, Cain, Shlens, Mozer (2022), section
+    5."""
     best = 1
     for bins in range(2, len(scores) + 1):
         stats = BinStats.of(scores, outcomes, mass_edges(scores, bins, weight), weight)
@@ -70,11 +68,9 @@ def error_and_null(context: MetricContext, scheme: str, norm: float = 1.0) -> tu
 
 
 def _bracket(context: MetricContext, scheme: str) -> Interval | None:
-    """Conservative interval of the binned ECE, between two quantities that have intervals.
-
-    |mean gap| <= ECE <= L2 error over the same bins (triangle inequality, Jensen): the
-    lower end is that of the mean gap, the upper that of Sun et al.
-    """
+    """Conservative interval of the binned ECE, between two quantities that have intervals. |mean gap| <= ECE <= L2
+    error over the same bins (triangle inequality, Jensen): the lower end is that of the mean gap, the upper that of Sun
+    et al."""
     level = context.settings.level
     gap = t_interval(mean_named(context, "score gap"), level)
     if gap is None:

@@ -31,9 +31,7 @@ def metric_names() -> tuple[str, ...]:
 
 def metric(name: str) -> Metric:
     """A metric by its name or an alias, without regard to case. Raises UsageError for unknown names.
-
-    ``accuracy_at_coverage(0.9)``, or ``accuracy_at_coverage@0.9``, is the metric at that number.
-    """
+    ``accuracy_at_coverage(0.9)``, or ``accuracy_at_coverage@0.9``, is the metric at that number."""
     if at := AT_NUMBER.fullmatch(name.strip()):
         each = metric(at["name"])
         if not each.argument:

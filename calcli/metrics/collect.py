@@ -21,10 +21,8 @@ from calcli.statistics.paired import expected_powers
 
 
 def expected_differences(block: Block, one: Prediction, other: Prediction) -> dict[str, FloatArray]:
-    """``PairedSums.expected`` of the losses that depend on more of the label than whether it is the prediction.
-
-    Of confidences alone the label is whether the answer is right.
-    """
+    """``PairedSums.expected`` of the losses that depend on more of the label than whether it is the prediction. Of
+    confidences alone the label is whether the answer is right."""
     found: dict[str, FloatArray] = {}
     step = tile_rows(block.scores.shape[1])
     for at in range(0, len(block), step):
@@ -109,9 +107,7 @@ def reduced(
     **wanted: Any,
 ) -> Iterator[Made]:
     """What ``reduce`` makes of the tables of some rows at a time, a table through every calibrator; it can be pickled.
-
-    wanted : as for ``collect_all``; several calibrators are compared with the first. add_up : as of ``rows.Walk``.
-    """
+    wanted : as for ``collect_all``; several calibrators are compared with the first. add_up : as of ``rows.Walk``."""
     work = _GatherBlock.of(rows, calibrators, against=0 if len(calibrators) > 1 else None, reduce=reduce, **wanted)
     return rows.walked(Walk(work, (), work.places, 1 if add_up else 2, add_up))
 
@@ -177,11 +173,8 @@ class Piece(Sums):
 
 
 class ClassSums:
-    """Sums over (class, width bin).
-
-    At most ``bins`` classes of a row lie above the first bin, so only those are binned
-    one by one; the first bin is what remains of the column sums.
-    """
+    """Sums over (class, width bin). At most ``bins`` classes of a row lie above the first bin, so only those are binned
+    one by one; the first bin is what remains of the column sums."""
 
     def __init__(self, k: int, bins: int) -> None:
         self.totals, self.cells = np.zeros((6, k)), np.zeros((6, k * bins))
@@ -479,10 +472,8 @@ COLUMN_BYTES = 96 << 20
 def class_columns(
     rows: Rows, calibrator: Calibrator | None = None, *, raw: bool = False
 ) -> Iterator[tuple[int, FloatArray]]:
-    """Walk over (class, probabilities (n,) float64), classes ascending, in bounded memory.
-
-    raw : each class's own value, before a calibrator with one map per class divides by the row's sum.
-    """
+    """Walk over (class, probabilities (n,) float64), classes ascending, in bounded memory. raw : each class's own
+    value, before a calibrator with one map per class divides by the row's sum."""
     width = max(1, min(rows.k, COLUMN_BYTES // (8 * rows.n)))
     wanted = rows.places_of(() if calibrator is None else calibrator.required_transforms)
     held = np.empty((width, rows.n))

@@ -20,11 +20,9 @@ EDGES = np.array([*np.arange(0, 10) / 10, 0.99, 1.0])
 
 @dataclass(frozen=True)
 class ConfidenceBin:
-    """Rows whose confidence lies in (low, high], 0 in the first.
-
-    confidence : mean. accuracy, accuracy_low, accuracy_high : with its interval (Wilson's). p_adjusted : of their
-    difference, all bins considered (Benjamini and Hochberg); significant : as the verdict decides. NaN where n is 0.
-    """
+    """Rows whose confidence lies in (low, high], 0 in the first. confidence : mean. accuracy, accuracy_low,
+    accuracy_high : with its interval (Wilson's). p_adjusted : of their difference, all bins considered (Benjamini and
+    Hochberg); significant : as the verdict decides. NaN where n is 0."""
 
     low: float
     high: float
@@ -45,11 +43,9 @@ class ConfidenceBin:
 def bin_p_values(
     bins: BinStats, variance: FloatArray, scores: Callable[[int], FloatArray], weighted: bool = False
 ) -> FloatArray:
-    """P-values that as many rows of every bin are right as their confidences say, (bins,).
-
-    variance : of the sums of outcomes under calibration. scores : the confidences of a bin. By the normal law;
-    where the variance is below 10 by the exact law, or of very many rows by Poisson's, which is wider.
-    """
+    """P-values that as many rows of every bin are right as their confidences say, (bins,). variance : of the sums of
+    outcomes under calibration. scores : the confidences of a bin. By the normal law; where the variance is below 10 by
+    the exact law, or of very many rows by Poisson's, which is wider."""
     out = np.ones(len(bins.count))
     for b in np.flatnonzero(bins.weight > 0).tolist():
         said, found, n = float(bins.score[b]), float(bins.outcome[b]), int(bins.count[b])

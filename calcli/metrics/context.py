@@ -68,10 +68,8 @@ class MetricSettings:
 
 @dataclass(frozen=True)
 class Value:
-    """One measured metric: its value or the reason why it has none, and what belongs to it.
-
-    signature : what this value adds to its metric's signature. more : further facts of one metric.
-    """
+    """One measured metric: its value or the reason why it has none, and what belongs to it. signature : what this value
+    adds to its metric's signature. more : further facts of one metric."""
 
     value: float | None
     reason: str | None = None
@@ -88,10 +86,8 @@ class Undefined(Exception):
 
 
 def made_once(make: Work) -> Work:
-    """A function of a context, and perhaps of more, whose result is made once for each.
-
-    It is made from the table of the rows, or as ``MetricContext.instead`` says.
-    """
+    """A function of a context, and perhaps of more, whose result is made once for each. It is made from the table of
+    the rows, or as ``MetricContext.instead`` says."""
 
     @wraps(make)
     def found(context: "MetricContext", *args: Any) -> Any:
@@ -215,9 +211,7 @@ class MetricContext:
     @cached_property
     def shared(self) -> SharedOutcomes | None:
         """Outcomes of the rows of units under calibration; None where each row is alone. Raises DataError for too many.
-
-        One fewer than resamples, so that with the observed ones they are a round number; of very many rows fewer.
-        """
+        One fewer than resamples, so that with the observed ones they are a round number; of very many rows fewer."""
         t, luck = self.table, self.luck
         if luck is None or t.units is None:
             return None
@@ -256,10 +250,8 @@ class MetricContext:
 
     @cached_property
     def discrete(self) -> FloatArray | None:
-        """Edges midway between the distinct scores, when there are at most n/4 of them.
-
-        The output of a binning method is then binned by its own values. (verified_calibration switches likewise.)
-        """
+        """Edges midway between the distinct scores, when there are at most n/4 of them. The output of a binning method
+        is then binned by its own values. (verified_calibration switches likewise.)"""
         return edges_of_values(self.scores)
 
     @made_once
@@ -337,10 +329,8 @@ class MetricContext:
     # ---- classes
 
     def each_class(self, raw: bool = False) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-        """Every class, its probabilities (n,) and whether it is the label (n,). raw : its own value instead.
-
-        Raises Undefined where only the row table is at hand.
-        """
+        """Every class, its probabilities (n,) and whether it is the label (n,). raw : its own value instead. Raises
+        Undefined where only the row table is at hand."""
         columns = self.raw_columns if raw else self.columns
         if columns is None:
             what = "values" if raw else "probabilities"
@@ -349,10 +339,8 @@ class MetricContext:
             yield c, p, (self.table.y == c).astype(np.float64)
 
     def class_bins(self, scheme: str) -> Iterator[BinStats]:
-        """Bin sums of every class against "this is the label", from the probabilities themselves.
-
-        By ``values`` they end at the first class that takes more than n/4 of them.
-        """
+        """Bin sums of every class against "this is the label", from the probabilities themselves. By ``values`` they
+        end at the first class that takes more than n/4 of them."""
         bins, weight, other = self.settings.bins, self.table.weight, self.foreign(scheme)
         for _, p, outcome in self.each_class():
             if other is not None:
@@ -444,11 +432,9 @@ SAID = {"Reference": "reference", "Also called": "aliases", "In tables": "meanin
 
 
 def metric(name: str = "", text: str = "", *, signature: str, **facts: Any) -> Callable[[Measure], Measure]:
-    """Register the decorated function as a metric.
-
-    name : where it is not the function's. text : in place of its docstring, which is title, formula and what else is
-    said of it (``SAID``). signature : a word each, ``closed:right``, or ``bins`` as set. facts : fields of ``Metric``.
-    """
+    """Register the decorated function as a metric. name : where it is not the function's. text : in place of its
+    docstring, which is title, formula and what else is said of it (``SAID``). signature : a word each,
+    ``closed:right``, or ``bins`` as set. facts : fields of ``Metric``."""
     facts = {"whole": "needs" in facts} | facts
     facts["signature"] = tuple((key, to or None) for key, _, to in (word.partition(":") for word in signature.split()))
 

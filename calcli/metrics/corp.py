@@ -84,11 +84,9 @@ def _entropy(rate: FloatArray, kind: Score) -> FloatArray:
 
 @dataclass(frozen=True)
 class Cells:
-    """Rows with almost the same confidence, merged.
-
-    confidence : (g,) mean confidence, increasing. weight : (g,). bin : (g,) the bin that the cell lies in. first : (g,)
-    index of the cell's first row in ``order``. order : (n,) rows by confidence.
-    """
+    """Rows with almost the same confidence, merged. confidence : (g,) mean confidence, increasing. weight : (g,). bin :
+    (g,) the bin that the cell lies in. first : (g,) index of the cell's first row in ``order``. order : (n,) rows by
+    confidence."""
 
     confidence: FloatArray
     weight: FloatArray

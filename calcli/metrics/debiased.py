@@ -43,11 +43,9 @@ def signed_root(square: float) -> float:
 
 
 def debiased_error(bins: BinStats, norm: float, resamples: int, rng: np.random.Generator) -> float:
-    """Debiased binned error of any norm: twice the plugin minus the mean of noisier copies.
-
-    The copies draw every bin's rate from N(y_b, y_b (1 - y_b) / n_b). For norm 2 prefer ``signed_square``, which is
-    exact. Reference: Kumar, Liang, Ma (2019), section 5 and their released code.
-    """
+    """Debiased binned error of any norm: twice the plugin minus the mean of noisier copies. The copies draw every bin's
+    rate from N(y_b, y_b (1 - y_b) / n_b). For norm 2 prefer ``signed_square``, which is exact. Reference: Kumar, Liang,
+    Ma (2019), section 5 and their released code."""
     rate = np.divide(bins.outcome, bins.weight, out=np.zeros(bins.outcome.shape), where=bins.weight > 0)
     sd = np.sqrt(np.divide(rate * (1 - rate), bins.effective, out=np.zeros(rate.shape), where=bins.effective > 0))
     noisy = (rate + sd * rng.standard_normal((resamples, len(rate)))) * bins.weight
@@ -56,12 +54,9 @@ def debiased_error(bins: BinStats, norm: float, resamples: int, rng: np.random.G
 
 @dataclass(frozen=True)
 class SquaredError:
-    """The squared L2 error by pairs of rows, and what its interval and test need.
-
-    value : unbiased for the binned squared error. se : standard error away from 0.
-    null_sd : standard deviation were the scores calibrated. lone : share of the rows that
-    have their bin to themselves, about whose error nothing is known.
-    """
+    """The squared L2 error by pairs of rows, and what its interval and test need. value : unbiased for the binned
+    squared error. se : standard error away from 0. null_sd : standard deviation were the scores calibrated. lone :
+    share of the rows that have their bin to themselves, about whose error nothing is known."""
 
     value: float
     se: float
@@ -89,11 +84,8 @@ class SquaredError:
         return cls(gaps / n, math.sqrt(max(spread, 0.0) / n), math.sqrt(null) / n, lone / n)
 
     def interval(self, level: float) -> Interval:
-        """Interval of the squared error (Sun et al. 2024), never below 0.
-
-        Away from 0 it is value +- z se. Near 0 the lower end falls to 0 faster than the
-        two-sided rule would, where the estimator is no longer normal.
-        """
+        """Interval of the squared error (Sun et al. 2024), never below 0. Away from 0 it is value +- z se. Near 0 the
+        lower end falls to 0 faster than the two-sided rule would, where the estimator is no longer normal."""
         two, one = normal_quantile(0.5 + level / 2.0), normal_quantile(level)
         value = max(self.value, 0.0)
         if value >= 2.0 * two * self.se:

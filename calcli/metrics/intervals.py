@@ -179,11 +179,8 @@ def exact_intervals(count: AnyArray, n: AnyArray, level: float) -> tuple[FloatAr
 
 
 def wilson_interval(rate: FloatArray, n: FloatArray, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-    """Wilson's score interval of proportions (Wilson 1927): inside [0, 1], never of width 0.
-
-    rate, n : (…,) observed proportion and number of rows (with weights the effective
-    number), NaN results where it is 0.
-    """
+    """Wilson's score interval of proportions (Wilson 1927): inside [0, 1], never of width 0. rate, n : (…,) observed
+    proportion and number of rows (with weights the effective number), NaN results where it is 0."""
     z2 = normal_quantile(0.5 + level / 2.0) ** 2
     n = np.where(np.asarray(n) > 0, n, np.nan)
     centre = (rate + z2 / (2.0 * n)) / (1.0 + z2 / n)

@@ -22,9 +22,7 @@ from calcli.numerics import FloatArray
 @dataclass(frozen=True)
 class JointDraws:
     """Smooth errors, and sums of the gap and the entropy gap, (draws,) each; sd_gap, sd_entropy : of the sums.
-
-    observed : the smooth error of the outcomes themselves, found as those of the draws are.
-    """
+    observed : the smooth error of the outcomes themselves, found as those of the draws are."""
 
     smooth: FloatArray
     observed: float
@@ -111,11 +109,9 @@ NEAR, FINER = (0.01, 0.15), 1000
 
 @dataclass(frozen=True)
 class JointTest:
-    """gap, sharpness : departures with their z. p_value : of all three tests together, from ``draws`` draws.
-
-    positive : are they of P(class 1)? Then the sharpness is the residual slope, what of the log-odds' slope a bias
-    does not explain; else the entropy gap.
-    """
+    """gap, sharpness : departures with their z. p_value : of all three tests together, from ``draws`` draws. positive :
+    are they of P(class 1)? Then the sharpness is the residual slope, what of the log-odds' slope a bias does not
+    explain; else the entropy gap."""
 
     gap: MeanGap
     sharpness: MeanGap

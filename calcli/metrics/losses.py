@@ -95,11 +95,8 @@ def row_mean(mean: Mean, interval: Interval | None) -> Value:
 
 
 def resampled(context: MetricContext) -> bool:
-    """Are the intervals of row means bootstrapped?
-
-    ``auto`` resamples up to five million rows x resamples; beyond, the means are normal.
-    Weighted means, and those over units, always take Student's t.
-    """
+    """Are the intervals of row means bootstrapped? ``auto`` resamples up to five million rows x resamples; beyond, the
+    means are normal. Weighted means, and those over units, always take Student's t."""
     s, n = context.settings, context.n
     wanted = s.interval == "bootstrap" or (s.interval == "auto" and n * s.resamples <= BOOTSTRAP_WORK)
     alone = context.table.weight is None and context.table.units is None
@@ -113,10 +110,8 @@ def _bootstrap(context: MetricContext, columns: FloatArray) -> list[Interval]:
 
 def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
     """Why the mean of a loss has no interval: too few rows carry it, (sum l)^2 / sum l^2, here or as the scores expect.
-
-    A sample without any of the rare wrong rows has a small loss in every row and looks sound; so half the carrying
-    rows of the losses and their expectations together are asked for too.
-    """
+    A sample without any of the rare wrong rows has a small loss in every row and looks sound; so half the carrying rows
+    of the losses and their expectations together are asked for too."""
     if context.few_wrong is not None and name != "mean_confidence":
         return context.few_wrong
     if name not in LOSSES or not mean.n > 1.0:
@@ -359,11 +354,9 @@ def _gap_p_value(own: MetricContext) -> float:
 def group_gaps(
     groups: Sequence[MetricContext], about: Label | None = None, gate: float = 0.0
 ) -> dict[Label, list[GroupGap]]:
-    """The gaps of every group, by what they are of; all of them are considered together.
-
-    about : ``top`` or ``positive`` for one quantity alone; else two classes have both, P(class 1) first.
-    gate : least of the p-values that decide. Raises UsageError for P(class 1) of more than two classes.
-    """
+    """The gaps of every group, by what they are of; all of them are considered together. about : ``top`` or
+    ``positive`` for one quantity alone; else two classes have both, P(class 1) first. gate : least of the p-values that
+    decide. Raises UsageError for P(class 1) of more than two classes."""
     both: tuple[Label, ...] = ("top",) if groups[0].table.positive is None else ("positive", "top")
     wanted = (about,) if about in ("top", "positive") else both
     owns = [(label, each.labelled(label)) for label in wanted for each in groups]

@@ -76,11 +76,9 @@ def standardised(values: FloatArray, draws: FloatArray) -> FloatArray:
 
 
 def null_of(observed: float, draws: FloatArray, mean: float | None = None) -> Null:
-    """Summarise draws (r,) under calibration; ``mean`` replaces their mean where it is known.
-
-    The p-value counts the observation among the draws, so it is never 0 and its level is
-    exact. A draw that equals the observation up to rounding counts as reaching it.
-    """
+    """Summarise draws (r,) under calibration; ``mean`` replaces their mean where it is known. The p-value counts the
+    observation among the draws, so it is never 0 and its level is exact. A draw that equals the observation up to
+    rounding counts as reaching it."""
     reached = reaching(draws, observed)
     q95 = float(quantile(draws, 0.95))
     p = (1 + reached) / (1 + len(draws))
@@ -89,9 +87,8 @@ def null_of(observed: float, draws: FloatArray, mean: float | None = None) -> Nu
 
 def poisson_binomial(p: FloatArray) -> FloatArray:
     """Law of the number of successes of independent trials with chances p (…, n), P(X = 0..n), (…, n + 1) float64.
-
-    Groups of trials are convolved one trial at a time, then pairwise by FFT; rounding is about 1e-16 in absolute terms.
-    """
+    Groups of trials are convolved one trial at a time, then pairwise by FFT; rounding is about 1e-16 in absolute
+    terms."""
     *shape, n = p.shape
     groups = 1 << max(0, int(np.ceil(np.log2(max(n, 1) / LEAF))))
     trials = np.zeros((*shape, groups * LEAF if groups > 1 else n))
@@ -125,10 +122,8 @@ E|X - sum c|, there of the normal law."""
 
 
 def bin_laws(parts: Sequence[tuple[FloatArray, FloatArray]]) -> list[Laws]:
-    """Laws of the successes per bin under calibration, without weights, of each part's scores (n,) over its edges.
-
-    Bins of as many rows go together, whatever their part.
-    """
+    """Laws of the successes per bin under calibration, without weights, of each part's scores (n,) over its edges. Bins
+    of as many rows go together, whatever their part."""
     ends = np.cumsum([0, *(len(edges) - 1 for _, edges in parts)]).tolist()
     index = np.concatenate([bin_index(*part) + first for part, first in zip(parts, ends[:-1], strict=True)])
     stops = np.cumsum(np.bincount(index, minlength=ends[-1])).tolist()
@@ -166,10 +161,8 @@ def bin_outcomes(
     weight: FloatArray | None = None,
     laws: Laws | None = None,
 ) -> FloatArray:
-    """Sums of outcomes per bin under calibration, (resamples, bins) float64, weighted where weights are given.
-
-    laws : of the bins (see ``bin_laws``), where they are known.
-    """
+    """Sums of outcomes per bin under calibration, (resamples, bins) float64, weighted where weights are given. laws :
+    of the bins (see ``bin_laws``), where they are known."""
     outcome = np.zeros((resamples, len(edges) - 1))
     if weight is None:
         for b, (c, upto, _) in enumerate(laws or bin_laws([(scores, edges)])[0]):
@@ -241,11 +234,9 @@ def class_bin_outcomes(
 def label_losses(
     c: FloatArray, entropy: FloatArray, varentropy: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """-ln p_Y of a right row, and its mean and variance over the labels of a wrong one, when Y ~ p; (n,) each.
-
-    The moments over all labels are the entropy H and V + H^2; taking the predicted class
-    away from both leaves those of the others.
-    """
+    """-ln p_Y of a right row, and its mean and variance over the labels of a wrong one, when Y ~ p; (n,) each. The
+    moments over all labels are the entropy H and V + H^2; taking the predicted class away from both leaves those of the
+    others."""
     right = -np.log(np.maximum(c, 1e-300))
     rest = np.maximum(1.0 - c, 0.0)
     known = rest > 1e-12

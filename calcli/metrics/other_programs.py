@@ -38,12 +38,9 @@ def _quantile(scores: FloatArray, bins: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Convention:
-    """One program's binning.
-
-    edges : its edges for scores and a number of bins.
-    closed : which end of a bin belongs to it. below : what happens to scores at or below the lowest edge, ``first`` bin
-    or ``dropped`` (they stay in the divisor). top : where a score of 1 goes, the ``last`` bin or one of its ``own``.
-    """
+    """One program's binning. edges : its edges for scores and a number of bins. closed : which end of a bin belongs to
+    it. below : what happens to scores at or below the lowest edge, ``first`` bin or ``dropped`` (they stay in the
+    divisor). top : where a score of 1 goes, the ``last`` bin or one of its ``own``."""
 
     edges: Callable[[FloatArray, int], FloatArray]
     closed: Literal["left", "right"]

@@ -134,10 +134,8 @@ class Joint(Sums):
         return cls(np.array(sums), np.array(totals))
 
     def right(self, hits: FloatArray, score: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Sums of a over the rows where it happens, (draws,), given how many they are in every cell.
-
-        hits : (draws, cells). score : (cells,) summed c. Where in a cell they are is drawn normal.
-        """
+        """Sums of a over the rows where it happens, (draws,), given how many they are in every cell. hits : (draws,
+        cells). score : (cells,) summed c. Where in a cell they are is drawn normal."""
         v, va, vaa, ca, _ = self.cells
         each = np.divide(va, v, out=np.zeros_like(v), where=v > 0)
         rest = math.sqrt(max(float((vaa - va * each).sum()), 0.0))
@@ -388,10 +386,8 @@ class LongContext(MetricContext):
     # ---- bins of equal scores
 
     def _values(self) -> Iterator[BinSums]:
-        """Bins with edges midway between distinct scores, some at a time.
-
-        Every score is a bin of its own, but for those whose neighbour's half is rounded to themselves.
-        """
+        """Bins with edges midway between distinct scores, some at a time. Every score is a bin of its own, but for
+        those whose neighbour's half is rounded to themselves."""
         held, last, offset = np.empty((6, 0)), -1.0, 0
         for each in self.ranked():
             c, right, wrong = each.score, each.right, each.wrong
@@ -565,11 +561,9 @@ def long_contexts(
     report: bool,
     progress: Progress | None = None,
 ) -> Iterator[Iterator[LongContext]]:
-    """Contexts of the rows through every calibrator (None: uncalibrated), from one walk, one after the other.
-
-    Their order on disk is there until the next is asked for. report : whether the judgement will be made.
-    Raises CalcliError where there is no room for the order.
-    """
+    """Contexts of the rows through every calibrator (None: uncalibrated), from one walk, one after the other. Their
+    order on disk is there until the next is asked for. report : whether the judgement will be made. Raises CalcliError
+    where there is no room for the order."""
     mass = settings.scheme == "mass" and any(("scheme", None) in metric(name).signature for name in names)
     ordered = report or mass or any(metric(name).reads == "order" for name in names)
     wanted = SumsRequest(tuple(names), settings, rows.n, ordered, report)

@@ -15,10 +15,8 @@ from calcli.statistics.units import Units
 
 
 def area_under_roc(ranked: Ranked) -> float | None:
-    """Probability that an outcome of 1 has a higher score than one of 0, ties count half.
-
-    None when all outcomes are the same. Reference: Hanley, McNeil (1982).
-    """
+    """Probability that an outcome of 1 has a higher score than one of 0, ties count half. None when all outcomes are
+    the same. Reference: Hanley, McNeil (1982)."""
     pairs = ranked.right * ranked.wrong
     if pairs <= 0.0:
         return None
@@ -39,11 +37,9 @@ class AreaSpread:
 
 
 def delong(ranked: Ranked, area: float) -> AreaSpread:
-    """Spread of the area under the ROC curve; the rows that carry it are those of the outcome of which fewer do.
-
-    Each row's share of pairs won, with mid-ranks for ties; the variance of the two means adds; NaN with fewer than two
-    rows of an outcome. Reference: DeLong, DeLong, Clarke-Pearson (1988); Sun, Xu (2014) for the ranks.
-    """
+    """Spread of the area under the ROC curve; the rows that carry it are those of the outcome of which fewer do. Each
+    row's share of pairs won, with mid-ranks for ties; the variance of the two means adds; NaN with fewer than two rows
+    of an outcome. Reference: DeLong, DeLong, Clarke-Pearson (1988); Sun, Xu (2014) for the ranks."""
     right, wrong = ranked.right, ranked.wrong
     if min(right, wrong) < 2:
         return AreaSpread(math.nan, 0.0)
@@ -62,10 +58,8 @@ def delong(ranked: Ranked, area: float) -> AreaSpread:
 
 
 def average_precision(ranked: Ranked) -> float | None:
-    """Mean precision over the thresholds at which recall rises, weighted by the rise; ties are one threshold.
-
-    None without an outcome of 1.
-    """
+    """Mean precision over the thresholds at which recall rises, weighted by the rise; ties are one threshold. None
+    without an outcome of 1."""
     right, wrong = ranked.right, ranked.wrong
     if right <= 0.0:
         return None
@@ -79,11 +73,9 @@ def average_precision(ranked: Ranked) -> float | None:
 
 
 def risk_coverage(ranked: Ranked) -> float:
-    """Area under the risk-coverage curve: the mean over k of the error rate of the k highest scores.
-
-    Equal scores enter in random order: the expectation over it, not a draw. With weights coverage is a share of the
-    weight and the area an integral. Reference: El-Yaniv, Wiener (2010); Geifman, Uziel, El-Yaniv (2019).
-    """
+    """Area under the risk-coverage curve: the mean over k of the error rate of the k highest scores. Equal scores enter
+    in random order: the expectation over it, not a draw. With weights coverage is a share of the weight and the area an
+    integral. Reference: El-Yaniv, Wiener (2010); Geifman, Uziel, El-Yaniv (2019)."""
     right, wrong = ranked.right, ranked.wrong
     parts = []
     for each, below, wrong_below in running(ranked):
@@ -204,10 +196,8 @@ def roc_auc(context: MetricContext) -> Value:
 
 
 def delong_of_units(score: FloatArray, outcome: FloatArray, area: float, units: Units) -> AreaSpread:
-    """Spread of the area under the ROC curve where rows belong together: pairs won, and lost, summed by unit.
-
-    score, outcome : (n,). Reference: Obuchowski (1997), Biometrics 53, 567-578.
-    """
+    """Spread of the area under the ROC curve where rows belong together: pairs won, and lost, summed by unit. score,
+    outcome : (n,). Reference: Obuchowski (1997), Biometrics 53, 567-578."""
     up = outcome > 0
     right, wrong = np.sort(score[up]), np.sort(score[~up])
 
@@ -237,10 +227,7 @@ def _with_interval(
     context: MetricContext, ranked: Ranked, value: Value, method: str, spread_of: Callable[[], AreaSpread]
 ) -> Value:
     """An area with its interval: Student's on the scale of its log-odds, with one degree less than rows that carry it,
-    or by ``unit t`` than units.
-
-    None for weighted rows, and where fewer than ``LEAST`` rows or units carry the area.
-    """
+    or by ``unit t`` than units. None for weighted rows, and where fewer than ``LEAST`` rows or units carry the area."""
     area, by_unit = value.value, method == "unit t"
     assert area is not None
     if ranked.weighted or (context.table.units is not None and not by_unit):

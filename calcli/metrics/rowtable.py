@@ -22,11 +22,8 @@ ROW_COLUMNS = (*TOP_COLUMNS, "nll", "brier", "entropy", "varentropy", "positive"
 
 @dataclass(frozen=True)
 class ClassStats(BinStats):
-    """Width-bin sums (k, bins) of every class's probability against "this is the label". Adds.
-
-    variance : (k, bins) sums of w^2 p (1 - p), the variance of ``outcome`` under
-    calibration. Right-closed bins of [0, 1].
-    """
+    """Width-bin sums (k, bins) of every class's probability against "this is the label". Adds. variance : (k, bins)
+    sums of w^2 p (1 - p), the variance of ``outcome`` under calibration. Right-closed bins of [0, 1]."""
 
     variance: FloatArray
 

@@ -19,10 +19,8 @@ from calcli.statistics.units import Luck, Units
 
 
 def vanishes(gap: float) -> bool:
-    """Whether a statistic that has no spread under calibration is where calibration has it.
-
-    Certain scores that are all right are calibrated; certain and wrong is impossible (p-value 0).
-    """
+    """Whether a statistic that has no spread under calibration is where calibration has it. Certain scores that are all
+    right are calibrated; certain and wrong is impossible (p-value 0)."""
     return abs(gap) <= 1e-12
 
 
@@ -112,10 +110,8 @@ def shared_entropies(context: MetricContext) -> tuple[FloatArray, FloatArray]:
 
 def entropy_draws(context: MetricContext, sums: FloatArray) -> FloatArray:
     """Sums of NLL minus entropy under calibration, (draws,). sums : (draws, 3) of ``entropy_columns`` over right rows.
-
     What the labels of wrong rows cost is drawn normal. Of units its variance is that of rows that share the luck of
-    their unit as the outcomes do, at most: P(both wrong) <= the root of the product of both chances.
-    """
+    their unit as the outcomes do, at most: P(both wrong) <= the root of the product of both chances."""
     t = context.table
     w = t.weights
     _, wrong, variance = label_losses(t.confidence, t.entropy, t.varentropy)
@@ -130,11 +126,9 @@ def entropy_draws(context: MetricContext, sums: FloatArray) -> FloatArray:
 
 
 def luck_p_value(luck: Luck, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> float:
-    """Two-sided p-value that outcomes (n,) of rows in units happen as often as ``scores`` (n,) say, all together.
-
-    By Student's law with a degree of freedom fewer than units; where few outcomes are expected for their variance,
-    and rows have no weights, by Poisson's of the rarer outcome in steps of as many rows as the variance grows by.
-    """
+    """Two-sided p-value that outcomes (n,) of rows in units happen as often as ``scores`` (n,) say, all together. By
+    Student's law with a degree of freedom fewer than units; where few outcomes are expected for their variance, and
+    rows have no weights, by Poisson's of the rarer outcome in steps of as many rows as the variance grows by."""
     w = np.ones(len(scores)) if weight is None else weight
     said, found = float(w @ scores), float(w @ outcomes)
     if not luck.variance > 0.0:
@@ -152,11 +146,9 @@ def luck_p_value(luck: Luck, scores: FloatArray, outcomes: FloatArray, weight: F
 def sum_p_value(
     scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None, units: Units | None = None
 ) -> float:
-    """Two-sided p-value that outcomes (n,) happen as often as their probabilities ``scores`` (n,) say, all together.
-
-    By the normal law of the sum, or where its variance is below 10 and rows have no weights by its own; of rows in
-    units by ``luck_p_value``.
-    """
+    """Two-sided p-value that outcomes (n,) happen as often as their probabilities ``scores`` (n,) say, all together. By
+    the normal law of the sum, or where its variance is below 10 and rows have no weights by its own; of rows in units
+    by ``luck_p_value``."""
     if units is not None:
         return luck_p_value(Luck.of(scores, outcomes, units, weight, both=True), scores, outcomes, weight)
     variance = scores * (1.0 - scores)
@@ -306,11 +298,9 @@ def adaptive_test(
 
 
 def class_p_values(stats: ClassStats, weighted: bool = False) -> FloatArray:
-    """P-values that a class's summed probability is right for its number of rows, (k,).
-
-    By the normal law, or where the variance sum p (1 - p) < 10 by the Poisson law, which
-    is wider; weighted sums are no counts and take the normal law.
-    """
+    """P-values that a class's summed probability is right for its number of rows, (k,). By the normal law, or where the
+    variance sum p (1 - p) < 10 by the Poisson law, which is wider; weighted sums are no counts and take the normal
+    law."""
     expected, labels, variance = stats.whole
     out = np.ones(len(expected))
     for c in range(len(out)):
@@ -332,11 +322,9 @@ def poisson_p_value(count: int, mean: float) -> float:
 
 
 def adjusted(p_values: FloatArray) -> FloatArray:
-    """P-values when all are considered, min over j >= i of m p_(j) / j, (m,).
-
-    Those at most a level are rejected at this false discovery rate (Benjamini, Hochberg 1995); the least of them is
-    that of all hypotheses together (Simes 1986).
-    """
+    """P-values when all are considered, min over j >= i of m p_(j) / j, (m,). Those at most a level are rejected at
+    this false discovery rate (Benjamini, Hochberg 1995); the least of them is that of all hypotheses together (Simes
+    1986)."""
     order = np.argsort(p_values, kind="stable")[::-1]
     m = len(p_values)
     out = np.empty(m)

@@ -26,11 +26,9 @@ def grid_cells(n: int) -> int:
 
 
 def smooth_residuals(scores: FloatArray, residuals: FloatArray, cells: int, total: float | None = None) -> FloatArray:
-    """Cosine coefficients of the residuals over [0, 1] (see ``spectrum``).
-
-    scores : (n,). residuals : (n,) score minus outcome, weighted if so. Each residual is
-    shared linearly between the two nearest grid points, the cells' midpoints.
-    """
+    """Cosine coefficients of the residuals over [0, 1] (see ``spectrum``). scores : (n,). residuals : (n,) score minus
+    outcome, weighted if so. Each residual is shared linearly between the two nearest grid points, the cells'
+    midpoints."""
     place = np.clip(scores * cells - 0.5, 0.0, cells - 1.0)
     low = np.minimum(place.astype(np.int64), cells - 2)
     part = place - low
@@ -40,10 +38,8 @@ def smooth_residuals(scores: FloatArray, residuals: FloatArray, cells: int, tota
 
 
 def spectrum(mass: FloatArray) -> FloatArray:
-    """Cosine coefficients (…, cells + 1) of masses (…, cells) at the cells' midpoints.
-
-    The even extension is what reflects the kernel at 0 and 1.
-    """
+    """Cosine coefficients (…, cells + 1) of masses (…, cells) at the cells' midpoints. The even extension is what
+    reflects the kernel at 0 and 1."""
     cells = mass.shape[-1]
     waves = np.fft.rfft(np.concatenate([mass, mass[..., ::-1]], axis=-1), axis=-1)
     return np.asarray((waves * np.exp(-0.5j * np.pi / cells * np.arange(cells + 1))).real)
@@ -78,9 +74,7 @@ def _doubled(waves: int, cells: int) -> FloatArray:
 
 class Spectra:
     """Cosine coefficients of masses at the midpoints of a grid's cells: where few hold any, of the waves asked for.
-
-    parts : (masses, cells) some at a time, whose spectra stand one after the other.
-    """
+    parts : (masses, cells) some at a time, whose spectra stand one after the other."""
 
     def __init__(self, parts: Sequence[Residuals], cells: int) -> None:
         self.parts, self.known = parts, np.empty((sum(len(mass) for mass, _ in parts), 0))
@@ -252,10 +246,8 @@ def _own_spectrum(context: MetricContext) -> FloatArray:
 
 
 def of_draws(parts: Sequence[Residuals], cells: int) -> list[tuple[FloatArray, float]]:
-    """Smooth errors of sums of residuals on a grid; of each part (draws + 1, m) all but the last, and the last.
-
-    The last are the observed ones. They go the same way as those drawn, so that equal outcomes have equal errors.
-    """
+    """Smooth errors of sums of residuals on a grid; of each part (draws + 1, m) all but the last, and the last. The
+    last are the observed ones. They go the same way as those drawn, so that equal outcomes have equal errors."""
     # Residuals without order, even over [0, 1], have E(s)^2 = sum of squares / (pi^1.5 s).
     square = np.concatenate([(mass**2).sum(axis=1) for mass, _ in parts])
     start = np.log(np.maximum(square, SMALLEST**3) / np.pi**1.5) / 3.0

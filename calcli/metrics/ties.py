@@ -10,10 +10,8 @@ from calcli.numerics import FloatArray, starts_of_ties
 
 @dataclass(frozen=True)
 class TieBlocks:
-    """Distinct scores, ascending, with the weight of the right and of the wrong outcomes at each; (b,) each.
-
-    Scores that are equal but for rounding (``numerics.TIE``) are one, the largest of them.
-    """
+    """Distinct scores, ascending, with the weight of the right and of the wrong outcomes at each; (b,) each. Scores
+    that are equal but for rounding (``numerics.TIE``) are one, the largest of them."""
 
     score: FloatArray
     right: FloatArray
@@ -22,10 +20,8 @@ class TieBlocks:
 
 @dataclass(frozen=True)
 class Ranked:
-    """Tie blocks of all rows, some at a time, ascending; can be walked over again and again.
-
-    right, wrong : total weights of the outcomes. walk : begins a walk. weighted : whether rows count by weights.
-    """
+    """Tie blocks of all rows, some at a time, ascending; can be walked over again and again. right, wrong : total
+    weights of the outcomes. walk : begins a walk. weighted : whether rows count by weights."""
 
     right: float
     wrong: float

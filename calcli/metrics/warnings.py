@@ -23,11 +23,8 @@ FEWEST_EACH, ROUNDS = 5, 5
 
 
 def data_warnings(n: int, classes: int | None, spread: float, bins: int | None = None) -> list[str]:
-    """Plain words on rows that are evaluated or fitted to.
-
-    n : rows. classes : how many occur, None where there are none. spread : largest minus
-    smallest confidence. bins : None where none are asked for.
-    """
+    """Plain words on rows that are evaluated or fitted to. n : rows. classes : how many occur, None where there are
+    none. spread : largest minus smallest confidence. bins : None where none are asked for."""
     found = []
     if bins is not None and n < ROWS_PER_BIN * bins:
         few = f"{n} row{'s'[: n != 1]} in {bins} bins: even a calibrated model's ECE is well above 0 here"
@@ -143,10 +140,8 @@ SHIFTED, MORE = 0.3, 0.2
 
 @dataclass(frozen=True)
 class LabelAgreement:
-    """How often each prediction met each label. Adds.
-
-    code : (m,) prediction * k + label, ascending. count : (m,) rows.
-    """
+    """How often each prediction met each label. Adds. code : (m,) prediction * k + label, ascending. count : (m,)
+    rows."""
 
     k: int
     code: IntArray
@@ -167,10 +162,8 @@ class LabelAgreement:
         return LabelAgreement(self.k, code, count.astype(np.int64))
 
     def doubts(self, confidence: float, names: Sequence[str] | None) -> list[str]:
-        """What makes one ask whether the labels belong to these scores: one sentence at most.
-
-        confidence : mean confidence of the rows. names : of the classes.
-        """
+        """What makes one ask whether the labels belong to these scores: one sentence at most. confidence : mean
+        confidence of the rows. names : of the classes."""
         n, k = int(self.count.sum()), self.k
         if n < FEWEST or k < 2:
             return []
