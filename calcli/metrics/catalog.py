@@ -18,8 +18,7 @@ FAMILIES = ("losses", "binned_errors", "debiased", "smooth", "significance", "ra
 MODULES = [import_module(f"calcli.metrics.{family}").__name__ for family in FAMILIES]
 METRICS = dict(sorted(REGISTERED.items(), key=lambda each: MODULES.index(each[1].measure.__module__)))
 
-AT_NUMBER = re.compile(r"(?P<name>[\w-]+)(\(|@)(?P<number>\d*\.?\d+)\)?")
-"""A metric at a number."""
+AT_NUMBER = re.compile(r"(?P<name>[\w-]+)(\(|@)(?P<number>\d*\.?\d+)\)?")  # a metric at a number
 
 ALIASES = {alias: name for name, each in METRICS.items() for alias in each.aliases}
 

@@ -140,8 +140,7 @@ def predicted(rows: Rows, calibrator: Calibrator | None) -> Prediction:
 # ---- sums over (class, width bin) of the probabilities of every class, gathered piece by piece
 
 
-PAIRS_AT_ONCE = 1 << 15
-"""Pairs that wait before they are added up."""
+PAIRS_AT_ONCE = 1 << 15  # pairs that wait before they are added up
 
 
 @dataclass(frozen=True)
@@ -465,8 +464,7 @@ def _as_it_is(block: Block) -> Prediction:
 # ---- probabilities class by class, through a calibrator: for metrics that need every class's own bins
 
 
-COLUMN_BYTES = 96 << 20
-"""Columns held at once; more classes than fit mean more walks over the rows."""
+COLUMN_BYTES = 96 << 20  # columns held at once; more classes than fit mean more walks over the rows
 
 
 def class_columns(

@@ -14,8 +14,7 @@ from calcli.metrics.significance import MeanGap, adjusted, exact_p_value, poisso
 from calcli.numerics import FloatArray
 from calcli.statistics.units import effects_of_bins
 
-EDGES = np.array([*np.arange(0, 10) / 10, 0.99, 1.0])
-"""Tens of percent, and the last one by itself."""
+EDGES = np.array([*np.arange(0, 10) / 10, 0.99, 1.0])  # tens of percent, and the last one by itself
 
 
 @dataclass(frozen=True)

@@ -29,18 +29,14 @@ Label = Literal["top", "positive", "class", "all"]
 Columns = Callable[[], Iterator[tuple[int, FloatArray]]]
 Work = TypeVar("Work", bound=Callable[..., Any])
 
-LARGEST_NORM = 100.0
-"""Beyond it powers of small gaps are 0; the limit is ``max``."""
-
-HEAVY_RESAMPLES = 200
-"""Most resamples of an estimator that looks at every row of every resample."""
+LARGEST_NORM = 100.0  # beyond it powers of small gaps are 0; the limit is ``max``
+HEAVY_RESAMPLES = 200  # most resamples of an estimator that looks at every row of every resample
 
 MOST_OUTCOMES = 1 << 30
 """Outcomes of rows in units that are drawn, eight to a byte: of more rows fewer times, but ``HEAVY_RESAMPLES``."""
 
 
-SHARED_LUCK = "shared luck"
-"""How nulls of rows that belong together are drawn (``statistics.units.Luck``)."""
+SHARED_LUCK = "shared luck"  # how nulls of rows that belong together are drawn (``statistics.units.Luck``)
 
 
 @dataclass(frozen=True)
@@ -423,8 +419,7 @@ class Metric:
     argument: str = ""
 
 
-METRICS: dict[str, Metric] = {}
-"""Every metric by name, in the order in which the family files register them."""
+METRICS: dict[str, Metric] = {}  # every metric by name, in the order in which the family files register them
 
 
 SAID = {"Reference": "reference", "Also called": "aliases", "In tables": "meaning"}

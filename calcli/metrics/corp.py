@@ -16,11 +16,8 @@ from calcli.statistics.units import SharedOutcomes, Units
 
 Score = Literal["brier", "log"]
 
-RESAMPLES = 400
-"""Default number of resamples: the 2.5 % point is then the tenth smallest."""
-
-CELLS = 1000
-"""The band is drawn on about this many cells of merged confidences (see ``merge_cells``)."""
+RESAMPLES = 400  # default number of resamples: the 2.5 % point is then the tenth smallest
+CELLS = 1000  # the band is drawn on about this many cells of merged confidences (see ``merge_cells``)
 
 FINE_CELLS = 50_000
 """The same for the miscalibration of a calibrated model: merging lowers it (by a tenth at

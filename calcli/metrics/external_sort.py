@@ -16,17 +16,10 @@ from calcli.numerics import FloatArray, sigmoid, starts_of_ties
 
 Keys = NDArray[np.uint64]
 
-AT_ONCE = 1 << 18
-"""Rows read at once of what is in order."""
-
-RUN = 1 << 20
-"""Rows of a run."""
-
-MERGED = 1 << 21
-"""Rows of all runs together that are in memory while they are merged."""
-
-FEWEST = 1 << 10
-"""Fewest rows read of a run at once."""
+AT_ONCE = 1 << 18  # rows read at once of what is in order
+RUN = 1 << 20  # rows of a run
+MERGED = 1 << 21  # rows of all runs together that are in memory while they are merged
+FEWEST = 1 << 10  # fewest rows read of a run at once
 
 
 def keys_of(scores: FloatArray, outcomes: FloatArray) -> Keys:

@@ -15,14 +15,9 @@ from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, FloatArray, quantile
 from calcli.statistics.units import Units, unit_mean
 
-BOOTSTRAP_WORK = 5_000_000
-"""Rows times resamples up to which ``auto`` intervals are bootstrapped (a quarter second)."""
-
-RESAMPLED_ITEMS = 1 << 14
-"""Rows times resamples that are drawn at once."""
-
-MANY_DEGREES = 200.0
-"""Degrees of freedom beyond which Wallace's normal deviate is right to 1e-6, without SciPy."""
+BOOTSTRAP_WORK = 5_000_000  # rows times resamples up to which ``auto`` intervals are bootstrapped (a quarter second)
+RESAMPLED_ITEMS = 1 << 14  # rows times resamples that are drawn at once
+MANY_DEGREES = 200.0  # degrees of freedom beyond which Wallace's normal deviate is right to 1e-6, without SciPy
 
 
 @dataclass(frozen=True)

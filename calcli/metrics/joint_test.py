@@ -32,8 +32,7 @@ class JointDraws:
     sd_entropy: float
 
 
-FARTHEST = -math.log(1e-12)
-"""Log-odds beyond which those of a stored probability have no digits."""
+FARTHEST = -math.log(1e-12)  # log-odds beyond which those of a stored probability have no digits
 
 
 def log_odds(p: FloatArray) -> FloatArray:

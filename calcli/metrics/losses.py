@@ -46,11 +46,8 @@ def paired_sums(context: MetricContext, baseline: MetricContext) -> dict[str, Pa
     return {name: PairedSums.of(d, t.weight, t.expected.get(name)) for name, d in columns.items()}
 
 
-LOSSES = ("nll", "brier", "brier_top", "brier_mean")
-"""Means that a few wrong rows can carry."""
-
-FEWEST = 10.0
-"""Rows that must carry a loss before its mean has an interval."""
+LOSSES = ("nll", "brier", "brier_top", "brier_mean")  # means that a few wrong rows can carry
+FEWEST = 10.0  # rows that must carry a loss before its mean has an interval
 
 
 def column(context: MetricContext, name: str) -> FloatArray:
@@ -319,8 +316,7 @@ def gap_interval(context: MetricContext, level: float | None = None) -> Interval
     return replace(made, low=max(low, -1.0), high=min(high, 1.0))
 
 
-RESOLVED = 1e-12
-"""P-value below which rounding decides: smaller ones count as equal."""
+RESOLVED = 1e-12  # P-value below which rounding decides: smaller ones count as equal
 
 
 @dataclass(frozen=True)

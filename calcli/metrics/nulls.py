@@ -16,8 +16,7 @@ from calcli.binning import bin_index
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, distinct, quantile
 
-EXACT_ROWS = 1 << 14
-"""Rows of a bin up to which the law of its successes is computed exactly."""
+EXACT_ROWS = 1 << 14  # rows of a bin up to which the law of its successes is computed exactly
 
 GROUPS = 64
 """Larger bins are cut into this many groups of like scores, each drawn as a binomial.

@@ -40,8 +40,7 @@ from calcli.statistics.paired import PairedSums
 
 # ---- sums over rows, which add, part by part
 
-FINE = 64
-"""Cells of a width bin, each of which is drawn as one binomial under calibration (as ``nulls.GROUPS``)."""
+FINE = 64  # cells of a width bin, each of which is drawn as one binomial under calibration (as ``nulls.GROUPS``)
 
 
 @dataclass(frozen=True)
@@ -183,8 +182,7 @@ class Scored(Sums):
         return float(self.fine.variance.sum())
 
 
-MATCHED_CLASSES = 1000
-"""Classes up to which predictions and labels of very many rows are counted against each other."""
+MATCHED_CLASSES = 1000  # classes up to which predictions and labels of very many rows are counted against each other
 
 
 @dataclass(frozen=True)
@@ -536,11 +534,8 @@ LongContext.instead = {
 # ---- which rows and metrics need no table of the rows, and the one walk over them
 
 
-LONG = 1 << 17
-"""Rows from which no table is made of them."""
-
-OF_TWO = {"roc_auc", "average_precision"}
-"""Metrics that need columns of classes where there are more than two."""
+LONG = 1 << 17  # rows from which no table is made of them
+OF_TWO = {"roc_auc", "average_precision"}  # metrics that need columns of classes where there are more than two
 
 
 def measured_long(names: Iterable[str], settings: MetricSettings, k: int) -> bool:

@@ -11,8 +11,7 @@ from calcli.numerics import AnyArray, FloatArray, IntArray
 Residuals = tuple[FloatArray, IntArray]
 """Sums of residuals (r, m) by cell of the grid, and the cells (m,) that hold any."""
 
-SMALLEST = 1e-5
-"""Narrowest kernel that is considered."""
+SMALLEST = 1e-5  # narrowest kernel that is considered
 
 STEPS = 60
 
@@ -48,8 +47,7 @@ def spectrum(mass: FloatArray) -> FloatArray:
 FINE, COARSE = (9.0, 2, 256), (5.3, 4, 64)
 """To 1e-9 and to 1e-4: standard deviations of its spectrum that a kernel keeps, points a wave, points at least."""
 
-FEW_CELLS = 256
-"""Cells that hold anything up to which the waves are summed cell by cell."""
+FEW_CELLS = 256  # cells that hold anything up to which the waves are summed cell by cell
 
 
 def cosines(waves: int, cell: IntArray, cells: int) -> FloatArray:
@@ -223,8 +221,7 @@ def smooth_draws(context: MetricContext) -> tuple[FloatArray, float]:
     return of_draws([drawn_residuals(context)[0]], grid_cells(context.n))[0]
 
 
-AT_ONCE = 4
-"""Contexts the draws of which are solved together."""
+AT_ONCE = 4  # contexts the draws of which are solved together
 
 
 def solve_together(contexts: Sequence[MetricContext]) -> None:

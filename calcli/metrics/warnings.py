@@ -113,26 +113,13 @@ def label_doubts(table: "RowTable | RunningSums", names: Sequence[str] | None) -
 # ---- whether predictions and labels speak of the same rows, and of the same classes in the same order
 
 
-FEWEST = 50
-"""Fewer rows say nothing about how they are matched."""
-
-SURE = 5.0
-"""Standard errors, among all pairs of classes, from which it is no chance that two names look exchanged."""
-
-HARDLY = 3.0
-"""Standard errors within which an accuracy is hardly better than that of random labels."""
-
-FAR = 0.1
-"""So much larger is the mean confidence than the accuracy of a model that claims to know what it does not."""
-
-NONE = 1e-6
-"""Expected labels of a class below which even one label of it is no chance."""
-
-EXPECTED = 20.0
-"""Errors that a model expects of itself, from which none at all is asked about: e^-20 by chance."""
-
-FEW_WRONG = 0.05
-"""Share of predictions up to which samples of one class may have no more than false alarms."""
+FEWEST = 50  # fewer rows say nothing about how they are matched
+SURE = 5.0  # standard errors, among all pairs of classes, from which it is no chance that two names look exchanged
+HARDLY = 3.0  # standard errors within which an accuracy is hardly better than that of random labels
+FAR = 0.1  # so much larger is the mean confidence than the accuracy of a model that claims to know what it does not
+NONE = 1e-6  # expected labels of a class below which even one label of it is no chance
+EXPECTED = 20.0  # errors that a model expects of itself, from which none at all is asked about: e^-20 by chance
+FEW_WRONG = 0.05  # share of predictions up to which samples of one class may have no more than false alarms
 
 SHIFTED, MORE = 0.3, 0.2
 """Share of labels one beside the prediction, and how much more that is than the accuracy, before it is asked why."""
