@@ -118,13 +118,7 @@ def describe_metric(name: str) -> dict[str, str]:
     """Everything about one metric: name, summary, formula, direction, reference, signature, description."""
     m = metric(name)
     way = {"low": "low is good", "high": "high is good", "zero": "near 0 is good", None: "neither end is good"}
-    facts = {
-        "name": m.name,
-        "summary": m.title,
-        "formula": m.formula,
-        "direction": way[m.better],
-        "reference": m.reference or "-",
-        "signature": signature(m.name, MetricSettings()),
-    }
-    lines = [f"{m.title}.", "", *(f"{key}: {facts[key]}" for key in ("formula", "direction", "reference", "signature"))]
-    return {**facts, "description": "\n".join(lines)}
+    facts = {"formula": m.formula, "direction": way[m.better], "reference": m.reference or "-"}
+    facts["signature"] = signature(m.name, MetricSettings())
+    lines = [f"{m.title}.", "", *(f"{key}: {fact}" for key, fact in facts.items())]
+    return {"name": m.name, "summary": m.title, **facts, "description": "\n".join(lines)}
