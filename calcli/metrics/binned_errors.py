@@ -81,10 +81,8 @@ def _bracket(context: MetricContext, scheme: str) -> Interval | None:
 
 def _compat_signature(context: MetricContext, scheme: str) -> dict[str, str]:
     """What a signature says of another program's bins: theirs replace ours entirely."""
-    compat = context.settings.compat
-    if compat is None or context.foreign(scheme) is None:
-        return {}
-    return {"scheme": compat, "closed": compat, "compat": compat}
+    program = None if context.foreign(scheme) is None else context.settings.compat
+    return {} if program is None else dict.fromkeys(("scheme", "closed", "compat"), program)
 
 
 @metric(signature="norm bins scheme closed:right label", report="default", reads="sums")
