@@ -16,23 +16,12 @@ from calcli.errors import CalcliError, DataError, UsageError, WorkersLost, neede
 from calcli.io.inputs import read_document
 from calcli.workers.task import Executor, Named, given_up
 
-PATIENCE = 30.0
-"""Seconds that a scheduler may take to answer, and a cluster to have its first worker."""
-
-BEAT = 1.0
-"""Seconds between two looks at whether the scheduler is still there."""
-
-MINUTE = 60.0
-"""Seconds between two questions whether it has workers, and two words about having none."""
-
-LONELY = 600.0
-"""Seconds without a worker, or without an answer, after which the work is given up."""
-
-LARGEST_FILE = 1 << 20
-"""Bytes of a scheduler's file."""
-
-AHEAD = 2
-"""Tasks per thread of a worker that the scheduler has at a time."""
+PATIENCE = 30.0  # seconds that a scheduler may take to answer, and a cluster to have its first worker
+BEAT = 1.0  # seconds between two looks at whether the scheduler is still there
+MINUTE = 60.0  # seconds between two questions whether it has workers, and two words about having none
+LONELY = 600.0  # seconds without a worker, or without an answer, after which the work is given up
+LARGEST_FILE = 1 << 20  # bytes of a scheduler's file
+AHEAD = 2  # tasks per thread of a worker that the scheduler has at a time
 
 
 class DaskCluster(Executor):
@@ -67,37 +56,34 @@ class DaskCluster(Executor):
             raise
         except Exception as problem:  # also what Dask makes of the words of another server
             text = str(problem).split("\n")[0] or "no word of it"
-            raise UsageError(
-                f"--cluster {address}: no Dask scheduler answers there ({text}); expected an address such as"
-                " tcp://HOST:8786, as dask scheduler prints it"
-            ) from None
+            expected = "expected an address such as tcp://HOST:8786, as dask scheduler prints it"
+            raise self._refused(f"no Dask scheduler answers there ({text}); {expected}") from None
         try:
             self._meet()
         except BaseException:
             self.close()
             raise
 
+    def _refused(self, why: str) -> UsageError:
+        return UsageError(f"--cluster {self.address}: {why}")
+
     def _meet(self) -> None:
         """Wait for the first worker, and compare versions."""
         try:
             self._client.wait_for_workers(1, timeout=PATIENCE)
         except TimeoutError:
-            raise UsageError(f"--cluster {self.address}: the cluster has no worker; start some (dask worker)") from None
+            raise self._refused("the cluster has no worker; start some (dask worker)") from None
         try:
             versions = self._asked_of(self._client._run, _version, on_error="return")
             self.count = max(1, sum(self._asked_of(self._client.scheduler.ncores).values()))
         except TimeoutError:
-            raise UsageError(
-                f"--cluster {self.address}: a worker, or the scheduler, does not answer within {PATIENCE:.0f} s;"
-                " end those that hang"
-            ) from None
+            who = "a worker, or the scheduler,"
+            raise self._refused(f"{who} does not answer within {PATIENCE:.0f} s; end those that hang") from None
         for worker, found in versions.items():
             if found != __version__:
-                other = found if isinstance(found, str) else "cannot import calcli"
-                raise UsageError(
-                    f"--cluster {self.address}: worker {worker} has another calcli ({other}, here {__version__});"
-                    " install the same everywhere"
-                )
+                told = found if isinstance(found, str) else "cannot import calcli"
+                other = f"worker {worker} has another calcli ({told}, here {__version__})"
+                raise self._refused(f"{other}; install the same everywhere")
 
     def _asked_of(self, whom: Callable[..., Any], *words: Any, **how: Any) -> Any:
         """The answer of a coroutine of the client. Raises TimeoutError: Dask itself would wait for ever."""

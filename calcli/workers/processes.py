@@ -15,8 +15,7 @@ from calcli.errors import WorkersLost
 from calcli.io.interpreter import start
 from calcli.workers.task import ATTEMPTS, Executor, Named, given_up
 
-AHEAD = 2
-"""Results per worker that may wait for one before them."""
+AHEAD = 2  # results per worker that may wait for one before them
 
 
 class _Worker:

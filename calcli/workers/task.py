@@ -29,8 +29,7 @@ from calcli.workers.journal import Journal, key_of
 # ---- who does the work: an executor takes tasks and hands back their results in order
 
 
-ATTEMPTS = 3
-"""Workers that may die over a task before it is given up."""
+ATTEMPTS = 3  # workers that may die over a task before it is given up
 
 
 class Named(Protocol):
@@ -63,29 +62,24 @@ class Executor(ABC):
 
 def given_up(task: Named) -> WorkersLost:
     """The error for a task that workers die over."""
-    return WorkersLost(
-        f"{ATTEMPTS} workers died one after the other over {task.name}; is there memory enough? fewer --workers"
-        " need less"
-    )
+    advice = "is there memory enough? fewer --workers need less"
+    return WorkersLost(f"{ATTEMPTS} workers died one after the other over {task.name}; {advice}")
 
 
-OPEN_BUNDLES = 256
-"""Bundles that a worker keeps open."""
-
-SEEN_ALIKE = slice(2, 4)
-"""What of a stamp is the same on every machine: of one file, each may have a device, number and change of its own."""
+OPEN_BUNDLES = 256  # that a worker keeps open
+SEEN_ALIKE = slice(2, 4)  # of a stamp: size and time of the last change, which are the same on every machine
 
 
 @dataclass(frozen=True)
 class Source:
     """How to open the bundles of a data set, and what was found there.
 
-    names : of the bundles. opening : the arguments of ``open_rows`` beside a name. counts : rows
-    of each that stay. marks : what tells each file from others here. small : whether scores are kept.
+    opening : the arguments of ``open_rows`` beside a name. counts : rows of each that stay. marks : what tells each
+    file from others here. small : whether scores are kept.
     """
 
     names: tuple[str, ...]
-    opening: tuple[tuple[str, Any], ...]
+    opening: Mapping[str, Any]
     counts: tuple[int, ...]
     marks: tuple[tuple[int, ...], ...]
     dtype: np.dtype[Any]
@@ -112,15 +106,14 @@ class Source:
             while len(bundles) >= OPEN_BUNDLES:
                 bundles.popitem(last=False)[1][0].close()
             stack = ExitStack()
-            rows = stack.enter_context(open_rows(name, **dict(self.opening)))
+            rows = stack.enter_context(open_rows(name, **self.opening))
             rows.small = self.small
             bundles[key] = stack, rows
         bundles.move_to_end(key)
         return bundles[key][1]
 
 
-_here = local()
-"""``bundles``: those that are open in this thread."""
+_here = local()  # ``bundles``: those that are open in this thread
 
 
 def mark(name: str) -> tuple[int, ...]:
@@ -129,16 +122,14 @@ def mark(name: str) -> tuple[int, ...]:
     try:
         return stamp(path)
     except OSError as problem:
-        raise DataError(
-            f"{path}: {problem.strerror}; every worker must see the files under the same names, as on a shared disk"
-        ) from None
+        advice = "every worker must see the files under the same names, as on a shared disk"
+        raise DataError(f"{path}: {problem.strerror}; {advice}") from None
 
 
 def absolute(name: str) -> str:
     """The name of a bundle, for a process in another folder."""
     path, group = split_where(name)
-    whole = str(Path(os.path.abspath(path)))
-    return whole if group is None else f"{whole}:{group}"
+    return os.path.abspath(path) + ("" if group is None else f":{group}")
 
 
 class PartResult(NamedTuple):
@@ -206,11 +197,8 @@ class PartsTask:
 # ---- walks over a data set by an executor: parts are dealt out, their results come back in the order of the rows
 
 
-TASKS_PER_WORKER = 4
-"""Tasks that a walk is cut into, per worker: few enough to cost little, many enough to end together."""
-
-MOST_PARTS = 8
-"""Parts of a task, whose results a worker holds at once."""
+TASKS_PER_WORKER = 4  # that a walk is cut into: few enough to cost little, many enough to end together
+MOST_PARTS = 8  # of a task, whose results a worker holds at once
 
 
 @dataclass(frozen=True)
@@ -224,17 +212,17 @@ class Spread:
     def __call__(self, rows: DataSet, walk: Walk) -> Iterator[Any]:
         """The result of every part, in the order of the rows."""
         hashed = rows.hashed and rows.data_sha256 is None and not walk.transforms
-        tasks, known = self._tasks(rows, walk, hashed)
+        tasks = self._tasks(rows, walk, hashed)
+        known = self._known(tasks, rows)
+        asked = [task for task in tasks if hashed or task.first not in known]
         if hashed:  # what is known holds for these scores alone: a file may be another under all the same facts
             asked = [replace(task, known=tuple(part.digest for part in known.get(task.first, ()))) for task in tasks]
-        else:
-            asked = [task for task in tasks if task.first not in known]
         answers, digests = self.executor.run(asked), list[bytes]()
         for task in tasks:
             old = known.get(task.first)
-            found = old if old is not None and not hashed else next(answers)
+            found = next(answers) if old is None or hashed else old
             new = old is None or (hashed and any(part.digest != b"" for part in found))
-            if hashed and old is not None:
+            if old is not None:
                 found = [before if part.digest == b"" else part for part, before in zip(found, old, strict=True)]
             if self.journal is not None and new:
                 self.journal[_key(task, rows)] = found
@@ -249,27 +237,29 @@ class Spread:
         if hashed:
             rows.seal(digests)
 
-    def _tasks(self, rows: DataSet, walk: Walk, hashed: bool) -> tuple[list[PartsTask], dict[int, list[PartResult]]]:
-        """The walk cut into tasks, and those of which the results are known, by their first part."""
+    def _tasks(self, rows: DataSet, walk: Walk, hashed: bool) -> list[PartsTask]:
+        """The walk cut into tasks."""
         size, step = rows.part_rows(walk.transforms), rows.step(walk.transforms)
         count = -(-rows.n // size)
         text = pickle.dumps(replace(walk, along=()), protocol=5)
         # What is as large as the rows comes back part by part; sums are small, but for those of tables.
         heap = min(MOST_PARTS, max(1, -(-count // (TASKS_PER_WORKER * self.executor.count)))) if walk.add_up else 1
-        tasks: list[PartsTask] = []
+        tasks = []
         for first in range(0, count, heap):
             last = min(first + heap, count)
             along = tuple(a[first * size : last * size] for a in walk.along)
             tasks.append(PartsTask(self.source, text, along, first, last, size, step, rows.n, hashed))
-        if self.journal is None:
-            return tasks, {}
+        return tasks
+
+    def _known(self, tasks: Sequence[PartsTask], rows: DataSet) -> dict[int, list[PartResult]]:
+        """The results that an earlier run has left, by the first part of their task."""
         known = {}
-        for task in tasks:
+        for task in tasks if self.journal is not None else ():
             with suppress(KeyError, TypeError):  # not there; no pairs
-                parts = [PartResult(*pair) for pair in self.journal[_key(task, rows)]]
+                parts = [PartResult(*pair) for pair in self.journal[_key(task, rows)]]  # type: ignore[index]
                 if len(parts) == task.last - task.first:
                     known[task.first] = parts
-        return tasks, known
+        return known
 
 
 def _key(task: PartsTask, rows: DataSet) -> bytes:
@@ -291,5 +281,5 @@ def spread_over(
     small = all(part.small for part in parts if isinstance(part, BundleRows))
     counts, marks = tuple(part.n for part in parts), tuple(mark(name) for name in names)
     seen = tuple(absolute(name) for name in names) if executor.remote else tuple(names)
-    source = Source(seen, tuple((opening or {}).items()), counts, marks, rows.dtype, small)
+    source = Source(seen, opening or {}, counts, marks, rows.dtype, small)
     rows.spread = Spread(executor, source, journal)
