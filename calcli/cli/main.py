@@ -20,11 +20,10 @@ from typing import Any, NoReturn, TextIO
 
 from calcli.errors import CalcliError, UsageError
 
-INTERRUPTED = 128 + signal.SIGINT
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
+# What is wrong with a name that is read; of outputs ``io.atomic`` tells.
 UNREADABLE = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
-"""What is wrong with a name that is read; of outputs ``io.atomic`` tells."""
 
 _stopped_by = 0  # the signal that has asked this process to stop
 
@@ -43,21 +42,15 @@ def main() -> NoReturn:
     gc.set_threshold(100_000)  # imports make many objects and no garbage
     if not debug:
         warnings.simplefilter("ignore")  # ours are words of our own; a library's help nobody here
-    code = 0
     try:
         code = run(arguments)
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        code = fail(_stopped(), INTERRUPTED)
-    except SystemExit:
-        code = fail(_stopped(), 128 + _stopped_by)
-    except Exception as error:
-        if _stopped_by:  # a library has turned the interruption into an error of its own
-            code = fail(_stopped(), 128 + _stopped_by)
-        elif debug:
+    except BaseException as error:
+        if debug and isinstance(error, Exception) and not _stopped_by:
             raise
-        else:
-            code = fail(*_message_and_code(error))
+        from calcli.cli.render import fail  # when signals are caught
+
+        code = fail(*_message_and_code(error))
     _forget_output()
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # all is done but Python's own tidying up
@@ -77,13 +70,6 @@ def process() -> NoReturn:
         atexit._run_exitfuncs()
         _forget_output()
         os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
-
-
-def fail(message: str, code: int) -> int:
-    """Write one line to stderr, and hand the exit code on."""
-    from calcli.cli.render import fail  # when signals are caught
-
-    return fail(message, code)
 
 
 def run(arguments: list[str]) -> int:
@@ -107,8 +93,11 @@ def run(arguments: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _message_and_code(error: Exception) -> tuple[str, int]:
+def _message_and_code(error: BaseException) -> tuple[str, int]:
     """What to say about an error, and its exit code."""
+    # a library may have turned the interruption into an error of its own
+    if _stopped_by or isinstance(error, KeyboardInterrupt | SystemExit):
+        return _stopped(), 128 + (_stopped_by or signal.SIGINT)
     if isinstance(error, CalcliError):
         return str(error), error.exit_code
     if any(c.__name__ == "ClickException" for c in type(error).__mro__):  # Typer hides Click's own name
@@ -118,11 +107,11 @@ def _message_and_code(error: Exception) -> tuple[str, int]:
         return f"{sentence}; see {context.command_path if context else 'calcli'} --help", 2
     if isinstance(error, MemoryError):
         return "out of memory; use a method that streams (calcli methods) or fewer rows", 1
-    if isinstance(error, OSError) and isinstance(error.filename, str | bytes) and error.errno in UNREADABLE:
-        return f"{os.fsdecode(error.filename)}: cannot be read: {error.strerror}; is it the right name?", 3
     if isinstance(error, OSError) and error.strerror:
-        where = f"{os.fsdecode(error.filename)}: " if error.filename else "reading or writing failed: "
-        return f"{where}{error.strerror}; --debug shows more", 1
+        where = os.fsdecode(error.filename) if error.filename else "reading or writing failed"
+        if isinstance(error.filename, str | bytes) and error.errno in UNREADABLE:
+            return f"{where}: cannot be read: {error.strerror}; is it the right name?", 3
+        return f"{where}: {error.strerror}; --debug shows more", 1
     return f"internal error: {type(error).__name__}: {error}; --debug shows more", 1
 
 

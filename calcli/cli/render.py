@@ -28,8 +28,7 @@ class Console:
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
         self._rates: dict[str, tuple[float, int, int]] = {}  # since when, from how much, to how much is done
-        self._due, self._drawn = 0.0, False
-        self._step = ""
+        self._due, self._drawn, self._step = 0.0, False, ""
         self._kept: dict[str, list[str]] = {}
 
     def say(self, text: str = "") -> None:
@@ -61,37 +60,29 @@ class Console:
 
     def step(self, text: str) -> None:
         """Say which step begins: in the line that progress rewrites, elsewhere in the line of the minute."""
-        if self.quiet:
-            return
-        self._close()
         self._step = text
-        if sys.stderr.isatty():
-            print(f"{ERASE}{plain(text)}", end="", file=sys.stderr, flush=True)
-        elif self._is_due(time.monotonic(), terminal=False):
-            print(plain(text), file=sys.stderr)
+        if not self.quiet and (sys.stderr.isatty() or self._is_due(time.monotonic())):
+            self._draw(text)
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Report progress: rewritten on a terminal when it takes long, a line a minute elsewhere."""
-        if self.quiet:
-            return
-        now, terminal = time.monotonic(), sys.stderr.isatty()
+        now = time.monotonic()
         begun, first, before = self._rates.get(what, (now, done, done))
         if done < before:  # it begins again, as walks over rows do
             begun, first = now, done
         self._rates[what] = begun, first, done
-        if not self._is_due(now, terminal):
-            return
-        text = plain(f"{self._step} {what}: {_rate(done, done - first, total, now - begun)}".strip())
-        if terminal:
-            self._drawn = True
-            print(f"{ERASE}{text}", end="", file=sys.stderr, flush=True)
-        else:
-            print(text, file=sys.stderr)
+        if not self.quiet and self._is_due(now):
+            self._draw(f"{self._step} {what}: {_rate(done, done - first, total, now - begun)}".strip())
 
-    def _is_due(self, now: float, terminal: bool) -> bool:
+    def _draw(self, text: str) -> None:
+        self._drawn = sys.stderr.isatty()
+        before, end = (ERASE, "") if self._drawn else ("", "\n")
+        print(f"{before}{plain(text)}", end=end, file=sys.stderr, flush=True)
+
+    def _is_due(self, now: float) -> bool:
         """Is it time for a line of progress? A second after the first work, or a minute where lines stay."""
-        if not self._due:
-            self._due = now + (1.0 if terminal else 60.0)
+        terminal = sys.stderr.isatty()
+        self._due = self._due or now + (1.0 if terminal else 60.0)
         if now < self._due:
             return False
         self._due = now + (0.1 if terminal else 60.0)
@@ -100,8 +91,6 @@ class Console:
     def clear(self) -> None:
         """Remove the line of progress; the step is over."""
         self._close()
-        if self._step and sys.stderr.isatty():
-            print(ERASE, end="", file=sys.stderr, flush=True)
         self._step, self._rates = "", {}
 
     def _close(self) -> None:

@@ -7,26 +7,17 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from io import StringIO
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
-from calcli.fast_dataclass import dataclass
 from calcli.io.cells import HIDDEN, harmless_cell
 
 Cell = str | float | int | None
 CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 CONTROL |= {code: f"\\u{code:04x}" for code in HIDDEN}
 CONTROL |= {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)}  # bytes of a file's name that are no UTF-8
-LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "|": r"\textbar{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "±": r"$\pm$",
-    "[": "{[}",  # at the beginning of a row it would be the distance to the one before
-    "*": "{*}",
-}
+NAMED = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "|": "bar", "<": "less", ">": "greater"}
+LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {c: rf"\text{name}{{}}" for c, name in NAMED.items()}
+LATEX |= {"±": r"$\pm$", "[": "{[}", "*": "{*}"}  # [, * at the beginning of a row are distances to the one before
 MARKDOWN = re.compile(r"[\\|`*<>\[\]&$~]|(?<![^\W_])_|_(?![^\W_])")
 """What would not stand for itself; an underscore inside a word does."""
 
@@ -36,16 +27,12 @@ def plain(text: str) -> str:
     return text.translate(CONTROL)
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Named columns and rows of cells: words, numbers, or None where there is nothing. A column whose cells are all
     numbers is aligned right."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", [plain(name) for name in self.columns])
 
     @property
     def right(self) -> list[bool]:
@@ -55,7 +42,7 @@ class Table:
     @property
     def lines(self) -> list[list[str]]:
         """The names of the columns, and the cells for people, numbers rounded."""
-        return [list(self.columns), *([plain(number(cell)) for cell in row] for row in self.rows)]
+        return [[plain(number(cell)) for cell in row] for row in (self.columns, *self.rows)]
 
 
 ROUNDING = 1e-12  # a number of a table that is smaller is what rounding left of 0
@@ -94,15 +81,15 @@ def _rich(table: Table, out: TextIO) -> str:
     from rich.table import Table as RichTable
 
     drawn = RichTable(box=None, pad_edge=False, header_style="bold")
-    for name, right in zip(table.columns, table.right, strict=True):
+    head, *lines = table.lines
+    least = 0
+    for name, right, width in zip(head, table.right, _widths([head, *lines]), strict=True):
         drawn.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
-    lines = table.lines
-    for line in lines[1:]:
+        least += 2 + (width if right else min(width, 12))
+    for line in lines:
         drawn.add_row(*line)
     # Names are not markup. Words may be folded, numbers not: rather too wide than cut in two.
     console = Console(file=out, markup=False, emoji=False, highlight=False)
-    widths = _widths(lines)
-    least = sum(w if r else min(w, 12) for w, r in zip(widths, table.right, strict=True)) + 2 * len(widths)
     console.width = max(console.width, least)
     with console.capture() as drawing:
         console.print(drawn)
@@ -127,8 +114,7 @@ def _csv(table: Table) -> str:
     """Numbers with all their digits, nothing where there is no value, no word that is a formula."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.columns)
-    for row in table.rows:
+    for row in (table.columns, *table.rows):
         cells = [None if isinstance(cell, float) and math.isnan(cell) else cell for cell in row]
         writer.writerow([harmless_cell(plain(cell)) if isinstance(cell, str) else cell for cell in cells])
     return text.getvalue()
