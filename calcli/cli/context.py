@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from calcli.cli.render import Console, fail
+from calcli.cli.render import Console, fail, print_json, print_path
 from calcli.errors import CalcliError, DataError, FitError, UsageError, WorkersLost
 from calcli.fit_and_apply import check_fits, fitted_on
 from calcli.importers.open_any_file import Opening, open_data
@@ -81,6 +81,14 @@ class CommandContext(Console):
         for note in notes:
             self.warn(note)
         return notes
+
+    def written(self, path: object, facts: Any) -> None:
+        """Print what was found out as JSON where that was asked for, else the name of the output; nothing where the
+        output itself went to stdout."""
+        if self.args.json and path != "-":
+            print_json(facts)
+        elif path != "-":
+            print_path(path)
 
     # ---- what fails
 

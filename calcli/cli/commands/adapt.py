@@ -19,7 +19,7 @@ from calcli.adapt import Adapted, adapt
 from calcli.calibrator import Context
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
-from calcli.cli.render import Console, print_json, print_path
+from calcli.cli.render import Console
 from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import load, save
@@ -85,10 +85,7 @@ def run(args: AdaptArgs) -> int:
     command.clear()
     save(found.artifact, args.output, force=args.force)
     tell(found, command)
-    if args.json and args.output != "-":
-        print_json({"calcli_adapt": 1, **found.to_dict(), "output": args.output})
-    elif args.output != "-":
-        print_path(args.output)
+    command.written(args.output, {"calcli_adapt": 1, **found.to_dict(), "output": args.output})
     return 0
 
 

@@ -46,15 +46,12 @@ def flags(command: str) -> list[Flag]:
     """Every option of a command."""
     named = {"--method": [*method_names(), "all"], "--metric": list(metric_names())}
     found = []
-    for option in load(command).params:
-        if option.param_type_name != "option":
-            continue
-        names = [*option.opts, *option.secondary_opts]
-        switch = getattr(option, "is_flag", False)
+    for option in (each for each in load(command).params if each.param_type_name == "option"):
         choices = list(getattr(option.type, "choices", ()))
-        value = "" if switch else option.metavar or "|".join(choices) or "VALUE"
-        values = named.get(names[0], []) or choices or (value.split("|") if "|" in value and value.islower() else [])
-        found.append(Flag(names, value, getattr(option, "help", None) or "", values))
+        value = "" if option.is_flag else option.metavar or "|".join(choices) or "VALUE"  # type: ignore[attr-defined]
+        written = value.split("|") if "|" in value and value.islower() else []
+        values = named.get(option.opts[0]) or choices or written
+        found.append(Flag([*option.opts, *option.secondary_opts], value, getattr(option, "help", None) or "", values))
     return found
 
 
@@ -75,23 +72,23 @@ def bash() -> str:
         spelt = " ".join(each for flag in own for each in flag.names if each.startswith("--"))
         words.append(f"      {name}) if [[ $cur == -* ]]; then words={quote(spelt)}; else words=")
         words[-1] += f"{quote(' '.join(listed(name)))}; fi ;;"
-    return "\n".join(
-        [
-            "_calcli() {",
-            "  local cur=${COMP_WORDS[COMP_CWORD]} words=",
-            '  case "${COMP_WORDS[1]} ${COMP_WORDS[COMP_CWORD-1]}" in',
-            *values,
-            '    *) case "${COMP_WORDS[1]}" in',
-            *words,
-            "    esac ;;",
-            "  esac",
-            f"  if ((COMP_CWORD == 1)); then words={quote(' '.join(summaries()))}; fi",
-            '  COMPREPLY=($(compgen -W "$words" -- "$cur"))',
-            "}",
-            "complete -o default -F _calcli calcli",
-            "",
-        ]
-    )
+    return BASH.format(values="\n".join(values), words="\n".join(words), commands=quote(" ".join(summaries())))
+
+
+BASH = """\
+_calcli() {{
+  local cur=${{COMP_WORDS[COMP_CWORD]}} words=
+  case "${{COMP_WORDS[1]}} ${{COMP_WORDS[COMP_CWORD-1]}}" in
+{values}
+    *) case "${{COMP_WORDS[1]}}" in
+{words}
+    esac ;;
+  esac
+  if ((COMP_CWORD == 1)); then words={commands}; fi
+  COMPREPLY=($(compgen -W "$words" -- "$cur"))
+}}
+complete -o default -F _calcli calcli
+"""
 
 
 def zsh() -> str:

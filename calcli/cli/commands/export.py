@@ -14,7 +14,6 @@ from pathlib import Path
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
-from calcli.cli.render import print_json, print_path
 from calcli.errors import UsageError
 from calcli.exporting.exporting import check, export, export_facts, target_of
 from calcli.exporting.verify import compare
@@ -75,15 +74,12 @@ def run(args: ExportArgs) -> int:
         command.clear()
     check(agreement, args.output)
     write_bytes(Path(args.output), made.data, force=args.force)
-    if args.json:
-        print_json(export_facts(args.output, str(args.to), artifact, made, agreement))
-    else:
-        print_path(args.output)
+    command.written(args.output, export_facts(args.output, str(args.to), artifact, made, agreement))
     opset = f"opset {made.opset}, " if made.opset else ""
     behind = f"calibrates output {made.scores!r} as {artifact.input_kind}, " if made.scores else ""
     beside = "".join(f" and the place of {c!r} among the groups" for c in artifact.calibrator.required_columns)
-    on_jumps = agreement.on_jumps
-    jumps = f"; {on_jumps} rows lie on the edge of a step, where the last bit decides" if on_jumps else ""
+    number = agreement.on_jumps
+    jumps = f"; {number} rows lie on the edge of a step, where the last bit decides" if number else ""
     found = f"the largest difference to apply is {agreement.difference:.1e}, no prediction differs{jumps}"
     takes = f"takes {artifact.input_kind} of {artifact.n_classes} classes{beside}"
     command.say(f"{opset}{behind}{takes}; on {agreement.rows} rows {found}")

@@ -151,8 +151,8 @@ def fit_all(args: FitArgs, rows: DataSet, context: Context, command: CommandCont
         behind = "the columns behind it are in-sample, of the calibration data itself"
         command.say(f"rows ({len(folds)} random folds); {behind}")
         table = [line for _, _, line in ranked]
-        before = next((facts["before"] for _, facts, _ in ranked if "before" in facts), None)
-        if before is not None:
+        before: dict[str, Any] = next((facts["before"] for _, facts, _ in ranked if "before" in facts), {})
+        if before:
             nll = before["nll" if rows.k > 1 else "nll_top"] or 0.0
             table.insert(sum(rank <= nll for rank, _, _ in ranked), ["identity", "", 0.0, nll, *before.values()])
         names = before or ("accuracy", "nll", "brier", "ece")
@@ -189,8 +189,7 @@ def as_json(artifact: Artifact, path: str) -> dict[str, object]:
     return {"calcli_fit": 1, "artifact": path, "method": artifact.method, **told}
 
 
-ZERO = 1e-9
-"""Calibration error of the rows of the fit below which it is rounding: isotonic and histogram maps have none there."""
+ZERO = 1e-9  # a calibration error of the rows of the fit below it is rounding: isotonic and histogram maps have none
 
 
 def in_sample(after: Mapping[str, float | None]) -> list[Cell]:
@@ -203,13 +202,11 @@ def print_fit(artifact: Artifact, source: str, talk: Console) -> None:
     """Say what the fit did, on stderr."""
     if talk.quiet:
         return
-    fit = artifact.fit
+    fit, names, k = artifact.fit, artifact.class_names, artifact.n_classes
     temperature = getattr(artifact.calibrator, "temperature", None)
     found = f", T = {temperature:.6g}" if isinstance(temperature, float) else ""
-    names = artifact.class_names
-    named = f" (class 1 = {names[1]})" if names is not None and len(names) == 2 else ""
-    what = f"{classes(artifact.n_classes)}{named}"
-    talk.say(f"{artifact.method} on {source}: {fit.n} rows, {what}, status {fit.status}{found}")
+    named = f" (class 1 = {names[1]})" if names is not None and k == 2 else ""
+    talk.say(f"{artifact.method} on {source}: {fit.n} rows, {classes(k)}{named}, status {fit.status}{found}")
     if "auto" in fit.details:  # held-out figures first
         print_candidates(artifact, talk)
     lines: list[list[Cell]] = [["before", *fit.before.values()], ["after", *in_sample(fit.after)]]
@@ -258,13 +255,12 @@ def fitted(args: FitArgs, folder: Path = Path()) -> tuple[int, str]:
         job_file(target if command.executor is not None else None) as journal,
         command.rows(args.expanded, o.CALIBRATION, journal) as rows,
     ):
-        by_default = args.by_default
-        name = default_method(rows, args.by is not None) if by_default else args.method
-        if by_default and name != args.method.removesuffix("-by"):
-            kept = [setting for setting in args.set_ or () if not setting.startswith("by=")]  # which is set again
-            args = replace(args, method=name, set_=kept)
-            target, options = args.target(folder), args.options()
-        if by_default:
+        if args.by_default:
+            name = default_method(rows, args.by is not None)
+            if name != args.method.removesuffix("-by"):
+                kept = [setting for setting in args.set_ or () if not setting.startswith("by=")]  # which is set again
+                args = replace(args, method=name, set_=kept)
+                target, options = args.target(folder), args.options()
             more = "calcli methods lists them" if rows.k != 2 else "of two classes platt corrects a bias too"
             what = f"{method(args.method).title}, the default{' for confidences' * (rows.k == 1)}"
             command.say(f"method {args.method}, {what} (--method chooses another; {more})")
@@ -278,10 +274,7 @@ def fitted(args: FitArgs, folder: Path = Path()) -> tuple[int, str]:
         command.clear()
         save(artifact, target, force=args.force)
         print_fit(artifact, rows.name, command)
-    if args.json and target != "-":
-        print_json({**as_json(artifact, target), "seconds": seconds})
-    elif target != "-":
-        print_path(target)
+    command.written(target, {**as_json(artifact, target), "seconds": seconds})
     if args.strict and artifact.fit.status != "ok":
         command.say(f"--strict: status is {artifact.fit.status}")
         return FitError.exit_code, target

@@ -18,10 +18,9 @@ from pathlib import Path
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, check_weights
 from calcli.cli.evaluate_job import Job
-from calcli.cli.render import print_json, print_path
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.evaluate_bundle import Plan, Subject
-from calcli.evaluation.metric_limits import Outcome, check, limits
+from calcli.evaluation.metric_limits import check, limits
 from calcli.evaluation.results import Result
 from calcli.evaluation.watch import read as read_state
 from calcli.fast_dataclass import dataclass
@@ -89,25 +88,16 @@ def run(args: ReportArgs) -> int:
     settings, needed = MetricSettings(**taken(MetricSettings, args)), metrics_of_page([each.metric for each in asked])
     job = Job(command, Plan(needed, settings, split=args.split, per_group=args.ordered, ordered=args.ordered))
     state = None if args.state is None else (args.state, read_state(args.state))
-    models: list[ModelResults] = []
-    evaluated: list[list[Result]] = []
-    outcomes: list[Outcome] = []
     with command:
-        for bundles in args.sets if args.given else ():
-            model, results = _model(job, bundles)
-            models.append(model)
-            evaluated.append(results)
-            for result in results[1:] or results:
-                outcomes += check(asked, result, results[0])
+        found = [_model(job, bundles) for bundles in (args.sets if args.given else ())]
+    models, evaluated = [model for model, _ in found], [results for _, results in found]
+    outcomes = [o for each in evaluated for result in each[1:] or each for o in check(asked, result, each[0])]
     evaluation = job.evaluation(evaluated, outcomes).to_dict()
     told = [(outcome.crossed, outcome.sentence) for outcome in outcomes]
     text = page(models, evaluation, title=args.title or "", limits=told, commands=args.commands, watch=state)
     write_bytes(args.output, text, force=args.force)
     command.tell_warnings()
-    if args.json:
-        print_json(evaluation)
-    else:
-        print_path(args.output)
+    command.written(args.output, evaluation)
     for outcome in outcomes:
         if outcome.crossed:
             command.fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code)

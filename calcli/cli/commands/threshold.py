@@ -16,7 +16,7 @@ from pathlib import Path
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, not_held_out
-from calcli.cli.render import fail, print_json, print_path
+from calcli.cli.render import fail
 from calcli.errors import FitError
 from calcli.evaluation.selective_threshold import search_threshold
 from calcli.fast_dataclass import dataclass
@@ -58,10 +58,8 @@ def run(args: ThresholdArgs) -> int:
     best, content = searched.choice.best, searched.content
     if args.output is not None and best is not None:
         write_bytes(Path(args.output), json.dumps(content, indent=1) + "\n", force=args.force)
-    if args.json:
-        print_json(content)
-    elif best is not None and args.output is not None:
-        print_path(args.output)
+    if args.json or (best is not None and args.output is not None):
+        command.written(args.output, content)
     elif best is not None:
         print(repr(best.threshold))
     if best is None:

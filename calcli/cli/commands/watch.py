@@ -11,6 +11,7 @@ calcli watch --state watch.json
 calcli watch week9.h5 -c refitted.json --state watch.json --reset
 """
 
+from contextlib import nullcontext
 from pathlib import Path
 
 from calcli.cli import options as o
@@ -60,13 +61,12 @@ def run(args: WatchArgs) -> int:
     artifact = None if args.calibrator is None else load(args.calibrator)
     named = {"tolerance": args.tolerance, "level": args.level, "label": args.label}
     asked = {name: value for name, value in named.items() if value is not None}
-    if args.expanded:
-        with command, command.rows(args.expanded) as rows:
+    with command, command.rows(args.expanded) if args.expanded else nullcontext() as rows:
+        if rows is not None:
             command.check_fits(artifact, args.calibrator, rows)
-            state = watch(path, rows, artifact, asked, new_episode=args.reset)
+        state = watch(path, rows, artifact, asked, new_episode=args.reset)
+        if rows is not None:
             command.caveats(rows)
-    else:
-        state = watch(path, None, artifact, asked, new_episode=args.reset)
     if args.json:
         print_json({"calcli_watch": 1, **state.to_dict()})
     else:
