@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from inspect import getdoc
-from math import isfinite
 from pkgutil import get_data, iter_modules
 from typing import Annotated, Any, get_type_hints
 
@@ -101,16 +100,17 @@ def _parameters(struct: type) -> list[inspect.Parameter]:
             kind, default = (told["typed"], None) if told["typed"] else (kind, default)
             names = list(told["names"])
             if not any(name.startswith("--") for name in names):
-                names = [f"--{each.name.strip('_').replace('_', '-')}", *names]
-            option = typer.Option(
-                *names, help=told["help"], metavar=told["metavar"], show_default=told["shown"], **told["bounds"]
-            )
-        if default is dataclasses.MISSING:
-            default = inspect.Parameter.empty
-        annotation: Any = Annotated[kind, option]
-        keyword = inspect.Parameter.KEYWORD_ONLY
+                names.insert(0, _spelt(each.name))
+            about: Any = {"help": told["help"], "metavar": told["metavar"], **told["bounds"]}
+            option = typer.Option(*names, show_default=told["shown"], **about)
+        default = inspect.Parameter.empty if default is dataclasses.MISSING else default
+        keyword, annotation = inspect.Parameter.KEYWORD_ONLY, Annotated[kind, option]
         parameters.append(inspect.Parameter(each.name, keyword, default=default, annotation=annotation))
     return parameters
+
+
+def _spelt(field: str) -> str:
+    return f"--{field.strip('_').replace('_', '-')}"
 
 
 class Command(TyperCommand):
@@ -149,12 +149,9 @@ class Command(TyperCommand):
         assert self.callback is not None
         typed = {name: value if isinstance(value, list | tuple) else [value] for name, value in ctx.params.items()}
         for name, values in typed.items():
-            option = f"--{name.strip('_').replace('_', '-')}"
             for number in values:
-                if isinstance(number, float) and not isfinite(number):
-                    raise UsageError(f"{option} {number}: expected a finite number")
-                if isinstance(number, int) and abs(number) >= 2**64:
-                    raise UsageError(f"{option} {str(number)[:30]}: expected a number below 2^64")
+                if isinstance(number, float | int) and not abs(number) < 2**64:  # NaN is not smaller either
+                    raise UsageError(f"{_spelt(name)} {str(number)[:30]}: expected a finite number below 2^64")
         inputs = [str(value) for name in INPUTS.split() for value in typed.get(name, ()) if value is not None]
         if inputs.count("-") > 1:
             raise UsageError("standard input can be read once: only one name may be -")

@@ -48,7 +48,6 @@ class Job:
 
     @property
     def calibrators(self) -> Sequence[str]:
-        """Artifacts as typed."""
         return self.command.args.calibrator or []
 
     def evaluation(self, evaluated: Sequence[list[Result]], outcomes: Sequence[Outcome]) -> Evaluation:

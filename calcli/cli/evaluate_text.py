@@ -1,14 +1,19 @@
-"""The evaluation for people: verdicts, then the table, then the evidence. Every number is in the JSON too."""
+"""The evaluation as text. For people: verdicts, then the table, then the evidence. For other programs and for papers:
+JUnit, a table, the block of a model card, a line to quote. Every number is in the JSON too."""
 
+import json
 import os
 import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from calcli.cli.tables import Cell, number, plain, print_table
+from calcli import __version__
+from calcli.cli.tables import Cell, Table, number, plain, print_table
 from calcli.evaluation.evaluate_bundle import Plan
-from calcli.evaluation.results import Difference, Evaluation, Result, Score
+from calcli.evaluation.metric_limits import Outcome
+from calcli.evaluation.results import Difference, Evaluation, Result, Score, end_of
 from calcli.evaluation.term_meanings import meaning as meaning_of
 from calcli.metrics.catalog import metric
 from calcli.metrics.significance import p_cell, p_text
@@ -64,13 +69,13 @@ def _print_overview(evaluation: Evaluation) -> None:
         verdict: list[Cell] = [report.word, result.n, facts[0], str(report.overconfidence)]
         advice = report.advice
         what = report.doubt or advice.lead.rstrip(".,") * (bool(advice.command) or report.verdict_kind == "too_few")
-        body.append([result.bundle, *([result.title] if several else []), *verdict, *facts[1:], what])
-    head = ["bundle", *(["version"] if several else []), "verdict", "n", "accuracy", "overconfidence", "ECE", "NLL"]
-    if _width([*head, "what to do"], body) <= _room():
-        print_table([*head, "what to do"], body)
+        body.append([result.bundle, *[result.title] * several, *verdict, *facts[1:], what])
+    head = ["bundle", *["version"] * several, "verdict", "n", "accuracy", "overconfidence", "ECE", "NLL", "what to do"]
+    if _width(head, body) <= _room():
+        print_table(head, body)
     else:
         for line in body:
-            for name, cell in zip([*head, "what to do"], line, strict=True):
+            for name, cell in zip(head, line, strict=True):
                 say(f"{'  ' * (name != 'bundle')}{name}: {cell}")
     print(_legend([str(cell) for line in body for cell in line], "evidence with --full, terms with --explain"))
 
@@ -104,13 +109,14 @@ def _width(head: Sequence[str], body: Sequence[Sequence[Cell]]) -> int:
 def _print_columns(first: Sequence[str], columns: Sequence[Sequence[str]], last: Sequence[str] = ()) -> None:
     """A table of lines that begin with ``first``; as many columns side by side as fit, and ``last`` where it fits too.
     Each of them is a head with a cell per line."""
-    longest = max(max(map(len, column)) + 2 for column in columns)
+    longest = max(len(cell) for column in columns for cell in column) + 2
     at_once = max(1, min(SIDE_BY_SIDE, (_room() - max(map(len, first))) // longest))
     for at in range(0, len(columns), at_once):
         some = [first, *columns[at : at + at_once]]
-        wider = [*some, last] if last else some
-        fits = _width([column[0] for column in wider], [*zip(*wider, strict=True)]) <= _room()
-        head, *body = zip(*(wider if fits else some), strict=True)
+        head, *body = zip(*some, strict=True)
+        wider = [*zip(*some, last, strict=True)] if last else []
+        if wider and _width(wider[0], wider) <= _room():
+            head, *body = wider
         print()
         print_table(head, body)
 
@@ -139,7 +145,6 @@ def _print_bundle(results: Sequence[Result], plan: Plan) -> None:
 
 
 def _data_sentence(result: Result) -> str:
-    """What was evaluated, in a line."""
     text = f"{result.bundle}: {result.n} sample{'s'[: result.n != 1]}, {classes(result.n_classes)}"
     if result.report is None:
         return text
@@ -212,7 +217,6 @@ def advice(new: str, old: str, change: Difference) -> str:
 
 
 def _evidence(result: Result) -> Iterator[str]:
-    """The figures behind one verdict."""
     report = result.report
     assert report is not None
     d = report.direction
@@ -259,13 +263,25 @@ def _print_per_class(result: Result) -> None:
     verdict = " and the verdict" * (result.report is not None)
     say(f"\n{result.bundle}, {result.title}, by class (p: adjusted for all classes{verdict}; * significant)")
     named = lines[0].name is not None
-    head = ["class", *(["name"] if named else []), "rows", "predicted", "share", "mean p", "gap", "p"]
+    head = [
+        "class",
+        *["name"] * named,
+        "rows",
+        "predicted",
+        "share",
+        "mean p",
+        "gap",
+        "p",
+        "precision",
+        "recall",
+        "ECE",
+    ]
     body: list[list[Cell]] = []
     for line in lines:
-        called, gap = [line.name] if named else [], f"{line.gap:+.4f}{'*' if line.significant else ' '}"
-        row: list[Cell] = [line.index, *called, line.n, line.predicted, line.share, line.mean_probability, gap]
-        body.append([*row, p_cell(line.p_adjusted), line.precision, line.recall, line.ece])
-    print_table([*head, "precision", "recall", "ECE"], body)
+        gap = f"{line.gap:+.4f}{'*' if line.significant else ' '}"
+        row: list[Cell] = [line.index, *[line.name] * named, line.n, line.predicted, line.share, line.mean_probability]
+        body.append([*row, gap, p_cell(line.p_adjusted), line.precision, line.recall, line.ece])
+    print_table(head, body)
 
 
 def _print_per_group(result: Result) -> None:
@@ -303,3 +319,144 @@ def _print_ranks(evaluation: Evaluation) -> None:
         found = f"{test.chi2:.2f}", p_cell(test.p_value), p_cell(test.f_p_value)
         body.append([name, *(f"{rank:.2f}" for rank in test.ranks), *found])
     print_table(["metric", *ranks.calibrators, "chi2", "p", "p (Iman-Davenport)"], body)
+
+
+# ---- for other programs and for papers
+
+
+def result_table(evaluation: Evaluation, form: str) -> Table:
+    """A line per bundle and calibrator, a column per metric. For ``csv`` every metric, with what belongs to it under
+    the names that limits have: ``nll.lo``, ``ece.p``. Else the metrics of the table for people, and the bundle only
+    where there are several."""
+    results, whole = evaluation.results, form == "csv"
+    names = list(dict.fromkeys(name for result in results for name in (result.scores if whole else result.shown)))
+    several = whole or len(evaluation.bundles) > 1
+    facts = [(name, fact) for name in names for fact in (_facts(name, results) if whole else [name])]
+    head = [*["bundle"] * several, "calibrator", *["method", "n", "n_classes"] * whole]
+    rows: list[list[Cell]] = []
+    for result in results:
+        about: list[Cell] = [result.method, result.n, result.n_classes]
+        values = [_fact(result.scores.get(name), fact) for name, fact in facts]
+        rows.append([*[result.bundle] * several, result.title, *about * whole, *values])
+    return Table([*head, *(fact for _, fact in facts)], rows)
+
+
+def batch_table(evaluation: Evaluation, form: str) -> Table:
+    """A line per bundle, calibrator and batch, in order of time; overconfidence with its interval. ECE and its value
+    expected under calibration stand beside each other: small batches have a large one by chance."""
+    several = len(evaluation.bundles) > 1
+    ends = ["overconfidence.lo", "overconfidence.hi"] if form == "csv" else ["interval"]
+    head = ["batch", "rows", "accuracy", "overconfidence", *ends, "p", "ECE", "expected", "NLL"]
+    rows: list[list[Cell]] = []
+    for result in evaluation.results:
+        for line in result.per_group or ():
+            ece = line.scores.get("ece")
+            values = {name: score.value for name, score in line.scores.items()}
+            low, high, p = line.interval.low, line.interval.high, line.p_adjusted
+            gap: list[Cell] = [line.gap, low, high, p]
+            if form != "csv":
+                gap = [f"{line.gap:+.4f}{'*' * line.significant}", f"[{low:+.4f}, {high:+.4f}]", p_cell(p)]
+            expected = None if ece is None or ece.null is None else ece.null.mean
+            row: list[Cell] = [*[result.bundle] * several, result.title, str(line.group), line.n]
+            rows.append([*row, values.get("accuracy"), *gap, values.get("ece"), expected, values.get("nll")])
+    return Table([*["bundle"] * several, "calibrator", *head], rows)
+
+
+def _facts(name: str, results: Sequence[Result]) -> list[str]:
+    held = [result.scores[name] for result in results if name in result.scores]
+    ends = [f"{name}.{end}" for end in ("lo", "hi", "p", "null")]
+    return [name, *(end for end in ends if any(_fact(score, end) is not None for score in held))]
+
+
+def _fact(score: Score | None, fact: str) -> float | None:
+    """The value of a score, or what its column's name asks for after the dot."""
+    return None if score is None else end_of(score.to_dict(), fact.rpartition(".")[2])
+
+
+def model_index(evaluation: Evaluation) -> str:
+    """The ``model-index`` block for the front matter of a model card, in YAML.
+
+    A model per bundle; every calibrator's metrics stand in it under their own names, with their signatures as ``args``.
+
+    Reference: Hugging Face Hub documentation, model cards, "model-index".
+    """
+    lines = ["# task and dataset: put the Hub's own names, e.g. image-classification and cifar10", "model-index:"]
+    for results in evaluation.bundles:
+        where = results[0].bundle
+        lines += [f"- name: {_quoted(Path(where.partition(':')[0]).stem)}", "  results:", "  - task:"]
+        lines += ['      type: "classification"', "    dataset:"]
+        lines += [f"      name: {_quoted(where)}", f"      type: {_quoted(where)}", "    metrics:"]
+        for result in results:
+            for name in result.shown:
+                score = result.scores[name]
+                if score.value is not None:
+                    lines += [f"    - type: {_quoted(name)}", f"      value: {_number(score.value)}"]
+                    lines += [f"      name: {_quoted(f'{name}, {result.title}')}"]
+                    lines += ["      args:", f"        signature: {_quoted(score.signature)}"]
+            if (report := result.report) is not None:
+                over, known = report.overconfidence, report.overconfidence.interval
+                lines += ['    - type: "overconfidence"', f"      value: {_number(over.value)}"]
+                lines += [f"      name: {_quoted(f'overconfidence, {result.title}')}", "      args:"]
+                if known.known:
+                    lines += [f"        ci: [{_number(known.low)}, {_number(known.high)}]"]
+                    lines += [f"        ci_level: {known.level}"]
+                lines += [f'        verdict_kind: "{report.verdict_kind}"']
+                lines += [f"        verdict: {_quoted(report.verdict)}"]
+    return "\n".join([*lines, ""])
+
+
+def _quoted(text: str) -> str:
+    """A double-quoted scalar, which JSON and YAML write alike: the line ends in which they differ are spelt out."""
+    return json.dumps(plain(text), ensure_ascii=False)
+
+
+def _number(value: float) -> str:
+    """All digits of a number; with a point, without which readers of YAML 1.1 take 1e-05 for a word."""
+    digits, e, exponent = repr(float(value)).partition("e")
+    return f"{digits}{'.0' * ('.' not in digits)}{e}{exponent}"
+
+
+def quotable(evaluation: Evaluation, name: str) -> Iterator[str]:
+    """Per bundle one line for a paper: a metric's values with definition, rows, floor and version."""
+    for results in evaluation.bundles:
+        where = f"{results[0].bundle} ({results[0].n} rows, {results[0].n_classes} classes)"
+        shown = []
+        for score, title in ((result.scores[name], result.title) for result in results):
+            floor = "" if score.null is None else f" (floor {number(score.null.mean)})"
+            shown.append(f"{number(score.value)}{floor} {title}")
+        values = ", ".join(shown)
+        settings = " ".join(results[0].scores[name].signature.split("|")[1:-1])
+        floor = "floor: the value expected under calibration; " if "(floor" in values else ""
+        yield f"signature: {where}: {name} {values}; {settings}{'; ' * bool(settings)}{floor}calcli {__version__}"
+
+
+# Compiled where it is needed: so wide a class takes longer than all that a small command computes.
+NOT_IN_XML = r"[^\t\n\r -~\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+
+
+def _xml(text: str) -> str:
+    """Text as XML can hold it, in quotes or between tags: control characters and lone bytes are spelt out."""
+    from xml.sax.saxutils import escape
+
+    named = {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+    spelt = re.sub(NOT_IN_XML, lambda found: found.group().encode("unicode_escape").decode(), text)
+    return escape(spelt, named)
+
+
+def junit(outcomes: Sequence[Outcome], results: Sequence[Result] = ()) -> str:
+    """Limits as a JUnit XML document, one test case each; the verdicts on the results are its properties."""
+    failures = sum(o.crossed for o in outcomes)
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>']
+    lines.append(f'<testsuite name="calcli evaluate" tests="{len(outcomes)}" failures="{failures}">')
+    properties = []
+    for r in results:
+        facts = () if r.report is None else (("verdict_kind", r.report.verdict_kind), ("verdict", r.report.verdict))
+        for what, words in facts:
+            properties.append(f'    <property name="{_xml(f"{what}: {r.bundle} {r.title}")}" value="{_xml(words)}"/>')
+    if properties:
+        lines += ["  <properties>", *properties, "  </properties>"]
+    for o in outcomes:
+        case = f'  <testcase classname="{_xml(f"{o.bundle} {o.title}{o.where}")}" name="{_xml(o.limit.text)}"'
+        told = _xml(o.sentence)
+        lines.append(f'{case}><failure message="{told}">{told}</failure></testcase>' if o.crossed else f"{case}/>")
+    return "\n".join([*lines, "</testsuite>", ""])

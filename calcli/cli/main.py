@@ -94,7 +94,6 @@ def run(arguments: list[str]) -> int:
 
 
 def _message_and_code(error: BaseException) -> tuple[str, int]:
-    """What to say about an error, and its exit code."""
     # a library may have turned the interruption into an error of its own
     if _stopped_by or isinstance(error, KeyboardInterrupt | SystemExit):
         return _stopped(), 128 + (_stopped_by or signal.SIGINT)

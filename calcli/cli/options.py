@@ -36,8 +36,6 @@ split = partial(flag, None, "Cross-fitted split of the losses.", None, "--split/
 
 @dataclass(frozen=True, kw_only=True)
 class Reading(ByName):
-    """How a command reads bundles."""
-
     scores: str | None = same(Layout, "scores")
     labels: str | None = same(Layout, "labels")
     kind: str | None = kind()
@@ -52,14 +50,11 @@ class Reading(ByName):
 
     @property
     def ignored(self) -> tuple[int, ...]:
-        """Labels of rows to leave out."""
         return tuple(self.ignore_label or ())
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingSeveral(Reading):
-    """How a command reads any number of bundles."""
-
     files_from: str | None = flag(None, "Read names of bundles from a file, one a line; - is stdin.", "LIST")
 
     @cached_property
@@ -88,14 +83,11 @@ class Pooling(ReadingSeveral):
 
 
 def names_of(struct: type) -> tuple[str, ...]:
-    """The fields of a struct of options."""
     return tuple(each.name for each in fields(struct))
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
-    """Who does the work."""
-
     workers: int | None = flag(None, "Spread shards and ranges of rows over N processes.", "N", min=1, max=4096)
     cluster: str | None = flag(
         None, "Spread them over a Dask cluster that is there: tcp://HOST:8786 or a scheduler's JSON file.", "ADDRESS"
@@ -104,8 +96,6 @@ class WorkerOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
-    """How a command speaks."""
-
     json: bool = json()
     quiet: bool = flag(False, "Only errors, verdicts, and what machines read.", None, "-q")
 
@@ -132,7 +122,6 @@ class TableOptions:
 
     @property
     def people(self) -> bool:
-        """Whether people are to read it."""
         return self.wanted == "table"
 
     def print(self, name: str, tables: Sequence[Table], lines: list[dict[str, Any]], whole: Any = None) -> None:

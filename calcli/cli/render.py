@@ -32,7 +32,6 @@ class Console:
         self._kept: dict[str, list[str]] = {}
 
     def say(self, text: str = "") -> None:
-        """A line of information."""
         if not self.quiet:
             self._close()
             print(plain(text), file=sys.stderr)

@@ -106,7 +106,6 @@ class Journal:
         self._places[key] = at, len(text)
 
     def forget(self) -> None:
-        """Let nothing be kept."""
         self._places = {}
 
     def close(self, *, done: bool) -> None:

@@ -61,7 +61,6 @@ class Executor(ABC):
 
 
 def given_up(task: Named) -> WorkersLost:
-    """The error for a task that workers die over."""
     advice = "is there memory enough? fewer --workers need less"
     return WorkersLost(f"{ATTEMPTS} workers died one after the other over {task.name}; {advice}")
 
@@ -165,7 +164,6 @@ class PartsTask:
 
     @property
     def name(self) -> str:
-        """What people call the work."""
         start, stop = self.rows
         shards = [Path(self.source.names[at]).name for at, *_ in within(self.source.counts, start, stop)]
         return f"rows {start}..{stop - 1} ({shards[0]}{f' to {shards[-1]}' if len(shards) > 1 else ''})"
@@ -238,7 +236,6 @@ class Spread:
             rows.seal(digests)
 
     def _tasks(self, rows: DataSet, walk: Walk, hashed: bool) -> list[PartsTask]:
-        """The walk cut into tasks."""
         size, step = rows.part_rows(walk.transforms), rows.step(walk.transforms)
         count = -(-rows.n // size)
         text = pickle.dumps(replace(walk, along=()), protocol=5)

@@ -53,7 +53,6 @@ class AdaptArgs(o.Reading, o.OutputOptions):
 
     @property
     def shares(self) -> list[float] | None:
-        """The shares as given. Raises UsageError."""
         try:
             return None if self.prior is None else [float(part) for part in self.prior.split(",")]
         except ValueError:
@@ -61,7 +60,6 @@ class AdaptArgs(o.Reading, o.OutputOptions):
 
 
 def run(args: AdaptArgs) -> int:
-    """Estimate, test, write and tell."""
     command, shares = CommandContext(args), args.shares
     artifact, named = load(args.artifact), args.source
     if named is None and args.bundle is not None:  # the rows of the fit: here, or beside the calibrator
@@ -90,7 +88,6 @@ def run(args: AdaptArgs) -> int:
 
 
 def tell(found: Adapted, talk: Console) -> None:
-    """What was found, for people."""
     shift = found.shift
     if shift is not None:
         same = f"no change of the class frequencies: p = {shift.ratio_p:.3f}"

@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from calcli.cli import options as o
-from calcli.cli.context import CommandContext
+from calcli.cli.context import CommandContext, Shard, made
 from calcli.cli.render import print_json, print_path
-from calcli.cli.shards import Shard, made
 from calcli.errors import CalcliError, DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import calibrated_blocks, fitted_on

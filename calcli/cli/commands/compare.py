@@ -170,17 +170,12 @@ class Shown(msgspec.Struct):
     ci: tuple[float | None, float | None] | None = None
 
 
-class KeptResult(msgspec.Struct):
-    """A method's metrics on a bundle, or their differences to the baseline."""
+class KeptDifference(msgspec.Struct):
+    """A method's differences to the baseline on a bundle, by metric."""
 
     bundle: str
     method: str
-    metrics: dict[str, dict[str, Any]]
-    status: str = ""
-    seconds: float = 0.0
-    data_sha256: str | None = None
-    fits: dict[str, int] = {}
-    units: dict[str, Any] | None = None
+    metrics: dict[str, Any]
 
 
 class Kept(msgspec.Struct):
@@ -188,18 +183,18 @@ class Kept(msgspec.Struct):
 
     settings: dict[str, Any]
     data: dict[str, str]
-    results: list[KeptResult]
-    differences: list[KeptResult]
+    results: list[board.LeaderboardEntry]
+    differences: list[KeptDifference]
 
 
 def kept(path: Path) -> Kept:
     """Read what an earlier run has left. Raises UsageError for anything else."""
     try:
         found = msgspec.json.decode(read_document(str(path), LARGEST, "a result of compare", own=True), type=Kept)
-        done = [(result, board.LEADERBOARD_METRICS) for result in found.results if result.status == "ok"]
-        for each, names in (*done, *((pair, board.COMPARED) for pair in found.differences)):
-            for name in (*names, *each.metrics):
-                msgspec.convert(each.metrics[name], Shown)
+        done = [(result.metrics, board.LEADERBOARD_METRICS) for result in found.results if result.reason is None]
+        for metrics, names in (*done, *((pair.metrics, board.COMPARED) for pair in found.differences)):
+            for name in (*names, *metrics):
+                msgspec.convert(metrics[name], Shown)
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise UsageError(f"{path}: exists and is no result of compare; name another -o or pass --force") from None
     return found
@@ -411,13 +406,13 @@ class _Work:
             raise UsageError(f"{path}: holds {len(lost)} results that are not asked for now ({lost[0]}, …): {advice}")
         for key, result in old.items():
             entry, pair = self.plan[key], differ.get(key)
-            same = result.data_sha256 == entry.data_sha256 and result.status == "ok"
+            same = result.data_sha256 == entry.data_sha256 and result.reason is None
             if entry.against is not None:
                 sha = self.plan[entry.against].data_sha256
                 same = same and pair is not None and sha == held.data.get(entry.against[0])
             if same:
-                taken = {name: getattr(result, name) for name in ("metrics", "seconds", "fits", "units")}
-                self.done[key] = replace(entry, differences=None if pair is None else pair.metrics, **taken)
+                about = {name: getattr(entry, name) for name in ("against", "unit", "given")}
+                self.done[key] = replace(result, differences=None if pair is None else pair.metrics, **about)
 
     def to_dict(self) -> dict[str, Any]:
         entries = [self.done[key] for key in self.plan if key in self.done]

@@ -43,7 +43,6 @@ class Flag:
 
 
 def flags(command: str) -> list[Flag]:
-    """Every option of a command."""
     named = {"--method": [*method_names(), "all"], "--metric": list(metric_names())}
     found = []
     for option in (each for each in load(command).params if each.param_type_name == "option"):

@@ -92,19 +92,24 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             object.__setattr__(self, "style", "gaps")
         if self.per_class and self.per_group:
             raise UsageError("--per-class and --per-group are two figures; ask for one at a time")
-        by = "--per-class" if self.per_class else "--per-group" if self.per_group else None
         if self.match and self.pool:
-            told = "--match gives each bundle its own calibrators, --pool makes them one data set"
-            raise UsageError(f"{told}: choose one")
-        check(style(self.style), self.style, bundles=len(self.sets), by=by)
+            raise UsageError(
+                "--match gives each bundle its own calibrators, --pool makes them one data set: choose one"
+            )
+        check(style(self.style), self.style, bundles=len(self.sets), by=self.by and f"--per-{self.by}")
         if self.output is not None:
             format_of(self.output)
             check_output(self.output, force=self.force)
 
     @property
+    def by(self) -> str | None:
+        """What has a panel of its own."""
+        return "class" if self.per_class else "group" if self.per_group else None
+
+    @property
     def unused_options(self) -> dict[str, str]:
         unused_options = dict.fromkeys(style(self.style).ignores, f"--style {self.style} shows nothing of it")
-        if not (self.per_class or self.per_group):
+        if self.by is None:
             unused_options["panels"] = "it is about the panels of --per-class and --per-group"
         if not self.calibrator:
             unused_options["match"] = "it says which --calibrator belongs to which bundle"
@@ -117,21 +122,13 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
 
 
 def run(args: DiagramArgs) -> int:
-    """Compute the figure, and write or show it."""
     if args.theme not in THEMES:
         raise unknown_name("theme", args.theme, THEMES)
     paper = Paper(THEMES[args.theme], None if args.width is None else width_of(args.width), not args.no_stats)
     command = CommandContext(args)
-    request = Request(
-        CurveSettings(**taken(CurveSettings, args)),
-        title=args.title,
-        layout=args.layout,
-        quantity=args.label,
-        by="class" if args.per_class else "group" if args.per_group else None,
-        ordered=args.ordered,
-        panels=args.panels,
-        progress=command.progress,
-    )
+    how = {name: getattr(args, name) for name in ("title", "layout", "by", "ordered", "panels")}
+    settings = CurveSettings(**taken(CurveSettings, args))
+    request = Request(settings, quantity=args.label, progress=command.progress, **how)
     artifacts = [(path, load(path)) for path in args.calibrator or []]
     gather = _sweep if style(args.style).needs_scores else _tables
     with command:
@@ -183,12 +180,11 @@ def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> 
                 advice = "name another with --group-by COLUMN"
                 raise DataError(f"{rows.name}: has no dataset 'group' for --per-group; {advice}")
             tables = collect_all(rows, [None, *(a.calibrator for _, a in own)], group=group, progress=command.progress)
-            notes += [f"{rows.name}: {caveat}" for caveat in rows.caveats]
-            notes += [f"{rows.name}: {doubt}" for doubt in label_doubts(tables[0], rows.class_names)]
+            doubts = (*rows.caveats, *label_doubts(tables[0], rows.class_names))
+            notes += [f"{rows.name}: {doubt}" for doubt in doubts]
             names = rows.class_names or [f"class {c}" for c in range(rows.k)]
-            for path, artifact in own:
-                if (told := not_held_out(artifact, rows)) is not None:
-                    notes.append(f"{rows.name} with {path}: {told}")
+            told = {path: not_held_out(artifact, rows) for path, artifact in own}
+            notes += [f"{rows.name} with {path}: {words}" for path, words in told.items() if words is not None]
             labels = [called[path] for path in (None, *dict(own))]
             if args.names is None:
                 labels = [title_of(rows.upstream), *_labels(args, own)[1:]]

@@ -19,13 +19,20 @@ calcli evaluate 'shards/*.h5:test' --pool -c logits.ts.json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
-from calcli.cli.evaluate_formats import batch_table, junit, model_index, quotable, result_table
 from calcli.cli.evaluate_job import Job
-from calcli.cli.evaluate_text import print_report, print_verdicts
+from calcli.cli.evaluate_text import (
+    batch_table,
+    junit,
+    model_index,
+    print_report,
+    print_verdicts,
+    quotable,
+    result_table,
+)
 from calcli.cli.render import print_json
 from calcli.cli.tables import plain, print_table
 from calcli.errors import LimitCrossed, UsageError, check_choice
@@ -38,7 +45,7 @@ from calcli.importers.open_any_file import expand
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import note_bundles
 from calcli.metrics.catalog import metric, report_metrics, settings_of
-from calcli.metrics.context import MetricSettings, norm_of
+from calcli.metrics.context import Label, MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
 from calcli.options import flag, same, taken
 
@@ -69,8 +76,8 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     baseline: str | None = flag(None, "What differences are taken to.", "ART.json|identity", shown="uncalibrated")
     bins: int = same(MetricSettings, "bins")
     norm: str = flag("1", "Norm of binned errors, 1 or more.", "P|max")
-    scheme: str = flag("width", "Bins of ece, mce and vce.", "width|mass")
-    label: str | None = flag(
+    scheme: Literal["width", "mass"] = flag("width", "Bins of ece, mce and vce.", "width|mass")
+    label: Label | None = flag(
         None,
         "What errors are about: the prediction, P(class 1), each class, or all pooled. The verdict on two classes is"
         " about P(class 1), with top about the prediction.",
@@ -86,7 +93,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     )
     level: float = same(MetricSettings, "level")
     resamples: int = same(MetricSettings, "resamples")
-    interval: str = flag("auto", "Intervals of row means.", "auto|bootstrap|t")
+    interval: Literal["auto", "bootstrap", "t"] = flag("auto", "Intervals of row means.", "auto|bootstrap|t")
     seed: int = o.seed()
     split: bool | None = o.split()
     per_class: bool = flag(False, "One line per class.")
@@ -117,15 +124,11 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         by_group = bool(self.per_group or self.group_by)
         if self.ordered and not by_group:
             raise UsageError("--ordered puts batches in order of time: name their column, e.g. --group-by month")
-        by_group = by_group and not self.ordered
-        tables = {"--per-class": self.per_class, "--per-group": by_group}
-        for option in (name for name, asked in tables.items() if asked and self.wanted not in WITH_ALL):
+        if self.wanted not in WITH_ALL and (self.per_class or (by_group and not self.ordered)):
+            option = "--per-class" if self.per_class else "--per-group"
             raise UsageError(f"{option} is a table of its own, which --format {self.form} has no place for; json has")
         check_choice("--compat", self.compat, PROGRAMS)
         norm_of(self.norm)
-        check_choice("--scheme", self.scheme, ("width", "mass"))
-        check_choice("--label", self.label, ("top", "positive", "class", "all"))
-        check_choice("--interval", self.interval, ("auto", "bootstrap", "t"))
 
     @property
     def unused_options(self) -> dict[str, str]:
@@ -162,17 +165,9 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         names = [*([metric(name).name for name in self.metric or ()] or report_metrics(self.full)), *limited]
         own = {"norm": norm_of(self.norm), "label": self.label or "top"}
         settings = MetricSettings(**taken(MetricSettings, self) | own)
-        return Plan(
-            tuple(dict.fromkeys(names)),
-            settings,
-            report=not self.metric and not self.value_only,
-            split=self.split,
-            about=self.label,  # type: ignore[arg-type]
-            per_class=self.per_class,
-            per_group=self.per_group or bool(self.group_by),
-            ordered=self.ordered,
-            limited=limited,
-        )
+        how = {**taken(Plan, self), "per_group": self.per_group or bool(self.group_by), "limited": limited}
+        report = not self.metric and not self.value_only
+        return Plan(tuple(dict.fromkeys(names)), settings, report=report, about=self.label, **how)
 
 
 def run(args: EvaluateArgs) -> int:

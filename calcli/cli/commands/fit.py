@@ -240,7 +240,6 @@ def print_candidates(artifact: Artifact, talk: Console) -> None:
 
 
 def run(args: FitArgs) -> int:
-    """Fit one method, or all that apply."""
     return fitted(args)[0]
 
 

@@ -59,7 +59,6 @@ class InspectArgs(o.Reading):
 
 
 def run(args: InspectArgs) -> int:
-    """Describe the bundles of a file, or one artifact."""
     try:
         content = _artifact(args.file) if args.artifact else _bundles(args)
     except CalcliError as problem:

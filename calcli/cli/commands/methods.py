@@ -26,7 +26,6 @@ class MethodsArgs(o.TableOptions):
 
 
 def run(args: MethodsArgs) -> int:
-    """Print one line a method, what to try first at the top, or everything about one."""
     names = [canonical(args.name)] if args.name else sorted(method_names(), key=lambda name: method(name).place)
     found = [describe(name) for name in names]
     if args.name and args.people:

@@ -20,7 +20,6 @@ class MetricsArgs(o.TableOptions):
 
 
 def run(args: MetricsArgs) -> int:
-    """Print one line a metric, or everything about one."""
     found = [describe_metric(name) for name in ([args.name] if args.name else metric_names())]
     if args.name and args.people:
         print(f"{found[0]['name']}\n\n{found[0]['description']}")

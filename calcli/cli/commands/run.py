@@ -47,7 +47,6 @@ class RunArgs(o.Reading, o.OutputOptions):
 
     @property
     def common(self) -> dict[str, Any]:
-        """What the three commands have in common."""
         names = (*o.names_of(o.Reading), "seed", "force", "quiet")
         return {name: getattr(self, name) for name in names}
 

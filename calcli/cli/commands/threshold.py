@@ -43,7 +43,6 @@ class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 
 
 def run(args: ThresholdArgs) -> int:
-    """Collect confidences, search, and tell; 4 when no threshold satisfies the bound."""
     command = CommandContext(args)
     bundles = args.expanded
     if args.output is not None:

@@ -51,7 +51,6 @@ class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 
 
 def run(args: WatchArgs) -> int:
-    """Take a batch in, write the state, tell; 5 while alarmed."""
     if args.state == "-":
         raise UsageError("--state -: the evidence is kept in a file, batch after batch; name one, such as watch.json")
     path = Path(args.state)
