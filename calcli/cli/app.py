@@ -31,7 +31,7 @@ INPUTS = (
 """Options that name a file to read, for which - is standard input; no output is written over it."""
 
 HEADINGS = {
-    "Input": "scores all_scores labels no_labels kind percent gold join files_from pool allow_external"
+    "Input": "scores all_scores labels no_labels kind percent gold join files_from pool external"
     " group confidence correct per_label class_names classes",
     "Columns": "ids unit group_by ordered sample_weight",
     "Rows": "ignore_label drop_duplicates drop_missing",
@@ -54,7 +54,8 @@ OWN = {
 }
 """Command -> options that stand elsewhere there."""
 
-CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+HOW: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
+HOW["context_settings"] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 @cache
@@ -74,7 +75,7 @@ def summaries() -> dict[str, str]:
 def load(name: str) -> TyperCommand:
     """The parser and the work of one command."""
     module = import_module(f"{PACKAGE}.{name.replace('-', '_')}")
-    alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=CONTEXT)
+    alone = typer.Typer(**HOW)
     struct = get_type_hints(module.run)["args"]
 
     def made(**typed: Any) -> Any:
@@ -211,23 +212,13 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(
-    name="calcli",
-    cls=Commands,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings=CONTEXT,
-)
+app = typer.Typer(name="calcli", cls=Commands, **HOW)
+VERSION = typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+DEBUG = typer.Option("--debug", help="Show tracebacks (allowed anywhere).")
 
 
 @app.callback(epilog=EPILOG)
-def calcli(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks (allowed anywhere).")] = False,
-) -> None:
+def calcli(version: Annotated[bool, VERSION] = False, debug: Annotated[bool, DEBUG] = False) -> None:
     """Post-hoc confidence calibration of classifiers on saved logit files.
 
     \b

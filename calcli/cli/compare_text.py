@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calcli.cli.tables import Cell, Table, number, plain, print_table
+from calcli.cli.render import Cell, Table, number, plain, print_table
 from calcli.evaluation.leaderboard import COMPARED, LEADERBOARD_METRICS, LeaderboardEntry, Ranking, holm
 from calcli.evaluation.results import end_of
 from calcli.fast_dataclass import dataclass
@@ -45,7 +45,7 @@ class Leaderboard:
         beyond = self._significant(own)
         against = next((e.against[0] if self.models else e.called(e.against[1]) for e in own if e.against), None)
         title = "" if against is None else f"minus {against}"
-        head = ["method", "nll", *([title] if title else []), "brier", "ece", "ece floor", "accuracy", "CPU s"]
+        head = ["method", "nll", *[title] * bool(title), "brier", "ece", "ece floor", "accuracy", "CPU s"]
         rows: list[list[Cell]] = []
         for e in own:
             change = [_difference(e, e.method in beyond)] if title else []
@@ -55,7 +55,7 @@ class Leaderboard:
         return Table(head, rows)
 
     def _called(self, entry: LeaderboardEntry) -> str:
-        notes = ["baseline"] if not self.models and entry.method == self.baseline else []
+        notes = ["baseline"] * (not self.models and entry.method == self.baseline)
         notes += [status for status in entry.fits if status != "ok"]
         return entry.called(entry.method) + (f" ({', '.join(notes)})" if notes else "")
 
@@ -87,16 +87,14 @@ class Leaderboard:
         """Every number, a line per bundle and method."""
         facts = [f"{name}{end}" for name in LEADERBOARD_METRICS for end in ("", ".lo", ".hi", ".p", ".null")]
         minus = [f"{name}_minus_baseline{end}" for name in COMPARED for end in ("", ".lo", ".hi", ".p")]
+        own = [f for f in facts if any(_fact(e.metrics.get(f.partition(".")[0]), f) is not None for e in self.entries)]
         rows: list[list[Cell]] = []
         for e in self.entries:
-            cells = [_fact(e.metrics.get(f.partition(".")[0]), f) for f in facts]
+            cells = [_fact(e.metrics.get(f.partition(".")[0]), f) for f in own]
             changes = [_fact((e.differences or {}).get(f.partition("_minus_")[0]), f) for f in minus]
             against = ":".join(e.against) if e.against is not None else None
             rows.append([e.bundle, e.method, e.n, e.n_classes, e.seconds, *cells, against, *changes, e.reason])
-        kept = [j for j in range(len(facts)) if any(row[5 + j] is not None for row in rows)]
-        rows = [[*row[:5], *(row[5 + j] for j in kept), *row[5 + len(facts) :]] for row in rows]
-        head = ["bundle", "method", "n", "n_classes", "seconds", *(facts[j] for j in kept), "baseline"]
-        return Table([*head, *minus, "reason"], rows)
+        return Table(["bundle", "method", "n", "n_classes", "seconds", *own, "baseline", *minus, "reason"], rows)
 
     def print(self) -> None:
         bundles = self.bundles
@@ -104,8 +102,7 @@ class Leaderboard:
             for bundle in bundles:
                 own = self.of(bundle)
                 print(plain(f"{bundle}: {own[0].n} rows x {own[0].n_classes} classes, {self.how}"))
-                table = self.table(bundle)
-                print_table(table.columns, table.rows)
+                print_table(*self.table(bundle))
                 for e in own:
                     if e.reason is not None:
                         print(plain(f"{e.method}: failed: {e.reason}"))
@@ -121,8 +118,7 @@ class Leaderboard:
 
     def _print_ranks(self, ranks: Ranking) -> None:
         print(f"\naverage ranks over {ranks.n_bundles} bundles (1 is best), {self.how}")
-        table = self.summary()
-        print_table(table.columns, table.rows)
+        print_table(*self.summary())
         print(f"better, worse: bundles on which the NLL differs from {plain(self.baseline)}'s significantly (Holm)")
         for name, t in ranks.tests.items():
             f = "infinite" if math.isinf(t.f) else f"{t.f:.2f}"

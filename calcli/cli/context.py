@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from calcli.cli.render import Console, fail, print_json, print_path
-from calcli.errors import CalcliError, DataError, FitError, UsageError, WorkersLost
+from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_fits, fitted_on
-from calcli.importers.open_any_file import Opening, open_data
+from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import discard_abandoned, real_place
+from calcli.io.dataset import DataSet
 from calcli.io.inputs import noting
 from calcli.io.provenance import NOT_HELD_OUT
 
 if TYPE_CHECKING:
-    from calcli.io.dataset import DataSet
     from calcli.workers.journal import Journal
     from calcli.workers.task import Executor
 
@@ -59,10 +59,10 @@ class CommandContext(Console):
         prefer: tuple[str, ...] = ("test",),
         journal: "Journal | None" = None,
         need_labels: bool = True,
-    ) -> "Iterator[DataSet]":
+    ) -> Iterator[DataSet]:
         """The rows of bundles as one data set, over which workers walk where there are some. Says what was read as
         what, and how many rows are left out by their label."""
-        how = Opening(prefer=prefer, layout=self.args.where, ignore_labels=self.args.ignored, need_labels=need_labels)
+        how = {"prefer": prefer, "need_labels": need_labels, **self.args.opening}
         with open_data(names, tell=self.say, **how) as rows:
             if self.executor is not None:
                 from calcli.workers.task import spread_over
@@ -72,12 +72,12 @@ class CommandContext(Console):
                 self.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
             yield rows
 
-    def caveats(self, rows: "DataSet") -> None:
+    def caveats(self, rows: DataSet) -> None:
         """Warn of what every report of these rows must say; after a walk over them."""
         for caveat in rows.caveats:
             self.warn(f"{rows.name}: {caveat}")
 
-    def check_fits(self, artifact: Artifact | None, name: str | None, rows: "DataSet") -> list[str]:
+    def check_fits(self, artifact: Artifact | None, name: str | None, rows: DataSet) -> list[str]:
         """Warn of what is odd about a calibrator on these rows; returns it. Raises DataError where it does not fit."""
         again, where = getattr(self.args, "again", False), "<stdin>" if name == "-" else str(name)
         notes = [] if artifact is None else check_fits(artifact, where, rows, again=again)
@@ -97,6 +97,7 @@ class CommandContext(Console):
 
     def fail(self, problem: object, code: int) -> None:
         """Say what has failed, and remember the exit code if it is the worst so far."""
+        self.clear()
         self.code = max(self.code, fail(str(problem), code))
 
     @contextmanager
@@ -112,14 +113,14 @@ class CommandContext(Console):
             self.clear()
 
 
-def check_weights(rows: "DataSet") -> None:
+def check_weights(rows: DataSet) -> None:
     """Refuse rows of which none counts. Raises DataError."""
     weights = rows.weights()
     if weights is not None and not weights.any():
         raise DataError(f"{rows.name}: all rows that are left have weight 0, expected one above; nothing can be shown")
 
 
-def not_held_out(artifact: Artifact | None, rows: "DataSet") -> str | None:
+def not_held_out(artifact: Artifact | None, rows: DataSet) -> str | None:
     """What a calibrator shows on rows that it was fitted on, in a sentence; None where it was not."""
     own = None if artifact is None else fitted_on(artifact, rows)
     return None if own is None else f"the calibrator was fitted on {own}: {NOT_HELD_OUT}"
@@ -143,8 +144,8 @@ def job_file(target: str | None) -> "Iterator[Journal | None]":
         done = True
     except WorkersLost as problem:
         raise WorkersLost(f"{problem}{f'; what is done is kept in {path}' if len(journal) else ''}") from None
-    except (FitError, UsageError):
-        done = True
+    except CalcliError as problem:  # a full disk, too, has no room for what is done
+        done = not isinstance(problem, DataError)
         raise
     finally:
         journal.close(done=done)

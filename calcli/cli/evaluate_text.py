@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from calcli import __version__
-from calcli.cli.tables import Cell, Table, number, plain, print_table
+from calcli.cli.render import Cell, Table, number, plain, print_table
 from calcli.evaluation.evaluate_bundle import Plan
 from calcli.evaluation.metric_limits import Outcome
-from calcli.evaluation.results import Difference, Evaluation, Result, Score, end_of
+from calcli.evaluation.results import ClassLine, Difference, Evaluation, GroupLine, Ranks, Result, Score, end_of
 from calcli.evaluation.term_meanings import meaning as meaning_of
 from calcli.metrics.catalog import metric
 from calcli.metrics.significance import p_cell, p_text
@@ -44,10 +44,12 @@ def print_report(evaluation: Evaluation, plan: Plan, full: bool = False) -> None
         for line in (*_evidence(result), result.p_legend(result.shown)):
             say(f"  {line}")
     for result in evaluation.results:
-        _print_per_class(result)
-        if not plan.ordered:
-            _print_per_group(result)
-    _print_ranks(evaluation)
+        if result.per_class is not None:
+            _print_per_class(result, result.per_class)
+        if result.per_group is not None and not plan.ordered:
+            _print_per_group(result, result.per_group)
+    if evaluation.ranks is not None:
+        _print_ranks(evaluation.ranks)
 
 
 def print_verdicts(evaluation: Evaluation, plan: Plan) -> None:
@@ -80,12 +82,8 @@ def _print_overview(evaluation: Evaluation) -> None:
     print(_legend([str(cell) for line in body for cell in line], "evidence with --full, terms with --explain"))
 
 
-SIGNS = {
-    "±": "±: one standard error",
-    " (": "( ): expected under calibration",
-    "[": "[ ]: interval",
-    "p ": "p: p-value (null: perfect calibration)",
-}
+SIGNS = {"±": "±: one standard error", " (": "( ): expected under calibration", "[": "[ ]: interval"}
+SIGNS["p "] = "p: p-value (null: perfect calibration)"
 
 
 def _legend(cells: Sequence[str], *more: str) -> str:
@@ -148,8 +146,7 @@ def _data_sentence(result: Result) -> str:
     text = f"{result.bundle}: {result.n} sample{'s'[: result.n != 1]}, {classes(result.n_classes)}"
     if result.report is None:
         return text
-    d = result.report.data
-    parts = [text]
+    d, parts = result.report.data, [text]
     if d.smallest_class_share is not None:
         named = [] if d.class_1 is None else [f"class 1 = {d.class_1}"]
         shares = f"class frequencies {d.smallest_class_share:.2%} to {d.largest_class_share:.2%}"
@@ -223,25 +220,22 @@ def _evidence(result: Result) -> Iterator[str]:
     entropy = f"NLL minus the entropy of the probabilities {d.entropy_gap:+.4f} (z {d.entropy_z:+.1f})"
     yield f"overconfidence {report.overconfidence} (z {d.gap_z:+.1f}); {entropy}: {d.words}"
     for name in ("ece", "ece_positive", "ece_mass", "smece"):
-        score = result.scores.get(name)
-        if score is not None and score.null is not None:
+        if (score := result.scores.get(name)) is not None and score.null is not None:
             p = p_text(score.null.p_value, score.draws)
             null = f"{number(score.null.mean)}, 95th percentile {number(score.null.q95)}"
             yield f"{name} {number(score.value)} (expected under calibration {null}, {p})"
-    score = result.scores.get("tce2")
-    if score is not None and score.interval is not None:
+    if (score := result.scores.get("tce2")) is not None and score.interval is not None:
         i = score.interval
         ends = f"{i.level:.0%} interval [{number(i.low)}, {number(i.high)}]"
         debiased = f"debiased squared error {number(score.more['signed_square'])}"
         why = f": {score.end_words}" if score.end_words else ""
         yield f"tce2 {number(score.value)}, {ends} ({debiased}){why}"
     if report.positive is not None:
-        z = report.positive.z
-        yield f"mean P(class 1) minus the frequency of class 1 {report.positive_gap} (z {z:+.1f})"
+        yield f"mean P(class 1) minus the frequency of class 1 {report.positive_gap} (z {report.positive.z:+.1f})"
     elif report.classwise is not None:
         c = report.classwise
-        are = "is" if c.n_significant == 1 else "are"
-        off = f"{c.n_significant} of {result.n_classes} {are} significantly miscalibrated"
+        verb = "is" if c.n_significant == 1 else "are"
+        off = f"{c.n_significant} of {result.n_classes} {verb} significantly miscalibrated"
         error = f"root-mean-square error {number(c.value)}"
         yield f"frequency of the classes: {error}; {off} ({p_text(c.p_value)}, adjusted)"
     if report.groups is not None:
@@ -256,40 +250,25 @@ def _evidence(result: Result) -> Iterator[str]:
             yield split if part.detected else f"{loss} {number(part.loss)}: no calibration loss detected ({found})"
 
 
-def _print_per_class(result: Result) -> None:
-    lines = result.per_class
-    if lines is None:
-        return
+def _say_which(result: Result, one: str, all_of_them: str) -> None:
     verdict = " and the verdict" * (result.report is not None)
-    say(f"\n{result.bundle}, {result.title}, by class (p: adjusted for all classes{verdict}; * significant)")
+    say(f"\n{result.bundle}, {result.title}, by {one} (p: adjusted for all {all_of_them}{verdict}; * significant)")
+
+
+def _print_per_class(result: Result, lines: Sequence[ClassLine]) -> None:
+    _say_which(result, "class", "classes")
     named = lines[0].name is not None
-    head = [
-        "class",
-        *["name"] * named,
-        "rows",
-        "predicted",
-        "share",
-        "mean p",
-        "gap",
-        "p",
-        "precision",
-        "recall",
-        "ECE",
-    ]
+    first, then = ["class", *["name"] * named], ["rows", "predicted", "share", "mean p", "gap", "p"]
     body: list[list[Cell]] = []
     for line in lines:
         gap = f"{line.gap:+.4f}{'*' if line.significant else ' '}"
         row: list[Cell] = [line.index, *[line.name] * named, line.n, line.predicted, line.share, line.mean_probability]
         body.append([*row, gap, p_cell(line.p_adjusted), line.precision, line.recall, line.ece])
-    print_table(head, body)
+    print_table([*first, *then, "precision", "recall", "ECE"], body)
 
 
-def _print_per_group(result: Result) -> None:
-    lines = result.per_group
-    if lines is None:
-        return
-    verdict = " and the verdict" * (result.report is not None)
-    say(f"\n{result.bundle}, {result.title}, by group (p: adjusted for all groups{verdict}; * significant)")
+def _print_per_group(result: Result, lines: Sequence[GroupLine]) -> None:
+    _say_which(result, "group", "groups")
     positive = lines[0].of_positive
     gaps = ["mean confidence minus accuracy", "mean P(class 1) minus the frequency of class 1"]
     print(f"gap: {gaps[positive]}, with its interval")
@@ -309,10 +288,7 @@ def _print_per_group(result: Result) -> None:
         print_table(["group", "rows", *two, "gap", "p", *some], body)
 
 
-def _print_ranks(evaluation: Evaluation) -> None:
-    ranks = evaluation.ranks
-    if ranks is None:
-        return
+def _print_ranks(ranks: Ranks) -> None:
     say(f"\naverage ranks over {ranks.n_bundles} bundles (1 is best), Friedman test")
     body: list[list[Cell]] = []
     for name, test in ranks.tests.items():
@@ -331,14 +307,21 @@ def result_table(evaluation: Evaluation, form: str) -> Table:
     results, whole = evaluation.results, form == "csv"
     names = list(dict.fromkeys(name for result in results for name in (result.scores if whole else result.shown)))
     several = whole or len(evaluation.bundles) > 1
-    facts = [(name, fact) for name in names for fact in (_facts(name, results) if whole else [name])]
+    ends = ("", ".lo", ".hi", ".p", ".null") if whole else ("",)
+    held = {(name, end) for result in results for name in names for end in ends if _fact(result, name, end) is not None}
+    facts = [(name, end) for name in names for end in ends if not end or (name, end) in held]
     head = [*["bundle"] * several, "calibrator", *["method", "n", "n_classes"] * whole]
     rows: list[list[Cell]] = []
     for result in results:
         about: list[Cell] = [result.method, result.n, result.n_classes]
-        values = [_fact(result.scores.get(name), fact) for name, fact in facts]
+        values = [_fact(result, name, end) for name, end in facts]
         rows.append([*[result.bundle] * several, result.title, *about * whole, *values])
-    return Table([*head, *(fact for _, fact in facts)], rows)
+    return Table([*head, *(name + end for name, end in facts)], rows)
+
+
+def _fact(result: Result, name: str, end: str) -> float | None:
+    """The value of a score, or what its column's name asks for at its end."""
+    return end_of(result.scores[name].to_dict(), end[1:]) if name in result.scores else None
 
 
 def batch_table(evaluation: Evaluation, form: str) -> Table:
@@ -360,17 +343,6 @@ def batch_table(evaluation: Evaluation, form: str) -> Table:
             row: list[Cell] = [*[result.bundle] * several, result.title, str(line.group), line.n]
             rows.append([*row, values.get("accuracy"), *gap, values.get("ece"), expected, values.get("nll")])
     return Table([*["bundle"] * several, "calibrator", *head], rows)
-
-
-def _facts(name: str, results: Sequence[Result]) -> list[str]:
-    held = [result.scores[name] for result in results if name in result.scores]
-    ends = [f"{name}.{end}" for end in ("lo", "hi", "p", "null")]
-    return [name, *(end for end in ends if any(_fact(score, end) is not None for score in held))]
-
-
-def _fact(score: Score | None, fact: str) -> float | None:
-    """The value of a score, or what its column's name asks for after the dot."""
-    return None if score is None else end_of(score.to_dict(), fact.rpartition(".")[2])
 
 
 def model_index(evaluation: Evaluation) -> str:

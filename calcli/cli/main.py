@@ -59,9 +59,8 @@ def main() -> NoReturn:
 
 
 def process() -> NoReturn:
-    """Be calcli's process: run, and leave without taking Python down piece by piece. That would be a tenth of all that
-    a small command takes. Whatever asked to be told of the end is told; where threads still run, and for --debug,
-    Python ends as ever."""
+    """Be calcli's process: run, and leave without taking Python down piece by piece, a tenth of a small command.
+    Whatever asked to be told of the end is told; where threads still run, and for --debug, Python ends as ever."""
     try:
         main()
     except SystemExit as end:

@@ -5,21 +5,16 @@ from dataclasses import fields
 from functools import partial
 from typing import Any, ClassVar
 
-from calcli.cli.render import print_json
-from calcli.cli.tables import TEXTS, Table, print_table
+from calcli.cli.render import TEXTS, Table, print_json, print_table
 from calcli.errors import UsageError, check_choice
 from calcli.fast_dataclass import cached_property, dataclass
 from calcli.importers.open_any_file import expand
 from calcli.io.locate import CALIBRATION as CALIBRATION
-from calcli.io.locate import ByName, Layout, bundle_names, note_bundles
-from calcli.options import argument, flag, same, taken
+from calcli.io.locate import Layout, absolute, bundle_names, note_bundles
+from calcli.options import argument, flag, taken
 from calcli.options import seed as seed
 
 force = partial(flag, False, "Replace an output that exists.")
-device = partial(
-    flag, "auto", "Where the heavy loops run; auto by a model of the cost, not measured on a GPU.", "auto|cpu|cuda"
-)
-kind = partial(same, Layout, "kind")
 ignore_label = partial(flag, None, "Leave out rows with this label (repeatable).", "L", shown=False)
 ordered = partial(flag, False, "Groups are batches, a line each in order of time: --group-by month --ordered.")
 again = partial(flag, False, "Allow scores that are already calibrated.")
@@ -35,18 +30,18 @@ split = partial(flag, None, "Cross-fitted split of the losses.", None, "--split/
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(ByName):
-    scores: str | None = same(Layout, "scores")
-    labels: str | None = same(Layout, "labels")
-    kind: str | None = kind()
+class Reading(Layout):
     ignore_label: list[int] | None = ignore_label()
-    allow_external: bool = same(Layout, "external")
-    unit: str | None = same(Layout, "unit")
 
     @property
     def where(self) -> Layout:
         """Where in a file the scores, labels and columns are."""
-        return Layout(self.scores, self.labels, self.kind, self.allow_external, **taken(ByName, self))
+        return Layout(**taken(Layout, self))
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """How ``open_rows`` opens a bundle beside its name."""
+        return {"layout": self.where, "ignore_labels": self.ignored}
 
     @property
     def ignored(self) -> tuple[int, ...]:
@@ -59,15 +54,21 @@ class ReadingSeveral(Reading):
 
     @cached_property
     def given(self) -> list[str]:
-        """The names as typed and listed, patterns and all. Raises UsageError, DataError."""
-        return bundle_names(getattr(self, "bundles", None) or (), self.files_from)
+        """The names as typed and listed, patterns and all; none where a state of calcli watch stands for them. Raises
+        UsageError, DataError."""
+        names, state = getattr(self, "bundles", None) or (), getattr(self, "state", None)
+        return [] if state and not names and not self.files_from else bundle_names(names, self.files_from)
 
     @cached_property
     def expanded(self) -> list[str]:
         """The bundles that the names stand for. Raises DataError."""
-        found = [bundle for name in self.given for bundle in expand(name, self.where, self.ignored)]
+        return [bundle for name in self.given for bundle in self.expand(name)]
+
+    def expand(self, name: str) -> list[str]:
+        """The bundles that one of the names stands for, as the workers see them too. Raises DataError."""
+        found = expand(name, self.where, self.ignored)
         note_bundles(found)
-        return found
+        return found if getattr(self, "cluster", None) is None else [absolute(bundle) for bundle in found]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +81,15 @@ class Pooling(ReadingSeveral):
     def sets(self) -> list[Sequence[str]]:
         """The bundles of every result."""
         return [self.expanded] if self.pool else [[name] for name in self.expanded]
+
+
+def unused(*cases: tuple[object, str, str]) -> dict[str, str]:
+    """The options that are not looked at, by the names of their fields, and why. cases : whether it is so, of which
+    options, and why."""
+    return {name: why for so, names, why in cases if so for name in names.split()}
+
+
+NO_BATCHES = "it puts batches in order of time: name their column, e.g. --group-by month"
 
 
 def names_of(struct: type) -> tuple[str, ...]:
@@ -134,6 +144,6 @@ class TableOptions:
                 print_json({f"calcli_{name}": 1, **line})
         elif self.people:
             for table in tables:
-                print_table(table.columns, table.rows)
+                print_table(*table)
         else:
             print("\n".join(TEXTS[self.wanted](table) for table in tables), end="")

@@ -1,14 +1,18 @@
 """What people see: words on stderr, tables and JSON on stdout, progress on a terminal."""
 
+import csv
 import json
+import math
+import os
 import re
 import sys
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from io import StringIO
+from typing import Any, NamedTuple, TextIO
 
-from calcli.cli.tables import plain
-from calcli.io.cells import HIDDEN, finite
+from calcli.io.cells import HIDDEN, finite, harmless_cell
 
 LONGEST_LINE = 2000  # characters of an error; what a file or a user wrote may be far longer
 
@@ -58,34 +62,32 @@ class Console:
         self._kept = {}
 
     def step(self, text: str) -> None:
-        """Say which step begins: in the line that progress rewrites, elsewhere in the line of the minute."""
+        """Say which step begins, in the line of progress."""
         self._step = text
-        if not self.quiet and (sys.stderr.isatty() or self._is_due(time.monotonic())):
-            self._draw(text)
+        self._draw(text, sys.stderr.isatty())
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Report progress: rewritten on a terminal when it takes long, a line a minute elsewhere."""
+        """Report progress. total : 0 where nobody knows."""
         now = time.monotonic()
         begun, first, before = self._rates.get(what, (now, done, done))
         if done < before:  # it begins again, as walks over rows do
             begun, first = now, done
         self._rates[what] = begun, first, done
-        if not self.quiet and self._is_due(now):
-            self._draw(f"{self._step} {what}: {_rate(done, done - first, total, now - begun)}".strip())
+        text = f"{what}: {done}/{total} ({done / total:.0%})" if total else f"{what}: {done}, {_clock(now - begun)}"
+        if total and done > first:  # else no speed is known yet
+            speed, left = (done - first) / max(now - begun, 1e-9), (now - begun) * (total - done) / (done - first)
+            text += f", {float(f'{speed:.3g}'):.9g}/s, {_clock(left)} left"
+        self._draw(f"{self._step} {text}".strip())
 
-    def _draw(self, text: str) -> None:
-        self._drawn = sys.stderr.isatty()
-        before, end = (ERASE, "") if self._drawn else ("", "\n")
-        print(f"{before}{plain(text)}", end=end, file=sys.stderr, flush=True)
-
-    def _is_due(self, now: float) -> bool:
-        """Is it time for a line of progress? A second after the first work, or a minute where lines stay."""
-        terminal = sys.stderr.isatty()
+    def _draw(self, text: str, at_once: bool = False) -> None:
+        """Write the line of progress when it is time: a second after the first work, and rewritten, on a terminal; a
+        line a minute elsewhere."""
+        now, terminal = time.monotonic(), sys.stderr.isatty()
         self._due = self._due or now + (1.0 if terminal else 60.0)
-        if now < self._due:
-            return False
-        self._due = now + (0.1 if terminal else 60.0)
-        return True
+        if self.quiet or (now < self._due and not at_once):
+            return
+        self._due, self._drawn = now + (0.1 if terminal else 60.0), terminal
+        print(f"{ERASE}{plain(text)}" if terminal else f"{plain(text)}\n", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         """Remove the line of progress; the step is over."""
@@ -102,22 +104,8 @@ ERASE = "\r\x1b[K"
 ALIKE = 3  # kept warnings that differ in numbers alone are joined where there are more than this
 
 
-def _rate(done: int, fresh: int, total: int, seconds: float) -> str:
-    """How much of one kind of work is done, how fast, how long still. fresh : done in these seconds; total : 0 where
-    nobody knows."""
-    seconds = max(seconds, 1e-9)
-    if not total:
-        return f"{done}, {_clock(seconds)}"
-    share = f"{done}/{total} ({done / total:.0%})"
-    if fresh <= 0:  # no speed is known yet
-        return share
-    left = seconds * (total - done) / fresh
-    return f"{share}, {float(f'{fresh / seconds:.3g}'):.9g}/s, {_clock(left)} left"
-
-
 def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}:{rest:02d}"
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 def print_path(path: object) -> None:
@@ -131,8 +119,124 @@ def print_json(value: Any) -> None:
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     if not unicode or len(text.encode(errors="ignore")) < len(text.encode(errors="surrogatepass")):  # no text
         text = json.dumps(finite(value), allow_nan=False)
-    print(text.translate(CONTROL))
+    print(text.translate(IN_JSON))
 
 
-CONTROL = {code: f"\\u{code:04x}" for code in (*range(127, 160), *HIDDEN)}
+IN_JSON = {code: f"\\u{code:04x}" for code in (*range(127, 160), *HIDDEN)}
 """What JSON may hold as it is and a terminal obeys; only in strings, as all else is ASCII."""
+
+
+# ---- tables, and the texts made of them
+
+
+Cell = str | float | int | None
+CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+CONTROL |= {code: f"\\u{code:04x}" for code in HIDDEN}
+CONTROL |= {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)}  # bytes of a file's name that are no UTF-8
+NAMED = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "|": "bar", "<": "less", ">": "greater"}
+LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {c: rf"\text{name}{{}}" for c, name in NAMED.items()}
+LATEX |= {"±": r"$\pm$", "[": "{[}", "*": "{*}"}  # [, * at the beginning of a row are distances to the one before
+MARKDOWN = re.compile(r"[\\|`*<>\[\]&$~]|(?<![^\W_])_|_(?![^\W_])")
+"""What would not stand for itself; an underscore inside a word does."""
+
+
+def plain(text: str) -> str:
+    """Text from a file in which nothing steers a terminal or breaks a line."""
+    return text.translate(CONTROL)
+
+
+class Table(NamedTuple):
+    """Named columns and rows of cells: words, numbers, or None where there is nothing. A column whose cells are all
+    numbers is aligned right."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+    @property
+    def right(self) -> list[bool]:
+        """Which columns hold numbers only."""
+        return [all(not isinstance(row[j], str) for row in self.rows) for j in range(len(self.columns))]
+
+    @property
+    def lines(self) -> list[list[str]]:
+        """The names of the columns, and the cells for people, numbers rounded."""
+        return [[plain(number(cell)) for cell in row] for row in (self.columns, *self.rows)]
+
+
+ROUNDING = 1e-12  # a number of a table that is smaller is what rounding left of 0
+
+
+def number(value: Any) -> str:
+    """A number for a table: four decimals, or significant digits when it is small or large."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    if isinstance(value, str | bool | int):
+        return str(value)
+    return f"{value:.3e}" if abs(value) >= 1e6 or ROUNDING < abs(value) < 1e-4 else f"{value:.4f}"
+
+
+def print_table(head: Sequence[str], body: Sequence[Sequence[Cell]], *, file: TextIO | None = None) -> None:
+    """Write a table: plain text, or with rules and colour when ``file`` (stdout) is a terminal."""
+    out, table = file or sys.stdout, Table(head, body)
+    print(_rich(table, out) if out.isatty() and not os.environ.get("CALCLI_PLAIN") else _text(table), end="", file=out)
+
+
+def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+
+def _text(table: Table) -> str:
+    lines, right = table.lines, table.right
+    widths, text = _widths(lines), ""
+    for line in lines:
+        cells = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True))
+        text += "  ".join(cells).rstrip() + "\n"
+    return text
+
+
+def _rich(table: Table, out: TextIO) -> str:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    drawn = RichTable(box=None, pad_edge=False, header_style="bold")
+    head, *lines = table.lines
+    least = 0
+    for name, right, width in zip(head, table.right, _widths([head, *lines]), strict=True):
+        drawn.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
+        least += 2 + (width if right else min(width, 12))
+    for line in lines:
+        drawn.add_row(*line)
+    # Names are not markup. Words may be folded, numbers not: rather too wide than cut in two.
+    console = Console(file=out, markup=False, emoji=False, highlight=False)
+    console.width = max(console.width, least)
+    with console.capture() as drawing:
+        console.print(drawn)
+    return drawing.get()
+
+
+def _markdown(table: Table) -> str:
+    rule = ["---:" if right else "---" for right in table.right]
+    cells = [[MARKDOWN.sub(r"\\\g<0>", cell) for cell in line] for line in table.lines]
+    return "".join(f"| {' | '.join(row)} |\n" for row in [cells[0], rule, *cells[1:]])
+
+
+def _latex(table: Table) -> str:
+    """A tabular for the package booktabs."""
+    lines = [" & ".join("".join(LATEX.get(c, c) for c in cell) for cell in line) + r" \\" for line in table.lines]
+    columns = "".join("r" if right else "l" for right in table.right)
+    parts = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
+    return "\n".join([*parts, r"\end{tabular}", ""])
+
+
+def _csv(table: Table) -> str:
+    """Numbers with all their digits, nothing where there is no value, no word that is a formula."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for row in (table.columns, *table.rows):
+        cells = [None if isinstance(cell, float) and math.isnan(cell) else cell for cell in row]
+        writer.writerow([harmless_cell(plain(cell)) if isinstance(cell, str) else cell for cell in cells])
+    return text.getvalue()
+
+
+TEXTS: dict[str, Callable[[Table], str]] = {"table": _text, "markdown": _markdown, "latex": _latex, "csv": _csv}
+"""How a table is written, by the name of the format."""

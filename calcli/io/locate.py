@@ -50,7 +50,7 @@ def intersections(columns: Mapping[str, AnyArray]) -> AnyArray:
     return np.array([", ".join(row) for row in zip(*texts, strict=True)], dtype=object)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Layout(ByName):
     """Where things lie in a file that is not laid out as a bundle.
 
@@ -106,6 +106,12 @@ def split_where(where: str) -> tuple[Path, str | None]:
     if not path:
         raise UsageError(f"{where!r}: expected FILE:GROUP; is a variable of the script empty?")
     return Path(path), group.strip("/")
+
+
+def absolute(name: str) -> str:
+    """The name of a bundle, for a process in another folder."""
+    path, group = split_where(name)
+    return os.path.abspath(path) + ("" if group is None else f":{group}")
 
 
 def note_bundles(names: Iterable[str]) -> None:

@@ -104,9 +104,7 @@ class DaskCluster(Executor):
                 try:
                     answer = self._result(future)
                 except self._dask.KilledWorker:
-                    if lost is None:
-                        raise given_up(task) from None
-                    answer = lost(given_up(task))
+                    answer = given_up(task, lost)
                 waiting.popleft()
                 yield answer
                 self._met = time.monotonic()
@@ -157,13 +155,11 @@ def _scheduler(address: str) -> str:
     if not address.endswith(".json"):
         return address
     what = "the JSON file of a Dask scheduler (dask scheduler --scheduler-file)"
-    try:
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
         found = json.loads(read_document(address, LARGEST_FILE, what))["address"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        found = None
-    if not isinstance(found, str):
-        raise DataError(f"{address}: holds no address, expected {what}")
-    return found
+        if isinstance(found, str):
+            return found
+    raise DataError(f"{address}: holds no address, expected {what}")
 
 
 def _version() -> str:

@@ -105,9 +105,6 @@ class Journal:
             raise
         self._places[key] = at, len(text)
 
-    def forget(self) -> None:
-        self._places = {}
-
     def close(self, *, done: bool) -> None:
         """Close the file; remove it when the job is done, unless it is to be kept, and when there is nothing in it."""
         if (done and not self.keep) or not self._places:

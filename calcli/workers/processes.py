@@ -88,10 +88,8 @@ class Processes(Executor):
                         deaths[died] += 1
                         if deaths[died] < ATTEMPTS:
                             todo.appendleft(died)
-                        elif lost is None:
-                            raise given_up(tasks[died])
                         else:
-                            results[died] = lost(given_up(tasks[died]))
+                            results[died] = given_up(tasks[died], lost)
                 self._give(tasks, todo, head)
                 yield results.pop(head)
         finally:

@@ -1,6 +1,5 @@
 """What a worker is told and does: walk over some parts of a data set that it opens itself."""
 
-import os
 import pickle
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
@@ -60,9 +59,13 @@ class Executor(ABC):
         """Let the workers go."""
 
 
-def given_up(task: Named) -> WorkersLost:
+def given_up(task: Named, lost: Callable[[WorkersLost], Any] | None) -> Any:
+    """The result of a task that workers die over. Raises WorkersLost where nothing makes one."""
     advice = "is there memory enough? fewer --workers need less"
-    return WorkersLost(f"{ATTEMPTS} workers died one after the other over {task.name}; {advice}")
+    problem = WorkersLost(f"{ATTEMPTS} workers died one after the other over {task.name}; {advice}")
+    if lost is None:
+        raise problem
+    return lost(problem)
 
 
 OPEN_BUNDLES = 256  # that a worker keeps open
@@ -123,12 +126,6 @@ def mark(name: str) -> tuple[int, ...]:
     except OSError as problem:
         advice = "every worker must see the files under the same names, as on a shared disk"
         raise DataError(f"{path}: {problem.strerror}; {advice}") from None
-
-
-def absolute(name: str) -> str:
-    """The name of a bundle, for a process in another folder."""
-    path, group = split_where(name)
-    return os.path.abspath(path) + ("" if group is None else f":{group}")
 
 
 class PartResult(NamedTuple):
@@ -267,16 +264,11 @@ def _key(task: PartsTask, rows: DataSet) -> bytes:
 
 
 def spread_over(
-    rows: DataSet,
-    names: Sequence[str],
-    executor: Executor,
-    opening: Mapping[str, Any] | None = None,
-    journal: Journal | None = None,
+    rows: DataSet, names: Sequence[str], executor: Executor, opening: Any = None, journal: Journal | None = None
 ) -> None:
     """Let an executor walk over rows, which were opened by these names and arguments (see ``open_rows``)."""
     parts = rows.parts if isinstance(rows, PooledRows) else [rows]
     small = all(part.small for part in parts if isinstance(part, BundleRows))
     counts, marks = tuple(part.n for part in parts), tuple(mark(name) for name in names)
-    seen = tuple(absolute(name) for name in names) if executor.remote else tuple(names)
-    source = Source(seen, opening or {}, counts, marks, rows.dtype, small)
+    source = Source(tuple(names), opening or {}, counts, marks, rows.dtype, small)
     rows.spread = Spread(executor, source, journal)

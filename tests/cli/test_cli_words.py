@@ -19,8 +19,7 @@ from calcli.calibrator import Context
 from calcli.cli.app import HEADINGS, load, summaries
 from calcli.cli.commands.completion import manual
 from calcli.cli.commands.fit import print_candidates
-from calcli.cli.render import Console
-from calcli.cli.tables import TEXTS, Table
+from calcli.cli.render import TEXTS, Console, Table
 from calcli.composition import Member
 from calcli.errors import UsageError
 from calcli.evaluation.cross_validation import cross_validated_nll, folds_of

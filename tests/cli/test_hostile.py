@@ -21,7 +21,7 @@ from run_calcli import process
 from synthetic import truth
 
 from calcli.calibrator import Context
-from calcli.cli.tables import print_table
+from calcli.cli.render import print_table
 from calcli.errors import CalcliError, DataError, FitError
 from calcli.fit_and_apply import calibrated_blocks, fit_artifact
 from calcli.io.artifact import loads, save

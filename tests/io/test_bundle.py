@@ -93,13 +93,13 @@ def test_the_only_bundle_needs_no_name_and_transforms_are_no_bundle(make):
 
 def test_other_layouts_are_named(make):
     where = make(out__scores=softmax(Z), truth=Y)
-    rows, _, y = read(where, layout=Layout("out/scores", "truth", "probs"))
+    rows, _, y = read(where, layout=Layout(scores="out/scores", labels="truth", kind="probs"))
     assert rows.kind == "probs"
     np.testing.assert_array_equal(y, Y)
     with pytest.raises(UsageError, match="--kind"):
-        read(where, layout=Layout("out/scores", "truth"))
+        read(where, layout=Layout(scores="out/scores", labels="truth"))
     with pytest.raises(DataError, match="has no dataset 'nope'"):
-        read(where, layout=Layout("nope", "truth", "probs"))
+        read(where, layout=Layout(scores="nope", labels="truth", kind="probs"))
     with pytest.raises(DataError, match="name yours with --scores"):
         read(where)
 

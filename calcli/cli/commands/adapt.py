@@ -12,7 +12,7 @@ calcli adapt logits.svs.json --prior 0.9,0.1 -o rare.json
 calcli apply october.json october.h5 -o calibrated.h5
 """
 
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 
 from calcli.adapt import Adapted, adapt
@@ -24,7 +24,6 @@ from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import load, save
 from calcli.io.atomic import check_output
-from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.options import REQUIRED, argument, flag
 
@@ -51,16 +50,13 @@ class AdaptArgs(o.Reading, o.OutputOptions):
         if self.bundle is None and self.prior is None:
             raise UsageError("name unlabelled rows (NEW), or the shares of the classes (--prior P,P,…)")
 
-    @property
-    def shares(self) -> list[float] | None:
-        try:
-            return None if self.prior is None else [float(part) for part in self.prior.split(",")]
-        except ValueError:
-            raise UsageError(f"--prior {str(self.prior)[:40]}: expected numbers, e.g. --prior 0.9,0.1") from None
-
 
 def run(args: AdaptArgs) -> int:
-    command, shares = CommandContext(args), args.shares
+    command = CommandContext(args)
+    try:
+        shares = None if args.prior is None else [float(part) for part in args.prior.split(",")]
+    except ValueError:
+        raise UsageError(f"--prior {str(args.prior)[:40]}: expected numbers, e.g. --prior 0.9,0.1") from None
     artifact, named = load(args.artifact), args.source
     if named is None and args.bundle is not None:  # the rows of the fit: here, or beside the calibrator
         fit = artifact.fit.source or ""
@@ -71,12 +67,9 @@ def run(args: AdaptArgs) -> int:
             raise UsageError(f"{args.bundle}: the tests need labelled rows of the model before, {told}")
     if args.output != "-":
         check_output(Path(args.output), force=args.force)
-    with ExitStack() as stack:
-
-        def opened(name: str | None, prefer: tuple[str, ...], labels: bool) -> DataSet | None:
-            return None if name is None else stack.enter_context(command.rows([name], prefer, need_labels=labels))
-
-        rows, source = opened(args.bundle, ("test",), False), opened(named, o.CALIBRATION, True)
+    new = nullcontext() if args.bundle is None else command.rows([args.bundle], need_labels=False)
+    old = nullcontext() if named is None else command.rows([named], o.CALIBRATION)
+    with new as rows, old as source:
         context = Context(args.seed, progress=command.progress)
         own = args.source is None
         found = adapt(artifact, args.artifact, rows, source, shares, context, args.force_shift, own)

@@ -71,8 +71,6 @@ class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         check_choice("--as", self.as_, SCORE_KINDS)
         if self.output == "-" and (self.json or len(self.expanded) > 1):
             raise UsageError("-o -: standard output takes the scores of one bundle, and no --json beside them")
-        if not self.output:
-            raise UsageError("-o '': expected the name of a file, or of a folder for several bundles")
 
 
 # ---- what apply does with each bundle, in this process or in a worker
@@ -132,13 +130,8 @@ def apply_one(
         for what, number in sorted(counts.items()):
             if number:
                 command.say(f"{rows.name}: {number} of {rows.n} rows: {WORDS.get(what, what.replace('_', ' '))}")
-        return {
-            "bundle": rows.name,
-            "output": str(target),
-            "n": rows.n,
-            "ignored": rows.ignored,
-            "counts": dict(counts),
-        }
+        about = {"bundle": rows.name, "output": str(target), "n": rows.n, "ignored": rows.ignored}
+        return {**about, "counts": dict(counts)}
 
 
 def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> Sheet:
@@ -160,14 +153,8 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
             **({} if rows.corrupted_labels is None else {"corrupted_labels": rows.corrupted_labels}),
         }
 
-    names = None if alone else rows.class_names or artifact.class_names
-    known: dict[str, Any] = {
-        "n": rows.n,
-        "k": 0 if alone else rows.k,
-        "kind": kind,
-        "dtype": rows.dtype,
-        "class_names": names,
-    }
+    known: dict[str, Any] = {"n": rows.n, "k": 0 if alone else rows.k, "kind": kind, "dtype": rows.dtype}
+    known["class_names"] = None if alone else rows.class_names or artifact.class_names
     known |= {"labels": rows.has_labels and not alone, "label_name": rows.own_name("labels")}
     source = {"bundle": rows.name, "calibrator": name, "method": artifact.method, "from": rows.source}
     return Sheet(**known, columns=columns, own=own, source=source, attributes=attributes)
@@ -186,7 +173,7 @@ def run(args: ApplyArgs) -> int:
     probe_all(args.expanded)
     if len(targets) > 1 and any(map(os.path.exists, targets)):
         for bundle in args.expanded:  # opened, it notes the files that its links lead to; what is wrong is told later
-            with suppress(CalcliError), open_bundle(bundle, prefer=("test",), layout=args.where, need_labels=False):
+            with suppress(CalcliError), open_bundle(bundle, prefer=("test",), need_labels=False, **args.opening):
                 pass
         for target in targets:
             refuse_input(target)
@@ -212,15 +199,13 @@ def _shards(command: CommandContext, artifact: Artifact, targets: Sequence[Path]
     args: ApplyArgs = command.args
     bundles, executor = args.expanded, command.executor
     if executor is not None and executor.remote and len(targets) > 1:
-        from calcli.workers.task import absolute
-
-        bundles, targets = list(map(absolute, bundles)), [Path(os.path.abspath(target)) for target in targets]
+        targets = [Path(os.path.abspath(target)) for target in targets]
     how = (dumps(artifact), args.artifact, args.as_, args.form, least, args.where, args.ignored, args.again)
-    work = partial(apply_one, artifact=artifact, least=least)
-    return [
-        Shard(bundle, target, partial(work, bundle=bundle, target=target), args, (bundle, how), (bundle,))
-        for bundle, target in zip(bundles, targets, strict=True)
-    ]
+    shards = []
+    for bundle, target in zip(bundles, targets, strict=True):
+        work = partial(apply_one, artifact=artifact, least=least, bundle=bundle, target=target)
+        shards.append(Shard(bundle, target, work, args, (bundle, how), (bundle,)))
+    return shards
 
 
 def _targets(args: ApplyArgs) -> list[Path]:

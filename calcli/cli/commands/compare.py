@@ -99,8 +99,7 @@ def opened(
 ) -> Iterator[board.OpenedFolds]:
     """Open bundles as one data set, and cut it into rows to fit to and rows held out. tell : hears what was read as
     what. Raises DataError for rows that cannot be used."""
-    where, ignored = args.where, args.ignored
-    with open_data(bundles, prefer=o.CALIBRATION, layout=where, ignore_labels=ignored, tell=tell) as rows:
+    with open_data(bundles, prefer=o.CALIBRATION, tell=tell, **args.opening) as rows:
         if rows.kind == "confidence":
             raise DataError(f"{rows.name}: holds confidences, which have no NLL of the label; use fit --method all")
         if args.test is None:
@@ -110,7 +109,7 @@ def opened(
             yield board.OpenedFolds(rows, rows, folds)
             return
         names = list(dict.fromkeys(f"{split_where(bundle)[0]}:{args.test}" for bundle in bundles))
-        with open_data(names, layout=where, ignore_labels=ignored) as held:
+        with open_data(names, **args.opening) as held:
             if _places(held) & _places(rows):
                 raise DataError(f"{rows.name}: would be fitted to and scored; name other rows with FILE.h5:GROUP")
             for name, got, expected in (("classes", held.k, rows.k), ("kind", held.kind, rows.kind)):
@@ -216,15 +215,9 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     force: bool = o.force()
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.pool and self.baseline_bundle is not None:
-            raise UsageError("--pool and --baseline-bundle exclude each other: the other model has one bundle")
-        if self.baseline is not None and self.baseline_bundle is not None:
-            raise UsageError("--baseline and --baseline-bundle exclude each other: each says what to take away")
-        if self.output is not None and self.output.suffix != ".json":
-            raise UsageError(f"-o {self.output}: expected a name that ends in .json; --format writes to stdout")
-        if self.output is not None and is_stream(self.output):
-            raise UsageError(f"-o {self.output}: is a pipe or a device; results are gone on from, name a file")
+        o.TableOptions.__post_init__(self)
+        if self.output is not None and (self.output.suffix != ".json" or is_stream(self.output)):
+            raise UsageError(f"-o {self.output}: expected a file's name that ends in .json; --format writes to stdout")
         if self.diagram is not None:
             from calcli.diagrams.critical_difference import check_ending
 
@@ -234,38 +227,27 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
 
     @property
     def unused_options(self) -> dict[str, str]:
-        unused_options = {}
-        if self.test is not None:
-            unused_options["folds"] = "--test scores a group, so that no folds are made"
-        if "all" not in (self.methods or "").lower().split(","):
-            unused_options["thorough"] = "it belongs to --methods all"
-        return unused_options
-
-    def check_outputs(self) -> None:
-        """Raises UsageError for what may not be written, as far as it is known by now."""
-        for path, force in ((self.diagram, self.force), (self.output, True)):
-            if path is not None:
-                check_output(path, force=force)
+        return o.unused(
+            (self.test is not None, "folds", "--test scores a group, so that no folds are made"),
+            ("all" not in (self.methods or "").lower().split(","), "thorough", "it belongs to --methods all"),
+            (self.baseline_bundle is not None, "pool baseline", "it and --baseline-bundle exclude each other"),
+        )
 
 
 def run(args: CompareArgs) -> int:
     """Find out what there is to do, do it, and write the leaderboard."""
     command = CommandContext(args)
-    args.check_outputs()
+    for path, force in ((args.diagram, args.force), (args.output, True)):
+        if path is not None:
+            check_output(path, force=force)
     with job_file(None if args.output is None else str(args.output)) as journal:
         work = _Work(args, command, journal)
         work.prepare()
-        args.check_outputs()  # now patterns and links are followed
         work.remember()
         work.do()
-        try:
-            if args.output is not None and work.done:
-                text = json.dumps(finite(work.to_dict()), indent=1, allow_nan=False) + "\n"
-                write_bytes(args.output, text, force=True)
-        except CalcliError:
-            if journal is not None:
-                journal.forget()  # a disk that is full has no room for it either
-            raise
+        if args.output is not None and work.done:
+            text = json.dumps(finite(work.to_dict()), indent=1, allow_nan=False) + "\n"
+            write_bytes(args.output, text, force=True)
     if not work.plan:
         return command.code
     entries, models = [work.done[key] for key in work.plan], args.baseline_bundle is not None
@@ -276,24 +258,19 @@ def run(args: CompareArgs) -> int:
         args.print("compare", [found.whole()] if args.form == "csv" else found.tables(), whole["results"], whole)
     elif not args.quiet:
         found.print()
-    if args.diagram is not None:
-        _draw(args.diagram, args, found, command)
+    if (path := args.diagram) is not None:
+        from calcli.diagrams.critical_difference import picture
+
+        if (ranks := found.ranks) is None:
+            raise CalcliError(f"--diagram {path}: no two methods have values on every bundle, there are no ranks")
+        what = f"average rank by NLL over {ranks.n_bundles} bundles, {how}"
+        by_nll, critical = ranks.tests["nll"].ranks, ranks.nemenyi["critical_difference"]
+        write_bytes(path, picture(path, list(ranks.calibrators), by_nll, critical, what), force=args.force)
+        command.say(str(path))
     for entry in entries:
         if entry.reason is not None:
             command.fail(f"{entry.bundle}, {entry.method}: {entry.reason}", entry.exit_code)
     return command.code
-
-
-def _draw(path: Path, args: CompareArgs, found: Leaderboard, command: CommandContext) -> None:
-    from calcli.diagrams.critical_difference import picture
-
-    if found.ranks is None:
-        raise CalcliError(f"--diagram {path}: no two methods have values on every bundle, there are no ranks")
-    ranks = found.ranks.tests["nll"].ranks
-    what = f"average rank by NLL over {found.ranks.n_bundles} bundles, {found.how}"
-    data = picture(path, list(found.ranks.calibrators), ranks, found.ranks.nemenyi["critical_difference"], what)
-    write_bytes(path, data, force=args.force)
-    command.say(str(path))
 
 
 Baselines = dict[tuple[str, str] | None, board.HeldOut]  # (bundle, method) of a baseline -> how it did
@@ -305,6 +282,7 @@ class _Work:
 
     def __init__(self, args: CompareArgs, command: CommandContext, journal: "Journal | None") -> None:
         self.args, self.command, self.journal = args, command, journal
+        self.how = replace(args, bundles=None, files_from=None)  # a task does not carry the names of all bundles
         self.plan: dict[tuple[str, str], board.LeaderboardEntry] = {}
         self.files: dict[str, tuple[str, ...]] = {}
         self.done: dict[tuple[str, str], board.LeaderboardEntry] = {}
@@ -333,13 +311,14 @@ class _Work:
 
     def _other_model(self, bundle: str, scene: board.OpenedFolds, names: Sequence[str]) -> str:
         """Enter the other model on the same rows; returns its name."""
-        with opened(self.args, (bundle,), self.command.say) as other:
+        files = tuple(self.args.expand(bundle))
+        with opened(self.args, files, self.command.say) as other:
             for mine, its in ((scene.rows, other.rows), (scene.held, other.held)):
                 for _ in its.blocks():
                     pass
                 if found := differing_row(mine, its):
                     raise DataError(f"--baseline-bundle needs the same rows in the same order: {found}")
-            return self._enter((bundle,), other, names)
+            return self._enter(files, other, names)
 
     def _enter(
         self, files: tuple[str, ...], scene: board.OpenedFolds, names: Sequence[str], other: str | None = None
@@ -451,14 +430,5 @@ class _Work:
         against = self.plan[key].against
         fits = None
         if against is not None and baselines[against].table is not None:
-            fits = self._opened_by(against[0]), baselines[against].fits
-        args = replace(self.args, bundles=None, files_from=None)  # a task does not carry the names of all bundles
-        return CompareTask(args, self._opened_by(bundle), name, fits)
-
-    def _opened_by(self, bundle: str) -> tuple[str, ...]:
-        """The names of a bundle for those who work on it, perhaps in another folder."""
-        if self.command.executor is None or not self.command.executor.remote:
-            return self.files[bundle]
-        from calcli.workers.task import absolute
-
-        return tuple(map(absolute, self.files[bundle]))
+            fits = self.files[against[0]], baselines[against].fits
+        return CompareTask(self.how, self.files[bundle], name, fits)

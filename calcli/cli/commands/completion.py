@@ -8,10 +8,10 @@ calcli completion fish > ~/.config/fish/completions/calcli.fish
 
 from collections.abc import Iterator
 from shlex import quote
+from typing import Literal
 
 from calcli import __version__
 from calcli.cli.app import EPILOG, load, summaries
-from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import metric_names
 from calcli.options import REQUIRED, argument
@@ -22,11 +22,7 @@ ORDER = 90
 
 @dataclass(frozen=True)
 class CompletionArgs:
-    shell: str = argument(REQUIRED, "The shell that is to complete.", "bash|zsh|fish")
-
-    def __post_init__(self) -> None:
-        if self.shell not in SCRIPTS:
-            raise UsageError(f"{self.shell}: expected one of {', '.join(SCRIPTS)}")
+    shell: Literal["bash", "zsh", "fish"] = argument(REQUIRED, "The shell that is to complete.", "bash|zsh|fish")
 
 
 # ---- shell completion and the manual page, made of the definitions that the help is made of

@@ -33,7 +33,7 @@ from calcli.diagrams.outputs import FORMATS, format_of, to_object
 from calcli.diagrams.panels import Measured
 from calcli.diagrams.style import Figure, Request, check, style, style_titles
 from calcli.diagrams.terminal import Look, draw
-from calcli.errors import DataError, UsageError, unknown_name
+from calcli.errors import DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
@@ -86,16 +86,8 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     def __post_init__(self) -> None:
         if self.group_by:
             object.__setattr__(self, "per_group", True)
-        if self.ordered and not self.per_group:
-            raise UsageError("--ordered puts batches in order of time: name their column, e.g. --group-by month")
-        if self.ordered and self.style == type(self).style:
+        if self.ordered and self.per_group and self.style == type(self).style:
             object.__setattr__(self, "style", "gaps")
-        if self.per_class and self.per_group:
-            raise UsageError("--per-class and --per-group are two figures; ask for one at a time")
-        if self.match and self.pool:
-            raise UsageError(
-                "--match gives each bundle its own calibrators, --pool makes them one data set: choose one"
-            )
         check(style(self.style), self.style, bundles=len(self.sets), by=self.by and f"--per-{self.by}")
         if self.output is not None:
             format_of(self.output)
@@ -108,22 +100,21 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
 
     @property
     def unused_options(self) -> dict[str, str]:
-        unused_options = dict.fromkeys(style(self.style).ignores, f"--style {self.style} shows nothing of it")
-        if self.by is None:
-            unused_options["panels"] = "it is about the panels of --per-class and --per-group"
-        if not self.calibrator:
-            unused_options["match"] = "it says which --calibrator belongs to which bundle"
-        if self.output is None or self.output.suffix.lower().lstrip(".") not in METADATA:
-            why = "it is about pictures; write one with -o FILE.png"
-            unused_options |= dict.fromkeys(("width", "theme", "no_stats"), why)
-        if self.output is not None or self.json:
-            unused_options["ascii_"] = "nothing is drawn in the terminal"
-        return unused_options
+        picture = self.output is not None and self.output.suffix.lower().lstrip(".") in METADATA
+        return o.unused(
+            (True, " ".join(style(self.style).ignores), f"--style {self.style} shows nothing of it"),
+            (self.by is None, "panels", "it is about the panels of --per-class and --per-group"),
+            (self.per_group, "per_class", "--per-group is another figure; ask for one at a time"),
+            (not self.per_group, "ordered", o.NO_BATCHES),
+            (not self.calibrator, "match", "it says which --calibrator belongs to which bundle"),
+            (self.pool, "match", "--pool makes all bundles one data set"),
+            (not picture, "width theme no_stats", "it is about pictures; write one with -o FILE.png"),
+            (self.output is not None or self.json, "ascii_", "nothing is drawn in the terminal"),
+        )
 
 
 def run(args: DiagramArgs) -> int:
-    if args.theme not in THEMES:
-        raise unknown_name("theme", args.theme, THEMES)
+    check_choice("--theme", args.theme, THEMES)
     paper = Paper(THEMES[args.theme], None if args.width is None else width_of(args.width), not args.no_stats)
     command = CommandContext(args)
     how = {name: getattr(args, name) for name in ("title", "layout", "by", "ordered", "panels")}
@@ -133,10 +124,8 @@ def run(args: DiagramArgs) -> int:
     gather = _sweep if style(args.style).needs_scores else _tables
     with command:
         figure = gather(command, request, artifacts)
-    command.clear()
     if args.output is not None:
-        written = format_of(args.output)(figure, paper)
-        write_bytes(args.output, written, force=args.force)
+        write_bytes(args.output, format_of(args.output)(figure, paper), force=args.force)
     if args.json:
         print_json(to_object(figure))
     elif args.output is not None:
@@ -177,8 +166,7 @@ def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> 
                 command.check_fits(artifact, path, rows)
             group = rows.column("group") if args.per_group else None
             if args.per_group and group is None:
-                advice = "name another with --group-by COLUMN"
-                raise DataError(f"{rows.name}: has no dataset 'group' for --per-group; {advice}")
+                raise DataError(f"{rows.name}: has no dataset 'group' to group by; name one with --group-by COLUMN")
             tables = collect_all(rows, [None, *(a.calibrator for _, a in own)], group=group, progress=command.progress)
             doubts = (*rows.caveats, *label_doubts(tables[0], rows.class_names))
             notes += [f"{rows.name}: {doubt}" for doubt in doubts]

@@ -17,37 +17,40 @@ calcli evaluate 'shards/*.h5:test' --pool -c logits.ts.json
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
+import numpy as np
+
+from calcli.cli import evaluate_text as texts
 from calcli.cli import options as o
-from calcli.cli.context import CommandContext
-from calcli.cli.evaluate_job import Job
-from calcli.cli.evaluate_text import (
-    batch_table,
-    junit,
-    model_index,
-    print_report,
-    print_verdicts,
-    quotable,
-    result_table,
-)
-from calcli.cli.render import print_json
-from calcli.cli.tables import plain, print_table
-from calcli.errors import LimitCrossed, UsageError, check_choice
-from calcli.evaluation.evaluate_bundle import Plan
+from calcli.cli.context import CommandContext, not_held_out
+from calcli.cli.render import plain, print_table
+from calcli.errors import DataError, LimitCrossed, UsageError, check_choice
+from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess, rank_table
 from calcli.evaluation.metric_limits import Limit, Outcome, check, limits
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.term_meanings import explained
+from calcli.evaluation.verdict_rules import label_shift_p_value
 from calcli.fast_dataclass import dataclass
-from calcli.importers.open_any_file import expand
+from calcli.fit_and_apply import fitted_on
+from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.locate import note_bundles
+from calcli.io.dataset import DataSet
+from calcli.io.locate import split_where
+from calcli.io.provenance import check_upstream
 from calcli.metrics.catalog import metric, report_metrics, settings_of
+from calcli.metrics.collect import collect
 from calcli.metrics.context import Label, MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
+from calcli.metrics.out_of_core import LONG, RunningSums
+from calcli.metrics.rowtable import RowTable
+from calcli.metrics.warnings import data_warnings, label_doubts, unit_warnings, zero_warnings
 from calcli.options import flag, same, taken
+from calcli.rows import ArrayRows
 
 ORDER = 40
 WITH_ALL = ("table", "json", "jsonl")  # formats that hold everything that can be asked for
@@ -114,43 +117,34 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     force: bool = o.force()
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.value_only and not self.people:
-            raise UsageError(f"--value-only and --format {self.wanted} exclude each other")
-        if self.value_only and len(self.metric or []) != 1:
-            raise UsageError("--value-only prints one metric: name it with --metric NAME")
-        if self.junit is not None and not (self.max_ or self.min_):
-            raise UsageError("--junit reports limits: give some with --max or --min")
-        by_group = bool(self.per_group or self.group_by)
-        if self.ordered and not by_group:
-            raise UsageError("--ordered puts batches in order of time: name their column, e.g. --group-by month")
-        if self.wanted not in WITH_ALL and (self.per_class or (by_group and not self.ordered)):
-            option = "--per-class" if self.per_class else "--per-group"
-            raise UsageError(f"{option} is a table of its own, which --format {self.form} has no place for; json has")
+        o.TableOptions.__post_init__(self)
         check_choice("--compat", self.compat, PROGRAMS)
         norm_of(self.norm)
 
     @property
     def unused_options(self) -> dict[str, str]:
-        unused_options = {}
+        by_group, free = bool(self.per_group or self.group_by) and not self.ordered, set[str]()
         if self.metric and not self.per_class:
-            pinned = settings_of([*self.metric, *(each.metric for each in self.limits())])
-            if (self.per_group or self.group_by) and not self.ordered and self.label in ("top", "positive"):
-                pinned |= {"label"}  # the gaps of two classes are of what it says
-            for name in {"bins", "norm", "scheme", "label", "compat"} - pinned:
-                unused_options[name] = f"no metric that is asked for depends on it; see calcli metrics {self.metric[0]}"
-        if self.metric:
-            unused_options["full"] = "--metric names the metrics; leave one of them out"
-        if self.metric or self.wanted not in WITH_ALL:
-            unused_options["split"] = "it is part of the whole report; leave --metric and --format out"
-        if self.value_only:
-            unused_options |= dict.fromkeys(("per_class", "ordered", "explain"), "--value-only prints one number")
-            if not (self.max_ or self.min_):
-                limited = ("baseline", "per_group", "group_by")
-                unused_options |= dict.fromkeys(limited, "--value-only prints one number, and no limit asks for more")
-        elif self.wanted != "table":
-            unused_options["explain"] = "it explains the table for people; calcli metrics NAME explains a metric"
-        return unused_options
+            free = {"bins", "norm", "scheme", "label", "compat"}
+            free -= settings_of([*self.metric, *(each.metric for each in self.limits())])
+            if by_group and self.label in ("top", "positive"):
+                free -= {"label"}  # the gaps of two classes are of what it says
+        limited, short = self.max_ or self.min_, self.wanted not in WITH_ALL
+        asked = (self.metric or [""])[0]
+        return o.unused(
+            (free, " ".join(free), f"no metric that is asked for depends on it; see calcli metrics {asked}"),
+            (self.metric, "full", "--metric names the metrics; leave one of them out"),
+            (self.metric or short, "split", "it is part of the whole report; leave --metric and --format out"),
+            (short, "per_class", f"--format {self.form} has no place for a table of classes; json has"),
+            (short and by_group, "per_group group_by", f"--format {self.form} has no place for groups; json has"),
+            (not (self.per_group or self.group_by), "ordered", o.NO_BATCHES),
+            (not self.people, "explain", "it explains the table for people; calcli metrics NAME explains a metric"),
+            (self.value_only, "per_class ordered explain", "--value-only prints one number"),
+            (self.value_only and not limited, "baseline per_group group_by", "--value-only prints one number"),
+            (not self.people, "value_only", f"--format {self.wanted} prints more; they exclude each other"),
+            (len(self.metric or ()) != 1, "value_only", "it prints one metric: name it with --metric NAME"),
+            (not limited, "junit", "it reports limits: give some with --max or --min"),
+        )
 
     def limits(self) -> list[Limit]:
         """The limits asked for. Raises UsageError for one that cannot be checked."""
@@ -170,18 +164,122 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         return Plan(tuple(dict.fromkeys(names)), settings, report=report, about=self.label, **how)
 
 
+# ---- what evaluate and report do bundle by bundle: open, load, assess, warn
+
+
+@dataclass
+class Job:
+    """What stays the same from bundle to bundle. baseline : artifact as typed; none is the uncalibrated scores."""
+
+    command: CommandContext
+    plan: Plan
+    baseline: str | None = None
+    load: Callable[[str], Artifact] = field(default_factory=lambda: cache(load))
+    noted: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def calibrators(self) -> Sequence[str]:
+        return self.command.args.calibrator or []
+
+    def evaluation(self, evaluated: Sequence[list[Result]], outcomes: Sequence[Outcome]) -> Evaluation:
+        """All results with the ranks of the calibrators, and what became of the limits."""
+        names = ["uncalibrated", *self.calibrators]
+        ranks = rank_table(evaluated, names, self.plan.metrics) if self.calibrators else None
+        return Evaluation(evaluated, ranks, [outcome.to_dict() for outcome in outcomes])
+
+    def artifact(self, template: str, bundle: str) -> tuple[str, Artifact]:
+        """The artifact that a path stands for at a bundle, loaded once."""
+        path, group = split_where(bundle)
+        name = template.replace("{stem}", path.stem).replace("{group}", group or "")
+        return ("<stdin>" if name == "-" else name), self.load(name)
+
+    def evaluate(self, bundles: Sequence[str]) -> tuple[list[Result], Result | None]:
+        """Results of bundles taken as one data set, and the result that changes are taken to."""
+        artifacts = [self.artifact(template, bundles[0]) for template in self.calibrators]
+        with self.command.rows(bundles) as rows:
+            rows.progress = self.command.progress
+            rows.hashed = bool(artifacts)  # to tell rows that a calibrator was fitted on
+            candidates, against = self.candidates(artifacts, rows), None
+            if self.baseline is not None:
+                against = self.candidates([self.artifact(self.baseline, bundles[0])], rows)[1]
+            if rows.upstream and any(name.endswith("_raw") for name in self.plan.metrics):
+                told = "these rows were calibrated and divided by their sums, and the values before that are gone"
+                advice = "marginal2_raw and mse_raw are of what is stored; give the scores with --calibrator"
+                self.command.warn(f"{rows.name}: {told}: {advice}")
+            group = rows.column("group") if self.plan.per_group or self.plan.report else None
+            if self.plan.per_group and group is None:
+                raise DataError(f"{rows.name}: has no dataset 'group' to group by; name one with --group-by COLUMN")
+            subject = Subject.of(rows, group)
+            done = assess(subject, candidates, self.plan, baseline=against, progress=self.command.progress)
+            results = self.warned(rows, artifacts, done.seen, done.results)
+        if against is None or done.baseline is None:
+            return results, results[0]
+        return results, Result(rows.name, against.name, against.method, rows.n, results[0].n_classes, done.baseline)
+
+    def candidates(self, artifacts: Sequence[tuple[str, Artifact]], rows: DataSet) -> list[Candidate]:
+        """The uncalibrated scores, then the calibrators; warnings are said. Raises DataError where one does not fit."""
+        found = [Candidate(None, "uncalibrated", None)]
+        for name, artifact in artifacts:
+            self.noted[name] = self.command.check_fits(artifact, name, rows)
+            try:
+                check_upstream(artifact, name, rows.name, rows.upstream)
+            except DataError as error:  # which --again lets pass, for the results to say
+                self.noted[name].append(str(error).rpartition("; ")[0])
+            rows.places_of(artifact.calibrator.required_transforms, rows.name)
+            path = "-" if name == "<stdin>" else name
+            places = [folder / (artifact.fit.source or "-") for folder in (Path(path).parent, rows.path.parent, Path())]
+            fit = next((str(place) for place in places if split_where(str(place))[0].is_file()), "")
+            seen = partial(fitted_on, artifact, rows)
+            found.append(Candidate(name, artifact.method, artifact.calibrator, path, fit, seen))
+        return found
+
+    def warned(
+        self, rows: DataSet, artifacts: list[tuple[str, Artifact]], table: RowTable | RunningSums, results: list[Result]
+    ) -> list[Result]:
+        """The results with warnings about the data, the fit's data, and both together, which are also said."""
+        binned = any("|bins:" in score.signature for score in results[0].scores.values())
+        bins = self.plan.settings.bins if binned else None
+        classes = int((table.label_counts > 0).sum()) if table.k > 1 else None
+        common = [*rows.caveats, *label_doubts(table, rows.class_names)]
+        if rows.unit_name is None:  # are rows independent? of very many the first ones tell
+            first = None if isinstance(table, RowTable) else rows.run(0, LONG)
+            some = table if first is None else collect(ArrayRows(first.scores, first.labels, rows.kind))
+            common += unit_warnings(some)  # type: ignore[arg-type]
+        common += data_warnings(table.n, classes, table.spread, bins)
+        clipped = [each.scores["nll"].more.get("clipped", 0) if "nll" in each.scores else 0 for each in results]
+        zeros = [zero_warnings(n, each.n, rows.kind) for n, each in zip(clipped, results, strict=True)]
+        each = [[*common, *zeros[0]]]
+        for text in each[0]:
+            self.command.warn(text, about=rows.name)
+        seen = table.label_counts.astype(np.float64)
+        for (name, artifact), found in zip(artifacts, zeros[1:], strict=True):
+            if (told := not_held_out(artifact, rows)) is not None:
+                found.append(told)
+            counts = np.asarray(getattr(artifact.fit, "label_counts", []), dtype=np.float64)
+            adapted = artifact.method.endswith("+prior")  # to shares that are not those of its fit
+            if len(counts) == table.k and not adapted and label_shift_p_value(counts, seen) < 1e-3:
+                told = "the label frequencies differ significantly from those of the calibrator's fit"
+                found.append(f"{told}: expect its class probabilities to be off")
+            each.append([*common, *self.noted.get(name, ()), *found])
+            for text in found:
+                self.command.warn(text, about=f"{rows.name} with {name}")
+        return [replace(result, warnings=warnings) for result, warnings in zip(results, each, strict=True)]
+
+
+# ---- the command
+
+
 def run(args: EvaluateArgs) -> int:
     """Evaluate bundle by bundle; of several, one that fails does not stop the others."""
     command, asked = CommandContext(args), args.limits()
     plan = args.plan([each.metric for each in asked])
-    job = Job(command, plan, args.baseline)
+    job = Job(command, plan, None if args.baseline in ("identity", "uncalibrated") else args.baseline)
     evaluated: list[list[Result]] = []
     outcomes: list[Outcome] = []
     bundles = args.expanded if args.pool else list[str]()
     for name in () if args.pool else args.given:
         with command.trying(len(args.given) > 1):
-            bundles += expand(name, args.where, args.ignored)
-    note_bundles(bundles)
+            bundles += args.expand(name)
     if args.junit is not None:
         check_output(Path(args.junit), force=args.force)
     several = not (args.pool or len(args.given) == len(bundles) == 1)
@@ -193,9 +291,8 @@ def run(args: EvaluateArgs) -> int:
                 evaluated.append(results)
             for result in results[1:] or results:
                 outcomes += check(asked, result, against)
-            if args.wanted == "jsonl":
-                for result in results:
-                    print_json({"calcli_evaluation": 1, **result.to_dict()})
+            if args.wanted == "jsonl":  # as they come
+                args.print("evaluation", [], [result.to_dict() for result in results])
     in_groups = {id(outcome.limit) for outcome in outcomes if outcome.group is not None}
     whole = [limit.text for limit in asked if id(limit) not in in_groups]
     if whole and any(result.per_group for results in evaluated for result in results):
@@ -204,7 +301,7 @@ def run(args: EvaluateArgs) -> int:
     evaluation = job.evaluation(evaluated, outcomes)
     _print(command, plan, evaluation)
     if args.junit is not None:
-        write_bytes(Path(args.junit), junit(outcomes, evaluation.results), force=args.force)
+        write_bytes(Path(args.junit), texts.junit(outcomes, evaluation.results), force=args.force)
     for outcome in outcomes:
         if outcome.crossed:
             command.fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code)
@@ -223,25 +320,22 @@ def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
             if score.reason:
                 command.say(f"{plan.metrics[0]}: undefined for {result.title}: {score.reason}")
     elif args.wanted == "model-index":
-        print(model_index(evaluation), end="")
-    elif args.wanted == "json":
-        print_json(evaluation.to_dict())
-    elif args.wanted in ("markdown", "latex", "csv"):
-        table = batch_table(evaluation, args.wanted) if args.ordered else result_table(evaluation, args.wanted)
-        args.print("evaluation", [table], [])
-    elif args.people and args.quiet:
-        print_verdicts(evaluation, plan)
-    elif args.people:
-        print_report(evaluation, plan, args.full)
+        print(texts.model_index(evaluation), end="")
+    elif not args.people:
+        table_of = texts.batch_table if args.ordered else texts.result_table
+        args.print("evaluation", [table_of(evaluation, args.wanted)], [], evaluation.to_dict())
+    elif args.quiet:
+        texts.print_verdicts(evaluation, plan)
+    else:
+        texts.print_report(evaluation, plan, args.full)
         if args.ordered:
             print("\nbatches in order of time")
-            table = batch_table(evaluation, args.wanted)
-            print_table(table.columns, table.rows)
+            print_table(*texts.batch_table(evaluation, args.wanted))
         if args.explain:
             print()
             print_table(["term", "meaning"], explained(evaluation.results, plan.report, plan.settings))
     if args.signature and evaluation.bundles:
         # Behind a table for people; beside what a program reads.
         out = sys.stdout if args.people and not args.value_only else sys.stderr
-        for line in quotable(evaluation, plan.metrics[0] if args.metric else "ece"):
+        for line in texts.quotable(evaluation, plan.metrics[0] if args.metric else "ece"):
             print(plain(line), file=out)

@@ -41,16 +41,16 @@ class ExportArgs(o.Reading, o.OutputOptions):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "to", target_of(self.output, self.to))  # frozen, but for its default
-        if self.onto is not None and self.to != "onnx":
-            raise UsageError(f"--onto joins ONNX graphs and needs --to onnx, got --to {self.to}")
-        if self.at is not None and self.onto is None:
-            raise UsageError("--at names an output of --onto MODEL.onnx, which is missing")
-        if self.output in ("-", ""):
-            raise UsageError(f"-o {self.output or repr('')}: expected the name of a file to write")
+        if self.output == "-":
+            raise UsageError("-o -: expected the name of a file to write")
 
     @property
     def unused_options(self) -> dict[str, str]:
-        return {} if self.check else dict.fromkeys(o.names_of(o.Reading), "it says how the rows of --check are read")
+        return o.unused(
+            (not self.check, " ".join(o.names_of(o.Reading)), "it says how the rows of --check are read"),
+            (self.to != "onnx", "onto", f"it joins ONNX graphs and needs --to onnx, got --to {self.to}"),
+            (self.onto is None, "at", "it names an output of --onto MODEL.onnx, which is missing"),
+        )
 
 
 def run(args: ExportArgs) -> int:

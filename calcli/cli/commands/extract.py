@@ -31,9 +31,9 @@ from calcli.importers.import_request import ImportOptions, ImportRequest
 from calcli.importers.import_scores import import_scores
 from calcli.io.atomic import make_folder, refuse_input
 from calcli.io.inputs import note
-from calcli.io.locate import matching_files, split_where
+from calcli.io.locate import Layout, matching_files, split_where
 from calcli.io.split import parse_split
-from calcli.options import REQUIRED, argument, flag, taken, typed
+from calcli.options import REQUIRED, argument, flag, same, taken, typed
 from calcli.rows import SCORE_KINDS
 
 ORDER = 10
@@ -61,7 +61,7 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
     all_scores: bool = flag(False, "Take every array of scores, one group each, named after it.")
     labels: list[str] | None = flag(None, "Array with the labels (one for all, or one per --scores).", "NAME")
     no_labels: bool = flag(False, "Accept scores without labels.")
-    kind: str | None = o.kind()
+    kind: str | None = same(Layout, "kind")
     group: list[str] | None = flag(None, "Take only this part of the source (repeatable).", "NAME")
     split: list[str] | None = flag(None, "Split the rows into named subsets (repeatable, see below).", "NAME=SIZE")
     stratify: bool = flag(True, "Split each class in proportion.", None, "--stratify/--no-stratify")
@@ -76,32 +76,26 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
         if self.output == "-":
             raise UsageError("-o -: HDF5 cannot be written to a pipe, name a file")
         check_choice("--kind", self.kind, SCORE_KINDS)
-        if self.model is not None:
-            if self.sources:
-                told = f"but SOURCE {self.sources[0]} is saved scores: do one or the other"
-                raise UsageError(f"--model runs over --inputs, {told}")
-            if len(self.labels or ()) > 1:
-                raise UsageError("--model takes one --labels: those of its inputs")
-        elif not self.sources:
+        if self.model is not None and self.sources:
+            told = f"but SOURCE {self.sources[0]} is saved scores: do one or the other"
+            raise UsageError(f"--model runs over --inputs, {told}")
+        if self.model is None and not self.sources:
             raise UsageError("no SOURCE of saved scores and no --model to run; see calcli extract --help")
-        elif self.all_scores and self.scores:
-            raise UsageError("--all-scores and --scores both say which arrays to take; choose one")
-        elif self.no_labels and self.labels:
-            raise UsageError("--no-labels and --labels exclude each other")
 
     @property
     def unused_options(self) -> dict[str, str]:
-        if self.model is None:
-            unused = dict.fromkeys(o.names_of(ModelOptions), "it belongs to a --model to run, and none is named")
-        else:
-            about = (*o.names_of(ImportOptions), "scores", "all_scores", "group", "ignore_label")
-            unused = dict.fromkeys(about, "it is about saved scores, and --model runs a model")
-            if not self.transform:
-                unused["transforms"] = "it counts the values drawn from --transform NAME:FROM:TO"
-        if not self.split:
-            why = "it says how to --split; add --split cal=0.5 --split test=0.5"
-            unused |= dict.fromkeys(("stratify", "ordered"), why)
-        return unused
+        of_model, of_import = " ".join(o.names_of(ModelOptions)), " ".join(o.names_of(ImportOptions))
+        of_import += " scores all_scores group ignore_label"
+        model = self.model is not None
+        return o.unused(
+            (not model, of_model, "it belongs to a --model to run, and none is named"),
+            (model, of_import, "it is about saved scores, and --model runs a model"),
+            (model and not self.transform, "transforms", "it counts the values drawn from --transform NAME:FROM:TO"),
+            (not self.split, "stratify ordered", "it says how to --split; add --split cal=0.5 --split test=0.5"),
+            (self.all_scores, "scores", "--all-scores takes every array; choose one of the two"),
+            (model and len(self.labels or ()) > 1, "labels", "--model takes one: those of its inputs"),
+            (self.no_labels, "labels", "--no-labels takes none; choose one of the two"),
+        )
 
     @property
     def splitting(self) -> Splitting:

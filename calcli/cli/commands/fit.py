@@ -25,8 +25,7 @@ from typing import Any, ClassVar
 from calcli.calibrator import Context, Options
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, job_file
-from calcli.cli.render import Console, print_json, print_path
-from calcli.cli.tables import Cell, print_table
+from calcli.cli.render import Cell, Console, print_json, print_path, print_table
 from calcli.composition import Mixture
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.fast_dataclass import dataclass
@@ -58,7 +57,9 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         None, "A map for every group in this dataset, pulled towards the common one; or prediction.", "NAME"
     )
     set_: list[str] | None = flag(None, "Option of the method (repeatable).", "NAME=VALUE")
-    device: str = o.device()
+    device: str = flag(
+        "auto", "Where the heavy loops run; auto by a model of the cost, not measured on a GPU.", "auto|cpu|cuda"
+    )
     seed: int = o.seed()
     thorough: bool = flag(False, "With --method all: also methods with more parameters than rows.")
     strict: bool = flag(False, "Exit with 4 for any status other than ok.")
@@ -77,13 +78,14 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         object.__setattr__(self, "set_", [*(f"{key}={value}" for key, value in settings.items()), *(self.set_ or ())])
         if self.method == "all" and self.set_:
             raise UsageError("--set has no one meaning with --method all; fit the method by itself")
-        if self.thorough and self.method != "all":
-            raise UsageError("--thorough belongs to --method all")
 
     @property
     def unused_options(self) -> dict[str, str]:
-        told = "-o - writes the artifact to standard output, which is JSON already"
-        return {"json": told} if self.output in ("-", "/dev/stdout") else {}
+        to_stdout = self.output in ("-", "/dev/stdout")
+        return o.unused(
+            (to_stdout, "json", "-o - writes the artifact to standard output, which is JSON already"),
+            (self.method != "all", "thorough", "it belongs to --method all"),
+        )
 
     @property
     def stem(self) -> str:
@@ -101,7 +103,7 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         output = default if self.output is None else self.output
         if output in ("-", "/dev/stdout"):
             return "-"
-        if not output or output.endswith("/"):
+        if output.endswith("/"):
             raise UsageError(f"-o {output!r}: expected a file's name, e.g. -o {output}{default}")
         check_output(Path(output), force=self.force)
         return output
@@ -117,7 +119,7 @@ def fit_all(args: FitArgs, rows: DataSet, context: Context, command: CommandCont
 
     targets = _targets(args, rows, command)
     folds = folds_of(rows, context)
-    ranked: list[tuple[float, dict[str, Any], list[Cell]]] = []  # NLL, keys of JSON and line of the table
+    results: list[dict[str, Any]] = []
     for i, (name, path) in enumerate(targets.items(), 1):
         command.step(f"{i}/{len(targets)} {name} …")
         begun = time.process_time()
@@ -129,36 +131,35 @@ def fit_all(args: FitArgs, rows: DataSet, context: Context, command: CommandCont
             raise
         except Exception as error:  # one method's failure is no reason to lose the others
             code = getattr(error, "exit_code", CalcliError.exit_code)
-            facts = {"method": name, "status": "failed", "reason": str(error), "exit_code": code}
-            ranked.append((math.inf, facts, [name, "failed", time.process_time() - begun, *[None] * 5]))
-            command.clear()
+            results.append({"method": name, "status": "failed", "reason": str(error), "exit_code": code})
             command.fail(f"{name}: {error}", code)
             continue
-        fit, seconds = artifact.fit, time.process_time() - begun
-        facts = {**as_json(artifact, str(path)), "seconds": seconds, "cv_nll": cv_nll}
-        line = [name, fit.status, seconds, cv_nll, *in_sample(fit.after)]
-        ranked.append((math.inf if math.isnan(cv_nll) else cv_nll, facts, line))
+        seconds = time.process_time() - begun
+        results.append({**as_json(artifact, str(path)), "seconds": seconds, "cv_nll": cv_nll})
         command.clear()
-        for warning in fit.warnings:
+        for warning in artifact.fit.warnings:
             command.warn(warning, about=name)
         if not args.json:
             print_path(path)
-    ranked.sort(key=lambda each: each[0])
+    results.sort(key=lambda facts: math.inf if math.isnan(nll := facts.get("cv_nll", math.nan)) else nll)
     command.tell_warnings()
     if not command.quiet:
         about = f"{rows.name}, {rows.n} rows, {classes(rows.k)}"
         command.say(f"{about}: ranked by the mean negative log-likelihood of held-out")
         behind = "the columns behind it are in-sample, of the calibration data itself"
         command.say(f"rows ({len(folds)} random folds); {behind}")
-        table = [line for _, _, line in ranked]
-        before: dict[str, Any] = next((facts["before"] for _, facts, _ in ranked if "before" in facts), {})
+        before: dict[str, Any] = next((facts["before"] for facts in results if "before" in facts), {})
+        names = tuple(before) or ("accuracy", "nll", "brier", "ece")
+        table: list[list[Cell]] = []
+        for facts in results:
+            held_out = [facts["method"], facts["status"], facts.get("seconds"), facts.get("cv_nll")]
+            table.append([*held_out, *in_sample(facts.get("after") or dict.fromkeys(names))])
         if before:
             nll = before["nll" if rows.k > 1 else "nll_top"] or 0.0
-            table.insert(sum(rank <= nll for rank, _, _ in ranked), ["identity", "", 0.0, nll, *before.values()])
-        names = before or ("accuracy", "nll", "brier", "ece")
+            at = sum(facts.get("cv_nll", math.inf) <= nll for facts in results)
+            table.insert(at, ["identity", "", 0.0, nll, *before.values()])
         head = ["method", "status", "seconds", "held-out nll", *(f"in-sample {name}" for name in names)]
         print_table(head, table, file=sys.stderr)
-    results = [facts for _, facts, _ in ranked]
     if args.json:
         print_json({"calcli_fit_all": 1, "results": results})
     bad = any(facts["status"] not in ("ok", "failed") for facts in results)

@@ -17,14 +17,13 @@ import msgspec
 import numpy as np
 
 from calcli.cli import options as o
-from calcli.cli.render import print_json
-from calcli.cli.tables import plain, print_table
+from calcli.cli.render import plain, print_json, print_table
 from calcli.errors import CalcliError, DataError
 from calcli.fast_dataclass import cached_property, dataclass
 from calcli.importers.archive import SourceFile, unite
 from calcli.importers.array_names import parse_name, real_names
 from calcli.importers.formats import open_archive
-from calcli.importers.open_any_file import Opening, expand, importing_once, open_rows
+from calcli.importers.open_any_file import expand, importing_once, open_rows
 from calcli.importers.sources import settle_sources
 from calcli.importers.unnamed_arrays import looks_like
 from calcli.io.artifact import encode_params, load
@@ -54,8 +53,8 @@ class InspectArgs(o.Reading):
 
     @property
     def unused_options(self) -> dict[str, str]:
-        told = f"{self.file} is read as an artifact, it says how bundles are read"
-        return dict.fromkeys(o.names_of(o.Reading), told) if self.artifact else {}
+        why = f"{self.file} is read as an artifact, it says how bundles are read"
+        return o.unused((self.artifact, " ".join(o.names_of(o.Reading)), why))
 
 
 def run(args: InspectArgs) -> int:
@@ -104,8 +103,7 @@ def _bundles(args: InspectArgs) -> dict[str, Any]:
     with importing_once():
         whole = group is None and args.scores is None
         for name in expand(f"{path}:*" if whole else args.file, args.where, args.ignored):
-            how = Opening(layout=args.where, ignore_labels=args.ignored, need_labels=False)
-            with open_rows(name, tell=notes.append, **how) as rows:
+            with open_rows(name, tell=notes.append, need_labels=False, **args.opening) as rows:
                 found.append(_facts(rows))
     return {"calcli_inspect": 1, "file": args.file, **({"notes": notes} if notes else {}), "bundles": found}
 
@@ -123,61 +121,45 @@ def _list_arrays(path: Path) -> None:
 
 
 def _facts(rows: BundleRows) -> dict[str, Any]:
-    low, high, ties, sure = np.inf, -np.inf, 0, 0
+    low, high, ties, sure, confidences = np.inf, -np.inf, 0, 0, rows.kind == "confidence"
     for block in rows.blocks():
         low, high = min(low, float(block.scores.min())), max(high, float(block.scores.max()))
-        if rows.kind == "confidence":
+        if confidences:
             sure += int((block.scores == 1).sum())
-            continue
-        z = block.z
-        top = z.max(axis=1)
-        ties += int(((z == top[:, None]).sum(axis=1) > 1).sum())
-        sure += int((block.scores.max(axis=1) >= 1).sum()) if rows.kind == "probs" else 0
+        else:
+            z = block.z
+            ties += int(((z == z.max(axis=1, keepdims=True)).sum(axis=1) > 1).sum())
+            sure += int((block.scores.max(axis=1) >= 1).sum()) if rows.kind == "probs" else 0
     for transform in range(len(rows.transforms)):
         for _ in rows.blocks([transform]):
             pass
-    facts: dict[str, Any] = {
-        "bundle": rows.name,
-        "kind": rows.kind,
-        "n": rows.n,
-        "n_classes": rows.k if rows.kind != "confidence" else None,
-        "dtype": str(rows.dtype),
-        "ignored": rows.ignored,
-        "min": low,
-        "max": high,
-        "tied_rows": ties,
-        "labels": rows.has_labels,
-        "weights": rows.weights() is not None,
-        "class_names": rows.class_names,
-        "transforms": list(rows.transforms),
-        "data_sha256": rows.data_sha256,
-        "calibrated_by": [msgspec.to_builtins(link) for link in rows.upstream],
-        "source": rows.source,
-        "corrupted_labels": rows.corrupted_labels,
-        "warnings": [],
-    }
+    facts: dict[str, Any] = {"bundle": rows.name, "kind": rows.kind, "n": rows.n}
+    facts |= {"n_classes": None if confidences else rows.k, "dtype": str(rows.dtype), "ignored": rows.ignored}
+    facts |= {"min": low, "max": high, "tied_rows": ties}
+    facts |= {"labels": rows.has_labels, "weights": rows.weights() is not None, "class_names": rows.class_names}
+    facts |= {"transforms": list(rows.transforms), "data_sha256": rows.data_sha256}
+    facts |= {"calibrated_by": [msgspec.to_builtins(link) for link in rows.upstream], "source": rows.source}
+    facts |= {"corrupted_labels": rows.corrupted_labels, "warnings": []}
     for role in ("unit", "group"):
         if (values := rows.column(role)) is not None:
             count = np.unique(values, return_counts=True)[1]
             facts[f"{role}s"] = {"name": rows.own_name(role), "n": len(count), "largest": int(count.max())}
-    if rows.kind == "confidence":
+    if confidences:
         facts["correct"] = facts.pop("labels")
         for absent in ("tied_rows", "class_names", "transforms"):
             del facts[absent]
         facts["mean_confidence"] = float(rows.array().mean(dtype=np.float64))
         if rows.has_labels:
             facts["accuracy"] = float(rows.labels().mean())
-        if sure:
-            facts["warnings"].append(f"{sure} confidences are 1: as log-odds they are infinite; ir, hb, bbq take them")
-        return facts
-    if rows.has_labels:
-        counts = np.bincount(rows.labels(), minlength=rows.k)
-        ends = {"min": int(counts.min()), "median": float(np.median(counts)), "max": int(counts.max())}
-        facts["rows_per_class"] = ends
-        facts["absent_classes"] = np.flatnonzero(counts == 0).tolist()
-    facts["warnings"] += doubts(rows)
-    if sure:
-        facts["warnings"].append(f"{sure} rows give their class probability 1: rounding has removed information")
+        told = f"{sure} confidences are 1: as log-odds they are infinite; ir, hb, bbq take them"
+    else:
+        if rows.has_labels:
+            counts = np.bincount(rows.labels(), minlength=rows.k)
+            ends = {"min": int(counts.min()), "median": float(np.median(counts)), "max": int(counts.max())}
+            facts["rows_per_class"], facts["absent_classes"] = ends, np.flatnonzero(counts == 0).tolist()
+        facts["warnings"] += doubts(rows)
+        told = f"{sure} rows give their class probability 1: rounding has removed information"
+    facts["warnings"] += [told] * bool(sure)
     return facts
 
 

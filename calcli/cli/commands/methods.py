@@ -12,7 +12,7 @@ from inspect import getdoc
 from typing import Any
 
 from calcli.cli import options as o
-from calcli.cli.tables import Table, print_table
+from calcli.cli.render import Table, print_table
 from calcli.fast_dataclass import dataclass
 from calcli.options import argument
 from calcli.registry import canonical, method, method_names, option_facts
@@ -46,11 +46,9 @@ def _print_one(facts: dict[str, Any]) -> None:
             print(f"{words}: {', '.join(facts[key]) if key == 'aliases' else facts[key]}")
     print(f"accuracy-preserving: {preserving(facts)}\n")
     if facts["options"]:
-        rows = []
-        for f in facts["options"]:
-            written = str(f["default"])
-            default = written.lower() if written in ("None", "True", "False") else written
-            rows.append([f["name"], default, f["allowed"], f["description"]])
+        spelt = {"None": "none", "True": "true", "False": "false"}
+        given = [(f, str(f["default"])) for f in facts["options"]]
+        rows = [[f["name"], spelt.get(default, default), f["allowed"], f["description"]] for f, default in given]
         print_table(["option (--set)", "default", "allowed", "meaning"], rows)
     else:
         print("This method has no options.")
@@ -66,13 +64,6 @@ def describe(name: str) -> dict[str, Any]:
     """Everything known about a method, from its class."""
     cls = method(name)
     text = getdoc(cls) or ""
-    return {
-        "name": name,
-        "title": cls.title,
-        "summary": text.split("\n", 1)[0],
-        "description": text,
-        "aliases": list(vars(cls).get("aliases", ())),
-        "use": vars(cls).get("use", ""),
-        **asdict(cls.laws),
-        "options": option_facts(cls.Options),
-    }
+    facts: dict[str, Any] = {"name": name, "title": cls.title, "summary": text.split("\n", 1)[0], "description": text}
+    facts |= {"aliases": list(vars(cls).get("aliases", ())), "use": vars(cls).get("use", "")}
+    return {**facts, **asdict(cls.laws), "options": option_facts(cls.Options)}

@@ -6,7 +6,7 @@ calcli metrics ece
 """
 
 from calcli.cli import options as o
-from calcli.cli.tables import Table
+from calcli.cli.render import Table
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import describe_metric, metric_names
 from calcli.options import argument

@@ -11,13 +11,12 @@ calcli report 'models.h5:*' -o report.html --max ece=0.05
 calcli report --state watch.json -o watched.html
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from calcli.cli import options as o
+from calcli.cli.commands.evaluate import Job
 from calcli.cli.context import CommandContext, check_weights
-from calcli.cli.evaluate_job import Job
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.evaluate_bundle import Plan, Subject
 from calcli.evaluation.metric_limits import check, limits
@@ -31,8 +30,7 @@ from calcli.reporting.gather import ModelResults, gather, metrics_of_page
 from calcli.reporting.page import page
 
 ORDER = 55
-UNSAID = ("-o", "-q", "--json", "--force", "--workers", "--cluster")
-"""Options that change no number, and the output, which comes last."""
+UNSAID = ("-o", "-q", "--json", "--force", "--workers", "--cluster")  # they change no number; the output comes last
 
 
 @dataclass(frozen=True)
@@ -60,16 +58,14 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     def __post_init__(self) -> None:
         if self.output.suffix.lower() not in (".html", ".htm"):
             raise UsageError(f"-o {self.output}: expected a name that ends in .html; diagram writes pictures")
-        if self.ordered and not self.group_by:
-            raise UsageError("--ordered puts batches in order of time: name their column, e.g. --group-by month")
-        if not self.given and (self.calibrator or self.max_ or self.min_):
-            raise UsageError("--calibrator, --max and --min are about bundles: name one beside --state")
         check_output(self.output, force=self.force)
 
     @property
-    def given(self) -> list[str]:
-        """The names of bundles as typed and listed; none for a page of --state alone."""
-        return super().given if self.bundles or self.files_from or self.state is None else []
+    def unused_options(self) -> dict[str, str]:
+        return o.unused(
+            (not self.group_by, "ordered", o.NO_BATCHES),
+            (not self.given, "calibrator max_ min_", "it is about bundles: name one beside --state"),
+        )
 
     @property
     def commands(self) -> list[list[str]]:
@@ -88,9 +84,22 @@ def run(args: ReportArgs) -> int:
     settings, needed = MetricSettings(**taken(MetricSettings, args)), metrics_of_page([each.metric for each in asked])
     job = Job(command, Plan(needed, settings, split=args.split, per_group=args.ordered, ordered=args.ordered))
     state = None if args.state is None else (args.state, read_state(args.state))
+    models: list[ModelResults] = []
+    evaluated: list[list[Result]] = []
     with command:
-        found = [_model(job, bundles) for bundles in (args.sets if args.given else ())]
-    models, evaluated = [model for model, _ in found], [results for _, results in found]
+        for bundles in args.sets if args.given else ():
+            artifacts = [job.artifact(template, bundles[0]) for template in job.calibrators]
+            with command.rows(bundles) as rows:
+                check_weights(rows)
+                subject = Subject.of(rows, rows.column("group"))
+                model, done = gather(subject, job.candidates(artifacts, rows), job.plan, command.progress)
+                results = job.warned(rows, artifacts, done.tables[0], done.results)
+                about = {"data_sha256": rows.data_sha256, "source": rows.source}
+            each = zip(model.versions, results, [None, *artifacts], strict=True)
+            versions = tuple(replace(v, result=result, file=file) for v, result, file in each)
+            typed = bundles[0] if len(bundles) == 1 else "BUNDLE"
+            models.append(replace(model, versions=versions, typed=typed, **about))
+            evaluated.append(results)
     outcomes = [o for each in evaluated for result in each[1:] or each for o in check(asked, result, each[0])]
     evaluation = job.evaluation(evaluated, outcomes).to_dict()
     told = [(outcome.crossed, outcome.sentence) for outcome in outcomes]
@@ -102,19 +111,3 @@ def run(args: ReportArgs) -> int:
         if outcome.crossed:
             command.fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code)
     return command.code
-
-
-def _model(job: Job, bundles: Sequence[str]) -> tuple[ModelResults, list[Result]]:
-    """One data set with its calibrators."""
-    artifacts = [job.artifact(template, bundles[0]) for template in job.calibrators]
-    with job.command.rows(bundles) as rows:
-        check_weights(rows)
-        group = rows.column("group")
-        subject = Subject.of(rows, group)
-        model, done = gather(subject, job.candidates(artifacts, rows), job.plan, job.command.progress)
-        results = job.warned(rows, artifacts, done.tables[0], done.results)
-        source, sha = rows.source, rows.data_sha256
-    each = zip(model.versions, results, [None, *artifacts], strict=True)
-    versions = tuple(replace(v, result=result, file=file) for v, result, file in each)
-    typed = bundles[0] if len(bundles) == 1 else "BUNDLE"
-    return replace(model, versions=versions, data_sha256=sha, source=source, typed=typed), results

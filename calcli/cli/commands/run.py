@@ -15,7 +15,7 @@ import sys
 from contextlib import redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from calcli.cli import options as o
 from calcli.cli.commands import evaluate, fit, report
@@ -45,11 +45,6 @@ class RunArgs(o.Reading, o.OutputOptions):
     again: bool = o.again()
     force: bool = o.force()
 
-    @property
-    def common(self) -> dict[str, Any]:
-        names = (*o.names_of(o.Reading), "seed", "force", "quiet")
-        return {name: getattr(self, name) for name in names}
-
 
 def _other_rows(args: RunArgs) -> str:
     """The file of the calibration rows, where it has others too. Raises UsageError, DataError."""
@@ -57,7 +52,7 @@ def _other_rows(args: RunArgs) -> str:
     parts, about = shlex.split("--split cal=0.5 --split test=0.5"), typed(args.where)
     own = [word for group in typed(args) if len(group) > 1 and group not in about for word in group]
     try:
-        with open_rows(args.calibration, layout=args.where, prefer=o.CALIBRATION, ignore_labels=args.ignored) as rows:
+        with open_rows(args.calibration, prefer=o.CALIBRATION, **args.opening) as rows:
             if rows.group:
                 return str(path)
             own += ["-m", "platt"] if rows.k == 2 and not args.method else []
@@ -76,20 +71,12 @@ def _other_rows(args: RunArgs) -> str:
     raise alone.advising([*words, *parts], ["calcli", "run", halves, *own])
 
 
-def _few_groups(args: RunArgs, test: str) -> bool:
-    """Whether the rows to evaluate are in groups, of which the verdict speaks, and a table of them can be read."""
-    how = {"layout": args.where, "prefer": ("test",), "ignore_labels": args.ignored}
-    with suppress(CalcliError), open_rows(test, **how) as rows:  # type: ignore[arg-type]
-        group = rows.column("group")
-        return group is not None and 1 < len(set(group.tolist())) <= MOST_GROUPS
-    return False
-
-
 @importing_once()
 def run(args: RunArgs) -> int:
     """Fit, evaluate, report; the first that fails ends it with its exit code."""
     folder, test = Path(args.output), args.test or _other_rows(args)
-    fitting = fit.FitArgs(method=args.method, bundles=[args.calibration], set_=args.set_, **args.common)
+    common = {name: getattr(args, name) for name in (*o.names_of(o.Reading), "seed", "force", "quiet")}
+    fitting = fit.FitArgs(method=args.method, bundles=[args.calibration], set_=args.set_, **common)
     page = folder / f"{split_where(test)[0].stem}{f'.{fitting.method}' if args.method else ''}.report.html"
     fitting.options()  # refuses unknown ones before a folder is made
     make_folder(folder)
@@ -98,10 +85,14 @@ def run(args: RunArgs) -> int:
     with job_file(str(folder / fitting.stem)):  # the calibrator is read again: nobody else may write it meanwhile
         with redirect_stdout(StringIO() if args.json else sys.stdout):
             code, calibrator = fit.fitted(fitting, folder)
-        reading = {**args.common, "bundles": [test], "calibrator": [calibrator], "again": args.again}
-        shown = not (args.json or code) and _few_groups(args, test)
+        reading = {**common, "bundles": [test], "calibrator": [calibrator], "again": args.again}
+        few_groups = False  # of which the verdict speaks, and a table can be read
+        with suppress(CalcliError), open_rows(test, prefer=("test",), **args.opening) as rows:
+            group = rows.column("group")
+            few_groups = group is not None and 1 < len(set(group.tolist())) <= MOST_GROUPS
         with redirect_stdout(printed if args.json else sys.stdout):
-            code = code or evaluate.run(evaluate.EvaluateArgs(**reading, json=args.json, per_group=shown))
+            few_groups = few_groups and not args.json
+            code = code or evaluate.run(evaluate.EvaluateArgs(**reading, json=args.json, per_group=few_groups))
         with redirect_stdout(StringIO() if args.json else sys.stdout):  # quiet, as evaluate has warned
             code = code or report.run(report.ReportArgs(**{**reading, "quiet": True}, output=page))
     if args.json and not code:

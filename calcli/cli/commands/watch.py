@@ -44,11 +44,6 @@ class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     reset: bool = flag(False, "Open a new episode, with evidence 1 and its own level.")
     again: bool = o.again()
 
-    @property
-    def given(self) -> list[str]:
-        """The names of bundles as typed and listed, perhaps none."""
-        return super().given if self.bundles or self.files_from else []
-
 
 def run(args: WatchArgs) -> int:
     if args.state == "-":
