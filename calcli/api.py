@@ -481,9 +481,8 @@ def extract(
     >>> [(bundle["name"], bundle["n"]) for bundle in made["bundles"]]
     [('cal', 2), ('test', 2)]
     """
-    from calcli.importers.import_report import Splitting
     from calcli.importers.import_request import ImportRequest
-    from calcli.importers.import_scores import import_scores
+    from calcli.importers.import_scores import Splitting, import_scores
     from calcli.io.split import parse_split
 
     files = [sources] if isinstance(sources, str | PathLike) else list(sources)

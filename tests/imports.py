@@ -2,9 +2,8 @@
 
 import h5py
 
-from calcli.importers.import_report import Splitting
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.import_scores import import_scores
+from calcli.importers.import_scores import Splitting, import_scores
 
 
 def bring(sources, out, splitting=Splitting(), ignore=(), **ask):

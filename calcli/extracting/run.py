@@ -20,7 +20,7 @@ from calcli.extracting.transforms import Transform, choose, parse
 from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import remark, remarks
 from calcli.importers.array_names import BundleArrays
-from calcli.importers.import_report import ImportReport, Splitting, write_groups
+from calcli.importers.import_scores import ImportReport, Splitting, write_groups
 from calcli.importers.labelled_scores import Imported, Slab
 from calcli.io.atomic import check_output, real_place
 from calcli.io.locate import split_where

@@ -48,8 +48,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
     except CalcliError:
         raise
     except MemoryError:
-        advice = "save it as .npy or HDF5, which are streamed"
-        raise DataError(f"{path}: {what} does not fit into memory; {advice}") from None
+        raise DataError(f"{path}: {what} does not fit into memory; .npy and HDF5 are streamed") from None
     except (NameError, ImportError):  # no file can bring this about
         raise
     except Exception as problem:  # NumPy, h5py, pyarrow, torch raise whatever they stumble over
@@ -183,8 +182,8 @@ def unite(archives: Sequence[Archive], folders: Sequence[str] = ()) -> dict[str,
             inner = (archive.path.stem,) if several and not archive.loose else ()
             path = "/".join(filter(None, (folder, *inner, name)))
             if path in united:
-                told = f"{archive.path}: array {name!r} has the same name as one of {united[path].path}; rename one"
-                raise DataError(f"{told} of the files, import them one by one, or --join parts of one data set")
+                told = f"{archive.path}: array {name!r} has the same name as one of {united[path].path}"
+                raise DataError(f"{told}; import them one by one, or --join parts of one data set")
             united[path] = entry
     return united
 

@@ -195,8 +195,8 @@ def _unnamed(names: Sequence[Name], scores: Sequence[Name]) -> str:
 def _chosen_scores(names: Sequence[Name], ask: ImportRequest, where: str) -> list[Name]:
     if len(ask.scores) == 1 == len(ask.labels) and says_correct(ask.labels[0].rpartition("/")[2]):
         scores, labels = shlex.quote(ask.scores[0]), shlex.quote(ask.labels[0])
-        told = f"did you mean --confidence {scores} --correct {labels}?"
-        raise UsageError(f"{where}: {labels} says whether answers are right and is no class: {told}")
+        told = f"{labels} says whether answers are right and is no class"
+        raise UsageError(f"{where}: {told}: did you mean --confidence {scores} --correct {labels}?")
     if ask.scores:
         chosen = [name for asked in ask.scores for name in matching(names, asked, "scores array")]
     else:

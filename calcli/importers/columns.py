@@ -293,8 +293,8 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
     if len(numbers) == len(names):
         gap = next((i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1), 0)
         if counted and gap:
-            told = "classes are missing; name the columns in the order of the classes: --scores A,B,C"
-            raise DataError(f"{path}: after column {columns[gap - 1]!r} comes {columns[gap]!r}: {told}")
+            told = f"after column {columns[gap - 1]!r} comes {columns[gap]!r}: classes are missing"
+            raise DataError(f"{path}: {told}; name the columns in the order of the classes: --scores A,B,C")
         return None if set(numbers) <= set(range(len(numbers) + 1)) else names
     if all(name.startswith("(") and name.endswith(")") for name in names):  # probability(cat)
         names = [name[1:-1] for name in names]
@@ -436,5 +436,5 @@ def not_a_number(path: Path, name: str, values: Sequence[str]) -> DataError:
     """The complaint about the first of these cells that is no number."""
     row = next((i for i, cell in enumerate(values) if not is_number(cell)), 0)
     how = " with a point before its decimals and no other sign" * any(sign in str(values[row]) for sign in ",%")
-    told = f"column {name!r} has {one_line(ValueError(values[row]), 60)!r} in row {row}, expected a number{how}"
-    return DataError(f"{path}: {told}")
+    cell = one_line(ValueError(values[row]), 60)
+    return DataError(f"{path}: column {name!r} has {cell!r} in row {row}, expected a number{how}")

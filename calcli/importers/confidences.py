@@ -101,15 +101,13 @@ def _column(entry: Entry) -> AnyArray:
 def count_votes(entries: Entries, ask: ImportRequest, where: str) -> tuple[dict[str, Entry], ImportRequest]:
     """One row per question: the share of its most frequent answer as confidence, and whether that is the gold.
     ``--votes`` names a column with one answer a row, of which the rows of a ``--unit`` (or of an id) are a question; or
-    one of lists, or several (``A:B``, ``A,B``, or what their names begin with), of which every row is one. The
-    confidence is (votes + 1/2) / (k + 1) of k answers, which is never 0 or 1; of answers that are as frequent the first
-    counts. Blank answers get no votes, and count among the k. Raises UsageError for names that are not there, DataError
-    where a question has several golds."""
+    one of lists, or several, of which every row is one. The confidence: (votes + 1/2) / (k + 1) of k answers,
+    never 0 or 1; of answers that are as frequent the first counts. Blank answers get no votes, and count among the k.
+    Raises UsageError for names that are not there, DataError where a question has several golds."""
     assert ask.votes is not None
-    options = {"--confidence": ask.confidence, "--correct": ask.correct, "--percent": ask.percent}
-    if given := [option for option, value in options.items() if value]:
+    if ask.confidence or ask.correct or ask.percent:
         told = "--votes makes the confidence, and --gold COLUMN names the right answer to each question:"
-        raise UsageError(f"{told} leave {', '.join(given)} out")
+        raise UsageError(f"{told} leave --confidence, --correct and --percent out")
     names, columns = [parse_name(path) for path in entries], _columns(entries, ask.votes)
     answers = [texts_in(column) for column in columns]
     label = next((name.path for name in names if name.role == "labels"), GOLD)
@@ -117,26 +115,25 @@ def count_votes(entries: Entries, ask: ImportRequest, where: str) -> tuple[dict[
         raise UsageError("--votes needs the right answer to each question, in a column or a file: --gold COLUMN|FILE")
     gold = entries[matching(names, ask.gold or label, "column of right answers")[0].path]
     truth, home = texts_in(gold), columns[0]
-    wide = len(answers) > 1 or answers[0].ndim == 2
-    lists = (np.stack(answers, axis=1) if len(answers) > 1 else answers[0]).tolist() if wide else []
+    answers = [np.stack(answers, axis=1)] if len(answers) > 1 else answers
+    wide, lists = answers[0].ndim == 2, answers[0].tolist()
     known = {role: path for path in entries if (role := parse_name(path).role) in ("unit", "ids", "group")}
     first = np.arange(len(truth))
     if not wide:
         question = known.get("unit") or known.get("ids")
         if question is None:
-            advice = "which rows are one question? --unit COLUMN"
-            raise UsageError(f"--votes {ask.votes}: {where} has an answer a row; {advice}")
+            raise UsageError(
+                f"--votes {ask.votes}: {where} has an answer a row; which rows are one question? --unit COLUMN"
+            )
         asked = texts_in(entries[question])
         if not len(asked) == len(truth) == len(answers[0]):
-            told = f"has {len(answers[0])} answers, {len(asked)} questions and {len(truth)} golds"
-            raise DataError(f"{home.where}: {told}")
+            raise DataError(f"{home.where}: has {len(lists)} answers, {len(asked)} questions and {len(truth)} golds")
         rows: dict[str, list[int]] = {}
         for row, name in enumerate(asked.tolist()):
             rows.setdefault(name, []).append(row)
-        several = next((name for name, own in rows.items() if len({truth[row] for row in own}) > 1), None)
-        if several is not None:
-            raise DataError(f"{gold.where}: question {several!r} has several right answers, expected one")
-        lists = [[answers[0][row] for row in own] for own in rows.values()]
+        if several := [name for name, own in rows.items() if len({truth[row] for row in own}) > 1]:
+            raise DataError(f"{gold.where}: question {several[0]!r} has several right answers, expected one")
+        lists = [[lists[row] for row in own] for own in rows.values()]
         first = np.array([own[0] for own in rows.values()])
     if len(lists) != len(first):
         raise DataError(f"{home.where}: has {len(lists)} rows of answers for {len(first)} golds")
@@ -151,9 +148,7 @@ def count_votes(entries: Entries, ask: ImportRequest, where: str) -> tuple[dict[
     made = {"confidence": home.having(confidence), "correct": gold.having(correct)}
     if not wide and "unit" in known:
         known["ids"] = known.pop("unit")
-    for role in ("ids", "group", "unit"):
-        if path := known.get(role):
-            made[role] = entries[path].having(entries[path].column()[first])
+    made |= {role: entries[path].having(entries[path].column()[first]) for role, path in known.items()}
     return made, replace(ask, confidence="confidence", correct="correct", labels=())
 
 

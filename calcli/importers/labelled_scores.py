@@ -165,20 +165,21 @@ def _load_dense(dense: Dense, candidate: BundleArrays, entries: Entries, ask: Im
     return Imported(candidate, where, kind, n, k, dtype, labels, columns, names, (), split, scores)
 
 
-def labels_as_rows(
-    candidate: BundleArrays, entries: Entries, ask: ImportRequest
-) -> tuple[BundleArrays, dict[str, Entry], ImportRequest]:
+ClassNames = tuple[list[str] | None, str | None]
+PerLabel = tuple[BundleArrays, dict[str, Entry], ImportRequest]
+
+
+def labels_as_rows(candidate: BundleArrays, entries: Entries, ask: ImportRequest) -> PerLabel:
     """Scores and labels (rows, labels) of which several may hold as rows of two classes, one per row and label. The
-    group of such a row is its label, the unit its row of the source. Raises DataError for scores and labels of another
-    form."""
-    scores_entry, labels = entries[candidate.scores], candidate.labels
-    if labels is None:
+    group of such a row is its label, the unit its row of the source. Raises DataError for others."""
+    scores_entry, labels = entries[candidate.scores], candidate.labels or ""
+    if labels not in entries:
         raise DataError(f"{scores_entry.where}: --per-label needs labels, (rows, labels) of 0 and 1")
     labels_entry = entries[labels]
     scores, truth = np.asarray(scores_entry.load()[()]), np.asarray(labels_entry.load()[()])
     if scores.ndim != 2 or truth.shape != scores.shape or not np.isin(truth, (0, 1)).all():
-        told = f"expected zeros and ones of shape {scores.shape}, one per row and label, for --per-label"
-        raise DataError(f"{labels_entry.where}: has shape {truth.shape}, {told}")
+        told = f"has shape {truth.shape}, expected zeros and ones of shape {scores.shape} for --per-label"
+        raise DataError(f"{labels_entry.where}: {told}")
     n, c = scores.shape
     names = _label_names(candidate, entries, ask) or [f"label{i}" for i in range(c)]
     if len(names) != c or len(set(names)) < len(names):
@@ -218,9 +219,7 @@ def _native(values: Any) -> NDArray[Any]:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def _class_names(
-    candidate: BundleArrays, entries: Entries, k: int, binary: bool, ask: ImportRequest
-) -> tuple[list[str] | None, str | None]:
+def _class_names(candidate: BundleArrays, entries: Entries, k: int, binary: bool, ask: ImportRequest) -> ClassNames:
     """Names of all classes, and that of class 1 where a single column bears it."""
     if ask.class_names:
         if len(ask.class_names) != k:
@@ -262,9 +261,7 @@ def per_row(entry: Entry, role: str, n: int) -> NDArray[Any]:
     return validate.whole_names(values, role, entry.where) if role in ("ids", "unit") else values
 
 
-def _transforms(
-    candidate: BundleArrays, entries: Entries, size: tuple[int, int], binary: bool
-) -> tuple[Any, tuple[str, ...]]:
+def _transforms(candidate: BundleArrays, entries: Entries, size: tuple[int, int], binary: bool) -> tuple[Any, Any]:
     if "transformed" not in candidate.extras:
         return None, ()
     entry = entries[candidate.extras["transformed"]]
@@ -275,7 +272,6 @@ def _transforms(
     moved = entry.load()
     expected = [(len(specs), *size)] + ([(len(specs), size[0]), (len(specs), size[0], 1)] if binary else [])
     if specs.ndim != 1 or specs.dtype.kind not in "OUS" or moved.shape not in expected or moved.dtype.kind != "f":
-        told = f"one slice per transform in {specs_entry.name!r}, and the same rows and classes as the scores"
-        found = f"has type {moved.dtype} and shape {moved.shape}"
-        raise DataError(f"{entry.where}: {found}, expected floats {expected[0]}: {told}")
+        told = f"expected floats {expected[0]}, a slice per transform in {specs_entry.name!r}"
+        raise DataError(f"{entry.where}: has type {moved.dtype} and shape {moved.shape}, {told}")
     return moved, tuple(texts_of(specs, specs_entry.where))

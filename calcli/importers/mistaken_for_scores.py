@@ -38,8 +38,8 @@ def refuse_impostors(scores: Any, kind: ScoreKind, where: str, *, forced: bool) 
         if not (one_hot or simplex):
             return
     if one_hot and kind != "log_probs":
-        told = f"{where}: every row is a bare prediction (zeros and a one), expected scores with degrees;"
-        raise DataError(f"{told} there is no confidence in them to calibrate: save the model's outputs before argmax")
+        told = "every row is a bare prediction (zeros and a one), without a confidence to calibrate"
+        raise DataError(f"{where}: {told}; save the model's outputs before argmax")
     if simplex:
         told = f"{'' if width == 1 else ' and sums to 1'}; pass --kind probs if they are, --kind logits if they are not"
         raise DataError(f"{where}: these logits look like probabilities: every row lies in [0, 1]{told}")
@@ -65,9 +65,8 @@ def refuse_confidences(scores: Any, labels: IntArray, kind: ScoreKind, where: st
     if kind != "probs" or (len(scores.shape) == 2 and scores.shape[1] > 1) or scores.shape[0] < 2 * FEW:
         return
     if len(np.unique(labels)) == 2 and all(((block >= 0.5) & (block <= 1)).all() for _, block in _blocks(scores)):
-        told = "is it the confidence of the prediction? --confidence NAME --correct NAME takes it so;"
-        advice = "of P(class 1) --scores NAME --labels NAME"
-        raise DataError(f"{where}: no value is below .5 though both classes occur: {told} {advice}")
+        told = "no value is below .5 though both classes occur: is it the confidence of the prediction?"
+        raise DataError(f"{where}: {told} --confidence NAME --correct NAME; else --scores NAME --labels NAME")
 
 
 def refuse_other_column(raw: AnyArray, n: int, word: str | None, where: str, labels_where: str) -> None:

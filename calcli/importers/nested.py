@@ -212,9 +212,8 @@ def class_order(
     names = sorted(classes, key=natural)
     truths = [cell for row in rows for key, cell in row.items() if parse_name(key).role == "labels"]
     if any(isinstance(truth, int) for truth in truths) and not all(re.search(r"\d$", name) for name in names):
-        told = "has its classes in another order in every row, and the labels are numbers: name the classes in the"
-        advice = f"--class-names {','.join(names) if len(names) < 9 else 'A,B,…'}"
-        raise DataError(f"{where} {told} order of the numbers: {advice}")
+        told = "has its classes in another order in every row, and the labels are numbers: name the classes in order"
+        raise DataError(f"{where} {told}: --class-names {','.join(names) if len(names) < 9 else 'A,B,…'}")
     return names
 
 

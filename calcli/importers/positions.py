@@ -264,8 +264,8 @@ def _positions(scores: Parts, labels: Any, axis: int) -> list[int]:
     k = (*scores.shape, 1)[axis]
     for unit, shape in enumerate(scores.shapes):
         if (*shape, 1)[axis - 1] != k or found[unit] != own[unit]:
-            told = f"has shape {shape} and {own[unit]} labels, expected {k} classes and a label for each position"
-            raise DataError(f"{scores.where}: part {unit} {told}")
+            told = f"part {unit} has shape {shape} and {own[unit]} labels"
+            raise DataError(f"{scores.where}: {told}, expected {k} classes and a label for each position")
     return found
 
 
@@ -291,8 +291,8 @@ def one_a_row(scores: Any, labels: Any, how: str | None, kind: ScoreKind, where:
     if how is None:
         if len(shape) != 3:
             return scores, kind
-        told = f"{where}: has shape {shape}, expected (rows, classes); of several scores a row (tokens, prompts,"
-        raise DataError(f"{told} crops) --reduce mean makes one, which needs labels, one per row, to tell the rows")
+        told = "expected (rows, classes); of several scores a row (tokens, crops) --reduce mean makes one, by labels"
+        raise DataError(f"{where}: has shape {shape}, {told}")
     if not axes:
         raise UsageError(f"--reduce {how}: {where} has shape {shape}, expected (rows, positions, classes)")
     if how == "none" or (labels is not None and labels.ndim > 1 and labels.shape[1] > 1):

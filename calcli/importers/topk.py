@@ -163,8 +163,9 @@ def _place(answer: Answer, index: Mapping[str, int]) -> int | None:
     named = [i for i, position in enumerate(answer.positions) if _bare(position.token) in index]
     if len({index[_bare(answer.positions[i].token)] for i in named}) > 1 and named[0] > 0:
         said = ", ".join(repr(answer.positions[i].token) for i in named[:4])
-        advice = "let the model answer with the class alone, or first"
-        raise DataError(f"{answer.where}: names several classes ({said}) after other words; {advice}")
+        raise DataError(
+            f"{answer.where}: names several classes ({said}) after other words; have it answer the class alone"
+        )
     if named:
         return named[0]
     listing = (i for i, position in enumerate(answer.positions) if any(_bare(t) in index for t in position.top))
@@ -280,8 +281,7 @@ def _as_index(path: Path, places: AnyArray, names: Sequence[str]) -> NDArray[np.
     try:
         return np.array([[index[str(word)] for word in row] for row in places.tolist()], dtype=np.int64)
     except KeyError as word:
-        told = f"ranks are named in words ({word}, …); name all classes: --class-names A,B,…"
-        raise UsageError(f"{path}: {told}") from None
+        raise UsageError(f"{path}: ranks are named in words ({word}, …); name all classes: --class-names") from None
 
 
 def listed_logprobs(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> list[dict[str, Any]]:

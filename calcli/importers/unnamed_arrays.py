@@ -53,8 +53,8 @@ def take_obvious(entries: Entries, ask: ImportRequest, where: str) -> ImportRequ
     cores = cores or {names[p].core for p, a in floats.items() if a.ndim == 1 and names[p].core.lower() in SCORE_WORDS}
     if not ask.labels and (pairs := _pairs(names, floats)):
         if ask.kind is None:
-            told = f"log_probs or probs{_evidence(floats[next(iter(pairs))])}"
-            raise UsageError(f"{where}: say what {', '.join(list(pairs)[:3])} hold with --kind logits, {told}")
+            what, told = ", ".join(list(pairs)[:3]), _evidence(floats[next(iter(pairs))])
+            raise UsageError(f"{where}: say what {what} hold with --kind logits, log_probs or probs{told}")
         return replace(ask, scores=tuple(pairs), labels=tuple(pairs.values()))
     if len(cores) != 1:
         return ask

@@ -8,9 +8,8 @@ import pytest
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.array_names import parse_name, plan
-from calcli.importers.import_report import Splitting
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.import_scores import import_scores
+from calcli.importers.import_scores import Splitting, import_scores
 from calcli.io.bundle import open_bundle
 from calcli.io.split import parse_split
 

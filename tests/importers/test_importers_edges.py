@@ -18,9 +18,8 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Entry, Mapped, reading
 from calcli.importers.columns import LEFT_OVER
 from calcli.importers.formats import open_archive
-from calcli.importers.import_report import Splitting
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.import_scores import import_scores
+from calcli.importers.import_scores import Splitting, import_scores
 from calcli.importers.join import _ordered
 from calcli.importers.nested import _join, flatten, merge_batches, value_column
 from calcli.importers.positions import token_rows

@@ -12,9 +12,8 @@ from run_calcli import process, runner
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive, SourceFile, remark, remarks, unite
 from calcli.importers.array_names import plan
-from calcli.importers.import_report import Splitting
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.import_scores import import_scores
+from calcli.importers.import_scores import Splitting, import_scores
 from calcli.importers.labels import to_labels
 from calcli.importers.nested import flatten, merge_batches
 from calcli.io.split import parse_split

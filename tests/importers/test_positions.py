@@ -16,7 +16,7 @@ from run_calcli import runner
 
 from calcli.errors import DataError, UsageError
 from calcli.importers import positions
-from calcli.importers.import_report import Splitting
+from calcli.importers.import_scores import Splitting
 from calcli.importers.readers import numpy_files
 
 N, K, H, W = 7, 5, 6, 4

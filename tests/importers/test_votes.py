@@ -81,7 +81,7 @@ def test_what_is_missing_is_said(tmp_path, out):
     with pytest.raises(DataError, match="question 'a' has several right answers"):
         bring(path, out, votes="answers", gold="gold", unit="q")
     with pytest.raises(
-        UsageError, match="--gold COLUMN names the right answer to each question: leave --correct, --percent"
+        UsageError, match="--gold COLUMN names the right answer to each question: leave --confidence, --correct and"
     ):
         bring(path, out, votes="answers", correct="gold", percent=True, unit="q")
     with pytest.raises(UsageError, match="no column of answers is named 'votes'; valid names: answers, gold"):

@@ -10,7 +10,7 @@ import pytest
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Mapped, remarks
-from calcli.importers.import_report import FEW, _fill
+from calcli.importers.import_scores import FEW, _fill
 from calcli.importers.labelled_scores import Slab
 from calcli.importers.open_any_file import expand, open_data
 from calcli.io.artifact import check_extremes, dumps, loads

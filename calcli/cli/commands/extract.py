@@ -26,9 +26,8 @@ from calcli.cli.render import Console, print_json, print_path
 from calcli.errors import UsageError, check_choice
 from calcli.extracting.model_inputs import ModelJob, ModelOptions
 from calcli.fast_dataclass import dataclass
-from calcli.importers.import_report import ImportReport, Splitting
 from calcli.importers.import_request import ImportOptions, ImportRequest
-from calcli.importers.import_scores import import_scores
+from calcli.importers.import_scores import ImportReport, Splitting, import_scores
 from calcli.io.atomic import make_folder, refuse_input
 from calcli.io.inputs import note
 from calcli.io.locate import Layout, matching_files, split_where

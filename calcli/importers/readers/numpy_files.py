@@ -51,10 +51,10 @@ def read_npy(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
         return content_archive(path, "npy", content)
     if about is not None and about[0].names is not None:  # as ``DataFrame.to_records`` and record arrays are
         rows = np.load(path, allow_pickle=False).reshape(-1)
-        kinds: dict[str, Any] = {"U": "text", "S": "text", "b": "other"}
+        kinds = {"U": "text", "S": "text", "b": "other"}
         columns = {}
         for name in rows.dtype.names:
-            kind = "lists" if rows[name].ndim > 1 else kinds.get(rows[name].dtype.kind, "number")
+            kind: Any = "lists" if rows[name].ndim > 1 else kinds.get(rows[name].dtype.kind, "number")
             columns[str(name)] = Column(kind, np.ascontiguousarray, rows[name])
         return table_archive(path, "npy", columns, len(rows), ask)
     mapped = partial(np.load, path, mmap_mode="r", allow_pickle=False)

@@ -44,14 +44,11 @@ def read_safetensors(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> 
     with path.open("rb") as opened:
         opened.seek(8)
         header = json.loads(opened.read(length))
-        if isinstance(header, dict):
-            ends = [int(about["data_offsets"][1]) for name, about in header.items() if name != "__metadata__"]
-            opened.seek(8 + length + max(ends, default=0))
-            more = opened.read(9)
-            refuse_more(path, more if more[8:] == b"{" else b"")
-    if not isinstance(header, dict):
-        raise DataError(f"{path}: the safetensors header is not a JSON object")
-    header.pop("__metadata__", None)
+        header.pop("__metadata__", None)
+        ends = [int(about["data_offsets"][1]) for about in header.values()]
+        opened.seek(8 + length + max(ends, default=0))
+        more = opened.read(9)
+        refuse_more(path, more if more[8:] == b"{" else b"")
     loaders = {name: _loader(path, name, about, 8 + length, size) for name, about in header.items()}
     return Archive.of(path, "safetensors", loaders)
 

@@ -153,5 +153,5 @@ def _marks(path: Path) -> dict[str, float]:
 
 def _hold(path: Path, id: str, marks: Mapping[str, float], right: float) -> None:
     if marks.get(id, right) != right:
-        told = f"the answer here is {'right' if right else 'wrong'}; do the files belong together?"
-        raise DataError(f"{path}: instance {id}: per_instance_stats.json has exact_match {marks[id]:g}, {told}")
+        told = f"per_instance_stats.json has exact_match {marks[id]:g}, the answer here {right:g}"
+        raise DataError(f"{path}: instance {id}: {told}; do the files belong together?")

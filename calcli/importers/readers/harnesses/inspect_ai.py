@@ -58,8 +58,9 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
         target = str(targets[0] or "")
         listed = sample.get("choices") or []
         if listed and mark is not None and answer and (answer.strip() == target.strip()) != mark:
-            told = f"is marked {'right' if mark else 'wrong'}, its answer is {answer!r} and its target {target!r}"
-            raise DataError(f"{where}: {told}")
+            raise DataError(
+                f"{where}: is marked {'right' if mark else 'wrong'}, its answer is {answer!r} and its target {target!r}"
+            )
         if listed and answer and positions:
             positions = [position for position in positions if position.token.strip(" ().:") == answer.strip()]
             if not positions:

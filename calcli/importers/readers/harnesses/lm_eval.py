@@ -63,11 +63,9 @@ class _Sample:
         self.where, self.record, self.id = where, record, record["doc_id"]
         responses = record["filtered_resps"]
         if not isinstance(responses, list) or not all(isinstance(one, list) and len(one) == 2 for one in responses):
-            told = "holds generated text or a single number, expected a log-likelihood per choice"
-            raise DataError(f"{where}: {told}: use the multiple-choice variant of the task")
+            raise DataError(f"{where}: holds generated text or one number, expected a log-likelihood per choice")
         if len(responses) < 2:
-            told = "has no filtered_resps or one candidate only (a loglikelihood task), expected several to choose from"
-            raise DataError(f"{where}: {told}")
+            raise DataError(f"{where}: has no filtered_resps or one candidate only, expected several to choose from")
         lls = [float(response[0]) for response in responses]
         arguments = record.get("arguments") or []
         pairs = list(arguments.values()) if isinstance(arguments, dict) else arguments

@@ -54,8 +54,8 @@ def read_openai(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archi
             raise DataError(f"{where}: has {len(body['choices'])} choices, expected one answer per row (n=1)")
         (choice,) = body["choices"]
         if choice.get("prompt_logprobs") and not choice.get("logprobs"):
-            advice = "let the server generate one token with logprobs=true, top_logprobs=20"
-            raise DataError(f"{where}: has prompt_logprobs, which do not say which token the prompt had; {advice}")
+            told = "has prompt_logprobs, which do not say which token the prompt had"
+            raise DataError(f"{where}: {told}; generate one with logprobs=true, top_logprobs=20")
         positions = positions_of(choice.get("logprobs"), where)
         if positions and all(position.token.startswith("token_id:") for position in positions):
             raise DataError(f"{where}: tokens are numbers; run the server without return_tokens_as_token_ids")
