@@ -194,19 +194,6 @@ PRINTED = {"gaussian": 20, "uniform": 40, "gumbel": 20}
 """Largest scale of the paper's grids of whole numbers (it has no Gumbel noise)."""
 
 
-class NoiseChoice(NamedTuple):
-    """A noise and its scale, the rows' retention probabilities (n,), and what there is to say.
-
-    warnings : one where the best scale is the least or the largest of those searched.
-    """
-
-    noise: str
-    scale: float
-    gamma: FloatArray
-    details: dict[str, Any]
-    warnings: tuple[str, ...] = ()
-
-
 def retention(rows: Rows, noise: str, scales: list[float], context: Context, draws: Any = None) -> FloatArray:
     """Retention probability of every row at every scale, (n, scales)."""
     report = lambda done: context.progress("retention probabilities", done, rows.n)  # noqa: E731
@@ -218,11 +205,6 @@ def agreement(block: Block, transforms: int) -> FloatArray:
     top = block.z.argmax(axis=1)
     kept = sum((block.transformed_z(m).argmax(axis=1) == top).astype(np.float64) for m in range(transforms))
     return np.asarray(kept / transforms)
-
-
-def survival(rows: Rows, transforms: Sequence[int]) -> FloatArray:
-    """``agreement`` of all rows, (n,)."""
-    return np.concatenate(list(rows.each(partial(agreement, transforms=len(transforms)), transforms=transforms)))
 
 
 def listed_scales(text: str) -> list[float]:
@@ -260,36 +242,38 @@ def grid(options: Any, gaps: FloatArray, family: str) -> list[float]:
 
 def choose_noise(
     rows: Rows, options: Any, context: Context, counted: IntArray, gaps: FloatArray, base: Evidence
-) -> NoiseChoice:
-    """The family and scale with the best criterion; of equal ones the family named first, then the least scale."""
+) -> tuple[str, float, FloatArray, dict[str, Any], list[str]]:
+    """The family and scale with the best criterion; of equal ones the family named first, then the least scale.
+
+    Returns these, the retention probabilities (n,), details, and a warning where the scale is an end of the search.
+    """
     families = searched_families(options)
     if len(families) == 1 and options.scale is not None:
         exact = options.gamma == "exact"
         gamma = retention(rows, families[0], [options.scale], context)[counted, 0] if exact else base.gamma
-        return NoiseChoice(families[0], options.scale, gamma, {})
+        return families[0], options.scale, gamma, {}, []
     criterion, best_of = one_bin_sd, max
     if options.select == "cv-nll":
         units = rows.units()
         fold = two_folds(base.hit, context.seed, None if units is None else units.take(counted))
         criterion, best_of = partial(cross_validated_nll, fold, options), min
-    found: dict[str, NoiseChoice] = {}
-    reached: dict[str, float] = {}
+    found, reached = {}, dict[str, float]()
     for family in families:
         scales = grid(options, gaps, family)
         gammas = retention(rows, family, scales, context)[counted]
         values = [criterion(base._replace(gamma=gamma)) for gamma in gammas.T]
         reached[family] = best_of(values)
-        best = values.index(reached[family])
-        details = {"scales": scales, "select": options.select, "criterion": values}
-        warning = (
-            f"the best scale {scales[best]:.4g} is the {'largest' if best else 'smallest'} of those searched;"
-            " set scale= or scales= to look beyond"
-        )
-        at_end = len(scales) > 1 and np.ptp(values) > 0 and best in (0, len(scales) - 1)
-        found[family] = NoiseChoice(family, scales[best], gammas[:, best], details, (warning,) * bool(at_end))
+        best, details = values.index(reached[family]), {"scales": scales, "select": options.select, "criterion": values}
+        warnings = []
+        if len(scales) > 1 and np.ptp(values) > 0 and best in (0, len(scales) - 1):
+            warnings.append(
+                f"the best scale {scales[best]:.4g} is the {'largest' if best else 'smallest'} of those searched;"
+                " set scale= or scales= to look beyond"
+            )
+        found[family] = family, scales[best], gammas[:, best], details, warnings
     choice = found[best_of(reached, key=reached.__getitem__)]
     if len(found) > 1:
-        choice.details["families"] = reached
+        choice[3]["families"] = reached
     return choice
 
 
@@ -532,12 +516,13 @@ class Hoki(Calibrator):
         if alone or options.mix:
             how = "noise=transforms" if alone else f"mix={options.mix:g}"
             transforms = choose_pool(rows.transforms, options.pool, f"hoki with {how}")
-            kept = survival(rows, transforms)[counted]
+            work = partial(agreement, transforms=len(transforms))
+            kept = np.concatenate(list(rows.each(work, transforms=transforms)))[counted]
         if alone:
-            choice = NoiseChoice("transforms", 1.0, kept, {})
+            noise, scale, gamma, details, at_end = "transforms", 1.0, kept, dict[str, Any](), list[str]()
         else:
-            choice = choose_noise(rows, options, context, counted, terms.gap[counted], base)
-        noise, scale, gamma = choice[:3]
+            gaps = terms.gap[counted]
+            noise, scale, gamma, details, at_end = choose_noise(rows, options, context, counted, gaps, base)
         samples, draws_sha256 = 0, ""
         if options.gamma == "mc":
             samples = options.samples
@@ -548,13 +533,13 @@ class Hoki(Calibrator):
             gamma = (1.0 - mix) * gamma + mix * kept
         evidence = base._replace(gamma=gamma)
         found, status, told = rounds(evidence, options)
-        details = {**choice.details, **report(found, evidence, p, options.bins)}
+        details |= report(found, evidence, p, options.bins)
         details["ts_brier_top"] = float(np.average((sigmoid(terms.s_tempered[counted]) - hit) ** 2, weights=mass))
-        warnings += [*choice.warnings, *told, *judge(details)]
+        warnings += [*at_end, *told, *judge(details)]
         pool = np.asarray([rows.transforms[m] for m in transforms]) if transforms else None
         fitted = cls(noise, scale, options.init, accuracy, *found[:2], samples, context.seed, draws_sha256)
         fitted = replace(fitted, transforms=pool, mix=mix)
-        status = "at_bound" if status == "ok" and choice.warnings else status
+        status = "at_bound" if status == "ok" and at_end else status
         after = partial(terms.summary, rows, found.confidence) if len(counted) == rows.n else None
         return Fit(fitted, status, tuple(warnings), details, before=ts.before, after=after)
 
