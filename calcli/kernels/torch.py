@@ -181,12 +181,9 @@ class RowSharpness(recal.RowSharpness):
             x = self.data.gaps(scores) * sent[here, None]
             p = x.exp()
             norm = p.sum(dim=1)
-            m1, m2, m3, m4 = (p.mul_(x).sum(dim=1) / norm for _ in range(4))  # E[x], E[x^2] and so on
-            out[0, here] = -norm.log()
-            out[1, here] = m1
-            out[2, here] = m2 - m1 * m1
-            out[3, here] = m3 - 3 * m2 * m1 + 2 * m1**3
-            out[4, here] = m4 - 4 * m3 * m1 - 3 * m2 * m2 + 12 * m2 * m1 * m1 - 6 * m1**4
+            moments = [p.mul_(x).sum(dim=1) / norm for _ in range(4)]  # E[x], E[x^2] and so on
+            for into, values in zip(out, (-norm.log(), *recal.cumulants_of(*moments)), strict=True):
+                into[here] = values
         if wanted is not None:
             out *= self.data.send(wanted)
         found = out.cpu().numpy()

@@ -169,13 +169,13 @@ def likeliest_weights(shares: FloatArray, weight: FloatArray, limit: int = 100) 
     """
     m = shares.shape[1]
     w = np.full(m, 1.0 / m)
-    value, evaluations = -float(weight @ np.log(shares @ w)), 1
-    for _ in range(limit):
+    value, evaluations, gain = -float(weight @ np.log(shares @ w)), 1, np.inf
+    for steps in range(limit + 1):
         # The floor keeps the squares below finite where a part without weight owned a row.
         r = shares / np.maximum(shares @ w, 1e-100)[:, None]
         slope = weight @ r
         gap = float(slope.max() - 1.0)
-        if gap <= 1e-13:
+        if gap <= 1e-13 or gain <= 1e-16 or steps == limit:
             break
         direction = simplex_minimum(0.5 * (r * weight[:, None]).T @ r, slope) - w
         gain = slope @ direction
@@ -189,7 +189,4 @@ def likeliest_weights(shares: FloatArray, weight: FloatArray, limit: int = 100) 
                 break
         else:
             break
-        if gain <= 1e-16:
-            break
-    r = shares / np.maximum(shares @ w, 1e-100)[:, None]
-    return w, max(0.0, float((weight @ r).max() - 1.0)), evaluations
+    return w, max(0.0, gap), evaluations

@@ -13,7 +13,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.expansion import row_series
 from calcli.methods._temperature import USUAL_PRIOR, Prior, effective_rows, start_rows
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import FloatArray, IntArray, log_softmax, mixed_with_uniform, row_max
+from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max
 from calcli.rows import Block, Rows, sample_runs
 from calcli.solvers import GRADIENT, LOOSE_GRADIENT, BoxMinimum, minimise_box
 
@@ -92,7 +92,9 @@ class FeatureTemperature(Calibrator):
         count = start_rows(rows)
         if count and not begin.any():
             index = np.concatenate([np.arange(*run) for run in sample_runs(rows.n, count)])
-            near, _ = objective.part(index).minimise(rows.sample(count), begin, context)
+            own = share[index] / max(share[index].sum(), 1e-300)
+            rough = replace(objective, inputs=inputs[index], share=own, tolerance=LOOSE_GRADIENT)
+            near, _ = rough.minimise(rows.sample(count), begin, context)
             if near.status == "ok" and np.abs(inputs @ near.x).max() <= FURTHEST:
                 begin = near.x
         found, walks = objective.minimise(rows, begin, context)
@@ -127,15 +129,9 @@ def features(z: FloatArray, temperature: float) -> FloatArray:
     u[here, top] = -np.inf
     margin = -row_max(u)
     spread = np.sqrt(np.maximum(variance, 0.0)) * temperature
-    return np.stack(
-        [
-            # Rounding can leave a certain row with an entropy a little below 0.
-            np.log(np.maximum(entropy, 0.0) / np.log(z.shape[1]) + 1e-6),
-            np.log(margin + 1e-2),
-            np.log(np.maximum(spread, 1e-6)),
-        ],
-        axis=1,
-    )
+    # Rounding can leave a certain row with an entropy a little below 0.
+    share = np.log(np.maximum(entropy, 0.0) / np.log(z.shape[1]) + 1e-6)
+    return np.stack([share, np.log(margin + 1e-2), np.log(np.maximum(spread, 1e-6))], axis=1)
 
 
 def design(raw: FloatArray, mean: FloatArray, deviation: FloatArray) -> FloatArray:
@@ -160,12 +156,6 @@ class Weighing:
     temperature: float
     tolerance: float
     held: float
-
-    def part(self, index: IntArray) -> "Weighing":
-        """The same of some rows, roughly."""
-        share = self.share[index]
-        share = share / max(share.sum(), 1e-300)
-        return replace(self, inputs=self.inputs[index], share=share, tolerance=LOOSE_GRADIENT)
 
     def minimise(self, rows: Rows, begin: FloatArray, context: Context) -> tuple[BoxMinimum, int]:
         """Where the search ended, and the walks over the rows.

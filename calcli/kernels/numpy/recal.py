@@ -6,7 +6,7 @@ z) does near s: its normaliser and its first four cumulants. Memory is some numb
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -85,15 +85,16 @@ def _tilted(block: Block, scale: FloatArray, wanted: BoolArray | None = None) ->
     m1 = np.einsum("ij,ij->i", p, x) / norm
     square = x * x
     p *= square
-    m2 = p.sum(axis=1) / norm
-    m3 = np.einsum("ij,ij->i", p, x) / norm
-    m4 = np.einsum("ij,ij->i", p, square) / norm
+    m2, m3, m4 = p.sum(axis=1) / norm, np.einsum("ij,ij->i", p, x) / norm, np.einsum("ij,ij->i", p, square) / norm
     log_top[here] = -np.log(norm)
-    cumulants[0, here] = m1
-    cumulants[1, here] = m2 - m1 * m1
-    cumulants[2, here] = m3 - 3 * m2 * m1 + 2 * m1**3
-    cumulants[3, here] = m4 - 4 * m3 * m1 - 3 * m2 * m2 + 12 * m2 * m1 * m1 - 6 * m1**4
+    cumulants[:, here] = cumulants_of(m1, m2, m3, m4)
     return log_top, cumulants
+
+
+def cumulants_of(m1: Any, m2: Any, m3: Any, m4: Any) -> list[Any]:
+    """The first four cumulants of these moments."""
+    k3, k4 = m3 - 3 * m2 * m1 + 2 * m1**3, m4 - 4 * m3 * m1 - 3 * m2 * m2 + 12 * m2 * m1 * m1 - 6 * m1**4
+    return [m1, m2 - m1 * m1, k3, k4]
 
 
 def _response(own: bool, block: Block, predicted: IntArray, scale: FloatArray) -> tuple[FloatArray, BoolArray]:
