@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from calcli.kernels import numpy as kernels
-from calcli.kernels.numpy.noise import standard_noise
+from calcli.kernels.numpy.hoki_draws import standard_noise
 from calcli.rows import ArrayRows
 
 SIGMA = 2.0

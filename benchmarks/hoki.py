@@ -18,8 +18,8 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 
 from calcli.io.bundle import open_bundle
+from calcli.kernels.numpy.hoki_draws import standard_noise
 from calcli.kernels.numpy.hoki_retention import gaps_to_top, retention_rates
-from calcli.kernels.numpy.noise import standard_noise
 from calcli.rows import ArrayRows
 
 EXACT_ROWS = 40

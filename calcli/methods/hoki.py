@@ -17,9 +17,8 @@ from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.folds import unit_folds
 from calcli.kernels.device import kernels
-from calcli.kernels.numpy.hoki_draws import Races
+from calcli.kernels.numpy.hoki_draws import QUANTILES, Races, digest, standard_noise
 from calcli.kernels.numpy.hoki_retention import block_retention, gaps_to_top
-from calcli.kernels.numpy.noise import QUANTILES, digest, standard_noise
 from calcli.methods._binary.log_odds import counted_rows, top_log_odds
 from calcli.methods._binary.maps import TOP_LABEL, logs, share_rest
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling

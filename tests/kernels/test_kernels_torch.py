@@ -5,7 +5,7 @@ import pytest
 from synthetic import rows_of, truth
 
 from calcli.kernels import numpy as kernels
-from calcli.kernels.numpy.noise import standard_noise
+from calcli.kernels.numpy.hoki_draws import standard_noise
 from calcli.numerics import softmax
 from calcli.rows import ArrayRows
 

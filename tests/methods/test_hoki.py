@@ -9,8 +9,8 @@ from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.calibrator import Context
 from calcli.errors import DataError, FitError, UsageError
 from calcli.io.artifact import Artifact, FitRecord, decode_params, dumps, encode_params, loads
+from calcli.kernels.numpy.hoki_draws import standard_noise
 from calcli.kernels.numpy.hoki_retention import block_retention
-from calcli.kernels.numpy.noise import standard_noise
 from calcli.methods import hoki as module
 from calcli.methods.hoki import Evidence, bin_of, design, fit_lines, replay, width_error
 from calcli.metrics.collect import summarise

@@ -8,7 +8,15 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from calcli.errors import FitError
-from calcli.kernels.numpy.hoki_draws import Races, sampled_retention
+from calcli.kernels.numpy.hoki_draws import (
+    Races,
+    digest,
+    exact_log,
+    gaussian_quantile,
+    gumbel_quantile,
+    sampled_retention,
+    standard_noise,
+)
 from calcli.kernels.numpy.hoki_retention import (
     block_retention,
     gap_table,
@@ -21,7 +29,6 @@ from calcli.kernels.numpy.hoki_retention import (
     retention_rates,
     uniform_retention,
 )
-from calcli.kernels.numpy.noise import digest, exact_log, gaussian_quantile, gumbel_quantile, standard_noise
 from calcli.numerics import softmax, tile_rows
 from calcli.rows import ArrayRows
 
@@ -274,7 +281,7 @@ def test_draws_have_pinned_bytes(noise):
 
 def test_draws_do_not_depend_on_how_many_are_made_at_a_time(monkeypatch):
     whole = standard_noise("gaussian", 50, 30, seed=4)
-    monkeypatch.setattr("calcli.kernels.numpy.noise.CHUNK", 17)
+    monkeypatch.setattr("calcli.kernels.numpy.hoki_draws.CHUNK", 17)
     np.testing.assert_array_equal(standard_noise("gaussian", 50, 30, seed=4), whole)
 
 

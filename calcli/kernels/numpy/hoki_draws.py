@@ -1,15 +1,111 @@
-"""Retention probabilities by drawing: the share of noise vectors, the same for all rows, that change no prediction.
+"""Hoki's retention probabilities by drawing: the share of noise vectors, the same for all rows, that change no
+prediction; and standard noise whose bytes any machine draws again from a seed.
+
+A random stream is only as lasting as what makes it. The integers here come from the counter-based Philox generator,
+whose stream NumPy guarantees, and become noise by nothing but IEEE additions, multiplications, divisions and square
+roots, which every machine rounds alike: libraries' logarithms differ in the last bit, and the distributions of NumPy's
+generators may change between releases.
 
 Reference: Jang, Ivanov, Lee, Weimer (2021), Algorithm 1.
 """
 
+from collections.abc import Callable
+from hashlib import sha256
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.errors import FitError
 from calcli.fast_dataclass import cached_property
 from calcli.numerics import FloatArray, IntArray
+
+
+def standard_noise(noise: str, samples: int, k: int, seed: int) -> NDArray[np.float32]:
+    """Draws of standard noise, (samples, k) float32: the same numbers everywhere, for ever.
+
+    noise : gaussian (variance 1), uniform (on -1/2..1/2) or gumbel (scale 1). The i-th number
+    of the row-major matrix comes from the i-th word of Philox4x64-10 with key ``seed``:
+    its upper 53 bits, plus a half, are the quantile. Raises FitError when the matrix would not fit into memory.
+    """
+    count = samples * k
+    if count > MOST_DRAWS:
+        raise FitError(
+            f"{samples} draws for {k} classes are {count} numbers, at most {MOST_DRAWS} are kept;"
+            f" use --set gamma=exact or samples={max(1, MOST_DRAWS // k)}"
+        )
+    stream = np.random.Philox(key=seed)
+    out = np.empty(count, dtype=np.float32)
+    for start in range(0, count, CHUNK):
+        raw = stream.random_raw(min(CHUNK, count - start))
+        out[start : start + len(raw)] = QUANTILES[noise](((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
+    return out.reshape(samples, k)
+
+
+MOST_DRAWS = 1 << 29
+CHUNK = 1 << 16
+
+
+def digest(draws: NDArray[np.float32]) -> str:
+    """SHA-256 of the draws as little-endian float32, row by row."""
+    return sha256(np.ascontiguousarray(draws, dtype="<f4").tobytes()).hexdigest()
+
+
+def exact_log(x: FloatArray) -> FloatArray:
+    """Natural logarithm by IEEE basic operations alone, to 1e-12 relative. x > 0, normal.
+
+    x = m 2^e with m in [sqrt(1/2), sqrt(2)), log m = 2 artanh((m - 1) / (m + 1)).
+    """
+    m, e = np.frexp(x)
+    low = m < np.sqrt(0.5)
+    m = np.where(low, 2.0 * m, m)
+    s = (m - 1.0) / (m + 1.0)
+    s2 = s * s
+    series = np.full_like(s, 1.0 / 15.0)
+    for odd in (13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0):
+        series = series * s2 + 1.0 / odd
+    return 2.0 * s * series + (e - low) * 0.6931471805599453
+
+
+def gaussian_quantile(p: FloatArray) -> FloatArray:
+    """Quantile of the standard normal, to 1e-7 relative: PPND7 of Wichura (1988), Algorithm AS 241."""
+    q = p - 0.5
+    r = 0.180625 - q * q
+    central = q * _ratio(r, CENTRAL)
+    tail = np.minimum(p, 1.0 - p)
+    r = np.sqrt(-exact_log(tail))
+    outer = np.where(r <= 5.0, _ratio(r - 1.6, MIDDLE), _ratio(r - 5.0, FAR))
+    return np.where(np.abs(q) <= 0.425, central, np.where(q < 0, -outer, outer))
+
+
+def _ratio(r: FloatArray, coefficients: tuple[tuple[float, ...], tuple[float, ...]]) -> FloatArray:
+    top, bottom = coefficients
+    numerator, denominator = np.full_like(r, top[-1]), np.full_like(r, bottom[-1])
+    for c in reversed(top[:-1]):
+        numerator = numerator * r + c
+    for c in reversed(bottom[:-1]):
+        denominator = denominator * r + c
+    return numerator / denominator
+
+
+CENTRAL = ((3.3871327179, 50.434271938, 159.29113202, 59.109374720), (1.0, 17.895169469, 78.757757664, 67.187563600))
+MIDDLE = ((1.4234372777, 2.7568153900, 1.3067284816, 0.17023821103), (1.0, 0.73700164250, 0.12021132975))
+FAR = ((6.6579051150, 3.0812263860, 0.42868294337, 0.017337203997), (1.0, 0.24197894225, 0.012258202635))
+
+
+def gumbel_quantile(p: FloatArray) -> FloatArray:
+    """Quantile of the standard Gumbel distribution, -log(-log p)."""
+    return -exact_log(-exact_log(p))
+
+
+QUANTILES: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "gaussian": gaussian_quantile,
+    "uniform": lambda p: p - 0.5,
+    "gumbel": gumbel_quantile,
+}
+
+
+# ---- races between the classes of a row
 
 
 class Races:

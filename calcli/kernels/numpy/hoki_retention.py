@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
-from calcli.kernels.numpy.hoki_draws import Races, sampled_retention
-from calcli.kernels.numpy.noise import gaussian_quantile
+from calcli.kernels.numpy.hoki_draws import Races, gaussian_quantile, sampled_retention
 from calcli.numerics import TINY, AnyArray, FloatArray, IntArray, tile_rows
 from calcli.rows import AtOnce, Block, Rows
 
