@@ -7,7 +7,9 @@ and x (negative in the first). g is linear in s, so the NLL of softmax(g(x)) is 
 
 from collections.abc import Callable
 from functools import partial, reduce
+from itertools import count
 from operator import add
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +29,8 @@ ALL_AT_BOUND = (
 
 KEPT_BYTES = 1 << 24  # scores in float64 up to this size have their places among the edges kept, in twice the memory
 Entry = Callable[[FloatArray], FloatArray]
+Loss = Callable[[Quadratic, int, FloatArray], tuple[float, FloatArray, FloatArray]]
+"""Of the NLL as a function of the slopes, the number of rows, and parameters: what ``minimise_box`` needs."""
 
 
 def check_map(edges: FloatArray, slopes: FloatArray) -> None:
@@ -71,45 +75,36 @@ def nll_in_slopes(rows: Rows, edges: FloatArray, entry: Entry) -> Quadratic:
 
 
 def minimise_map(
-    rows: Rows,
-    edges: FloatArray,
-    entry: Entry,
-    loss: Callable[[Quadratic, int, FloatArray], tuple[float, FloatArray, FloatArray]],
-    begin: FloatArray,
-    context: Context,
-    bounds: tuple[float, float],
-    longest: float = np.inf,
+    rows: Rows, edges: FloatArray, entry: Entry, loss: Loss, begin: FloatArray, context: Context, box: dict[str, Any]
 ) -> BoxMinimum:
-    """Minimise a loss within bounds, from the minimum of some of the rows unless a start is known.
+    """Minimise a loss within a box, from the minimum of some of the rows unless a start is known.
 
-    loss : of the NLL as a function of the slopes, the number of rows, and parameters. longest : see ``minimise_box``.
+    box : low and high, and what else of ``minimise_box``.
     """
-    passes = 0
+    passes = count(1)
 
     def search(some: Rows, begin: FloatArray, tolerance: float) -> BoxMinimum:
         nll = nll_in_slopes(some, edges, entry)
 
         def watched(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-            nonlocal passes
-            passes += 1
-            context.progress("bending the map", passes, 0)
+            context.progress("bending the map", next(passes), 0)
             return loss(nll, some.n, x)
 
-        return minimise_box(watched, begin, low=bounds[0], high=bounds[1], tolerance=tolerance, longest=longest)
+        return minimise_box(watched, begin, tolerance=tolerance, **box)
 
-    count = start_rows(rows) if context.start is None else 0
-    if count:
-        rough = search(rows.sample(count), begin, LOOSE_GRADIENT)
+    size = start_rows(rows) if context.start is None else 0
+    if size:
+        rough = search(rows.sample(size), begin, LOOSE_GRADIENT)
         begin = rough.x if rough.status == "ok" else begin
     return search(rows, begin, LOOSE_GRADIENT if context.start else GRADIENT)
 
 
-def ended(fitted: C, found: BoxMinimum, bounds: tuple[float, float]) -> Fit[C]:
+def ended(fitted: C, found: BoxMinimum, box: dict[str, Any]) -> Fit[C]:
     """The fit of a map whose slopes were searched between two bounds."""
     details = {"evaluations": found.evaluations, "gradient": found.gradient}
     if found.status == "not_converged":
         return Fit(fitted, "not_converged", ("the search for the slopes did not converge",), details)
-    if np.all(found.x <= bounds[0]) or np.all(found.x >= bounds[1]):
+    if np.all(found.x <= box["low"]) or np.all(found.x >= box["high"]):
         return Fit(fitted, "at_bound", (ALL_AT_BOUND,), details)
     return Fit(fitted, "ok", (), details)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -16,10 +17,7 @@ from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
 from calcli.solvers import Root, find_root
 
-LOG_BETA_LOW, LOG_BETA_HIGH = float(np.log(1e-2)), float(np.log(1e2))
-"""Bracket of log beta, beta = 1/T: T in [0.01, 100]."""
-
-
+BRACKET = (float(np.log(1e-2)), float(np.log(1e2)))  # of log beta, beta = 1/T: T in [0.01, 100]
 USUAL_PRIOR = 0.25  # what ``auto``, and the first step of svs, sms and ft, take for ``Prior``
 Prior = Annotated[
     float,
@@ -90,10 +88,8 @@ class Search(NamedTuple):
 def solve_temperature(
     slope: Slope,
     context: Context,
-    *,
     start: float | None = None,
-    low: float = LOG_BETA_LOW,
-    high: float = LOG_BETA_HIGH,
+    bracket: tuple[float, float] = BRACKET,
     flat: float = 0.0,
 ) -> Search:
     """The temperature at the root of an increasing function of log beta.
@@ -103,15 +99,13 @@ def solve_temperature(
     if start is None:
         near = getattr(context.start, "temperature", 1.0)
         start = -float(np.log(near)) if isinstance(near, float) and 0.02 < near < 50 else 0.0
-    passes = 0
+    passes = count(1)
 
     def watched(log_beta: float) -> tuple[float, float]:
-        nonlocal passes
-        passes += 1
-        context.progress("searching the temperature", passes, 0)
+        context.progress("searching the temperature", next(passes), 0)
         return slope(log_beta)
 
-    root = find_root(watched, low, high, start, flat=flat)
+    root = find_root(watched, *bracket, start, flat=flat)
     temperature = {"at_low": 100.0, "at_high": 0.01}.get(root.status, float(np.exp(-root.x)))
     return Search(temperature, root, {"evaluations": root.evaluations, "residual": float(root.value)})
 
@@ -126,6 +120,7 @@ ROUGH = 0.01
 """A step of log beta after which the start is right to a tenth of a per mil: the sample itself is off by per cents."""
 FAR = 0.1  # a relative step of beta beyond which the series is not trusted, and Newton goes on alone
 TOLERANCE = 1e-10  # relative error of the temperature that a fit leaves, as its last term and its residual tell
+CHECKED = TOLERANCE**0.5  # that error where the caller checks what is left
 NEAR = 1e-6  # a residual up to which one Newton step with the series' rise leaves less than the tolerance
 
 
@@ -135,14 +130,12 @@ def start_rows(rows: Rows) -> int:
     return 0 if rows.n < 4 * least else max(least, min(rows.n // 16, SAMPLE_SCORES // rows.k))
 
 
+SlopeOf = Callable[[Rows], Slope]
+SeriesOf = Callable[[Expansion], FloatArray]
+
+
 def search_temperature(
-    rows: Rows,
-    context: Context,
-    slope_of: Callable[[Rows], Slope],
-    series_of: Callable[[Expansion], FloatArray],
-    flat: float = 0.0,
-    *,
-    unverified: float = TOLERANCE**0.5,
+    rows: Rows, context: Context, slope_of: SlopeOf, series_of: SeriesOf, flat: float = 0.0, unverified: float = CHECKED
 ) -> Search:
     """The temperature at the root of an estimating equation, in one walk over large data.
 
@@ -151,11 +144,11 @@ def search_temperature(
     series has the root; where the sample has no root, or the series would be asked too far, Newton's method walks on.
     unverified : how far, relatively, its last term may move the root; the caller checks what is left.
     """
-    count = start_rows(rows)
-    sample = rows.sample(count) if count else None
+    size = start_rows(rows)
+    sample = rows.sample(size) if size else None
     start = None
     if sample is not None and (sample.weight is None or sample.weight.any()):
-        start = find_root(slope_of(sample), LOG_BETA_LOW, LOG_BETA_HIGH, 0.0, step=ROUGH)
+        start = find_root(slope_of(sample), *BRACKET, 0.0, step=ROUGH)
     if start is None or start.status != "ok":
         return solve_temperature(slope_of(rows), context, flat=flat)
     context.progress("searching the temperature", 1, 2)
@@ -198,7 +191,7 @@ def series_root(series: FloatArray) -> tuple[float, float, float]:
     return x, np.inf, np.inf
 
 
-def likeliest(rows: Rows, context: Context, prior: float = 0.0, *, unverified: float = TOLERANCE**0.5) -> Search:
+def likeliest(rows: Rows, context: Context, prior: float = 0.0, unverified: float = CHECKED) -> Search:
     """The temperature of greatest likelihood; below 1, with a prior (see ``Prior``), that of greatest posterior.
 
     unverified : as for ``search_temperature``.
@@ -206,15 +199,15 @@ def likeliest(rows: Rows, context: Context, prior: float = 0.0, *, unverified: f
     search = search_temperature(rows, context, nll_slope, nll_series, unverified=unverified)
     if not prior or search.temperature >= 1.0:
         return search
-    count = effective_rows(rows)
+    effective = effective_rows(rows)
 
     def penalised(slope: Slope, log_beta: float) -> tuple[float, float]:
-        (value, rise), (_, push, stiffness) = slope(log_beta), sharpening(log_beta, prior, count)
+        (value, rise), (_, push, stiffness) = slope(log_beta), sharpening(log_beta, prior, effective)
         return value + push, rise + stiffness
 
     if search.by_series and search.expansion is not None:
         series, beta = nll_series(search.expansion), search.centre
-        root = find_root(partial(penalised, series_slope(series, beta)), LOG_BETA_LOW, LOG_BETA_HIGH, search.root.x)
+        root = find_root(partial(penalised, series_slope(series, beta)), *BRACKET, search.root.x)
         step = abs(float(np.exp(root.x)) - beta)
         last = abs(float(series[-1])) * step ** (len(series) - 1) / search.rise
         if root.status == "ok" and step <= FAR * beta and last <= TOLERANCE * beta:

@@ -133,11 +133,7 @@ class TrainingRows:
 
 
 def train_folds(
-    rows: TrainingRows,
-    scale: float,
-    options: "IntraOrderPreservingOptions",
-    rng: np.random.Generator,
-    progress: Callable[[int, int], None],
+    rows: TrainingRows, scale: float, options: Any, rng: np.random.Generator, progress: Callable[[int, int], None]
 ) -> tuple[list[Net], list[float], list[int]]:
     """One network per fold, each the epoch with the least NLL on its held-out fold, by Adam on mini-batches.
 
@@ -203,7 +199,7 @@ def mapped_logits(z: FloatArray, nets: list[Net], center: float, spread: float, 
     return out
 
 
-SLOPES = (0.01, 100.0)
+SLOPES = {"low": 0.01, "high": 100.0}
 REACH = 20.0
 
 

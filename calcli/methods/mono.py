@@ -14,7 +14,7 @@ from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform
 from calcli.rows import Block, Rows
 from calcli.solvers import Quadratic
 
-LOG_SLOPES = (-float(np.log(100.0)), float(np.log(100.0)))
+LOG_SLOPES = {"low": -float(np.log(100.0)), "high": float(np.log(100.0)), "longest": 1.0}
 
 
 class SharedMonotoneOptions(Options, frozen=True):
@@ -71,7 +71,7 @@ class SharedMonotone(Calibrator):
         begin = np.zeros(len(edges) + 1)
         if isinstance(context.start, cls) and len(context.start.edges) == len(edges):
             begin = np.log(context.start.slopes)
-        found = minimise_map(rows, edges, log_softmax, loss, begin, context, LOG_SLOPES, longest=1.0)
+        found = minimise_map(rows, edges, log_softmax, loss, begin, context, LOG_SLOPES)
         fitted = cls(edges, np.exp(found.x), 1.0 / (rows.n + 1) if options.mixture else 0.0)
         return ended(fitted, found, LOG_SLOPES)
 

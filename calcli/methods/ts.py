@@ -11,8 +11,8 @@ from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.kernels.numpy.temperature import brier_slope, nll_slope
 from calcli.methods._temperature import (
-    LOG_BETA_HIGH,
-    LOG_BETA_LOW,
+    BRACKET,
+    CHECKED,
     NEAR,
     TOLERANCE,
     USUAL_PRIOR,
@@ -67,11 +67,11 @@ class TemperatureScaling(OneTemperature):
     @classmethod
     def fit(cls, rows: Rows, options: TemperatureOptions, context: Context) -> Fit[Self]:
         if options.loss == "brier":
-            (low, best, high), slope = brier_slope(rows, LOG_BETA_LOW, LOG_BETA_HIGH)
-            search = solve_temperature(slope, context, start=best, low=low, high=high)
+            (low, best, high), slope = brier_slope(rows, *BRACKET)
+            search = solve_temperature(slope, context, start=best, bracket=(low, high))
         else:
             # The mixture's summary says nothing of the slope by which T would be checked afterwards.
-            left = TOLERANCE if options.mixture else TOLERANCE**0.5
+            left = TOLERANCE if options.mixture else CHECKED
             search = likeliest(rows, context, options.prior, unverified=left)
         uniform = 1.0 / (rows.n + 1) if options.mixture else 0.0
         fitted, details = cls(search.temperature, uniform), search.details

@@ -11,7 +11,7 @@ from calcli.calibrator import ORDER_PRESERVING, Prediction, check_numbers, param
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.temperature import OfBlock, TemperedRows, at_once
 from calcli.methods._groups import ByGroup, ByOptions, GroupSums, Pooled, places, pool
-from calcli.methods._temperature import LOG_BETA_HIGH, LOG_BETA_LOW
+from calcli.methods._temperature import BRACKET
 from calcli.methods.ts import TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, entries, log_softmax
 from calcli.rows import Block, Codes, Rows
@@ -53,11 +53,11 @@ class TemperatureByGroup(ByGroup):
         first = -float(np.log(common.temperature))
 
         def walk(shift: FloatArray) -> GroupSums:
-            log_beta = np.clip(first + shift[:, 0], LOG_BETA_LOW, LOG_BETA_HIGH)
+            log_beta = np.clip(first + shift[:, 0], *BRACKET)
             return rows.sum(partial(_sums, of_block, np.exp(log_beta)), of.code, at_once=at_once(rows.k))
 
         found = pool(walk, len(of.names), 1, by.tau, start)
-        d = np.clip(found.theta[:, 0], LOG_BETA_LOW - first, LOG_BETA_HIGH - first)
+        d = np.clip(found.theta[:, 0], *np.subtract(BRACKET, first))
         tau = float(np.sqrt(found.variance[0]))
         beta = float(np.exp(first + found.centre[0]))
         return cls(by.by, beta, tau, dict(zip(of.names, d.tolist(), strict=True))), found

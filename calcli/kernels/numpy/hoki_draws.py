@@ -20,8 +20,10 @@ from calcli.errors import FitError
 from calcli.fast_dataclass import cached_property
 from calcli.numerics import FloatArray, IntArray
 
+Draws = NDArray[np.float32]
 
-def standard_noise(noise: str, samples: int, k: int, seed: int) -> NDArray[np.float32]:
+
+def standard_noise(noise: str, samples: int, k: int, seed: int) -> Draws:
     """Draws of standard noise, (samples, k) float32: the same numbers everywhere, for ever.
 
     noise : gaussian (variance 1), uniform (on -1/2..1/2) or gumbel (scale 1). The i-th number
@@ -46,7 +48,7 @@ MOST_DRAWS = 1 << 29
 CHUNK = 1 << 16
 
 
-def digest(draws: NDArray[np.float32]) -> str:
+def digest(draws: Draws) -> str:
     """SHA-256 of the draws as little-endian float32, row by row."""
     return sha256(np.ascontiguousarray(draws, dtype="<f4").tobytes()).hexdigest()
 
@@ -111,19 +113,19 @@ QUANTILES: dict[str, Callable[[FloatArray], FloatArray]] = {
 class Races:
     """Shared draws of standard noise, (m, k) float32, in the orders in which races are decided."""
 
-    def __init__(self, draws: NDArray[np.float32]) -> None:
+    def __init__(self, draws: Draws) -> None:
         self.by_race = np.ascontiguousarray(draws)  # (m, k)
         self.by_class = np.ascontiguousarray(draws.T)  # (k, m)
 
     @cached_property
-    def reach(self) -> NDArray[np.float32]:
+    def reach(self) -> Draws:
         """For every class the distance at which no class ever catches up with it, (k,)."""
         lead = self.by_class.max() - self.by_class.min(axis=1)
         # The bound also holds after the rounding of the float32 differences that decide.
         return np.asarray(lead + 1e-5 * (1 + np.abs(lead)), dtype=np.float32)
 
     @cached_property
-    def leaders(self) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def leaders(self) -> tuple[NDArray[np.int32], Draws]:
         """The classes of the highest draws of every race, best first, and these, (m, min(k, STAGES[-1])) each."""
         m, k = self.by_race.shape
         count = min(k, STAGES[-1])
@@ -154,7 +156,7 @@ def sampled_retention(d: FloatArray, top: IntArray, scale: float, races: Races) 
     return np.array([_races_won(row, c, races) for row, c in zip(behind, top.tolist(), strict=True)])
 
 
-def _races_won(behind: NDArray[np.float32], top: int, races: Races) -> float:
+def _races_won(behind: Draws, top: int, races: Races) -> float:
     """Share of the draws in which class ``top`` beats all others; behind : (k,).
 
     A race is over when it is lost, and won when even the highest draw left would not make

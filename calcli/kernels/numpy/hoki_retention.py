@@ -16,10 +16,9 @@ from functools import lru_cache, partial
 from math import erfc
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.fast_dataclass import dataclass
-from calcli.kernels.numpy.hoki_draws import Races, gaussian_quantile, sampled_retention
+from calcli.kernels.numpy.hoki_draws import Draws, Races, gaussian_quantile, sampled_retention
 from calcli.numerics import TINY, AnyArray, FloatArray, IntArray, tile_rows
 from calcli.rows import AtOnce, Block, Rows
 
@@ -117,12 +116,11 @@ DROPPED = 1e-11  # classes whose chances of overtaking the top class add up to l
 REACH = 7.0  # the noise of the top class is integrated over +-REACH standard deviations (tails: 3e-12)
 
 
+Report = Callable[[int], None]
+
+
 def retention_rates(
-    rows: Rows,
-    noise: str,
-    scales: Sequence[float],
-    draws: NDArray[np.float32] | None = None,
-    report: Callable[[int], None] = lambda done: None,
+    rows: Rows, noise: str, scales: Sequence[float], draws: Draws | None = None, report: Report = lambda done: None
 ) -> FloatArray:
     """Retention probability of every row at every scale, in one pass over the rows.
 
