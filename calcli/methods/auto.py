@@ -248,27 +248,22 @@ LEAST_STEPS, MOST_STEPS, ROWS_PER_STEP = 200, 1000, 5
 which the more rows the less is needed."""
 
 
+LISTED = Meta(
+    description="methods and compositions, separated by commas, options in brackets: ts, svs(lambda=0.1); empty: a list"
+    " that fits the size of the problem"
+)
+CRITERION = Meta(description="mean loss of held-out rows by which best and one-se choose")
+RULE = Meta(description="a weighted mean of candidates, the best one, or the simplest within one standard error")
+BUDGET = Meta(description="seconds; candidates that would exceed them are left out, the last of the list first")
+
+
 class AutoOptions(Options, frozen=True):
-    candidates: Annotated[
-        str,
-        Meta(
-            description="methods and compositions, separated by commas, options in brackets: ts, svs(lambda=0.1);"
-            " empty: a list that fits the size of the problem"
-        ),
-    ] = ""
+    candidates: Annotated[str, LISTED] = ""
     folds: Annotated[int, Meta(ge=2, le=50, description="random parts of the cross-validation")] = 5
-    criterion: Annotated[
-        Literal["nll", "brier"], Meta(description="mean loss of held-out rows by which best and one-se choose")
-    ] = "nll"
-    rule: Annotated[
-        Literal["average", "best", "one-se"],
-        Meta(description="a weighted mean of candidates, the best one, or the simplest within one standard error"),
-    ] = "average"
+    criterion: Annotated[Literal["nll", "brier"], CRITERION] = "nll"
+    rule: Annotated[Literal["average", "best", "one-se"], RULE] = "average"
     keep_argmax: Annotated[bool, Meta(description="only candidates that are accuracy-preserving")] = False
-    budget: Annotated[
-        Annotated[float, Meta(gt=0)] | None,
-        Meta(description="seconds; candidates that would exceed them are left out, the last of the list first"),
-    ] = None
+    budget: Annotated[Annotated[float, Meta(gt=0)] | None, BUDGET] = None
 
 
 @dataclass(frozen=True)

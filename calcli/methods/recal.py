@@ -109,26 +109,19 @@ WORSE = 1e-9  # differences of an NLL below this are rounding
 BOUND_SHARE = 0.01  # share of the rows from which a group at a bound matters: its multiplier can double the rest
 
 
+START = Meta(description="where the rounds start: at one temperature (ts), or at the uncalibrated scores (none)")
+GUARD = "undo a round that raises the calibration ECE, and a group that raises its own (authors' code)"
+CONF_AT = Meta(description="confidence under the transform: at the original's predicted class, or at its own")
+POOL = Meta(description="transforms to draw from: all, or names and specs with commas (zoom,brightness:0.35)")
+
+
 class RecalOptions(Options, frozen=True):
-    init: Annotated[
-        Literal["ts", "none"],
-        Meta(description="where the rounds start: at one temperature (ts), or at the uncalibrated scores (none)"),
-    ] = "ts"
-    guard: Annotated[
-        bool,
-        Meta(
-            description="undo a round that raises the calibration ECE, and a group that raises its own (authors' code)"
-        ),
-    ] = False
-    conf_at: Annotated[
-        Literal["original", "own"],
-        Meta(description="confidence under the transform: at the original's predicted class, or at its own"),
-    ] = "original"
+    init: Annotated[Literal["ts", "none"], START] = "ts"
+    guard: Annotated[bool, Meta(description=GUARD)] = False
+    conf_at: Annotated[Literal["original", "own"], CONF_AT] = "original"
     delta: Annotated[float, Meta(ge=0.0, le=1.0, description="stop when the ECE changes by less than this")] = 0.0
     rounds: Annotated[int, Meta(ge=1, le=100_000, description="most rounds")] = 100
-    pool: Annotated[
-        str, Meta(description="transforms to draw from: all, or names and specs with commas (zoom,brightness:0.35)")
-    ] = "all"
+    pool: Annotated[str, POOL] = "all"
 
 
 @dataclass(frozen=True)
