@@ -195,14 +195,16 @@ class ByGroup(Calibrator):
         kept = replace(common, chosen=(cls.COMMON, plain))
         reason = f"status {common.status}" if common.status != "ok" else "there is one group" * (len(names) < 2)
         if not reason:
-            groups = Codes(tuple(names), codes(rows, options.by, names))
+            at = rows.each(partial(places, options.by, tuple(names)))
+            groups = Codes(tuple(names), np.concatenate(list(at)))
             calibrator, found = cls.pooled(rows, common.calibrator, groups, options, None)
             reason = "the groups do not differ" * bool(not options.tau and (found.variance <= LEAST).all())
         if reason:
             return replace(kept, warnings=(*common.warnings, f"by {options.by}: {reason}, so the common map is kept"))
         details: dict[str, Any] = {"groups": len(names), "passes": found.passes}
         if options.guard:
-            own, one = cls.held_out(rows, plain, groups, options, context, found)
+            start = common.calibrator, found
+            own, one = cls.held_out(rows, plain, groups, options, context, start)
             details["held_out_nll"] = {"by_group": own, "common": one}
             if own >= one:
                 sentence = f"by {options.by}: held-out NLL {own:.5f}, of the common map {one:.5f}, which is kept"
@@ -212,25 +214,26 @@ class ByGroup(Calibrator):
 
     @classmethod
     def held_out(
-        cls, rows: Rows, plain: Any, groups: Codes, options: ByOptions, context: Context, start: Pooled
+        cls, rows: Rows, plain: Any, groups: Codes, options: ByOptions, context: Context, start: tuple[Any, Pooled]
     ) -> tuple[float, float]:
-        """Mean NLL of rows (or units) left out in turn, by group and by the common map, fitted to the others."""
-        weight, units = rows.weights(), rows.units()
+        """Mean NLL of rows (or units) left out in turn, by group and by the common map, fitted to the others.
+
+        start : what all rows gave.
+        """
+        units, losses = rows.units(), np.empty((2, rows.n))
         if units is not None:
             fold = random_folds(units.n, FOLDS, context.rng())[units.code]
         else:
-            losses = _losses(cls.OF_COMMON.fit(rows, plain, context).calibrator, rows)
-            fold = content_folds(groups.code, losses, FOLDS, context.rng())
-        own, one = np.empty(rows.n), np.empty(rows.n)
+            fold = content_folds(groups.code, _losses(start[0], rows), FOLDS, context.rng())
         for f in np.unique(fold):
             context.progress("cross-validating", int(f), FOLDS)
             held, others = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
             learn = rows.take(others)
             common = cls.OF_COMMON.fit(learn, plain, Context(context.seed, context.device)).calibrator
-            pooled = cls.pooled(learn, common, groups.take(others), options, start)[0]
-            for into, calibrator in ((own, pooled), (one, common)):
-                into[held] = _losses(calibrator, rows.take(held))
-        return float(np.average(own, weights=weight)), float(np.average(one, weights=weight))
+            pooled = cls.pooled(learn, common, groups.take(others), options, start[1])[0]
+            losses[:, held] = [_losses(calibrator, rows.take(held)) for calibrator in (pooled, common)]
+        own, one = (float(np.average(each, weights=rows.weights())) for each in losses)
+        return own, one
 
 
 def _weights(by: str, block: Block) -> Counter[str]:
@@ -238,11 +241,6 @@ def _weights(by: str, block: Block) -> Counter[str]:
     names, code = groups_of(block, by)
     found = np.bincount(code, weights=block.weight, minlength=len(names))
     return Counter(dict(zip(names, found.tolist(), strict=True)))
-
-
-def codes(rows: Rows, by: str, names: Sequence[str]) -> IntArray:
-    """Where in ``names`` the group of every row is, (n,)."""
-    return np.concatenate(list(rows.each(partial(places, by, tuple(names)))))
 
 
 def _losses(calibrator: Calibrator, rows: Rows) -> FloatArray:
