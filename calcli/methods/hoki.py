@@ -316,31 +316,13 @@ def cross_validated_nll(fold: IntArray, options: Any, evidence: Evidence) -> flo
 # ---- what one walk finds of every row
 
 
-class PredictionTerms(NamedTuple):
-    """Of rows, (n,) each: what a fit needs beside their retention, and the summary of what comes of them.
-
-    s : log-odds of the prediction. hit : 0.0 or 1.0, is it right? s_tempered : the log-odds after temperature
-    scaling. gap : between the two largest logits. Of softmax among the classes beside the prediction, log_share :
-    the label's logarithm (-inf where it is the prediction), collision : the sum of squares.
-    """
-
-    s: FloatArray
-    hit: FloatArray
-    s_tempered: FloatArray
-    gap: FloatArray
-    log_share: FloatArray
-    collision: FloatArray
-
-    def summary(self, rows: Rows, q: FloatArray) -> Summary:
-        """The summary of the rows where the prediction has probability q (n,), and the others share the rest.
-
-        Its ``entropy_gap`` is NaN. Adds in the order of a walk over the rows, and makes none.
-        """
-        y, nothing = rows.labels(), np.broadcast_to(np.float64(0.0), (rows.n, rows.k))
-        return ArrayRows(nothing, y, weight=rows.weights()).sum(_summary, q, self.hit, self.log_share, self.collision)
-
-
 def _terms(temperature: float, block: Block) -> FloatArray:
+    """What a fit needs of rows beside their retention, and the summary of what comes of them, (6, b).
+
+    The log-odds of the prediction; 0.0 or 1.0, is it right?; the log-odds after temperature scaling; the gap between
+    the two largest logits; of softmax among the classes beside the prediction the label's logarithm (-inf where it is
+    the prediction), and the sum of squares.
+    """
     here, z, label = np.arange(len(block)), block.z, block.prediction
     rest = np.array(z)
     rest[here, label] = -np.inf
@@ -356,6 +338,16 @@ def _terms(temperature: float, block: Block) -> FloatArray:
     s, log_share = own - (np.log(norm) + next_one), to_label - np.log(norm)
     collision = np.einsum("ij,ij->i", rest, rest) / norm**2
     return np.stack([s, label == block.labels, s_tempered, gap, log_share, collision])
+
+
+def summary_of(rows: Rows, q: FloatArray, *terms: FloatArray) -> Summary:
+    """The summary of the rows where the prediction has probability q (n,), and the others share the rest.
+
+    terms : of every row whether it is right, and the last two of ``_terms``. The ``entropy_gap`` is NaN. Adds in the
+    order of a walk over the rows, and makes none.
+    """
+    nothing = np.broadcast_to(np.float64(0.0), (rows.n, rows.k))
+    return ArrayRows(nothing, rows.labels(), weight=rows.weights()).sum(_summary, q, *terms)
 
 
 def _summary(block: Block, q: FloatArray, hit: FloatArray, log_share: FloatArray, collision: FloatArray) -> Summary:
@@ -485,8 +477,8 @@ class Hoki(Calibrator):
         counted = counted_rows(rows.n, weight)
         ts = TemperatureScaling.fit(rows, TemperatureOptions(), context)
         of_blocks = list(rows.each(partial(_terms, ts.calibrator.temperature)))
-        terms = PredictionTerms(*np.concatenate(of_blocks, axis=1))
-        p, hit = sigmoid(terms.s[counted]), terms.hit[counted]
+        s, right, s_tempered, gap, *shares = np.concatenate(of_blocks, axis=1)
+        p, hit = sigmoid(s[counted]), right[counted]
         mass = np.ones(len(counted)) if weight is None else weight[counted]
         accuracy = float(mass @ hit / mass.sum())
         start = p if options.init == "confidence" else np.full(len(counted), accuracy)
@@ -501,8 +493,7 @@ class Hoki(Calibrator):
         if alone:
             noise, scale, gamma, details, at_end = "transforms", 1.0, kept, dict[str, Any](), list[str]()
         else:
-            gaps = terms.gap[counted]
-            noise, scale, gamma, details, at_end = choose_noise(rows, options, context, counted, gaps, base)
+            noise, scale, gamma, details, at_end = choose_noise(rows, options, context, counted, gap[counted], base)
         samples, draws_sha256 = 0, ""
         if options.gamma == "mc":
             samples = options.samples
@@ -514,13 +505,13 @@ class Hoki(Calibrator):
         evidence = base._replace(gamma=gamma)
         found, status, told = rounds(evidence, options)
         details |= report(found, evidence, p, options.bins)
-        details["ts_brier_top"] = float(np.average((sigmoid(terms.s_tempered[counted]) - hit) ** 2, weights=mass))
+        details["ts_brier_top"] = float(np.average((sigmoid(s_tempered[counted]) - hit) ** 2, weights=mass))
         warnings += [*at_end, *told, *judge(details)]
         pool = np.asarray([rows.transforms[m] for m in transforms]) if transforms else None
         fitted = cls(noise, scale, options.init, accuracy, *found[:2], samples, context.seed, draws_sha256)
         fitted = replace(fitted, transforms=pool, mix=mix)
         status = "at_bound" if status == "ok" and at_end else status
-        after = partial(terms.summary, rows, found.confidence) if len(counted) == rows.n else None
+        after = partial(summary_of, rows, found.confidence, right, *shares) if len(counted) == rows.n else None
         return Fit(fitted, status, tuple(warnings), details, before=ts.before, after=after)
 
     def apply(self, block: Block) -> Prediction:
