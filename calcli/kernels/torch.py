@@ -118,8 +118,7 @@ def retention_rates(
                 else:
                     out[here, j] = sampled(d, top, scale, by_class)
         report(here.stop)
-    probabilities: FloatArray = out.clamp_max(1.0).cpu().numpy()
-    return probabilities
+    return np.asarray(out.clamp_max(1.0).cpu())
 
 
 def power_sums(d: Any, table: GapTable) -> Any:

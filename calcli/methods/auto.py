@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Calibrator, Context, Curves, Fit, Laws, Options
+from calcli.calibrator import Calibrator, Context, Fit, Laws, Options
 from calcli.composition import STATUSES, Composition, FittedPrefixes, Member, Mixture
 from calcli.errors import CalcliError, FitError, UsageError
 from calcli.fast_dataclass import dataclass
@@ -221,16 +221,13 @@ def stored_numbers(calibrator: Calibrator) -> int:
     """How many numbers a calibrator holds: the measure of its simplicity."""
     if isinstance(calibrator, Composition):
         return sum(stored_numbers(stage.calibrator) for stage in calibrator.stages)
-
-    def count(value: float | str | Curves | None) -> int:
-        if isinstance(value, tuple):
-            return sum(curve.size for curve in value)
-        if isinstance(value, np.ndarray):
-            return value.size
-        return int(isinstance(value, int | float))
-
-    values = [(getattr(calibrator, parameter.name), parameter.default) for parameter in fields(calibrator)]
-    return sum(count(value) for value, default in values if not (isinstance(value, float) and value == default))
+    total = 0
+    for parameter in fields(calibrator):
+        value = getattr(calibrator, parameter.name)
+        if not (isinstance(value, float) and value == parameter.default):
+            several = value if isinstance(value, tuple) else (value,)
+            total += sum(np.size(one) for one in several if isinstance(one, int | float | np.ndarray))
+    return total
 
 
 MEMBERS = 6

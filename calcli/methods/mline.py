@@ -52,14 +52,9 @@ class LineWithPrior(LogisticCalibrator):
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
-        s, offset = sample.s, np.zeros_like(sample.s)
-        features = [s]
-        if options.shape == "beta":
-            features = [log_sigmoid(s), -log_sigmoid(-s)]
-        elif options.shape == "bend":
-            offset = signed_log(s)
-            features = [s, offset]
-        w = sample.weight
+        s, w = sample.s, sample.weight
+        offset = signed_log(s) * (options.shape == "bend")
+        features = {"line": [s], "beta": [log_sigmoid(s), -log_sigmoid(-s)], "bend": [s, offset]}[options.shape]
         weight = np.ones_like(s) if w is None else w * (w.sum() / (w @ w))  # they sum to the effective rows
         design = np.stack([*features, np.ones_like(s)])
         exponents = np.array(EXPONENTS[options.shape])
@@ -67,7 +62,7 @@ class LineWithPrior(LogisticCalibrator):
 
         def loss(theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
             c = np.exp(exponents @ theta[:2])
-            u = np.append(c, theta[2]) @ design - offset * (options.shape == "bend")
+            u = np.append(c, theta[2]) @ design - offset
             q = sigmoid(u)
             value = float(weight @ (np.logaddexp(0.0, u) - sample.hit * u)) + 0.5 * float(precision @ theta**2)
             slope = design @ (weight * (q - sample.hit))

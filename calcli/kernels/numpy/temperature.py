@@ -79,8 +79,7 @@ class TemperedRows:
     def at(self, a: FloatArray, classes: IntArray) -> FloatArray:
         """One entry of every row, (b,)."""
         here = self._here[: len(classes)]
-        found: FloatArray = a[classes, here] if self.axis == 0 else a[here, classes]
-        return found
+        return np.asarray(a[classes, here] if self.axis == 0 else a[here, classes])
 
     def tilt(self, beta: float) -> FloatArray:
         """Set e for this beta; returns its sums, (b,)."""
@@ -96,8 +95,7 @@ class TemperedRows:
         """Sum over the classes, (b,)."""
         if self._dot is not None:
             return self._dot(a, self._ones)
-        total: FloatArray = a.sum(axis=self.axis)
-        return total
+        return np.asarray(a.sum(axis=self.axis))
 
     def dot(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Sum over the classes of a b, (b,)."""
