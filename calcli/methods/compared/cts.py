@@ -46,13 +46,9 @@ class Others:
         top, index = np.where(wins, other.top, self.top), np.where(wins, other.index, self.index)
         return Others(np.logaddexp(self.total, other.total), top, index)
 
-    def add(self, c: int, u: FloatArray) -> "Others":
-        """These and class c with scaled logits u (n,)."""
-        return self.plus(Others(u, u, np.array(c)))
-
 
 class ClassSearch:
-    """The state of the search: temperatures (k,), and the ECE and accuracy they give.
+    """The state of the search: temperatures (k,), the ECE they give, and the accuracy at its start.
 
     With class c taken out, a row is known by the log-sum L of the others and the largest of them; the row with z_c / T
     put back has p_c = sigmoid(z_c / T - L). The others are sums over the classes before c (already moved) and after c
@@ -73,6 +69,11 @@ class ClassSearch:
     def column(self, c: int) -> FloatArray:
         """Logits of class c, (n,) float64."""
         return to_logits(self.scores[:, c], self.kind)
+
+    def plus(self, others: Others, c: int) -> Others:
+        """Those and class c at its temperature."""
+        u = self.column(c) / self.temperature[c]
+        return others.plus(Others(u, u, np.array(c)))
 
     def _measure(self) -> tuple[float, float]:
         gaps, right = np.zeros(len(self.edges) - 1), 0.0
@@ -140,7 +141,7 @@ class ClassSearch:
             high = min(low + STRIPE, self.k)
             after = [after_stripe]
             for c in range(high - 1, low, -1):
-                after.append(after[-1].add(c, self.column(c) / self.temperature[c]))
+                after.append(self.plus(after[-1], c))
             for c in range(low, high):
                 others, moves = before.plus(after.pop()), False
                 if c in classes:
@@ -151,8 +152,7 @@ class ClassSearch:
                     moves = bool(ece[best] < self.ece - 1e-12)
                     if moves:
                         self.temperature[c], self.ece = grid[best], float(ece[best])
-                        self.accuracy = float(accuracy[best])
-                before = before.add(c, self.column(c) / self.temperature[c])
+                before = self.plus(before, c)
                 yield moves
 
     def _stripes(self) -> list[tuple[int, Others]]:
@@ -162,7 +162,7 @@ class ClassSearch:
             stripes.append((low, behind))
             if low > 0:
                 for c in range(low, min(low + STRIPE, self.k)):
-                    behind = behind.add(c, self.column(c) / self.temperature[c])
+                    behind = self.plus(behind, c)
         return stripes[::-1]
 
 
