@@ -10,7 +10,6 @@ import pickle
 import re
 import sys
 import zipfile
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -85,21 +84,8 @@ def _without_pickles(torch: Any) -> Iterator[None]:
         torch.load, pickle.loads = load, loads
 
 
-class Model(ABC):
-    """A batch of inputs in, a batch of scores out. name : as messages say it. identity : what tells it from other
-    models, for the fingerprint of a job. batch : the only batch size it takes, None when it takes any."""
-
-    name: str
-    identity: dict[str, Any]
-    batch: int | None = None
-
-    @abstractmethod
-    def __call__(self, x: AnyArray) -> AnyArray:
-        """Scores (b, k), (b, 1) or (b,) of inputs (b, ...), in float32."""
-
-
-def load_model(spec: str, weights: str | None = None, device: str = "auto") -> Model:
-    """Load a model.
+def load_model(spec: str, weights: str | None = None, device: str = "auto") -> "Model":
+    """Load a model: a batch of inputs (b, ...) in, a batch of scores (b, k), (b, 1) or (b,) out, in float32.
 
     spec : a ``.pt2`` program of torch.export, a ``.pt`` TorchScript, an ``.onnx`` file, or ``package.module:factory``,
     a callable without arguments that builds a torch module, with ``weights`` as its state dict (``.pt`` read
@@ -119,8 +105,12 @@ def load_model(spec: str, weights: str | None = None, device: str = "auto") -> M
     return TorchModel(spec, weights, device)
 
 
-class TorchModel(Model):
-    """Any of the three kinds of torch models."""
+class TorchModel:
+    """Any of the three kinds of torch models. name : as messages say it. identity : what tells it from other models,
+    for the fingerprint of a job. batch : the only batch size it takes, None when it takes any."""
+
+    identity: dict[str, Any]
+    batch: int | None = None
 
     def __init__(self, spec: str, weights: str | None, device: str) -> None:
         with needed("running this model needs torch", "torch"):
@@ -224,7 +214,9 @@ def _load_weights(torch: Any, module: Any, path: Path) -> None:
         module.load_state_dict(state)
 
 
-class OnnxModel(Model):
+class OnnxModel:
+    """As ``TorchModel`` of an ONNX file."""
+
     def __init__(self, path: Path, device: str) -> None:
         with needed("running an ONNX model needs onnxruntime", "onnx"):
             import onnxruntime
@@ -241,7 +233,7 @@ class OnnxModel(Model):
             raise DataError(f"{path}: takes {len(inputs)} inputs ({', '.join(i.name for i in inputs)}), expected one")
         self.input = inputs[0]
         first = self.input.shape[0] if self.input.shape else None
-        self.batch = first if isinstance(first, int) and first > 0 else None
+        self.batch: int | None = first if isinstance(first, int) and first > 0 else None
         outputs = [o.name for o in self.session.get_outputs()]
         self.output = "logits" if "logits" in outputs else outputs[0]
         self.identity = {"model": path.name, "sha256": file_sha256(path), "output": self.output}
@@ -251,3 +243,6 @@ class OnnxModel(Model):
         wanted = dtype.get(self.input.type, x.dtype)
         (scores,) = self.session.run([self.output], {self.input.name: np.ascontiguousarray(x, dtype=wanted)})
         return np.asarray(scores, dtype=np.float32)
+
+
+Model = TorchModel | OnnxModel

@@ -107,9 +107,7 @@ def _boxes(space: Any, shape: tuple[int, ...], where: str) -> list[tuple[Any, An
         start, stride, count, block = space.get_regular_hyperslab()
         if h5py.h5s.UNLIMITED in (*count, *block):
             raise DataError(f"{where}: grows with its sources; copy it into a plain dataset")
-        if count == ones:
-            stride = ones
-        return [(start, stride, count, block)]
+        return [(start, ones if count == ones else stride, count, block)]
     if kind == h5py.h5s.SEL_HYPERSLABS and space.get_select_hyper_nblocks() <= PIECES:
         corners = space.get_select_hyper_blocklist()
         return [(low, ones, ones, tuple(high - low + 1)) for low, high in corners]
@@ -129,22 +127,6 @@ def check_source(source: Any, dataset: Any, where: str) -> None:
         fits = len(last) == len(dataset.shape) and all(h < n for h, n in zip(last, dataset.shape, strict=True))
     if not fits:
         raise DataError(f"{told}, which has shape {dataset.shape} and lacks some; bring the right one along")
-
-
-def source_file(source: Any, dataset: h5py.Dataset, where: str, allowed: bool) -> Path:
-    """The file of a source. Raises DataError for one that is missing, elsewhere, or named by a pattern."""
-    for name in (source.file_name, source.dset_name):
-        if "%" in name.replace("%%", ""):
-            raise DataError(f"{where}: names its sources by a pattern, {name}; copy it into a plain dataset")
-    holder = dataset.file.filename
-    if source.file_name == ".":
-        return Path(holder)
-    name = source.file_name.replace("%%", "%")
-    path = find_file(name, holder, "HDF5_VDS_PREFIX", where)
-    if path is None:
-        raise DataError(f"{where}: takes its values from {name}, which is not there; bring it along")
-    _check_place(path, holder, where, allowed)
-    return path
 
 
 MANY = 64  # open files up to which each is closed by a call
@@ -342,12 +324,20 @@ def check_stored(
 def _check_virtual(dataset: h5py.Dataset, where: str, external: bool, checked: frozenset[tuple[str, str]]) -> None:
     """Check a virtual dataset: all of it mapped, every source there and itself whole. Raises DataError."""
     check_mapping(dataset, where)
-    here = (os.path.realpath(dataset.file.filename), dataset.name)
+    holder = dataset.file.filename
+    here = (os.path.realpath(holder), dataset.name)
     if here in checked or len(checked) > MOST_LINKS:
         raise DataError(f"{where}: takes its values from itself; write them into a plain dataset")
     seen = set()
     for source in dataset.virtual_sources():
-        path, name = source_file(source, dataset, where, external), source.dset_name.replace("%%", "%")
+        for pattern in (source.file_name, source.dset_name):
+            if "%" in pattern.replace("%%", ""):
+                raise DataError(f"{where}: names its sources by a pattern, {pattern}; copy it into a plain dataset")
+        file, name = (each.replace("%%", "%") for each in (source.file_name, source.dset_name))
+        path = Path(holder) if file == "." else find_file(file, holder, "HDF5_VDS_PREFIX", where)
+        if path is None:
+            raise DataError(f"{where}: takes its values from {file}, which is not there; bring it along")
+        _check_place(path, holder, where, external)
         with open_file(path) as other:
             found = lookup(other, name)
             check_source(source, found, where)

@@ -17,6 +17,8 @@ from calcli.numerics import AnyArray, whole_number
 from calcli.options import flag
 from calcli.rows import SCORE_KINDS
 
+TOGETHER = "Column that says which rows belong together (a patient, an image, a question); none: rows are independent."
+
 
 @dataclass(frozen=True, kw_only=True)
 class ByName:
@@ -27,12 +29,7 @@ class ByName:
     )
     sample_weight: str | None = flag(None, "Column of weights of the rows.", "COLUMN")
     ids: str | None = flag(None, "Column of ids of the rows.", "COLUMN|none")
-    unit: str | None = flag(
-        None,
-        "Column that says which rows belong together (a patient, an image, a question); none: rows are independent.",
-        "COLUMN|none",
-        shown="unit, where it exists",
-    )
+    unit: str | None = flag(None, TOGETHER, "COLUMN|none", shown="unit, where it exists")
 
     @property
     def named(self) -> dict[str, list[str]]:
@@ -60,9 +57,7 @@ class Layout(ByName):
 
     scores: str | None = flag(None, "Dataset with the scores, when it has another name.", "PATH")
     labels: str | None = flag(None, "Dataset with the labels, when it has another name.", "PATH")
-    kind: str | None = flag(
-        None, "Type of the scores, if the dataset's name does not imply it.", "logits|log_probs|probs"
-    )
+    kind: str | None = flag(None, "Type of the scores, if the dataset's name does not imply it.", "|".join(SCORE_KINDS))
     external: bool = flag(False, "Allow HDF5 external storage outside the bundle's folder.", None, "--allow-external")
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
 """Bundles that lie in memory: arrays and tensors, checked like any file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from numbers import Number
 from pathlib import Path
@@ -60,13 +60,7 @@ def plain_array(values: Any, what: str) -> AnyArray:
 
 @contextmanager
 def bundle_in_memory(
-    scores: Any,
-    labels: Any,
-    kind: ScoreKind,
-    *,
-    weights: Any = None,
-    units: Any = None,
-    class_names: Sequence[str] | None = None,
+    scores: Any, labels: Any, kind: ScoreKind, *, weights: Any = None, units: Any = None, class_names: Any = None
 ) -> Iterator[BundleRows]:
     """Rows of arrays, as if they had been read from a bundle called ``scores``. scores : (n, k) or (n,); labels : (n,)
     integers. Of kind ``confidence``, scores are (n,) in [0, 1] and labels whether each answer was right. units : (n,)

@@ -1,8 +1,8 @@
 """Calibrated scores in the formats that other programs read: one function per format.
 
-A format is a function that writes a ``Sheet`` and its slabs to a ``Place``, announced by ``@score_format``. Rows are
-streamed: no format holds more than some mebibytes of scores. Columns have the names that they have in a bundle; tables
-have a column per class, ``probs_0`` or ``probs_cat``. All of it can be read again by ``calcli extract``.
+A format is a function that writes a ``Sheet`` and its slabs to a ``Place``, listed in ``FORMATS``. Rows are streamed:
+no format holds more than some mebibytes of scores. Columns have the names that they have in a bundle; tables have a
+column per class, ``probs_0`` or ``probs_cat``. All of it can be read again by ``calcli extract``.
 """
 
 import io
@@ -138,31 +138,18 @@ class Place:
                 yield file  # type: ignore[misc]  # all that is asked of it is to write
 
 
-Write = Callable[[Sheet, Iterable[Slab], Place], None]
-
-
 @dataclass(frozen=True)
 class Format:
     """A way to write scores. endings : of file names. streams : whether a pipe can take it. needs : a package."""
 
-    name: str
-    write: Write
+    write: Callable[[Sheet, Iterable[Slab], Place], None]
     endings: tuple[str, ...]
-    streams: bool
-    needs: str | None
+    streams: bool = False
+    needs: str | None = None
 
-
-FORMATS: dict[str, Format] = {}
-
-
-def score_format(*endings: str, streams: bool = False, needs: str | None = None) -> Callable[[Write], Write]:
-    """Announce a format under its first ending."""
-
-    def announce(write: Write) -> Write:
-        FORMATS[endings[0]] = Format(endings[0], write, endings, streams, needs)
-        return write
-
-    return announce
+    @property
+    def name(self) -> str:
+        return self.endings[0]
 
 
 def format_of(path: Path | None, name: str | None = None) -> Format:
@@ -199,7 +186,6 @@ def calibrated_name(scores: str, calibrator: str) -> str:
 # ---- formats
 
 
-@score_format("h5", "hdf5")
 def write_h5(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     """A bundle."""
     assert place.path is not None
@@ -211,7 +197,6 @@ def write_h5(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
             group.attribute(name, text)
 
 
-@score_format("npz")
 def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     """Arrays with the names of a bundle; attributes are arrays of one text. Nothing is pickled."""
     per_row: dict[str, list[AnyArray]] = {}
@@ -234,7 +219,6 @@ def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
                 npy.write_array(member, values.astype("U") if values.dtype == object else values, allow_pickle=False)
 
 
-@score_format("csv", streams=True)
 def write_csv(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     """A line of column names, then one per row; the last column names the calibrators. Numbers read back exactly."""
     with place.open() as file:
@@ -252,7 +236,6 @@ def write_csv(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
             file.write(out.getvalue())
 
 
-@score_format("jsonl", streams=True)
 def write_jsonl(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     """One JSON object per row, with its scores in a list, and the calibrators that it has been through."""
     marked = sheet.mark
@@ -266,7 +249,6 @@ def write_jsonl(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
             file.write(b"".join(line + b"\n" for line in lines))
 
 
-@score_format("parquet", needs="pyarrow")
 def write_parquet(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     """A table of typed columns; the attributes are metadata of its schema."""
     import pyarrow as pa
@@ -302,3 +284,13 @@ def _cell(value: Any) -> str:
     """A cell of CSV, in quotes where its text needs them."""
     text = value if isinstance(value, str) else repr(value)
     return f'"{text.replace(chr(34), chr(34) * 2)}"' if QUOTED.search(text) else text
+
+
+ALL = (
+    Format(write_h5, ("h5", "hdf5")),
+    Format(write_npz, ("npz",)),
+    Format(write_csv, ("csv",), streams=True),
+    Format(write_jsonl, ("jsonl",), streams=True),
+    Format(write_parquet, ("parquet",), needs="pyarrow"),
+)
+FORMATS = {each.name: each for each in ALL}
