@@ -13,10 +13,10 @@ from typing import TypedDict, Unpack
 
 from calcli.errors import CalcliError, DataError
 from calcli.io.bundle import BundleRows, open_bundle
-from calcli.io.dataset import DataSet
+from calcli.io.dataset import DataSet, PooledRows
 from calcli.io.hdf5 import HDF5, open_file
+from calcli.io.inputs import check_open_files
 from calcli.io.locate import WILD, ByName, Layout, NoBundles, find_bundles, matching_files, natural, split_where
-from calcli.io.pooled_bundles import PooledRows, check_open_files
 from calcli.io.probe import probe_together
 from calcli.options import taken, typed
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 import numpy as np
@@ -18,19 +18,17 @@ import numpy as np
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import cached_property
 from calcli.io import validate
-from calcli.io.dataset import DataSet
+from calcli.io.artifact import Link
+from calcli.io.dataset import CACHE_BYTES, DataSet
 from calcli.io.hdf5 import check_bundle_format, check_stored, lookup, names_in, open_file, read, texts
 from calcli.io.locate import CALIBRATION, HELD_OUT, Layout, Location, choose_group, intersections, kinds_in, split_where
+from calcli.io.provenance import chain_of
 from calcli.io.spool import Unpacked, is_tall
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, bfloat16_to_float32, is_bfloat16
 from calcli.parallel import available_memory
 from calcli.rows import SCORE_KINDS, Block, ScoreKind
 
-if TYPE_CHECKING:
-    from calcli.io.artifact import Link
-
 DEEPEST = 50  # levels of the record of where scores came from; each calibrator adds one
-CACHE_BYTES = 32 << 20  # scores up to this size are read once and kept
 
 UNPACKED_BYTES = 160 << 20
 """The same of scores in chunks, which every reading looks up and unpacks again; those in one piece are read as fast
@@ -346,11 +344,7 @@ class BundleRows(DataSet):
             return {"text": str(text)}
 
     @cached_property
-    def upstream(self) -> "tuple[Link, ...]":
-        if not {"calibrated_by", "calibrator"} & set(self._node.attrs):
-            return ()
-        from calcli.io.provenance import chain_of
-
+    def upstream(self) -> tuple[Link, ...]:
         return chain_of(self._node.attrs)
 
     @property

@@ -18,17 +18,20 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.fast_dataclass import cached_property
+from calcli.io.artifact import Link
 from calcli.io.locate import Location
+from calcli.io.provenance import NOT_HELD_OUT, in_sample, of_several, words
 from calcli.io.row_facts import RowFacts, row_facts
 from calcli.io.validate import doubts
-from calcli.numerics import AnyArray, IntArray
+from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.rows import ArrayRows, AtOnce, Block, Codes, Rows, Walk, joined, part_blocks, rows_per_block, sample_runs
 from calcli.statistics.units import Units
 
 if TYPE_CHECKING:
-    from calcli.io.artifact import Link
+    from calcli.io.bundle import BundleRows
 
 SLAB_BYTES = 4 << 20  # how much of a file is read at once
+CACHE_BYTES = 32 << 20  # scores up to this size are read once and kept
 NO_UNIT = "none"  # what ``--unit`` says of rows that are independent, whatever the file holds
 HASHED_LABELS = 1 << 20  # labels hashed at once
 
@@ -82,7 +85,7 @@ class DataSet(Rows):
 
     @property
     @abstractmethod
-    def upstream(self) -> "tuple[Link, ...]":
+    def upstream(self) -> tuple[Link, ...]:
         """The calibrators that the scores have been through, oldest first."""
 
     @property
@@ -93,8 +96,6 @@ class DataSet(Rows):
     @property
     def caveats(self) -> list[str]:
         """What every report of these rows must say: of their calibrators, what else is recorded, doubts about them."""
-        from calcli.io.provenance import NOT_HELD_OUT, in_sample
-
         seen = in_sample(self.upstream)
         return [*([f"{seen}: {NOT_HELD_OUT}"] if seen else []), *self.recorded, *doubts(self)]
 
@@ -258,3 +259,103 @@ def regular(pieces: Iterable[Block], step: int) -> Iterator[Block]:
             waiting += len(piece) - at
     if rest:
         yield joined(rest)
+
+
+# ---- several bundles as one data set
+
+
+class PooledRows(DataSet):
+    """The rows of several open bundles, as one file with these rows would give them.
+
+    Raises DataError that names the first bundle which has other classes, another kind, other
+    class names, transforms or calibrators upstream than the first, or lacks what it has.
+    """
+
+    def __init__(self, parts: "Sequence[BundleRows]") -> None:
+        first, alike = parts[0], list(_alike(parts[0]))
+        for part in parts[1:]:
+            for has, expected in zip(_alike(part), alike, strict=False):
+                if has != expected:
+                    told = f"{part.name}: {has}, {first.name} {expected}"
+                    raise DataError(f"{told}; bundles that are taken together must agree in it")
+        self.parts = parts
+        self._counts = [part.n for part in parts]
+        self.n, self.k, self.kind = sum(self._counts), first.k, first.kind
+        self.total = sum(part.total for part in parts)
+        self.dtype = np.result_type(*(part.dtype for part in parts))
+        self.transforms, self.path = first.transforms, first.path
+        self.name = f"{first.name} and {len(parts) - 1} more"
+        self.has_labels, self.unit = first.has_labels, first.unit
+        small = sum(part.nbytes for part in parts) <= CACHE_BYTES
+        for part in parts:
+            part.small = small
+
+    @property
+    def class_names(self) -> list[str] | None:
+        return self.parts[0].class_names
+
+    @property
+    def upstream(self) -> tuple[Link, ...]:
+        return tuple(map(of_several, *(part.upstream for part in self.parts)))
+
+    @property
+    def source(self) -> Any:
+        return [{"bundle": part.name, "source": part.source} for part in self.parts]
+
+    @property
+    def recorded(self) -> list[str]:
+        return list(dict.fromkeys(text for part in self.parts for text in part.recorded))
+
+    def column(self, name: str) -> AnyArray | None:
+        columns = [part.column(name) for part in self.parts]
+        lacking = [part.name for part, values in zip(self.parts, columns, strict=True) if values is None]
+        if len(lacking) == len(columns):
+            return None
+        if lacking:
+            told = f"has no dataset {name!r}, others of these bundles do"
+            raise DataError(f"{lacking[0]}: {told}; add it or drop it there")
+        return np.concatenate([values for values in columns if values is not None])
+
+    @cached_property
+    def given_units(self) -> Units | None:
+        units = super().given_units
+        part = np.repeat(np.arange(len(self.parts)), self._counts)
+        if units is not None:
+            first, last = part[units.order[units.starts]], part[units.order[units.starts + units.count - 1]]
+            if (first != last).any():
+                cut = int(np.flatnonzero(first != last)[0])
+                name = self.column("unit")[units.order[units.starts[cut]]]  # type: ignore[index]
+                told = f"{self.parts[first[cut]].name} and {self.parts[last[cut]].name} hold rows of it"
+                advice = "keep the rows of a unit in one file, give others names of their own, or pass --unit none"
+                raise DataError(f"{self.own_name('unit')} {name} is cut: {told}; {advice}")
+        return units
+
+    def own_name(self, role: str) -> str:
+        return self.parts[0].own_name(role)
+
+    def labels_at(self, start: int, stop: int) -> IntArray:
+        parts = within(self._counts, start, stop)
+        return np.concatenate([self.parts[at].labels_at(low, high) for at, _, low, high in parts])
+
+    def weights(self) -> FloatArray | None:
+        given = [w for part in self.parts if (w := part.weights()) is not None]
+        return np.concatenate(given) if given else None
+
+    def pieces(self, transforms: Sequence[int], rows: int, start: int, stop: int) -> Iterator[Block]:
+        for at, begin, low, high in within(self._counts, start, stop):
+            for piece in self.parts[at].pieces(transforms, rows, low, high):
+                yield replace(piece, start=begin + piece.start, scores=piece.scores.astype(self.dtype, copy=False))
+
+
+def _alike(rows: "BundleRows") -> Iterator[str]:
+    """In words what bundles that are one data set have in common."""
+    names = rows.class_names
+    yield f"holds {rows.kind}"
+    yield f"has {rows.k} classes"
+    yield "has no class_names" if names is None else "has class_names"
+    yield from (f"calls class {c} {name!r}" for c, name in enumerate(names or ()))
+    yield f"is calibrated by {words(rows.upstream)}" if rows.upstream else "is uncalibrated"
+    yield f"has the transforms {', '.join(rows.transforms) or 'none'}"
+    yield "has labels" if rows.has_labels else "has no labels"
+    yield "has no weights" if rows.weights() is None else "has weights"
+    yield "has predictions" if rows.assigned else "has no predictions"

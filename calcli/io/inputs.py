@@ -14,7 +14,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import IO, Any
 
-from calcli.errors import DataError
+from calcli.errors import CalcliError, DataError
 
 DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Pipes that a shell has opened; another one may wait for ever."""
@@ -144,3 +144,32 @@ def refuse_more(where: object, rest: bytes) -> None:
         told = "goes on behind its end: several were written one after another, of which one would be read"
         advice = "keep each in a file of its own: calcli extract A B --join -o OUT.h5 takes them as one"
         raise DataError(f"{where}: {told}; {advice}")
+
+
+# ---- how many may be open
+
+
+SPARE_FILES = 64  # files that a process opens besides its data
+FEWEST_BESIDE = 16  # the same, at the very least
+
+
+def allow_open_files(count: int) -> int | None:
+    """Ask the system for enough open files at a time, as far as it lets us; returns how many it allows, if it says."""
+    with suppress(ImportError, OSError, ValueError):  # no such module, or not allowed: opening says which file failed
+        from resource import RLIMIT_NOFILE, getrlimit, setrlimit
+
+        soft, hard = getrlimit(RLIMIT_NOFILE)
+        if 0 <= soft < count + SPARE_FILES:
+            soft = count + SPARE_FILES if hard < 0 else min(hard, count + SPARE_FILES)
+            setrlimit(RLIMIT_NOFILE, (soft, hard))
+        return soft if soft >= 0 else None
+    return None
+
+
+def check_open_files(count: int) -> None:
+    """Raise CalcliError where the system does not allow so many files to be open together."""
+    allowed = allow_open_files(count)
+    if allowed is not None and allowed < count + FEWEST_BESIDE:
+        told = f"{count} bundles are open together as one data set, and this system allows {allowed} open files"
+        advice = "raise the limit (ulimit -n), or make one bundle of them first: calcli extract --join"
+        raise CalcliError(f"{told}; {advice}")

@@ -17,8 +17,7 @@ from calcli.io.artifact import check_extremes, dumps, loads
 from calcli.io.atomic import open_job_file
 from calcli.io.bundle import open_bundle
 from calcli.io.hdf5 import check_external
-from calcli.io.inputs import open_document
-from calcli.io.pooled_bundles import allow_open_files
+from calcli.io.inputs import allow_open_files, open_document
 from calcli.io.validate import check_labels, score_kind
 from calcli.io.writer import DescriptorFile
 

@@ -185,12 +185,12 @@ def test_compare_pools_a_test_group_too(tmp_path, run, monkeypatch):
 
 def test_more_files_than_the_system_lets_be_open_are_told(monkeypatch):
     from calcli.errors import CalcliError
-    from calcli.io import pooled_bundles
+    from calcli.io import inputs
 
-    monkeypatch.setattr(pooled_bundles, "allow_open_files", lambda count: 256)
-    pooled_bundles.check_open_files(200)
+    monkeypatch.setattr(inputs, "allow_open_files", lambda count: 256)
+    inputs.check_open_files(200)
     with pytest.raises(CalcliError, match=r"1000 bundles .* allows 256 open files.*ulimit -n.*--join") as told:
-        pooled_bundles.check_open_files(1000)
+        inputs.check_open_files(1000)
     assert told.value.exit_code == 1
 
 

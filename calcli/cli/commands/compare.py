@@ -37,10 +37,9 @@ from calcli.importers.open_any_file import open_data
 from calcli.io.atomic import check_output, is_stream, write_bytes
 from calcli.io.bundle import BundleRows
 from calcli.io.cells import finite
-from calcli.io.dataset import DataSet
+from calcli.io.dataset import DataSet, PooledRows
 from calcli.io.inputs import read_document
 from calcli.io.locate import split_where
-from calcli.io.pooled_bundles import PooledRows
 from calcli.io.provenance import title_of
 from calcli.metrics.context import MetricSettings
 from calcli.options import flag, same
