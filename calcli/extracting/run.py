@@ -106,7 +106,12 @@ def run_model(
     on from there. ``context.progress`` hears of every batch; its seed and device are not used, the job has its own.
     Raises UsageError and DataError; what was extracted stays in the job file.
     """
-    kind = _checked(job)
+    check_choice("--dtype", job.dtype, ("float16", "float32", "float64"))
+    if job.scale is not None and not job.scale > 0:
+        raise UsageError(f"--scale {job.scale}: expected a positive number")
+    if any(not s > 0 for s in job.std):
+        raise UsageError(f"--std {','.join(map(str, job.std))}: expected positive numbers")
+    kind = score_kind(job.kind)
     source = split_where(job.inputs)
     if not source[0].exists():
         raise DataError(f"{job.inputs}: no such file or folder of inputs")
@@ -146,16 +151,6 @@ class _Extracted(Imported):
     def slabs(self) -> Iterator[Slab]:
         for start, batch in self._scores.batches():
             yield Slab(start, batch[:, 0], batch[:, 1:].transpose(1, 0, 2) if self.specs else None)
-
-
-def _checked(job: ModelJob) -> ScoreKind:
-    """Refuse what cannot be, before anything is opened."""
-    check_choice("--dtype", job.dtype, ("float16", "float32", "float64"))
-    if job.scale is not None and not job.scale > 0:
-        raise UsageError(f"--scale {job.scale}: expected a positive number")
-    if any(not s > 0 for s in job.std):
-        raise UsageError(f"--std {','.join(map(str, job.std))}: expected positive numbers")
-    return score_kind(job.kind)
 
 
 def _read(job: ModelJob, source: Path, output: Path) -> list[Path]:
@@ -250,12 +245,9 @@ class _Extraction:
             text, last = one_line(problem), start + rows - 1
             memory = "out of memory" in text.lower() or isinstance(problem, MemoryError)
             hint = f"use a --batch smaller than {self.job.batch}, then" if memory else "fix it, then"
-            kept = (
-                f"{start} rows before are kept in {self.part.path.name}" if start else "no rows were extracted before"
-            )
-            told = (
-                f"fails on rows {start}..{last}, inputs of shape {x.shape} {x.dtype}: {type(problem).__name__}: {text}"
-            )
+            kept = f"{start} rows before are kept in {self.part.path.name}"
+            kept, kind = kept if start else "no rows were extracted before", type(problem).__name__
+            told = f"fails on rows {start}..{last}, inputs of shape {x.shape} {x.dtype}: {kind}: {text}"
             raise DataError(f"{where}: {told}; {kept}; {hint} repeat the command") from problem
         if scores.ndim not in (1, 2) or len(scores) != len(x):
             told = f"returns scores of shape {scores.shape} for {len(x)} inputs, expected ({len(x)}, classes)"

@@ -216,9 +216,9 @@ class BundleRows(DataSet):
             return None
         return np.asarray(read(source, np.s_[start:stop], self.name)).astype(np.int64, copy=False)
 
-    def _read_column(self, dataset: h5py.Dataset) -> Any:
+    def _read_column(self, dataset: h5py.Dataset, rows: slice = slice(None)) -> Any:
         self._check_length(dataset)
-        return read(dataset, (), self._where(dataset))
+        return read(dataset, rows, self._where(dataset))
 
     def _check_length(self, dataset: h5py.Dataset) -> None:
         if dataset.shape != (self.total,):
@@ -291,10 +291,7 @@ class BundleRows(DataSet):
 
     def beside_at(self, name: str, start: int, stop: int) -> AnyArray:
         """Values of one of these for some rows. Raises DataError."""
-        first, last = self._in_file(start, stop)
-        values, where = read(self.beside[name], np.s_[first:last], self._where(self.beside[name])), self.name
-        values = values if values.dtype.kind in "iu" else np.array(texts(values, f"{where}: {name}"), dtype=object)
-        return values if self._keep is None else values[self._keep[first:last]]
+        return self._column(self.beside[name], slice(*self._in_file(start, stop)))
 
     @property
     def own_names(self) -> dict[str, list[str]]:
@@ -324,15 +321,16 @@ class BundleRows(DataSet):
             found[name] = dataset
         return found
 
-    def _column(self, dataset: h5py.Dataset) -> AnyArray:
+    def _column(self, dataset: h5py.Dataset, rows: slice = slice(None)) -> AnyArray:
+        """Numbers or words of a column: of some rows of the file those that stay."""
         where = self._where(dataset)
         words = h5py.check_string_dtype(dataset.dtype) is not None
         if not words and dataset.dtype.kind not in "biuf":
             raise DataError(f"{where}: has type {dataset.dtype}, expected numbers or UTF-8 strings; rename it")
-        values: AnyArray = self._read_column(dataset)
+        values: AnyArray = self._read_column(dataset, rows)
         if words:
             values = np.array(texts(values, where), dtype=object)
-        return values if self._keep is None else values[self._keep]
+        return values if self._keep is None else values[self._keep[rows]]
 
     @property
     def source(self) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +31,10 @@ def start(code: str, keep: Sequence[int] = (), **streams: Any) -> "Popen[bytes]"
 
 def _elsewhere(folders: Sequence[str]) -> list[str]:
     """Those that are not the working folder, however it is written."""
-
-    def is_here(folder: str) -> bool:
-        try:
-            return os.path.samefile(folder or ".", ".")
-        except OSError:
-            return False
-
-    return [folder for folder in folders if not is_here(folder)]
+    kept = []
+    for folder in folders:
+        with suppress(OSError):
+            if os.path.samefile(folder or ".", "."):
+                continue
+        kept.append(folder)
+    return kept

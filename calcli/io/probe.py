@@ -64,11 +64,9 @@ def probe(path: Path) -> None:
     if status == FINE:
         _survived.add(known)
         return
-    how = {
-        None: "reading it never ends",
-        NO_MEMORY: f"reading it takes more than {MEMORY >> 20} MiB of memory",
-        -signal.SIGXCPU: "reading it never ends",
-    }.get(status, "HDF5 crashes on it")
+    how = "reading it never ends" if status in (None, -signal.SIGXCPU) else "HDF5 crashes on it"
+    if status == NO_MEMORY:
+        how = f"reading it takes more than {MEMORY >> 20} MiB of memory"
     raise DataError(f"{path}: is damaged: {how}; copy it anew or run again what made it")
 
 
@@ -168,11 +166,8 @@ def _live(paths: Sequence[Path], seconds: int, held: int) -> None:
 def _limit(seconds: int) -> None:
     with open("/proc/self/statm", encoding="ascii") as file:
         present = int(file.read().split()[0]) * resource.getpagesize()
-    for what, most in (
-        (resource.RLIMIT_CPU, seconds),
-        (resource.RLIMIT_AS, present + MEMORY),
-        (resource.RLIMIT_CORE, 0),
-    ):
+    limits = {resource.RLIMIT_CPU: seconds, resource.RLIMIT_AS: present + MEMORY, resource.RLIMIT_CORE: 0}
+    for what, most in limits.items():
         _, hard = resource.getrlimit(what)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(what, (most, hard))

@@ -103,10 +103,8 @@ def facts_of(rows: "Rows") -> RowFacts:
 def cut_off(rows: "Rows") -> list[str]:
     """Plain words where logits are so large that they were cut."""
     facts = facts_of(rows)
-    return [
-        f"{facts.huge} of {facts.n} rows have logits beyond {HUGE:g}: did the model overflow, or a mask stay in?"
-        f" They count as {HUGE:g} below the largest"
-    ] * (facts.huge > 0)
+    told = f"{facts.huge} of {facts.n} rows have logits beyond {HUGE:g}: did the model overflow, or a mask stay in?"
+    return [f"{told} They count as {HUGE:g} below the largest"] * (facts.huge > 0)
 
 
 def unwritten(rows: "Rows") -> list[str]:
@@ -122,11 +120,9 @@ def unwritten(rows: "Rows") -> list[str]:
     if run and share**run < CHANCE:
         labels = None if next(iter(rows.blocks())).y is None else rows.labels()
         if labels is None or len(set(labels[before:].tolist()) - set(labels[:before].tolist())) == 0:
-            same = labels is not None and not labels[before:].any()
-            return [
-                f"the last {run} of {facts.n} rows have {what}{' and label 0' * same}: was the file written to its end?"
-                " Write it again, or leave these rows out"
-            ]
+            what += " and label 0" * (labels is not None and not labels[before:].any())
+            told = f"the last {run} of {facts.n} rows have {what}: was the file written to its end?"
+            return [f"{told} Write it again, or leave these rows out"]
     if rows.kind == "logits" and rows.k > 2 and facts.blank > FEW:
         return [f"{facts.blank} of {facts.n} rows have all scores equal: were they ever written? Leave them out"]
     return []
@@ -142,10 +138,9 @@ def copies(rows: "Rows") -> list[str]:
     times = np.unique(facts.signatures, return_counts=True)[1]
     if times.var() > EVEN * times.mean():
         return []
-    return [
-        f"about {share:.0%} of the {facts.n} rows have the same scores and label as another row: are they copies?"
-        " Intervals and p-values take every row for a new one; keep one of each, or name what repeats with --unit NAME"
-    ]
+    told = f"about {share:.0%} of the {facts.n} rows have the same scores and label as another row: are they copies?"
+    advice = "keep one of each, or name what repeats with --unit NAME"
+    return [f"{told} Intervals and p-values take every row for a new one; {advice}"]
 
 
 # ---- rows seen before
