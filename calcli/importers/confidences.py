@@ -122,9 +122,7 @@ def count_votes(entries: Entries, ask: ImportRequest, where: str) -> tuple[dict[
     if not wide:
         question = known.get("unit") or known.get("ids")
         if question is None:
-            raise UsageError(
-                f"--votes {ask.votes}: {where} has an answer a row; which rows are one question? --unit COLUMN"
-            )
+            raise UsageError(f"--votes: {where} has an answer a row; which rows are one question? --unit COLUMN")
         asked = texts_in(entries[question])
         if not len(asked) == len(truth) == len(answers[0]):
             raise DataError(f"{home.where}: has {len(lists)} answers, {len(asked)} questions and {len(truth)} golds")

@@ -254,9 +254,7 @@ def _refuse_second_split(candidates: Sequence[BundleArrays], where: str) -> None
     for model in {candidate.model for candidate in candidates}:
         names = [candidate.split for candidate in candidates if candidate.model == model]
         if len(names) > 1:
-            raise UsageError(
-                f"{where}: is already split into {', '.join(names)}; split one of them: --group {names[0]}"
-            )
+            raise UsageError(f"{where}: is already split into {', '.join(names)}; split one by --group {names[0]}")
     if any("split" in candidate.extras for candidate in candidates):
         raise UsageError(f"{where}: has a column that splits it already; leave out --split")
 

@@ -49,9 +49,7 @@ def to_labels(raw: AnyArray, n: int, k: int, class_names: Names, where: str, pos
         raw = raw.astype(np.int64)
     if raw.dtype.kind == "b":
         if k > 2:
-            raise DataError(
-                f"{where}: is true or false, expected one of {k} classes; name the labels with --labels NAME"
-            )
+            raise DataError(f"{where}: is true or false, expected one of {k} classes; name the labels: --labels NAME")
         said = [name.lower() for name in class_names or ()]
         if sorted(said) == ["false", "true"]:
             return np.where(raw, said.index("true"), said.index("false")), None

@@ -54,9 +54,7 @@ def refuse_ranks(scores: Any, where: str) -> None:
         if (right > left).any() or not (right < left).any(axis=1).all():
             return
     told = "every row is sorted from the largest score to the smallest: these are ranks of the k best, not classes;"
-    advice = (
-        "--classes C takes a table of them, --confidence prob_0 --correct index_0=TRUTH the best, --scores NAME all"
-    )
+    advice = "--classes C takes a table of them, --confidence prob_0 --correct index_0=TRUTH one, --scores NAME all"
     raise DataError(f"{where}: {told} {advice}")
 
 
@@ -74,9 +72,7 @@ def refuse_other_column(raw: AnyArray, n: int, word: str | None, where: str, lab
     column says that it is of, or None."""
     if raw.shape == (n,) and raw.dtype.kind in "iu" and raw.max() > 1:
         told = f"row {int(np.argmax(raw > 1))} has label {raw.max()}, but there is one score a row: is it the"
-        advice = (
-            "confidence of a prediction? --confidence NAME --correct PREDICTION=LABEL; of labels 1 and 2 subtract 1"
-        )
+        advice = "confidence of a prediction? --confidence NAME --correct GUESS=LABEL; of labels 1 and 2 subtract 1"
         raise DataError(f"{labels_where}: {told} {advice}")
     known = raw.ndim == 1 and word in np.unique(raw).tolist()  # words as labels say of which class it is
     last = re.split(r"[\W_]+", word.lower())[-1] if word else ""  # of class_0 too, but for single letters

@@ -42,10 +42,8 @@ def check_logged(where: str, lls: Sequence[float], gold: int, right: float | Non
     if right not in (None, 0, 1):
         raise DataError(f"{where}: {measure} is {right}, expected 0 or 1: several answers count as right here")
     if not agrees(lls, gold, right) and (right or list(lls).count(max(lls)) == 1):
-        told = (
-            f"{measure} is {right:g}, but the largest score is candidate {int(np.argmax(lls))} and the right one {gold}"
-        )
-        raise DataError(f"{where}: {told}; were the candidates shuffled?")
+        best = f"the largest score is candidate {int(np.argmax(lls))}"
+        raise DataError(f"{where}: {measure} is {right:g}, but {best} and the right one {gold}; were they shuffled?")
 
 
 def normalised(where: str, how: str, lls: Floats, texts: Sequence[str], base: Floats | None) -> Floats:

@@ -146,14 +146,10 @@ def class_axis_of(scores: Any, labels: Any, asked: int | None, where: str) -> in
     if asked is not None:
         axis = asked + len(shape) if asked < 0 else asked
         if len(shape) < 3 or not 0 < axis < len(shape):
-            raise UsageError(
-                f"--class-axis {asked}: {where} has shape {shape}, expected an axis from 1 of three or more"
-            )
+            raise UsageError(f"--class-axis {asked}: {where} has shape {shape}, expected one from 1 of three or more")
         expected = (*shape[:axis], *shape[axis + 1 :])
         if truth not in (None, expected, (*shape[:axis], 1, *shape[axis + 1 :])):
-            raise DataError(
-                f"{where}: has shape {shape}, its classes on axis {axis}; labels have {truth}, not {expected}"
-            )
+            raise DataError(f"{where}: has shape {shape}, classes on axis {axis}; labels have {truth}, not {expected}")
         return axis
     if shape == truth and len(shape) == 3 and not ((np.asarray(labels[:1]) == 1).sum(axis=-1) == 1).all():
         return 3  # with a single 1 in every last axis the labels are one-hot

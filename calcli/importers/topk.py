@@ -113,9 +113,7 @@ def _class_rows(path: Path, answers: Sequence[Answer], names: Sequence[str]) -> 
         kept.append(answer)
     if len(kept) * 2 < len(answers) or not kept:
         begin = list(dict.fromkeys(repr(p.token) for a in answers[:50] for p in a.positions[:1]))
-        told = (
-            f"answers list none of the classes {', '.join(names)}; they begin with {', '.join(begin[:6])}: name these"
-        )
+        told = f"answers list none of the classes {', '.join(names)}; they begin with {', '.join(begin[:6])}: name them"
         advice = "with --class-names, or take --confidence confidence --correct answer=gold --gold FILE"
         raise DataError(f"{path}: {len(answers) - len(kept)} of {len(answers)} {told} {advice}")
     told = f"{path.name}: logits are the log-probabilities of {', '.join(names)} where the answer names one of them;"
@@ -163,9 +161,7 @@ def _place(answer: Answer, index: Mapping[str, int]) -> int | None:
     named = [i for i, position in enumerate(answer.positions) if _bare(position.token) in index]
     if len({index[_bare(answer.positions[i].token)] for i in named}) > 1 and named[0] > 0:
         said = ", ".join(repr(answer.positions[i].token) for i in named[:4])
-        raise DataError(
-            f"{answer.where}: names several classes ({said}) after other words; have it answer the class alone"
-        )
+        raise DataError(f"{answer.where}: names several classes ({said}) after other words; have it answer one alone")
     if named:
         return named[0]
     listing = (i for i, position in enumerate(answer.positions) if any(_bare(t) in index for t in position.top))

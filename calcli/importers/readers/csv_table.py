@@ -14,18 +14,8 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, blaming
 from calcli.fast_dataclass import dataclass
+from calcli.importers import columns as tables
 from calcli.importers.archive import Archive, SourceFile, remark
-from calcli.importers.columns import (
-    Column,
-    are_lists,
-    headerless_archive,
-    is_empty,
-    is_number,
-    read_lists,
-    refuse_doubles,
-    table_archive,
-    words,
-)
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.readers.parquet import arrow_columns
@@ -85,9 +75,9 @@ def read_csv(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     if counted:
         remark(f"{path.name}: the first line counts the columns, it was read as their names")
     if not (bare or (counted and first == named)):
-        refuse_doubles(path, names)
-        return table_archive(path, "csv", columns, n, ask)
-    return headerless_archive(path, columns, n, ask)
+        tables.refuse_doubles(path, names)
+        return tables.table_archive(path, "csv", columns, n, ask)
+    return tables.headerless_archive(path, columns, n, ask)
 
 
 @dataclass(frozen=True)
@@ -115,9 +105,9 @@ def _opening(path: Path) -> Head:
     if not first.strip():
         raise DataError(f"{path}: the first line is empty, expected the names of the columns")
     separator = max(",;\t|", key=first.count)
-    if separator not in first and len(words := _cells(first, " ")) > 1:
-        below = _cells(then, " ")
-        if all(map(is_number, words)) or (len(below) - len(words) in (0, 1) and any(map(is_number, below))):
+    if separator not in first and len(named := _cells(first, " ")) > 1:
+        below, is_number = _cells(then, " "), tables.is_number
+        if all(map(is_number, named)) or (len(below) - len(named) in (0, 1) and any(map(is_number, below))):
             separator = " "
     cells = _cells(first, separator)
     if skip and lines[skip - 1].startswith("#") and _is_bare(cells):
@@ -137,17 +127,17 @@ def _cells(line: str, separator: str) -> list[str]:
 
 def _is_bare(cells: Sequence[str]) -> bool:
     """Whether this is a row: a cell such as 0.31 or [0.3, 0.7] is no column's name, whatever words stand beside it."""
-    return all(map(is_number, cells)) or any(DECIMAL.fullmatch(cell) or NUMBERS.match(cell) for cell in cells)
+    return all(map(tables.is_number, cells)) or any(DECIMAL.fullmatch(cell) or NUMBERS.match(cell) for cell in cells)
 
 
-Read = tuple[list[str], dict[str, Column], int]
+Read = tuple[list[str], dict[str, tables.Column], int]
 
 
 def _columns(path: Path, opening: Head, header: list[str] | None, size: int) -> Read:
     """Names, columns and number of rows. header : the names; None counts the columns from 0."""
     plain = opening.separator != " " and not opening.skip and len(opening.cells) <= WIDE
     if size >= LARGE and plain and (table := _by_pyarrow(path, opening.separator, header is None)) is not None:
-        refuse_doubles(path, table.column_names)
+        tables.refuse_doubles(path, table.column_names)
         columns = arrow_columns(path, table)
         names = [str(i) for i in range(len(columns))] if header is None else header
         return names, dict(zip(names, columns.values(), strict=True)), table.num_rows
@@ -173,7 +163,7 @@ def _have_names(rows: Sequence[Sequence[str]], columns: int) -> bool:
         return False
     names = [row[0] for row in rows]
     counted = any(names == [str(i) for i in range(start, len(rows) + start)] for start in (0, 1))
-    return counted or (len(set(names)) == len(names) and not any(map(is_number, names)))
+    return counted or (len(set(names)) == len(names) and not any(map(tables.is_number, names)))
 
 
 def _with_points(path: Path, name: str, cells: Sequence[str]) -> tuple[str, ...]:
@@ -199,34 +189,34 @@ def _rows(path: Path, opening: Head) -> list[list[str]]:
         csv.field_size_limit(limit)
 
 
-def _column(path: Path, name: str, cells: Sequence[str]) -> Column:
+def _column(path: Path, name: str, cells: Sequence[str]) -> tables.Column:
     """The column of these cells, of the narrowest type that holds them all."""
     if cells and TENSOR.fullmatch(cells[0]):
         cells = [TENSOR.sub(r"\1", cell) for cell in cells]
     blank = [cell.strip() in MISSING for cell in cells]
     present = [cell for cell, gap in zip(cells, blank, strict=True) if not gap]
-    refusal = is_empty(path, name, blank.index(True)) if any(blank) else ""
+    refusal = tables.is_empty(path, name, blank.index(True)) if any(blank) else ""
 
     def floats(some: Sequence[str]) -> NDArray[Any]:
         return np.array([np.nan if cell.strip() in MISSING else float(cell) for cell in some])
 
     if not present:
-        return Column("other", floats, cells, refusal)
+        return tables.Column("other", floats, cells, refusal)
     if all(cell.strip().lower() in ("true", "false") for cell in cells):
-        return Column("other", lambda some: np.array([cell.strip().lower() == "true" for cell in some]), cells)
+        return tables.Column("other", lambda some: np.array([cell.strip().lower() == "true" for cell in some]), cells)
     try:
         whole = np.array([int(cell) for cell in present], dtype=np.int64)
-        return Column("number", floats, cells, refusal) if refusal else Column("number", np.asarray, whole)
+        return tables.Column("number", *((floats, cells, refusal) if refusal else (np.asarray, whole)))
     except (ValueError, OverflowError):
         pass
     try:
-        return Column("number", np.asarray, floats(cells))
+        return tables.Column("number", np.asarray, floats(cells))
     except ValueError:
         pass
-    if are_lists(present):
-        return Column("lists", partial(read_lists, path, name), cells)
-    mostly = sum(map(is_number, present[:100])) > len(present[:100]) / 2
-    return Column("number" if mostly else "text", words, cells, refusal)
+    if tables.are_lists(present):
+        return tables.Column("lists", partial(tables.read_lists, path, name), cells)
+    mostly = sum(map(tables.is_number, present[:100])) > len(present[:100]) / 2
+    return tables.Column("number" if mostly else "text", tables.words, cells, refusal)
 
 
 # ---- large files

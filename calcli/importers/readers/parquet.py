@@ -10,18 +10,9 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, needed
+from calcli.importers import columns as tables
 from calcli.importers.archive import Archive, Entry, SourceFile, constant
 from calcli.importers.array_names import role_of
-from calcli.importers.columns import (
-    Column,
-    are_lists,
-    is_empty,
-    is_number,
-    read_lists,
-    refuse_doubles,
-    table_archive,
-    words,
-)
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import are_scores, by_choices
@@ -51,12 +42,12 @@ def arrow_archive(path: Path, format: str, table: Any, ask: ImportRequest) -> Ar
     """The arrays of a pyarrow table, with the class names that datasets keeps in its schema."""
     while any(str(field.type).startswith("struct") for field in table.schema):
         table = table.flatten()  # a column for each field of its objects, by dotted names: ``probs.cat``
-    refuse_doubles(path, table.column_names)
+    tables.refuse_doubles(path, table.column_names)
     scores = [table.column(name) for name in table.column_names if are_scores(name, ask)]
     if ask.choices is not None or any(map(_is_ragged, scores)):
         return by_choices(path, format, table.to_pylist(), ask)
     ours = b"calibrated_by" in (table.schema.metadata or {})
-    archive = table_archive(path, format, arrow_columns(path, table), table.num_rows, ask, ours=ours)
+    archive = tables.table_archive(path, format, arrow_columns(path, table), table.num_rows, ask, ours=ours)
     names = _declared_names(table, ask)
     if names is None or any(name.startswith("class_names") for name in archive.entries):
         return archive
@@ -93,12 +84,12 @@ def read_table(file: SourceFile) -> Any:
     return parquet.read_table(path, page_checksum_verification=True)
 
 
-def arrow_columns(path: Path, table: Any) -> dict[str, Column]:
+def arrow_columns(path: Path, table: Any) -> dict[str, tables.Column]:
     made = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         blank = column.null_count and not str(column.type).startswith((*FLOATS, *LISTS))
-        refusal = is_empty(path, name, column.is_null().index(True).as_py()) if blank else ""
-        made[name] = Column(_kind(column), partial(_values, path, name), column, refusal)
+        refusal = tables.is_empty(path, name, column.is_null().index(True).as_py()) if blank else ""
+        made[name] = tables.Column(_kind(column), partial(_values, path, name), column, refusal)
     return made
 
 
@@ -106,9 +97,9 @@ def _kind(column: Any) -> Any:
     kind = str(column.type)
     if kind in TEXT:  # a text among numbers makes a column one of texts, but it is meant to hold numbers
         sample = [str(cell) for cell in column[:100].to_pylist()]
-        if are_lists(sample):
+        if tables.are_lists(sample):
             return "lists"
-        return "number" if sum(map(is_number, sample)) > len(sample) / 2 else "text"
+        return "number" if sum(map(tables.is_number, sample)) > len(sample) / 2 else "text"
     if kind.startswith(LISTS):
         return "lists"
     return "number" if kind.startswith(("int", "uint", *FLOATS, "decimal")) else "other"
@@ -133,10 +124,10 @@ def _values(path: Path, name: str, column: Any) -> AnyArray:
         column = column.fill_null("") if kind in TEXT else column.cast("float64")
     if kind.startswith("decimal"):
         column = column.cast("float64")
-    if kind in TEXT and are_lists([str(cell) for cell in column[:100].to_pylist()]):
-        return read_lists(path, name, column.to_pylist())
+    if kind in TEXT and tables.are_lists([str(cell) for cell in column[:100].to_pylist()]):
+        return tables.read_lists(path, name, column.to_pylist())
     found: AnyArray = column.to_numpy()
-    return words(found.tolist()) if kind in TEXT else found
+    return tables.words(found.tolist()) if kind in TEXT else found
 
 
 def _lengths(column: Any) -> set[int]:

@@ -58,9 +58,8 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
         target = str(targets[0] or "")
         listed = sample.get("choices") or []
         if listed and mark is not None and answer and (answer.strip() == target.strip()) != mark:
-            raise DataError(
-                f"{where}: is marked {'right' if mark else 'wrong'}, its answer is {answer!r} and its target {target!r}"
-            )
+            told = f"is marked {'right' if mark else 'wrong'}, its answer is {answer!r} and its target {target!r}"
+            raise DataError(f"{where}: {told}")
         if listed and answer and positions:
             positions = [position for position in positions if position.token.strip(" ().:") == answer.strip()]
             if not positions:
