@@ -86,9 +86,9 @@ def refuse_doubles(path: Path, names: Sequence[str]) -> None:
 def table_archive(path: Path, format: str, columns: Columns, n: int, ask: ImportRequest, ours: bool = False) -> Archive:
     """The arrays of a table of n rows. ours : written by apply, which a column may say too. Columns ``logits_cat,
     logits_dog, …`` make the array ``logits`` with the class names cat, dog; columns that end in a number, ``p0, p1,
-    …``, the array ``p``; all other numeric columns without a known meaning the array ``columns``, their names those of
-    classes. ``--scores A,B,C`` and ``--scores A:C`` make an array of these columns, ``--classes C`` of ranks (``prob_0,
-    index_0, …``) ``probs``. The index of pandas is left out where it counts the rows, else it gives the ids."""
+    …``, the array ``p``; all other numeric ones without a known meaning the array ``columns``. ``--scores A,B,C`` and
+    ``A:C`` make an array of these columns, ``--classes C`` of ranks. The index of pandas counts the rows, or gives the
+    ids."""
     if n == 0:
         raise DataError(f"{path}: there are no rows below the column names, expected at least one")
     columns = {LEVELS.sub(r"\1_\2", name): _cells(path, name, column, ask) for name, column in columns.items()}

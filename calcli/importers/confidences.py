@@ -101,9 +101,8 @@ def _column(entry: Entry) -> AnyArray:
 def count_votes(entries: Entries, ask: ImportRequest, where: str) -> tuple[dict[str, Entry], ImportRequest]:
     """One row per question: the share of its most frequent answer as confidence, and whether that is the gold.
     ``--votes`` names a column with one answer a row, of which the rows of a ``--unit`` (or of an id) are a question; or
-    one of lists, or several, of which every row is one. The confidence: (votes + 1/2) / (k + 1) of k answers,
-    never 0 or 1; of answers that are as frequent the first counts. Blank answers get no votes, and count among the k.
-    Raises UsageError for names that are not there, DataError where a question has several golds."""
+    of lists, or several. The confidence is (votes + 1/2) / (k + 1) of k answers, blank ones among them; of the most
+    frequent the first counts. Raises UsageError for names that are not there, DataError for several golds."""
     assert ask.votes is not None
     if ask.confidence or ask.correct or ask.percent:
         told = "--votes makes the confidence, and --gold COLUMN names the right answer to each question:"

@@ -22,14 +22,11 @@ Read = Callable[[SourceFile, ExitStack, ImportRequest], Archive]
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file that calcli reads.
-
-    name : as messages call it. about : what such files are, for lists. sniff : whether a file is one, by its content.
-    read : lists its arrays. suffixes : what their names may end in. extra : the extra of calcli that reading needs
-    ("torch"), or "". order : whom to ask first; a sniff that takes nearly anything has a large one. general : whether
+    """A kind of file that calcli reads. name : as messages call it. about : what such files are, for lists. sniff :
+    whether a file is one. read : lists its arrays. suffixes : what their names may end in. extra : the extra of calcli
+    that reading needs. order : whom to ask first; a sniff that takes nearly anything has a large one. general : whether
     files of other formats may be written in this one, as logs are in JSON. examples : (file, what to add to ``calcli
-    extract FILE -o OUT.h5``) for the table of the docs.
-    """
+    extract FILE -o OUT.h5``) for the docs."""
 
     name: str
     about: str
@@ -47,13 +44,11 @@ PLUGINS = "calcli.readers"  # the group of entry points by which packages add re
 
 
 def reader(name: str, about: str, *, sniff: Sniff, **more: Any) -> Callable[[Read], Read]:
-    """Register a reader: a function (file, stack, ask) -> Archive in a module of ``readers``, or of a plug-in.
-
-    A plug-in is a module that an installed package names as an entry point of the group ``calcli.readers``. The
-    arguments are the fields of ``Format``. ``stack`` closes what the archive keeps open, ``ask`` is what the user said.
-    Readers raise DataError for files that are broken or hold no scores, import heavy packages inside, and give arrays
-    the names that ``array_names`` knows (logits, labels, ids, …).
-    """
+    """Register a reader: a function (file, stack, ask) -> Archive in a module of ``readers``, or of a plug-in: a module
+    that an installed package names as an entry point of the group ``calcli.readers``. The arguments are the fields of
+    ``Format``; ``stack`` closes what the archive keeps open, ``ask`` is what the user said. Readers raise DataError for
+    files that are broken or hold no scores, import heavy packages inside, and give arrays the names that
+    ``array_names`` knows (logits, labels, ids, …)."""
 
     def register(read: Read) -> Read:
         _FORMATS[name] = Format(name, about, sniff, read, **more)

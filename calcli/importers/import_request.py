@@ -59,10 +59,9 @@ class ImportOptions(ByName):
 
 @dataclass(frozen=True, kw_only=True)
 class ImportRequest(ImportOptions):
-    """These with the arrays that are named. scores, labels : names of arrays. kind : of all scores. groups : parts of
-    the source to take. all_scores : take every array of scores. carry : columns of words and of ids go along (see
-    ``goes_along``). no_labels : labels may be missing. seed : of draws. typed : all of the command, word groups of
-    ``calcli.options.typed``, for the advice."""
+    """These with the arrays that are named. kind : of all scores. groups : parts of the source to take. carry : columns
+    of words and of ids go along (see ``goes_along``). no_labels : labels may be missing. seed : of draws. typed : all
+    of the command, word groups of ``calcli.options.typed``, for the advice."""
 
     scores: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()

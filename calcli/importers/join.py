@@ -30,10 +30,9 @@ def remark_shards(archives: Sequence[Archive]) -> None:
 
 
 def join_archives(archives: Sequence[Archive], ask: ImportRequest) -> tuple[dict[str, Entry], ImportRequest]:
-    """Arrays of the same name in several files as one, rows one after the other. Files come in their natural order;
-    with whole numbers as ids (and no groups, which count anew) rows are then put in the order of the ids. Without ids
-    rows that a sampler of ranks has repeated are told by their scores; the request then no longer asks to drop others.
-    Raises DataError for files that do not hold the same arrays, and for such rows."""
+    """Arrays of the same name in several files as one, rows one after the other, or by whole numbers as ids. Without
+    ids rows that a sampler of ranks has repeated are told by their scores; the request then no longer asks to drop
+    others. Raises DataError for files that do not hold the same arrays, and for such rows."""
     parts: dict[str, list[Entry]] = {}
     for archive in sorted(archives, key=lambda archive: natural(str(archive.path))):
         for name, entry in archive.entries.items():

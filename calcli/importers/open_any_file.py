@@ -50,10 +50,9 @@ def importing_once() -> Iterator[None]:
 
 @contextmanager
 def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: Unpack[Opening]) -> Iterator[BundleRows]:
-    """Open a bundle, or a file of scores in another format or layout, as rows (see ``open_bundle``). What is no HDF5,
-    or HDF5 without bundles, is imported, as ``calcli extract`` would with the names and the kind in ``layout``, into a
-    temporary file of bundles that goes when the rows are closed; the rows bear the name of the file. tell : hears what
-    was read as what. Raises as ``open_bundle`` and ``import_scores`` do."""
+    """Open a bundle, or a file of scores in another format or layout, as rows (see ``open_bundle``): it is imported, as
+    ``calcli extract`` would with the names and the kind in ``layout``, into a temporary file that goes when the rows
+    are closed. tell : hears what was read as what. Raises as ``open_bundle`` and ``import_scores`` do."""
     path, group = split_where(where)
     layout, ignore = how.get("layout", Layout()), how.get("ignore_labels", ())
     ignored = (word for label in ignore for word in ("--ignore-label", str(label)))
@@ -148,9 +147,9 @@ LONGEST_NAME = 8192  # characters of a name, that of a group included; systems h
 
 
 def expand(name: str, layout: Layout = Layout(), ignore: Sequence[int] = ()) -> list[str]:
-    """The bundles that a name stands for, in natural order. ``FILES:GROUP``, where both may be patterns of the shell:
-    ``shards/*.h5``, ``a.h5:*``, ``scores.npz:*``. A file whose name holds such characters is that file. layout,
-    ignore : as of ``open_rows``. Raises DataError where nothing matches."""
+    """The bundles that a name stands for, in natural order: ``FILES:GROUP``, where both may be patterns of the shell
+    (``shards/*.h5``, ``scores.npz:*``). layout, ignore : as of ``open_rows``. Raises DataError where nothing
+    matches."""
     if len(name) > LONGEST_NAME:  # a pattern takes time with the square of its length
         raise DataError(f"{name[:60]}…: has {len(name)} characters, longer than any file's name")
     path, group = split_where(name)

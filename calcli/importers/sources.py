@@ -147,7 +147,6 @@ LONG = 10  # positions a file for each of the files, beyond which they are rathe
 
 def files_of_units(files: Sequence[Path], folders: Sequence[Path], ask: ImportRequest) -> Archive | None:
     """The arrays of files that lie in folders, the files of a unit together; None where they are something else.
-    ``unit/logits.npy``, ``logits/unit.npy``, ``unit_logits.npy`` with labels likewise, or a file of several arrays.
     Without ``--unit file`` so many files as a verdict needs, of short arrays of positions that differ in length, or of
     pixels, and not all with the same labels. Raises UsageError for ``--unit file`` of other files."""
     asked = ask.unit == FILE

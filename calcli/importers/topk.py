@@ -282,9 +282,8 @@ def _as_index(path: Path, places: AnyArray, names: Sequence[str]) -> NDArray[np.
 
 def listed_logprobs(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> list[dict[str, Any]]:
     """Rows whose log-probabilities by name, ``{"logprobs": {"A": -0.1, …}}``, are of the best few tokens, as classes
-    (see ``of_classes``), divided by their sum as the rest is of other tokens. The classes are those of
-    ``--class-names``, else all that are listed where they are the same in every row, or where the labels or the
-    alphabet know them. Raises UsageError otherwise."""
+    (see ``of_classes``), divided by their sum. The classes are those of ``--class-names``, else all that are listed
+    where every row has them, or the labels or the alphabet know them. Raises UsageError otherwise."""
     made = [dict(row) for row in rows]
     keys = [key for key, cell in made[0].items() if parse_name(key).kind == "log_probs" and isinstance(cell, Mapping)]
     for key in keys:

@@ -33,9 +33,8 @@ ROWS_SEEN = 100  # how many rows are looked at to say what the numbers cannot be
 
 def take_obvious(entries: Entries, ask: ImportRequest, where: str) -> ImportRequest:
     """Fill in the names of scores and labels where only one reading is possible: the one float array with an axis of
-    classes (or the one with a name such as ``scores``), and the one array of as many whole numbers or words.
-    ``predictions`` beside ``label_ids`` are logits, as the Trainer of Hugging Face gives them. Raises UsageError when
-    the kind is missing."""
+    classes (or the one with a name such as ``scores``), and the one array of as many whole numbers or words. Raises
+    UsageError when the kind is missing."""
     names = {path: parse_name(path) for path in entries}
     _refuse_confidence(entries, names, ask, where)
     if ask.scores or any(name.role == "scores" for name in names.values()):

@@ -31,10 +31,9 @@ MEASURES = {"none": "acc", "chars": "acc_norm", "bytes": "acc_bytes", "mutual": 
     ],
 )
 def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Read the log-likelihood of every choice as logits, the gold choice, doc_id as ids, the task as group.
-    ``--normalize`` is what the harness does for acc_norm, acc_bytes and acc_mutual_info. The gold is the target, as an
-    index or a choice's text (winogrande: the answer in the doc, counted from 1), whichever agrees with the logged acc
-    in every row. Raises DataError for tasks without choices and for any row that contradicts its acc."""
+    """Read the log-likelihood of every choice as logits, the gold choice, doc_id as ids, the task as group. The gold is
+    the target, as an index or a choice's text (winogrande: the answer in the doc, counted from 1), whichever agrees
+    with the logged acc in every row. Raises DataError for tasks without choices and rows that contradict their acc."""
     path = file.path
     match = TASK.fullmatch(path.stem)
     filters = [str(record.get("filter", "none")) for record in file.records]

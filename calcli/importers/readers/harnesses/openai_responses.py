@@ -40,9 +40,7 @@ def _body(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
 )
 def read_openai(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read the log-probabilities of the answer's tokens (see ``answers_archive``). Rows go by ``custom_id``, or by the
-    id that stands beside the response. A label beside it is the gold. Lines that failed are left out and counted.
-    Raises DataError for responses without log-probabilities, several choices per response and tokens that are
-    numbers."""
+    id that stands beside the response. A label beside it is the gold. Lines that failed are left out and counted."""
     path, answers, failed = file.path, [], 0
     for row, record in enumerate(file.records):
         body = _body(record)
