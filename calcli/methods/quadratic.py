@@ -56,13 +56,8 @@ class QuadraticScaling(LogisticCalibrator):
         one_map = options.mode == "top"
         found = regress(sample, features, low=0.0, smooth=options.smooth, constant_if_separable=one_map)
         left, right, intercept = found.params
-        params = (
-            intercept + (low**2 * right - high**2 * left) / (2 * width),
-            (high * left - low * right) / width,
-            (right - left) / (2 * width),
-            low,
-            high,
-        )
+        a = intercept + (low**2 * right - high**2 * left) / (2 * width)
+        params = a, (high * left - low * right) / width, (right - left) / (2 * width), low, high
         return found.rising(params)
 
     @staticmethod

@@ -25,14 +25,16 @@ from calcli.methods.dir_odir import RegularisedDirichlet
 from calcli.methods.hb import Bins, Scheme, fit_edges, ruined_by_mass, thin_bins
 from calcli.methods.platt import fit_platt
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.methods.vs import VectorScaling, VectorScalingOptions
+from calcli.methods.vs import VectorScaling
 from calcli.numerics import FloatArray, IntArray, log_softmax, sigmoid
 from calcli.rows import Block, Rows
 
 DIRICHLET_PENALTY = 1e-2  # lambda and mu of base=dirichlet. Without a penalty its fit to a thousand rows has no optimum
+DIRICHLET_RIDGE = 1e-8  # keeps its diagonal, which they leave free, finite on separable rows; elsewhere of no effect
+GRADIENT, STEPS = 1e-9, 2000  # where and when the search for the least squared loss ends
 
-DIRICHLET_RIDGE = 1e-8
-"""Keeps its diagonal, which they leave free, finite on separable rows; elsewhere of no effect in five digits."""
+WHOLE = ("temperature", "scale", "weight", "bias")  # parameters of the bases that calibrate whole rows
+Parts = Sequence[IntArray]  # rows for the three steps
 
 
 class ScalingBinningOptions(ModeOptions, frozen=True):
@@ -57,25 +59,18 @@ class ScalingBinningOptions(ModeOptions, frozen=True):
     ] = "shared"
 
 
-WHOLE = ("temperature", "scale", "weight", "bias")  # parameters of the bases that calibrate whole rows
-
-Parts = Sequence[IntArray]  # rows for the three steps
-
-
 @dataclass(frozen=True)
 class ScalingBinning(BinaryCalibrator):
     """Fit a smooth map, then replace its values by their mean in each of a few bins.
 
-    1. g is fitted (``base``), 2. bins of g hold equally many rows, 3. q = mean of g, not of
-    the outcomes, over the bin that g falls into; an empty bin gives its midpoint. The
-    output takes at most ``bins`` values, so its calibration error can be measured, with
-    less variance than histogram binning's means of outcomes. The paper's analysis takes
-    three disjoint parts of the rows (``split=thirds``), the authors' code all rows for
-    every step (``shared``). The paper prints the squared loss for g (``loss=brier``), the
-    code minimises the log loss. The squared loss is not convex: we take the minimum beside the log
-    loss's optimum, not the steep step that may fit few rows better and new ones worse. base=dirichlet
-    has penalties lambda = mu = 0.01 (as ``dir-odir``, penalty=mean), because without any its fit to a
-    thousand rows has no optimum.
+    1. g is fitted (``base``), 2. bins of g hold equally many rows, 3. q = mean of g, not of the outcomes, over the bin
+    that g falls into; an empty bin gives its midpoint. The output takes at most ``bins`` values, so its calibration
+    error can be measured, with less variance than histogram binning's means of outcomes. The paper's analysis takes
+    three disjoint parts of the rows (``split=thirds``), the authors' code all rows for every step (``shared``). The
+    paper prints the squared loss for g (``loss=brier``), the code minimises the log loss. The squared loss is not
+    convex: we take the minimum beside the log loss's optimum, not the steep step that may fit few rows better and new
+    ones worse. base=dirichlet has penalties lambda = mu = 0.01 (as ``dir-odir``, penalty=mean), because without any its
+    fit to a thousand rows has no optimum.
 
     In mode=marginal (or ova, the same here) each class has its own g and bins. The paper
     measures these values as they are; the output vector is divided by its sum.
@@ -112,9 +107,7 @@ class ScalingBinning(BinaryCalibrator):
         return cls.fit_parts(rows, options, context, [np.sort(part) for part in parts])
 
     @classmethod
-    def fit_parts(
-        cls, rows: Rows, options: ScalingBinningOptions, context: Context, parts: Sequence[IntArray]
-    ) -> Fit[Self]:
+    def fit_parts(cls, rows: Rows, options: ScalingBinningOptions, context: Context, parts: Parts) -> Fit[Self]:
         """The fit with given rows for the three steps, indices among the rows of positive weight."""
         options = cls.resolve_options(options, rows.k)
         counted = counted_rows(rows.n, rows.weights())
@@ -183,29 +176,25 @@ class ScalingBinning(BinaryCalibrator):
 
 def fit_whole_rows(rows: Rows, options: ScalingBinningOptions, context: Context) -> Fit[Any]:
     """The base of whole rows; the least squared loss is searched from the map of least log loss (ts: see there)."""
-    squared = options.loss == "brier"
     features: Features
-    ridge: FloatArray | float
-    build: type[VectorScaling | DirichletCalibration]
     if options.base == "vector":
-        vector = VectorScaling.fit(rows, VectorScalingOptions(), context)
-        scale, bias = vector.calibrator.scale, vector.calibrator.bias
-        fitted: Fit[Any] = vector
-        build, features, ridge = VectorScaling, logits_as, VectorScalingOptions().ridge
+        light: Any = VectorScaling.Options()
+        fitted: Fit[Any] = VectorScaling.fit(rows, light, context)
+        scale, features, ridge = fitted.calibrator.scale, logits_as, np.asarray(light.ridge)
     elif options.base == "dirichlet":
         penalised = OdirOptions(lambda_=DIRICHLET_PENALTY, mu=DIRICHLET_PENALTY, final="refit", ridge=DIRICHLET_RIDGE)
         full = RegularisedDirichlet.fit(rows, penalised, context)
-        scale, bias = full.calibrator.weight, full.calibrator.bias
-        fitted = Fit(DirichletCalibration(scale, bias), full.status, full.warnings, full.details)
-        build, features = DirichletCalibration, log_probabilities
+        scale, features = full.calibrator.weight, log_probabilities
+        fitted = Fit(DirichletCalibration(scale, full.calibrator.bias), full.status, full.warnings, full.details)
         ridge = odir_ridge(rows.k, penalised, 1.0, DIRICHLET_PENALTY, rows.n).weight
     else:
-        return TemperatureScaling.fit(rows, TemperatureOptions(loss="brier" if squared else "nll"), context)
-    if not squared:
+        loss: Literal["nll", "brier"] = "brier" if options.loss == "brier" else "nll"
+        return TemperatureScaling.fit(rows, TemperatureOptions(loss=loss), context)
+    if options.loss != "brier":
         return fitted
     x = np.concatenate([features(block) for block in rows.blocks()])
-    theta, stationary = least_squares(x, rows, np.column_stack([scale, bias]), ridge)
-    fitted = replace(fitted, calibrator=build(*split_map(theta)))
+    theta, stationary = least_squares(x, rows, np.column_stack([scale, fitted.calibrator.bias]), ridge)
+    fitted = replace(fitted, calibrator=type(fitted.calibrator)(*split_map(theta)))
     if stationary:
         return fitted
     told = "the search for the least squared loss did not reach a stationary point"
@@ -222,11 +211,7 @@ def smooth(s: FloatArray, a: float, b: float, c: float) -> FloatArray:
 # ---- affine maps of whole rows by the squared loss, which is not convex: down from the log loss's optimum
 
 
-GRADIENT = 1e-9
-STEPS = 2000
-
-
-def least_squares(x: FloatArray, rows: Rows, start: FloatArray, ridge: FloatArray | float) -> tuple[FloatArray, bool]:
+def least_squares(x: FloatArray, rows: Rows, start: FloatArray, ridge: FloatArray) -> tuple[FloatArray, bool]:
     """The affine map of least mean_n sum_c (p_nc - 1[y_n = c])^2 + sum ridge (theta - identity)^2.
 
     x : (n, k) what is mapped. start : (k, 2) or (k, k + 1). Returns parameters, never worse than the start, and
@@ -246,7 +231,7 @@ def least_squares(x: FloatArray, rows: Rows, start: FloatArray, ridge: FloatArra
         pull = p * (miss - (p * miss).sum(axis=1, keepdims=True)) * (2.0 * share[:, None])
         back = (pull * x).sum(axis=0) if start.shape[1] == 2 else pull.T @ x
         gradient = (np.column_stack([back, pull.sum(axis=0)]) + 2.0 * ridge * away) * seen[:, None]
-        penalty = ridge * (away**2).sum() if isinstance(ridge, float) else (ridge * away**2).sum()
+        penalty = ridge * (away**2).sum() if not ridge.ndim else (ridge * away**2).sum()
         return float(share @ (miss**2).sum(axis=1)) + float(penalty), gradient.ravel()
 
     options = {"maxiter": STEPS, "maxfun": 2 * STEPS, "gtol": GRADIENT, "ftol": 0.0, "maxcor": 30}

@@ -1,19 +1,9 @@
 """Vector scaling."""
 
-from typing import Annotated
-
-from msgspec import Meta
-
-from calcli.calibrator import Laws, Options, param
+from calcli.calibrator import Laws, param
 from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.maps import RidgeMap
 from calcli.numerics import FloatArray
-
-
-class VectorScalingOptions(Options, frozen=True):
-    ridge: Annotated[
-        float, Meta(ge=0, description="weight of |scale - 1|^2 + |bias|^2 beside the mean NLL; 0 for none")
-    ] = 1e-6
 
 
 @dataclass(frozen=True)
@@ -40,6 +30,5 @@ class VectorScaling(RidgeMap):
     aliases = ("vector",)
     use = "when some classes are favoured and rows are plenty"
     title = "vector scaling"
-    Options = VectorScalingOptions
     full = False
     laws = Laws(equivariant=True, improves_nll=True, weights=True, class_shares=True, memory="stream")

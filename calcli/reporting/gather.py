@@ -131,7 +131,9 @@ def gather(
         versions.append(Version(label, None, result, top, positive, *kept, classes[at], groups[at], about))
         if progress is not None:
             progress("drawing", at + 1, len(sets))
-    sweep, swept = _sweep(rows, name, candidates, calls, settings, progress)
+    fitted = [(call, c.calibrator) for call, c in zip(calls, candidates, strict=True)]
+    given = [(call, c.temperature) for call, c in fitted if isinstance(c, OneTemperature)]
+    sweep, swept = _sweep(rows, name, given, settings, progress)
     found = ModelResults(name, rows.n, rows.k, None, None, tuple(versions), sweep, swept, name, plan.ordered)
     return found, done
 
@@ -157,21 +159,11 @@ def _gaps(request: Request, gates: Sequence[float] | None = None) -> list[tuple[
 
 
 def _sweep(
-    rows: Rows,
-    name: str,
-    candidates: Sequence[Candidate],
-    calls: Sequence[str],
-    settings: CurveSettings,
-    progress: Progress | None,
+    rows: Rows, name: str, given: list[tuple[str, float]], settings: CurveSettings, progress: Progress | None
 ) -> tuple[TemperatureSweep | None, int]:
     """The temperature sweep of all rows, or of a sample of very many; None of a confidence alone."""
     if rows.k < 2:
         return None, 0
-    given = [
-        (call, c.calibrator.temperature)
-        for call, c in zip(calls, candidates, strict=True)
-        if isinstance(c.calibrator, OneTemperature)
-    ]
     most, weights = max(SWEEP_SCORES // rows.k, 500), rows.weights()
     if rows.n > most:
         index = np.sort(np.random.default_rng(settings.seed).choice(rows.n, most, replace=False))

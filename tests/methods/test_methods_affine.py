@@ -7,7 +7,7 @@ from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.calibrator import Context
 from calcli.errors import DataError, FitError
 from calcli.methods._affine.maps import identity_map, path_folds, refuse_hopeless, solve, uniform_ridge
-from calcli.methods._affine.objective import chunks_of, logits_as
+from calcli.methods._affine.objective import Walked, logits_as
 from calcli.methods._affine.vector import DOUBLE_CLASSES, VectorObjective, solver_of
 from calcli.numerics import log_softmax
 from calcli.registry import method, parse_options
@@ -353,7 +353,7 @@ def test_a_search_over_more_classes_than_rows_is_cheap():
     """Three rows of 1000 classes: no Hessian of 2000 x 2000 is formed."""
     rng = np.random.default_rng(0)
     rows = ArrayRows(3 * rng.standard_normal((3, 1000)), np.array([5, 7, 900]))
-    objective = VectorObjective(chunks_of(rows, logits_as), uniform_ridge(1e-6, 1000, 2))
+    objective = VectorObjective(Walked(rows, logits_as).chunks(), uniform_ridge(1e-6, 1000, 2))
     found = solve(objective, identity_map(1000, 2), Context())
     assert found.converged
     assert objective.solver is None

@@ -10,7 +10,7 @@ from calcli.methods._affine import objective as objective_module
 from calcli.methods._affine import vector as vector_module
 from calcli.methods._affine.maps import identity_map, solve, uniform_ridge
 from calcli.methods._affine.matrix import MatrixObjective
-from calcli.methods._affine.objective import Ridge, Table, chunks_of, logits_as
+from calcli.methods._affine.objective import Ridge, Table, Walked, logits_as
 from calcli.methods._affine.vector import VectorObjective
 from calcli.numerics import log_softmax
 from calcli.rows import ArrayRows
@@ -29,7 +29,7 @@ def data(n=400, k=5, seed=0, weights=False):
 
 def diagonal(z, y, w=None, ridge=1e-3, block_rows=97):
     rows = ArrayRows(z, y, weight=w, block_rows=block_rows)
-    return VectorObjective(chunks_of(rows, logits_as), uniform_ridge(ridge, z.shape[1], 2))
+    return VectorObjective(Walked(rows, logits_as).chunks(), uniform_ridge(ridge, z.shape[1], 2))
 
 
 def matrix(z, y, w=None, ridge=1e-3):

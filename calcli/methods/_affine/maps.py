@@ -36,9 +36,10 @@ def log_probabilities(block: Block) -> FloatArray:
 
 
 class RidgeOptions(Options, frozen=True):
-    ridge: Annotated[float, Meta(ge=0, description="weight of |W - I|^2 + |b|^2 beside the mean NLL; 0 for none")] = (
-        1e-6
-    )
+    ridge: Annotated[
+        float,
+        Meta(ge=0, description="weight beside the mean NLL of the squared distance from the identity map"),
+    ] = 1e-6
 
 
 class OdirOptions(Options, frozen=True):
@@ -90,6 +91,7 @@ class RidgeMap(AffineMap):
     """Base of the affine maps that are fitted under a small ridge."""
 
     features: ClassVar[Callable[..., FloatArray]] = staticmethod(logits_as)
+    Options: ClassVar[type[Options]] = RidgeOptions
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
@@ -112,8 +114,6 @@ class FullMap(RidgeMap):
 
     weight: FloatArray = param("k", "k")
     bias: FloatArray = param("k")
-
-    Options: ClassVar[type[Options]] = RidgeOptions
 
 
 @dataclass(frozen=True)

@@ -35,12 +35,6 @@ class Ridge:
     weight: FloatArray
     centre: FloatArray
 
-    def value(self, theta: FloatArray) -> float:
-        return float(np.vdot(self.weight, (theta - self.centre) ** 2))
-
-    def gradient(self, theta: FloatArray) -> FloatArray:
-        return 2 * self.weight * (theta - self.centre)
-
 
 @dataclass(frozen=True)
 class Chunk:
@@ -56,28 +50,6 @@ class Chunk:
 
     def __len__(self) -> int:
         return len(self.y)
-
-
-class Chunks:
-    """Rows whose features are made anew in every walk."""
-
-    def __init__(self, rows: Rows, features: Features) -> None:
-        self.rows, self.features = rows, features
-
-    def __iter__(self) -> Iterator[Chunk]:
-        return map(self.chunk, self.rows.blocks())
-
-    def chunk(self, block: Block, *dtype: Any) -> Chunk:
-        return Chunk(self.features(block, *dtype), block.labels, block.weight)
-
-
-Chunked = Chunks | list[Chunk]
-
-
-def chunks_of(rows: Rows, features: Features) -> Chunked:
-    """Features of labelled rows, to be walked over again and again; kept when they are small."""
-    chunks = Chunks(rows, features)
-    return list(chunks) if 8 * rows.n * rows.k <= SMALL else chunks
 
 
 @dataclass(frozen=True)
@@ -115,21 +87,32 @@ class Table:
 
 @dataclass(frozen=True)
 class Walked:
-    """Rows to which a scale and a bias per class are fitted, and perhaps the fold of each."""
+    """Rows to which a scale and a bias per class are fitted, their features made anew in every walk; folds, if any."""
 
     rows: Rows
     features: Features
-    fold: IntArray | None
+    fold: IntArray | None = None
 
-    def chunks(self) -> Chunked:
-        return chunks_of(self.rows, self.features)
+    def __iter__(self) -> Iterator[Chunk]:
+        return map(self.chunk, self.rows.blocks())
 
-    def folds(self) -> Iterator[tuple[Chunked, Chunked]]:
+    def chunk(self, block: Block, *dtype: Any) -> Chunk:
+        return Chunk(self.features(block, *dtype), block.labels, block.weight)
+
+    def chunks(self) -> "Chunked":
+        """All rows, to be walked over again and again; kept when they are small."""
+        return list(self) if 8 * self.rows.n * self.rows.k <= SMALL else self
+
+    def folds(self) -> Iterator[tuple["Chunked", "Chunked"]]:
         """Of every fold the other rows, and its own."""
         assert self.fold is not None
         for held in range(int(self.fold.max()) + 1):
-            train, own = (self.rows.take(np.flatnonzero(which)) for which in (self.fold != held, self.fold == held))
-            yield chunks_of(train, self.features), chunks_of(own, self.features)
+            parts = (self.rows.take(np.flatnonzero(which)) for which in (self.fold != held, self.fold == held))
+            train, own = (Walked(part, self.features).chunks() for part in parts)
+            yield train, own
+
+
+Chunked = Walked | list[Chunk]
 
 
 def rows_to_fit(rows: Rows, features: Features, full: bool, fold: IntArray | None = None) -> Table | Walked:
@@ -272,8 +255,9 @@ class AffineObjective(ABC):
         for loss, slope in each_chunk(self.chunks, self.loss_and_slope):
             total += loss
             gradient += slope
-        value = total / self.mass + self.ridge.value(theta)
-        return value, self.project(gradient / self.mass + self.ridge.gradient(theta))
+        away, weight = theta - self.ridge.centre, self.ridge.weight
+        value = total / self.mass + float(np.vdot(weight, away**2))
+        return value, self.project(gradient / self.mass + 2 * weight * away)
 
     def loss_and_slope(self, chunk: Chunk) -> tuple[float, Reals]:
         """Summed NLL of a chunk's rows, and its gradient."""
