@@ -7,8 +7,7 @@ from msgspec import Meta
 
 from calcli.calibrator import param
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.log_odds import MapFit, Sample, log_sigmoid
-from calcli.methods._binary.logistic import Loss, regress
+from calcli.methods._binary.log_odds import Loss, MapFit, Sample, log_sigmoid, regress
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptions
 from calcli.numerics import FloatArray
 

@@ -8,8 +8,7 @@ from msgspec import Meta
 from calcli.calibrator import Curves, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.log_odds import MapFit, Sample
-from calcli.methods._binary.logistic import regress
+from calcli.methods._binary.log_odds import MapFit, Sample, regress
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptions
 from calcli.numerics import FloatArray, sigmoid
 from calcli.solvers import minimise_box

@@ -6,8 +6,7 @@ from msgspec import Meta
 
 from calcli.calibrator import param
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.log_odds import MapFit, Sample
-from calcli.methods._binary.logistic import Loss, Smooth, regress
+from calcli.methods._binary.log_odds import Loss, MapFit, Sample, Smooth, regress
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptions
 from calcli.numerics import FloatArray
 

@@ -15,8 +15,7 @@ from calcli.errors import FitError
 from calcli.fast_dataclass import cached_property, dataclass
 from calcli.methods._affine.maps import OdirOptions, identity_map, log_probabilities, odir_ridge, split_map
 from calcli.methods._affine.objective import Features, affine_logits, logits_as
-from calcli.methods._binary.log_odds import MapFit, Sample, counted_rows, log_sigmoid
-from calcli.methods._binary.logistic import Loss
+from calcli.methods._binary.log_odds import Loss, MapFit, Sample, counted_rows, log_sigmoid
 from calcli.methods._binary.maps import EMPTY, TOP_LABEL, BinaryCalibrator, ModeOptions, Steps, behind, step
 from calcli.methods.beta import fit_beta
 from calcli.methods.compared.dir import DirichletCalibration

@@ -13,8 +13,7 @@ from calcli.binning import mass_edges
 from calcli.errors import DataError, FitError
 from calcli.io.artifact import decode_params, encode_params
 from calcli.isotonic import PooledOutcomes, fit_isotonic
-from calcli.methods._binary.log_odds import Sample, clipped_log_odds
-from calcli.methods._binary.logistic import fit_logistic
+from calcli.methods._binary.log_odds import Sample, clipped_log_odds, fit_logistic
 from calcli.methods._binary.maps import logs, share_rest
 from calcli.methods.beta import fit_beta
 from calcli.methods.compared.bbq import all_binnings, elbow, fit_bbq
