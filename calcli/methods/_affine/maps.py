@@ -97,15 +97,15 @@ class RidgeMap(AffineMap):
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         if cls.features is logits_as:
             refuse_level(rows)
-        notes, theta, build = FitNotes(), cls.identity(rows.k), cast(Callable[..., Self], cls)
-        if not notes.absent_classes(rows, ABSENT if cls.full else ABSENT.replace("row", "scale")):
+        notes, theta, build = FitNotes(rows, context), cls.identity(rows.k), cast(Callable[..., Self], cls)
+        if not notes.absent_classes(ABSENT if cls.full else ABSENT.replace("row", "scale")):
             return notes.fit(build(*split_map(theta)))
-        notes.too_many_parameters(rows, theta.size, "ts or svs")
+        notes.too_many_parameters(theta.size, "ts or svs")
         what = f"fitting{refuse_hopeless(rows, 1, '')}" if cls.full else SCALES
         chunks = rows_to_fit(rows, cls.features, cls.full).chunks()
         objective = objective_of(chunks, uniform_ridge(options.ridge, *theta.shape))
-        start = lambda: theta / best_temperature(rows, notes, context)  # noqa: E731
-        return notes.fit(build(*split_map(fit_map(cls, objective, start, notes, context, what))))
+        start = lambda: theta / notes.best_temperature()  # noqa: E731
+        return notes.fit(build(*split_map(notes.fit_map(cls, objective, start, what))))
 
 
 @dataclass(frozen=True)
@@ -134,10 +134,10 @@ class OdirMap(FullMap):
     def fit(cls, rows: Rows, options: OdirOptions, context: Context) -> Fit[Self]:
         if cls.features is logits_as:
             refuse_level(rows)
-        notes, theta = FitNotes(), cls.identity(rows.k)
-        if not notes.absent_classes(rows, ABSENT):
+        notes, theta = FitNotes(rows, context), cls.identity(rows.k)
+        if not notes.absent_classes(ABSENT):
             return notes.fit(cls.single(theta))
-        notes.too_many_parameters(rows, theta.size, "svs")
+        notes.too_many_parameters(theta.size, "svs")
         grid = GRID if options.lambda_ is None else (options.lambda_,)
         folds = min(options.folds, rows.n)
         one_fit = options.lambda_ is not None and options.final == "refit"
@@ -146,17 +146,16 @@ class OdirMap(FullMap):
         fold = None if one_fit else path_folds(rows, folds, context.rng())
         source = rows_to_fit(rows, cls.features, cls.full, fold)
         parts = [] if one_fit else folded(source.folds(), theta)
-        temperature = best_temperature(rows, notes, context, options.prior)
+        temperature = notes.best_temperature(options.prior)
         ridge = partial(odir_ridge, rows.k, options, temperature)
         lam, thetas = grid[0], [theta / temperature] * folds
         if len(grid) > 1:
-            tell = partial(context.progress, f"cross-validating lambda{long}")
-            lam, thetas = search_path(parts, grid, ridge, thetas[0], notes, tell)
+            lam, thetas = notes.search_path(parts, grid, ridge, thetas[0], long)
         notes.details |= {"lambda": lam, "mu": lam if options.mu is None else options.mu}
         last = ridge(lam, effective_rows(rows))
         if options.final == "refit":
             start = lambda: np.mean(thetas, axis=0)  # noqa: E731
-            found = fit_map(cls, objective_of(source.chunks(), last), start, notes, context, f"fitting{long}")
+            found = notes.fit_map(cls, objective_of(source.chunks(), last), start, f"fitting{long}")
             return notes.fit(cls.single(found))
         optima = []
         for (objective, _), start_here in zip(parts, thetas, strict=True):
@@ -216,7 +215,7 @@ class Structured(AffineMap):
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
-        notes, k, theta = FitNotes(), rows.k, cls.identity(rows.k)
+        notes, k, theta = FitNotes(rows, context), rows.k, cls.identity(rows.k)
         search = likeliest(rows, context, options.prior)
         temperature, smoothing, notes.before = search.temperature, 1.0 / (rows.n + 1), search.before
         if search.root.status in ("at_low", "at_high"):
@@ -232,7 +231,7 @@ class Structured(AffineMap):
             return held_back(Ridge(weight, cls.identity(k)), 1.0, temperature, options.prior, n)
 
         build = cast(Callable[..., Self], partial(cls, temperature, smoothing))
-        if not notes.absent_classes(rows, "only the ridge speaks for them"):
+        if not notes.absent_classes("only the ridge speaks for them"):
             return notes.fit(build(*split_map(theta)))
         lam, folds, long = options.lambda_, min(5, rows.n), ""
         if cls.full:
@@ -246,13 +245,12 @@ class Structured(AffineMap):
         source = rows_to_fit(rows, features, cls.full, fold)
         if fold is not None:
             parts = folded(source.folds(), theta, complete=True)
-            tell = partial(context.progress, f"cross-validating lambda{long}")
-            lam, thetas = search_path(parts, LAMBDAS, ridge, theta, notes, tell)
+            lam, thetas = notes.search_path(parts, LAMBDAS, ridge, theta, long)
             theta = np.mean(thetas, axis=0) if cls.full else theta
         notes.details["lambda"] = lam
         objective = objective_of(source.chunks(), ridge(lam, effective_rows(rows)), complete=True)
         what = f"fitting{long}" if cls.full else SCALES
-        return notes.fit(build(*split_map(fit_map(cls, objective, lambda: theta, notes, context, what))))
+        return notes.fit(build(*split_map(notes.fit_map(cls, objective, lambda: theta, what))))
 
     def features(self, block: Block) -> FloatArray:
         """log((1 - a) softmax(z / T) + a / k), (b, k)."""
@@ -272,14 +270,18 @@ def smoothed_log_probs(temperature: float, smoothing: float, block: Block, dtype
 LONG_FIT = 1e14  # floating-point operations, an hour at 30 GFlop/s, above which cross-validated matrices are refused
 TYPICAL_RATE = 3e10  # operations per second that estimates in messages assume
 HIGH_LEVEL = 1e8  # level of logits, in units of their spread, beyond which float64 keeps too few digits of products
-PRODUCTS_TIGHT, PRODUCTS_LOOSE = 400, 100
-"""Gradients and Hessian products of the last fit and of one fit on the path, typical of 400 classes."""
+PRODUCTS_TIGHT, PRODUCTS_LOOSE = 400, 100  # gradients and Hessian products of the last fit, of one on the path
+CLEARLY_WORSE = 1e-3  # relative rise of the held-out NLL at which a path is left; loose fits stay well below
+
+Fold = tuple[AffineObjective, Chunked]  # the objective on the other rows, and the fold's own rows
 
 
 @dataclass
 class FitNotes:
-    """Status, warnings and details of a fit as they come up, and the summary of the rows if a walk has made it."""
+    """A fit to rows: its status, warnings and details as they come up, and the summary of the rows if one is made."""
 
+    rows: Rows
+    context: Context
     status: Status = "ok"
     warnings: list[str] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
@@ -294,25 +296,23 @@ class FitNotes:
         """The fit of this calibrator."""
         return Fit(calibrator, self.status, tuple(self.warnings), self.details, before=self.before)
 
-    def absent_classes(self, rows: Rows, what_happens: str) -> bool:
+    def absent_classes(self, what_happens: str) -> bool:
         """Warn of classes without rows. Returns whether two classes at least have some."""
+        rows = self.rows
         held = np.bincount(rows.labels(), weights=rows.weights(), minlength=rows.k)
         absent = np.flatnonzero(held == 0)
         if len(absent):
             self.warn(f"classes without calibration rows ({len(absent)} of {rows.k}): {what_happens}")
         if rows.k - len(absent) >= 2:
             return True
-        self.warn(
-            "all calibration rows have one label, which says nothing about the scores; fitted nothing", "degenerate"
-        )
+        words = "all calibration rows have one label, which says nothing about the scores; fitted nothing"
+        self.warn(words, "degenerate")
         return False
 
-    def too_many_parameters(self, rows: Rows, parameters: int, better: str) -> None:
-        if parameters > rows.n:
-            self.warn(
-                f"{parameters} parameters on {rows.n} rows will overfit: expect a worse NLL on new rows;"
-                f" {better} serves better"
-            )
+    def too_many_parameters(self, parameters: int, better: str) -> None:
+        if parameters > self.rows.n:
+            worse = f"{parameters} parameters on {self.rows.n} rows will overfit: expect a worse NLL on new rows"
+            self.warn(f"{worse}; {better} serves better")
 
     def optimum(self, *found: Optimum) -> None:
         """Record where the search (or one search per fold) ended."""
@@ -324,6 +324,58 @@ class FitNotes:
                 " separable and no ridge there is no optimum; a larger ridge, svs or ts serves better",
                 "not_converged",
             )
+
+    def best_temperature(self, prior: float = 0.0) -> float:
+        """Temperature by maximum likelihood (see ``likeliest``), from which searches start; 1 where there is none."""
+        search = likeliest(self.rows, self.context, prior)
+        self.before = search.before
+        return search.temperature if search.root.status == "ok" else 1.0
+
+    def fit_map(self, cls: type, objective: AffineObjective, start: Callable[[], FloatArray], what: str) -> FloatArray:
+        """Parameters at the minimum of an objective; notes how the search ended.
+
+        It begins at a map fitted to much the same rows if there is one, else at ``start()``, where
+        classes that are absent keep their rows.
+        """
+        near = self.context.start
+        if isinstance(near, cls) and objective.present.all():
+            weights = vars(near)["scale" if objective.columns == 2 else "weight"]
+            begin = np.column_stack([weights, vars(near)["bias"]])
+        else:
+            begin = start()
+        found = solve(objective, begin, self.context, what)
+        self.optimum(found)
+        return found.theta
+
+    def search_path(
+        self, folds: Sequence[Fold], grid: Sequence[float], ridge: Callable[..., Ridge], start: FloatArray, long: str
+    ) -> tuple[float, list[FloatArray]]:
+        """The lambda of a grid with the least held-out NLL, and the parameters of every fold there.
+
+        ridge(lambda, n) : the ridge for n training rows. Strongest first, each fit started from the one before: the
+        held-out NLL falls and then rises along such a path; it is left two points after the best when it has clearly
+        risen, before the weakest ridges, whose fits cost most and overfit worst. Fits are loose: the held-out NLL
+        is wanted to about 1e-4.
+        """
+        thetas = [start] * len(folds)
+        best, best_thetas, nll, what = 0, thetas, list[float](), f"cross-validating lambda{long}"
+        for index, lam in enumerate(grid):
+            held_out = []
+            for at, (objective, held) in enumerate(folds):
+                self.context.progress(what, index * len(folds) + at, len(folds) * len(grid))
+                objective.exchange(ridge(lam, objective.effective))
+                thetas[at] = minimise_convex(objective, objective.aligned(thetas[at]), aim=3e-5, products=1000).theta
+                held_out.append(mean_nll(held, thetas[at]))
+            total, mean = sum(mass for _, mass in held_out), 0.0
+            for value, mass in held_out:
+                mean += mass / total * value
+            nll.append(mean)
+            if mean < nll[best] or index == 0:
+                best, best_thetas = index, list(thetas)
+            if index - best >= 2 and mean > (1 + CLEARLY_WORSE) * nll[best]:
+                break
+        self.details |= {"grid": list(grid[: len(nll)]), "cv_nll": nll}
+        return grid[best], best_thetas
 
 
 def identity_map(k: int, columns: int) -> FloatArray:
@@ -388,32 +440,6 @@ def solve(objective: AffineObjective, start: FloatArray, context: Context, what:
     return minimise_convex(objective, theta, aim=aim, progress=progress)
 
 
-def best_temperature(rows: Rows, notes: FitNotes, context: Context, prior: float = 0.0) -> float:
-    """Temperature by maximum likelihood (see ``likeliest``), from which searches start; 1 where there is none."""
-    search = likeliest(rows, context, prior)
-    notes.before = search.before
-    return search.temperature if search.root.status == "ok" else 1.0
-
-
-def fit_map(
-    cls: type, objective: AffineObjective, start: Callable[[], FloatArray], notes: FitNotes, context: Context, what: str
-) -> FloatArray:
-    """Parameters at the minimum of an objective; notes how the search ended.
-
-    It begins at a map fitted to much the same rows if there is one, else at ``start()``, where
-    classes that are absent keep their rows.
-    """
-    near = context.start
-    if isinstance(near, cls) and objective.present.all():
-        weights = vars(near)["scale" if objective.columns == 2 else "weight"]
-        begin = np.column_stack([weights, vars(near)["bias"]])
-    else:
-        begin = start()
-    found = solve(objective, begin, context, what)
-    notes.optimum(found)
-    return found.theta
-
-
 def refuse_hopeless(rows: Rows, fits: int, advice: str) -> str:
     """Words with an estimate for the progress line of a matrix fit; FitError when it would take hours."""
     work = 4.0 * rows.n * rows.k**2 * (PRODUCTS_TIGHT + PRODUCTS_LOOSE * (fits - 1))
@@ -447,12 +473,6 @@ def _levels(block: Block) -> tuple[float, float, float]:
     return float(np.abs(0.5 * high + 0.5 * low).max()), float((0.5 * high - 0.5 * low).max()), size
 
 
-# ---- cross-validation inside the calibration rows: folds, and the path along lambda
-
-
-CLEARLY_WORSE = 1e-3  # relative rise of the held-out NLL at which a path is left; loose fits stay well below
-
-
 def path_folds(rows: Rows, folds: int, rng: np.random.Generator) -> IntArray:
     """Random fold of each row, (n,), whatever the order of rows and classes."""
     losses = np.concatenate(list(rows.each(_label_losses)))
@@ -463,46 +483,7 @@ def _label_losses(block: Block) -> FloatArray:
     return np.asarray(-log_softmax(block.z)[np.arange(len(block)), block.labels])
 
 
-Fold = tuple[AffineObjective, Chunked]  # the objective on the other rows, and the fold's own rows
-
-
 def folded(folds: Iterable[tuple[Chunked, Chunked]], theta: FloatArray, *, complete: bool = False) -> list[Fold]:
     """Folds with objectives of parameters like theta, to which a path gives their ridges."""
     ridge = uniform_ridge(1.0, *theta.shape)
     return [(objective_of(train, ridge, complete=complete), held) for train, held in folds]
-
-
-def search_path(
-    folds: Sequence[Fold],
-    grid: Sequence[float],
-    ridge: Callable[[float, float], Ridge],
-    start: FloatArray,
-    notes: FitNotes,
-    progress: Callable[[int, int], None],
-) -> tuple[float, list[FloatArray]]:
-    """The lambda of a grid with the least held-out NLL, and the parameters of every fold there; notes what was tried.
-
-    ridge(lambda, n) : the ridge for n training rows. Strongest first, each fit started from the one before: the
-    held-out NLL falls and then rises along such a path; it is left two points after the best when it has clearly
-    risen, before the weakest ridges, whose fits cost most and overfit worst. Fits are loose: the held-out NLL
-    is wanted to about 1e-4.
-    """
-    thetas = [start] * len(folds)
-    best, best_thetas, nll = 0, thetas, list[float]()
-    for index, lam in enumerate(grid):
-        held_out = []
-        for at, (objective, held) in enumerate(folds):
-            progress(index * len(folds) + at, len(folds) * len(grid))
-            objective.exchange(ridge(lam, objective.effective))
-            thetas[at] = minimise_convex(objective, objective.aligned(thetas[at]), aim=3e-5, products=1000).theta
-            held_out.append(mean_nll(held, thetas[at]))
-        total, mean = sum(mass for _, mass in held_out), 0.0
-        for value, mass in held_out:
-            mean += mass / total * value
-        nll.append(mean)
-        if mean < nll[best] or index == 0:
-            best, best_thetas = index, list(thetas)
-        if index - best >= 2 and mean > (1 + CLEARLY_WORSE) * nll[best]:
-            break
-    notes.details |= {"grid": list(grid[: len(nll)]), "cv_nll": nll}
-    return grid[best], best_thetas
