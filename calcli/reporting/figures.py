@@ -15,9 +15,7 @@ from calcli.reporting.markup import Safe, download, tag, text
 from calcli.reporting.number_format import fixed, per_cent, signed
 
 LEFT, TOP, SIDE, WIDTH = 78.0, 46.0, 560.0, 668.0  # the script knows LEFT, SIDE and WIDTH too
-
 POINTS = 120
-
 FEW = 30  # samples below which a step of a curve is thin and pale: it looks dramatic and means little
 
 
@@ -135,14 +133,10 @@ def bars(says: float, right: float) -> Safe:
 def dumbbell(says: float, right: float) -> Safe:
     """One line of a table: filled what happens, hollow what it says."""
     x, y = 8 + 144 * right, 8 + 144 * says
-    return _svg(
-        160, 16, f"accuracy {per_cent(right)}, mean confidence {per_cent(says)}",
-        tag("path", d="M8 8H152", class_="grid"),
-        tag("path", d=f"M{x:.1f} 8H{y:.1f}", class_="bar"),
-        tag("circle", cx=f"{x:.1f}", cy=8, r=5, class_="dot"),
-        tag("circle", cx=f"{y:.1f}", cy=8, r=4.5, class_="ring"),
-        class_="line",
-    )  # fmt: skip
+    says_so = f"accuracy {per_cent(right)}, mean confidence {per_cent(says)}"
+    line = tag("path", d="M8 8H152", class_="grid"), tag("path", d=f"M{x:.1f} 8H{y:.1f}", class_="bar")
+    dot = tag("circle", cx=f"{x:.1f}", cy=8, r=5, class_="dot")
+    return _svg(160, 16, says_so, *line, dot, tag("circle", cx=f"{y:.1f}", cy=8, r=4.5, class_="ring"), class_="line")
 
 
 def gap_line(gap: Gap, reach: float) -> Safe:
@@ -161,31 +155,28 @@ def risk(model: ModelResults, ident: str) -> Safe:
     least = min(float(np.min(v.coverage.low[v.coverage.coverage > 0.05], initial=1.0)) for v in model.versions)
     step = 0.1 if least >= 0.5 else 0.2
     bottom = min(max(0.0, float(np.floor(least / step + 1e-9) * step)), 1 - 2 * step)
-    width, height = SIDE, 300.0
+    height = 300.0
 
     def at(x: float, y: float) -> str:
-        return f"{LEFT + width * x:.1f},{TOP + height * (1 - (max(y, bottom) - bottom) / (1 - bottom)):.1f}"
+        return f"{LEFT + SIDE * x:.1f},{TOP + height * (1 - (max(y, bottom) - bottom) / (1 - bottom)):.1f}"
 
     ticks = np.linspace(bottom, 1, round((1 - bottom) / step) + 1)
     parts: list[Safe] = [
-        *(tag("path", d=f"M{at(0, t)}H{LEFT + width}", class_="grid") for t in ticks),
+        *(tag("path", d=f"M{at(0, t)}H{LEFT + SIDE}", class_="grid") for t in ticks),
         *(_label(LEFT - 8, float(at(0, t).split(",")[1]) + 5, f"{100 * t:.0f}%", "end") for t in ticks),
-        *(_label(LEFT + width * t, TOP + height + 22, f"{100 * t:.0f}%") for t in np.linspace(0, 1, 6)),
-        _label(LEFT + width / 2, TOP + height + 46, "coverage: proportion decided alone"),
+        *(_label(LEFT + SIDE * t, TOP + height + 22, f"{100 * t:.0f}%") for t in np.linspace(0, 1, 6)),
+        _label(LEFT + SIDE / 2, TOP + height + 46, "coverage: proportion decided alone"),
         _label(8, 20, "accuracy of these", "start"),
     ]
+    words = []
     for number, v in enumerate(model.versions):
         c = v.coverage
-        keep = _thin(len(c.coverage))
+        keep, half = _thin(len(c.coverage)), float(np.interp(0.5, c.coverage, c.accuracy))
+        words.append(f"{v.name}: half of the samples decided alone, {per_cent(half)} of them right")
         points = " ".join(at(a, b) for a, b in zip(c.coverage[keep], c.accuracy[keep], strict=True))
         parts.append(tag("polyline", points=points, class_=f"curve {pen(number)}", data_curve=number))
     parts.append(tag("path", d=f"M0 {TOP}V{TOP + height}", class_="cursor off", data_cursor=True))
-    halves = [float(np.interp(0.5, v.coverage.coverage, v.coverage.accuracy)) for v in model.versions]
-    words = "; ".join(
-        f"{v.name}: half of the samples decided alone, {per_cent(half)} of them right"
-        for v, half in zip(model.versions, halves, strict=True)
-    )
-    return _svg(WIDTH, height + TOP + 60, f"Risk and coverage. {words}", *parts, ident=ident)
+    return _svg(WIDTH, height + TOP + 60, f"Risk and coverage. {'; '.join(words)}", *parts, ident=ident)
 
 
 def sweep_figure(sweep: TemperatureSweep, ident: str) -> Safe:

@@ -36,21 +36,18 @@ def card(model: ModelResults, ident: str, level: str) -> Safe:
     """The verdict: sentence, two bars, three questions with answers, and the command."""
     base = model.versions[0]
     report, verdict = base.report, verdict_of(model)
-    questions = {
-        "Can its confidence be trusted?": verdict.trusted,
-        "In which direction is it wrong?": verdict.direction,
-        "What to do?": report.advice,
-    }
+    questions = "Can its confidence be trusted?", "In which direction is it wrong?", "What to do?"
+    both = zip(questions, (verdict.trusted, verdict.direction, report.advice), strict=True)
     answers = [
         tag("div", tag(f"h{int(level[1]) + 1}", words), tag("p", tag("strong", answer.lead), " ", answer.rest))
-        for words, answer in questions.items()
+        for words, answer in both
     ]
     headline = tag(level, tag("span", report.sign, aria_hidden="true"), " ", verdict.headline, class_="headline")
     line = tag("p", f"verdict: {report.verdict}", class_="muted sentence")
-    both = bars(report.direction.gap + base.top.accuracy, base.top.accuracy)
+    shown = bars(report.direction.gap + base.top.accuracy, base.top.accuracy)
     told = report.advice.command
     command = tag("p", tag("code", told), class_="command") if told else ""
-    inner = headline, line, both, tag("div", *answers, class_="answers"), command
+    inner = headline, line, shown, tag("div", *answers, class_="answers"), command
     label = "Verdict" if ident == "verdict" else f"Verdict on {model.name}"
     return tag("section", *inner, id=ident, class_=f"card {tone(report)}", aria_label=label)
 

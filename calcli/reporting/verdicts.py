@@ -65,8 +65,11 @@ def off_groups(v: Version) -> tuple[list[tuple[str, float]], Quantity]:
 
 def worst_parts(off: Sequence[tuple[str, float]], about: Quantity = "top") -> str:
     """The three parts that are furthest off."""
-    worst = sorted(off, key=lambda each: -abs(each[1]))[:3]
-    return ", ".join(f"{squeeze(part, 40)} ({way_words(gap, about)})" for part, gap in worst)
+    return ", ".join(f"{part} ({way_words(gap, about)})" for part, gap in furthest(off))
+
+
+def furthest(off: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    return [(squeeze(part, 40), gap) for part, gap in sorted(off, key=lambda each: -abs(each[1]))[:3]]
 
 
 # ---- the card: three answers about the uncalibrated scores
@@ -95,19 +98,14 @@ def verdict_of(model: ModelResults) -> Verdict:
 def _too_few(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     i = r.overconfidence.interval
     reach = f"from {way_words(i.low)} to {way_words(i.high)}" if i.known else f"({i.method})"
-    return (
-        f"{sentence(r.word)}.",
-        Advice("Unknown.", f"With {samples(v.result.n)} it may be anywhere {reach}."),
-        Advice("Cannot be seen.", "The samples do not show whether it is over- or underconfident."),
-    )
+    anywhere = f"With {samples(v.result.n)} it may be anywhere {reach}."
+    unseen = "The samples do not show whether it is over- or underconfident."
+    return f"{sentence(r.word)}.", Advice("Unknown.", anywhere), Advice("Cannot be seen.", unseen)
 
 
 def _check_labels(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
-    return (
-        "Check the labels first.",
-        Advice("Unknown.", "The labels hardly belong to these scores, and every number here rests on them."),
-        Advice("Cannot be seen.", sentence(r.doubt)),
-    )
+    hardly = "The labels hardly belong to these scores, and every number here rests on them."
+    return "Check the labels first.", Advice("Unknown.", hardly), Advice("Cannot be seen.", sentence(r.doubt))
 
 
 def _calibrated(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
@@ -115,11 +113,9 @@ def _calibrated(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     reach = span(ends.low, ends.high)
     off = f"off by {signed(100 * r.overconfidence.value)} points ({reach}), not significantly."
     weak = "".join(f"{sentence(words)}." for words in errors_words(r))
-    return (
-        "Its confidence can be taken at face value.",
-        Advice(f"Yes, as far as {count(v.result.n)} samples can show:", off),
-        Advice("Neither way.", weak or "No test finds it over- or underconfident."),
-    )
+    yes = Advice(f"Yes, as far as {count(v.result.n)} samples can show:", off)
+    neither = Advice("Neither way.", weak or "No test finds it over- or underconfident.")
+    return "Its confidence can be taken at face value.", yes, neither
 
 
 def _one_way(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
@@ -130,11 +126,10 @@ def _one_way(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
     lead = "For most uses yes." if r.sign == "✓" else "Not without a calibrator." if over else "As a lower limit."
     where = bin_sentence(v, 1 if over else -1) or f"On average: no single bin of {r.tested} stands out."
     level, edges = ("high", "close to") if over else ("low", "far from")
-    return (
-        f"{r.size.capitalize()} {r.verdict_kind}{careful if over else ': it is right more often than it says'}.",
-        Advice(lead, f"It claims {points(gap.value)} points too {much} ({ends})."),
-        Advice(f"Too {level if r.tested == 'confidence' else f'{edges} 0 and 1'}.", f"{where} {elsewhere(v)}".strip()),
-    )
+    headline = f"{r.size.capitalize()} {r.verdict_kind}{careful if over else ': it is right more often than it says'}."
+    trusted = Advice(lead, f"It claims {points(gap.value)} points too {much} ({ends}).")
+    way = f"Too {level if r.tested == 'confidence' else f'{edges} 0 and 1'}."
+    return headline, trusted, Advice(way, f"{where} {elsewhere(v)}".strip())
 
 
 def _mixed(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
@@ -142,18 +137,15 @@ def _mixed(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
         return _wrong_in_places(v, r)
     parts = next((part for part in ("groups", "classes", "bins") if part in r.findings), None)
     if parts is None and r.errors and "split" not in r.findings:
-        return (
-            "Right on average, miscalibrated among nearly equal confidences.",
-            Advice("Only the average is right.", "".join(f"{sentence(words)}." for words in errors_words(r))),
-            Advice("Both ways.", NOWHERE),
-        )
+        weak = "".join(f"{sentence(words)}." for words in errors_words(r))
+        headline = "Right on average, miscalibrated among nearly equal confidences."
+        return headline, Advice("Only the average is right.", weak), Advice("Both ways.", NOWHERE)
     about: Quantity = "top"
     if parts is None:
-        return (
-            "The stated confidence is right; the other probabilities are not.",
-            Advice("For the answer yes,", "for second and third choices no."),
-            Advice("Of the answer neither way.", "Classes that were not the answer get too much or too little."),
-        )
+        trusted = Advice("For the answer yes,", "for second and third choices no.")
+        others = "Classes that were not the answer get too much or too little."
+        headline = "The stated confidence is right; the other probabilities are not."
+        return headline, trusted, Advice("Of the answer neither way.", others)
     if parts == "groups" and r.groups is not None:
         number, total = r.groups.n_significant, r.groups.n_groups
         off, about = off_groups(v)
@@ -164,14 +156,11 @@ def _mixed(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
         wrong = [b for b in r.bins if b.significant]
         number, total = len(wrong), len(r.bins)
         off = [(f"{100 * b.low:g} to {100 * b.high:g}%", b.gap) for b in wrong]
-    worst = [(squeeze(part, 40), gap) for part, gap in sorted(off, key=lambda each: -abs(each[1]))[:3]]
-    names = ", ".join(part for part, _ in worst) or f"single {parts}"
-    each = "; ".join(f"{part}: {way_words(gap, about)}" for part, gap in worst)
-    return (
-        f"Calibrated overall, miscalibrated for {number} of {total} {parts}.",
-        Advice("Overall yes,", f"not for {names}."),
-        Advice("It differs.", f"{each}." if each else "Some classes get too much probability, others too little."),
-    )
+    names = ", ".join(part for part, _ in furthest(off)) or f"single {parts}"
+    each = "; ".join(f"{part}: {way_words(gap, about)}" for part, gap in furthest(off))
+    headline = f"Calibrated overall, miscalibrated for {number} of {total} {parts}."
+    differs = f"{each}." if each else "Some classes get too much probability, others too little."
+    return headline, Advice("Overall yes,", f"not for {names}."), Advice("It differs.", differs)
 
 
 def _wrong_in_places(v: Version, r: Judgement) -> tuple[str, Advice, Advice]:
