@@ -69,15 +69,11 @@ GLOSSARY: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Room:
-    """How much a page can hold of one model.
+    """How much a page can hold of one model. The JSON in the page and a report of one model have it all."""
 
-    lines : of a table of classes or groups. short : tables of the uncalibrated scores and of the version in focus only.
-    tight : figures of these two only, no temperatures. The JSON in the page and a report of one model have it all.
-    """
-
-    lines: int = 10**9
-    short: bool = False
-    tight: bool = False
+    lines: int = 10**9  # of a table of classes or groups
+    short: bool = False  # are there tables of the uncalibrated scores and of the version in focus only?
+    tight: bool = False  # and figures of these two only, and no temperatures?
 
 
 @dataclass(frozen=True)

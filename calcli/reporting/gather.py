@@ -29,10 +29,7 @@ SWEEP_SCORES = 1_000_000  # rows times classes that a temperature sweep reads; o
 
 @dataclass(frozen=True)
 class Threshold:
-    """The rows with at least this confidence: their share, how many are right, and what is promised.
-
-    effective : number of equally weighted rows that are worth as much.
-    """
+    """The rows with at least this confidence: their share, how many are right, and what is promised."""
 
     at: float
     n: int
@@ -41,18 +38,15 @@ class Threshold:
     right_low: float
     right_high: float
     promised: float
-    effective: float
+    effective: float  # number of equally weighted rows that are worth as much
 
 
 @dataclass(frozen=True)
 class Version:
-    """The uncalibrated scores, or those of one calibrator. file : its artifact, and the path as the user wrote it.
-
-    groups_about : what the gaps of the groups are about: of two classes P(class 1), but of batches in order of time.
-    """
+    """The uncalibrated scores, or those of one calibrator."""
 
     name: str
-    file: tuple[str, Artifact] | None
+    file: tuple[str, Artifact] | None  # the path as the user wrote it, and the artifact
     result: Result
     top: Curve
     positive: Curve | None
@@ -60,7 +54,7 @@ class Version:
     coverage: Coverage
     classes: tuple[Gap, ...]
     groups: tuple[Gap, ...]
-    groups_about: Quantity = "top"
+    groups_about: Quantity = "top"  # of two classes the gaps of groups are about P(class 1), unless they are batches
 
     @property
     def report(self) -> Judgement:
@@ -70,22 +64,18 @@ class Version:
 
 @dataclass(frozen=True)
 class ModelResults:
-    """One bundle and all versions of it, the uncalibrated scores first. typed : the bundle as the user wrote it.
-
-    source : what the file records about its origin, as JSON has it, None where it records nothing.
-    ordered : groups are batches in order of time.
-    """
+    """One bundle and all versions of it, the uncalibrated scores first."""
 
     name: str
     n: int
     k: int
     data_sha256: str | None
-    source: Any
+    source: Any  # what the file records about its origin, as JSON has it, None where it records nothing
     versions: tuple[Version, ...]
     sweep: TemperatureSweep | None
     swept_rows: int
-    typed: str
-    ordered: bool = False
+    typed: str  # the bundle as the user wrote it
+    ordered: bool = False  # are groups batches in order of time?
 
     @property
     def focus(self) -> int:

@@ -74,16 +74,12 @@ def _log_product(each: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence against calibration after some batches, the start of the change unknown.
-
-    batches : how many there were. log_sums : (41,) log of sum over starts j of w_j times the product of the factors
-    since j, w_j = 1/(j (j + 1)). log_best, best_start : (41,) the largest term of that sum, and its start.
-    """
+    """Evidence against calibration after some batches, the start of the change unknown."""
 
     batches: int
-    log_sums: FloatArray
-    log_best: FloatArray
-    best_start: FloatArray
+    log_sums: FloatArray  # (41,) log of sum over starts j of the product of factors since j, times 1/(j (j + 1))
+    log_best: FloatArray  # (41,) the largest term of that sum
+    best_start: FloatArray  # (41,) its start
 
     @classmethod
     def none(cls) -> "Evidence":
@@ -96,12 +92,8 @@ class Evidence:
         j = self.batches + 1
         start = -math.log(j * (j + 1.0))
         fresh = start > self.log_best
-        return Evidence(
-            j,
-            np.logaddexp(self.log_sums, start) + log_factor,
-            np.where(fresh, start, self.log_best) + log_factor,
-            np.where(fresh, j, self.best_start),
-        )
+        sums, best = np.logaddexp(self.log_sums, start), np.where(fresh, start, self.log_best)
+        return Evidence(j, sums + log_factor, best + log_factor, np.where(fresh, j, self.best_start))
 
     @property
     def log_e(self) -> float:

@@ -75,13 +75,12 @@ def likelihood_ratio(p: FloatArray, source: FloatArray, shares: FloatArray, coun
 class Source:
     """Labelled rows of the model before the shift.
 
-    p : (n, k) held-out calibrated probabilities; y : (n,) labels; raw : (n, k) uncalibrated probabilities. The check
-    sorts rows by these: a calibrator fitted to the source makes its own rows look unlike new ones.
+    The check sorts rows by raw: a calibrator fitted to the source makes its own rows look unlike new ones.
     """
 
-    p: FloatArray
+    p: FloatArray  # (n, k) held-out calibrated probabilities
     y: IntArray
-    raw: FloatArray
+    raw: FloatArray  # (n, k) uncalibrated probabilities
 
     @property
     def shares(self) -> FloatArray:
@@ -91,20 +90,15 @@ class Source:
 
 @dataclass(frozen=True)
 class Shift:
-    """What unlabelled rows say of the class frequencies.
+    """What unlabelled rows say of the class frequencies."""
 
-    shares : (k,). low, high : (k,) ends of 95 % bootstrap intervals. ratio, ratio_p : likelihood ratio against
-    no shift, and its p-value. distance, distance_p : how far the rows are from the source with these shares, and the
-    p-value of that: small where the assumption of label shift does not hold.
-    """
-
-    shares: FloatArray
-    low: FloatArray
+    shares: FloatArray  # (k,)
+    low: FloatArray  # (k,) ends of 95 % bootstrap intervals
     high: FloatArray
-    ratio: float
+    ratio: float  # likelihood ratio against no shift
     ratio_p: float
-    distance: float
-    distance_p: float
+    distance: float  # of the rows from the source with these shares
+    distance_p: float  # small where the assumption of label shift does not hold
 
 
 def estimate_shift(p: FloatArray, raw: FloatArray, source: Source, resamples: int, rng: np.random.Generator) -> Shift:

@@ -93,20 +93,15 @@ class Luck:
     Outcomes are y_i = 1[V_i < c_i], where V_i is the unit's own uniform number with chance a and else the row's.
     Then P(y_i = 1) = c_i exactly and cov(y_i, y_j) = a^2 (min(c_i, c_j) - c_i c_j), so that a^2 is the sum of the
     products of residuals of pairs within units over what it would be if all luck were shared.
-
-    estimate : a^2, 0..1. wrong : W, the expected number of units with an outcome that is the rarer one; seen : how many
-    have one. share : a^2 as it is used: ``fewer_than_expected`` times the estimate, and 1 where so few units are wrong,
-    or expected to be, that their outcomes tell nothing of it. units : how many there are.
-    rows, variance : variance of the sum of outcomes, weights squared, of independent rows and as it is.
     """
 
-    estimate: float
-    wrong: float
-    seen: int
-    share: float
+    estimate: float  # a^2, 0..1
+    wrong: float  # W, the expected number of units with an outcome that is the rarer one
+    seen: int  # how many have one
+    share: float  # a^2 as it is used: times ``fewer_than_expected``, and 1 where too few units are wrong to tell
     units: int
-    rows: float
-    variance: float
+    rows: float  # variance of the sum of outcomes, weights squared, of independent rows
+    variance: float  # and as it is
 
     @classmethod
     def of(
@@ -183,6 +178,7 @@ def opposed_luck(score: FloatArray, outcome: FloatArray, units: Units, weight: F
     Returns a^2 and b^2, which are such that a + b <= 1.
     """
     side = score >= 0.5
+    turned = np.where(side, score, 1.0 - score)
     own = Units.of(2 * units.code + side)
     w = np.ones(len(score)) if weight is None else weight
     residual = w * (outcome - score)
@@ -190,29 +186,24 @@ def opposed_luck(score: FloatArray, outcome: FloatArray, units: Units, weight: F
     apart = float((units.sums(residual) ** 2).sum()) - float((own.sums(residual) ** 2).sum())
     alike = float(pair_covariance(score, own, weight).sum())
     across = float(pair_covariance(score, units, weight).sum()) - alike
-    against = float(pair_covariance(np.where(side, score, 1.0 - score), units, weight).sum()) - alike
+    against = float(pair_covariance(turned, units, weight).sum()) - alike
     if not alike > 0.0 or not across + against > 0.0:
         return [min(1.0, max(0.0, same / alike)) if alike > 0.0 else 0.0, 0.0]
     both = same / alike
     first = (apart + both * against) / (across + against)
     right = np.where(side, outcome, 1.0 - outcome)
-    found = [
-        max(0.0, min(first, both)) * fewer_than_expected(score, outcome, w),
-        max(0.0, both - max(first, 0.0)) * fewer_than_expected(np.where(side, score, 1.0 - score), right, w),
-    ]
+    of_class = max(0.0, min(first, both)) * fewer_than_expected(score, outcome, w)
+    found = [of_class, max(0.0, both - max(first, 0.0)) * fewer_than_expected(turned, right, w)]
     most = sum(map(math.sqrt, found))
     return [each / max(1.0, most) ** 2 for each in found]
 
 
 @dataclass(frozen=True)
 class SharedOutcomes:
-    """Outcomes of rows drawn from their scores with shared luck.
+    """Outcomes of rows drawn from their scores with shared luck."""
 
-    order : (n,) row numbers by score, in which the outcomes of a draw lie. bits : (draws, n / 8), eight to a byte.
-    """
-
-    order: IntArray
-    bits: NDArray[np.uint8]
+    order: IntArray  # (n,) row numbers by score, in which the outcomes of a draw lie
+    bits: NDArray[np.uint8]  # (draws, n / 8), eight to a byte
 
     @classmethod
     def drawn(
@@ -313,15 +304,12 @@ def design_effect(values: FloatArray, units: Units, weight: FloatArray | None = 
 
 @dataclass(frozen=True)
 class AcceptedUnits:
-    """Rows accepted at a threshold, by unit. m, right : rows and right rows; units : units with an accepted row.
-
-    square, cross, right_square : sums over units of m_g^2, m_g right_g and right_g^2.
-    """
+    """Rows accepted at a threshold, by unit."""
 
     m: int
     right: int
-    units: int
-    square: int
+    units: int  # with an accepted row
+    square: int  # sum over units of m_g^2, and of m_g right_g and right_g^2
     cross: int
     right_square: int
 

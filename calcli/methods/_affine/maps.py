@@ -26,6 +26,7 @@ EPS = 2.2e-16  # floor under probabilities before the logarithm of the Dirichlet
 GRID = tuple(10.0**power for power in range(6, -5, -1))
 """Values of lambda = mu that cross-validation looks at, strongest first. From 100 classes on
 the best is 1e3 or more when penalties are means."""
+Weight = Annotated[float, Meta(ge=0)]
 SCALES = "fitting scales and biases"
 ABSENT = "each keeps the row of temperature scaling and bias 0"
 
@@ -44,13 +45,9 @@ class RidgeOptions(Options, frozen=True):
 
 class OdirOptions(Options, frozen=True):
     lambda_: Annotated[
-        Annotated[float, Meta(ge=0)] | None,
-        Meta(description="weight of the off-diagonal penalty; cross-validated when not given"),
+        Weight | None, Meta(description="weight of the off-diagonal penalty; cross-validated when not given")
     ] = msgspec.field(name="lambda", default=None)
-    mu: Annotated[
-        Annotated[float, Meta(ge=0)] | None,
-        Meta(description="weight of the bias penalty; that of lambda when not given"),
-    ] = None
+    mu: Annotated[Weight | None, Meta(description="weight of the bias penalty; that of lambda when not given")] = None
     penalty: Annotated[
         Literal["mean", "sum"],
         Meta(description="penalties are means over the entries (the paper) or plain sums (the authors' programs)"),
@@ -187,10 +184,7 @@ class OdirMap(FullMap):
 
 
 def odir_ridge(k: int, options: OdirOptions, temperature: float, lam: float, rows: float) -> Ridge:
-    """Penalty of Kull et al.: lam on off-diagonal entries, mu on the bias, next to nothing on the diagonal.
-
-    temperature : of likelihood and prior, for ``held_back``.
-    """
+    """Penalty of Kull et al.: lam on off-diagonal entries, mu on the bias, next to nothing on the diagonal."""
     mean = options.penalty == "mean"
     weight = np.full((k, k + 1), lam / (k * (k - 1)) if mean else lam)
     weight[:, -1] = (lam if options.mu is None else options.mu) / (k if mean else 1)

@@ -38,15 +38,12 @@ class Ridge:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows: features (b, k), float32 where only a Hessian product is wanted, labels (b,), weights (b,) or None.
+    """Some rows."""
 
-    narrow : the features in float32, where they are kept for Hessian products.
-    """
-
-    x: Any
+    x: Any  # features (b, k), float32 where only a Hessian product is wanted
     y: IntArray
     w: FloatArray | None = None
-    narrow: NDArray[np.float32] | None = None
+    narrow: NDArray[np.float32] | None = None  # the features in float32, where they are kept for Hessian products
 
     def __len__(self) -> int:
         return len(self.y)
@@ -54,15 +51,12 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows in memory: features (n, k), labels (n,), weights (n,) or None, fold by fold, and where folds begin and end.
-
-    A full matrix is fitted to these; nothing is copied but the features, in float32.
-    """
+    """Rows in memory, fold by fold, for fits of a full matrix; nothing is copied but the features, in float32."""
 
     x: FloatArray
     y: IntArray
     w: FloatArray | None
-    ends: Sequence[int] = ()
+    ends: Sequence[int] = ()  # where folds begin and end
 
     @cached_property
     def narrow(self) -> NDArray[np.float32]:
@@ -133,10 +127,7 @@ def rows_to_fit(rows: Rows, features: Features, full: bool, fold: IntArray | Non
 
 
 def each_chunk(chunks: Chunked, work: Callable[[Chunk], Result], *dtype: Any) -> Iterator[Result]:
-    """What ``work`` makes of every chunk, in the order of the rows, side by side.
-
-    dtype : of the features, where they are made for it.
-    """
+    """What ``work`` makes of every chunk, in the order of the rows, side by side. dtype : of features made for it."""
     if isinstance(chunks, list):
         return in_order(work, chunks)
     return in_order(lambda block: work(chunks.chunk(block, *dtype)), chunks.rows.blocks())

@@ -133,10 +133,7 @@ class VectorObjective(AffineObjective):
         return hessian
 
     def hold(self, hessian: FloatArray) -> None:
-        """Make a Hessian (k, 2, k, 2) the identity, up to a factor, on directions not taken.
-
-        Those are the rows of absent classes and the biases along their normal.
-        """
+        """Make a Hessian (k, 2, k, 2) the identity, up to a factor, on absent classes and biases along the normal."""
         scale = float(np.einsum("cici->", hessian)) / (2 * self.k)
         absent, normal = ~self.present, self.normals[:, 1]
         hessian[absent] = 0.0

@@ -30,17 +30,13 @@ def log_sigmoid(u: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Sample:
-    """Scores of one binary question.
+    """Scores of one binary question."""
 
-    s : (n,) log-odds. hit : (n,) outcomes, 0.0 or 1.0. weight : (n,) all > 0, or None. stated : (n,) the probabilities,
-    where these and not log-odds were given. one_map : whether the question is the only one, not one for each class.
-    """
-
-    s: FloatArray
-    hit: FloatArray
-    weight: FloatArray | None = None
-    stated: FloatArray | None = None
-    one_map: bool = False
+    s: FloatArray  # (n,) log-odds
+    hit: FloatArray  # (n,) outcomes, 0.0 or 1.0
+    weight: FloatArray | None = None  # (n,) all > 0
+    stated: FloatArray | None = None  # (n,) the probabilities, where these and not log-odds were given
+    one_map: bool = False  # is the question the only one, not one for each class?
 
     @cached_property
     def in_log_odds(self) -> bool:
@@ -70,18 +66,13 @@ class Sample:
 
 
 class MapFit(NamedTuple):
-    """One fitted map.
+    """One fitted map."""
 
-    params : its parameters, in the order of the calibrator's fields. note : what the user
-    should know, a phrase (equal phrases of many classes are told once). record : numbers
-    worth recording; the largest over the classes is kept. log_odds : see ``Table``.
-    """
-
-    params: tuple[Any, ...]
+    params: tuple[Any, ...]  # in the order of the calibrator's fields
     status: Status = "ok"
-    note: str = ""
-    record: dict[str, float] = {}
-    log_odds: FloatArray | None = None
+    note: str = ""  # what the user should know, a phrase; equal ones of many classes are told once
+    record: dict[str, float] = {}  # numbers worth recording; the largest over the classes is kept
+    log_odds: FloatArray | None = None  # see ``Table``
 
     def rising(self, params: tuple[Any, ...]) -> "MapFit":
         """These parameters, of a regression whose slopes are at least 0: where none is above, the map is a constant."""
