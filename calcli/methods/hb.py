@@ -81,10 +81,9 @@ def ruined_by_mass(rows: Rows, options: Any) -> Iterator[str]:
 def thin_bins(n: int, bins: int) -> Iterator[str]:
     """Advice against more bins than n rows can fill."""
     if n < THIN * bins:
-        fewer = max(1, n // THIN)
         yield (
             f"{n} rows in {bins} bins are {n / bins:.3g} per bin, too few to estimate a share;"
-            f" bins={fewer}, platt or ts would serve better"
+            f" bins={max(1, n // THIN)}, platt or ts would serve better"
         )
 
 

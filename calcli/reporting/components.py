@@ -146,11 +146,6 @@ def section(heading: object, *parts: object, **attributes: object) -> Safe:
 
 def slider_panel(words: str, what: str, *more: Safe) -> Safe:
     """A slider over confidences, with room for what it shows; script gives it life. what : its name to readers."""
-    return tag(
-        "div",
-        tag("label", words, tag("output", "90%", class_="at")),
-        tag("input", type="range", min=0, max=100, value=90, class_=what.lower(), aria_label=what),
-        *more,
-        tag("div", class_="readout", role="status"),
-        class_="script panel",
-    )
+    label = tag("label", words, tag("output", "90%", class_="at"))
+    slider = tag("input", type="range", min=0, max=100, value=90, class_=what.lower(), aria_label=what)
+    return tag("div", label, slider, *more, tag("div", class_="readout", role="status"), class_="script panel")

@@ -135,13 +135,10 @@ def _command(words: Sequence[str]) -> Safe:
 
 def _foot(models: Sequence[ModelResults], commands: Sequence[Sequence[str]]) -> Safe:
     """Commands, definitions and version, and the glossary."""
-    how = section(
-        "Commands",
-        tag("p", "What made this page, and what shows its numbers again:"),
-        *(tag("pre", _command(words), tabindex=0) for words in commands),
-        signatures(models) if models else "",
-        tag("p", f"calcli {__version__}. This page needs no network and keeps nothing.", class_="muted"),
-    )
+    made = tag("p", "What made this page, and what shows its numbers again:")
+    told = [tag("pre", _command(words), tabindex=0) for words in commands]
+    kept = tag("p", f"calcli {__version__}. This page needs no network and keeps nothing.", class_="muted")
+    how = section("Commands", made, *told, signatures(models) if models else "", kept)
     settings = models[0].versions[0].top.settings if models else CurveSettings()
     numbers = {"level": f"{100 * settings.level:g}", "bins": str(settings.bins)}
     explained = []

@@ -131,14 +131,10 @@ def where_wrong(c: Chapter) -> Safe:
     inside = " A curve inside the ", term("band", "grey band"), " is what a calibrated model shows on so many samples."
     more = " Of two classes the first figure shows the probability of class 1." if both else ""
     falls = [(each.label, fall_words(each, "the crosses show bins")) for each in curves]
-    return section(
-        "Where it is wrong",
-        tag("p", *curve, *inside, more),
-        *(tag("p", f"{label}: {words}.") for label, words in falls if words),
-        tag("div", *figures, class_="figures"),
-        slider_panel("Read the curves at a confidence of ", "Confidence"),
-        each_version(c, "ranges", ranges),
-    )
+    told = (tag("p", f"{label}: {words}.") for label, words in falls if words)
+    slider = slider_panel("Read the curves at a confidence of ", "Confidence")
+    shown = tag("div", *figures, class_="figures"), slider, each_version(c, "ranges", ranges)
+    return section("Where it is wrong", tag("p", *curve, *inside, more), *told, *shown)
 
 
 def alone(c: Chapter) -> Safe:
@@ -155,13 +151,10 @@ def alone(c: Chapter) -> Safe:
     most = tag("input", type="number", min=0.1, max=99, step=0.1, value=5, class_="wanted")
     find = tag("button", "Find the threshold", type="button", class_="find")
     wanted = tag("label", "Or: at most ", most, " of 100 decided alone may be wrong ", find)
-    return section(
-        "Selective prediction",
-        tag("p", "Above the threshold the model decides alone; below it, a person looks."),
-        slider_panel("Decide alone from a confidence of ", "Threshold", wanted),
-        each_version(c, "thresholds", thresholds),
-        risk(c.model, f"risk-{c.m}"),
-    )
+    words = tag("p", "Above the threshold the model decides alone; below it, a person looks.")
+    slider = slider_panel("Decide alone from a confidence of ", "Threshold", wanted)
+    listing = each_version(c, "thresholds", thresholds)
+    return section("Selective prediction", words, slider, listing, risk(c.model, f"risk-{c.m}"))
 
 
 def batches(c: Chapter) -> Safe:
@@ -183,12 +176,8 @@ def batches(c: Chapter) -> Safe:
         said = f": {off} of {len(lines)} batches {'is' if off == 1 else 'are'} significantly miscalibrated."
         return said, head, rows
 
-    return section(
-        "Batches in order of time",
-        tag("p", "By how many points is each batch over- or underconfident?"),
-        each_version(c, "batches", body, data_list=True),
-        class_="parts",
-    )
+    asked = tag("p", "By how many points is each batch over- or underconfident?")
+    return section("Batches in order of time", asked, each_version(c, "batches", body, data_list=True), class_="parts")
 
 
 def watched(state: State, path: str, ident: str) -> Safe:
@@ -255,13 +244,9 @@ def parts(c: Chapter, what: str, title: str) -> Safe:
     )
     asked = "When it answers with this class" if what == "classes" else "In this group"
     about = f"{asked}: by how many points is {'P(class 1)' if positive else 'it'} {low} or {high}? Filled dots are "
-    return section(
-        title if what == "groups" else "Predicted classes",
-        tag("p", about, term("beyond", "significant"), "."),
-        tag("div", *tools, class_="script panel finder"),
-        each_version(c, what, body, data_list=True),
-        class_="parts",
-    )
+    inner = tag("p", about, term("beyond", "significant"), "."), tag("div", *tools, class_="script panel finder")
+    heading = title if what == "groups" else "Predicted classes"
+    return section(heading, *inner, each_version(c, what, body, data_list=True), class_="parts")
 
 
 def loss_split(model: ModelResults, m: int) -> Safe:
@@ -294,12 +279,9 @@ def temperatures(model: ModelResults, m: int) -> Safe:
     ]
     part = "" if model.swept_rows == model.n else f" On {count(model.swept_rows)} samples drawn from {count(model.n)}."
     head = (term("temperature"), "T", term("loss", "NLL"), term("ece", "Calibration error"), "Mean confidence")
-    return section(
-        "One temperature",
-        tag("p", f"What dividing all scores by one number does.{part}"),
-        sweep_figure(s, f"temperature-{m}"),
-        table("Marked temperatures", head, rows, f"temperatures-{m}"),
-    )
+    words = tag("p", f"What dividing all scores by one number does.{part}")
+    listing = table("Marked temperatures", head, rows, f"temperatures-{m}")
+    return section("One temperature", words, sweep_figure(s, f"temperature-{m}"), listing)
 
 
 def numbers(model: ModelResults, m: int) -> Safe:
@@ -351,17 +333,9 @@ def model_body(model: ModelResults, m: int, room: Room) -> Safe:
     """Everything of one model after its verdict."""
     everything, model = drawn_of(model, room)
     c = Chapter(model, m, room)
-    return join(
-        (
-            warnings(everything),
-            compare(everything, m),
-            controls(c),
-            alone(c),
-            where_wrong(c),
-            parts(c, "classes", "Class"),
-            batches(c) if model.ordered else parts(c, "groups", "Groups"),
-            loss_split(model, m),
-            "" if room.tight else temperatures(model, m),
-            section("How it was measured", provenance(model, m), "" if room.short else numbers(model, m)),
-        )
-    )
+    wrong = where_wrong(c), parts(c, "classes", "Class")
+    of_groups = batches(c) if model.ordered else parts(c, "groups", "Groups")
+    swept, every = "" if room.tight else temperatures(model, m), "" if room.short else numbers(model, m)
+    measured = section("How it was measured", provenance(model, m), every)
+    seen = warnings(everything), compare(everything, m), controls(c), alone(c)
+    return join([*seen, *wrong, of_groups, loss_split(model, m), swept, measured])

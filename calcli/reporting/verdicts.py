@@ -4,12 +4,12 @@ What is so was judged by the evaluation (``Judgement``); here it only becomes se
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from calcli.diagrams.caption_text import squeeze
 from calcli.diagrams.curve import Quantity
 from calcli.evaluation.results import Advice, Judgement, sentence
 from calcli.evaluation.verdict_rules import errors_words, worst_bin, worst_words
-from calcli.fast_dataclass import dataclass
 from calcli.reporting.gather import ModelResults, Version
 from calcli.reporting.number_format import count, per_cent, points, samples, signed, span
 
@@ -75,9 +75,8 @@ def furthest(off: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
 # ---- the card: three answers about the uncalibrated scores
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """headline : one sentence. trusted, direction : two of the three answers; the third is the judgement's advice."""
+class Verdict(NamedTuple):
+    """One sentence, and two of the three answers; the third is the judgement's advice."""
 
     headline: str
     trusted: Advice

@@ -153,14 +153,6 @@ def softmax_losses(l: FloatArray, y: IntArray) -> FloatArray:
     return total - l_y
 
 
-def labels_of(chunks: Chunked) -> Iterable[tuple[IntArray, FloatArray | None]]:
-    """Labels and weights, in the order of the rows; no features are made for them."""
-    if isinstance(chunks, list):
-        return ((chunk.y, chunk.w) for chunk in chunks)
-    rows = chunks.rows
-    return ((b.labels, b.weight) for b in rows.blocks()) if rows.weights() is not None else [(rows.labels(), None)]
-
-
 def logits_as(block: Block, dtype: Any = np.float64) -> Any:
     """A block's logits; in float32, for Hessian products, without a detour."""
     straight = dtype == np.float32 and block.kind != "probs"
@@ -201,7 +193,14 @@ class AffineObjective(ABC):
     def __init__(self, chunks: Chunked, ridge: Ridge, *, complete: bool = False) -> None:
         self.chunks, (self.k, self.columns) = chunks, ridge.weight.shape
         held, self.n, square = np.zeros(self.k), 0, 0.0
-        for y, w in labels_of(chunks):
+        labels: Iterable[tuple[IntArray, FloatArray | None]]  # no features are made for them
+        if isinstance(chunks, list):
+            labels = ((chunk.y, chunk.w) for chunk in chunks)
+        elif chunks.rows.weights() is None:
+            labels = [(chunks.rows.labels(), None)]
+        else:
+            labels = ((block.labels, block.weight) for block in chunks.rows.blocks())
+        for y, w in labels:
             held += np.bincount(y, weights=w, minlength=self.k)
             self.n += len(y)
             square += float(len(y)) if w is None else float(w @ w)
