@@ -12,7 +12,6 @@ from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptio
 from calcli.numerics import FloatArray
 
 LOG_2 = float(np.log(2.0))
-
 Variant = Literal["abm", "am", "ab"]
 
 

@@ -16,7 +16,6 @@ from calcli.rows import Rows
 
 Scheme = Literal["width", "mass"]
 Bins = Annotated[int, Meta(ge=1, le=100_000, description="number of bins")]
-
 THIN = 20  # rows per bin below which a bin's frequency of right answers is little more than chance (+-0.1)
 
 

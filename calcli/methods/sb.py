@@ -31,7 +31,6 @@ from calcli.rows import Block, Rows
 DIRICHLET_PENALTY = 1e-2  # lambda and mu of base=dirichlet. Without a penalty its fit to a thousand rows has no optimum
 DIRICHLET_RIDGE = 1e-8  # keeps its diagonal, which they leave free, finite on separable rows; elsewhere of no effect
 GRADIENT, STEPS = 1e-9, 2000  # where and when the search for the least squared loss ends
-
 WHOLE = ("temperature", "scale", "weight", "bias")  # parameters of the bases that calibrate whole rows
 Parts = Sequence[IntArray]  # rows for the three steps
 

@@ -120,19 +120,19 @@ def estimate_shift(p: FloatArray, raw: FloatArray, source: Source, resamples: in
     scale = len(bag) / n
     centre = shares if bag is p else class_shares(bag, before, k * scale, fixed=absent)
     ratios, distances, drawn = np.empty(resamples), np.empty(resamples), np.empty((resamples, k))
-    size = min(max(AT_ONCE // max(len(source.y), len(bag)), 1), resamples)
+    held = len(source.y)
+    size = min(max(AT_ONCE // max(held, len(bag)), 1), resamples)
     for start in range(0, resamples, size):
         here = range(start, min(start + size, resamples))
-        rows, same, shifted, count = (np.empty((each, len(here))) for each in (*[len(source.y)] * 3, len(bag)))
+        taken, (same, shifted, count) = [], (np.empty((each, len(here))) for each in (held, held, len(bag)))
         for r in range(len(here)):
-            rows[:, r] = rng.integers(0, len(source.y), len(source.y))
-            same[:, r] = rng.multinomial(n, np.full(len(source.y), 1.0 / len(source.y)))
+            taken.append(rng.integers(0, held, held))
+            same[:, r] = rng.multinomial(n, np.full(held, 1.0 / held))
             shifted[:, r] = rng.multinomial(n, weight / weight.sum())
             count[:, r] = rng.multinomial(n, np.full(len(bag), 1.0 / len(bag))) * scale
-        taken = [each.astype(np.int64) for each in rows.T]
         gone = np.stack([np.bincount(source.y[each], minlength=k) == 0 for each in taken], axis=1)
-        times = np.stack([np.bincount(each, minlength=len(source.y)) for each in taken], axis=1)
-        own = source.p.T @ times.astype(float) / len(source.y)
+        times = np.stack([np.bincount(each, minlength=held) for each in taken], axis=1)
+        own = source.p.T @ times.astype(float) / held
         both = class_shares(source.p, np.tile(own, 2), k, np.hstack([same, shifted]), np.tile(gone, 2))
         ratios[here] = likelihood_ratio(source.p, own, both[:, : len(here)], same)
         drawn[here] = class_shares(bag, own, k * scale, count, gone).T

@@ -18,7 +18,6 @@ PART = 16  # classes whose blocks are made and used together, beside others
 HARD = 20  # products of a direction from which a better preconditioner, or this one made anew, is worth its price
 UNSURE = 1e-6  # curvature p (1 - p) of a row below which the preconditioner does without it
 JITTER = 1e-5  # share of a block's mean curvature added to its diagonal: float32 loses less, so it stays positive
-
 Linear = Callable[[FloatArray], FloatArray]
 
 

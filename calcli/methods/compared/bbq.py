@@ -14,7 +14,6 @@ from calcli.methods._binary.maps import TOP_LABEL, ModeOptions, Steps
 from calcli.numerics import BoolArray, FloatArray, IntArray, sigmoid, tie_groups
 
 NEGLIGIBLE = 1e-12  # models of a smaller posterior weight are dropped
-
 ELBOW = 1e-3  # threshold of the authors' rule for how many models to keep
 
 
