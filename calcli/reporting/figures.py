@@ -1,6 +1,7 @@
 """Figures as SVG in the page: colours are CSS classes, so that dark and print are one figure."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,11 @@ def _thin(size: int) -> "np.ndarray":
 
 def _label(x: float, y: float, words: object, anchor: str = "middle") -> Safe:
     return tag("text", text(words), x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor)
+
+
+def _polyline(x: FloatArray, y: FloatArray, class_: str, **attributes: object) -> Safe:
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
+    return tag("polyline", points=points, class_=class_, **attributes)
 
 
 def _svg(width: float, height: float, title: str, *parts: object, class_: str = "figure", ident: str = "") -> Safe:
@@ -99,21 +105,18 @@ def _lines(curve: Curve, at: int) -> list[Safe]:
     if len(x) == 1:  # a short dash, so that it is seen
         x, y = np.array([max(x[0] - 0.008, 0.0), min(x[0] + 0.008, 1.0)]), np.repeat(y, 2)
     keep = _thin(len(x)) if len(x) > 3 * POINTS else np.arange(len(x))
-    pale = " ".join(_at(a, b) for a, b in zip(x[keep], y[keep], strict=True))
+    pale = _polyline(LEFT + SIDE * x[keep], TOP + SIDE * (1 - y[keep]), f"curve few {pen(at)}", data_curve=at)
     steps, before = [], False
     for low, high, value, n in zip(fit.low, fit.high, fit.value, fit.weight, strict=True):
         if n >= FEW:
             steps.append(f"{'L' if before else 'M'}{_at(low, value)}H{LEFT + SIDE * high:.1f}")
         before = bool(n >= FEW)
-    parts = [tag("polyline", points=pale, class_=f"curve few {pen(at)}", data_curve=at)]
-    if steps:
-        parts.append(tag("path", d="".join(steps), class_=f"curve {pen(at)}", data_curve=at))
+    parts = [pale, tag("path", d="".join(steps), class_=f"curve {pen(at)}", data_curve=at)] if steps else [pale]
     b = curve.bins
     for j in np.flatnonzero(b.count > 0) if curve.fall is not None else ():
         ends = (_at(b.confidence[j], value).split(",") for value in (b.accuracy_high[j], b.accuracy_low[j]))
         (left, top), (_, foot) = ends
-        across = _at(b.confidence[j] - 0.007, b.accuracy[j])
-        cross = f"M{left} {top}V{foot}M{across}h8"
+        cross = f"M{left} {top}V{foot}M{_at(b.confidence[j] - 0.007, b.accuracy[j])}h8"
         parts.append(tag("path", d=cross, class_=f"curve few {pen(at)}", data_curve=at))
     return parts
 
@@ -181,46 +184,40 @@ def risk(model: ModelResults, ident: str) -> Safe:
 
 def sweep_figure(sweep: TemperatureSweep, ident: str) -> Safe:
     """NLL above and ECE beneath, against the temperature."""
-    t = np.log(sweep.temperature)
-    low, high = float(t[0]), float(t[-1])
-    parts: list[Safe] = []
+    t, parts = np.log(sweep.temperature), list[Safe]()
 
-    def panel(
-        values: FloatArray, top: float, height: float, words: str, class_: str, ends: tuple[float, float]
-    ) -> None:
-        bottom, ceiling = ends
-        scale = height / (ceiling - bottom or 1.0)
-        points = " ".join(
-            f"{LEFT + SIDE * (a - low) / (high - low):.1f},{top + height - scale * (b - bottom):.1f}"
-            for a, b in zip(t, values, strict=True)
-        )
-        parts.append(tag("polyline", points=points, class_=class_))
+    def across(log_t: Any) -> Any:
+        return LEFT + SIDE * (log_t - t[0]) / (t[-1] - t[0])
+
+    def panel(values: FloatArray, top: float, class_: str, bottom: float, ceiling: float, words: str = "") -> None:
+        scale = 140 / (ceiling - bottom or 1.0)
+        parts.append(_polyline(across(t), top + 140 - scale * (values - bottom), class_))
         if words:
-            parts.append(tag("path", d=f"M{LEFT} {top + height}H{LEFT + SIDE}", class_="axis"))
+            parts.append(tag("path", d=f"M{LEFT} {top + 140}H{LEFT + SIDE}", class_="axis"))
             parts.append(_label(8, top - 10, words, "start"))
-            for y, value in ((12, ceiling), (height, bottom)):
+            for y, value in ((12, ceiling), (140, bottom)):
                 parts.append(_label(LEFT - 8, top + y, fixed(value, 2), "end"))
 
-    panel(sweep.nll, TOP, 140, "NLL", "curve v1", (float(sweep.nll.min()), float(sweep.nll.max())))
+    panel(sweep.nll, TOP, "curve v1", float(sweep.nll.min()), float(sweep.nll.max()), "NLL")
     most = float(max(sweep.ece.max(), sweep.ece_null_mean.max()))
-    panel(sweep.ece_null_mean, 220, 140, "", "curve chance", (0.0, most))
-    panel(sweep.ece, 220, 140, "calibration error (ECE); dotted: expected under calibration", "curve v0", (0.0, most))
-    parts.extend(_marks(sorted(mark.temperature for mark in sweep.marks), low, high))
+    panel(sweep.ece_null_mean, 220, "curve chance", 0.0, most)
+    panel(sweep.ece, 220, "curve v0", 0.0, most, "calibration error (ECE); dotted: expected under calibration")
+    marks = sorted(mark.temperature for mark in sweep.marks)
+    parts.extend(_marks([(f"{t:.2f}", across(math.log(t))) for t in marks]))
     for tick in round_ticks(float(sweep.temperature[0]), float(sweep.temperature[-1])):
-        parts.append(_label(LEFT + SIDE * (np.log(tick) - low) / (high - low), 382, f"{tick:g}"))
+        parts.append(_label(across(np.log(tick)), 382, f"{tick:g}"))
     parts.append(_label(LEFT + SIDE / 2, 406, "temperature (logarithmic)"))
     words = "; ".join(f"{m.name}: T {m.temperature:.3g}, loss {m.nll:.3f}, ECE {m.ece:.3f}" for m in sweep.marks)
     return _svg(WIDTH, 416, f"Loss and calibration error against temperature. {words}", *parts, ident=ident)
 
 
-def _marks(temperatures: list[float], low: float, high: float) -> list[Safe]:
+def _marks(at: list[tuple[str, float]]) -> list[Safe]:
     """A line at each temperature, with its value at the first of those that stand close together."""
     parts, said, left = [], "", -math.inf
-    for t in temperatures:
-        x = LEFT + SIDE * (math.log(t) - low) / (high - low)
+    for words, x in at:
         parts.append(tag("path", d=f"M{x:.1f} {TOP}V360", class_="mark"))
-        if x > left + 50 and f"{t:.2f}" != said:
-            left, said = x, f"{t:.2f}"
+        if x > left + 50 and words != said:
+            left, said = x, words
             near_end = x > LEFT + SIDE - 50
             parts.append(_label(x - 6 if near_end else x + 6, TOP + 14, said, "end" if near_end else "start"))
     return parts
@@ -240,7 +237,7 @@ def evidence_figure(state: State, ident: str) -> Safe:
 
     parts: list[Safe] = []
     for values, top, low, high, class_ in ((logs, TOP, *ends, "curve v0"), (gaps, 280.0, -reach, reach, "curve v1")):
-        y = [at(float(value), top, low, high) for value in values]
+        y = np.array([at(value, top, low, high) for value in values.tolist()])
         if class_ == "curve v1":
             edges = [at(edge, top, low, high) for edge in (tolerance, -tolerance)]
             size = f"{SIDE:g}", f"{edges[1] - edges[0]:.1f}"
@@ -248,7 +245,7 @@ def evidence_figure(state: State, ident: str) -> Safe:
         parts.append(tag("path", d=f"M{LEFT} {at(0.0, top, low, high):.1f}h{SIDE}", class_="axis"))
         for episode in sorted({batch.episode for batch in state.batches}):
             own = [i for i, batch in enumerate(state.batches) if batch.episode == episode]
-            parts.append(tag("polyline", points=" ".join(f"{x[i]:.1f},{y[i]:.1f}" for i in own), class_=class_))
+            parts.append(_polyline(x[own], y[own], class_))
             if own[0]:
                 parts.append(tag("path", d=f"M{(x[own[0]] + x[own[0] - 1]) / 2:.1f} {top}v150", class_="axis"))
         dots = n if n <= POINTS else 0
