@@ -45,9 +45,7 @@ def sharpening(m: float, prior: float, rows: float) -> tuple[float, float, float
 def effective_rows(rows: Rows) -> float:
     """Number of rows, or with weights w Kish's (sum w)^2 / sum w^2."""
     w = rows.weights()
-    if w is None:
-        return float(rows.n)
-    return float(w.sum() ** 2 / max(float(w @ w), 1e-300))
+    return float(rows.n) if w is None else float(w.sum() ** 2 / max(float(w @ w), 1e-300))
 
 
 @dataclass(frozen=True)

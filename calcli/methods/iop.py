@@ -20,11 +20,8 @@ from calcli.parallel import check_memory
 from calcli.rows import Block, Rows, rows_per_block, to_logits
 from calcli.solvers import Quadratic
 
-# ---- order-preserving networks: softplus weights on the gaps between sorted logits. NumPy only
-# A row is sorted, z_(1) >= ... >= z_(k). A small network looks at the row and gives one
-# positive weight m_j per gap u_j = z_(j) - z_(j+1); the new logits are out_(k) = 0 and
-# out_(j) = out_(j+1) + u_j m_j, put back in place. Equal logits stay equal and every rank
-# is kept, whatever the weights.
+# ---- order-preserving networks: positive weights on the gaps between sorted logits, put back in place. Equal logits
+# stay equal and every rank is kept, whatever the weights.
 
 
 class Net(NamedTuple):

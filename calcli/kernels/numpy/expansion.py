@@ -22,7 +22,7 @@ ORDER, ROW_ORDER = 8, 6  # moments of the gaps that an expansion is made of, and
 
 @dataclass(frozen=True)
 class Expansion(Sums):
-    """Weighted sums over rows; adds. As mean values after ``of_mean``.
+    """Weighted sums over rows; adds.
 
     weight : total. right : rows whose largest logit is the label's. gap : (ORDER,) Taylor
     coefficients in beta of E_p[d] - d_y (the slope of the NLL). confidence : (ORDER + 1,) of
