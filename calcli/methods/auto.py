@@ -126,9 +126,8 @@ def fit_candidate(
     return known.fits[key]
 
 
-def in_memory(rows: Rows, index: IntArray | None = None) -> Rows:
-    """The rows (those at ``index``) as float64 logits in memory, where they are small and have no transforms."""
-    rows = rows if index is None else rows.take(index)
+def in_memory(rows: Rows) -> Rows:
+    """The rows as float64 logits in memory, where they are small and have no transforms."""
     if rows.transforms or 8 * rows.n * rows.k > KEPT_BYTES:
         return rows
     kind: ScoreKind = "logits" if rows.kind == "logits" else "log_probs"
@@ -162,7 +161,7 @@ def cross_validate(
                 found.append(trial.attempt(rows, known, context))
         return found
 
-    def score(task: tuple[Callable[[], tuple[Rows, Rows]], list[str]]) -> list[Trial]:
+    def score(task: tuple[Callable[[], tuple[Rows, ...]], list[str]]) -> list[Trial]:
         """Candidates that begin alike on one fold, with values at its rows only."""
         (learn, test), known = task[0](), FittedPrefixes()
         begun = (trials[name] for name in task[1])
@@ -201,9 +200,9 @@ def chained(candidates: Mapping[str, Candidate]) -> list[list[str]]:
     return sorted(found.values(), key=len, reverse=True)
 
 
-def parted(rows: Rows, held: BoolArray) -> Callable[[], tuple[Rows, Rows]]:
+def parted(rows: Rows, held: BoolArray) -> Callable[[], tuple[Rows, ...]]:
     """What gives the rows to fit to and those held out, taken when they are first asked for."""
-    return cache(lambda: (in_memory(rows, np.flatnonzero(~held)), in_memory(rows, np.flatnonzero(held))))
+    return cache(lambda: tuple(in_memory(rows.take(np.flatnonzero(part))) for part in (~held, held)))
 
 
 def held_out(calibrator: Calibrator, rows: Rows) -> tuple[FloatArray, FloatArray]:
@@ -354,11 +353,9 @@ class Auto(Mixture):
         fits = {trial.name: trial.fit for trial in trials if trial.fit is not None}
         status = max((fit.status for fit in fits.values()), key=STATUSES.index)
         warnings = tuple(f"{name}: {warning}" for name, fit in fits.items() for warning in fit.warnings)
-        members = [
-            Member(*trial.candidate, fit.calibrator, float(weight))
-            for trial, fit, weight in zip(trials, fits.values(), weights, strict=True)
-        ]
-        return Fit(cls(tuple(members), UNIFORM_ROWS / (n + 1)), status, warnings)
+        parts = zip(trials, fits.values(), weights, strict=True)
+        members = tuple(Member(*trial.candidate, fit.calibrator, float(weight)) for trial, fit, weight in parts)
+        return Fit(cls(members, UNIFORM_ROWS / (n + 1)), status, warnings)
 
     @classmethod
     def check_options(cls, options: AutoOptions) -> None:

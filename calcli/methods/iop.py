@@ -300,10 +300,8 @@ class IntraOrderPreserving(Calibrator):
         fitted = cls(options.variant, None, None, some.center, some.spread, *stacked)
         size = sum(w.size for w in nets[0])
         if size > rows.n:
-            warnings.append(
-                f"each network has {size} weights for {rows.n} rows; the held-out epochs guard it, but variant=diag"
-                " or ts are safer with so few rows"
-            )
+            safer = "the held-out epochs guard it, but variant=diag or ts are safer with so few rows"
+            warnings.append(f"each network has {size} weights for {rows.n} rows; {safer}")
         details = {"held_out_nll": held_out, "epochs": epochs, "temperature": temperature}
         return Fit(fitted, first.status, tuple(warnings), details, before=first.before)
 

@@ -226,14 +226,11 @@ class ClassTemperatureScaling(Calibrator):
         if moves[-1] > 0:
             warnings.append(f"temperatures still moved in pass {options.passes}; raise passes to search on")
             status = "not_converged" if status == "ok" else status
-        if len(present) < rows.k:
-            warnings.append(
-                f"{rows.k - len(present)} of {rows.k} classes have no rows; their temperature stays at {start:g}"
-            )
+        if missing := rows.k - len(present):
+            warnings.append(f"{missing} of {rows.k} classes have no rows; their temperature stays at {start:g}")
         if rows.n < 20 * rows.k:
-            warnings.append(
-                f"{rows.k} temperatures chosen on {rows.n} rows: fewer than 20 rows per class; ts or vs are safer"
-            )
+            few = "fewer than 20 rows per class; ts or vs are safer"
+            warnings.append(f"{rows.k} temperatures chosen on {rows.n} rows: {few}")
         details = {"start": start, "passes": len(moves), "moves": moves, "ece": {"before": before, "after": search.ece}}
         return Fit(cls(search.temperature), status, tuple(warnings), details, before=first.before)
 
