@@ -62,6 +62,7 @@ SMALLEST = math.exp(LOG_ZERO)
 """Largest probability that stands for one of exactly 0, as ``apply`` writes what a calibrator gave no weight."""
 
 Made = TypeVar("Made")
+Calibrators = Sequence[Calibrator | None]
 
 
 def collect(rows: Rows, calibrator: Calibrator | None = None, **asked: Any) -> RowTable:
@@ -71,7 +72,7 @@ def collect(rows: Rows, calibrator: Calibrator | None = None, **asked: Any) -> R
 
 def collect_all(
     rows: Rows,
-    calibrators: Sequence[Calibrator | None],
+    calibrators: Calibrators,
     *,
     group: AnyArray | None = None,
     progress: Progress | None = None,
@@ -99,12 +100,7 @@ def collect_all(
 
 
 def reduced(
-    rows: Rows,
-    calibrators: Sequence[Calibrator | None],
-    reduce: Callable[[list[RowTable]], Made],
-    *,
-    add_up: bool = False,
-    **wanted: Any,
+    rows: Rows, calibrators: Calibrators, reduce: Callable[[list[RowTable]], Made], add_up: bool = False, **wanted: Any
 ) -> Iterator[Made]:
     """What ``reduce`` makes of the tables of some rows at a time, a table through every calibrator; it can be pickled.
     wanted : as for ``collect_all``; several calibrators are compared with the first. add_up : as of ``rows.Walk``."""
@@ -251,7 +247,7 @@ class _GatherBlock:
     """
 
     k: int
-    calibrators: Sequence[Calibrator | None]
+    calibrators: Calibrators
     needed: Sequence[str]
     places: tuple[int, ...]
     class_bins: int = 0
@@ -262,9 +258,7 @@ class _GatherBlock:
     spare: list[list[FloatArray]] = field(default_factory=list)
 
     @classmethod
-    def of(
-        cls, rows: Rows, calibrators: Sequence[Calibrator | None], *, tops: Sequence[int] = (), **wanted: Any
-    ) -> "_GatherBlock":
+    def of(cls, rows: Rows, calibrators: Calibrators, tops: Sequence[int] = (), **wanted: Any) -> "_GatherBlock":
         """Of rows with the transforms that the calibrators read. Raises DataError for one that is missing."""
         needed = sorted({spec for c in calibrators if c is not None for spec in c.required_transforms})
         tops = tuple(j for j in tops if j < rows.k)
@@ -355,12 +349,8 @@ class _GatherBlock:
             right, wrong = np.minimum(-np.log(q), -math.log(TINY)), np.minimum(-np.log1p(-q), -math.log(TINY))
         zero = np.where(correct > 0, q == 0.0, q == 1.0)
         part.clipped = int(zero.sum())
-        part.put(
-            nll=np.where(zero, NLL_OF_ZERO, np.where(correct > 0, right, wrong)),
-            brier=(q - correct) ** 2,
-            entropy=q * right + (1.0 - q) * wrong,
-            varentropy=q * (1.0 - q) * (right - wrong) ** 2,
-        )
+        part.put(nll=np.where(zero, NLL_OF_ZERO, np.where(correct > 0, right, wrong)), brier=(q - correct) ** 2)
+        part.put(entropy=q * right + (1.0 - q) * wrong, varentropy=q * (1.0 - q) * (right - wrong) ** 2)
 
     def add(self, part: _Part, tile: _Tile, floored: bool) -> None:
         """Take in rows. floored : of ``Prediction``."""
@@ -385,12 +375,9 @@ class _GatherBlock:
         zero = block.scores[here, y] <= SMALLEST if block.kind == "probs" else np.zeros(len(d), np.bool_)
         zero = (zero | (d[here, y] <= LOG_ZERO) if floored else zero) & (nll > NLL_OF_ZERO)
         part.clipped += int(zero.sum())
-        part.put(
-            nll=np.where(zero, NLL_OF_ZERO, nll),
-            brier=np.maximum(collision - 2.0 * e[here, y] / norm + 1.0, 0.0),
-            entropy=np.maximum(log_norm - mean, 0.0),
-            varentropy=np.maximum(second - mean**2, 0.0),
-        )
+        brier = np.maximum(collision - 2.0 * e[here, y] / norm + 1.0, 0.0)
+        part.put(nll=np.where(zero, NLL_OF_ZERO, nll), brier=brier)
+        part.put(entropy=np.maximum(log_norm - mean, 0.0), varentropy=np.maximum(second - mean**2, 0.0))
         if self.class_bins:
             piece = Piece.of(e, square, norm, y, block.weight, self.class_bins)
             part.classes = piece if part.classes is None else part.classes + piece
@@ -438,11 +425,8 @@ class _Gatherer:
     def table(self) -> RowTable:
         """Everything gathered."""
         columns: dict[str, Any] = {name: c for name, c in self.columns.items() if " " not in name}
-        tops = {
-            int(name[4:]): (c, self.columns[f"within {name[4:]}"])
-            for name, c in self.columns.items()
-            if name[:4] == "top "
-        }
+        sums = {name[4:]: c for name, c in self.columns.items() if name.startswith("top ")}
+        tops = {int(j): (c, self.columns[f"within {j}"]) for j, c in sums.items()}
         return RowTable(
             self.k,
             **(dict.fromkeys(TOP_COLUMNS, np.empty(0)) | columns),

@@ -154,11 +154,14 @@ class UnitDraws:
     share: float
 
 
+Source = np.random.Generator | UnitDraws
+
+
 def consistency_band(
     confidence: FloatArray,
     bin_of: IntArray,
     bins: int,
-    rng: "np.random.Generator | UnitDraws",
+    rng: Source,
     weight: FloatArray | None = None,
     *,
     resamples: int = RESAMPLES,
@@ -211,11 +214,7 @@ def _fit_each(right: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def _draw_right(
-    confidence: FloatArray,
-    cells: Cells,
-    weight: FloatArray | None,
-    resamples: int,
-    rng: "np.random.Generator | UnitDraws",
+    confidence: FloatArray, cells: Cells, weight: FloatArray | None, resamples: int, rng: Source
 ) -> FloatArray:
     """Weighted number of right outcomes per cell under calibration, (resamples, g)."""
     p = np.clip(cells.confidence, 0.0, 1.0)

@@ -71,14 +71,9 @@ class SquaredError:
             pairs = count >= 2
             c, s, q, v = count[pairs], total[pairs], square[pairs], variance[pairs]
             mean, second = s / c, q / c
-            sums += (
-                count.sum(),
-                ((s * s - q) / (c - 1.0)).sum(),
-                (c * (4.0 * mean**2 * second - 3.0 * mean**4)).sum(),
-                (c * mean**2).sum(),
-                (2.0 * v**2 / (c * (c - 1.0))).sum(),
-                (count == 1).sum(),
-            )
+            own, powers = (s * s - q) / (c - 1.0), c * (4.0 * mean**2 * second - 3.0 * mean**4)
+            under, alone = 2.0 * v**2 / (c * (c - 1.0)), count == 1
+            sums += (count.sum(), own.sum(), powers.sum(), (c * mean**2).sum(), under.sum(), alone.sum())
         n, gaps, fourth, second_of_means, null, lone = sums.tolist()
         spread = float(fourth / n - (second_of_means / n) ** 2)
         return cls(gaps / n, math.sqrt(max(spread, 0.0) / n), math.sqrt(null) / n, lone / n)

@@ -62,15 +62,9 @@ def drawn_from_confidences(context: MetricContext) -> JointDraws:
         entropies = entropy_draws(context, sums)
     else:
         (smooth, observed), (sums, entropies) = smooth_draws(context), shared_entropies(context)
-    wider = _widening(context)
-    return JointDraws(
-        smooth,
-        observed,
-        float(w @ t.confidence) - sums[:, 0],
-        entropies,
-        float(np.sqrt(w**2 @ (t.confidence * (1.0 - t.confidence)))) * wider,
-        float(np.sqrt(w**2 @ t.varentropy)) * wider,
-    )
+    wider, gap = _widening(context), float(w @ t.confidence) - sums[:, 0]
+    sd_gap = float(np.sqrt(w**2 @ (t.confidence * (1.0 - t.confidence)))) * wider
+    return JointDraws(smooth, observed, gap, entropies, sd_gap, float(np.sqrt(w**2 @ t.varentropy)) * wider)
 
 
 def _widening(context: MetricContext) -> float:

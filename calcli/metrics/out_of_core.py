@@ -15,13 +15,13 @@ from typing import Annotated, Self, cast
 import numpy as np
 
 from calcli.binning import BinStats, bin_index, width_edges
-from calcli.calibrator import Calibrator, Progress
+from calcli.calibrator import Progress
 from calcli.errors import UsageError
 from calcli.fast_dataclass import Sums, cached_property, dataclass
 from calcli.io.spool import check_room
 from calcli.metrics import losses
 from calcli.metrics.catalog import gathering, metric
-from calcli.metrics.collect import reduced
+from calcli.metrics.collect import Calibrators, reduced
 from calcli.metrics.confidence_bins import EDGES, bin_p_values, binned
 from calcli.metrics.context import MetricContext, MetricSettings, made_once
 from calcli.metrics.debiased import SquaredError, plugin_square, square_and_draws, squared_of
@@ -475,15 +475,10 @@ class LongContext(MetricContext):
         of_wrong = np.divide(joint.cells[4], score, out=np.zeros_like(score), where=score > 0)
         right = joint.right(hits, score, rng)
         spread = np.sqrt(np.maximum(joint.totals[1] - hits @ of_wrong, 0.0))
+        entropy = joint.totals[0] + right + spread * rng.standard_normal(len(hits))
         smooth, observed = smooth_draws(self)
-        return JointDraws(
-            smooth,
-            observed,
-            float(score.sum()) - hits.sum(axis=1),
-            joint.totals[0] + right + spread * rng.standard_normal(len(hits)),
-            math.sqrt(self.variance),
-            math.sqrt(float(self.tally.entropy[1])),
-        )
+        gap, sds = float(score.sum()) - hits.sum(axis=1), (self.variance, float(self.tally.entropy[1]))
+        return JointDraws(smooth, observed, gap, entropy, *map(math.sqrt, sds))
 
     def _slope_draws(self) -> tuple[MeanGap, JointDraws]:
         """As of single rows (see ``joint_test``), from the cells of P(class 1)."""
@@ -549,12 +544,11 @@ def measured_long(names: Iterable[str], settings: MetricSettings, k: int) -> boo
 @contextmanager
 def long_contexts(
     rows: Rows,
-    calibrators: Sequence[Calibrator | None],
+    calibrators: Calibrators,
     names: Sequence[str],
     settings: MetricSettings,
-    *,
     report: bool,
-    progress: Progress | None = None,
+    progress: Progress | None,
 ) -> Iterator[Iterator[LongContext]]:
     """Contexts of the rows through every calibrator (None: uncalibrated), from one walk, one after the other. Their
     order on disk is there until the next is asked for. report : whether the judgement will be made. Raises CalcliError
@@ -581,8 +575,7 @@ def long_contexts(
         def each_in_turn() -> Iterator[LongContext]:
             for tally, own in zip(tallies, runs, strict=True):
                 with ExitStack() as here:
-                    yield LongContext(
-                        tally, settings, [here.enter_context(closing(run.merged(i == 1))) for i, run in enumerate(own)]
-                    )
+                    orders = [here.enter_context(closing(run.merged(i == 1))) for i, run in enumerate(own)]
+                    yield LongContext(tally, settings, orders)
 
         yield each_in_turn()

@@ -50,11 +50,8 @@ def delong(ranked: Ranked, area: float) -> AreaSpread:
         squares += float(each.right @ by_right**2), float(each.wrong @ by_wrong**2)
     of_right, of_wrong = (float(squares[at]) - n * lost**2 for at, n in enumerate((right, wrong)))
     se = math.sqrt(max(of_right, 0.0) / (right - 1) / right + max(of_wrong, 0.0) / (wrong - 1) / wrong)
-    carrying = min(
-        float((n * lost) ** 2 / square) if square > 0.0 else 0.0
-        for n, square in zip((right, wrong), squares, strict=True)
-    )
-    return AreaSpread(se, carrying)
+    sides = ((right, float(squares[0])), (wrong, float(squares[1])))
+    return AreaSpread(se, min((n * lost) ** 2 / square if square > 0.0 else 0.0 for n, square in sides))
 
 
 def average_precision(ranked: Ranked) -> float | None:

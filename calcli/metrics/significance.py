@@ -283,14 +283,8 @@ def adaptive_test(
         return (0.0, 1.0, levels) if right else (math.inf, 0.0, levels)
 
     def largest(u: FloatArray) -> FloatArray:
-        square = u * u
-        return np.max(
-            [
-                ((np.add.reduceat(u, first, axis=1) ** 2 - np.add.reduceat(square, first, axis=1)) @ per_pair) / sd
-                for first, per_pair, sd in cuts
-            ],
-            axis=0,
-        )
+        added, square = partial(np.add.reduceat, axis=1), u * u
+        return np.max([(added(u, at) ** 2 - added(square, at)) @ per_pair / sd for at, per_pair, sd in cuts], axis=0)
 
     observed = float(largest((y - c)[None])[0])
     reached = sum(reaching(largest(drawn - c), observed) for _, drawn in draws)
@@ -391,9 +385,8 @@ def spiegelhalter_z(context: MetricContext) -> Value:
     if context.shared is not None:
         slope, w = 1.0 - 2.0 * context.scores, context.table.weight
         slope = slope / len(slope) if w is None else slope * w / w.sum()
-        direction = direction.with_luck(
-            context, context.shared.sums(slope[:, None])[:, 0] - float(slope @ context.scores)
-        )
+        draws = context.shared.sums(slope[:, None])[:, 0] - float(slope @ context.scores)
+        direction = direction.with_luck(context, draws)
     if not math.isfinite(direction.z):
         raise Undefined(IMPOSSIBLE)
     return Value(direction.z, p_value=direction.p_value, more=direction.resamples)
