@@ -85,7 +85,7 @@ def _compat_signature(context: MetricContext, scheme: str) -> dict[str, str]:
     return {} if program is None else dict.fromkeys(("scheme", "closed", "compat"), program)
 
 
-@metric(signature="norm bins scheme closed:right label", report="default", reads="sums")
+@metric("norm bins scheme closed:right label", report="default", reads="sums")
 def ece(context: MetricContext) -> Value:
     """Expected calibration error of the confidence over equal-width bins.
 
@@ -96,7 +96,7 @@ def ece(context: MetricContext) -> Value:
     return _binned(context, context.settings.scheme, context.settings.norm)
 
 
-@metric(signature="norm bins scheme closed:right label:positive", report="two classes", whole=True, reads="sums")
+@metric("norm bins scheme closed:right label:positive", report="two classes", whole=True, reads="sums")
 def ece_positive(context: MetricContext) -> Value:
     """Expected calibration error of P(class 1), for two classes.
 
@@ -110,7 +110,7 @@ def ece_positive(context: MetricContext) -> Value:
     return ece(context.labelled("positive"))
 
 
-@metric(signature="norm bins scheme:mass closed:right label", report="default", reads="order")
+@metric("norm bins scheme:mass closed:right label", report="default", reads="order")
 def ece_mass(context: MetricContext) -> Value:
     """Expected calibration error over bins that hold equally many rows.
 
@@ -122,7 +122,7 @@ def ece_mass(context: MetricContext) -> Value:
     return _binned(context, "mass", context.settings.norm)
 
 
-@metric(signature="norm:max bins scheme closed:right label", report="default", in_table=False, reads="sums")
+@metric("norm:max bins scheme closed:right label", report="default", in_table=False, reads="sums")
 def mce(context: MetricContext) -> Value:
     """Largest gap of any bin that holds rows: very unstable.
 
@@ -133,7 +133,7 @@ def mce(context: MetricContext) -> Value:
     return _binned(context, context.settings.scheme, math.inf)
 
 
-@metric(signature="bins scheme closed:right label", report="full", reads="sums")
+@metric("bins scheme closed:right label", report="full", reads="sums")
 def vce(context: MetricContext) -> Value:
     """Spread of the bins' gaps around the ECE.
 
@@ -143,7 +143,7 @@ def vce(context: MetricContext) -> Value:
     return Value(float(gap_variance(context.bins(context.settings.scheme))))
 
 
-@metric(signature="norm:1 scheme:mass-monotone label", report="full")
+@metric("norm:1 scheme:mass-monotone label", report="full")
 def ece_sweep(context: MetricContext) -> Value:
     """ECE with as many mass bins as keep the bins' accuracies rising.
 
@@ -171,7 +171,7 @@ def _pooled(context: MetricContext, scheme: str, norm: float) -> Value:
     return Value(float(binned_error(BinStats(*(getattr(stats, name).sum(axis=0) for name in names)), norm)))
 
 
-@metric(signature="norm bins scheme:width closed:right label:class", needs="classes", report="full", reads="sums")
+@metric("norm bins scheme:width closed:right label:class", needs="classes", report="full", reads="sums")
 def cwece(context: MetricContext) -> Value:
     """Class-wise calibration error: mean over classes of each one-vs-all ECE.
 

@@ -34,7 +34,7 @@ def _bound(context: MetricContext, which: str) -> Value:
     return Value(bounds[which], signature={"delta": f"{1.0 - s.level:g}"})
 
 
-@metric(signature="norm:1 bins scheme:width label", report="full", reads="sums")
+@metric("norm:1 bins scheme:width label", report="full", reads="sums")
 def bound_printed(context: MetricContext) -> Value:
     """Generalisation bound of the ECE as printed.
 
@@ -44,7 +44,7 @@ def bound_printed(context: MetricContext) -> Value:
     return _bound(context, "printed")
 
 
-@metric(signature="norm:1 bins scheme:width label", report="full", reads="sums")
+@metric("norm:1 bins scheme:width label", report="full", reads="sums")
 def bound_repaired(context: MetricContext) -> Value:
     """Generalisation bound of the ECE as its proof supports it.
 

@@ -426,10 +426,10 @@ SAID = {"Reference": "reference", "Also called": "aliases", "In tables": "meanin
 """What docstrings of metrics say beside title and formula, as the field of ``Metric`` that it is."""
 
 
-def metric(name: str = "", text: str = "", *, signature: str, **facts: Any) -> Callable[[Measure], Measure]:
-    """Register the decorated function as a metric. name : where it is not the function's. text : in place of its
-    docstring, which is title, formula and what else is said of it (``SAID``). signature : a word each,
-    ``closed:right``, or ``bins`` as set. facts : fields of ``Metric``."""
+def metric(signature: str = "", name: str = "", text: str = "", **facts: Any) -> Callable[[Measure], Measure]:
+    """Register the decorated function as a metric. signature : a word each, ``closed:right``, or ``bins`` as set.
+    name : where it is not the function's. text : in place of its docstring, which is title, formula and what else is
+    said of it (``SAID``). facts : fields of ``Metric``."""
     facts = {"whole": "needs" in facts} | facts
     facts["signature"] = tuple((key, to or None) for key, _, to in (word.partition(":") for word in signature.split()))
 

@@ -102,7 +102,7 @@ def _share(value: float, name: str) -> float:
     return value
 
 
-@metric("accuracy_at_coverage", signature="coverage:0.8 label:top", better="high", argument="coverage")
+@metric("coverage:0.8 label:top", "accuracy_at_coverage", better="high", argument="coverage")
 def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
     """Accuracy of the most confident share of the rows, 0.8 of them or accuracy_at_coverage(SHARE).
 
@@ -118,7 +118,7 @@ def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
     return _value(context, found.accuracy, found, interval, signature)
 
 
-@metric("coverage_at_accuracy", signature="accuracy:0.95 label:top", better="high", argument="accuracy")
+@metric("accuracy:0.95 label:top", "coverage_at_accuracy", better="high", argument="accuracy")
 def coverage_at(context: MetricContext, accuracy: float = 0.95) -> Value:
     """Largest share of the rows, most confident first, of which 0.95 are right, or coverage_at_accuracy(SHARE).
 

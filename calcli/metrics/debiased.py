@@ -192,7 +192,7 @@ def _l2_scheme(context: MetricContext) -> str:
     return "mass" if context.discrete is None else "values"
 
 
-@metric(signature="norm:2 bins scheme:mass closed:right label debiased:yes", report="default", reads="order")
+@metric("norm:2 bins scheme:mass closed:right label debiased:yes", report="default", reads="order")
 def tce2(context: MetricContext) -> Value:
     """Top-label L2 calibration error, debiased.
 
@@ -214,7 +214,7 @@ def tce2(context: MetricContext) -> Value:
     return Value(signed_root(square), interval=interval, null=null, signature={"scheme": scheme}, more=more)
 
 
-@metric(signature="norm:2 bins scheme:mass closed:right label debiased:no", report="full", reads="order")
+@metric("norm:2 bins scheme:mass closed:right label debiased:no", report="full", reads="order")
 def tce2_plugin(context: MetricContext) -> Value:
     """Top-label L2 calibration error, plugin (biased upwards).
 
@@ -227,7 +227,7 @@ def tce2_plugin(context: MetricContext) -> Value:
     return Value(value, null=context.null_of(value, draws), signature={"scheme": scheme})
 
 
-@metric(signature="norm:2 bins scheme:mass closed:right label:class debiased:yes", whole=True)
+@metric("norm:2 bins scheme:mass closed:right label:class debiased:yes", whole=True)
 def marginal2(context: MetricContext) -> Value:
     """Marginal L2 calibration error, debiased, each class on its own mass bins.
 
@@ -238,7 +238,7 @@ def marginal2(context: MetricContext) -> Value:
     return _marginal(context, signed_square)
 
 
-@metric(signature="norm:2 bins scheme:mass closed:right label:class debiased:no", whole=True)
+@metric("norm:2 bins scheme:mass closed:right label:class debiased:no", whole=True)
 def marginal2_plugin(context: MetricContext) -> Value:
     """Marginal L2 calibration error, plugin (biased upwards).
 
@@ -308,7 +308,7 @@ def _raw(context: MetricContext) -> tuple[list[float], dict[str, float]]:
     return means, {name: float(value) for name, value in facts.items()}
 
 
-@metric(signature="norm:2 bins scheme:values closed:right label:class debiased:yes rows:unnormalized", whole=True)
+@metric("norm:2 bins scheme:values closed:right label:class debiased:yes rows:unnormalized", whole=True)
 def marginal2_raw(context: MetricContext) -> Value:
     """Marginal L2 calibration error of each class's own values, debiased, before rows are divided by their sums.
 
@@ -319,7 +319,7 @@ def marginal2_raw(context: MetricContext) -> Value:
     return Value(signed_root(mean), more={"signed_square": mean, "plugin_square": plugin, **facts})
 
 
-@metric(signature="rows:unnormalized", whole=True)
+@metric("rows:unnormalized", whole=True)
 def mse_raw(context: MetricContext) -> Value:
     """Squared difference of each class's own value and outcome, before rows are divided by their sums.
 
@@ -330,7 +330,7 @@ def mse_raw(context: MetricContext) -> Value:
     return Value(difference, more=facts)
 
 
-@metric(signature="norm:2 bins scheme:width closed:right label:class", needs="classes", report="full", reads="sums")
+@metric("norm:2 bins scheme:width closed:right label:class", needs="classes", report="full", reads="sums")
 def cwece2(context: MetricContext) -> Value:
     """Class-wise L2 calibration error, debiased, over width bins.
 
@@ -355,7 +355,7 @@ def cwece2(context: MetricContext) -> Value:
     return Value(signed_root(mean), p_value=p_value, more={"signed_square": mean, "null_sd_of_square": sd})
 
 
-@metric(signature="norm bins scheme:mass closed:right label debiased:normal", report="full", reads="order")
+@metric("norm bins scheme:mass closed:right label debiased:normal", report="full", reads="order")
 def ece_debiased(context: MetricContext) -> Value:
     """Mass-bin error of any norm, debiased by resampling the bins' rates (removes part of the bias).
 

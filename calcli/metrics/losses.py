@@ -149,12 +149,14 @@ def _resampled_means(context: MetricContext) -> dict[str, Interval]:
     return dict(zip(columns, _bootstrap(context, np.stack(list(columns.values()), axis=1)), strict=True))
 
 
-def _mean_over_rows(**facts: Any) -> Callable[[Rows], Rows]:
+def _mean_over_rows(signature: str, **facts: Any) -> Callable[[Rows], Rows]:
     """Register the mean of the column that the decorated function finds, and nothing more."""
 
     def register(rows: Rows) -> Rows:
         name = rows.__name__
-        metric(name, rows.__doc__ or "", rows=rows, reads="sums", **facts)(lambda context: _registered(context, name))
+        metric(signature, name, rows.__doc__ or "", rows=rows, reads="sums", **facts)(
+            lambda context: _registered(context, name)
+        )
         return rows
 
     return register
@@ -164,7 +166,7 @@ def _finite(x: float) -> float | None:
     return x if math.isfinite(x) else None
 
 
-@metric(signature="", better="high", report="default", rows=lambda context: context.right, reads="sums")
+@metric(better="high", report="default", rows=lambda c: c.right, reads="sums")
 def accuracy(context: MetricContext) -> Value:
     """Proportion of samples whose predicted class is the label.
 
@@ -182,9 +184,7 @@ def accuracy(context: MetricContext) -> Value:
     return replace(value, interval=interval, signature=context.threshold_signature)
 
 
-@metric(
-    signature="log:e floor:1e-12", report="default", rows=lambda context: context.table.nll, whole=True, reads="sums"
-)
+@metric("log:e floor:1e-12", report="default", rows=lambda c: c.table.nll, whole=True, reads="sums")
 def nll(context: MetricContext) -> Value:
     """Negative log-likelihood of the labels, natural logarithm.
 
@@ -202,7 +202,7 @@ def nll(context: MetricContext) -> Value:
     return replace(value, null=null, more={**value.more, "clipped": context.table.clipped})
 
 
-@_mean_over_rows(signature="classes:sum", report="default", whole=True)
+@_mean_over_rows("classes:sum", report="default", whole=True)
 def brier(context: MetricContext) -> FloatArray:
     """Squared error of the probability vector, summed over classes.
 
@@ -214,7 +214,7 @@ def brier(context: MetricContext) -> FloatArray:
     return context.table.brier
 
 
-@_mean_over_rows(signature="label:top", report="default")
+@_mean_over_rows("label:top", report="default")
 def brier_top(context: MetricContext) -> FloatArray:
     """Squared error of the confidence.
 
@@ -225,7 +225,7 @@ def brier_top(context: MetricContext) -> FloatArray:
     return context.table.brier_top
 
 
-@_mean_over_rows(signature="label:top", better=None, report="default")
+@_mean_over_rows("label:top", better=None, report="default")
 def mean_confidence(context: MetricContext) -> FloatArray:
     """Mean probability of the predicted class.
 
@@ -236,7 +236,7 @@ def mean_confidence(context: MetricContext) -> FloatArray:
     return context.table.confidence
 
 
-@_mean_over_rows(signature="classes:mean", whole=True)
+@_mean_over_rows("classes:mean", whole=True)
 def brier_mean(context: MetricContext) -> FloatArray:
     """Squared error of the probability vector, mean over classes.
 
@@ -246,7 +246,7 @@ def brier_mean(context: MetricContext) -> FloatArray:
     return context.table.brier / context.table.k
 
 
-@metric(signature="label:top", better=None, report="full", reads="sums")
+@metric("label:top", better=None, report="full", reads="sums")
 def confidence_variance(context: MetricContext) -> Value:
     """Population variance of the confidence.
 
@@ -365,13 +365,7 @@ def group_gaps(
     return found
 
 
-@metric(
-    signature="label:top",
-    better="zero",
-    report="full",
-    rows=lambda context: context.table.confidence - context.table.correct,
-    reads="sums",
-)
+@metric("label:top", better="zero", report="full", rows=lambda c: c.table.confidence - c.table.correct, reads="sums")
 def gap(context: MetricContext) -> Value:
     """Mean confidence minus accuracy: positive is overconfident.
 
@@ -385,14 +379,7 @@ def gap(context: MetricContext) -> Value:
     return _tested(context, value, direction)
 
 
-@metric(
-    signature="log:e",
-    better="zero",
-    report="full",
-    rows=lambda context: context.table.nll - context.table.entropy,
-    whole=True,
-    reads="sums",
-)
+@metric("log:e", better="zero", report="full", rows=lambda c: c.table.nll - c.table.entropy, whole=True, reads="sums")
 def entropy_gap(context: MetricContext) -> Value:
     """Mean NLL minus mean predictive entropy: positive is overconfident.
 
@@ -429,5 +416,5 @@ for _j in (2, 3, 5):
         mean (sum of {_j} largest p) - share of labels among them
         Reference: Clarte et al. (2023), top-n variant
         """
-    _facts: dict[str, Any] = {"signature": f"label:top-{_j}", "better": "zero", "needs": "tops"}
-    metric(f"top{_j}_gap", _text, reads="sums", report="full", **_facts)(lambda context, j=_j: _top_gap(context, j))
+    _facts: dict[str, Any] = {"better": "zero", "needs": "tops", "reads": "sums", "report": "full"}
+    metric(f"label:top-{_j}", f"top{_j}_gap", _text, **_facts)(lambda context, j=_j: _top_gap(context, j))

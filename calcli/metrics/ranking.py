@@ -158,7 +158,7 @@ def risk_spread(ranked: Ranked) -> tuple[AreaSpread, AreaSpread]:
     return AreaSpread(se, carrying), AreaSpread(excess, carrying)
 
 
-@metric(signature="label:top", better="high", report="full", reads="order")
+@metric("label:top", better="high", report="full", reads="order")
 def auroc(context: MetricContext) -> Value:
     """How well confidence separates right rows from wrong ones.
 
@@ -173,7 +173,7 @@ def auroc(context: MetricContext) -> Value:
     return _with_delong(context, ranked, value)
 
 
-@metric(signature="label:positive", better="high", report="two classes", whole=True, reads="order")
+@metric("label:positive", better="high", report="two classes", whole=True, reads="order")
 def roc_auc(context: MetricContext) -> Value:
     """Area under the ROC curve: P(class 1) ranks the two classes; more classes: mean of one-vs-rest.
 
@@ -246,7 +246,7 @@ def _with_interval(
     return replace(value, se=se, interval=Interval(low, high, level, method))
 
 
-@metric("average_precision", signature="label:positive", better="high", whole=True, reads="order")
+@metric("label:positive", "average_precision", better="high", whole=True, reads="order")
 def mean_average_precision(context: MetricContext) -> Value:
     """Average precision of P(class 1); more classes: mean of one-vs-rest.
 
@@ -272,7 +272,7 @@ def _one_vs_rest(context: MetricContext, of: Callable[[Ranked], float | None]) -
     return Value(float(np.mean(values)), signature={"label": "one-vs-rest"}, more={"classes": len(values)})
 
 
-@metric(signature="label:top", report="full", reads="order")
+@metric("label:top", report="full", reads="order")
 def aurc(context: MetricContext) -> Value:
     """Area under the risk-coverage curve: error rate of the most confident rows, mean over their number.
 
@@ -283,7 +283,7 @@ def aurc(context: MetricContext) -> Value:
     return _of_risks(context, ranked, risk_coverage(ranked), 0)
 
 
-@metric(signature="label:top", report="full", reads="order")
+@metric("label:top", report="full", reads="order")
 def eaurc(context: MetricContext) -> Value:
     """Excess of the area under the risk-coverage curve over the least one at this accuracy.
 

@@ -245,12 +245,6 @@ def cumulative_gaps(ranked: Ranked, variance: float) -> Cumulative:
     return Cumulative(mad / total, (highest - lowest) / total, math.sqrt(variance) / total)
 
 
-@made_once
-def cumulative_gaps_of(context: MetricContext) -> Cumulative:
-    """The same of the rows of a context."""
-    return cumulative_gaps(context.ranked(), context.variance)
-
-
 def adaptive_test(
     scores: FloatArray, outcomes: FloatArray, resamples: int, draws: Iterable[tuple[slice, NDArray[Any]]]
 ) -> tuple[float, float, int]:
@@ -346,7 +340,7 @@ IMPOSSIBLE = "the confidences are certain, and wrong somewhere"
 
 def _of_path(context: MetricContext, which: int, tail: Callable[[float], float], mean: float, q95: float) -> Value:
     """The largest cumulative gap (0) or their range (1). tail, mean, q95 : of this of Brownian motion."""
-    path = cumulative_gaps_of(context)
+    path = context.once(("gaps",), lambda: cumulative_gaps(context.ranked(), context.variance))
     value = (path.mad, path.kuiper)[which]
     if context.shared is not None:
         return Value(value, null=context.null_of(value, _drawn_paths(context)[which]))
@@ -354,7 +348,7 @@ def _of_path(context: MetricContext, which: int, tail: Callable[[float], float],
     return Value(value, null=Null(mean * path.sigma, q95 * path.sigma, above(value), 0, above=above))
 
 
-@metric(signature="label", report="full", reads="order")
+@metric("label", report="full", reads="order")
 def ks(context: MetricContext) -> Value:
     """Kolmogorov-Smirnov calibration error: largest cumulative gap.
 
@@ -364,7 +358,7 @@ def ks(context: MetricContext) -> Value:
     return _of_path(context, 0, max_brownian_tail, math.sqrt(math.pi / 2.0), 2.241402728)
 
 
-@metric(signature="label", report="full", reads="order")
+@metric("label", report="full", reads="order")
 def kuiper(context: MetricContext) -> Value:
     """Range of the cumulative gaps (ECCE-R).
 
@@ -374,7 +368,7 @@ def kuiper(context: MetricContext) -> Value:
     return _of_path(context, 1, range_brownian_tail, 2.0 * math.sqrt(2.0 / math.pi), 2.497672161)
 
 
-@metric("spiegelhalter", signature="label", better="zero", report="full", reads="sums")
+@metric("label", "spiegelhalter", better="zero", report="full", reads="sums")
 def spiegelhalter_z(context: MetricContext) -> Value:
     """Spiegelhalter's z of the confidences.
 
@@ -392,7 +386,7 @@ def spiegelhalter_z(context: MetricContext) -> Value:
     return Value(direction.z, p_value=direction.p_value, more=direction.resamples)
 
 
-@metric(signature="bins:2^b label", report="full")
+@metric("bins:2^b label", report="full")
 def tcal(context: MetricContext) -> Value:
     """Adaptive test of calibration over bins of all sizes: its statistic, with p-value.
 

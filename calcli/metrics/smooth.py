@@ -193,7 +193,7 @@ def dyadic_smooth_error(one: FloatArray) -> float:
     return error(start)
 
 
-@metric(signature="kernel:reflected-gaussian label", report="default", reads="sums")
+@metric("kernel:reflected-gaussian label", report="default", reads="sums")
 def smece(context: MetricContext) -> Value:
     """Smooth calibration error: a reflected Gaussian kernel of its own width.
 
