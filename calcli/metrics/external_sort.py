@@ -55,6 +55,7 @@ class Runs:
 
     def __init__(self) -> None:
         self._spool = Spool(np.dtype(np.uint64), WHY)
+        self.close = self._spool.close
         self._ends: list[int] = []
         self._waiting: list[Keys] = []
 
@@ -85,10 +86,6 @@ class Runs:
         self.close()
         return out
 
-    def close(self) -> None:
-        """Let go of the file."""
-        self._spool.close()
-
     def _in_order(self) -> Iterator[Keys]:
         ends = np.array(self._ends)
         at = np.concatenate([[0], ends[:-1]])
@@ -118,6 +115,7 @@ class SortedRows:
     def __init__(self, odds: bool = False) -> None:
         self.odds = odds
         self._spool = Spool(np.dtype(np.uint64), WHY)
+        self.close = self._spool.close
         self._right = 0
         self.distinct, self._last = 0, -1.0
 
@@ -194,7 +192,3 @@ class SortedRows:
             which = np.searchsorted(ranks, np.arange(start, start + len(part)), side="right") - 1
             total += np.bincount(which, weights=part, minlength=len(ranks))
         return total[:-1]
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._spool.close()

@@ -391,10 +391,9 @@ def entropy_gap(context: MetricContext) -> Value:
 
 def _tested(context: MetricContext, value: Value, direction: MeanGap) -> Value:
     """A mean gap with its z and p-value, and how that was drawn where rows belong together."""
-    how = {} if context.table.units is None else {"null_method": SHARED_LUCK}
-    return replace(
-        value, p_value=direction.p_value, more={**value.more, "z": _finite(direction.z), **direction.resamples, **how}
-    )
+    more = {**value.more, "z": _finite(direction.z), **direction.resamples}
+    more |= {} if context.table.units is None else {"null_method": SHARED_LUCK}
+    return replace(value, p_value=direction.p_value, more=more)
 
 
 def _top_gap(context: MetricContext, j: int) -> Value:
