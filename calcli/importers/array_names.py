@@ -100,6 +100,11 @@ class BundleArrays:
     extras: dict[str, str]
 
     @property
+    def columns(self) -> dict[str, str]:
+        """Paths of the columns that are carried along, by role."""
+        return {role: path for role, path in self.extras.items() if role in COLUMNS}
+
+    @property
     def name(self) -> str:
         """Name of the group in the output; "" is the root."""
         return "/".join(part for part in (self.model, self.split) if part)

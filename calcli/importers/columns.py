@@ -173,13 +173,12 @@ def _take_out_index(path: Path, columns: dict[str, Column], n: int) -> None:
         index = columns.pop(name)
         what = f"{path.name}: the column {name!r}" if name else f"{path.name}: the first column, without a name,"
         values = index.load() if index.kind in ("number", "text") else np.empty(0)
+        told = "looks like an index and was left out"
         if index.kind == "number" and np.array_equal(values, np.arange(n)):
-            remark(f"{what} counts the rows and was left out")
+            told = "counts the rows and was left out"
         elif values.ndim == 1 and len(np.unique(values)) == n and not any(role_of(c) == "ids" for c in columns):
-            columns["ids"] = index
-            remark(f"{what} was read as the ids of the rows")
-        else:
-            remark(f"{what} looks like an index and was left out")
+            columns["ids"], told = index, "was read as the ids of the rows"
+        remark(f"{what} {told}")
 
 
 def _some(names: Sequence[str]) -> str:

@@ -18,7 +18,6 @@ from calcli.errors import CalcliError, DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Archive, Entries, Entry, remark, remarks, unite
 from calcli.importers.array_names import (
-    COLUMNS,
     BundleArrays,
     columns_by_name,
     group_name,
@@ -374,7 +373,7 @@ def _attributes(candidate: BundleArrays, entries: Entries) -> dict[str, str]:
     if not found and marked is not None and (column := marked.column()).ndim == 1:
         chain = unmarked([str(text) for text in column], marked.where)
         found = {} if chain is None else {"calibrated_by": chain}
-    named = {role: entries[path] for role, path in candidate.extras.items() if role in COLUMNS}
+    named = {role: entries[path] for role, path in candidate.columns.items()}
     own = {role: [*entry.made_of] or [parse_name(entry.name).core] for role, entry in named.items()}
     if candidate.labels is not None and role_of(label := parse_name(entries[candidate.labels].name).core) != "labels":
         own["labels"] = [label]

@@ -95,7 +95,7 @@ def load(candidate: BundleArrays, entries: Entries, ask: ImportRequest, *, ignor
     if ask.reduce not in (None, "none"):
         given = given.padded([*map(given.of, range(len(given)))], np.nan) if isinstance(given, Parts) else given
     elif (axis := class_axis_of(given, truth, ask.class_axis, where)) is not None:
-        dense = Dense(given, truth, axis, where, ignore, ask.sample, ask.seed)
+        dense = Dense(given, truth, axis, where, ignore, ask)
         return _load_dense(dense, candidate, entries, ask, kind)
     raw = None if truth is None else np.atleast_1d(np.asarray(truth[()]))
     scores, kind = one_a_row(given, raw, ask.reduce, kind, where)
@@ -240,7 +240,7 @@ def _class_names(candidate: BundleArrays, entries: Entries, k: int, binary: bool
 
 def carried_columns(candidate: BundleArrays, entries: Entries, n: int) -> dict[str, NDArray[Any]]:
     """Ids, weights, groups and units of the rows, and what groups are put together from. Raises DataError."""
-    named = [(role, entries[path]) for role, path in candidate.extras.items() if role in COLUMNS]
+    named = [(role, entries[path]) for role, path in candidate.columns.items()]
     parts = [pair for _, entry in named for pair in entry.made_of.items() if not parse_name(pair[0]).role]
     return {role: per_row(entry, role, n) for role, entry in [*named, *parts]}
 

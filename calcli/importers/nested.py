@@ -22,6 +22,7 @@ MOST_ARRAYS = 100_000
 DEEPEST = 64  # limits for containers within containers: a few bytes of pickle can describe 2^40 of them
 CONTAINERS = (Mapping, list, tuple)
 Leaf = Callable[[Any, bool], Any]
+Rows = Sequence[Mapping[str, Any]]
 Made = Callable[[Any, list[Any]], Any]
 IsArray = Callable[[Any], bool]
 
@@ -202,9 +203,7 @@ def in_one_order(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: s
     return made
 
 
-def class_order(
-    classes: Collection[str], rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str
-) -> list[str]:
+def class_order(classes: Collection[str], rows: Rows, ask: ImportRequest, where: str) -> list[str]:
     """Classes that every row has in another order: in that of ``--class-names``, else that of their names. Raises
     DataError where labels are numbers then."""
     if set(ask.class_names) == set(classes):

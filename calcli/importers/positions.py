@@ -172,13 +172,11 @@ def class_axis_of(scores: Any, labels: Any, asked: int | None, where: str) -> in
 class Dense:
     """Scores with an axis of classes among those of positions, as rows; the first axis are the units. scores,
     labels : arrays that are read by slices of the first axis. axis : of the classes. ignore : labels of positions to
-    leave out. sample : so many of each unit, drawn without replacement by the seed; None for all."""
+    leave out. A sample of each unit is drawn without replacement."""
 
-    def __init__(
-        self, scores: Any, labels: Any, axis: int, where: str, ignore: Sequence[int], sample: int | None, seed: int
-    ) -> None:
+    def __init__(self, scores: Any, labels: Any, axis: int, where: str, ignore: Any, ask: ImportRequest) -> None:
         self._scores, self._labels, self._axis = scores, labels, axis
-        self._ignore, self._sample, self._seed = np.asarray(ignore, dtype=np.int64), sample, seed
+        self._ignore, self._sample, self._seed = np.asarray(ignore, dtype=np.int64), ask.sample, ask.seed
         shape = (*scores.shape, 1)[: max(len(scores.shape), axis + 1)]
         self.units, self.k, each = shape[0], shape[axis], prod(shape[1:]) // max(shape[axis], 1)
         if self.units == 0 or each == 0:
@@ -197,7 +195,11 @@ class Dense:
         self.n = int(self._starts[-1])
         if self.n == 0:
             raise DataError(f"{where}: every position has an ignored label, nothing is left")
-        left = f", {self.n} of them taken (ignored labels{' and --sample' if sample else ''})" if self.n < total else ""
+        left = (
+            f", {self.n} of them taken (ignored labels{' and --sample' if ask.sample else ''})"
+            if self.n < total
+            else ""
+        )
         remark(f"{where}: {self.units} x {each} positions became {total} rows{left}; what lies together is a unit")
 
     def _kept(self, piece: int) -> IntArray:

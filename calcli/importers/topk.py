@@ -259,11 +259,8 @@ def _ranks(columns: Columns, stems: Sequence[str]) -> tuple[Callable[[], AnyArra
     for stem in stems:
         if stem in columns and columns[stem].kind == "lists":
             return columns[stem].load, {stem}
-        numbered = {}
-        for name in columns:
-            match = NUMBERED.fullmatch(name)
-            if match and match["stem"].lower().rstrip("_-. ") == stem:
-                numbered[int(match["number"])] = name
+        found = [(name, match) for name in columns if (match := NUMBERED.fullmatch(name))]
+        numbered = {int(m["number"]): name for name, m in found if m["stem"].lower().rstrip("_-. ") == stem}
         if len(numbered) > 1:
             names = [numbered[number] for number in sorted(numbered)]
             return lambda names=names: np.stack([columns[name].load() for name in names], axis=1), set(names)

@@ -105,9 +105,9 @@ def _opening(path: Path) -> Head:
     if not first.strip():
         raise DataError(f"{path}: the first line is empty, expected the names of the columns")
     separator = max(",;\t|", key=first.count)
-    if separator not in first and len(named := _cells(first, " ")) > 1:
+    if separator not in first and len(spaced := _cells(first, " ")) > 1:
         below, is_number = _cells(then, " "), tables.is_number
-        if all(map(is_number, named)) or (len(below) - len(named) in (0, 1) and any(map(is_number, below))):
+        if all(map(is_number, spaced)) or (len(below) - len(spaced) in (0, 1) and any(map(is_number, below))):
             separator = " "
     cells = _cells(first, separator)
     if skip and lines[skip - 1].startswith("#") and _is_bare(cells):
