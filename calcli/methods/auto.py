@@ -453,7 +453,7 @@ def guarded_error(difference: FloatArray, share: FloatArray) -> float:
 def pick(table: dict[str, dict[str, Any]], options: AutoOptions) -> str:
     """The name that ``best`` or ``one-se`` chooses; of equals the one listed first."""
     good = [row for row in table.values() if "failed" not in row]
+    by: str = options.criterion
     if options.rule == "one-se":
-        as_good = [row for row in good if row["difference"] <= row["standard_error"]]
-        return str(min(as_good, key=lambda row: row["parameters"])["method"])
-    return str(min(good, key=lambda row: row[options.criterion])["method"])
+        good, by = [row for row in good if row["difference"] <= row["standard_error"]], "parameters"
+    return str(min(good, key=lambda row: row[by])["method"])
