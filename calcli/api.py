@@ -232,7 +232,7 @@ def evaluate(
     0.75
     """
     asked = [metrics] if isinstance(metrics, str) else metrics
-    plan = _plan(None if asked is None else [metric(name).name for name in asked], settings)
+    plan = _plan(asked and [metric(name).name for name in asked], settings)
     about = {"weights": weights, "units": units, "class_names": class_names, "groups": groups, "again": again}
     with _tried(scores, labels, kind, _artifacts(calibrators), **about) as (_, subject, candidates, doubts):
         found = assess(subject if plan.report else replace(subject, group=None), candidates, plan)
@@ -485,13 +485,12 @@ def extract(
     from calcli.importers.import_scores import Splitting, import_scores
     from calcli.io.split import parse_split
 
-    files = [sources] if isinstance(sources, str | PathLike) else list(sources)
+    where = [Path(file) for file in ([sources] if isinstance(sources, str | PathLike) else sources)]
     texts = (split,) if isinstance(split, str) else tuple(split)
     splitting = Splitting(tuple(map(parse_split, texts)), seed, stratify, ordered, texts)
     lists = ("scores", "labels", "groups")  # one name or several
     many = {name: (value,) for name, value in options.items() if name in lists and isinstance(value, str)}
     ask = checked(ImportRequest, {**options, **many, "seed": seed})
-    where = [Path(file) for file in files]
     made = import_scores(where, Path(path), ask, splitting, ignore_labels=tuple(ignore_labels), force=force)
     return made.to_dict(str(path))
 

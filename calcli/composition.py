@@ -66,11 +66,8 @@ class Composition(Calibrator):
     def fit_reusing(cls, rows: Rows, options: Any, context: Context, known: FittedPrefixes) -> Fit[Self]:
         """Fit, taking from ``known`` what is already fitted to these rows, and adding to it."""
         cls.check_options(options)
-        stages: list[Stage] = []
-        warnings: list[str] = []
-        details: list[dict[str, Any]] = []
-        done: Prefix = ()
-        options = cls.resolve_options(options, rows.k)
+        stages, warnings, details = list[Stage](), list[str](), list[dict[str, Any]]()
+        options, done = cls.resolve_options(options, rows.k), Prefix()
         for i, (name, method, own) in enumerate(zip(cls.names, cls.classes, cls.split(options), strict=True)):
             if i:
                 if done not in known.rows:
@@ -212,10 +209,10 @@ def full_option_names(name: str, struct: type[Options], settings: Mapping[str, A
     known = [option.encode_name for option in msgspec.structs.fields(struct)]
     full: dict[str, Any] = {}
     for key, value in settings.items():
-        matches = [option for option in known if option.partition(".")[2] == key]
-        if key not in known and len(matches) > 1:
+        matches = [] if key in known else [option for option in known if option.partition(".")[2] == key]
+        if len(matches) > 1:
             raise UsageError(f"option {key} of {name!r} belongs to several stages: use {' or '.join(matches)}")
-        target = matches[0] if key not in known and matches else key
+        target = matches[0] if matches else key
         if target in full:
             raise UsageError(f"option {target} of {name!r} is set twice")
         full[target] = value

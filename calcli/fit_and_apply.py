@@ -257,7 +257,6 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
 # ---- apply
 
 SUM_ERROR = 1e-6  # how far probabilities in float64 may sum from 1: far above rounding, far below what readers allow
-
 FLOAT64 = np.dtype(np.float64)
 Calibrated = tuple[int, AnyArray, dict[str, AnyArray], dict[str, int]]
 

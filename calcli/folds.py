@@ -22,11 +22,9 @@ def random_folds(n: int, folds: int, rng: np.random.Generator, units: Units | No
 
 
 def unit_folds(units: Units, folds: int, rng: np.random.Generator) -> IntArray:
-    """Fold of every row, (n,), all rows of a unit in one: units at random, in folds of about as many rows.
-
-    The shuffled units are laid end to end and the line is cut into equal parts; a unit goes to the part that holds its
-    middle row. If a part stays empty, units go to the folds in turn instead.
-    """
+    """Fold of every row, (n,), all rows of a unit in one: units at random, in folds of about as many rows. The shuffled
+    units are laid end to end and the line is cut into equal parts; a unit goes to the part that holds its middle row.
+    If a part stays empty, units go to the folds in turn instead."""
     shuffled = rng.permutation(units.n)
     count = units.count[shuffled]
     middle = (np.cumsum(count) - count / 2.0) / count.sum()
@@ -74,11 +72,9 @@ def sampled_folds(y: IntArray, k: int, folds: int, rng: np.random.Generator, uni
 def content_folds(
     y: IntArray, loss: FloatArray, folds: int, rng: np.random.Generator, units: Units | None = None
 ) -> IntArray:
-    """Random folds, (n,), that depend on what the rows hold and not on how they or the classes are ordered.
-
-    y : (n,) labels; loss : (n,). The rows are lined up class by class and by loss within a class, and given random
-    folds along the line: so a fit does not depend on the order either. Units are assigned in the order of their names.
-    """
+    """Random folds, (n,), that depend on what the rows hold and not on how they or the classes are ordered. y : (n,)
+    labels; loss : (n,). The rows are lined up class by class and by loss within a class, and given random folds along
+    the line: so a fit does not depend on the order either. Units are assigned in the order of their names."""
     if units is not None:
         return unit_folds(units, folds, rng)
     count = np.bincount(y)

@@ -18,7 +18,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 WORKERS = min(4, os.cpu_count() or 1)
-
 AHEAD = 2  # items given to each of the other threads: one to work on, and the next
 WAITING = 2  # results per thread that wait for an earlier one, at most
 

@@ -85,7 +85,6 @@ def cross_validated_nll(name: str, folds: Sequence[Fold], context: Context) -> f
 
 FOLDS = 5
 CHEAP_SCORES = 2_000_000  # rows times classes up to which the split belongs to the default report
-
 RECALIBRATION = "svs"
 
 

@@ -423,7 +423,5 @@ def tests_of(values: Mapping[str, Sequence[Sequence[float | None]]]) -> dict[str
     for name, rows in values.items():
         better, whole = metric(name).better, np.array(rows, dtype=np.float64)
         if better in ("low", "high") and not np.isnan(whole).any():
-            outcome = friedman(whole if better == "low" else -whole)
-            if outcome is not None:
-                tests[name] = outcome
-    return tests
+            tests[name] = friedman(whole if better == "low" else -whole)
+    return {name: test for name, test in tests.items() if test is not None}

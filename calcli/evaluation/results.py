@@ -29,7 +29,6 @@ SIZES = ((0.01, "very slightly"), (0.03, "a little"), (0.08, "clearly"), (math.i
 """Words for the size of a gap, each with where the next begins."""
 
 ONE_SIDED = normal_quantile(0.95)
-
 OFF = 0.03  # gap of a significant bin from which a small mean gap is no comfort
 
 

@@ -46,7 +46,6 @@ MAIN, CLAUSE = 0.045, 0.004
 found goes together, and .02 to .06 of simulated calibrated sets are rejected (``benchmarks/levels.json``), no bound."""
 
 WIDE = 0.02  # half width of the overconfidence's interval above which "no difference found" says nothing
-
 MOST_GROUPS = 1000
 
 Parts = TypeVar("Parts", Classwise | None, Groupwise | None)
@@ -91,7 +90,10 @@ def judge(
     over, test = _estimate(context, "top"), joint_test(context, positive=k == 2 and about != "top")
     test = replace(test, gap=_sided(test.gap, context.labelled("positive" if test.positive else "top")))
     classes, groups, bins = _class_findings(context), _group_findings(context, about), confidence_bins(context)
-    half, errors, rejected = _half_width(over, units or data.n, few), _error_findings(scores), test.p_value <= MAIN
+    half, coin = (over.interval.high - over.interval.low) / 2.0, 0.98 / math.sqrt(units or data.n)
+    if few or not math.isfinite(half):  # the mean gap is known as well as a coin's share
+        half = coin if few else max(coin, 2.0 * WIDE)
+    errors, rejected = _error_findings(scores), test.p_value <= MAIN
     clauses = {
         "classes": 1.0 if classes is None or test.positive else classes.p_value,
         "groups": 1.0 if groups is None else groups.p_value,
@@ -133,12 +135,6 @@ def _gated(found: Parts, gate: float, **nothing: Any) -> Parts:
         return found
     p = max(found.p_value, gate)
     return replace(found, p_value=p, **(nothing if p > LEVEL else {}))
-
-
-def _half_width(over: Estimate, n: int, few: bool) -> float:
-    """How well the mean gap is known; of few rows, or without an interval, as well as a coin's share."""
-    half, coin = (over.interval.high - over.interval.low) / 2.0, 0.98 / math.sqrt(n)
-    return coin if few else half if math.isfinite(half) else max(coin, 2.0 * WIDE)
 
 
 def _estimate(context: MetricContext, label: Label) -> Estimate:
