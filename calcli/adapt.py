@@ -126,11 +126,9 @@ def adapt(
 def _contradiction(name: str, source: DataSet, p_value: float) -> FitError:
     gone = np.flatnonzero(np.bincount(source.labels(), minlength=source.k) == 0)
     lacks = f" or are of class {gone[0]}, which {source.name} lacks" if len(gone) else ""
-    return FitError(
-        f"{name}: is not what other class frequencies would make of {source.name} (p = {p_value:.3f}): the inputs have"
-        f" changed too{lacks}, and shares estimated from such rows do harm; label some rows and refit, or pass"
-        " --force-shift"
-    )
+    told = f"is not what other class frequencies would make of {source.name} (p = {p_value:.3f})"
+    why = f"the inputs have changed too{lacks}, and shares estimated from such rows do harm"
+    return FitError(f"{name}: {told}: {why}; label some rows and refit, or pass --force-shift")
 
 
 def with_prior(artifact: Artifact, source: FloatArray, target: FloatArray, n: int) -> Artifact:

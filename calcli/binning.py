@@ -131,9 +131,8 @@ class BinStats(Sums):
     @property
     def effective(self) -> FloatArray:
         """Kish's effective number of rows, (sum w)^2 / sum w^2; the count where there are no weights."""
-        return np.divide(
-            self.weight**2, self.weight_square, out=np.zeros(self.weight.shape), where=self.weight_square > 0
-        )
+        square = self.weight_square
+        return np.divide(self.weight**2, square, out=np.zeros(square.shape), where=square > 0)
 
     @property
     def gaps(self) -> FloatArray:

@@ -28,9 +28,8 @@ class CalcliError(Exception):
         return made
 
     def translated(self, change: Callable[[str], str]) -> Self:
-        return type(self)(change(super().__str__())).advising(
-            *([change(each) for each in words] for words in self.commands)
-        )
+        commands = [[change(each) for each in words] for words in self.commands]
+        return type(self)(change(super().__str__())).advising(*commands)
 
 
 class UsageError(CalcliError):

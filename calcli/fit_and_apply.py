@@ -209,11 +209,10 @@ def check_names(artifact: Artifact, where: str, rows: DataSet) -> list[str]:
     differ = [c for c, name in enumerate(here) if known[c] != name]
     for c in differ:
         if known.count(here[c]) == here.count(here[c]) == 1:
-            raise DataError(
-                f"{rows.name}: class {c} is {found[c]!r}, which is class {known.index(here[c])} of {where}: the classes"
-                f" are in another order; put the columns of scores and the labels in the order {_some(fitted)},"
-                " or fit a calibrator to these rows"
-            )
+            other = f"class {c} is {found[c]!r}, which is class {known.index(here[c])} of {where}"
+            advice = f"put the columns of scores and the labels in the order {_some(fitted)}"
+            told = f"{other}: the classes are in another order; {advice}, or fit a calibrator to these rows"
+            raise DataError(f"{rows.name}: {told}")
     if not differ:
         return []
     c = differ[0]

@@ -66,9 +66,8 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(self.classes_) < 2:
             raise ValueError(f"Classifier can't train when only one class is present, got {self.classes_[0]!r}")
         if X.shape[1] != len(self.classes_) and not (X.shape[1] == 1 and len(self.classes_) == 2):
-            raise ValueError(
-                f"X has {X.shape[1]} columns but y has {len(self.classes_)} classes: expected one score per class"
-            )
+            found = f"X has {X.shape[1]} columns but y has {len(self.classes_)} classes"
+            raise ValueError(f"{found}: expected one score per class")
         labels = np.searchsorted(self.classes_, y)
         options = dict(self.options or {})
         try:

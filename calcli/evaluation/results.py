@@ -418,10 +418,8 @@ class Result(Record):
         u = self.units
         if u is None or "n" not in u:
             return "" if u is None else f"rows are taken as independent (--unit {u['name']})"
-        return (
-            f"{u['n']:,} units ({u['name']}) of up to {u['largest']:,} rows: for the overconfidence worth"
-            f" {u['effective_rows']:,.0f} independent rows (design effect {u['design_effect']:.2f})"
-        )
+        worth = f"worth {u['effective_rows']:,.0f} independent rows (design effect {u['design_effect']:.2f})"
+        return f"{u['n']:,} units ({u['name']}) of up to {u['largest']:,} rows: for the overconfidence {worth}"
 
     JSON = {"scores": "metrics", "given": None}
     OPTIONAL = ("paired", "counts", "report", "per_class", "per_group", "units")

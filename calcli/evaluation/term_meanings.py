@@ -57,11 +57,10 @@ def explained(results: Sequence[Result], report: bool, settings: MetricSettings)
     """Terms with their meaning: the metrics shown, then those of the report and of its tables where they are shown."""
     scores = {name: score for result in results for name, score in result.scores.items()}
     here = "" if settings.label == "top" else f"; here of {OF[settings.label]}"
-    terms = [
-        (name, metric(name).title + here * (f"label:{settings.label}" in score.signature.split("|")))
-        for name, score in scores.items()
-        if metric(name).in_table or not report
-    ]
+    terms = []
+    for name, score in scores.items():
+        if metric(name).in_table or not report:
+            terms.append((name, metric(name).title + here * (f"label:{settings.label}" in score.signature.split("|"))))
     two = any(result.n_classes == 2 for result in results)
     if report:
         terms += [(term, words) for term, words in REPORT.items() if term != "P(class 1)" or two]
