@@ -22,9 +22,7 @@ from calcli.numerics import AnyArray, FloatArray, IntArray, mixed_with_uniform
 from calcli.rows import ArrayRows, AtOnce, Block, Result, Rows, Walk
 from calcli.statistics.units import Units
 
-CACHED_BYTES = 1 << 27
-"""Log-probabilities up to this size are kept between stages; larger ones are mapped anew in every pass."""
-
+CACHED_BYTES = 1 << 27  # larger log-probabilities are not kept between stages, but mapped anew in every pass
 STATUSES: tuple[Status, ...] = get_args(Status)  # from the best to the worst
 
 

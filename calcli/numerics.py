@@ -14,12 +14,8 @@ BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-TINY = float(np.finfo(np.float64).tiny)
-"""Floor under probabilities before a logarithm is taken: the smallest normal float64."""
-
-NLL_FLOOR = 1e-12
-"""What a probability of the label that is stored as 0 counts as in the NLL *metric*; any other counts as it is."""
-
+TINY = float(np.finfo(np.float64).tiny)  # floor under probabilities before a logarithm is taken: the smallest normal
+NLL_FLOOR = 1e-12  # what a probability of the label stored as 0 counts as in the NLL *metric*; others count as they are
 NLL_OF_ZERO = -math.log(NLL_FLOOR)
 
 LOG_ZERO = math.log(TINY) + 1.0
@@ -176,8 +172,7 @@ def mixed_with_uniform(log_p: FloatArray, share: float) -> FloatArray:
     return log_p
 
 
-HALF, LEAST = 2.0**-14, np.uint16(0x0400)
-"""Least normal float16 and its bits; below, its numbers are multiples of 2^-24, and the bits say which."""
+HALF, LEAST = 2.0**-14, np.uint16(0x0400)  # least normal float16 and its bits; below, bits count multiples of 2^-24
 
 
 def store(out: AnyArray, values: AnyArray) -> None:

@@ -32,8 +32,7 @@ BLOCK_BYTES = 1 << 20  # size of one block in float64
 PART_BLOCKS, PART_ROWS = 32, 1 << 18
 """A part is a run of at most so many blocks and rows: sums are made within each part first, then over the parts."""
 
-AtOnce = Literal[1, 2, 4, 8, 16]
-"""How many blocks are merged before ``work`` is called: a divisor of the number of blocks of a part."""
+AtOnce = Literal[1, 2, 4, 8, 16]  # blocks that ``work`` is given as one: a divisor of the number of blocks of a part
 
 Result = TypeVar("Result")
 
@@ -195,7 +194,6 @@ class Rows(ABC):
 
     @property
     def class_names(self) -> list[str] | None:
-        """Names of the classes, or None."""
         return None
 
     def called(self, classes: Sequence[int] | IntArray) -> str:

@@ -74,8 +74,7 @@ def find_root(
 
 # ---- a handful of parameters, derivatives to order two
 
-GRADIENT, LOOSE_GRADIENT = 1e-10, 1e-5
-"""Largest entry of the projected gradient at which a search ends; where the loss need be right to 1e-7 only."""
+GRADIENT, LOOSE_GRADIENT = 1e-10, 1e-5  # gradient at which a search ends; where the loss need be right to 1e-7 only
 
 Quadratic = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
 """Parameters (m,) to what a Newton step needs: the value, the gradient (m,) and the Hessian (m, m)."""

@@ -43,9 +43,7 @@ class CompareSettings:
 
 LEADERBOARD_METRICS = ("nll", "brier", "ece", "accuracy")
 COMPARED = ("nll", "brier", "accuracy")  # metrics that are means over rows, and so have paired differences
-
-FIRST, FIRST_OF_TWO = 30, 34
-"""Places in ``calcli methods`` up to which methods are tried first: of any number of classes, of two."""
+FIRST, FIRST_OF_TWO = 30, 34  # places in ``calcli methods`` up to which methods are tried first, and of two classes
 
 
 # ---- who takes part
