@@ -91,9 +91,8 @@ def fit_edges(
 ) -> FloatArray:
     """Bin edges for a map, (actual bins + 1,), from 0 to 1 or of all log-odds. scores, weight : (n,).
 
-    An equal-mass edge that coincides with a score (ties across the cut) is moved half way
-    to the next larger one: the same rows fall on the same side, but a score that another
-    machine computes with its last bit rounded otherwise no longer changes bins.
+    An equal-mass edge that coincides with a score (ties across the cut) is moved half way to the next larger one: the
+    same rows fall on the same side, but a score that another machine rounds otherwise no longer changes bins.
     """
     if scheme == "width":
         return width_edges(bins)

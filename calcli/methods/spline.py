@@ -62,8 +62,7 @@ class SplineCalibration(PiecewiseLinear):
 def spline_slope(h: FloatArray, knots: int) -> FloatArray:
     """Slope of the natural cubic spline nearest to h, at the points where h is given.
 
-    h : (n,) values at t = 0, 1/(n-1), ..., 1. Returns (n,). The unknowns are the spline's
-    values v at the knots; its second derivatives there are linear in them.
+    h : (n,) values at t = 0, 1/(n-1), ..., 1. Returns (n,). The unknowns are the spline's values v at the knots.
     """
     n = len(h)
     t = np.linspace(0.0, 1.0, n)

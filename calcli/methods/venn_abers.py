@@ -85,8 +85,7 @@ def interval(x: FloatArray, falls: FloatArray, misses: FloatArray, rises: FloatA
 def as_if_right(s: FloatArray, hit: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Isotonic regression at every score, each with one more row of outcome 1 and weight 1 there.
 
-    Returns rising edges (m,), above all scores that are tied, and values (m + 1,) of right-closed steps (Vovk et al.,
-    algorithms 1 and 2).
+    Returns rising edges (m,), above tied scores, and values (m + 1,) of right-closed steps (their algorithms 1 and 2).
     """
     scores, place = tie_groups(s, least=1.0)
     width = np.bincount(place, weights=weight).tolist()

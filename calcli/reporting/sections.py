@@ -261,11 +261,9 @@ def loss_split(model: ModelResults, m: int) -> Safe:
             ends = span(part.calibration - half, part.calibration + half, 1, 4)
             parts = fixed(part.loss, 4), fixed(part.refinement, 4), found, ends
             rows.append((join([name(v.name), ", ", what]), *parts, split.method))
-    if not rows:
-        return Safe("")
     head = ("Of", "Whole", "Refinement", "Calibration", term("interval"), "Found by")
     listing = table("Cross-validated on these samples.", head, rows, f"split-{m}")
-    return section(term("split"), listing)
+    return section(term("split"), listing) if rows else Safe("")
 
 
 def temperatures(model: ModelResults, m: int) -> Safe:

@@ -30,7 +30,6 @@ class Tails(NamedTuple):
 
     @property
     def both(self) -> float:
-        """Two-sided p-value."""
         return min(1.0, 2.0 * min(self.low, self.high))
 
 
@@ -53,7 +52,6 @@ class PairedSums(Sums):
 
     @property
     def mean(self) -> float:
-        """Weighted mean difference."""
         return float(self.observed[0, 1] / self.observed[0, 0])
 
     @property

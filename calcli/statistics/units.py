@@ -36,7 +36,6 @@ class Units:
 
     @property
     def n(self) -> int:
-        """Number of units."""
         return len(self.count)
 
     @property

@@ -117,9 +117,9 @@ class FullMap(RidgeMap):
 class OdirMap(FullMap):
     """softmax(W x + b) with penalties on the off-diagonal entries and on the bias.
 
-    One map (``weight``, ``bias``); or one per fold (``fold_weight``, ``fold_bias``), whose
-    probabilities are averaged. ``weight`` and ``bias`` are then the means over the folds:
-    the one map to use (their normalised geometric mean) where a program can hold only one.
+    One map (``weight``, ``bias``); or one per fold (``fold_weight``, ``fold_bias``), whose probabilities are averaged.
+    ``weight`` and ``bias`` are then the means over the folds: the one map to use (their normalised geometric mean)
+    where a program can hold only one.
     """
 
     fold_weight: FloatArray | None = param("folds", "k", "k", optional=True)
@@ -287,7 +287,6 @@ class FitNotes:
             self.status = status
 
     def fit(self, calibrator: C) -> Fit[C]:
-        """The fit of this calibrator."""
         return Fit(calibrator, self.status, tuple(self.warnings), self.details, before=self.before)
 
     def absent_classes(self, what_happens: str) -> bool:
@@ -328,8 +327,7 @@ class FitNotes:
     def fit_map(self, cls: type, objective: AffineObjective, start: Callable[[], FloatArray], what: str) -> FloatArray:
         """Parameters at the minimum of an objective; notes how the search ended.
 
-        It begins at a map fitted to much the same rows if there is one, else at ``start()``, where
-        classes that are absent keep their rows.
+        It begins at a map fitted to much the same rows if there is one, else at ``start()``, where absent classes stay.
         """
         near = self.context.start
         if isinstance(near, cls) and objective.present.all():
@@ -416,9 +414,8 @@ def objective_of(chunks: Chunked, ridge: Ridge, *, complete: bool = False) -> Af
 def solve(objective: AffineObjective, start: FloatArray, context: Context, what: str = "") -> Optimum:
     """Minimise an objective, in one search or, where that stalls, along falling ridges.
 
-    Separable rows under a weak ridge make a loss like a hinge, on which Newton steps
-    zigzag. Minima under ridges a million to ten times as strong, each the start for the next,
-    lead to the same optimum in a few steps each (Marteau-Ferey, Bach, Rudi 2019).
+    Separable rows under a weak ridge make a loss like a hinge, on which Newton steps zigzag. Minima under falling
+    ridges lead to the same optimum in a few steps each (Marteau-Ferey, Bach, Rudi 2019).
     """
     aim = LOOSE_AIM if context.start else objective.aim
     progress = lambda done: context.progress(what, done, 0)  # noqa: E731
@@ -449,8 +446,7 @@ def refuse_hopeless(rows: Rows, fits: int, advice: str) -> str:
 def refuse_level(rows: Rows) -> None:
     """FitError for logits whose level or size leaves no digits for their differences.
 
-    For methods that read the logits as they are: a constant of 1e15 added to a row takes all
-    that a row says with it, and squares of numbers above 1e150 overflow.
+    A constant of 1e15 added to a row takes all that a row says with it, and squares of numbers above 1e150 overflow.
     """
     level, spread, largest = np.max(list(rows.each(_levels)), axis=0).tolist()
     if level > HIGH_LEVEL * max(1.0, spread) or largest > 1e150:

@@ -211,7 +211,6 @@ class AffineObjective(ABC):
         self.exchange(ridge)
 
     def exchange(self, ridge: Ridge) -> None:
-        """Put another ridge in the place of this one."""
         self.ridge = ridge
         normals = np.where(self.present[:, None], 1.0, 0.0) * np.ones(self.columns)
         if self.present.all():

@@ -60,7 +60,6 @@ class Sample:
         return self if sure is None else replace(self, s=within(self.s, sure))
 
     def part(self, index: IntArray) -> "Sample":
-        """Some of the rows."""
         weight, stated = (None if v is None else v[index] for v in (self.weight, self.stated))
         return Sample(self.s[index], self.hit[index], weight, stated, self.one_map)
 
@@ -110,8 +109,7 @@ def single_log_odds(block: Block, mode: str) -> FloatArray:
 def one_vs_rest_log_odds(z: FloatArray) -> FloatArray:
     """Log-odds of every class against the rest, (b, k).
 
-    Beside the largest term the sum over the others does not cancel; for the class that has
-    the largest term itself they are summed directly.
+    Beside the largest term the sum over the others does not cancel; for the class that has it they are summed directly.
     """
     largest, total, top, s_top = _row_facts(z)
     s = _below_top((z - largest[:, None]).T, total).T

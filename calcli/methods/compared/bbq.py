@@ -71,10 +71,9 @@ class BayesianBinning(Steps):
 
 @lru_cache(maxsize=2)
 def all_binnings(n: int) -> tuple[IntArray, IntArray]:
-    """The binnings that are averaged over, for n sorted rows, laid end to end.
+    """First row of each bin of the binnings that are averaged over, for n sorted rows, laid end to end.
 
-    Returns the first row of each bin, (bins in all,), and where each model's bins begin there and their total
-    number, (models + 1,).
+    Also where each model's bins begin there and their total number, (models + 1,).
     """
     root = n ** (1.0 / 3.0)
     least = max(1, int(root / 10.0))
