@@ -124,8 +124,7 @@ def smoothest(
 
     n, theta, best = float(share.sum()), start * size, (-np.inf, start, 0.0)
     for stiff in STIFFNESS:
-        found = minimise_box(penalised(stiff), theta, low=low)
-        theta = found.x
+        theta = minimise_box(penalised(stiff), theta, low=low).x
         value, _, hessian = penalised(stiff)(theta)
         free = np.append(True, theta[1:] > 0)
         spread = np.linalg.slogdet(n * hessian[np.ix_(free, free)])[1]

@@ -162,8 +162,7 @@ class ScalingBinning(BinaryCalibrator):
 
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
-        n = rows.n if options.split == "shared" else rows.n // 3
-        yield from thin_bins(n, options.bins)
+        yield from thin_bins(rows.n if options.split == "shared" else rows.n // 3, options.bins)
         yield from ruined_by_mass(rows, options)
 
     def check_own(self, k: int) -> None:

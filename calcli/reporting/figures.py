@@ -56,8 +56,7 @@ def reliability(model: ModelResults, focus: int, positive: bool, ident: str) -> 
     """Curves of all versions, the band of the one in focus, histograms beneath, and a cursor for the script."""
     curves = [c for v in model.versions if (c := v.positive if positive else v.top) is not None]
     says, happens = curves[0].words
-    ticks = np.linspace(0, 1, 6)
-    foot = TOP + SIDE
+    ticks, foot = np.linspace(0, 1, 6), TOP + SIDE
     frame = [
         *(tag("path", d=f"M{_at(0, t)}H{LEFT + SIDE}", class_="grid") for t in ticks),
         *(_label(LEFT - 8, TOP + SIDE * (1 - t) + 5, f"{100 * t:.0f}%", "end") for t in ticks),
@@ -248,8 +247,10 @@ def evidence_figure(state: State, ident: str) -> Safe:
             parts.append(_polyline(x[own], y[own], class_))
             if own[0]:
                 parts.append(tag("path", d=f"M{(x[own[0]] + x[own[0] - 1]) / 2:.1f} {top}v150", class_="axis"))
-        dots = n if n <= POINTS else 0
-        parts += [tag("circle", cx=f"{x[i]:.1f}", cy=f"{y[i]:.1f}", r=4, class_="ring") for i in range(dots)]
+        if n <= POINTS:
+            parts += [
+                tag("circle", cx=f"{a:.1f}", cy=f"{b:.1f}", r=4, class_="ring") for a, b in zip(x, y, strict=True)
+            ]
     level, first = at(least, TOP, *ends), n - len(state.current)
     parts += [
         tag("path", d=f"M{LEFT} {level:.1f}h{SIDE}", class_="diagonal"),

@@ -113,8 +113,7 @@ def gather(
         gates = [0.0 if each.report is None else each.report.gates["groups"] for each in done.results]
         groups = _gaps(Request(settings, sets, by="group", ordered=plan.ordered), gates)
     versions = []
-    for at, (each, result) in enumerate(zip(sets, done.results, strict=True)):
-        label, table = each.label, each.table
+    for at, (label, table, result) in enumerate(zip(calls, done.tables, done.results, strict=True)):
         top = measure_curve(label, table, settings)
         positive = measure_curve(label, table, settings, "positive") if rows.k == 2 else None
         kept = thresholds_of(table, settings.level), coverage_curve(label, table, settings.level)
@@ -124,8 +123,7 @@ def gather(
     fitted = [(call, c.calibrator) for call, c in zip(calls, candidates, strict=True)]
     given = [(call, c.temperature) for call, c in fitted if isinstance(c, OneTemperature)]
     sweep, swept = _sweep(rows, name, given, settings, progress)
-    found = ModelResults(name, rows.n, rows.k, None, None, tuple(versions), sweep, swept, name, plan.ordered)
-    return found, done
+    return ModelResults(name, rows.n, rows.k, None, None, tuple(versions), sweep, swept, name, plan.ordered), done
 
 
 def thresholds_of(table: RowTable, level: float) -> tuple[Threshold, ...]:
