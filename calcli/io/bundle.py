@@ -353,10 +353,8 @@ class BundleRows(DataSet):
 
     @property
     def recorded(self) -> list[str]:
-        made = self.corrupted_labels
-        if made is None:
-            return []
-        return [f"labels corrupted on purpose ({made[:200]}): numbers about them say nothing about the model"]
+        made = [] if self.corrupted_labels is None else [self.corrupted_labels[:200]]
+        return [f"labels corrupted on purpose ({how}): numbers about them say nothing about the model" for how in made]
 
     # ---- rows
 
@@ -394,20 +392,18 @@ class BundleRows(DataSet):
     def _piece(self, at: int, start: int, stop: int, transforms: Sequence[int]) -> Block:
         """Rows of the file, of which the first that stays is row ``at``."""
         slab = self._checked(start, stop) if self._cache is None else self._cache[start:stop]
-        moved: AnyArray | None = None
-        if len(transforms):
-            moved = np.empty((len(transforms), stop - start, self.k), dtype=self._moved.dtype.newbyteorder("="))
-            for slot, index in enumerate(transforms):
-                where = f"{self.path}: transforms/logits[{index}] ({self.transforms[index]})"
-                raw = read(self._moved, np.s_[index, start:stop], where)
-                moved[slot] = validate.check_scores(raw, "logits", where, start)
+        under = []
+        for index in transforms:
+            where = f"{self.path}: transforms/logits[{index}] ({self.transforms[index]})"
+            raw = read(self._moved, np.s_[index, start:stop], where)
+            under.append(validate.check_scores(raw, "logits", where, start))
         if self._keep is not None:
             keep = self._keep[start:stop]
-            slab, moved = slab[keep], None if moved is None else moved[:, keep]
+            slab, under = slab[keep], [scores[keep] for scores in under]
         end = at + len(slab)
         labels, assigned = (self._classes_at(source, at, end) for source in (self._labels, self._assigned))
         weight = None if self._weights is None else self._weights[at:end]
-        return Block(at, slab, self.kind, labels, weight, moved, assigned)
+        return Block(at, slab, self.kind, labels, weight, np.stack(under) if under else None, assigned)
 
     def _checked(self, start: int, stop: int) -> AnyArray:
         if self._cache is None and not self.small and is_tall(self._scores):

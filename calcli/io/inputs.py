@@ -16,8 +16,7 @@ from typing import IO, Any
 
 from calcli.errors import CalcliError, DataError
 
-DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-"""Pipes that a shell has opened; another one may wait for ever."""
+DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # pipes that a shell has opened; others may wait for ever
 
 LOCATION = re.compile(rb"\n\x08location\x12(?:([\x00-\x7f])|([\x80-\xff])(.))", re.DOTALL)
 """What stands before the name of a file of weights in an ONNX model: an entry of protobuf with this key, and the

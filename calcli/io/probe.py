@@ -36,7 +36,6 @@ BYTES_PER_SECOND = 20 << 20
 MEMORY = 1 << 30  # memory a child may take beyond what this process has
 OBJECTS = 10_000  # so many datasets and groups are looked at: a file of more would cost too much
 PATIENCE = 2.0  # seconds after which a child of several threads may be stuck
-
 FINE, NO_MEMORY = 0, 7
 OWN_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_LZF}
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 KEPT, STORED = 1 << 16, 96  # most signatures that are held of rows, and that an artifact stores
 FEW = 5  # rows with all logits equal that may be there by chance
 CHANCE = 1e-6  # probability below which a run of such rows at the end is no chance
-
 FEWEST_SHARED, DEVIATIONS = 3, 5.0  # signatures found again to say so, and how many deviations beyond chance
 
 COPIED, EVEN = 0.25, 3.0

@@ -14,7 +14,6 @@ from calcli.rows import SCORE_KINDS, Rows, ScoreKind
 
 SUM_TOLERANCE = 1e-3  # how far the probabilities of a row may sum from 1
 LARGEST_WEIGHT = 1e100  # squares of weights and their sums must neither overflow nor vanish
-
 IF_LOGITS = "if these are logits, name the dataset logits or pass --kind logits"
 
 MOST_SHRUNK, SMALL = 500, 64 << 20
@@ -117,7 +116,11 @@ def check_scores(scores: AnyArray, kind: ScoreKind, where: str, first_row: int =
     becomes (1 - p, p). Returns (b, k) in the precision of the input (binary probabilities in float64, so that 1 - p
     keeps its digits). Rows with logits beyond ``HUGE`` are returned as gaps to their largest, cut there.
     """
-    if not _sum_is_finite(scores):
+    if scores.dtype == np.float16:  # by its bits: arithmetic in float16 is slow
+        finite = not ((np.ascontiguousarray(scores).view(np.uint16) & 0x7C00) == 0x7C00).any()
+    else:
+        finite = np.isfinite(scores.sum())  # where numbers are large it may say no all the same
+    if not finite:
         wide = scores.reshape(len(scores), -1)
         bad = np.argwhere(~np.isfinite(wide))
         if len(bad):
@@ -143,13 +146,6 @@ def check_scores(scores: AnyArray, kind: ScoreKind, where: str, first_row: int =
         huge, scores = np.flatnonzero((np.abs(scores) > HUGE).any(axis=1)), np.array(scores)
         scores[huge] = np.maximum(scores[huge] - scores[huge].max(axis=1, keepdims=True), -HUGE)
     return scores
-
-
-def _sum_is_finite(scores: AnyArray) -> bool:
-    """Whether all numbers are finite; where they are large it may say no all the same."""
-    if scores.dtype == np.float16:  # by its bits: arithmetic in float16 is slow
-        return not bool(((np.ascontiguousarray(scores).view(np.uint16) & 0x7C00) == 0x7C00).any())
-    return bool(np.isfinite(scores.sum()))
 
 
 def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> AnyArray:
