@@ -163,9 +163,9 @@ def new_file(path: Path, *, force: bool = False, inputs: Iterable[Path] = ()) ->
         _unfinished.discard(temporary)
 
 
-def write_bytes(path: Path, data: bytes | str, *, force: bool = False, inputs: Iterable[Path] = ()) -> None:
+def write_bytes(path: Path, data: bytes | str, *, force: bool = False) -> None:
     """Write a whole file at once (see ``new_file``); text is UTF-8."""
-    with new_file(path, force=force, inputs=inputs) as file:
+    with new_file(path, force=force) as file:
         file.write(data.encode() if isinstance(data, str) else data)
 
 

@@ -10,7 +10,7 @@ import json
 import re
 import sys
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from importlib.util import find_spec
@@ -124,7 +124,6 @@ class Place:
 
     path: Path | None
     force: bool = False
-    inputs: Sequence[Path] = ()
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
@@ -134,7 +133,7 @@ class Place:
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         else:
-            with new_file(self.path, force=self.force, inputs=self.inputs) as file:
+            with new_file(self.path, force=self.force) as file:
                 yield file  # type: ignore[misc]  # all that is asked of it is to write
 
 
@@ -189,7 +188,7 @@ def calibrated_name(scores: str, calibrator: str) -> str:
 def write_h5(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     """A bundle."""
     assert place.path is not None
-    with new_bundles(place.path, force=place.force, inputs=place.inputs) as out:
+    with new_bundles(place.path, force=place.force) as out:
         group = out.create("", sheet)
         for start, scores, per_row in slabs:
             group.write(start, scores, **per_row)
