@@ -93,39 +93,25 @@ class Paper:
     def matplotlib(self) -> Iterator[None]:
         """Matplotlib's own defaults and our changes, whatever the user's matplotlibrc says."""
         t, matplotlib = self.theme, import_matplotlib()
-        settings = {
-            "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters everywhere
-            "font.size": 8,
-            "axes.titlesize": 9,
-            "axes.labelsize": 8.5,
-            "axes.linewidth": 0.7,
-            "axes.edgecolor": t.ink,
-            "axes.facecolor": t.page,
-            "axes.axisbelow": True,
-            "axes.labelcolor": t.ink,
-            "axes.titlecolor": t.ink,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "text.color": t.ink,
-            "text.parse_math": False,  # a $ in a name is a $
-            "grid.color": t.grid,
-            "grid.linewidth": 0.5,
-            "hatch.linewidth": 0.6,
-            "legend.frameon": False,
-            "legend.fontsize": 7.5,
-            "legend.handlelength": 2.4,
-            "pdf.fonttype": 42,
-            "path.simplify": False,  # the lines of an SVG are the numbers themselves
-            "svg.fonttype": "none",  # letters stay letters: they can be selected, searched, read aloud
-            "svg.hashsalt": "calcli",  # else element ids are drawn at random
-            "savefig.dpi": 200,
-            "figure.facecolor": t.page,
-        }
-        ticks = {"color": t.ink, "labelsize": 7.5, "major.width": 0.7, "major.size": 3}
-        settings |= {f"{axis}tick.{name}": value for axis in "xy" for name, value in ticks.items()}
+        rc = matplotlib.rc
         with matplotlib.rc_context():
             matplotlib.rcdefaults()
-            matplotlib.rcParams.update(settings)
+            rc("font", family="DejaVu Sans", size=8)  # comes with matplotlib: the same letters everywhere
+            rc("axes", titlesize=9, labelsize=8.5, linewidth=0.7, axisbelow=True, facecolor=t.page)
+            rc("axes", edgecolor=t.ink, labelcolor=t.ink, titlecolor=t.ink)
+            rc("axes.spines", top=False, right=False)
+            rc(("xtick", "ytick"), color=t.ink, labelsize=7.5)
+            rc(("xtick.major", "ytick.major"), width=0.7, size=3)
+            rc("text", color=t.ink, parse_math=False)  # a $ in a name is a $
+            rc("grid", color=t.grid, linewidth=0.5)
+            rc("hatch", linewidth=0.6)
+            rc("legend", frameon=False, fontsize=7.5, handlelength=2.4)
+            rc("pdf", fonttype=42)
+            rc("path", simplify=False)  # the lines of an SVG are the numbers themselves
+            # Letters stay letters: they can be selected, searched, read aloud. Element ids would be drawn at random.
+            rc("svg", fonttype="none", hashsalt="calcli")
+            rc("savefig", dpi=200)
+            rc("figure", facecolor=t.page)
             yield
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import CalcliError, UsageError, needed, one_line, unknown_name
-from calcli.exporting import onnx_after_classifier
 from calcli.exporting.calibrator_graph import groups_of, trace
 from calcli.exporting.numpy_source import load_source, write_source
+from calcli.exporting.onnx_after_classifier import OTHERWISE, join
 from calcli.exporting.onnx_model import OPSET, build_model, session
 from calcli.exporting.torch_module import build_module, save_program
 from calcli.exporting.verify import TOLERANCE, Agreement, Run, compare, trying_rows
@@ -105,20 +105,20 @@ def _behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
             f"--onto {path}: the calibrator takes the group of every row beside the scores; export it by itself, and"
             " feed it the classifier's output"
         )
-    joined = onnx_after_classifier.join(artifact, path, output)
+    joined, scores, names, opset, feeds = join(artifact, path, output)
     try:
-        data: bytes = joined.model.SerializeToString()
+        data: bytes = joined.SerializeToString()
         model = session(data)
     except Exception as problem:  # protobuf and onnxruntime have errors of their own
         raise CalcliError(f"{path}: cannot be joined with the calibrator: {one_line(problem)}") from None
     alone = export(artifact, "onnx")
-    seen, probs, label = model.run([joined.scores, *joined.outputs[:2]], joined.feeds)
+    seen, probs, label = model.run([scores, *names[:2]], feeds)
     if seen.shape[1] < artifact.n_classes:  # a binary model's one column
         seen = np.concatenate([np.zeros_like(seen) if artifact.input_kind == "logits" else 1 - seen, seen], axis=1)
     agreement = alone.agreement + compare(lambda _: (probs, label), artifact, seen)
-    names = ", ".join(name for name in joined.outputs if name.startswith(onnx_after_classifier.OTHERWISE))
-    note = f"{path} has tensors of these names: the calibrator's outputs are called {names}"
-    return Export(data, alone.run, agreement, joined.opset, joined.scores, (note,) * bool(names))
+    called = ", ".join(name for name in names if name.startswith(OTHERWISE))
+    note = f"{path} has tensors of these names: the calibrator's outputs are called {called}"
+    return Export(data, alone.run, agreement, opset, scores, (note,) * bool(called))
 
 
 def tried(run: Run, artifact: Artifact) -> Agreement:

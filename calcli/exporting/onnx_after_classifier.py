@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -41,19 +41,11 @@ DRAWS, ROWS, FREE = 20, 8, (16, 64, 224, 1)
 Seen = Mapping[str, AnyArray]
 
 
-class Joined(NamedTuple):
-    """Classifier and calibrator in one graph. scores : the output that is calibrated. outputs : what probs, prediction
-    and confidence are called. feeds : inputs that it runs on."""
-
-    model: Any
-    scores: str
-    outputs: tuple[str, ...]
-    opset: int
-    feeds: dict[str, Any]
-
-
-def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
+def join(artifact: Artifact, path: str, output: str | None = None) -> tuple[Any, str, list[str], int, dict[str, Any]]:
     """Append a calibrator to the classifier of an ONNX file; its own outputs stay.
+
+    Gives the model, the output that is calibrated, what probs, prediction and confidence are called, the opset, and
+    inputs that the model runs on.
 
     output : its output with the scores, or a tensor inside that becomes one; found when there is one of fitting shape
     that is of the calibrator's kind, as its values on random inputs and its last operation tell. Outputs whose names
@@ -91,7 +83,7 @@ def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
     model.graph.output.extend(writer.outputs)
     known = {p.key: p.value for p in model.metadata_props}
     onnx.helper.set_model_props(model, {**known, **properties(artifact), "calcli_scores": chosen})
-    return Joined(model, chosen, tuple(names), opset, feeds)
+    return model, chosen, names, opset, feeds
 
 
 def read_model(path: str) -> Any:

@@ -12,7 +12,7 @@ from calcli.diagrams.panels import Measured
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.errors import UsageError
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import as_json, dataclass
 from calcli.metrics.intervals import mean_of, normal_quantile, wilson_interval
 from calcli.numerics import FloatArray
 
@@ -69,8 +69,7 @@ class Epochs(Figure):
         order = np.argsort(at, kind="stable")
         bundles, at = [bundles[i] for i in order], [at[i] for i in order]
         courses = tuple(course(label, [by[b, label] for b in bundles], request.settings.level) for label in labels)
-        title = f"{len(bundles)} bundles" if request.title is None else request.title
-        return Epochs(title, request.settings.level, axis, tuple(bundles), tuple(at), courses)
+        return Epochs(request.what, request.settings.level, axis, tuple(bundles), tuple(at), courses)
 
     def draw(self, paper: Paper) -> Any:
         """Two planes over one axis; a ring where a loss is least."""
@@ -80,10 +79,9 @@ class Epochs(Figure):
         theme, many = paper.theme, len(self.courses) > 1
         wide = paper.width or 6.75
         beside = wide >= 5
-        tall = (2.9 if beside else 4.9) + (0.3 if many else 0)
-        drawn = Figure(figsize=(wide, tall), layout="constrained")
-        grid = drawn.subplots(1, 2) if beside else drawn.subplots(2, 1)
-        for axes, (name, what) in zip(np.ravel(grid), LOSSES.items(), strict=True):
+        drawn = Figure(figsize=(wide, (2.9 if beside else 4.9) + 0.3 * many), layout="constrained")
+        planes = drawn.subplots(1, 2) if beside else drawn.subplots(2, 1)
+        for axes, (name, what) in zip(planes, LOSSES.items(), strict=True):
             for i, c in enumerate(self.courses):
                 colour, line, _ = paper.series(i) if many else (theme.main, "-", "")
                 (values, low, high), best = c.of(name)
@@ -102,7 +100,7 @@ class Epochs(Figure):
         if self.title:
             drawn.suptitle(squeeze(self.title, int(12 * wide)), x=0.02, ha="left", fontsize=9)
         if many:
-            handles, labels = np.ravel(grid)[0].get_legend_handles_labels()
+            handles, labels = planes[0].get_legend_handles_labels()
             drawn.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 4))
         return drawn
 
@@ -129,12 +127,10 @@ class Epochs(Figure):
         return lines + [line[:width] for line in table(rows)]
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        rows = [
-            (c.label, bundle, at, *(getattr(c, name)[i] for name in NAMES))
-            for c in self.courses
-            for i, (bundle, at) in enumerate(zip(self.bundles, self.at, strict=True))
-        ]
-        return ("curve", "bundle", "epoch", *NAMES), rows
+        rows = []
+        for label, *columns in (as_json(c).values() for c in self.courses):
+            rows += [(label, *values) for values in zip(self.bundles, self.at, *columns, strict=True)]
+        return ("curve", "bundle", "epoch", *list(as_json(self.courses[0]))[1:]), rows
 
     def describe(self) -> str:
         words = [f"NLL and error over {len(self.at)} bundles."]
@@ -146,7 +142,6 @@ class Epochs(Figure):
         return " ".join(words)
 
 
-NAMES = ("nll", "nll_low", "nll_high", "error", "error_low", "error_high")
 LOSSES = {"nll": "negative log-likelihood", "error": "error"}
 
 

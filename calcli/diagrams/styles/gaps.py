@@ -13,7 +13,7 @@ from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import NAMES, RowSubset, parts_of, quantities
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import MARK, POINT, Canvas, Look
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import as_json, dataclass
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.losses import gap_interval, group_gaps
 
@@ -55,9 +55,9 @@ class Series:
     gaps: tuple[Gap, ...]
 
     @property
-    def beyond(self) -> int:
+    def about(self) -> str:
         """How many parts are off by more than chance."""
-        return sum(g.beyond for g in self.gaps)
+        return f"{self.label}: {sum(g.beyond for g in self.gaps)} of {len(self.gaps)}"
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ class Gaps(Figure):
         if len(parts) > limit:
             chosen = np.argsort([g.p_value for g in series[0].gaps], kind="stable")[:limit]
             notes.insert(0, f"{limit} of {len(parts)} {one[1]}: the most significant")
-        order = sorted(chosen.tolist(), key=lambda j: -np.nan_to_num(series[0].gaps[j].gap, nan=-9.0))
-        order = sorted(chosen.tolist()) if request.ordered else order
+        gap_of = [np.nan_to_num(g.gap, nan=-9.0) for g in series[0].gaps]
+        order = sorted(chosen.tolist(), key=None if request.ordered else lambda j: -gap_of[j])
         named = zip(request.labels, series, strict=True)
         kept = tuple(Series(label, tuple(s.gaps[j] for j in order)) for label, s in named)
         title = f"{request.what}, by {one[0]}" if request.title is None else request.title
@@ -110,32 +110,29 @@ class Gaps(Figure):
         from matplotlib.figure import Figure
 
         theme, lines, count = paper.theme, len(self.series[0].gaps), len(self.series)
-        step = 0.155 if lines <= 40 else 0.125
         wide = paper.width or 5.2
         said = [line for note in self.notes for line in wrap(printable(note), int(wide * 17))]
-        notes, tall = len(said), lines * step + 0.2
+        notes, tall = len(said), lines * (0.155 if lines <= 40 else 0.125) + 0.2
         abreast = min(4, max(1, int(12 * wide / (max(len(s.label) for s in self.series) + 6))))
         keys = -(-count // abreast) if count > 1 else 0
+        foot = 0.69 + 0.17 * notes + 0.2 * keys
         height = 0.55 + tall + 0.76 + 0.17 * notes + 0.2 * keys
         names = [squeeze(f"{g.part} ({g.n})", int(wide * 6.4)) for g in self.series[0].gaps]
         left = min(0.15 + 0.058 * max(map(len, names)), 0.45 * wide)
-        foot = 0.69 + 0.17 * notes + 0.2 * keys
         plot = Figure(figsize=(wide, height))
         axes = plot.add_axes((left / wide, foot / height, 1 - (left + 0.2) / wide, tall / height))
         for at, s in enumerate(self.series):
             colour, _, marker = (theme.main, "-", "o") if count == 1 else paper.series(at)
             y = np.arange(lines)[::-1] + (0.5 * (count - 1) - at) * 0.8 / max(count, 2)
-            gap = np.array([g.gap for g in s.gaps])
-            axes.hlines(y, [g.low for g in s.gaps], [g.high for g in s.gaps], color=colour, lw=0.8, zorder=3)
+            gap, low, high = np.array([(g.gap, g.low, g.high) for g in s.gaps]).T
+            axes.hlines(y, low, high, color=colour, lw=0.8, zorder=3)
             face = [colour if g.beyond else theme.page for g in s.gaps]
             look: dict[str, Any] = {"edgecolors": colour, "linewidths": 0.8, "marker": marker, "label": s.label}
             axes.scatter(gap, y, s=14 if count == 1 else 9, c=face, zorder=4, **look)
         axes.axvline(0, color=theme.muted, lw=0.8, zorder=2)
         words, negative, positive = self.words
-        axes.set(
-            ylim=(-0.8, lines - 0.2),
-            xlabel=f"{words}, {100 * self.level:g} % interval\nfilled: significant (adjusted)",
-        )
+        label = f"{words}, {100 * self.level:g} % interval\nfilled: significant (adjusted)"
+        axes.set(ylim=(-0.8, lines - 0.2), xlabel=label)
         axes.set_yticks(np.arange(lines)[::-1], names, fontsize=6.5)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")
@@ -155,7 +152,7 @@ class Gaps(Figure):
         lines = [look.paint(squeeze(self.title, width), "strong")]
         reach = max(g.reach for s in self.series for g in s.gaps) or 0.1
         for s in self.series:
-            title = squeeze(f"{s.label}: {s.beyond} of {len(s.gaps)} significant (*)", width)
+            title = squeeze(f"{s.about} significant (*)", width)
             lines += ["", look.paint(title, "strong")]
             rows = [["", "n", "gap", "", ""]]
             for g in s.gaps:
@@ -174,18 +171,15 @@ class Gaps(Figure):
         return lines + [line for note in self.notes for line in wrap(printable(note), width)]
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        names = ("n", "confidence", "accuracy", "gap", "low", "high", "p_value", "beyond")
-        rows = [(s.label, g.part, *(getattr(g, name) for name in names)) for s in self.series for g in s.gaps]
-        return ("curve", "part", *names), rows
+        rows = [(s.label, *as_json(g).values()) for s in self.series for g in s.gaps]
+        return ("curve", *as_json(self.series[0].gaps[0])), rows
 
     def describe(self) -> str:
         found = []
         for s in self.series:
             worst = max(s.gaps, key=lambda g: abs(np.nan_to_num(g.gap)))
-            found.append(
-                f"{s.label}: {s.beyond} of {len(s.gaps)} {self.what} significantly miscalibrated,"
-                f" largest {worst.part} with {worst.gap:+.4f}."
-            )
+            off = f"{s.about} {self.what} significantly miscalibrated"
+            found.append(f"{off}, largest {worst.part} with {worst.gap:+.4f}.")
         return f"{self.words[0].capitalize()} with intervals. {' '.join(found)}"
 
 

@@ -9,7 +9,7 @@ from calcli.diagrams.caption_text import squeeze, table
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import as_json, dataclass
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray
@@ -59,8 +59,7 @@ class Risk(Figure):
         from matplotlib.figure import Figure
         from matplotlib.ticker import FuncFormatter
 
-        theme, count = paper.theme, len(self.curves)
-        wide = paper.width or 4.7
+        theme, count, wide = paper.theme, len(self.curves), paper.width or 4.7
         shown = self.curves if count <= 8 else sorted(self.curves, key=lambda c: c.aurc)[:5]
         across = 1 if count > 4 or max(len(_key(c)) for c in shown) > 5.5 * wide else 2
         lines = -(-(len(shown) + (count > 8)) // across) if count > 1 or paper.stats else 0
@@ -108,12 +107,10 @@ class Risk(Figure):
         return lines + [squeeze(note, width) for note in self.notes]
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        rows = [
-            (c.label, *values)
-            for c in self.curves
-            for values in zip(*(getattr(c, name) for name in NAMES), strict=True)
-        ]
-        return ("curve", *NAMES), rows
+        rows = []
+        for label, _, _, *columns in (as_json(c).values() for c in self.curves):
+            rows += [(label, *values) for values in zip(*columns, strict=True)]
+        return ("curve", *list(as_json(self.curves[0]))[3:]), rows
 
     def describe(self) -> str:
         return "Accuracy among the most confident samples against their proportion. " + " ".join(
@@ -150,9 +147,6 @@ def coverage_curve(label: str, table: RowTable, level: float = 0.95) -> Coverage
     accuracy = np.minimum(hits / mass, 1.0)
     low, high = wilson_interval(accuracy, mass**2 / square / table.accuracy_effect, level)
     return Coverage(label, len(c), area, c[ends], mass / mass[-1], accuracy, low, high, promised / mass)
-
-
-NAMES = ("threshold", "coverage", "accuracy", "low", "high", "promised")
 
 
 def _key(curve: Coverage) -> str:

@@ -12,7 +12,7 @@ from calcli.diagrams.curve import measure_curve
 from calcli.diagrams.matplotlib_theme import Paper, log_ticks
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, DIAGONAL, MARK, Canvas, Look, plot
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import as_json, dataclass
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 FLOOR = 1e-6  # an ECE of exactly 0 has no logarithm
@@ -137,15 +137,12 @@ class Scatter(Figure):
         return lines + table(rows)
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        return NAMES, [[getattr(p, name) for name in NAMES] for p in self.points]
+        return list(as_json(self.points[0])), [list(as_json(p).values()) for p in self.points]
 
     def describe(self) -> str:
         return "Variance of the confidence against ECE. " + " ".join(
             f"{p.bundle}, {p.method}: variance {p.variance:.4f}, ECE {p.ece:.4f}." for p in self.points
         )
-
-
-NAMES = ("bundle", "method", "n", "variance", "ece", "ece_null_mean")
 
 
 Box = tuple[float, float, float, float]
