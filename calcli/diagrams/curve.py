@@ -1,6 +1,6 @@
 """The numbers behind a reliability diagram. Every renderer and every export reads these."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -9,16 +9,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.isotonic import IsotonicFit, fit_isotonic
 from calcli.metrics.binned_errors import error_and_null
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.corp import (
-    RESAMPLES,
-    Band,
-    ConsistencyBand,
-    Decomposition,
-    Score,
-    UnitDraws,
-    consistency_band,
-    decompose,
-)
+from calcli.metrics.corp import RESAMPLES, Band, ConsistencyBand, Decomposition, UnitDraws, consistency_band, decompose
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import BoolArray, FloatArray, IntArray
@@ -146,7 +137,8 @@ def measure_curve(
     draws = rng if units is None or luck is None else UnitDraws(rng, units, luck.share)
     band = consistency_band(confidence, index, count, draws, weight, resamples=s.resamples, level=s.level)
     fit = fit_isotonic(confidence, correct, weight)
-    brier, log = (decompose(confidence, correct, weight, kind=kind, fit=fit) for kind in get_args(Score))
+    brier = decompose(confidence, correct, weight, fit=fit)
+    log = decompose(confidence, correct, weight, kind="log", fit=fit)
     effect = effects_of_bins(confidence, correct, index, count, units, weight)
     ece, null = error_and_null(context, s.scheme)
     inside = band.contains(confidence, fit.at(confidence))

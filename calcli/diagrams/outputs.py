@@ -22,9 +22,8 @@ def format_of(path: Path) -> Writer:
     """What writes a figure into a file, by its ending. Raises UsageError, also where matplotlib is missing."""
     ending = path.suffix.lower().lstrip(".")
     if ending not in FORMATS:
-        raise UsageError(
-            f"-o {path}: expected a name that ends in .{', .'.join(FORMATS)}; --json writes the numbers to stdout"
-        )
+        expected = f"expected a name that ends in .{', .'.join(FORMATS)}"
+        raise UsageError(f"-o {path}: {expected}; --json writes the numbers to stdout")
     if ending in METADATA:
         import_matplotlib()
     return FORMATS[ending]

@@ -225,10 +225,10 @@ def hoki(calibrator: Hoki, block: Block) -> Prediction:
     if calibrator.samples:
         raise UsageError("hoki with gamma=mc counts recorded draws, which no graph holds; fit it with gamma=exact")
     if calibrator.noise == "uniform":
-        raise UsageError(
-            "hoki with noise=uniform integrates a product with a kink at every class's gap, which a graph of a fixed"
-            " length cannot do to 1e-6; fit it with noise=gaussian or gumbel"
+        kink = (
+            "integrates a product with a kink at every class's gap, which a graph of a fixed length cannot do to 1e-6"
         )
+        raise UsageError(f"hoki with noise=uniform {kink}; fit it with noise=gaussian or gumbel")
     z: Operand = block.z
     label = block.prediction
     z.graph.jumps = True

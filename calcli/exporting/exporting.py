@@ -56,10 +56,10 @@ def export(
     Raises UsageError for a method that cannot be exported, or a package that is missing.
     """
     if artifact.input_kind == "confidence":
-        raise UsageError(
-            f"{name or artifact.method}: maps confidences of which no class is known; only calibrators of the scores of"
-            " all classes can be exported; calcli apply uses it"
+        only = (
+            "maps confidences of which no class is known; only calibrators of the scores of all classes can be exported"
         )
+        raise UsageError(f"{name or artifact.method}: {only}; calcli apply uses it")
     if onto is not None:
         return _behind(artifact, onto, at)
     graph = trace(artifact)
@@ -79,32 +79,20 @@ def export(
 
 def export_facts(output: str, target: str, artifact: Artifact, made: Export, agreement: Agreement) -> dict[str, Any]:
     """What ``calcli export --json`` prints."""
-    groups = artifact.calibrator.required_columns
-    return {
-        "calcli_export": 1,
-        "output": output,
-        "to": target,
-        "method": artifact.method,
-        "input_kind": artifact.input_kind,
-        "n_classes": artifact.n_classes,
-        **({"groups": {column: list(known) for column, known in groups.items()}} if groups else {}),
-        "opset": made.opset,
-        "scores": made.scores,
-        "rows": agreement.rows,
-        "difference": agreement.difference,
-        "labels_differ": agreement.labels,
-        "on_jumps": agreement.on_jumps,
-        "tolerance": TOLERANCE,
-    }
+    asked = {"calcli_export": 1, "output": output, "to": target}
+    own = {"method": artifact.method, "input_kind": artifact.input_kind, "n_classes": artifact.n_classes}
+    groups = {column: list(known) for column, known in artifact.calibrator.required_columns.items()}
+    by_group = {"groups": groups} if groups else {}
+    labels, jumps = agreement.labels, agreement.on_jumps
+    found = {"rows": agreement.rows, "difference": agreement.difference, "labels_differ": labels, "on_jumps": jumps}
+    return {**asked, **own, **by_group, "opset": made.opset, "scores": made.scores, **found, "tolerance": TOLERANCE}
 
 
 def _behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
     """A calibrator behind the classifier of an ONNX file; both are run, on random inputs and on hard rows."""
     if groups_of(artifact):
-        raise UsageError(
-            f"--onto {path}: the calibrator takes the group of every row beside the scores; export it by itself, and"
-            " feed it the classifier's output"
-        )
+        beside = "the calibrator takes the group of every row beside the scores"
+        raise UsageError(f"--onto {path}: {beside}; export it by itself, and feed it the classifier's output")
     joined, scores, names, opset, feeds = join(artifact, path, output)
     try:
         data: bytes = joined.SerializeToString()
@@ -153,7 +141,10 @@ def _onnx(data: bytes) -> Run:
 def check(agreement: Agreement, what: str) -> None:
     """Raise CalcliError for an export that differs from ``apply``."""
     if not agreement.holds:
+        by, wrong = (
+            f"{agreement.difference:.2g} (allowed: {TOLERANCE:g})",
+            f"{agreement.labels} predictions of {agreement.rows}",
+        )
         raise CalcliError(
-            f"{what}: differs from apply by {agreement.difference:.2g} (allowed: {TOLERANCE:g}) and in"
-            f" {agreement.labels} predictions of {agreement.rows} rows; nothing was written, please report this"
+            f"{what}: differs from apply by {by} and in {wrong} rows; nothing was written, please report this"
         )

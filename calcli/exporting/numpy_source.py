@@ -82,28 +82,21 @@ def write_source(artifact: Artifact, graph: Graph) -> str:
     pair = ""
     if k == 2 and kind in PAIR:
         weight, bias = PAIR[kind]
-        pair = (
-            "    if scores.ndim == 1 or (scores.ndim == 2 and scores.shape[1] == 1):\n"
-            f"        scores = scores.reshape(-1, 1) * np.array({weight}) + np.array({bias})\n"
-        )
-    by = list(groups_of(artifact).items())
-    about = [
-        f"\ngroup : (n,) integers, GROUPS of the {c!r}; any other number is a group that the fit has not seen."
-        for c, _ in by
-    ]
+        one = "scores.ndim == 1 or (scores.ndim == 2 and scores.shape[1] == 1)"
+        pair = f"    if {one}:\n        scores = scores.reshape(-1, 1) * np.array({weight}) + np.array({bias})\n"
+    by = groups_of(artifact)
+    other = "any other number is a group that the fit has not seen"
+    about = {"k": k, "kind": kind, "method": artifact.method, "version": artifact.calcli_version}
     return PAGE.format(
-        k=k,
-        group=", group" * len(by),
-        about_group="".join(about),
-        groups="".join(f"GROUPS = {dict(zip(known, range(len(known)), strict=True))!r}\n" for _, known in by),
-        shape=GROUP * len(by),
-        kind=kind,
-        method=artifact.method,
-        version=artifact.calcli_version,
-        binary=", or (n,): the score of class 1" if pair else "",
+        **about,
         names=artifact.class_names,
-        constants="".join(constants) + "\n" * bool(constants),
+        binary=", or (n,): the score of class 1" if pair else "",
         pair=pair,
+        group=", group" * len(by),
+        about_group="".join(f"\ngroup : (n,) integers, GROUPS of the {column!r}; {other}." for column in by),
+        groups="".join(f"GROUPS = {dict(zip(known, range(len(known)), strict=True))!r}\n" for known in by.values()),
+        shape=GROUP * len(by),
+        constants="".join(constants) + "\n" * bool(constants),
         lines="\n".join(lines),
         probs=names[graph.outputs["probs"]],
         prediction=names[graph.outputs["prediction"]],

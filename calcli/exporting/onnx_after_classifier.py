@@ -71,10 +71,8 @@ def join(artifact: Artifact, path: str, output: str | None = None) -> tuple[Any,
         opset = OPSET
         model.opset_import.append(onnx.helper.make_opsetid("", OPSET))
     if opset < OLDEST_OPSET:
-        raise DataError(
-            f"{path}: is of opset {opset}, the calibrator needs {OLDEST_OPSET} or later;"
-            f" convert it with onnx.version_converter.convert_version(model, {OPSET})"
-        )
+        advice = f"convert it with onnx.version_converter.convert_version(model, {OPSET})"
+        raise DataError(f"{path}: is of opset {opset}, the calibrator needs {OLDEST_OPSET} or later; {advice}")
     model.ir_version = max(model.ir_version, 7)
     graph = trace(artifact, one_column=seen[chosen].shape[1] == 1)
     writer = Writer(graph, artifact.n_classes, opset, chosen, PREFIX, names)
@@ -145,18 +143,17 @@ def score_output(model: Any, path: str, artifact: Artifact, wanted: str | None, 
     if others and len(others) == len(fit):
         name, made = next(iter(others.items()))
         operation, source = ending(model, name)
-        inside = f"--at {source} takes what the {made} are made of, or " if ENDS.get(operation) == made else ""
-        raise DataError(
-            f"{path}: its output {name!r} is {made}, the calibrator was fitted to {kind}: {inside}"
-            f"{'name another output with --at, or ' * (not inside)}fit to what this output holds"
-        )
+        advice = "name another output with --at"
+        if ENDS.get(operation) == made:
+            advice = f"--at {source} takes what the {made} are made of"
+        told = f"its output {name!r} is {made}, the calibrator was fitted to {kind}"
+        raise DataError(f"{path}: {told}: {advice}, or fit to what this output holds")
     fit = [name for name in fit if name not in others]
     if likely := fit if len(fit) == 1 else [name for name in USUAL if name in fit]:
         return likely[0]
     found = f"{len(fit)} outputs fit" if fit else "no output fits"
-    raise UsageError(
-        f"{path}: {found} an array (rows, {k}) of scores among {', '.join(names)}; name one with --at OUTPUT"
-    )
+    told = f"{found} an array (rows, {k}) of scores among {', '.join(names)}"
+    raise UsageError(f"{path}: {told}; name one with --at OUTPUT")
 
 
 # ---- its values on random inputs
@@ -177,11 +174,10 @@ def observed(model: Any, path: str) -> tuple[dict[str, Any], Seen]:
             first = made_up_inputs(model, np.random.default_rng(0), SIZES[0], free, most)
             found = [run(names, first)]
             rng = np.random.default_rng(1)
-            while len(found) < len(SIZES) or (
-                len(found) < DRAWS and sum(len(np.atleast_1d(f[0])) for f in found) < 3 * MOST_BY_CHANCE
-            ):
-                size = SIZES[len(found) % len(SIZES)]
-                found.append(run(names, made_up_inputs(model, rng, size, free, most)))
+            for at in range(1, DRAWS):
+                if at >= len(SIZES) and sum(len(np.atleast_1d(f[0])) for f in found) >= 3 * MOST_BY_CHANCE:
+                    break
+                found.append(run(names, made_up_inputs(model, rng, SIZES[at % len(SIZES)], free, most)))
         except Exception as failed:  # onnxruntime and protobuf have errors of their own
             problem = problem or one_line(failed)
             continue
@@ -192,10 +188,9 @@ def observed(model: Any, path: str) -> tuple[dict[str, Any], Seen]:
                 whole = np.concatenate(arrays)
                 seen[name] = whole[np.isfinite(whole.reshape(len(whole), -1)).all(axis=1)]
         return first, {name: values for name, values in seen.items() if len(values)}
-    raise DataError(
-        f"{path}: does not run on random inputs ({problem[:200]}), so that nothing tells what its outputs are; give its"
-        " inputs fixed shapes (onnxruntime.tools.make_dynamic_shape_fixed), or export the calibrator by itself"
-    )
+    fixed = "give its inputs fixed shapes (onnxruntime.tools.make_dynamic_shape_fixed)"
+    told = f"does not run on random inputs ({problem[:200]}), so that nothing tells what its outputs are"
+    raise DataError(f"{path}: {told}; {fixed}, or export the calibrator by itself")
 
 
 def made_up_inputs(model: Any, rng: np.random.Generator, size: float, free: int, most: int) -> dict[str, Any]:
