@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli.diagrams.caption_text import squeeze
-from calcli.diagrams.matplotlib_theme import METADATA, Paper, import_matplotlib
+from calcli.diagrams.matplotlib_theme import LIGHT, METADATA, Paper, import_matplotlib
 from calcli.errors import UsageError
 from calcli.metrics.friedman import not_told_apart
 from calcli.numerics import FloatArray
@@ -23,10 +23,10 @@ def check_ending(path: Path) -> None:
 
 def picture(path: Path, names: Sequence[str], ranks: FloatArray, distance: float, what: str) -> bytes:
     """The picture as the bytes of a file with this ending (see ``draw``)."""
-    return Paper().picture(lambda paper: draw(names, ranks, distance, what, paper), path.suffix.lower().lstrip("."))
+    return Paper().picture(lambda _: draw(names, ranks, distance, what), path.suffix.lower().lstrip("."))
 
 
-def draw(names: Sequence[str], ranks: FloatArray, distance: float, what: str, paper: Paper) -> Any:
+def draw(names: Sequence[str], ranks: FloatArray, distance: float, what: str) -> Any:
     """A figure of average ranks, the best on the left. ranks : (k,). distance : the critical difference.
 
     Reference: Demsar (2006), figure 1.
@@ -35,15 +35,13 @@ def draw(names: Sequence[str], ranks: FloatArray, distance: float, what: str, pa
 
     order = ranks.argsort(kind="stable")
     k, half = len(names), (len(names) + 1) // 2
-    alike, theme, width = not_told_apart(ranks, distance), paper.theme, paper.width or 6.75
+    alike, theme, width, margin = not_told_apart(ranks, distance), LIGHT, 6.75, 1.7
     depth = 0.12 + BAR * len(alike)
     height = HEAD + depth + ROW * half + 0.15
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
-    axes.set_xlim(0, width)
-    axes.set_ylim(-height + HEAD, HEAD)
-    margin = 1.7 if width > 5 else 1.1
+    axes.set(xlim=(0, width), ylim=(-height + HEAD, HEAD))
 
     def x(rank: float) -> float:
         return margin + (rank - 1) / (k - 1) * (width - 2 * margin)

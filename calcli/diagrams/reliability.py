@@ -8,7 +8,7 @@ import numpy as np
 
 from calcli.diagrams.caption_text import direction, p_value, printable, short, squeeze
 from calcli.diagrams.curve import Curve
-from calcli.diagrams.matplotlib_theme import Paper
+from calcli.diagrams.matplotlib_theme import Paper, Theme
 from calcli.diagrams.panels import Panel, by_part, parts_of, whole
 from calcli.diagrams.reliability_matplotlib import Pen, draw_reliability
 from calcli.diagrams.style import Figure, Request, style
@@ -45,9 +45,8 @@ class Diagram(Figure):
         """Draw one curve into matplotlib axes."""
 
     @abstractmethod
-    def key(self, level: str, thin: bool, several: bool) -> list[tuple[str, str]]:
-        """Legend entries beside the curves' own: (line, point, whisker, hollow or hatch, text). thin : some bins hold
-        few rows."""
+    def key(self, theme: Theme, level: str, thin: bool, several: bool) -> list[Any]:
+        """Legend entries in matplotlib, beside those of several curves. thin : some bins hold few rows."""
 
     @abstractmethod
     def cells(self, canvas: Canvas, curve: Curve) -> None:

@@ -207,17 +207,7 @@ def _legend(job: Drawing) -> list[Any]:
     if job.crowded:
         others = f"the other {len(job.names) - len(job.coloured)}"
         return [*handles, Line2D([], [], color=theme.others, lw=0.9, label=others)]
-    looks: dict[str, Any] = {
-        "line": {"color": theme.main, "lw": 1.7},
-        "point": {"color": theme.ink, "marker": "o", "ms": 3, "lw": 0.9},
-        "whisker": {"color": theme.ink, "lw": 0.9},
-        "hollow": {"color": theme.ink, "marker": "o", "mfc": theme.page, "ms": 4, "lw": 0},
-    }
-    for mark, text in job.diagram.key(level, thin, bool(job.names)):
-        if mark == "hatch":
-            handles.append(Patch(facecolor=theme.page, edgecolor=theme.muted, hatch="/////", lw=0, label=text))
-        else:
-            handles.append(Line2D([], [], **looks[mark], label=text))
+    handles += job.diagram.key(theme, level, thin, bool(job.names))
     words = dict.fromkeys(c.words for c in curves)
     x, y = (" or ".join(each) for each in zip(*words, strict=True))
     handles.append(Patch(facecolor=theme.band, label=f"{level} band if calibrated"))
@@ -241,25 +231,22 @@ def _fitting_columns(labels: Sequence[str], width: float) -> int:
 def above_axes(panel: Panel, side: float, small: bool) -> list[str]:
     """The numbers of a panel, to stand between its title and its axes. side : of these in inches."""
     several = len(panel.curves) > 1
-    if small:
-        lines = [
-            (f"{squeeze(c.label, 14)}: " if several else f"n {c.n}, ")
-            + f"ECE {c.ece:.3f} (if cal. {c.ece_null_mean:.3f})"
-            + ("" if several else f", {p_value(c)}")
-            for c in panel.curves
-        ]
-        side += 0.3
+    c = panel.curves[0]
+    if small and several:
+        lines = [f"{squeeze(c.label, 14)}: ECE {c.ece:.3f} (if cal. {c.ece_null_mean:.3f})" for c in panel.curves]
+    elif small:
+        lines = [f"n {c.n}, ECE {c.ece:.3f} (if cal. {c.ece_null_mean:.3f}), {p_value(c)}"]
     elif several:
         return listing(panel)
     else:
-        curve = panel.curves[0]
-        b, (x, y) = curve.brier, curve.words
+        b, (x, y) = c.brier, c.words
+        parts = f"MCB {b.miscalibration:.4f} (if cal. {c.mcb_null_mean:.4f}) − DSC {b.discrimination:.4f}"
         lines = [
-            f"n {curve.n}, {y} {curve.accuracy:.4f}, mean {x} {curve.mean_confidence:.4f} ({direction(curve)})",
-            f"ECE {curve.ece:.4f} (if calibrated {curve.ece_null_mean:.4f}), {p_value(curve)}",
-            f"Brier {b.score:.4f} = MCB {b.miscalibration:.4f} (if cal. {curve.mcb_null_mean:.4f})"
-            f" − DSC {b.discrimination:.4f} + UNC {b.uncertainty:.4f}",
+            f"n {c.n}, {y} {c.accuracy:.4f}, mean {x} {c.mean_confidence:.4f} ({direction(c)})",
+            f"ECE {c.ece:.4f} (if calibrated {c.ece_null_mean:.4f}), {p_value(c)}",
+            f"Brier {b.score:.4f} = {parts} + UNC {b.uncertainty:.4f}",
         ]
+    side += 0.3 * small
     return [part for line in lines for part in wrap(line, int(side * 72 / 6.2 / 0.56))]
 
 

@@ -225,10 +225,9 @@ def hoki(calibrator: Hoki, block: Block) -> Prediction:
     if calibrator.samples:
         raise UsageError("hoki with gamma=mc counts recorded draws, which no graph holds; fit it with gamma=exact")
     if calibrator.noise == "uniform":
-        kink = (
-            "integrates a product with a kink at every class's gap, which a graph of a fixed length cannot do to 1e-6"
-        )
-        raise UsageError(f"hoki with noise=uniform {kink}; fit it with noise=gaussian or gumbel")
+        kinks = "integrates a product with a kink at every class's gap"
+        never = "which a graph of a fixed length cannot do to 1e-6"
+        raise UsageError(f"hoki with noise=uniform {kinks}, {never}; fit it with noise=gaussian or gumbel")
     z: Operand = block.z
     label = block.prediction
     z.graph.jumps = True

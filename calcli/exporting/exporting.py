@@ -8,10 +8,11 @@ import numpy as np
 
 from calcli.errors import CalcliError, UsageError, needed, one_line, unknown_name
 from calcli.exporting.calibrator_graph import groups_of, trace
+from calcli.exporting.graph import Graph
 from calcli.exporting.numpy_source import load_source, write_source
 from calcli.exporting.onnx_after_classifier import OTHERWISE, join
 from calcli.exporting.onnx_model import OPSET, build_model, session
-from calcli.exporting.torch_module import build_module, save_program
+from calcli.exporting.operations import OPERATIONS
 from calcli.exporting.verify import TOLERANCE, Agreement, Run, compare, trying_rows
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
@@ -56,10 +57,8 @@ def export(
     Raises UsageError for a method that cannot be exported, or a package that is missing.
     """
     if artifact.input_kind == "confidence":
-        only = (
-            "maps confidences of which no class is known; only calibrators of the scores of all classes can be exported"
-        )
-        raise UsageError(f"{name or artifact.method}: {only}; calcli apply uses it")
+        own = f"{name or artifact.method}: maps confidences of which no class is known"
+        raise UsageError(f"{own}; only calibrators of the scores of all classes can be exported; calcli apply uses it")
     if onto is not None:
         return _behind(artifact, onto, at)
     graph = trace(artifact)
@@ -120,6 +119,60 @@ def _python(data: bytes) -> Run:
     return lambda *given: (module["predict_proba"](*given), module["predict"](*given))
 
 
+def build_module(graph: Graph) -> Any:
+    """A ``torch.nn.Module``: scores (rows, classes) of any float type in; probs and confidence
+    of that type, prediction int64 out. Its constants are buffers, so they move with ``.to(device)``."""
+    import torch
+
+    nodes = graph.needed()
+
+    class ExportedCalibrator(torch.nn.Module):  # type: ignore[misc]  # the base is Any without torch
+        """Runs the graph, node by node, in float64."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            for place, node in nodes:
+                if node.array is not None:
+                    self.register_buffer(f"c{place}", torch.from_numpy(np.array(node.array)))
+
+        def forward(self, scores: Any, group: Any = None) -> dict[str, Any]:
+            values: dict[int, Any] = {}
+            for place, node in nodes:
+                if node.array is not None:
+                    values[place] = getattr(self, f"c{place}")
+                elif node.op == "scores":
+                    values[place] = scores.to(torch.float64)
+                elif node.op == "group":
+                    values[place] = group.unsqueeze(-1)
+                else:
+                    run = OPERATIONS[node.op].torch or getattr(torch, node.op)
+                    values[place] = run(*(values[i] for i in node.inputs))
+            out = {name: values[place] for name, place in graph.outputs.items()}
+            return {
+                "probs": out["probs"].to(scores.dtype),
+                "prediction": out["prediction"].squeeze(-1),
+                "confidence": out["confidence"].squeeze(-1).to(scores.dtype),
+            }
+
+    return ExportedCalibrator().eval()
+
+
+def save_program(module: Any, k: int, by_group: bool = False) -> bytes:
+    """The module as the bytes of a ``.pt2``, for any number of rows of float32 scores (and int64 groups)."""
+    import torch
+
+    rows = torch.export.Dim("rows")
+    example = {"scores": torch.zeros((3, k), dtype=torch.float32)}
+    if by_group:
+        example["group"] = torch.zeros(3, dtype=torch.int64)
+    program = torch.export.export(module, tuple(example.values()), dynamic_shapes={name: {0: rows} for name in example})
+    for node in program.graph.nodes:  # where calcli's own lines lie on this machine is nobody's business
+        node.meta.pop("stack_trace", None)
+    buffer = BytesIO()
+    torch.export.save(program, buffer)
+    return buffer.getvalue()
+
+
 def torch_run(module: Any) -> Run:
     """A torch module as a function of arrays."""
     import torch
@@ -141,10 +194,6 @@ def _onnx(data: bytes) -> Run:
 def check(agreement: Agreement, what: str) -> None:
     """Raise CalcliError for an export that differs from ``apply``."""
     if not agreement.holds:
-        by, wrong = (
-            f"{agreement.difference:.2g} (allowed: {TOLERANCE:g})",
-            f"{agreement.labels} predictions of {agreement.rows}",
-        )
-        raise CalcliError(
-            f"{what}: differs from apply by {by} and in {wrong} rows; nothing was written, please report this"
-        )
+        by = f"by {agreement.difference:.2g} (allowed: {TOLERANCE:g})"
+        told = f"differs from apply {by} and in {agreement.labels} predictions of {agreement.rows} rows"
+        raise CalcliError(f"{what}: {told}; nothing was written, please report this")

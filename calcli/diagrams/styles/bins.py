@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from calcli.diagrams.curve import THIN, Curve
-from calcli.diagrams.matplotlib_theme import Paper
+from calcli.diagrams.matplotlib_theme import Paper, Theme
 from calcli.diagrams.reliability import Diagram
 from calcli.diagrams.reliability_matplotlib import Pen
 from calcli.diagrams.terminal import BAND, HOLLOW, POINT, WHISKER, Canvas
@@ -37,9 +37,15 @@ class Bins(Diagram):
         if pen.band:
             bin_points(axes, curve, pen, paper)
 
-    def key(self, level: str, thin: bool, several: bool) -> list[tuple[str, str]]:
-        found = [("whisker" if several else "point", f"bin accuracy, {level} interval")]
-        return found + [("hollow" if several else "hatch", f"fewer than {THIN} samples")] * thin
+    def key(self, theme: Theme, level: str, thin: bool, several: bool) -> list[Any]:
+        from matplotlib.lines import Line2D
+        from matplotlib.patches import Patch
+
+        dot, few = "" if several else "o", f"fewer than {THIN} samples"
+        found = [Line2D([], [], color=theme.ink, lw=0.9, marker=dot, ms=3, label=f"bin accuracy, {level} interval")]
+        if thin and several:
+            return [*found, Line2D([], [], color=theme.ink, marker="o", mfc=theme.page, ms=4, lw=0, label=few)]
+        return found + [Patch(facecolor=theme.page, edgecolor=theme.muted, hatch="/////", lw=0, label=few)] * thin
 
     def cells(self, canvas: Canvas, curve: Curve) -> None:
         bins = curve.bins

@@ -7,7 +7,7 @@ import numpy as np
 
 from calcli.diagrams.caption_text import fall_words
 from calcli.diagrams.curve import Curve
-from calcli.diagrams.matplotlib_theme import Paper
+from calcli.diagrams.matplotlib_theme import Paper, Theme
 from calcli.diagrams.reliability import Diagram
 from calcli.diagrams.reliability_matplotlib import Pen
 from calcli.diagrams.style import Figure, Request
@@ -50,8 +50,10 @@ class Corp(Diagram):
         if curve.fall is not None:
             bin_points(axes, curve, pen, paper)
 
-    def key(self, level: str, thin: bool, several: bool) -> list[tuple[str, str]]:
-        return [] if several else [("line", "isotonic accuracy")]
+    def key(self, theme: Theme, level: str, thin: bool, several: bool) -> list[Any]:
+        from matplotlib.lines import Line2D
+
+        return [] if several else [Line2D([], [], color=theme.main, lw=1.7, label="isotonic accuracy")]
 
     def cells(self, canvas: Canvas, curve: Curve) -> None:
         """Band and curve in characters; what lies outside the band has a role of its own."""
