@@ -62,10 +62,7 @@ def distinct(names: Sequence[str]) -> list[str]:
 def table(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
     """Rows of texts as lines, the first column flush left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        gap.join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    ]
+    return [gap.join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
 
 
 def round_ticks(low: float, high: float) -> list[float]:

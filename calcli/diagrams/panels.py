@@ -94,11 +94,9 @@ def whole(request: Request) -> Panels:
         short = dict(zip(bundles, distinct(bundles) if many else bundles, strict=True))
         versions = len({s.label for s in sets}) > 1 or not many
         # Titles are cut in their middle: what of many names is their own stands last.
-        words = [(short[s.bundle], s.label * versions)[:: -1 if many else 1] for s, _, _ in curves]
-        panels = [
-            Panel(named(s.label if alone else ", ".join(filter(None, each)), q), (c,))
-            for each, (s, q, c) in zip(words, curves, strict=True)
-        ]
+        for s, q, c in curves:
+            words = (short[s.bundle], s.label * versions)[:: -1 if many else 1]
+            panels.append(Panel(named(s.label if alone else ", ".join(filter(None, words)), q), (c,)))
     return tuple(p for p in panels if p.curves), title, tuple(request.notes)
 
 

@@ -5,8 +5,7 @@ text, and it has one subclass of ``Figure``. Command, help, formats and the gene
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import field
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from pkgutil import get_data, iter_modules
@@ -16,6 +15,7 @@ from calcli.errors import UsageError, unknown_name
 from calcli.fast_dataclass import dataclass
 
 if TYPE_CHECKING:
+    from calcli.calibrator import Progress
     from calcli.diagrams.curve import CurveSettings, Quantity
     from calcli.diagrams.matplotlib_theme import Paper
     from calcli.diagrams.panels import Measured
@@ -46,7 +46,7 @@ class Request:
     rows: "Rows | None" = None
     source: str = ""
     given: Sequence[tuple[str, float]] = ()
-    progress: Callable[[str, int, int], None] = field(default=lambda what, done, total: None)
+    progress: "Progress | None" = None
 
     @property
     def what(self) -> str:

@@ -13,16 +13,8 @@ from calcli.errors import UsageError
 from calcli.exporting.graph import FUNCTIONS, Graph, GraphValue, Operand
 from calcli.io.artifact import Artifact
 from calcli.kernels.numpy.hoki_retention import CELLS_PER_FOLD, DEGREE, gap_table
+from calcli.methods._binary import maps as binary
 from calcli.methods._binary.log_odds import log_sigmoid, top_log_odds
-from calcli.methods._binary.maps import (
-    BinaryCalibrator,
-    LogisticCalibrator,
-    PiecewiseLinear,
-    logs,
-    normalize,
-    share_rest,
-    step,
-)
 from calcli.methods._monotone import evaluate
 from calcli.methods.compared.bbq import BayesianBinning
 from calcli.methods.compared.irova import TIE_BREAK, IsotonicOneVsAll
@@ -150,7 +142,7 @@ def lines(x: Operand, maps: Sequence[Sequence[Any]]) -> Operand:
 
 FUNCTIONS[row_max] = lambda z: z.max(axis=1)
 FUNCTIONS[np.interp] = lambda p, x, y: lines(p, [(x, y)])
-FUNCTIONS[step] = lambda p, edges, values: steps(p, [(edges, values)])
+FUNCTIONS[binary.step] = lambda p, edges, values: steps(p, [(edges, values)])
 FUNCTIONS[evaluate] = lambda x, edges, slopes: piecewise(x, [Pieces.bent(edges, slopes)])
 
 
@@ -161,19 +153,19 @@ Maps = list[tuple[Any, ...]]
 
 
 @lower.register
-def one_vs_rest(calibrator: BinaryCalibrator, block: Block) -> Prediction:
+def one_vs_rest(calibrator: binary.BinaryCalibrator, block: Block) -> Prediction:
     """``BinaryCalibrator.apply``."""
     if len(calibrator.maps) == 1:
         return calibrator.apply(block)
     inputs = calibrator.inputs(calibrator.seen(block))
-    return normalize(curve(calibrator, inputs, calibrator.maps), block.z, block.prediction)
+    return binary.normalize(curve(calibrator, inputs, calibrator.maps), block.z, block.prediction)
 
 
-def curve(calibrator: BinaryCalibrator, x: Operand, maps: Maps) -> Operand:
+def curve(calibrator: binary.BinaryCalibrator, x: Operand, maps: Maps) -> Operand:
     """The maps at x (rows, classes); class by class where nothing is known of how to take them together."""
     if isinstance(calibrator, LogitSpline):
         return sigmoid(spline(x, maps))
-    if isinstance(calibrator, LogisticCalibrator):
+    if isinstance(calibrator, binary.LogisticCalibrator):
         return sigmoid(calibrator.logit(x, *columns_of(maps)))
     if isinstance(calibrator, ScalingBinning):  # a smooth map, then its steps
         slope, intercept, rest = columns_of([(one[0], one[1], one[4] if len(one) > 4 else one[0]) for one in maps])
@@ -183,7 +175,7 @@ def curve(calibrator: BinaryCalibrator, x: Operand, maps: Maps) -> Operand:
         return steps(sigmoid(smooth), [one[2:4] for one in maps])
     if isinstance(calibrator, HistogramBinning | BayesianBinning):
         return steps(x, maps)
-    if isinstance(calibrator, PiecewiseLinear):  # isotonic regression and splines
+    if isinstance(calibrator, binary.PiecewiseLinear):  # isotonic regression and splines
         q = np.clip(lines(x, maps), 0.0, 1.0)
         return q + x * TIE_BREAK if isinstance(calibrator, IsotonicOneVsAll) else q
     return np.stack([calibrator.curve(x[:, c], *one) for c, one in enumerate(maps)], axis=1)
@@ -235,7 +227,7 @@ def hoki(calibrator: Hoki, block: Block) -> Prediction:
     q = np.full_like(gamma, calibrator.accuracy) if calibrator.init == "accuracy" else sigmoid(top_log_odds(z, label))
     for alpha, beta in zip(calibrator.alpha, calibrator.beta, strict=True):
         q = follow(q, gamma, alpha, beta)
-    return Prediction(share_rest(z, label, *logs(q)), label)
+    return Prediction(binary.share_rest(z, label, *binary.logs(q)), label)
 
 
 def follow(q: Operand, gamma: Operand, alpha: FloatArray, beta: FloatArray) -> Operand:
@@ -345,6 +337,5 @@ def trace(artifact: Artifact, *, one_column: bool = False, nudge: FloatArray | N
     end: Operand = lower(artifact.calibrator, Block(0, scores, artifact.input_kind, columns=columns))
     probs = np.exp(end.log_probs)
     confidence = np.minimum(probs[np.arange(len(probs)), end.label], 1.0)
-    outputs: dict[str, Operand] = {"probs": probs, "prediction": end.label, "confidence": confidence}
-    graph.outputs = {name: value.place for name, value in outputs.items()}
+    graph.outputs = {"probs": probs.place, "prediction": end.label.place, "confidence": confidence.place}
     return graph

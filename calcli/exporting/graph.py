@@ -4,7 +4,7 @@ A ``GraphValue`` stands for an array of rows and answers NumPy's own functions (
 ``Calibrator.apply`` itself is what is traced. What no graph can follow is refused. Floats are float64, indices int64.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import field
 from functools import partial, partialmethod, reduce
 from math import prod
@@ -117,9 +117,7 @@ class GraphValue(NDArrayOperatorsMixin):
             return self.copy() if copy else self
         return self.floats() if wanted == np.float64 else self.like(self.graph.op("whole", self), np.int64)
 
-    def _reduced(
-        self, op: str, axis: int | None = None, *, keepdims: bool = False, dtype: Any = np.float64
-    ) -> "GraphValue":
+    def _reduced(self, op: str, axis: int | None = None, *, keepdims: bool = False, dtype: Any = np.float64) -> Any:
         if axis is None:
             return GraphValue(self.graph, (self.place,), ())  # a count
         if self.ndim == 1 or axis % self.ndim != (0 if self.turned else 1):
@@ -160,9 +158,7 @@ class GraphValue(NDArrayOperatorsMixin):
                 return self
             case (slice(), None) if self.ndim == 1 and key[0] == ALL:
                 return self.view(rows, 1)
-            case (slice(), int() | slice() | list() | np.ndarray() as columns) if (
-                key[0] == ALL and self.shape[0] == rows
-            ):
+            case (slice(), int() | slice() | list() | np.ndarray() as columns) if key[0] == ALL and len(self) == rows:
                 picked = np.arange(self.width)[columns]
                 shape = (rows,) if picked.ndim == 0 else (rows, len(picked))
                 return GraphValue(self.graph, (op("columns", self, np.atleast_1d(picked)).place,), shape, self.dtype)
@@ -318,13 +314,10 @@ REDUCTIONS = {"add": "sum", "maximum": "max", "minimum": "min", "logical_or": "a
 """What ``ufunc.reduce`` is."""
 
 
-def _graph_of(inputs: Iterable[Operand]) -> Graph:
-    return next(x.graph for x in inputs if isinstance(x, GraphValue))
-
-
 def elementwise(name: str, *inputs: Operand) -> GraphValue:
     """An operation by NumPy's rules for shapes and types: a ufunc, or ``numpy.where``, which goes by the same."""
-    graph, first = _graph_of(inputs), int(name == "where")
+    graph = next(x.graph for x in inputs if isinstance(x, GraphValue))
+    first = int(name == "where")
     arrays = [x if isinstance(x, GraphValue) else np.asarray(x) for x in inputs]
     shape = graph.checked(np.broadcast_shapes(*(a.shape for a in arrays)))
     kinds = {a.dtype.kind for a in arrays[first:]}

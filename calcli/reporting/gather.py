@@ -160,5 +160,4 @@ def _sweep(
         rows = ArrayRows(z, rows.labels()[index], "logits", weight=weights)
     if weights is not None and not weights.any():
         return None, 0
-    told = progress or (lambda what, done, total: None)
-    return sweep_temperature(rows, name, given=given, points=31, bins=settings.bins, progress=told), rows.n
+    return sweep_temperature(rows, name, given=given, points=31, bins=settings.bins, progress=progress), rows.n

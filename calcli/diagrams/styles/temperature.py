@@ -26,6 +26,10 @@ LOW, HIGH = 0.01, 100.0
 """Temperatures between which the marked points are sought, as when a calibrator is fitted."""
 
 
+Given = Sequence[tuple[str, float]]
+"""Names and temperatures of calibrators."""
+
+
 @dataclass(frozen=True)
 class MarkedPoint:
     """A temperature worth pointing at. name : what it is. The rest: the curves' values there."""
@@ -160,17 +164,11 @@ class TemperatureSweep(Figure):
 
 
 def sweep_temperature(
-    rows: Rows,
-    title: str,
-    *,
-    given: Sequence[tuple[str, float]] = (),
-    points: int = 81,
-    bins: int = 15,
-    progress: Progress = lambda what, done, total: None,
+    rows: Rows, title: str, *, given: Given = (), points: int = 81, bins: int = 15, progress: Progress | None = None
 ) -> TemperatureSweep:
     """Evaluate softmax(z / T) over a geometric range of T in one pass after the two fits.
 
-    given : (name, T) of calibrators to mark. The range is a factor of two around all marks. The TS and EC points are
+    given : what to mark, too. The range is a factor of two around all marks. The TS and EC points are
     those of these very rows: what the best temperature could reach here, not what a calibrator fitted elsewhere does.
     Weighted rows count with their weight. Reference: Clarte, Loureiro, Krzakala, Zdeborova (2023), figure 2.
     """
@@ -198,7 +196,7 @@ def sweep_temperature(
     return TemperatureSweep(title, rows.n, bins, accuracy, t, nll, ece, null, confidence, marks)
 
 
-def _evaluate(rows: Rows, temperatures: FloatArray, bins: int, progress: Progress) -> FloatArray:
+def _evaluate(rows: Rows, temperatures: FloatArray, bins: int, progress: Progress | None) -> FloatArray:
     """NLL, ECE, its mean under calibration, and mean confidence, (4, t), at every temperature."""
     edges, t = width_edges(bins), len(temperatures)
     gap, variance = np.zeros((t, bins)), np.zeros((t, bins))
@@ -220,7 +218,8 @@ def _evaluate(rows: Rows, temperatures: FloatArray, bins: int, progress: Progres
             index = bin_index(c, edges)
             gap[j] += np.bincount(index, weights=weight * (c - correct), minlength=bins)
             variance[j] += np.bincount(index, weights=weight**2 * c * (1 - c), minlength=bins)
-        progress("sweeping the temperature", block.start + len(block), rows.n)
+        if progress is not None:
+            progress("sweeping the temperature", block.start + len(block), rows.n)
     # A bin's gap under calibration is a sum of independent terms, nearly normal: E|N(0, V)| = sqrt(2 V / pi).
     null = np.sqrt(2 * variance / np.pi).sum(axis=1) / mass
     return np.array([nll / mass, np.abs(gap).sum(axis=1) / mass, null, confidence / mass])
