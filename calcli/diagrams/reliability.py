@@ -165,13 +165,8 @@ def _numbers(curve: Curve, width: int) -> list[str]:
     else:
         parts = [[rows], [about, *means]] if width < 50 else [[rows, f", {about}", *means]]
     ece = [f"ECE {curve.ece:.4f}", f" (if calibrated {curve.ece_null_mean:.4f}, {p_value(curve)})"]
-    brier = [
-        f"Brier {b.score:.4f} =",
-        f" MCB {b.miscalibration:.4f}",
-        f" − DSC {b.discrimination:.4f}",
-        f" + UNC {b.uncertainty:.4f}",
-        f" (MCB if calibrated {curve.mcb_null_mean:.4f})",
-    ]
+    brier = [f"Brier {b.score:.4f} =", f" MCB {b.miscalibration:.4f}", f" − DSC {b.discrimination:.4f}"]
+    brier += [f" + UNC {b.uncertainty:.4f}", f" (MCB if calibrated {curve.mcb_null_mean:.4f})"]
     lines = []
     for first, *others in (*parts, ece, brier):
         lines.append(first)

@@ -112,11 +112,8 @@ def style_names() -> tuple[str, ...]:
 
 def style_titles() -> dict[str, str]:
     """The help line of every style, read from its file without running it."""
-    titles = {}
-    for name in style_names():
-        text = get_data("calcli.diagrams.styles", f"{name}.py") or b""
-        titles[name] = text.decode().splitlines()[0].strip('" .')
-    return titles
+    texts = {name: get_data("calcli.diagrams.styles", f"{name}.py") or b"" for name in style_names()}
+    return {name: text.decode().splitlines()[0].strip('" .') for name, text in texts.items()}
 
 
 @cache

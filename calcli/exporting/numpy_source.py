@@ -87,19 +87,17 @@ def write_source(artifact: Artifact, graph: Graph) -> str:
     by = groups_of(artifact)
     other = "any other number is a group that the fit has not seen"
     about = {"k": k, "kind": kind, "method": artifact.method, "version": artifact.calcli_version}
+    parts = {"pair": pair, "shape": GROUP * len(by), "lines": "\n".join(lines), "names": artifact.class_names}
+    ends = {name: names[graph.outputs[name]] for name in ("probs", "prediction")}
     return PAGE.format(
         **about,
-        names=artifact.class_names,
+        **parts,
+        **ends,
         binary=", or (n,): the score of class 1" if pair else "",
-        pair=pair,
         group=", group" * len(by),
         about_group="".join(f"\ngroup : (n,) integers, GROUPS of the {column!r}; {other}." for column in by),
         groups="".join(f"GROUPS = {dict(zip(known, range(len(known)), strict=True))!r}\n" for known in by.values()),
-        shape=GROUP * len(by),
         constants="".join(constants) + "\n" * bool(constants),
-        lines="\n".join(lines),
-        probs=names[graph.outputs["probs"]],
-        prediction=names[graph.outputs["prediction"]],
     )
 
 

@@ -199,9 +199,7 @@ def made_up_inputs(model: Any, rng: np.random.Generator, size: float, free: int,
     onnx = require_onnx()
     constants = {value.name for value in model.graph.initializer}
     feeds: dict[str, Any] = {}
-    for value in model.graph.input:
-        if value.name in constants:
-            continue
+    for value in (each for each in model.graph.input if each.name not in constants):
         tensor = value.type.tensor_type
         shape = [d.dim_value or (free if i else ROWS) for i, d in enumerate(tensor.shape.dim)]
         kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)

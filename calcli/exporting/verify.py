@@ -1,6 +1,6 @@
 """Run what was exported beside ``apply``, on rows that are hard to get right."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
 import numpy as np
@@ -59,25 +59,15 @@ def trying_rows(k: int, kind: ScoreKind) -> Iterator[NDArray[np.float32]]:
     sizes = np.repeat([0.1, 1.0, 3.0, 10.0, 40.0], 40)[:, None]
     one_hot = np.zeros((40, k))  # the rows of np.eye(k), which has k^2 entries
     one_hot[np.arange(40), rng.integers(0, k, 40)] = 1.0
-    last = np.zeros((1, k))
-    last[0, -1] = 60.0
     ties = rng.normal(size=(20, k))
     ties[:, -1] = ties[:, 0]
     tops = rng.normal(size=(20, k))
     tops[:, : max(2, k // 2)] = 5.0
-    hard = [
-        np.zeros((1, k)),
-        np.full((1, k), 7.25),
-        np.where(np.arange(k) % 2 == 0, 1e4, -1e4)[None, :],
-        np.eye(2, k) * 1e4,
-        -np.eye(2, k) * 1e4,
-        last,
-        np.linspace(-1e4, 1e4, k)[None, :],
-        one_hot * rng.uniform(15.0, 45.0, (40, 1)) + rng.normal(size=(40, k)),
-        ties,
-        tops,
-    ]
-    corners, most = np.concatenate(hard), max(1, SLAB // k)
+    near = one_hot * rng.uniform(15.0, 45.0, (40, 1)) + rng.normal(size=(40, k))
+    far, last, ramp = np.eye(2, k) * 1e4, np.eye(1, k, k - 1) * 60.0, np.linspace(-1e4, 1e4, k)[None, :]
+    flat, every_other = np.full((1, k), 7.25), np.where(np.arange(k) % 2 == 0, 1e4, -1e4)[None, :]
+    corners = np.concatenate([np.zeros((1, k)), flat, every_other, far, -far, last, ramp, near, ties, tops])
+    most = max(1, SLAB // k)
     random = (rng.normal(size=(len(size), k)) * size for size in _slabs(sizes, most))
     for z in chain(random, _slabs(corners, most)):
         yield np.asarray({"logits": lambda s: s, "log_probs": log_softmax, "probs": softmax}[kind](z), dtype=np.float32)
@@ -93,7 +83,13 @@ def compare(run: Run, artifact: Artifact, scores: AnyArray, columns: Mapping[str
     columns : the groups of the rows, for a calibrator by group; left out, they take turns.
     """
     narrow = np.asarray(scores, dtype=np.float32)
-    groups = {name: codes_of(known, len(narrow), columns, name) for name, known in groups_of(artifact).items()}
+    groups = {}
+    for name, known in groups_of(artifact).items():  # places among the groups that the calibrator knows, -1 for others
+        code = np.arange(len(narrow)) % (len(known) + 1)
+        if columns is not None:
+            place, (names, at) = {group: i for i, group in enumerate(known)}, columns[name]
+            code = np.array([place.get(group, -1) for group in names], dtype=np.int64)[at]
+        groups[name] = Codes((*known, UNSEEN), code)
     probs, label = run(narrow, *(column.code for column in groups.values()))
     with np.errstate(all="ignore"):
         applied = artifact.calibrator.apply(Block(0, narrow, artifact.input_kind, columns=groups))
@@ -106,15 +102,6 @@ def compare(run: Run, artifact: Artifact, scores: AnyArray, columns: Mapping[str
         excused[suspects] = beside_a_jump(artifact, narrow[suspects], np.asarray(probs)[suspects], label[suspects])
     off, wrong = off[~excused], wrong[~excused]
     return Agreement(len(narrow), float(off.max(initial=0.0)), int(wrong.sum()), int(excused.sum()))
-
-
-def codes_of(known: Sequence[str], n: int, columns: Mapping[str, Codes] | None, name: str) -> Codes:
-    """The second input of an export: places (n,) among the groups that a calibrator knows, -1 for others."""
-    if columns is None:
-        return Codes((*known, UNSEEN), np.arange(n) % (len(known) + 1))
-    place = {group: i for i, group in enumerate(known)}
-    names, code = columns[name]
-    return Codes((*known, UNSEEN), np.array([place.get(group, -1) for group in names], dtype=np.int64)[code])
 
 
 def beside_a_jump(artifact: Artifact, scores: NDArray[np.float32], probs: AnyArray, label: IntArray) -> BoolArray:

@@ -73,8 +73,8 @@ class TemperatureSweep(Figure):
         assert rows is not None
         if rows.k < 2:
             raise DataError("--style temperature needs the scores of all classes; these rows hold a confidence alone")
-        title, bins = request.title, request.settings.bins
-        title = f"{request.source}, n = {rows.n}" if title is None else title
+        title = f"{request.source}, n = {rows.n}" if request.title is None else request.title
+        bins = request.settings.bins
         return sweep_temperature(rows, title, given=request.given, bins=bins, progress=request.progress)
 
     def draw(self, paper: Paper) -> Any:
