@@ -9,7 +9,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.isotonic import IsotonicFit, fit_isotonic
 from calcli.metrics.binned_errors import error_and_null
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.corp import RESAMPLES, Band, ConsistencyBand, Decomposition, UnitDraws, consistency_band, decompose
+from calcli.metrics.corp import RESAMPLES, Band, Decomposition, UnitDraws, consistency_band, decompose
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import BoolArray, FloatArray, IntArray
@@ -145,8 +145,13 @@ def measure_curve(
     columns = np.linspace(0.0, 1.0, s.columns + 1)
     histogram = Histogram(columns, np.bincount(bin_index(confidence, columns), minlength=s.columns))
     accuracy, mean, outside = (float(np.average(x, weights=weight)) for x in (correct, confidence, ~inside))
+    empty, held = np.full(count, np.nan), stats.weight > 0
+    share = np.minimum(np.divide(stats.outcome, stats.weight, out=empty.copy(), where=held), 1.0)
+    interval = wilson_interval(share, stats.effective / effect, s.level)
+    means = np.divide(stats.score, stats.weight, out=empty, where=held), share
+    bars = Bars(edges[:-1], edges[1:], stats.count, *means, *interval, band.bin_low, band.bin_high)
     error = ece, null.mean, null.q95, null.p_value, null.resamples
-    shown = fit, Band(band.x, band.low, band.high), _bars(edges, stats, band, s.level, effect), histogram
+    shown = fit, Band(band.x, band.low, band.high), bars, histogram
     scores = outside, brier, log, band.mcb_mean
     rows = label, quantity, len(confidence), s, accuracy, mean
     return Curve(*rows, *error, *scores, *shown, clearest_fall(stats, effect))
@@ -167,12 +172,3 @@ def clearest_fall(stats: BinStats, effect: "FloatArray | float" = 1.0) -> tuple[
     fallen = share[early] - share[late] - np.hypot((share - low)[early], (high - share)[late])
     most = int(np.argmax(fallen))
     return (int(held[early[most]]), int(held[late[most]])) if fallen[most] > 0.0 else None
-
-
-def _bars(edges: FloatArray, stats: BinStats, band: ConsistencyBand, level: float, effect: FloatArray) -> Bars:
-    empty = np.full(len(stats.weight), np.nan)
-    rows = stats.weight > 0
-    accuracy = np.minimum(np.divide(stats.outcome, stats.weight, out=empty.copy(), where=rows), 1.0)
-    confidence = np.divide(stats.score, stats.weight, out=empty, where=rows)
-    interval = wilson_interval(accuracy, stats.effective / effect, level)
-    return Bars(edges[:-1], edges[1:], stats.count, confidence, accuracy, *interval, band.bin_low, band.bin_high)

@@ -72,8 +72,7 @@ class Diagram(Figure):
         """All, each with its panel."""
         return [(panel, curve) for panel in self.panels for curve in panel.curves]
 
-    def draw(self, paper: Paper) -> Any:
-        return draw_reliability(self, paper)
+    draw = draw_reliability
 
     def text(self, width: int, look: Look) -> list[str]:
         """Panels beside each other as far as they fit. Every curve gets its own: characters cannot overlap legibly."""

@@ -1,7 +1,7 @@
 """From a fitted calibrator to the graph of its ``apply``, which is run on traced values; few methods need more."""
 
 from collections.abc import Mapping, Sequence
-from functools import singledispatch
+from functools import reduce, singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,10 +45,8 @@ def composition(calibrator: Composition, block: Block) -> Prediction:
 
 @lower.register
 def mixture(calibrator: Mixture, block: Block) -> Prediction:
-    first, *others = [lower(m.calibrator, block).log_probs + np.log(m.weight) for m in calibrator.members]
-    for part in others:
-        first = np.logaddexp(first, part)
-    log_p = mixed_with_uniform(first, calibrator.uniform)
+    parts = [lower(m.calibrator, block).log_probs + np.log(m.weight) for m in calibrator.members]
+    log_p = mixed_with_uniform(reduce(np.logaddexp, parts), calibrator.uniform)
     return Prediction(log_p, block.prediction if calibrator.keeps_argmax else log_p.argmax(axis=1))
 
 
@@ -148,7 +146,6 @@ FUNCTIONS[evaluate] = lambda x, edges, slopes: piecewise(x, [Pieces.bent(edges, 
 
 # ---- one map per class against the rest: all classes are looked up together, where ``apply`` goes class by class
 
-
 Maps = list[tuple[Any, ...]]
 
 
@@ -199,7 +196,6 @@ def spline(s: Operand, maps: Maps) -> Operand:
 
 
 # ---- hoki with the exact retention under Gaussian or Gumbel noise; what needs transforms or draws says so
-
 
 BY_TRANSFORMS = "reads the scores of the same rows under transforms of the input, which a serving graph does not see"
 
@@ -300,10 +296,8 @@ def intra_order_preserving(calibrator: IntraOrderPreserving, block: Block) -> Pr
 
 # ---- the graph of an artifact: scores in, probabilities, prediction and confidence out
 
-
 PAIR = {"logits": ([[0.0, 1.0]], [[0.0, 0.0]]), "probs": ([[-1.0, 1.0]], [[1.0, 0.0]])}
 """From a binary model's one score s to two: (0, s) or (1 - s, s)."""
-
 
 UNSEEN = "\0"
 """The name of a group that the fit has not seen, which no group has."""

@@ -1,7 +1,6 @@
 """The operations of a graph, and how each is written for NumPy, ONNX and torch: one line an operation."""
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 
@@ -14,7 +13,7 @@ class Operation(NamedTuple):
 
     source: str
     onnx: str = ""
-    attributes: Mapping[str, Any] = MappingProxyType({})
+    attributes: Mapping[str, Any] = {}
     axis: str = ""
     torch: Callable[..., Any] | None = None
 

@@ -76,8 +76,7 @@ class Epochs(Figure):
         from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator
 
-        theme, many = paper.theme, len(self.courses) > 1
-        wide = paper.width or 6.75
+        theme, many, wide = paper.theme, len(self.courses) > 1, paper.width or 6.75
         beside = wide >= 5
         drawn = Figure(figsize=(wide, (2.9 if beside else 4.9) + 0.3 * many), layout="constrained")
         planes = drawn.subplots(1, 2) if beside else drawn.subplots(2, 1)

@@ -12,7 +12,7 @@ from calcli.diagrams.matplotlib_theme import Paper, log_ticks
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, BAND, DIAGONAL, MARK, Canvas, Look, plot
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import as_json, dataclass
 from calcli.kernels.numpy.temperature import nll_slope, top_mass_slope
 from calcli.methods.ec import top_accuracy
 from calcli.numerics import NLL_OF_ZERO, TINY, FloatArray
@@ -81,15 +81,13 @@ class TemperatureSweep(Figure):
         """NLL, ECE over its floor, and mean confidence, one above the other."""
         from matplotlib.figure import Figure
 
-        theme = paper.theme
-        wide = paper.width or 4.7
+        theme, wide, t = paper.theme, paper.width or 4.7, self.temperature
         columns = 2 if wide >= 6 else 1
         foot = 0.62 + 0.2 * -(-len(self.marks) // columns)
         height = 0.2 + 3 * 1.95 + foot
         figure = Figure(figsize=(wide, height))
         box = (0.68 / wide, 1 - 0.84 / wide)
         axes = [figure.add_axes((box[0], (foot + 1.95 * i) / height, box[1], 1.72 / height)) for i in (2, 1, 0)]
-        t = self.temperature
         loss, error, trust = axes
         loss.plot(t, self.nll, color=theme.main, lw=1.6)
         loss.set_ylabel("NLL (nats)")
@@ -153,9 +151,9 @@ class TemperatureSweep(Figure):
         return lines + table(rows)
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        rows = [("", *row) for row in zip(*(getattr(self, name) for name in NAMES), strict=True)]
-        marks = [(m.name, *(getattr(m, name) for name in NAMES)) for m in self.marks]
-        return ("name", *NAMES), rows + marks
+        marks = [as_json(m) for m in self.marks]
+        rows = [("", *row) for row in zip(*(getattr(self, name) for name in list(marks[0])[1:]), strict=True)]
+        return list(marks[0]), rows + [tuple(m.values()) for m in marks]
 
     def describe(self) -> str:
         return f"Loss, calibration error and mean confidence against temperature, {self.n} rows. " + " ".join(
@@ -223,9 +221,6 @@ def _evaluate(rows: Rows, temperatures: FloatArray, bins: int, progress: Progres
     # A bin's gap under calibration is a sum of independent terms, nearly normal: E|N(0, V)| = sqrt(2 V / pi).
     null = np.sqrt(2 * variance / np.pi).sum(axis=1) / mass
     return np.array([nll / mass, np.abs(gap).sum(axis=1) / mass, null, confidence / mass])
-
-
-NAMES = ("temperature", "nll", "ece", "ece_null_mean", "mean_confidence")
 
 
 def _draw_marks(sweep: TemperatureSweep, axes: Sequence[Any], paper: Paper, least: float) -> list[Any]:

@@ -45,10 +45,6 @@ class Scatter(Figure):
     title: str
     points: tuple[Point, ...]
 
-    @property
-    def bundles(self) -> list[str]:
-        return list(dict.fromkeys(p.bundle for p in self.points))
-
     ignores = ("label", "layout", "level", "no_stats")
 
     @classmethod
@@ -68,8 +64,8 @@ class Scatter(Figure):
         from matplotlib.lines import Line2D
 
         theme = paper.theme
+        bundles = list(dict.fromkeys(p.bundle for p in self.points))
         methods = list(dict.fromkeys(p.method for p in self.points))
-        bundles = self.bundles
         named = len(bundles) if len(bundles) > 1 else 0
         wide = paper.width or (5.2 if named <= 8 else 6.75)
         across, foot = 3 if wide > 4 else 2, -(-named // 2)
