@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import CalcliError, DataError, UsageError
-from calcli.importers.archive import Entries, Entry
+from calcli.importers.archive import Entries, Entry, remark
 from calcli.importers.array_names import Name, parse_name, real_names, says_correct
 from calcli.importers.columns import BOOKKEEPING, LEFT_OVER, LONGEST
 from calcli.importers.import_request import ImportRequest
@@ -19,7 +19,7 @@ from calcli.importers.labels import GRADES, OPPOSITES
 from calcli.importers.mistaken_for_scores import PREDICTIONS
 from calcli.importers.positions import Parts
 from calcli.io.provenance import carried
-from calcli.io.validate import SUM_TOLERANCE
+from calcli.io.validate import MOST_BY_CHANCE, SUM_TOLERANCE
 from calcli.numerics import AnyArray
 
 SCORE_WORDS = {
@@ -47,6 +47,10 @@ def take_obvious(entries: Entries, ask: ImportRequest, where: str) -> ImportRequ
     counted = {path for path, columns in made.items() if all(c.load().dtype.kind in "iu" for c in columns)}
     others = {path for path in arrays if names[path].role or path in counted or _is_feature(path, where)}
     floats = {path: a for path, a in arrays.items() if a.dtype.kind == "f" and path not in others}
+    if ask.kind is None and not ask.labels and (found := _two_words(names, arrays, floats)):
+        said = f"--scores {shlex.quote(found[0])} --labels {shlex.quote(found[1])} --kind probs"
+        remark(f"{where}: {found[0]!r} lies in [0, 1] and {found[1]!r} has two words: read as with {said}")
+        return replace(ask, scores=found[:1], labels=found[1:], kind="probs")
     cores = {names[path].core for path, array in floats.items() if array.ndim > 1 and array.shape[-1] > 0}
     cores = {core for core in cores if core.lower() in SCORE_WORDS} or cores
     cores = cores or {names[p].core for p, a in floats.items() if a.ndim == 1 and names[p].core.lower() in SCORE_WORDS}
@@ -100,6 +104,17 @@ def _labels_of_apply(entries: Entries, names: Mapping[str, Name]) -> tuple[str, 
     if "calibrated_by" not in roles and not carried(entries[scores].path, scores):
         return ()
     return (order[at - 1],) if _few(entries[order[at - 1]].column(), entries[scores].load().shape[-1]) else ()
+
+
+def _two_words(names: Mapping[str, Name], arrays: Mapping[str, Any], floats: Mapping[str, Any]) -> tuple[str, ...]:
+    """The one column of numbers in [0, 1], some below 1/2, and the one column of two words; empty where unclear."""
+    flat = {p: np.asarray(a[()]) for p, a in arrays.items() if a.ndim == 1 and len(a) >= MOST_BY_CHANCE}
+    few = {p: np.unique(v[v != ""] if v.dtype.kind == "U" else v) for p, v in flat.items()}
+    truths = [p for p in few if names[p].role == "labels"] or [p for p in few if not names[p].role and len(few[p]) == 2]
+    sure = [p for p in floats if p in flat and len(few[p]) > 2 and few[p][0] >= 0 and few[p][-1] <= 1]
+    words = [p for p in truths if len(few[p]) == 2 and few[p].dtype.kind == "U" and not says_correct(p)]
+    alone = len(truths) == len(words) == len(sure) == 1 and few[sure[0]][0] < 0.5
+    return (sure[0], words[0]) if alone else ()
 
 
 def _few(array: Any, k: int) -> bool:

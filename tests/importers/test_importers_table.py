@@ -259,13 +259,11 @@ def table_of(path, **columns):
     return path
 
 
-def test_two_words_beside_one_column_of_probabilities_get_the_command_that_reads_them(tmp_path, out):
+def test_two_words_beside_one_column_of_probabilities_are_understood(tmp_path, out):
     p, y, ids, race, w = loan_rows()
     path = table_of(tmp_path / "a.csv", app_id=ids, score=p, denied=y, race=race, w=w)
-    with pytest.raises((DataError, UsageError)) as refused:
-        bring(path, out)
-    assert "--scores score --labels denied --kind probs" in str(refused.value)
-    found = bring(path, out, scores=["score"], labels=["denied"], kind="probs")
+    found = bring(path, out)
+    assert "read as with --scores score --labels denied --kind probs" in found["notes"]
     np.testing.assert_allclose(found["probs"][:, 1], p)
     assert np.array_equal(found["labels"], (y == "yes").astype(int))
     for other in (
