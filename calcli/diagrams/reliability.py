@@ -159,10 +159,8 @@ def _numbers(curve: Curve, width: int) -> list[str]:
     b, (x, y) = curve.brier, curve.words
     rows, about = f"n = {curve.n}", f"{y} {curve.accuracy:.4f}"
     means = [f", mean {x} {curve.mean_confidence:.4f}", f" ({direction(curve)})"]
-    if curve.quantity == "positive":
-        parts = [[rows, f" {about}", *means]]
-    else:
-        parts = [[rows], [about, *means]] if width < 50 else [[rows, f", {about}", *means]]
+    apart = width < 50 and curve.quantity == "top"
+    parts = [[rows], [about, *means]] if apart else [[rows, f", {about}", *means]]
     ece = [f"ECE {curve.ece:.4f}", f" (if calibrated {curve.ece_null_mean:.4f}, {p_value(curve)})"]
     brier = [f"Brier {b.score:.4f} =", f" MCB {b.miscalibration:.4f}", f" − DSC {b.discrimination:.4f}"]
     brier += [f" + UNC {b.uncertainty:.4f}", f" (MCB if calibrated {curve.mcb_null_mean:.4f})"]

@@ -336,6 +336,21 @@ def test_the_terminal_shows_points_where_they_are():
     assert (lines[at].index("●") - left) / width == pytest.approx(0.7, abs=0.02)
 
 
+@pytest.mark.parametrize("quantity", ["top", "positive"])
+@pytest.mark.parametrize("width", [30, 60, 80])
+def test_a_comma_stands_between_the_count_and_the_frequency(quantity, width):
+    z, y = truth(400, 2)
+    curve = measure_curve("x", collect(ArrayRows(z, y)), FAST, quantity)
+    lines = draw_text(Corp((Panel("p", (curve,)),)), width, Look()).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("n = 400"))
+    own = "accuracy" if quantity == "top" else "frequency of class 1"
+    if width == 30:
+        assert lines[at] == "n = 400"
+        assert lines[at + 1].strip().startswith(f"{own} 0.")
+    else:
+        assert lines[at].startswith(f"n = 400, {own} 0.")
+
+
 def test_reliability_that_falls_is_shown_in_bins_beside_the_isotonic_curve(tmp_path):
     """Right in .44, .24, .13 and .98 of the rows from .5 to 1: the isotonic curve is level where it falls."""
     rng = np.random.default_rng(0)
