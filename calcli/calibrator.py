@@ -186,7 +186,7 @@ class Calibrator(ABC):
       with ``Reference:`` (authors, year, equation).
     - ``title`` is the method's name in words, ``aliases`` are further names that people type;
       case, ``_`` and blanks do not matter. ``use`` says in a phrase when to use it, and
-      ``place`` where it stands among what to try first. ``laws`` says what it promises.
+      ``list_order`` is its rank in lists (least first). ``laws`` says what it promises.
       ``Options`` are its options. ``composable`` is False for a method whose fit is
       that of another (``Fit.chosen``), which no composition can hold.
     - Fields are declared with ``param``; they hold float, int, bool, str or arrays, never
@@ -202,7 +202,7 @@ class Calibrator(ABC):
     - A method never sees a path, a console or h5py.
     """
 
-    place: ClassVar[int] = 90
+    list_order: ClassVar[int] = 90
     aliases: ClassVar[tuple[str, ...]] = ()
     use: ClassVar[str] = ""
     title: ClassVar[str]

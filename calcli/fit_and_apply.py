@@ -51,7 +51,7 @@ def fit_artifact(name: str, options: Options, rows: DataSet, context: Context) -
         if rows.kind == "confidence" and not method(name).laws.confidence:
             able = [each for each in method_names() if method(each).laws.confidence]
             told = "needs the scores of every class, this bundle holds one confidence a row; these methods need no more"
-            raise FitError(f"method {name} {told}: {', '.join(sorted(able, key=lambda each: method(each).place))}")
+            raise FitError(f"method {name} {told}: {', '.join(sorted(able, key=lambda each: method(each).list_order))}")
         options = method(name).resolve_options(options, rows.k)
         asked = f"{name} --set keep_argmax=true, " if getattr(options, "keep_argmax", None) is False else ""
         for column in method(name).columns_to_fit(options):

@@ -220,7 +220,7 @@ def spelt(value: Any) -> str:
 
 def methods_table() -> str:
     """All methods, what to try first at the top."""
-    names = sorted(method_names(), key=lambda name: method(name).place)
+    names = sorted(method_names(), key=lambda name: method(name).list_order)
     rows = []
     for name in names:
         facts = describe(name)

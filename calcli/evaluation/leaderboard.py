@@ -58,7 +58,7 @@ def entrants(asked: str | None, rows: Rows, thorough: bool = False) -> tuple[lis
     fit, left_out = applicable(rows, thorough)
     if asked is None:
         last = FIRST_OF_TWO if rows.k == 2 else FIRST
-        return [UNCALIBRATED, *(name for name in fit if method(name).place < last)], {}
+        return [UNCALIBRATED, *(name for name in fit if method(name).list_order < last)], {}
     names, whole = [UNCALIBRATED], False
     for text in split_list(asked):
         whole = whole or text.lower() == "all"
@@ -84,7 +84,7 @@ def applicable(rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str,
             left_out[name] = "it needs the scores under transforms and this bundle has none"
         elif numbers > rows.n and not thorough:
             left_out[name] = f"its {numbers} parameters outnumber the {rows.n} rows; --thorough fits it too"
-    return sorted((name for name in names if name not in left_out), key=lambda name: method(name).place), left_out
+    return sorted((name for name in names if name not in left_out), key=lambda name: method(name).list_order), left_out
 
 
 def _numbers(cls: type[Calibrator], k: int) -> int:

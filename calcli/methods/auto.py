@@ -288,7 +288,7 @@ class Auto(Mixture):
     (mixture weights); Breiman, Friedman, Olshen, Stone (1984), section 3.4.3 (the one-standard-error rule).
     """
 
-    place = 12
+    list_order = 12
     aliases = ("automatic",)
     use = "when you do not want to choose: cross-validation weighs the best few"
     title = "average by cross-validation"

@@ -41,7 +41,7 @@ class BetaCalibration(LogisticCalibrator):
     b: FloatArray = param("maps", within="from 0")
     c: FloatArray = param("maps")
 
-    place = 31
+    list_order = 31
     use = "two classes or the confidence alone, where a straight line is too stiff"
     title = "beta calibration"
     laws = TOP_LABEL

@@ -25,7 +25,7 @@ class RegularisedDirichlet(OdirMap):
     Reference: Kull, Perello-Nieto, Kaengsepp, Silva Filho, Song, Flach (2019), section 3.
     """
 
-    place = 42
+    list_order = 42
     aliases = ("dirichlet-odir",)
     use = "as ms-odir, on probabilities"
     title = "Dirichlet calibration, off-diagonal and intercept regularisation"

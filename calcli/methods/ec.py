@@ -41,7 +41,7 @@ class ExpectationConsistency(OneTemperature):
     top: int = param()
     accuracy: float = param()
 
-    place = 11
+    list_order = 11
     aliases = ("expectation",)
     use = "one number, when mean confidence must equal accuracy"
     title = "expectation consistency"

@@ -50,7 +50,7 @@ class EnsembleTemperatureScaling(Calibrator):
     temperature: float = param(within="positive")
     weights: FloatArray = param(3, within="weights")
 
-    place = 23
+    list_order = 23
     aliases = ("ensemble-temperature",)
     use = "when one temperature leaves the tails wrong; accuracy-preserving"
     title = "ensemble temperature scaling"

@@ -30,7 +30,7 @@ class Floor(Calibrator):
 
     floor: float = param(within="share")
 
-    place = 97
+    list_order = 97
     use = "before a method that takes logarithms, where probabilities are stored as 0: floor+ts"
     title = "a floor under probabilities"
     laws = replace(ORDER_PRESERVING, memory="stream")

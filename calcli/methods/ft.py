@@ -61,7 +61,7 @@ class FeatureTemperature(Calibrator):
     deviation: FloatArray = param(3, within="positive")
     uniform: float = param(within="share")
 
-    place = 20
+    list_order = 20
     use = "when rows differ in how sure the model should be; accuracy-preserving"
     title = "feature temperature"
     Options = FeatureTemperatureOptions

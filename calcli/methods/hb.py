@@ -41,7 +41,7 @@ class HistogramBinning(Steps):
     Reference: Zadrozny, Elkan (2001), ICML; Guo et al. (2017), section 4.1, equation 7.
     """
 
-    place = 33
+    list_order = 33
     aliases = ("histogram",)
     use = "the confidence alone, when the map must be readable as a table"
     title = "histogram binning"

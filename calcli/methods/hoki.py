@@ -445,7 +445,7 @@ class Hoki(Calibrator):
     transforms: NDArray[np.str_] | None = param("m", dtype="str", optional=True, default=None)
     mix: float = param(default=0.0, within="0 to 1")
 
-    place = 50
+    list_order = 50
     use = "when the model's own noise should set the confidence"
     title = "Hoki (logit transformations)"
     laws = replace(TOP_LABEL, confidence=False, keeps_argmax=True, class_shares=False)

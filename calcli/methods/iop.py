@@ -253,7 +253,7 @@ class IntraOrderPreserving(Calibrator):
     b3: FloatArray | None = param("folds", "gaps", optional=True)
     uniform: float = param(default=0.0, within="share")
 
-    place = 25
+    list_order = 25
     aliases = ("intra-order-preserving",)
     use = "when nothing may change the order of the classes in a row"
     title = "intra-order-preserving map"

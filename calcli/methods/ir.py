@@ -20,7 +20,7 @@ class IsotonicRegression(PiecewiseLinear):
     Reference: Zadrozny, Elkan (2002), KDD; Guo et al. (2017), section 4.1.
     """
 
-    place = 32
+    list_order = 32
     aliases = ("isotonic",)
     use = "two classes or the confidence alone, with 1000 rows or more"
     title = "isotonic regression"

@@ -34,7 +34,7 @@ class IsotonicMulticlass(Calibrator):
     scores: FloatArray = param("knots", within="rising")
     values: FloatArray = param("knots", within="0 to 1")
 
-    place = 43
+    list_order = 43
     aliases = ("isotonic-multiclass",)
     use = "all classes at once without a formula; accuracy-preserving"
     title = "isotonic regression, multi-class"

@@ -42,7 +42,7 @@ class LogitSpline(LogisticCalibrator):
     knots: Curves = param(within="rising")
     slopes: Curves = param(within="from 0")
 
-    place = 38
+    list_order = 38
     use = "two classes, where the log-odds are bent more than once"
     title = "monotone spline of the log-odds"
     laws = TOP_LABEL

@@ -43,7 +43,7 @@ class LineWithPrior(LogisticCalibrator):
     tail: FloatArray = param("maps")
     intercept: FloatArray = param("maps")
 
-    place = 36
+    list_order = 36
     use = "two classes or the confidence alone, with very few rows"
     title = "line of the log-odds under a prior"
     laws = TOP_LABEL

@@ -46,7 +46,7 @@ class SharedMonotone(Calibrator):
     slopes: FloatArray = param("segments", within="positive")
     uniform: float = param(default=0.0, within="share")
 
-    place = 24
+    list_order = 24
     aliases = ("monotone",)
     use = "when the error depends on the level of the probability; accuracy-preserving"
     title = "shared monotone map"

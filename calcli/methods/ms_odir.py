@@ -16,7 +16,7 @@ class RegularisedMatrixScaling(OdirMap):
     Reference: Kull, Perello-Nieto, Kaengsepp, Silva Filho, Song, Flach (2019), section 3.
     """
 
-    place = 41
+    list_order = 41
     aliases = ("matrix-odir", "ms-with-odir")
     use = "when classes are confused with each other and rows are plenty"
     title = "matrix scaling, off-diagonal and intercept regularisation"

@@ -39,7 +39,7 @@ class PlattScaling(LogisticCalibrator):
     slope: FloatArray = param("maps")
     intercept: FloatArray = param("maps")
 
-    place = 30
+    list_order = 30
     aliases = ("logistic", "sigmoid")
     use = "two classes or the confidence alone, with few rows"
     title = "Platt scaling"

@@ -36,7 +36,7 @@ class PlattByGroup(ByGroup):
     mode: str = param()
     sure: float | None = param(optional=True, default=None)
 
-    place = 35
+    list_order = 35
     aliases = ("platt-by-group",)
     use = "two classes or confidences, of sites or tasks that differ: fit --by NAME"
     title = "Platt scaling by group"

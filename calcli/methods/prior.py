@@ -28,7 +28,7 @@ class PriorShift(Calibrator):
     source: FloatArray = param("k", within="shares")
     target: FloatArray = param("k", within="shares")
 
-    place = 97
+    list_order = 97
     aliases = ("label-shift", "prior-shift")
     use = "the classes have other frequencies than before: calcli adapt"
     title = "correction of class frequencies"

@@ -38,7 +38,7 @@ class QuadraticScaling(LogisticCalibrator):
     low: FloatArray = param("maps")
     high: FloatArray = param("maps")
 
-    place = 37
+    list_order = 37
     use = "two classes, where the log-odds are bent"
     title = "quadratic scaling"
     laws = TOP_LABEL

@@ -164,7 +164,7 @@ class ReCal(Calibrator):
     _: KW_ONLY
     temperature: float = param(default=1.0, within="positive")
 
-    place = 51
+    list_order = 51
     use = "when scores under transforms of the input are at hand"
     title = "ReCal (lossy label-invariant transformations)"
     Options = RecalOptions

@@ -87,7 +87,7 @@ class ScalingBinning(BinaryCalibrator):
     weight: FloatArray | None = param("k", "k", optional=True, default=None)
     bias: FloatArray | None = param("k", optional=True, default=None)
 
-    place = 34
+    list_order = 34
     aliases = ("platt-binning",)
     use = "the confidence alone, when its error must be certified afterwards"
     title = "scaling-binning"

@@ -36,7 +36,7 @@ class StructuredMatrixScaling(Structured):
     weight: FloatArray = param("k", "k")
     bias: FloatArray = param("k")
 
-    place = 22
+    list_order = 22
     use = "when classes are confused with each other, from some 20 rows per class on"
     title = "structured matrix scaling"
     Options = StructuredMatrixOptions

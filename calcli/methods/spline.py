@@ -33,7 +33,7 @@ class SplineCalibration(PiecewiseLinear):
     Reference: Gupta, Rahimi, Ajanthan, Mensink, Sminchisescu, Hartley (2021), arXiv 2006.12800.
     """
 
-    place = 35
+    list_order = 35
     aliases = ("splines",)
     use = "the confidence alone, smooth"
     title = "spline calibration"

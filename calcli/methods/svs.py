@@ -36,7 +36,7 @@ class StructuredVectorScaling(Structured):
     scale: FloatArray = param("k")
     bias: FloatArray = param("k")
 
-    place = 21
+    list_order = 21
     use = "when some classes are favoured: vector scaling that few rows do not spoil"
     title = "structured vector scaling"
     Options = StructuredVectorOptions

@@ -57,7 +57,7 @@ class TemperatureScaling(OneTemperature):
 
     uniform: float = param(default=0.0, within="share")
 
-    place = 10
+    list_order = 10
     aliases = ("temperature",)
     use = "start here: one number, accuracy-preserving"
     title = "temperature scaling"

@@ -38,7 +38,7 @@ class TemperatureByGroup(ByGroup):
     tau: float = param(within="positive")
     groups: Mapping[str, float] = param()
 
-    place = 15
+    list_order = 15
     aliases = ("temperature-by-group",)
     use = "sites, sensors or tasks that differ: fit --by NAME"
     title = "temperature scaling by group"

@@ -36,7 +36,7 @@ class VennAbers(BinaryCalibrator):
     rises: Curves = param(within="rising")
     hits: Curves = param(within="0 to 1")
 
-    place = 33
+    list_order = 33
     aliases = ("ivap", "venn")
     use = "two classes or the confidence alone, with an interval for every row"
     title = "inductive Venn-Abers prediction"

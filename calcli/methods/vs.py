@@ -26,7 +26,7 @@ class VectorScaling(RidgeMap):
     scale: FloatArray = param("k")
     bias: FloatArray = param("k")
 
-    place = 40
+    list_order = 40
     aliases = ("vector",)
     use = "when some classes are favoured and rows are plenty"
     title = "vector scaling"

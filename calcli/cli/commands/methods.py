@@ -26,7 +26,7 @@ class MethodsArgs(o.TableOptions):
 
 
 def run(args: MethodsArgs) -> int:
-    names = [canonical(args.name)] if args.name else sorted(method_names(), key=lambda name: method(name).place)
+    names = [canonical(args.name)] if args.name else sorted(method_names(), key=lambda name: method(name).list_order)
     found = [describe(name) for name in names]
     if args.name and args.people:
         _print_one(found[0])

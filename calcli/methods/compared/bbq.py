@@ -56,7 +56,7 @@ class BayesianBinning(Steps):
     Reference: Naeini, Cooper, Hauskrecht (2015), AAAI; options ``official`` and ``elbow`` follow the authors' code.
     """
 
-    place = 36
+    list_order = 36
     use = "the confidence alone, to compare with: averages over binnings"
     title = "Bayesian binning into quantiles"
     laws = replace(TOP_LABEL, weights=False)

@@ -199,7 +199,7 @@ class ClassTemperatureScaling(Calibrator):
 
     temperature: FloatArray = param("k", within="positive")
 
-    place = 60
+    list_order = 60
     aliases = ("class-temperature",)
     use = "to compare with: one temperature per class"
     title = "class-based temperature scaling"

@@ -20,7 +20,7 @@ class DirichletCalibration(FullMap):
     Reference: Kull, Perello-Nieto, Kaengsepp, Silva Filho, Song, Flach (2019), section 3.
     """
 
-    place = 64
+    list_order = 64
     aliases = ("dirichlet",)
     use = "to compare with: overfits unless rows are many"
     title = "Dirichlet calibration"

@@ -20,7 +20,7 @@ class Identity(Calibrator):
     Reference: the baseline of every paper, e.g. Guo, Pleiss, Sun, Weinberger (2017), section 2.
     """
 
-    place = 99
+    list_order = 99
     aliases = ("uncalibrated", "none")
     use = "the uncalibrated scores, to compare with"
     title = "no calibration"

@@ -25,7 +25,7 @@ class IsotonicOneVsAll(PiecewiseLinear):
     2003.07329 (IROvA), and their code for the tie-break.
     """
 
-    place = 61
+    list_order = 61
     aliases = ("isotonic-ova",)
     use = "to compare with: loses accuracy with many classes"
     title = "isotonic regression one-vs-all"

@@ -23,7 +23,7 @@ class IsotonicAfterTemperature(IsotonicOneVsAll):
 
     temperature: float = param(within="positive")
 
-    place = 62
+    list_order = 62
     use = "to compare with: loses accuracy with many classes"
     title = "temperature scaling, then isotonic regression one-vs-all"
 

@@ -20,7 +20,7 @@ class MatrixScaling(FullMap):
     Reference: Guo, Pleiss, Sun, Weinberger (2017), section 4.2.
     """
 
-    place = 63
+    list_order = 63
     aliases = ("matrix",)
     use = "to compare with: overfits unless rows are many"
     title = "matrix scaling"
