@@ -1,4 +1,4 @@
-"""Adapt a calibrator to class frequencies that changed, from unlabelled rows or known shares."""
+"""Adapt a calibrator to class frequencies that changed, from unlabelled rows or known frequencies."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,16 +24,16 @@ from calcli.statistics.label_shift import Shift, Source, estimate_shift
 
 FOLDS = 5
 RESAMPLES = 200
-OPEN = 0.05  # P-value of no shift at or below which the calibrator is changed
-REFUSED = 0.01  # P-value of the assumption at or below which nothing is changed
+OPEN = 0.05  # the calibrator is changed where the p-value of no shift is at most this
+REFUSED = 0.01  # nothing is changed where the p-value of the assumption of label shift is at most this
 ROWS_A_CLASS = 5  # fewest unlabelled rows per class
 
 
 @dataclass(frozen=True)
 class Adapted:
-    """An adapted calibrator, or the one that came where nothing speaks for a change. changed : whether it was adapted.
-    source, target : (k,) class frequencies before and now. shift : what the rows say, None where the shares were given
-    and no rows."""
+    """Result of an adaptation. artifact : the adapted calibrator, or the original where no shift was found. changed :
+    was it adapted? source, target : (k,) class frequencies before and now. shift : the estimate from the rows, None
+    where only the frequencies were given. n : number of unlabelled rows."""
 
     artifact: Artifact
     changed: bool
@@ -44,11 +44,11 @@ class Adapted:
 
     @property
     def holds(self) -> bool:
-        """Whether the rows are what label shift makes of the source."""
+        """True unless the rows contradict label shift from the source."""
         return self.shift is None or self.shift.distance_p > REFUSED
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``calcli adapt --json`` prints of it."""
+        """Content of ``calcli adapt --json``."""
         shift, k = self.shift, len(self.source)
         names: Sequence[str | None] = self.artifact.class_names or [None] * k
         ends = [None] * k if shift is None else np.stack([shift.low, shift.high], axis=1).tolist()
@@ -69,14 +69,14 @@ def adapt(
     force: bool,
     own: bool,
 ) -> Adapted:
-    """A calibrator for rows whose classes have other shares than among those of its fit.
+    """Adapt a calibrator to rows whose class frequencies differ from those of its fit.
 
     artifact : with class biases (``Laws.class_shares``); where : its name. rows : unlabelled, of the model as it is
     now. source : labelled rows of the model as it was: those of the fit (which are then cross-fitted), or others.
-    prior : the shares now, if they are known. force : adapt even where the rows contradict label shift. own : source
-    must be the rows of the fit.
+    prior : class frequencies now, if known. force : adapt even where the rows contradict label shift. own : source
+    must hold the rows of the fit.
 
-    Raises UsageError for a calibrator without class biases and for shares that are none; DataError for rows of other
+    Raises UsageError for a calibrator without class biases and for invalid shares; DataError for rows of other
     scores, and for a calibrator that lacks the class frequencies of its fit; FitError for fewer than 5 rows a class,
     and where the rows contradict label shift.
     """
@@ -132,7 +132,7 @@ def _contradiction(name: str, source: DataSet, p_value: float) -> FitError:
 
 
 def with_prior(artifact: Artifact, source: FloatArray, target: FloatArray, n: int) -> Artifact:
-    """The artifact with one more stage; its record of the fit stays, with the rows of the adaptation."""
+    """Append the prior shift as a last stage; the record of the fit is kept, with the number of rows adapted to."""
     old, options, name = artifact.calibrator, artifact.options, f"{artifact.method}+prior"
     if isinstance(old, Composition):
         stages = old.stages
@@ -154,7 +154,7 @@ def _probabilities(calibrator: Calibrator, rows: Rows) -> FloatArray:
 
 
 def _held_out(artifact: Artifact, source: DataSet, context: Context, own: bool) -> FloatArray:
-    """Calibrated probabilities of labelled rows, those of the fit each by a fit to four fifths of the others."""
+    """Calibrated probabilities of labelled rows, (n, k); cross-fitted in 5 folds where they are the rows of the fit."""
     p = _probabilities(artifact.calibrator, source)
     if artifact.fit.data_sha256 != source.data_sha256:
         if own:

@@ -52,7 +52,7 @@ from calcli.numerics import FloatArray, IntArray
 from calcli.registry import by_group, default_method, held_to, parse_options, split_method
 from calcli.rows import ArrayRows, Codes, Rows, ScoreKind, classes
 
-# ---- what a program hands over: arrays, tensors and paths of bundles as rows, keyword arguments as settings
+# ---- input: arrays, tensors and paths of bundles as rows, keyword arguments as settings
 
 
 Made = TypeVar("Made")
@@ -63,12 +63,12 @@ of such names, or a list of them, which are one data set."""
 
 
 def plain(value: Any) -> Any:
-    """NumPy's numbers as Python's."""
+    """Convert a NumPy scalar to a Python number."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
-    """A class of settings from what a program hands over, held to the types and bounds of its fields (``held_to``)."""
+    """Build settings from keyword arguments, checked against the types and bounds of the fields (``held_to``)."""
     types = get_type_hints(cls, include_extras=True)
     for each in fields(cls) if is_dataclass(cls) else ():
         bounds = each.metadata.get("flag", {}).get("bounds", {})
@@ -88,7 +88,7 @@ def open_scores(
     units: Any = None,
     class_names: Sequence[str] | None = None,
 ) -> Iterator[DataSet]:
-    """Labelled rows of whatever a user hands over. units : of arrays (n,); of bundles the name of a dataset."""
+    """Open labelled rows from arrays or bundles. units : (n,) for arrays; for bundles the name of a dataset."""
     given = scores if isinstance(scores, list | tuple) else [scores]
     if given and all(isinstance(name, str | PathLike) for name in given):
         if labels is not None:
@@ -111,8 +111,8 @@ def open_scores(
 
 
 def _bring(rows: Rows, groups: Any, artifacts: Sequence[Artifact], *columns: str) -> None:
-    """Let rows of arrays bring their groups along, (n,), under the names of columns, and for calibrators by group.
-    Raises DataError."""
+    """Attach groups (n,) to rows of arrays, as ``columns`` and as the columns that calibrators by group read. Raises
+    DataError for groups of another shape."""
     if groups is None:
         return
     values = as_array(groups, "groups")
@@ -126,7 +126,7 @@ def _bring(rows: Rows, groups: Any, artifacts: Sequence[Artifact], *columns: str
 def _held_out(
     scores: Scores, labels: Any, kind: str, given: Sequence[Artifact], groups: Any, again: bool = False, **about: Any
 ) -> Iterator[tuple[DataSet, list[str]]]:
-    """Labelled rows for calibrators that fit, and what to warn of at the end, for the caller to add to."""
+    """Open labelled rows that the calibrators fit, with a list of warnings, issued at the end, to append to."""
     with open_scores(scores, labels, kind, prefer=("test",), **about) as rows:
         _bring(rows, groups, given)
         notes = [note for each in given for note in check_fits(each, each.method, rows, again=again)]
@@ -136,7 +136,7 @@ def _held_out(
 
 @contextmanager
 def open_unlabelled(scores: Scores, kind: str) -> Iterator[Rows]:
-    """Rows to apply a calibrator to: those of a bundle, or an array as it lies in memory."""
+    """Open rows to apply a calibrator to: those of a bundle, or an array in memory."""
     if isinstance(scores, str | PathLike):
         with open_rows(str(scores), prefer=("test",), need_labels=False) as rows:
             yield rows
@@ -284,7 +284,7 @@ def report(
 
 
 def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
-    """What is measured: metrics, or without them the report. Raises UsageError for settings that do not exist."""
+    """Plan of an evaluation: the metrics named, or else the report. Raises UsageError for unknown settings."""
     how = checked(MetricSettings, settings)
     norm_of("max" if math.isinf(how.norm) else str(how.norm))
     if how.compat is not None and how.compat not in PROGRAMS:
@@ -296,7 +296,7 @@ def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
 def _tried(
     scores: Scores, labels: Any, kind: str, artifacts: Sequence[Artifact], groups: Any = None, **about: Any
 ) -> Iterator[tuple[DataSet, Subject, list[Candidate], list[str]]]:
-    """The rows, what is evaluated on them, and a list of doubts about their labels to add to."""
+    """Open rows to evaluate: rows, subject, candidates, and a list of warnings to append to."""
     with _held_out(scores, labels, kind, artifacts, groups, **about) as (rows, notes):
         candidates, doubts = [Candidate(None, "uncalibrated", None)], list[str]()
         methods = [each.method for each in artifacts]
@@ -502,7 +502,7 @@ class Picture:
         self._figure = figure
 
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
-        """Write it as the ending says: png, svg, pdf (with matplotlib), json or csv.
+        """Write the diagram in the format of the file's ending: png, svg, pdf (with matplotlib), json or csv.
 
         Raises UsageError for another ending, and where a file exists, unless ``force``.
         """
@@ -597,7 +597,7 @@ def watch(
 
 
 def _artifacts(calibrators: "FittedCalibrator | Sequence[FittedCalibrator]") -> list[Artifact]:
-    """Those of a list of calibrators, or of the one. Raises UsageError for anything else."""
+    """Artifacts of one calibrator or a list of them. Raises UsageError for anything else."""
     given = [calibrators] if isinstance(calibrators, FittedCalibrator | str | PathLike) else list(calibrators)
     for each in given:
         if not isinstance(each, FittedCalibrator):
@@ -606,7 +606,7 @@ def _artifacts(calibrators: "FittedCalibrator | Sequence[FittedCalibrator]") -> 
 
 
 def warn_all(notes: Sequence[str]) -> None:
-    """Hand sentences to Python's own warnings, as of the line that called us: the nearest that is not ours."""
+    """Issue Python warnings, attributed to the nearest caller outside calcli."""
     level, frame, ours = 1, sys._getframe(), ("calcli", "contextlib")
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
         level, frame = level + 1, frame.f_back
@@ -708,6 +708,6 @@ class FittedCalibrator:
 
 
 def _check_free(path: Path, force: bool) -> None:
-    """Raises UsageError where a file exists, unless ``force``: the command line's words name its own option."""
+    """Raise UsageError where a file exists, unless ``force``. (The command line names its own option.)"""
     if path.exists() and not force:
         raise UsageError(f"{path}: exists already; choose another name or pass force=True to replace it")

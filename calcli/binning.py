@@ -1,7 +1,7 @@
 """Bins of scores in [0, 1]: one edge rule for every method and every metric.
 
-Bins are right-closed, (lo, hi], and a score of exactly 0 belongs to the first. What a bin has seen is a value that
-adds: the statistics of two halves of a file sum to those of the whole, in any order, with exact counts.
+Bins are right-closed, (lo, hi], and a score of exactly 0 belongs to the first. Statistics of
+bins add: those of two halves of a file sum to those of the whole, in any order, with exact counts.
 """
 
 from typing import Self
@@ -18,7 +18,7 @@ def width_edges(bins: int) -> FloatArray:
 
 
 def ends(*, log_odds: bool) -> tuple[float, float]:
-    """The outer edges of bins of probabilities, or of their log-odds."""
+    """Outer edges of bins of probabilities, or of their log-odds."""
     most = float(np.finfo(np.float64).max)
     return (-most, most) if log_odds else (0.0, 1.0)
 
@@ -26,7 +26,7 @@ def ends(*, log_odds: bool) -> tuple[float, float]:
 def mass_edges(
     scores: FloatArray, bins: int, weight: FloatArray | None = None, *, log_odds: bool = False
 ) -> FloatArray:
-    """Edges of bins that hold equally many of the scores, or equal weights of them.
+    """Edges of equal-mass bins: each holds equally many scores, or equal weight.
 
     scores : (n,) in [0, 1], or log-odds. The sorted scores are cut into ``bins`` chunks (sizes differ by at most one);
     an edge lies midway between neighbouring chunks, or where the cut falls among tied scores (equal but for rounding,
@@ -55,7 +55,7 @@ def mass_edges(
 
 
 def _weighted_cuts(scores: FloatArray, bins: int, weight: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
-    """Scores of weight above 0 in order, and the places below and above each cut into equal weights."""
+    """Sorted scores of positive weight, and the indices of those just below and above each cut into equal weights."""
     order = np.argsort(scores, kind="stable")
     order = order[weight[order] > 0]
     upto, j = np.cumsum(weight[order]), np.arange(1, bins)
@@ -83,7 +83,7 @@ def edges_below(scores: FloatArray, edges: FloatArray) -> IntArray:
     if len(edges) > FEW_EDGES or scores.size < MANY_SCORES:
         return np.searchsorted(edges, scores, side="left")
     scores = np.asarray(scores, dtype=np.float64)  # as a search compares; NumPy 1 would round the edges to float32
-    below = np.zeros(scores.shape, dtype=np.uint8)  # the same, in a tenth of the time
+    below = np.zeros(scores.shape, dtype=np.uint8)  # ten times as fast as a search
     for edge in edges:
         below += scores > edge
     return below.astype(np.intp)
@@ -91,7 +91,7 @@ def edges_below(scores: FloatArray, edges: FloatArray) -> IntArray:
 
 @dataclass(frozen=True)
 class BinStats(Sums):
-    """What the bins have seen. Adds. The last axis is the bins; others (classes, draws) are carried along.
+    """Sums of scores and outcomes per bin; they add. The last axis is the bins, others may be classes or draws.
 
     count : (…, bins) int64 rows. score, outcome : (…, bins) float64 weighted sums of the
     scores and of the 0/1 outcomes. weight, weight_square : (…, bins) float64 sums of the
@@ -125,7 +125,7 @@ class BinStats(Sums):
         return cls(count, sums(scores * weight), sums(outcomes * weight), sums(weight), sums(weight**2))
 
     def with_outcomes(self, outcome: FloatArray) -> "BinStats":
-        """The same bins with other sums of outcomes, (…, bins)."""
+        """Replace the sums of outcomes, (…, bins)."""
         return BinStats(self.count, self.score, outcome, self.weight, self.weight_square)
 
     @property

@@ -1,4 +1,4 @@
-"""What a calibration method is. ``Calibrator``'s docstring is the guide to adding one."""
+"""Base class of calibration methods and its types. ``Calibrator``'s docstring is the guide to adding a method."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """
 
     def recorded(self) -> dict[str, Any]:
-        """What an artifact holds of them."""
+        """Options as an artifact records them."""
         named = msgspec.to_builtins(self)
         for each in msgspec.structs.fields(type(self)):
             later = any(getattr(meta, "extra", None) for meta in get_args(each.type))
@@ -43,17 +43,17 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 @dataclass(frozen=True, kw_only=True)
 class Laws:
-    """What a method promises; what is not named is not promised. Generic tests hold every registered method to it.
+    """Guarantees of a method, none unless declared. Generic tests check them for every registered method.
 
     keeps_argmax : ``prediction`` is always the argmax of the uncalibrated scores.
-    monotone : the vector's own argmax stays too (no conflict with ``prediction``).
+    monotone : the argmax of the calibrated vector stays too (it never differs from ``prediction``).
     shift_invariant : a constant added to all logits of a row changes nothing.
     equivariant : relabelling the classes relabels the output and changes nothing else.
     improves_nll : on the calibration data NLL never ends above that of the identity.
-    confidence : also calibrates confidences of which no class is known (kind ``confidence``).
+    confidence : also calibrates confidences without class scores (kind ``confidence``).
     top_label_only : calibrates the confidence of the predicted class; the other classes
         share the rest in the proportions they had. Comes last in a composition.
-    weights : sample weights enter the fit (else their presence is a recorded warning).
+    weights : sample weights enter the fit (else their presence records a warning).
     class_shares : the mean probability of every class is nearly its share among the calibration rows (of a top-label
         method for two classes only), so that ``calcli adapt`` may follow.
     needs_transforms : reads the scores of the same rows under transforms of the input.
@@ -74,17 +74,17 @@ class Laws:
 
 
 ORDER_PRESERVING = Laws(keeps_argmax=True, monotone=True, shift_invariant=True, equivariant=True, weights=True)
-"""One increasing map for the scores of a row."""
+"""Guarantees of a method that applies one increasing map to all scores of a row."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a fit may use from outside: a seed, a device, a place to report progress.
+    """Environment of a fit: seed, device, progress callback.
 
-    device : "cpu" or "cuda", already resolved. progress(what, done, total) may be called as often as wanted. seconds :
-    time spent on the parts of the work, by name; told, never stored. start : a calibrator of the same method fitted to
-    much the same rows (folds of a cross-validation): near its parameters a search may begin, and it may end when
-    the loss is right to about 1e-7.
+    device : "cpu" or "cuda", already resolved. progress(what, done, total) may be called any number of times. seconds :
+    time per part of the work, by name; reported, never stored. start : a warm start, a calibrator of the same method
+    fitted to nearly the same rows (folds of a cross-validation): a search may begin near its parameters, and end when
+    the loss is accurate to about 1e-7.
     """
 
     seed: int = 0
@@ -103,10 +103,10 @@ class Prediction:
     """Calibrated rows.
 
     log_probs : (b, k) float64, normalised, finite (a zero is log of the smallest float). label : (b,) int64, the
-    prediction, which need not be the vector's argmax. counts : occurrences worth telling, summed over blocks, e.g.
-    {"zero_rows": 3}. stated : (b,) the confidence itself, where no logarithm and back may move it off a bin's edge.
+    prediction, which need not be the vector's argmax. counts : events to report, summed over blocks, e.g.
+    {"zero_rows": 3}. stated : (b,) the exact confidence, where rounding by log and exp could move it off a bin's edge.
     floored : whether probabilities of 0 may occur; without, logarithms are exact however small. columns : further
-    numbers of every row, (b,) each, that are written beside: p0 and p1 of ``venn-abers``.
+    columns to write, (b,) each: p0 and p1 of ``venn-abers``.
     """
 
     log_probs: FloatArray
@@ -142,10 +142,10 @@ class Fit(Generic[C]):
     """A fitted calibrator and how the fit went.
 
     warnings : plain sentences for the user. details : numbers worth recording in the artifact (iterations, gradient
-    norm, choices made); JSON types only. chosen : method and options, where the method's job was to pick another.
-    before : the summary of the rows as they came, where the fit's own walk has made it. verify : given the summary of
-    the calibrated rows, a better fit, or None where its optimum holds on them. after : makes the summary of the
-    calibrated rows of what the fit knows of them, sooner than the calibrator would.
+    norm, choices made); JSON types only. chosen : method and options, for a method that selects another one.
+    before : summary of the uncalibrated rows, where the fit has computed it. verify : takes the summary of the
+    calibrated rows; returns a better fit, or None where the optimum holds on them. after : computes the summary of
+    the calibrated rows from the state of the fit, faster than applying the calibrator would.
     """
 
     calibrator: C
@@ -166,9 +166,9 @@ def param(
     shape : its dimensions; "k" is the number of classes, an integer is itself, any other name must agree between the
     parameters of one calibrator. No shape at all means a scalar of the annotated type (float, int, bool, str). dtype :
     "float64", "int64" or "str" for arrays. A field annotated ``Curves`` holds one 1-D array or a tuple of them.
-    optional : may be None. default : the value of a parameter that artifacts leave out when it has that value, as those
-    of earlier versions do; such fields come last (below ``_: KW_ONLY``). within : a word of ``WITHIN``, for what the
-    numbers must be; finite unless it says otherwise. Of a str, what it may be: ``oi|op``.
+    optional : may be None. default : a value that artifacts omit, as those of earlier versions do; such fields are
+    last (below ``_: KW_ONLY``). within : a key of ``WITHIN``, the condition on the numbers; finite by
+    default. For a str, its allowed values: ``oi|op``.
     """
     return field(default=default, metadata={"shape": shape, "dtype": dtype, "optional": optional, "within": within})
 
@@ -208,7 +208,7 @@ class Calibrator(ABC):
     title: ClassVar[str]
     laws: ClassVar[Laws]
     composable: ClassVar[bool] = True
-    Options: ClassVar[type[Options]] = Options  # none
+    Options: ClassVar[type[Options]] = Options  # without fields
 
     @classmethod
     @abstractmethod
@@ -220,13 +220,13 @@ class Calibrator(ABC):
         """Calibrate one block."""
 
     def marginals(self, block: Block) -> FloatArray:
-        """Every class's calibrated probability by itself, (b, k) float64: of methods with one map per class the values
-        that ``apply`` divides by the row's sum."""
+        """Calibrated probability of each class by itself, (b, k) float64: for methods with one map per class, before
+        ``apply`` divides by the row's sum."""
         return np.exp(self.apply(block).log_probs)
 
     @classmethod
     def takes_logarithms(cls) -> bool:
-        """Whether scores enter as logarithms, which a probability of 0 lacks."""
+        """True if the method works on log-scores, so that a probability of 0 is a problem."""
         return True
 
     @property
@@ -241,14 +241,14 @@ class Calibrator(ABC):
 
     @property
     def logit_scale(self) -> float | None:
-        """What every logit is multiplied by, of a method that does nothing else; else None."""
+        """Inverse temperature of a method that only scales the logits; else None."""
         return None
 
     def check_own(self, k: int) -> None:  # noqa: B027 (most methods have nothing to add)
-        """Raise DataError for parameters no fit could have produced, beside what is declared of them (k classes)."""
+        """Raise DataError for parameters impossible for k classes; adds to the checks declared by ``param``."""
 
     def check(self, k: int) -> None:
-        """Raise DataError for parameters no fit could have produced (k classes)."""
+        """Raise DataError for parameters that no fit to k classes could have produced."""
         for each in fields(self):
             value, within = getattr(self, each.name), each.metadata.get("within", "")
             for one in value if isinstance(value, tuple) else (value,):
@@ -262,8 +262,8 @@ class Calibrator(ABC):
 
     @classmethod
     def resolve_options(cls, options: Any, k: int) -> Any:
-        """The options, which an artifact records, with every default that depends on the number of classes k spelt
-        out. Raises FitError for options that cannot serve k classes."""
+        """Replace defaults that depend on the number of classes k by explicit values, for the artifact. Raises
+        FitError for options that cannot serve k classes."""
         return options
 
     @classmethod
@@ -273,10 +273,10 @@ class Calibrator(ABC):
 
     @classmethod  # noqa: B027 (for most methods every combination is allowed)
     def check_options(cls, options: Any) -> None:
-        """Raise UsageError for options that do not go together."""
+        """Raise UsageError for incompatible options."""
 
 
-# ---- what fitted parameters must be, as an artifact that holds them is read
+# ---- conditions on fitted parameters, checked as an artifact is read
 
 
 WITHIN: dict[str, tuple[Callable[[Any], Any], str]] = {
@@ -290,11 +290,11 @@ WITHIN: dict[str, tuple[Callable[[Any], Any], str]] = {
     "shares": (lambda v: (v > 0).all() and abs(v.sum() - 1.0) < 1e-6, "positive shares that sum to 1"),
     "rising": (lambda v: np.isfinite(v).all() and (np.diff(v) > 0).all(), "finite numbers that rise"),
 }
-"""By the word for it, what holds of a parameter, or of each of its numbers, and what is expected."""
+"""Conditions on a parameter or on each of its numbers, by name: a test, and its description for messages."""
 
 
 def check_numbers(name: str, value: float | FloatArray, within: str = "") -> None:
-    """Raise DataError for a parameter that holds NaN or infinity, or a number outside what is declared of it."""
+    """Raise DataError for a parameter that is not finite, or violates the condition ``within`` (see ``WITHIN``)."""
     holds, expected = WITHIN[within]
     good = np.asarray(holds(np.asarray(value)))
     if good.all():

@@ -1,8 +1,8 @@
 """Compositions of methods: ``ft+svs+beta`` is a method like any other.
 
-Each stage is fitted on, and applied to, the log-probabilities of the one before. For every composition there is a class
-with its own laws and options, built once from the classes of its stages; nothing else in calcli needs to know that a
-method is composed, except the artifact, which nests the stages.
+Each stage is fitted on, and applied to, the log-probabilities of the one before. Every composition is a class with its
+own laws and options, built once from the classes of its stages; only the artifact, which nests the stages, treats
+compositions differently from other methods.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from calcli.numerics import AnyArray, FloatArray, IntArray, mixed_with_uniform
 from calcli.rows import ArrayRows, AtOnce, Block, Result, Rows, Walk
 from calcli.statistics.units import Units
 
-CACHED_BYTES = 1 << 27  # larger log-probabilities are not kept between stages, but mapped anew in every pass
+CACHED_BYTES = 1 << 27  # larger log-probabilities are not kept between stages, but recomputed in every pass
 STATUSES: tuple[Status, ...] = get_args(Status)  # from the best to the worst
 
 
@@ -39,7 +39,7 @@ Prefix = tuple[tuple[str, Options], ...]
 
 @dataclass
 class FittedPrefixes:
-    """First stages fitted to the same rows with the same context, and the rows as they leave them."""
+    """Cache of prefixes of compositions, fitted to the same rows with the same context, and of the rows they map."""
 
     fits: dict[Prefix, Fit[Any]] = field(default_factory=dict)
     rows: dict[Prefix, Rows] = field(default_factory=dict)
@@ -47,9 +47,8 @@ class FittedPrefixes:
 
 @dataclass(frozen=True)
 class Composition(Calibrator):
-    """Fitted methods applied one after the other; see ``composition``. Every stage sees log-probabilities whose largest
-    entry is that of the prediction so far, so its own rule for the prediction, whatever it is, continues the one
-    before."""
+    """Fitted methods applied one after the other; see ``composition``. Every stage reads log-probabilities whose argmax
+    is the prediction so far, so that its own rule for the prediction continues that of the stage before."""
 
     stages: tuple[Stage, ...]
 
@@ -62,7 +61,7 @@ class Composition(Calibrator):
 
     @classmethod
     def fit_reusing(cls, rows: Rows, options: Any, context: Context, known: FittedPrefixes) -> Fit[Self]:
-        """Fit, taking from ``known`` what is already fitted to these rows, and adding to it."""
+        """Fit, reusing the prefixes in ``known`` that are fitted to these rows, and adding new ones to it."""
         cls.check_options(options)
         stages, warnings, details = list[Stage](), list[str](), list[dict[str, Any]]()
         options, done = cls.resolve_options(options, rows.k), Prefix()
@@ -139,7 +138,7 @@ class Composition(Calibrator):
 
     @classmethod
     def check_options(cls, options: Any) -> None:
-        """Raise UsageError for a stage that cannot be part of one, or that must be the last and is not."""
+        """Raise UsageError for a stage that cannot be composed, or that must be the last and is not."""
         stages, whole = list(zip(cls.names, cls.classes, cls.split(options), strict=True)), "+".join(cls.names)
         for name, method, _ in stages:
             if not method.composable:
@@ -158,8 +157,8 @@ def _recomposed(stages: tuple[Stage, ...]) -> Composition:
 
 @cache
 def composition(stages: tuple[tuple[str, type[Calibrator]], ...]) -> type[Composition]:
-    """The class of a composition of two or more methods, the first applied first. stages : names and classes. Raises
-    UsageError for an order that cannot work."""
+    """Build the class of a composition of two or more methods, in the order of application. stages : names and classes.
+    Raises UsageError for an order that cannot work."""
     names, classes = zip(*stages, strict=True)
     for name, method in stages[1:]:
         if method.laws.needs_transforms:
@@ -169,8 +168,8 @@ def composition(stages: tuple[tuple[str, type[Calibrator]], ...]) -> type[Compos
     laws = [method.laws for method in classes]
     kept = ("keeps_argmax", "monotone", "equivariant", "improves_nll", "weights")
     promises: dict[str, Any] = {promise: all(getattr(law, promise) for law in laws) for promise in kept}
-    # Later stages see normalised log-probabilities, where a row has no free constant. None is of the top label only:
-    # the other classes share the rest as the stage before left them, not as they came in.
+    # Later stages read normalised log-probabilities, where a row has no free constant. None is top_label_only: the
+    # other classes keep their proportions after the stage before, not those of the input.
     promises |= {promise: getattr(laws[0], promise) for promise in ("shift_invariant", "needs_transforms")}
     promises["class_shares"] = laws[-1].class_shares and not laws[-1].top_label_only
     promises["memory"] = max((law.memory for law in laws), key=get_args(Memory).index)
@@ -184,12 +183,12 @@ def composition(stages: tuple[tuple[str, type[Calibrator]], ...]) -> type[Compos
 
 
 def attribute(stage: int, field: str) -> str:
-    """Attribute that holds a stage's option in the options of a composition."""
+    """Name of the attribute for a stage's option in the options of a composition."""
     return f"stage{stage}_{field}"
 
 
 def _joint_options(names: Sequence[str], classes: Sequence[type[Calibrator]]) -> type[Options]:
-    """Options of a composition: those of its stages as ``stage.option``, with a number from the second of a name on."""
+    """Options of a composition: its stages' as ``stage.option``, numbered from the second stage of the same name on."""
     fields: list[tuple[str, Any, Any]] = []
     for i, (name, method) in enumerate(zip(names, classes, strict=True)):
         prefix = name if name not in names[:i] else f"{name}{names[: i + 1].count(name)}"
@@ -202,8 +201,8 @@ def _joint_options(names: Sequence[str], classes: Sequence[type[Calibrator]]) ->
 
 
 def full_option_names(name: str, struct: type[Options], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a composition with ``stage.option`` for every option that one stage alone has. Unknown names are left
-    as they are. Raises UsageError for an option of several stages."""
+    """Expand ``option`` to ``stage.option`` in a composition's settings, where only one stage has it. Unknown names are
+    left unchanged. Raises UsageError for an option of several stages."""
     known = [option.encode_name for option in msgspec.structs.fields(struct)]
     full: dict[str, Any] = {}
     for key, value in settings.items():
@@ -225,9 +224,9 @@ def _told(context: Context, name: str, what: str, done: int, total: int) -> None
 
 
 def argmax_at_prediction(prediction: Prediction) -> FloatArray:
-    """Log-probabilities whose argmax is the prediction. They differ where rounding made the predicted class tie with
-    one of lower index (or where a method predicts something else): there the predicted class is raised above the rest
-    by one unit in the last place."""
+    """Log-probabilities whose argmax is the prediction. Where it is not, as rounding made the predicted class tie with
+    one of lower index or the method predicts another class, the predicted class is raised above the rest by one unit
+    in the last place."""
     log_p, label = prediction.log_probs, prediction.label
     off = np.flatnonzero(log_p.argmax(axis=1) != label)
     if len(off):
@@ -245,7 +244,7 @@ def _through(calibrator: Calibrator, work: Callable[..., Result], block: Block, 
 
 
 class MappedRows(Rows):
-    """Rows as a calibrator leaves them: log-probabilities, computed block by block in every pass."""
+    """Rows mapped by a calibrator to log-probabilities, computed block by block in every pass."""
 
     def __init__(self, source: Rows, calibrator: Calibrator) -> None:
         self.source, self.calibrator = source, calibrator
@@ -271,14 +270,14 @@ class MappedRows(Rows):
 
 
 def mapped(rows: Rows, calibrator: Calibrator) -> Rows:
-    """Rows as a calibrator leaves them, kept in memory when they are small."""
+    """Map rows by a calibrator, kept in memory when they are small."""
     lazy = MappedRows(rows, calibrator)
     if 8 * rows.n * rows.k > CACHED_BYTES:
         return lazy
     return ArrayRows(lazy.array(), lazy.labels(), "log_probs", weight=lazy.weights(), units=lazy.units())
 
 
-# ---- weighted means of fitted calibrators: several methods, one set of probabilities
+# ---- mixtures: weighted means of the probabilities of several fitted calibrators
 
 
 class Member(NamedTuple):
@@ -300,7 +299,7 @@ class Mixture(Calibrator):
 
     @property
     def keeps_argmax(self) -> bool:
-        """Whether predictions stay as they are: every member keeps them, in the vector as well."""
+        """True if accuracy-preserving: every member keeps the prediction and the argmax of the vector."""
         return all(m.calibrator.laws.keeps_argmax and m.calibrator.laws.monotone for m in self.members)
 
     @property

@@ -13,7 +13,7 @@ from typing import Self
 
 
 class CalcliError(Exception):
-    """Something went wrong inside calcli. commands : to try, one after another, each as its words."""
+    """Base of the errors raised by calcli. commands : suggested commands in order, each a tuple of words."""
 
     exit_code = 1
     commands: tuple[tuple[str, ...], ...] = ()
@@ -22,7 +22,7 @@ class CalcliError(Exception):
         return "; to try: ".join(filter(None, [super().__str__(), " && ".join(map(shlex.join, self.commands))]))
 
     def advising(self, *commands: Sequence[str], more: str = "") -> Self:
-        """The same error with more to say. commands : to try instead of those that it has."""
+        """Copy of the error, its message extended by ``more``. commands : replace its commands, if any are given."""
         made = type(self)(super().__str__() + more)
         made.commands = tuple(map(tuple, commands)) or self.commands
         return made
@@ -57,7 +57,7 @@ class LimitCrossed(CalcliError):
 
 
 class WorkersLost(CalcliError):
-    """The workers are gone, and with them the work in hand."""
+    """Worker processes died before their work was done."""
 
 
 def one_line(problem: BaseException, limit: int = 200) -> str:
@@ -68,8 +68,8 @@ def one_line(problem: BaseException, limit: int = 200) -> str:
 
 @contextmanager
 def needed(sentence: str, extra: str = "") -> Iterator[None]:
-    """Say of packages that are imported inside and are not installed by which extra they come. Raises UsageError.
-    sentence : what needs them; of a package that no extra brings with its own command."""
+    """Turn an ImportError inside into a UsageError that names the extra to install. sentence : what needs the package;
+    without an extra it includes the install command."""
     try:
         yield
     except ImportError:
@@ -78,7 +78,7 @@ def needed(sentence: str, extra: str = "") -> Iterator[None]:
 
 @contextmanager
 def blaming(sentence: str, kind: type[Exception] = Exception, *, advice: str = "") -> Iterator[None]:
-    """Say of an error inside that is none of calcli's what could not be done. Raises DataError."""
+    """Turn an exception inside, other than calcli's own, into DataError. sentence : what could not be done."""
     try:
         yield
     except CalcliError:
@@ -88,13 +88,13 @@ def blaming(sentence: str, kind: type[Exception] = Exception, *, advice: str = "
 
 
 def check_choice(option: str, value: str | None, allowed: Iterable[str]) -> None:
-    """Raise UsageError for a value of an option that is none of the allowed ones; None was not given."""
+    """Raise UsageError for a value of an option that is not allowed; None means that it was not given."""
     if value is not None and value not in allowed:
         raise UsageError(f"{option} {value}: expected one of {', '.join(allowed)}")
 
 
 def has_file(package: str, name: str) -> bool:
-    """Whether a package has a file of what users call so. Looks for it alone; listing takes longer."""
+    """Check whether a package has the module for a name as users write it (``-`` for ``_``), without listing all."""
     module = name.replace("-", "_")
     if not module.isidentifier() or module[0] == "_":
         return False
@@ -103,7 +103,7 @@ def has_file(package: str, name: str) -> bool:
 
 
 def unknown_name(what: str, name: str, valid: Iterable[str]) -> UsageError:
-    """Build the error for a name that is not in a list: the nearest ones, then all."""
+    """Build the error for an unknown name: it suggests the nearest ones, then lists all."""
     known = sorted(valid)
     near = get_close_matches(name.lower(), known, n=3, cutoff=0.5)
     hint = f" did you mean {' or '.join(near)}?" if near else ""

@@ -1,13 +1,13 @@
-"""``dataclass``, many times as fast to define.
+"""``dataclass`` decorator whose classes are many times as fast to define.
 
-That of the standard library writes and compiles the source of six methods for every class, half a millisecond: a
-quarter of what a small command takes would be spent on classes that it never makes. Here all classes share one of each
-method, which looks at the fields when it is called. Fields, ``field``, ``replace``, ``asdict``, ``__post_init__``,
-inheritance in both directions and pickles are those of the standard library.
+The standard library generates and compiles the source of six methods for every class, half a millisecond: a quarter of
+the run time of a small command would be spent on classes that it never instantiates. Here all classes share one
+implementation of each method, which reads the fields when it is called. Fields, ``field``, ``replace``, ``asdict``,
+``__post_init__``, inheritance in both directions and pickles are those of the standard library.
 
-What is decoded from bytes or from words (artifacts, options of methods, state files) is a ``msgspec.Struct``, which
-checks types as it reads. Everything else is a dataclass: a Struct has no metadata of fields, of which parameters and
-flags are made, no cached properties without a ``__dict__``, and no abstract bases.
+Data decoded from bytes or text (artifacts, options of methods, state files) are ``msgspec.Struct``, which checks types
+as it reads. Everything else is a dataclass: a Struct has no metadata of fields, which parameters and flags are
+declared by, no cached properties without a ``__dict__``, and no abstract bases.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ else:
     def dataclass(
         cls: type | None = None, /, *, frozen: bool = False, eq: bool = True, kw_only: bool = False
     ) -> type | Callable[[type], type]:
-        """Make a class one of fields (see ``dataclasses.dataclass``)."""
+        """Make a class a dataclass (see ``dataclasses.dataclass``)."""
 
         def made(cls: type) -> type:
             above = any(getattr(base, PARAMS).frozen for base in cls.__mro__[1:] if hasattr(base, PARAMS))
@@ -43,10 +43,10 @@ else:
         return made if cls is None else made(cls)
 
     class cached_property:
-        """An attribute that a method makes when it is first asked for, as the standard library has it, without a lock.
+        """``functools.cached_property`` without its lock.
 
-        Until Python 3.12 that of the standard library holds one per property over all instances while a value is made:
-        a fork meanwhile leaves it locked in the child, for ever. Two threads at once may make a value twice here.
+        Before Python 3.12 the standard one holds a lock per property, over all instances, while it computes a value: a
+        fork meanwhile leaves it locked in the child for ever. Here two threads may compute the same value twice.
         """
 
         def __init__(self, method: Any) -> None:
@@ -63,7 +63,7 @@ else:
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON shows it: records and mappings as objects, sequences and arrays as lists."""
+    """Convert a value for JSON: records and mappings become objects, sequences and arrays lists."""
     if value is None or type(value) in (float, str, int, bool):
         return value
     if hasattr(value, "to_dict"):
@@ -78,14 +78,14 @@ def as_json(value: Any) -> Any:
 
 
 class Record:
-    """A dataclass that JSON shows by its fields. JSON : by field the key, where it is another; "" puts what it holds
-    beside the others, None leaves it out. OPTIONAL : fields that are left out where they hold nothing."""
+    """Base of dataclasses that convert to JSON by field. JSON : key by field, where they differ; "" merges the field's
+    own keys into the object, None omits it. OPTIONAL : fields omitted where they are None or empty."""
 
     JSON: ClassVar[Mapping[str, str | None]] = {}
     OPTIONAL: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Keys of the JSON output, which other programs read."""
+        """Content of the JSON output, whose keys other programs read."""
         found: dict[str, Any] = {}
         for each in _fields(type(self)):
             key, held = self.JSON.get(each.name, each.name), getattr(self, each.name)
@@ -96,8 +96,8 @@ class Record:
 
 
 class Sums:
-    """Base of dataclasses that add: numbers and arrays by ``+``, mappings key by key, None with anything is None. A
-    field that is combined otherwise says so in its type: ``lowest: Annotated[float, min]``."""
+    """Base of dataclasses that add: numbers and arrays by ``+``, mappings key by key; None plus anything is None.
+    Fields that combine otherwise declare it in their type: ``lowest: Annotated[float, min]``."""
 
     def __add__(self, other: Self) -> Self:
         values = []
@@ -115,12 +115,12 @@ def _plus(a: Any, b: Any) -> Any:
 
 
 PARAMS = "__dataclass_params__"
-_fields: Callable[[Any], tuple[Any, ...]] = cache(dataclasses.fields)  # which looks through them anew at every call
+_fields: Callable[[Any], tuple[Any, ...]] = cache(dataclasses.fields)  # it builds the tuple anew at every call
 
 
 @cache
 def _taken(cls: Any) -> tuple[list[str], list[Any]]:
-    """Names of the fields that may be given by their place, and all fields that may be given, those first."""
+    """Names of the positional fields, and all fields of ``__init__``, positional ones first."""
     taken = sorted((each for each in _fields(cls) if each.init), key=lambda each: each.kw_only)
     return [each.name for each in taken if not each.kw_only], taken
 
@@ -166,7 +166,7 @@ def _refuse(self: Any, name: str, *value: Any) -> None:
 
 
 class _Signature:
-    """What ``inspect.signature`` finds of a class: its fields, as of a data class of the standard library."""
+    """Descriptor for ``inspect.signature`` of a class: its fields, as for a dataclass of the standard library."""
 
     def __get__(self, instance: object, owner: type) -> Any:
         from inspect import signature

@@ -1,4 +1,4 @@
-"""Fit and apply: from rows to an artifact that says what it did to them, and from an artifact to calibrated rows."""
+"""Fit and apply: from rows to an artifact with its record of the fit, and from an artifact to calibrated rows."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -30,16 +30,16 @@ from calcli.registry import method, method_names
 from calcli.rows import Block, Rows, ScoreKind
 from calcli.statistics.paired import PairedSums, fair_signs
 
-BELOW_CHANCE = 4.0  # standard errors from which an accuracy below 1/k is no chance
+BELOW_CHANCE = 4.0  # standard errors from which an accuracy below 1/k is significant
 LEAP = 0.1  # a gain in accuracy that no miscalibration explains, where it at least doubles
-ALL = 0.9  # proportion of rows known again from which all are: rounding hides some
-LEVEL = 0.05  # P-value from which a lower accuracy is no chance
+ALL = 0.9  # proportion of recognised rows taken to mean all of them: rounding hides some
+LEVEL = 0.05  # significance level of a lower accuracy
 
 PARTS = ("a few", "about a quarter", "about half", "about three quarters", "most")
-"""Proportions of rows in words: the 96 that an artifact stores tell no percentage."""
+"""Proportions of rows in words: estimates from the 96 rows that an artifact stores are too coarse for percentages."""
 
 WORSE, HURT = 1e-9, 1.01
-"""Differences below the first are rounding, not a loss; a Brier score that grows by the second is a worse one."""
+"""Increase of the NLL above which it is worse (below, rounding), and factor above which the Brier score is worse."""
 
 
 @same_threads()
@@ -95,7 +95,7 @@ def _breakdown(name: str, rows: Rows, reason: str) -> FitError:
 
 
 def _summary(rows: Rows, calibrator: Calibrator | None, context: Context) -> Summary:
-    """The summary of the rows, calibrated or as they are; at one temperature by the loop that makes temperatures."""
+    """Summary of the rows, calibrated or not; by the faster loop of temperature scaling where the logits are scaled."""
     scale = 1.0 if calibrator is None else calibrator.logit_scale
     if scale is not None and rows.kind not in ("probs", "confidence"):
         return summary_at(rows, scale)
@@ -103,7 +103,7 @@ def _summary(rows: Rows, calibrator: Calibrator | None, context: Context) -> Sum
 
 
 def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
-    """What about the calibration data, and the method on them, a user should know."""
+    """Warnings about the calibration data, and about the method on them."""
     classes = int((before.label_counts > 0).sum()) if rows.k > 1 else None
     found = [*rows.caveats, *data_warnings(before.n, classes, before.spread)]
     accuracy, chance = before.correct / before.weight, 1.0 / rows.k
@@ -120,8 +120,8 @@ def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
 
 
 def fallen(able: str, rows: Rows, calibrator: Calibrator, b: dict[str, float], a: dict[str, float]) -> list[str]:
-    """Plain words where the accuracy fell by more than chance takes, by McNemar's test on the same rows. able : the
-    method as it would keep it. b, a : values of the summaries."""
+    """Warning where the accuracy fell significantly, by McNemar's test on the same rows. able : how the method can
+    preserve accuracy. b, a : values of the summaries before and after."""
     p = fair_signs(reduce(add, reduced(rows, [None, calibrator], _change_of_right, top_only=True, add_up=True)))
     fell = f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f}"
     kept = f"{able}ts, ec, ets and ft are accuracy-preserving"
@@ -136,7 +136,7 @@ def _change_of_right(tables: Sequence[RowTable]) -> PairedSums:
 def harm(
     name: str, kind: ScoreKind, b: dict[str, float], a: dict[str, float], before: Summary, after: Summary
 ) -> list[str]:
-    """Plain words when a method made the calibration data worse; b, a : values of the summaries."""
+    """Warnings where a method made the calibration data worse; b, a : values of the summaries before and after."""
     found = zero_warnings(before.zeros, before.n, kind)
     if found and kind != "confidence" and method(name).takes_logarithms():
         alone = name.removesuffix("-by")
@@ -161,7 +161,7 @@ def harm(
 
 
 def check_fits(artifact: Artifact, where: str, rows: DataSet, *, again: bool = False) -> list[str]:
-    """Refuse a calibrator that was fitted for other scores than these; returns what is odd yet allowed. Raises
+    """Refuse a calibrator that was fitted to other scores than these; returns warnings for what is allowed. Raises
     DataError for another number of classes, for logits where the calibrator knows only log-probabilities (or the
     reverse) when it can tell the difference, for classes in another order, and unless ``again`` for rows that have been
     through other calibrators than those it was fitted on."""
@@ -188,7 +188,7 @@ def check_fits(artifact: Artifact, where: str, rows: DataSet, *, again: bool = F
 
 
 def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
-    """Which groups of rows a calibrator by group has not seen in its fit."""
+    """Warnings about groups of rows that a calibrator by group was not fitted on."""
     told = []
     for column, known in calibrator.required_columns.items():
         names, code = rows.columns[column]
@@ -200,8 +200,8 @@ def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
 
 
 def check_names(artifact: Artifact, where: str, rows: DataSet) -> list[str]:
-    """Refuse rows whose classes are in another order than those of the fit; returns a sentence where names differ.
-    Names are compared without their case and outer spaces. Raises DataError."""
+    """Refuse rows whose classes are in another order than those of the fit; returns a warning where names differ.
+    Names are compared without case and outer spaces. Raises DataError."""
     fitted, found = artifact.class_names or [], rows.class_names or []
     if not fitted or not found or fitted == found:
         return []
@@ -224,13 +224,13 @@ def _some(names: Sequence[str]) -> str:
 
 
 def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
-    """Which of these rows, or of their units, a calibrator was fitted on, ``about half of these rows``; or None. Rows
-    are known by their scores and labels: of rows without labels nothing is told."""
+    """Description of the rows, or units, that a calibrator was fitted on (``about half of these rows``); None if none.
+    Rows are recognised by their scores and labels: rows without labels give None."""
     if not rows.has_labels:
         return None
     if rows.hashed and rows.data_sha256 is None:
         for _ in rows.blocks():
-            pass  # a complete walk makes the hash, and the facts
+            pass  # a complete walk computes the hash and the row facts
     if artifact.fit.data_sha256 is not None and artifact.fit.data_sha256 == rows.data_sha256:
         return "these very rows"
     share = share_seen(artifact.fit.row_sketch, artifact.fit.n, facts_of(rows))
@@ -238,11 +238,11 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
         return "these very rows, or copies of them"
     if share:
         return f"{PARTS[round(4.0 * share)]} of these rows"
-    # Units that have rows in the fit as well, where both are parts of one file: elsewhere names may recur.
+    # Units with rows in the fit as well; only within one file, as other files may reuse names.
     path, part = split_where(artifact.fit.source or "")
     if part is None or not rows.location.name or path.name != rows.path.name:
         return None
-    with suppress(DataError):  # of rows whose units are none, and of a file that is gone
+    with suppress(DataError):  # units that are invalid, or a file that is gone
         given, own = rows.given_units, rows.column("unit")
         with open_bundle(f"{rows.path}:{part}", layout=Layout(unit=rows.unit)) as fit:
             seen = fit.column("unit")
@@ -265,10 +265,10 @@ def calibrated_blocks(
 ) -> Iterator[Calibrated]:
     """Walk over calibrated rows: (first row, scores (b, k) of ``kind``, per-row columns, counts).
 
-    dtype : in which the scores will be written; they may come in it, or in float64. The columns are prediction,
+    dtype : type in which the scores will be written; they come in it, or in float64. The columns are prediction,
     confidence and, when there are some, labels; of kind ``confidence`` the scores are (b,) and the only column is
     correct. Counts are the calibrator's own and ``argmax_conflicts``: rows whose largest probability is not that of the
-    prediction. Raises DataError rather than hand out a number that is no probability.
+    prediction. Raises DataError for a number that is no probability.
     """
     return rows.each(partial(_calibrated, calibrator, kind, dtype), transforms=transforms)
 
@@ -283,7 +283,7 @@ def _calibrated(calibrator: Calibrator, kind: ScoreKind, dtype: np.dtype[Any], b
         return block.start, p, columns, {"argmax_conflicts": conflicts}
     result = calibrator.apply(block)
     p = result.confidence if kind == "confidence" else np.exp(result.log_probs)
-    # A comparison with NaN is false too; an infinite logarithm is no number to hand out.
+    # Comparisons with NaN are false, so NaN is refused too; infinite logarithms are refused.
     if kind == "confidence":
         sound, cause = bool(((p >= 0) & (p <= 1)).all()), ""
     else:

@@ -1,4 +1,4 @@
-"""What a fit says of its rows, before and after: sums that add, so that no row is kept."""
+"""Summary of the calibration rows before and after a fit: sums over rows, so that no row is kept."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -16,11 +16,11 @@ EDGES = width_edges(15)
 
 @dataclass(frozen=True)
 class Summary(Sums):
-    """Sums over rows, weighted where the rows are. Adds, in the order of the rows.
+    """Sums over rows, weighted by sample weights if there are any. Adds, in the order of the rows.
 
-    n : rows. correct, nll, brier : of the usual row losses. zeros : rows whose label has a probability of 0, which
-    costs a finite NLL all the same. entropy_gap : of -ln p_y minus the entropy, which is 0 at the temperature of the
-    least NLL. Of confidences alone (one class) all three are about being right. bins : confidence and correctness over
+    n : number of rows. correct, nll, brier : sums of the losses per row. zeros : rows whose label has probability 0,
+    which counts as a finite NLL. entropy_gap : sum of -ln p_y minus the entropy, 0 at the temperature of least NLL.
+    With confidences alone (one class) all three are of being right. bins : confidence and correctness over
     15 equal-width bins. label_counts : (k,) rows. lowest, highest : confidence. weighted : whether the rows carry
     weights. counts : what the calibrator reported.
     """
@@ -49,7 +49,7 @@ class Summary(Sums):
         weight: FloatArray | None = None,
         counts: Mapping[str, int] | None = None,
     ) -> "Summary":
-        """The summary of some rows. losses : NLL, Brier score and entropy gap, (n,) each."""
+        """Build the summary of some rows. losses : NLL, Brier score and entropy gap, (n,) each."""
 
         def total(values: FloatArray) -> float:
             return float(values.sum() if weight is None else weight @ values)
@@ -75,8 +75,8 @@ class Summary(Sums):
         return (float(self.bins.score.sum()) - self.correct) / self.weight
 
     def values(self) -> dict[str, float]:
-        """Accuracy, NLL, Brier score and ECE over 15 equal-width bins, as an artifact records them. Of confidences
-        alone (one class) NLL and Brier score are those of being right, and called so."""
+        """Accuracy, NLL, Brier score and ECE over 15 equal-width bins, as an artifact records them. With
+        confidences alone (one class) NLL and Brier score are of being right: ``nll_top``, ``brier_top``."""
         top = "_top" if len(self.label_counts) == 1 else ""
         sums = {"accuracy": self.correct, f"nll{top}": self.nll, f"brier{top}": self.brier}
         means = {name: total / self.weight for name, total in sums.items()}

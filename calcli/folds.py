@@ -1,11 +1,11 @@
-"""Folds of a cross-validation: which part each row is held out in."""
+"""Assignment of rows to the folds of a cross-validation."""
 
 import numpy as np
 
 from calcli.numerics import FloatArray, IntArray
 from calcli.statistics.units import Units
 
-LOWER_TAIL = 3.09  # normal deviate that one draw in a thousand falls below
+LOWER_TAIL = 3.09  # normal quantile at 0.999
 
 
 def random_folds(n: int, folds: int, rng: np.random.Generator, units: Units | None = None) -> IntArray:
@@ -13,8 +13,8 @@ def random_folds(n: int, folds: int, rng: np.random.Generator, units: Units | No
 
     Where rows belong together whole units are assigned (see ``unit_folds``).
 
-    The training rows then say nothing about which labels were held out. Stratified folds do: a method that learns class
-    frequencies finds exactly those of the held-out rows, and looks better than it is on new ones.
+    The training rows then carry no information about the held-out labels. With stratified folds they do: a method that
+    learns class frequencies finds exactly those of the held-out rows, and looks better than it is on new ones.
     """
     if units is not None:
         return unit_folds(units, folds, rng)
@@ -22,8 +22,8 @@ def random_folds(n: int, folds: int, rng: np.random.Generator, units: Units | No
 
 
 def unit_folds(units: Units, folds: int, rng: np.random.Generator) -> IntArray:
-    """Fold of every row, (n,), all rows of a unit in one: units at random, in folds of about as many rows. The shuffled
-    units are laid end to end and the line is cut into equal parts; a unit goes to the part that holds its middle row.
+    """Fold of every row, (n,), by units: units are assigned whole and at random, to folds of nearly equal size. The
+    shuffled units are laid end to end and cut into equal parts; a unit goes to the part that holds its middle row.
     If a part stays empty, units go to the folds in turn instead."""
     shuffled = rng.permutation(units.n)
     count = units.count[shuffled]
@@ -44,10 +44,10 @@ def stratified_folds(y: IntArray, folds: int, rng: np.random.Generator) -> IntAr
 
 
 def even_by_design(y: IntArray, k: int) -> bool:
-    """Whether the k classes of labels y (n,) were drawn evenly: their counts differ by two at most, and not by chance.
+    """Detect rows sampled evenly by class: counts of the k classes in y (n,) differ by at most two, and not by chance.
 
-    By chance: more even by chi-square than one in a thousand uniform draws, which fewer than four classes
-    never are. The counts of a random half of an even set lie further apart.
+    Not by chance: more even by chi-square than all but one in a thousand uniform draws; fewer than four classes never
+    are. The counts of a random half of an even set lie further apart.
 
     Reference: Wilson, Hilferty (1931), the normal approximation.
     """
@@ -58,12 +58,12 @@ def even_by_design(y: IntArray, k: int) -> bool:
 
 
 def sampled_folds(y: IntArray, k: int, folds: int, rng: np.random.Generator, units: Units | None = None) -> IntArray:
-    """Folds, (n,), that repeat how the rows were sampled: at random, or evenly by class where they were.
+    """Fold of every row, (n,), by the sampling design of the rows: random, or stratified if even by class.
 
     y : (n,) labels of k classes. Where rows belong together whole units are assigned at random.
-    Of rows drawn evenly by design the held-out counts are known beforehand, and random
-    folds would hold against a method that learns class frequencies a noise which its final fit does not have: a class
-    short among the training rows is long among those held out.
+    If rows were drawn evenly by design,
+    random folds would charge a method that learns class frequencies with noise that its final fit does not have: a
+    class rare among the training rows is frequent among those held out.
     """
     even = units is None and even_by_design(y, k)
     return stratified_folds(y, folds, rng) if even else random_folds(len(y), folds, rng, units)
@@ -72,9 +72,9 @@ def sampled_folds(y: IntArray, k: int, folds: int, rng: np.random.Generator, uni
 def content_folds(
     y: IntArray, loss: FloatArray, folds: int, rng: np.random.Generator, units: Units | None = None
 ) -> IntArray:
-    """Random folds, (n,), that depend on what the rows hold and not on how they or the classes are ordered. y : (n,)
-    labels; loss : (n,). The rows are lined up class by class and by loss within a class, and given random folds along
-    the line: so a fit does not depend on the order either. Units are assigned in the order of their names."""
+    """Fold of every row, (n,), at random but independent of the order of rows and classes, so that a fit is so too. y :
+    (n,) labels; loss : (n,). Rows are sorted by class and by loss within a class before the random assignment. Units
+    are assigned in the order of their names."""
     if units is not None:
         return unit_folds(units, folds, rng)
     count = np.bincount(y)

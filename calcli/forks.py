@@ -1,7 +1,7 @@
-"""A fork waits until no other thread is in the middle of an import.
+"""Delay forks until no other thread is in the middle of an import.
 
-In the child nobody would ever finish it, and whoever needs the module would wait for ever: first calls of the
-API import much. The locks of modules are importlib's own; where a Python has others, forks are as they ever were.
+In the child the import would never finish, and any use of the module would wait for ever: first calls of the API
+import much. The module locks are internals of importlib; on a Python that lacks them, forks are not delayed.
 """
 
 import _imp
@@ -12,23 +12,23 @@ from _thread import get_ident
 from importlib import _bootstrap
 from typing import Any
 
-PATIENCE = 5.0  # seconds that a fork waits: a thread that imports may itself wait for the one that forks
+PATIENCE = 5.0  # most seconds that a fork waits: the importing thread may itself wait for the one that forks
 
 LOCKS = [("h5py._objects", "phil"), ("logging", "_lock")]
-"""What others hold across a fork. An import that is underway may be waiting for it; or have brought it."""
+"""Locks that these modules hold across a fork; an import in progress may wait for one, or have created it."""
 
-_holder: int | None = None  # the thread that forks, which keeps others from beginning an import
+_holder: int | None = None  # the thread that forks; it holds the import lock, so that no import begins
 
 
 def _wait() -> None:
-    """Before a fork: wait, with what others have taken for it let go meanwhile."""
+    """Wait before a fork, releasing meanwhile the ``LOCKS`` that other fork hooks have taken."""
     global _holder
     me, end, taken = get_ident(), time.monotonic() + PATIENCE, _locks()
     while _holder != me:
         _imp.acquire_lock()
         if time.monotonic() > end or not _are_importing(me):
             new = [lock for lock in _locks() if lock not in taken]
-            had = [lock for lock in new if lock.acquire(False)]  # those who brought it will let it go
+            had = [lock for lock in new if lock.acquire(False)]  # after the fork their own hooks release them
             if had == new or time.monotonic() > end:
                 _holder = me
                 return
@@ -43,7 +43,7 @@ def _locks() -> list[Any]:
 
 
 def _take(locks: list[Any]) -> None:
-    """Take locks again, all or none at a time: another thread that forks takes them in the order of its hooks."""
+    """Take locks again, all or none at a time: another forking thread takes them in the order of its hooks."""
     while True:
         time.sleep(0.001)
         got = [lock for lock in locks if lock.acquire(False)]
@@ -53,7 +53,7 @@ def _take(locks: list[Any]) -> None:
 
 
 def _let_go(locks: list[Any]) -> list[Any]:
-    """Release those that this thread holds; returns them."""
+    """Release the locks that this thread holds; returns them."""
     released = []
     for lock in locks:
         try:
@@ -65,7 +65,7 @@ def _let_go(locks: list[Any]) -> list[Any]:
 
 
 def _are_importing(me: int) -> bool:
-    """Whether threads but this one hold locks of modules."""
+    """Check whether another thread holds a module's import lock."""
     locks = [known() for known in list(getattr(_bootstrap, "_module_locks", {}).values())]
     return any(getattr(lock, "owner", None) not in (None, me) for lock in locks)
 
