@@ -27,7 +27,6 @@ two calls of NumPy, seldom wait for each other there; so few that the buffers st
 
 STORE_ITEMS = 1 << 15  # numbers converted at once: they stay in a core's cache
 
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -83,7 +82,6 @@ def quantile(values: FloatArray, share: float) -> FloatArray:
 
 
 TIE = 1e-12  # scores that differ by no more than this share of themselves are tied: the same number, but for rounding
-
 
 TIES_AT_ONCE = 1 << 15
 

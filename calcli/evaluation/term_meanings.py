@@ -25,7 +25,6 @@ REPORT = {
 }
 """Terms of the report, in the order in which they come up."""
 
-
 BY_PART = {
     "rows, predicted": "samples with this label, and samples for which it is predicted",
     "share, mean p": "frequency of the label, and mean probability that it gets",
@@ -34,7 +33,6 @@ BY_PART = {
     "p, adjusted": "the p-value adjusted for the number of classes or groups (Benjamini, Hochberg)",
 }
 """Terms of the tables by class and by group."""
-
 
 OF = {
     "top": "confidence and accuracy",

@@ -56,7 +56,6 @@ def predict(scores{group}):
     return _calibrate(_scores(scores){group})[1]
 '''
 
-
 GROUP = """    group = np.asarray(group, dtype=np.int64).reshape(-1, 1)
     if len(group) != len(scores):
         raise ValueError(f"there are {len(group)} groups for {len(scores)} rows")

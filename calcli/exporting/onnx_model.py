@@ -17,7 +17,6 @@ OPSET = 17
 
 OLDEST_OPSET = 13
 
-
 NAMES = ("probs", "prediction", "confidence")
 
 

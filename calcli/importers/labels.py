@@ -20,7 +20,6 @@ OPPOSITES = (
 )  # fmt: skip
 """Words for class 0 and class 1 that leave no doubt."""
 
-
 Names = Sequence[str] | None
 Taken = tuple[IntArray, list[str] | None]  # class indices, and the names of all classes where the labels give them
 

@@ -18,7 +18,6 @@ from calcli.rows import ScoreKind
 
 PIECE_BYTES = 4 << 20  # how much of the scores is read at once, unless one unit has more
 
-
 Shape = tuple[int, ...]
 
 

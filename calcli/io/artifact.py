@@ -32,7 +32,6 @@ BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 LARGEST = 1 << 30  # bytes of an artifact: the matrix of 10 000 classes has fewer
 
-
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Loss = Annotated[float, msgspec.Meta(ge=-1e-9)]
 """An accuracy, a loss or an error, which none is negative but for rounding."""

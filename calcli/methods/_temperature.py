@@ -30,7 +30,6 @@ Prior = Annotated[
 """An option: beside the mean NLL of n rows stands max(m, 0)^2 / (2 prior^2 n), m the mean log-slope of the map."""
 LaterPrior = Annotated[Prior, Meta(extra={"came later": True})]  # the same of a method that has none by default
 
-
 Mixing = Annotated[
     bool, Meta(description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)")
 ]

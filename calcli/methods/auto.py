@@ -44,9 +44,7 @@ MATRIX = (
 """With a matrix of weights in place of vectors: up to ``MATRIX_CLASSES``, beyond which it costs more than all else."""
 FEW_CLASSES, MATRIX_CLASSES, LONG_SCORES = 12, 50, 40_000
 
-
 KEPT_BYTES = 1 << 27  # logits in float64 up to this size are held in memory: they are walked over hundreds of times
-
 
 Candidate = tuple[str, Options]  # a method by its name, and its options
 
@@ -243,7 +241,6 @@ LEAST_STEPS, MOST_STEPS, ROWS_PER_STEP = 200, 1000, 5
 """Steps of EM, one for five rows. It starts at equal weights and moves slowly: stopping early shrinks towards them,
 which the more rows the less is needed."""
 
-
 LISTED = Meta(
     description="methods and compositions, separated by commas, options in brackets: ts, svs(lambda=0.1); empty: a list"
     " that fits the size of the problem"
@@ -420,11 +417,10 @@ def sparse_weights(log_p: FloatArray, share: FloatArray, prior: float) -> tuple[
 
 def compare(trials: Sequence[Trial], share: FloatArray, criterion: str) -> dict[str, dict[str, Any]]:
     """Name to the row of the table: mean held-out loss, paired difference to the best, standard errors over rows."""
-    losses = {
-        t.name: (t.brier if criterion == "brier" else np.where(t.log_p <= LOG_ZERO, NLL_OF_ZERO, -t.log_p)).mean(axis=0)
-        for t in trials
-        if not t.failed
-    }
+    fitted = [trial for trial in trials if not trial.failed]
+    losses = {t.name: np.where(t.log_p <= LOG_ZERO, NLL_OF_ZERO, -t.log_p).mean(axis=0) for t in fitted}
+    if criterion == "brier":
+        losses = {t.name: t.brier.mean(axis=0) for t in fitted}
     best = min(losses.values(), key=lambda loss: float(share @ loss))
     table: dict[str, dict[str, Any]] = {t.name: {"method": t.name, "failed": t.failed} for t in trials}
     for trial in trials:
@@ -432,14 +428,10 @@ def compare(trials: Sequence[Trial], share: FloatArray, criterion: str) -> dict[
             continue
         loss = losses[trial.name]
         mean, difference = float(share @ loss), loss - best
-        table[trial.name] = {
-            "method": trial.name,
-            "parameters": stored_numbers(trial.fit.calibrator),
-            criterion: mean,
-            "error": float(np.sqrt(share**2 @ (loss - mean) ** 2)),
-            "difference": float(share @ difference),
-            "standard_error": guarded_error(difference, share),
-        }
+        own = {criterion: mean, "error": float(np.sqrt(share**2 @ (loss - mean) ** 2))}
+        behind = {"difference": float(share @ difference), "standard_error": guarded_error(difference, share)}
+        about = {"method": trial.name, "parameters": stored_numbers(trial.fit.calibrator)}
+        table[trial.name] = {**about, **own, **behind}
     return table
 
 

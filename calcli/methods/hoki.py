@@ -606,17 +606,12 @@ def report(found: Design, evidence: Evidence, uncalibrated: FloatArray, bins: in
         ece = float(stats.share @ np.abs(stats.gaps))
         return {"ece_mass": ece, "brier_top": float(share @ (q - evidence.hit) ** 2)}
 
-    return {
-        "rounds": len(found.alpha),
-        "ended": ("limit", "fixed", "cycle")[min(found.period, 2)],
-        "period": found.period if found.period > 1 else 0,
-        "bins_used": int((~np.isnan(found.alpha[-1])).sum()) if len(found.alpha) > 1 else 1,
-        "retention_mean": float(np.average(evidence.gamma, weights=evidence.weight)),
-        "retention_sd": evidence.spread,
-        "ece_width": width_error(found.confidence, evidence, bins),
-        "calibrated": scores(found.confidence),
-        "uncalibrated": scores(uncalibrated),
-    }
+    rounds = {"rounds": len(found.alpha), "ended": ("limit", "fixed", "cycle")[min(found.period, 2)]}
+    used = int((~np.isnan(found.alpha[-1])).sum()) if len(found.alpha) > 1 else 1
+    mean, error = np.average(evidence.gamma, weights=evidence.weight), width_error(found.confidence, evidence, bins)
+    retention = {"retention_mean": float(mean), "retention_sd": evidence.spread, "ece_width": error}
+    judged = {"calibrated": scores(found.confidence), "uncalibrated": scores(uncalibrated)}
+    return {**rounds, "period": found.period if found.period > 1 else 0, "bins_used": used, **retention, **judged}
 
 
 def judge(details: dict[str, Any]) -> Iterator[str]:

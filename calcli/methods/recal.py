@@ -108,7 +108,6 @@ SCALE_LOW, SCALE_HIGH = 1e-6, 1e6
 WORSE = 1e-9  # differences of an NLL below this are rounding
 BOUND_SHARE = 0.01  # share of the rows from which a group at a bound matters: its multiplier can double the rest
 
-
 START = Meta(description="where the rounds start: at one temperature (ts), or at the uncalibrated scores (none)")
 GUARD = "undo a round that raises the calibration ECE, and a group that raises its own (authors' code)"
 CONF_AT = Meta(description="confidence under the transform: at the original's predicted class, or at its own")
@@ -198,17 +197,9 @@ class ReCal(Calibrator):
             better = "ts, or recal with init=ts," if options.init == "none" else "ts"
             told = f"NLL on these rows is {nll:.5f}, one temperature reaches {alone:.5f}"
             warnings = (*warnings, f"{told}: {better} would serve better")
-        details = {
-            "rounds": len(sigmas),
-            "stopped_by": "delta" if run.settled else "rounds",
-            "rejected_rounds": run.rejected,
-            "ece": run.ece,
-            "bounded_groups": len(run.bounded),
-            "nll": nll,
-            "nll_of_ts": alone,
-            "passes": run.passes,
-            "groups": run.tables,
-        }
+        rounds = {"rounds": len(sigmas), "stopped_by": "delta" if run.settled else "rounds"}
+        reached = {"ece": run.ece, "bounded_groups": len(run.bounded), "nll": nll, "nll_of_ts": alone}
+        details = {**rounds, "rejected_rounds": run.rejected, **reached, "passes": run.passes, "groups": run.tables}
         return Fit(fitted, status, warnings, details)
 
     @property

@@ -426,16 +426,10 @@ class _Gatherer:
         """Everything gathered."""
         columns: dict[str, Any] = {name: c for name, c in self.columns.items() if " " not in name}
         sums = {name[4:]: c for name, c in self.columns.items() if name.startswith("top ")}
-        tops = {int(j): (c, self.columns[f"within {j}"]) for j, c in sums.items()}
-        return RowTable(
-            self.k,
-            **(dict.fromkeys(TOP_COLUMNS, np.empty(0)) | columns),
-            clipped=self.rest.clipped,
-            classes=None if self.sums is None else self.sums.stats(),
-            counts=self.rest.counts,
-            tops=tops,
-            expected=self.rest.expected,
-        )
+        columns["tops"] = {int(j): (c, self.columns[f"within {j}"]) for j, c in sums.items()}
+        columns["classes"] = None if self.sums is None else self.sums.stats()
+        columns |= {name: getattr(self.rest, name) for name in ("clipped", "counts", "expected")}
+        return RowTable(self.k, **(dict.fromkeys(TOP_COLUMNS, np.empty(0)) | columns))
 
 
 def _as_it_is(block: Block) -> Prediction:

@@ -35,7 +35,6 @@ HEAVY_RESAMPLES = 200  # most resamples of an estimator that looks at every row 
 MOST_OUTCOMES = 1 << 30
 """Outcomes of rows in units that are drawn, eight to a byte: of more rows fewer times, but ``HEAVY_RESAMPLES``."""
 
-
 SHARED_LUCK = "shared luck"  # how nulls of rows that belong together are drawn (``statistics.units.Luck``)
 
 
@@ -420,7 +419,6 @@ class Metric:
 
 
 METRICS: dict[str, Metric] = {}  # every metric by name, in the order in which the family files register them
-
 
 SAID = {"Reference": "reference", "Also called": "aliases", "In tables": "meaning"}
 """What docstrings of metrics say beside title and formula, as the field of ``Metric`` that it is."""

@@ -95,7 +95,6 @@ TOP_SHARES, POSITIVE_SHARES = (0.3, 0.45, 0.25), (0.4, 0.35, 0.25)
 """How the level is shared by gap, sharpness and smooth error. A temperature is the commonest departure of a
 confidence and the entropy gap is its score test, so it has the largest share; of P(class 1) a bias is."""
 
-
 NEAR, FINER = (0.01, 0.15), 1000
 """P-values so near the level that their few draws could decide the verdict, and how many draws are made instead."""
 

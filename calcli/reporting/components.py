@@ -12,58 +12,30 @@ Row = Safe | Sequence[object]  # cells, the first of which names the row, or fin
 VersionTable = tuple[str, Sequence[object], Sequence[Row]]  # of its caption, what follows the version; head, rows
 NONE = "–"  # a cell that has nothing to say; a column of nothing else is left out
 
-GLOSSARY: dict[str, tuple[str, str]] = {
-    "confidence": ("Confidence", "How sure the model says it is of its answer, from 0 to 100%."),
-    "calibrated": (
-        "Calibrated",
-        "Of all answers given with 80% confidence 80% are right, and so for every other confidence.",
-    ),
-    "calibrator": (
-        "Calibrator",
-        "A small function, fitted on labelled samples, that corrects the confidence after the model answered.",
-    ),
-    "points": ("Points", "Percentage points: from 80% to 90% are ten points."),
-    "overconfidence": (
-        "Overconfidence",
-        "Mean confidence minus accuracy. Positive: overconfident. Negative: underconfident.",
-    ),
-    "ece": (
-        "Calibration error (ECE)",
-        "The average distance between confidence and accuracy over {bins} bins of confidence."
-        " A calibrated model has some as well; the value expected under calibration stands beside it.",
-    ),
-    "loss": (
-        "NLL",
-        "Negative log-likelihood, also log loss: minus the logarithm of the probability given to the true class,"
-        " averaged. Lower is better; it rewards calibrated and sharp probabilities.",
-    ),
-    "split": (
-        "NLL decomposition",
-        "Calibration loss, which recalibration could reduce, and refinement loss, which only a better model could.",
-    ),
-    "band": (
-        "Grey band",
-        "Where the curve of a calibrated model with these confidences lies with probability {level} %, at each place.",
-    ),
-    "interval": (
-        "Interval",
-        "Confidence interval: intervals made like this contain the true value with probability {level} %.",
-    ),
-    "coverage": (
-        "Coverage",
-        "The proportion of samples above a threshold of confidence, which the model decides alone.",
-    ),
-    "beyond": (
-        "Significant",
-        "Larger than chance explains, adjusted for all classes, groups or bins of the table"
-        " (Benjamini and Hochberg, 5%).",
-    ),
-    "temperature": (
-        "Temperature",
-        "One number that all scores are divided by. Above 1 it makes the model less sure, below 1 more.",
-    ),
-    "window": ("Bin", "All samples whose stated confidence lies in it."),
-}
+WORDS = """\
+confidence | Confidence | How sure the model says it is of its answer, from 0 to 100%.
+calibrated | Calibrated | Of all answers given with 80% confidence 80% are right, and so for every other confidence.
+calibrator | Calibrator | A small function, fitted on labelled samples, that corrects the confidence after the model \
+answered.
+points | Points | Percentage points: from 80% to 90% are ten points.
+overconfidence | Overconfidence | Mean confidence minus accuracy. Positive: overconfident. Negative: underconfident.
+ece | Calibration error (ECE) | The average distance between confidence and accuracy over {bins} bins of confidence. A \
+calibrated model has some as well; the value expected under calibration stands beside it.
+loss | NLL | Negative log-likelihood, also log loss: minus the logarithm of the probability given to the true class, \
+averaged. Lower is better; it rewards calibrated and sharp probabilities.
+split | NLL decomposition | Calibration loss, which recalibration could reduce, and refinement loss, which only a \
+better model could.
+band | Grey band | Where the curve of a calibrated model with these confidences lies with probability {level} %, at \
+each place.
+interval | Interval | Confidence interval: intervals made like this contain the true value with probability {level} %.
+coverage | Coverage | The proportion of samples above a threshold of confidence, which the model decides alone.
+beyond | Significant | Larger than chance explains, adjusted for all classes, groups or bins of the table (Benjamini \
+and Hochberg, 5%).
+temperature | Temperature | One number that all scores are divided by. Above 1 it makes the model less sure, below 1 \
+more.
+window | Bin | All samples whose stated confidence lies in it.
+"""
+GLOSSARY = {key: (term, meaning) for key, term, meaning in (line.split(" | ") for line in WORDS.splitlines())}
 """Name in the page -> term, meaning. {level} and {bins} are those of the page."""
 
 

@@ -201,15 +201,11 @@ def _for_script(version: Version) -> dict[str, Any]:
     for b in version.report.bins:
         shares = map(_four, (b.accuracy, b.accuracy_low, b.accuracy_high, b.confidence))
         windows.append([round(b.low, 2), round(b.high, 2), b.n, *shares])
-    return {
-        "name": visible(version.name),
-        "curve": [_four(y) for y in np.where(seen, version.top.isotonic.at(grid), np.nan).tolist()],
-        "windows": windows,
-        "band": [[round(x, 3) for x in each] for each in np.column_stack([grid[::2], *limits]).tolist()],
-        "thresholds": thresholds,
-        "n": version.result.n,
-        "z": round(normal_quantile(0.5 + version.top.settings.level / 2), 6),
-    }
+    curve = [_four(y) for y in np.where(seen, version.top.isotonic.at(grid), np.nan).tolist()]
+    drawn_band = [[round(x, 3) for x in each] for each in np.column_stack([grid[::2], *limits]).tolist()]
+    z = round(normal_quantile(0.5 + version.top.settings.level / 2), 6)
+    drawn = {"name": visible(version.name), "curve": curve, "windows": windows, "band": drawn_band}
+    return {**drawn, "thresholds": thresholds, "n": version.result.n, "z": z}
 
 
 def _four(value: float) -> float | None:

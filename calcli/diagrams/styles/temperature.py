@@ -25,7 +25,6 @@ FINE = 24
 LOW, HIGH = 0.01, 100.0
 """Temperatures between which the marked points are sought, as when a calibrator is fitted."""
 
-
 Given = Sequence[tuple[str, float]]
 """Names and temperatures of calibrators."""
 

@@ -115,7 +115,6 @@ degree means fewer columns in the matrix product and more sums to form them."""
 DROPPED = 1e-11  # classes whose chances of overtaking the top class add up to less than this are left out
 REACH = 7.0  # the noise of the top class is integrated over +-REACH standard deviations (tails: 3e-12)
 
-
 Report = Callable[[int], None]
 
 
