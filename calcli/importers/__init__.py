@@ -1,6 +1,6 @@
-"""Importing saved scores: files of others in, bundles out.
+"""Import of saved scores: files of other programs in, bundles out.
 
-``formats`` tells what a file is and knows the ``readers``, one file each; a reader lists the arrays of its file;
-``array_names`` tells what they are by their names, ``labelled_scores`` checks them; ``import_scores`` goes from
-beginning to end, splits and writes bundles and tells of them. A new format is one module in ``readers``.
+``formats`` recognises the format of a file and picks one of the ``readers``, which lists the arrays of the file;
+``array_names`` finds the role of each array by its name, ``labelled_scores`` checks them; ``import_scores`` runs the
+whole import, splits the rows, writes and reports bundles. A new format is one module in ``readers``.
 """

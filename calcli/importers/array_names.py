@@ -1,6 +1,6 @@
-"""What the arrays of a file are, told by their names: scores, labels and what goes with them.
+"""Roles of the arrays of a file, found by their names: scores, labels and the columns that belong to them.
 
-- Scores: a name that is, starts with or ends in a word of ``KIND_WORDS``, which is the kind; no other name has one.
+- Scores: a name that is, starts with or ends in a word of ``KIND_WORDS``, which gives the kind.
 - Labels: ``labels``, ``label``, ``y``, ``y_true``, ``targets``, ``target``, …
 - Splits: ``val``, ``test``, … before or after the name (``logits_val``) or as the last folder (``val/logits``).
 - Arrays in one folder belong together; labels, class names and the like may also lie in a folder above.
@@ -57,8 +57,8 @@ OUTCOME_WORDS = frozenset({
     "acc", "accuracies", "accuracy", "answeredcorrectly", "correct", "correctness", "em", "exactmatch", "hit", "hits",
     "iscorrect", "ishit", "isright", "istp", "matched", "right", "tp", "truepositive", "wascorrect", "wasright",
 })  # fmt: skip
-"""Names for whether an answer was right, without what stands between their words."""
-COLUMNS = ("ids", "weights", "group", "unit")  # columns that are carried along, and may be named by options
+"""Names of arrays of correctness (1 for a right answer), lower case, without separators."""
+COLUMNS = ("ids", "weights", "group", "unit")  # columns kept in bundles, which options may name
 PER_ROW = frozenset({"labels", *COLUMNS, "split", "calibrated_by"})
 KIND_OF = {word: kind for kind, words in KIND_WORDS.items() for word in words}
 ROLE_OF = {word: role for role, words in ROLES.items() for word in words}
@@ -70,14 +70,14 @@ _OF_MODEL = re.compile(r"(?P<role>labels?|targets?|class_names)[_.-](?P<model>.+
 _SUFFIXES = sorted({*KIND_OF, *ROLES["labels"], "class_names", "ids"} - {"y", "gt"}, key=len, reverse=True)
 _SUFFIXED = re.compile(rf"(?P<model>.+?)[_.-](?P<word>{'|'.join(_SUFFIXES)})", re.IGNORECASE)
 _NO_TRUTH = re.compile(r"(?i)(.*[_.-])?(y_?hat|hat|pred(ict(ed|ions?)|s)?|output|soft|num|n|pseudo|model|argmax)")
-"""What stands before a word for labels that are none: the prediction, or how many there are."""
+"""Prefixes of a word for labels in names of other things: predictions, or a number of labels."""
 _TAIL_SPLIT = re.compile(rf"(?P<model>.+)[_.-](?P<split>{_SPLIT})", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Name:
-    """A name taken apart. folder : the folders, without one that is a split. core : the name itself without its split.
-    role : "scores", a key of ROLES, or "". model : what follows the word logits or labels."""
+    """Parts of an array's name. folder : the folders, without one that is a split. core : the base name without its
+    split. role : "scores", a key of ROLES, or "". model : the rest beside the word for logits or labels."""
 
     path: str
     folder: tuple[str, ...]
@@ -90,7 +90,7 @@ class Name:
 
 @dataclass(frozen=True)
 class BundleArrays:
-    """Arrays that make one bundle, by path. model : name of the bundle without its split. extras : path by role."""
+    """Paths of the arrays of one bundle. model : name of the bundle without its split. extras : path by role."""
 
     model: str
     split: str
@@ -101,7 +101,7 @@ class BundleArrays:
 
     @property
     def columns(self) -> dict[str, str]:
-        """Paths of the columns that are carried along, by role."""
+        """Paths of the columns kept in the bundle, by role."""
         return {role: path for role, path in self.extras.items() if role in COLUMNS}
 
     @property
@@ -115,9 +115,9 @@ def role_of(base: str) -> str:
     return ROLE_OF.get(base.lower()) or ROLE_OF.get(_WORD_ENDS.sub("_", base).lower(), "")
 
 
-@lru_cache(maxsize=1 << 16)  # every array of a file is held against every other
+@lru_cache(maxsize=1 << 16)  # every array of a file is compared with every other
 def parse_name(path: str) -> Name:
-    """Take the path of an array apart."""
+    """Parse the path of an array into its parts."""
     *folders, base = [part for part in path.split("/") if part not in ("", ".")] or [path]
     role, core, split = "", base, ""
     if folders and folders[-1].lower() == "transforms" and base.lower() in ("logits", "specs"):
@@ -129,7 +129,7 @@ def parse_name(path: str) -> Name:
     if role:
         return Name(path, folder, base, role, split=split)
     affixed = _AFFIXED.fullmatch(base)
-    # A name that means something as it stands (y_true, test) is not taken apart.
+    # A name that has a meaning as a whole (y_true, test) is not split.
     if affixed and not role_of(base) and base.lower() not in KIND_OF:
         core, split = affixed["core"], affixed["before"] or affixed["after"] or split
     if role := role_of(core):
@@ -155,7 +155,7 @@ def parse_name(path: str) -> Name:
 
 def plan(paths: Iterable[str], ask: ImportRequest, where: str) -> list[BundleArrays]:
     """Find the bundles among the arrays of a source. where : the source, for messages. Raises UsageError for names that
-    do not exist and choices that only the user can make, DataError when nothing is found."""
+    do not exist and for ambiguous arrays, DataError when nothing is found."""
     names = [parse_name(path) for path in paths]
     scores = _chosen_scores(names, ask, where)
     asked_labels = [matching(names, label, "labels array") for label in ask.labels]
@@ -188,7 +188,7 @@ def plan(paths: Iterable[str], ask: ImportRequest, where: str) -> list[BundleArr
 
 
 def _unnamed(names: Sequence[Name], scores: Sequence[Name]) -> str:
-    """What ``--labels`` may be given: one column per label, or the one array whose name says nothing."""
+    """Value to advise for ``--labels``: the columns of labels, or the one array whose name has no known role."""
     several = [name.path for name in names if name.role == "labels" and name.model and name.core == name.path]
     if len(several) > 1:
         return f"{several[0]}:{several[-1]}, with --per-label where several may hold at once"
@@ -206,7 +206,7 @@ def _chosen_scores(names: Sequence[Name], ask: ImportRequest, where: str) -> lis
         chosen = [name for asked in ask.scores for name in matching(names, asked, "scores array")]
     else:
         chosen = [name for name in names if name.role == "scores"]
-        if not chosen and ask.kind:  # a table of columns whose names are those of the classes
+        if not chosen and ask.kind:  # a table whose columns are named like the classes
             chosen = [name for name in names if name.path == "columns"]
     if not chosen:
         listing = ", ".join(real_names(names)[:20]) or "nothing"
@@ -219,21 +219,21 @@ def _chosen_scores(names: Sequence[Name], ask: ImportRequest, where: str) -> lis
 
 
 def real_names(names: Sequence[Name]) -> list[str]:
-    """The names that a source has itself: without the columns that were put together, and the names of these."""
+    """Names of the source's own arrays, without the combined array of columns and without generated class names."""
     paths = [name.path for name in names]
     made = {f"class_names_{path}" for path in paths} & set(paths)
     return [path for path in paths if path not in made and path != "columns"]
 
 
 def says_correct(name: str) -> bool:
-    """Whether a name is one for "was the answer right", in any spelling: never labels, unless they are asked for."""
+    """True for a name of an array of correctness, in any spelling: labels only when the user names it."""
     return re.sub(r"[\W_\d]", "", name.lower()) in OUTCOME_WORDS
 
 
 def columns_by_name(entries: Entries, named: Mapping[str, Sequence[str]]) -> dict[str, Entry]:
-    """The arrays with the columns that an option names under what bundles call them, in every folder and split; what
-    was read as one of these by its name is left out. named : names by role, several of groups that are taken together,
-    none to have no such column. Raises UsageError for names that no array has."""
+    """The arrays, with columns that options name stored under their role, in every folder and split, in place of any
+    found by name. named : names by role; several groups are combined, an empty list drops the role. Raises UsageError
+    for unknown names."""
     names = [parse_name(path) for path in entries]
     found = {role: [matching(names, one, "column") for one in asked] for role, asked in named.items()}
     moved = {name.path for lists in found.values() for each in lists for name in each if name.role in COLUMNS}
@@ -256,7 +256,7 @@ def _together(columns: Entries) -> NDArray[Any]:
 
 
 def matching(names: Sequence[Name], asked: str, what: str) -> list[Name]:
-    """The array with this path; else all with this name in any folder or split."""
+    """The array with this path, else all with this name in any folder or split. Raises UsageError if there is none."""
     exact = [name for name in names if name.path == asked]
     inner = [name for name in names if name.path.endswith("/" + asked) or (name.core == asked and name.split)]
     if not (exact or inner):
@@ -280,7 +280,7 @@ def _in_groups(scores: Sequence[Name], groups: Sequence[str]) -> list[Name]:
 
 
 def _model_names(scores: Sequence[Name]) -> list[str]:
-    """What tells the bundles apart, apart from their splits: folders, and names where needed."""
+    """Names of the models: folders without their common beginning, with the arrays' names where one has several."""
     by_core = len({(name.folder, name.core) for name in scores}) > len({name.folder for name in scores})
     paths = [(*name.folder, name.core) if by_core else name.folder for name in scores]
     common = 0
@@ -290,8 +290,8 @@ def _model_names(scores: Sequence[Name]) -> list[str]:
 
 
 def group_name(part: str) -> str:
-    """A part of a group's name: a colon would end the file's in FILE.h5:GROUP, a slash begin another part. What HDF5
-    cannot hold in a name is spelt out."""
+    """A valid part of a group's name, with _ for colons (FILE.h5:GROUP) and slashes. Characters that HDF5 cannot store
+    in a name are escaped."""
     part = part.encode("utf-8", "backslashreplace").decode().replace("\0", "_")
     return part.strip().replace(":", "_").replace("/", "_").strip(".") or "unnamed"
 
@@ -299,7 +299,7 @@ def group_name(part: str) -> str:
 def _companion(
     score: Name, among: Sequence[Name], *, any_model: bool = False, any_split: bool = False, only: bool = False
 ) -> str | None:
-    """What goes with these scores: same folder first, then those above; same model, same split. only : else ask."""
+    """Path of the array that belongs to these scores, nearest folder first. only : UsageError where several fit."""
     splits = (score.split, "") if any_split else (score.split,)
     for depth in range(len(score.folder), -1, -1):
         for split in splits:

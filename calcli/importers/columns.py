@@ -1,4 +1,4 @@
-"""Tables: one row per sample, a column per class and one of labels. Which columns are an array together."""
+"""Tables: one row per sample, a column per class and one of labels. Grouping of their columns into arrays."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -22,27 +22,27 @@ from calcli.importers.mistaken_for_scores import PREDICTIONS
 from calcli.io.locate import natural
 from calcli.numerics import AnyArray, whole_number
 
-PERCENT = re.compile(r"[0-9.]+ *%|")  # a percentage as people write it, or nothing
-LEFT_OVER = "columns"  # name of the array of all numeric columns whose names do not say what they are
+PERCENT = re.compile(r"[0-9.]+ *%|")  # a percentage with its sign, or an empty cell
+LEFT_OVER = "columns"  # array of all numeric columns whose names have no known meaning
 NUMBERED = re.compile(r"(?P<stem>.*?[^\d\W]?)[\W_]*(?P<number>\d+)\W*")
 INDEX = re.compile(r"|Unnamed: 0(\.\d+)?|__index_level_\d+__|index_level_\d+")
-"""What pandas calls the row index that it writes beside the columns."""
+"""Names of the row index that pandas writes beside the columns."""
 
-LEVELS = re.compile(r"\('(\w+)', '([^']+)'\)")  # a name of two levels, as Parquet keeps those of pandas
+LEVELS = re.compile(r"\('(\w+)', '([^']+)'\)")  # a two-level column name of pandas in Parquet
 BOOKKEEPING = re.compile(r"(?i:folds?|idx|index|\.?row([_ ]?(index|number))?|epoch|.*[_ ]id)|[A-Za-z]+(Id|ID)")
-"""Columns that count something: left out of the classes, which is said."""
+"""Names of columns of counters and ids: never scores of a class."""
 
 OUTCOMES = frozenset({"confidence", "conf", "loss", "nll", "entropy", "margin", *PREDICTIONS})
-"""Names for a prediction, its confidence or its loss; like those for whether it was right never scores of a class."""
+"""Names of columns of predictions, confidences or losses: like those of correctness never scores of a class."""
 
 TOPS = frozenset({"max", "top", "top1", "best", "pred", "predicted"})
-"""What stands behind the word for scores in the name of a column with the largest of a row."""
+"""Endings of the name of a column with the largest score of each row (``prob_max``)."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table. kind : what its cells are. read : gives some of them, (n,) or (n, width) for lists, empty
-    ones as NaN or a blank word. cells : all of them. refusal : why not all are given, where some are empty."""
+    """One column of a table. kind : type of its cells. read : converts cells to an array, (n,) or (n, width) for lists,
+    empty ones to NaN or a blank word. cells : all of them. refusal : error message if some are empty, else ""."""
 
     kind: Literal["number", "text", "lists", "other"]
     read: Callable[[Any], NDArray[Any]]
@@ -50,24 +50,24 @@ class Column:
     refusal: str = ""
 
     def load(self) -> NDArray[Any]:
-        """All of it. Raises DataError where a cell is empty."""
+        """Read all cells. Raises DataError where one is empty."""
         if self.refusal:
             raise DataError(self.refusal)
         return self.read(self.cells)
 
     def part(self, rows: slice) -> NDArray[Any]:
-        """Some rows; of the others no cell is looked at."""
+        """Read the cells of some rows only."""
         return self.read(self.cells[rows])
 
 
 Columns = Mapping[str, Column]
 Groups = dict[str, list[str]]
 Load = Callable[[], NDArray[Any]]
-LONGEST = 200  # characters of a word; what has more is a text
+LONGEST = 200  # most characters of a word; longer ones are texts
 
 
 def words(cells: Sequence[str]) -> AnyArray:
-    """Words as an array; objects where one is a text, as all would take the room of the longest."""
+    """Array of words; of type object where one is a text, since a fixed width would pad all to the longest."""
     return np.array(cells, dtype=object if max(map(len, cells), default=0) > LONGEST else None)
 
 
@@ -76,7 +76,7 @@ def is_empty(path: Path, name: str, row: int) -> str:
 
 
 def refuse_doubles(path: Path, names: Sequence[str]) -> None:
-    """Raises DataError when two columns have one name."""
+    """Raise DataError when two columns have the same name."""
     if len(set(names)) != len(names):
         double = next(name for name in names if names.count(name) > 1)
         told = "of its own (of pandas' levels make one: df.columns = df.columns.map('_'.join))"
@@ -84,11 +84,11 @@ def refuse_doubles(path: Path, names: Sequence[str]) -> None:
 
 
 def table_archive(path: Path, format: str, columns: Columns, n: int, ask: ImportRequest, ours: bool = False) -> Archive:
-    """The arrays of a table of n rows. ours : written by apply, which a column may say too. Columns ``logits_cat,
-    logits_dog, …`` make the array ``logits`` with the class names cat, dog; columns that end in a number, ``p0, p1,
-    …``, the array ``p``; all other numeric ones without a known meaning the array ``columns``. ``--scores A,B,C`` and
-    ``A:C`` make an array of these columns, ``--classes C`` of ranks. The index of pandas counts the rows, or gives the
-    ids."""
+    """Arrays of a table of n rows. Columns ``logits_cat, logits_dog, …`` make the array ``logits`` with the class names
+    cat, dog; columns that end in a number, ``p0, p1, …``, the array ``p``; all other numeric ones without a known
+    meaning the array ``columns``. ``--scores A,B,C`` and ``A:C`` make an array of these columns, ``--classes C`` one of
+    the ranks. The index of pandas is left out, or becomes the ids. ours : written by ``apply`` (else a column
+    ``calibrated_by`` tells)."""
     if n == 0:
         raise DataError(f"{path}: there are no rows below the column names, expected at least one")
     columns = {LEVELS.sub(r"\1_\2", name): _cells(path, name, column, ask) for name, column in columns.items()}
@@ -142,13 +142,13 @@ def table_archive(path: Path, format: str, columns: Columns, n: int, ask: Import
 
 
 def _as_words(read: Callable[[Any], NDArray[Any]], cells: Any) -> NDArray[Any]:
-    """Labels as apply writes them, names of classes, where these look like numbers."""
+    """Read labels that ``apply`` wrote as words: they are class names, even if they look like numbers."""
     found = read(cells)
     return found if found.dtype.kind in "OUS" else found.astype("U")
 
 
 def _cells(path: Path, name: str, column: Column, ask: ImportRequest) -> Column:
-    """A column as asked for; ``50%`` is .5, or 50 where ``--percent`` divides later, and a blank beside it NaN."""
+    """Apply options to a column: cells ``50%`` become .5, or 50 if ``--percent`` divides later; blanks become NaN."""
     if ask.drop_missing:
         column = replace(column, refusal="")
     if column.kind != "text":
@@ -159,7 +159,7 @@ def _cells(path: Path, name: str, column: Column, ask: ImportRequest) -> Column:
             return column
         every = map(str, column.part(slice(None)).tolist())
         numbers = np.array([float(word.strip().removesuffix("%") or "nan") for word in every])
-    except (DataError, ValueError):  # of a column that may not be asked for
+    except (DataError, ValueError):  # the column may not be needed
         return column
     if ask.percent:
         return Column("number", np.asarray, numbers)
@@ -168,7 +168,7 @@ def _cells(path: Path, name: str, column: Column, ask: ImportRequest) -> Column:
 
 
 def _take_out_index(path: Path, columns: dict[str, Column], n: int) -> None:
-    """Leave out the row index of pandas; one that does not count the rows becomes the ids."""
+    """Remove the row index of pandas; one of unique values other than 0, 1, … becomes the ids."""
     for name in [name for name in columns if INDEX.fullmatch(name)]:
         index = columns.pop(name)
         what = f"{path.name}: the column {name!r}" if name else f"{path.name}: the first column, without a name,"
@@ -186,7 +186,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def listed_columns(names: Sequence[str], asked: str) -> list[str]:
-    """The columns that ``A,B,C`` or ``A:C`` means; none when one is not there. Names may hold commas and colons."""
+    """Expand ``A,B,C`` or ``A:C`` to columns; [] when one does not exist. Names may contain commas and colons."""
     place = {name: i for i, name in enumerate(names)}
     pieces, widest = asked.split(","), 2 * max((name.count(",") for name in names), default=0) + 1
     found: list[str] = []
@@ -205,7 +205,7 @@ def listed_columns(names: Sequence[str], asked: str) -> list[str]:
 
 
 def _counted(names: Sequence[str], first: str, last: str) -> list[str]:
-    """Columns from the number of one name to that of another, where these and all between them differ by it alone."""
+    """Expand a range of numbered names (``p2:p5``); [] unless all columns between differ only in their number."""
     a, b = (re.fullmatch(r"(.*?)([0-9]{1,9})(\D*)", name) for name in (first, last))
     if first == last or a is None or b is None or (a[1], a[3]) != (b[1], b[3]):
         return []
@@ -216,14 +216,14 @@ def _counted(names: Sequence[str], first: str, last: str) -> list[str]:
 
 
 def _asked(columns: Sequence[str] | Columns, listed: Sequence[str]) -> str:
-    """What to type for these columns: from the first to the last where they lie so, else all of them."""
+    """Option value for these columns: ``FIRST:LAST`` where they are adjacent in this order, else all names."""
     ends = f"{listed[0]}:{listed[-1]}"
     return ends if listed_columns(list(columns), ends) == list(listed) else ",".join(listed)
 
 
 def _groups(names: Sequence[str], numeric: Sequence[str]) -> tuple[Groups, Groups, list[str]]:
-    """Columns by the word for scores they start with, others by what stands before their number or, where that is all
-    of a name (0, 1, 2, …), by what is typed for them, and all that may be scores without a word for it."""
+    """Group numeric columns: (by the word for scores they start with; by the stem before their number or, for names 0,
+    1, 2, …, by the option value that lists them; all others that may be scores)."""
     declared, numbered = Groups(), Groups()
     for name in numeric:
         kind = SCORE_PREFIX.match(name)
@@ -240,13 +240,13 @@ def _groups(names: Sequence[str], numeric: Sequence[str]) -> tuple[Groups, Group
 
 
 def _refuse_offset(path: Path, columns: Columns, listed: Sequence[str], ask: ImportRequest) -> None:
-    """Refuse labels from 1 to below k beside columns numbered 1 to k: those numbers, or counted from 0 without a 0?"""
+    """Refuse labels in 1 … k-1 beside columns numbered 1 to k: they may count from 1, or from 0 with class 0 absent."""
     numbers = [int(found[-1]) for name in listed if (found := re.findall(r"[0-9]{1,18}", name))]
     if numbers != list(range(1, len(listed) + 1)) or len(numbers) < 2:
         return
     for name in [n for n in columns if n in ask.labels or (not ask.labels and role_of(n) == "labels")]:
         labels = np.empty(0)
-        with suppress(ValueError):  # words
+        with suppress(ValueError):  # labels are words
             labels = columns[name].load().astype(np.float64) if columns[name].kind in ("number", "text") else labels
         if labels.min(initial=np.inf) >= 1 and labels.max(initial=0) < len(listed) and len(labels):
             told = f"is nowhere 0 and nowhere {len(listed)}: do the labels count from 1 as well? Subtract 1 if so;"
@@ -255,7 +255,7 @@ def _refuse_offset(path: Path, columns: Columns, listed: Sequence[str], ask: Imp
 
 
 def _take_out_largest(path: Path, columns: dict[str, Column], listed: list[str]) -> None:
-    """Leave out the one column of these that repeats the largest of each row: ``prob_max`` beside ``prob_cat``, …"""
+    """Remove the one column that repeats the largest score of each row: ``prob_max`` beside ``prob_cat``, …"""
     tops = [name for name in listed if re.split(r"[\W_]+", name.lower())[-1] in TOPS]
     if len(tops) != 1 or len(listed) < 3 or any(columns[name].kind != "number" for name in listed):
         return
@@ -267,7 +267,7 @@ def _take_out_largest(path: Path, columns: dict[str, Column], listed: list[str])
 
 
 def _sort_by_number(path: Path, listed: list[str]) -> None:
-    """Put columns ``p_2, p_0, p_1`` in the order of their numbers where these are all the numbers from the least on."""
+    """Sort columns ``p_2, p_0, p_1`` by their numbers, in place, where these are consecutive."""
     found = [match for name in listed if (match := NUMBERED.fullmatch(name))]
     numbers = [int(match["number"]) for match in found]
     if len({match["stem"] for match in found}) != 1 or len(found) < len(listed) or numbers == sorted(numbers):
@@ -278,7 +278,7 @@ def _sort_by_number(path: Path, listed: list[str]) -> None:
 
 
 def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool, ours: bool) -> list[str] | None:
-    """The headers without what they have in common; None when they only count the classes. ours : written by apply."""
+    """Class names: headers without common parts; None if these only number the classes. ours : written by apply."""
     names = [name[len(stem) :].strip() for name in columns]
     while all(names) and len({name[0] for name in names}) == 1 and names[0][0] in " _-.[":
         names = [name[1:] for name in names]
@@ -286,7 +286,7 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
         names = [name[:-1] for name in names]
     numbers = [number for name in names if (number := whole_number(name)) is not None]
     if numbers == [0]:
-        return names  # said to be of class 0
+        return names  # the single column of class 0
     if len(numbers) == len(names) and ours:
         return None if numbers == list(range(len(numbers))) else names
     if len(numbers) == len(names):
@@ -298,7 +298,7 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
     if all(name.startswith("(") and name.endswith(")") for name in names):  # probability(cat)
         names = [name[1:-1] for name in names]
     fields = {name.rpartition(".")[0] for name in names}
-    if len(fields) == 1:  # of one object: scores.cat, scores.dog
+    if len(fields) == 1:  # fields of one object: scores.cat, scores.dog
         names = [name.rpartition(".")[2] for name in names]
     parts = [NUMBERED.fullmatch(name) for name in names]
     found = [(part["stem"], part["number"]) for part in parts if part]
@@ -308,8 +308,8 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
 
 
 def _matrix(path: Path, columns: Columns, names: list[str], counted: list[str] | None = None, told: str = "") -> Load:
-    """(n, columns) floats of the widest type; of one column its values. counted : where all are left over, those of
-    them that are numbered: others may be anything, unless labels are words. told : said where used."""
+    """Loader of columns as (n, columns) floats of the widest type, (n,) for one. counted : the numbered ones where all
+    are left over; the others are refused unless labels are words. None: no check. told : a remark on loading."""
 
     def load() -> NDArray[Any]:
         remark(told)
@@ -337,7 +337,7 @@ def _matrix(path: Path, columns: Columns, names: list[str], counted: list[str] |
 
 
 def _counts(values: NDArray[Any]) -> bool:
-    """Whether these are whole numbers from 0 on; of a float type, several of them."""
+    """True for whole numbers >= 0; of a float type only with more than two distinct values."""
     if values.dtype.kind in "iu":
         return bool(values.min() >= 0)
     whole = values.ndim == 1 and bool((values >= 0).all()) and bool((values == np.floor(values)).all())
@@ -348,9 +348,9 @@ def _counts(values: NDArray[Any]) -> bool:
 
 
 def headerless_archive(path: Path, columns: Columns, n: int, ask: ImportRequest) -> Archive:
-    """The arrays of a table whose columns are called 0, 1, 2, … ``--scores 0:9 --labels 10`` names them. Without that
-    the first or last column is the labels where it alone holds classes, and numbers without one are a loose array with
-    the name of the file. Raises DataError for anything else."""
+    """Arrays of a table whose columns are called 0, 1, 2, …, named by ``--scores 0:9 --labels 10``. Without options the
+    first or last column is the labels if it alone holds classes; a table without labels is a loose array with the name
+    of the file. Raises DataError for anything else."""
     names = list(columns)
     asked = [piece.strip() for text in (*ask.scores, *ask.labels) for piece in re.split("[,:]", text)]
     if asked and len(names) > 1 and all(piece in names for piece in asked):
@@ -384,12 +384,12 @@ PRINTED = re.compile(r"\s*(?:[A-Za-z_.]*(?:array|tensor)\()?\s*[\[(](?P<inside>.
 SCALAR = re.compile(r"[A-Za-z_.]*float\d*\(([^()]*)\)")
 """A number as NumPy 2 prints it inside a list: ``np.float32(0.1)``."""
 
-GAP = re.compile(r"(?<=[\d.])\s+(?=[-+\d.])")  # what stands between the numbers of a printed NumPy array
-SAMPLE = 100  # how many cells are looked at to tell what all of them are
+GAP = re.compile(r"(?<=[\d.])\s+(?=[-+\d.])")  # separator of the numbers of a printed NumPy array
+SAMPLE = 100  # cells that determine the type of a column
 
 
 def is_number(cell: str) -> bool:
-    """Whether a text is a number."""
+    """True for the text of a number."""
     try:
         float(cell)
     except ValueError:
@@ -398,7 +398,7 @@ def is_number(cell: str) -> bool:
 
 
 def are_lists(cells: Sequence[str]) -> bool:
-    """Whether these texts are lists, each of them."""
+    """True if all these texts are printed lists of numbers."""
     seen = [cell.strip() for cell in cells[:SAMPLE]]
     if not seen or all(cell.startswith("[") for cell in seen):
         return bool(seen)
@@ -413,7 +413,7 @@ def _inside(cell: str) -> str:
 
 
 def read_lists(path: Path, name: str, cells: Sequence[str]) -> AnyArray:
-    """Rows of ``[0.1, 0.9]``, or as NumPy prints them, ``[0.1 0.9]``, over several lines or not. Raises DataError."""
+    """Parse cells ``[0.1, 0.9]``, or ``[0.1 0.9]`` as NumPy prints them (also over several lines). Raises DataError."""
     if all("'" in cell for cell in cells):
         return np.array([re.findall(r"'([^']*)'", cell) for cell in cells])
     rows: list[list[float]] = []
@@ -432,7 +432,7 @@ def read_lists(path: Path, name: str, cells: Sequence[str]) -> AnyArray:
 
 
 def not_a_number(path: Path, name: str, values: Sequence[str]) -> DataError:
-    """The complaint about the first of these cells that is no number."""
+    """Error about the first of these cells that is not a number."""
     row = next((i for i, cell in enumerate(values) if not is_number(cell)), 0)
     how = " with a point before its decimals and no other sign" * any(sign in str(values[row]) for sign in ",%")
     cell = one_line(ValueError(values[row]), 60)

@@ -1,4 +1,4 @@
-"""(confidence, correct): how sure, and whether right, where there are no scores of classes."""
+"""Pairs (confidence, correct) of predictions, for models without scores of classes."""
 
 import re
 from collections import Counter
@@ -22,7 +22,7 @@ from calcli.numerics import AnyArray, IntArray
 
 
 def confidences_by_name(entries: Entries, ask: ImportRequest) -> ImportRequest:
-    """Asks for arrays called ``confidence`` and ``correct`` where nothing else could be scores or labels."""
+    """Request arrays called ``confidence`` and ``correct`` where nothing else could be scores or labels."""
     asked = ask.confidence or ask.correct or ask.scores or ask.labels or ask.kind
     names = [parse_name(path) for path in entries]
     other = any(name.role in ("scores", "labels") for name in names)
@@ -33,9 +33,9 @@ def confidences_by_name(entries: Entries, ask: ImportRequest) -> ImportRequest:
 
 
 def load_confidences(entries: Entries, ask: ImportRequest, ignore: Sequence[int], where: str) -> Imported:
-    """The confidences that ``--confidence NAME --correct NAME`` name, checked. Rows in which either has an ignored
-    label keep their place; the caller drops them. Raises UsageError for names that are missing, DataError for
-    confidences beyond [0, 1] and for what does not say whether answers are right."""
+    """Load and check the confidences of ``--confidence NAME --correct NAME``. Rows in which either has an ignored label
+    stay in place; the caller drops them. Raises UsageError for unknown names, DataError for confidences outside [0, 1]
+    and for arrays that are not of correctness."""
     if not ask.confidence or not (ask.correct or ask.no_labels):
         alone = "; without grades --no-labels takes the place of --correct" * bool(ask.confidence)
         raise UsageError(f"--confidence NAME and --correct NAME belong together: how sure, and whether right{alone}")
@@ -69,7 +69,7 @@ def load_confidences(entries: Entries, ask: ImportRequest, ignore: Sequence[int]
 
 
 def _whether_right(entries: Entries, asked: str, n: int, ignore: Sequence[int]) -> tuple[str, IntArray, str]:
-    """Where it is said, of every row (n,) 0 or 1 or an ignored label, and in words. Raises as ``load_confidences``."""
+    """(path of the array, correctness (n,) of 0, 1 or an ignored label, remark). Raises as ``load_confidences``."""
     names = [parse_name(path) for path in entries]
     left, equals, right = asked.partition("=")
     place = matching(names, left.strip(), "array that says what is correct")[0].path
@@ -95,14 +95,14 @@ def _column(entry: Entry) -> AnyArray:
     return values
 
 
-# ---- answers drawn several times to each question: how sure the most frequent one is
+# ---- several sampled answers per question: confidence of the most frequent one
 
 
 def count_votes(entries: Entries, ask: ImportRequest, where: str) -> tuple[dict[str, Entry], ImportRequest]:
-    """One row per question: the share of its most frequent answer as confidence, and whether that is the gold.
-    ``--votes`` names a column with one answer a row, of which the rows of a ``--unit`` (or of an id) are a question; or
-    of lists, or several. The confidence is (votes + 1/2) / (k + 1) of k answers, blank ones among them; of the most
-    frequent the first counts. Raises UsageError for names that are not there, DataError for several golds."""
+    """One row per question: confidence from the frequency of its most common answer, and 1 if that equals the gold.
+    ``--votes`` names a column with one answer a row (rows with the same ``--unit``, or id, are one question), a column
+    of lists, or several columns. The confidence is (votes + 1/2) / (k + 1) of k answers, blank ones included; ties go
+    to the first answer. Raises UsageError for unknown names, DataError for several golds of a question."""
     assert ask.votes is not None
     if ask.confidence or ask.correct or ask.percent:
         told = "--votes makes the confidence, and --gold COLUMN names the right answer to each question:"
@@ -150,7 +150,7 @@ def count_votes(entries: Entries, ask: ImportRequest, where: str) -> tuple[dict[
 
 
 def _columns(entries: Entries, asked: str) -> list[Entry]:
-    """The columns of answers that a name, a list or a range of names stands for, or what all their names begin with."""
+    """Columns of answers given by a name, a list or range of names, or the common beginning of numbered names."""
     found = [asked] if asked in entries else listed_columns(list(entries), asked)
     stem = re.compile(re.escape(asked) + r"[_. -]*\d+")
     found = found or sorted(filter(stem.fullmatch, entries), key=natural)

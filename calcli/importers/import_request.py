@@ -1,4 +1,4 @@
-"""What the user says about a source of scores: the options of ``calcli extract``, and what every reader receives."""
+"""The request of an import: the options of ``calcli extract``, passed to every reader."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +10,12 @@ from calcli.io.locate import ByName
 from calcli.options import flag
 
 NORMALIZE = ("none", "chars", "bytes", "mutual")
-REDUCE = ("none", "mean", "sum", "min", "first")  # how the positions of a sequence become one
+REDUCE = ("none", "mean", "sum", "min", "first")  # reductions of several positions to one row
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions(ByName):
-    """What to make of arrays whose meaning their names do not tell."""
+    """Options for reading arrays whose names do not determine their meaning."""
 
     class_names: tuple[str, ...] = flag(
         (), "Names of the classes, in the order of the scores.", "A,B,…", shown=False, typed=str | None
@@ -59,9 +59,9 @@ class ImportOptions(ByName):
 
 @dataclass(frozen=True, kw_only=True)
 class ImportRequest(ImportOptions):
-    """These with the arrays that are named. kind : of all scores. groups : parts of the source to take. carry : columns
-    of words and of ids go along (see ``goes_along``). no_labels : labels may be missing. seed : of draws. typed : all
-    of the command, word groups of ``calcli.options.typed``, for the advice."""
+    """Import options and the named arrays. kind : of all scores. groups : parts of the source to import. carry : keep
+    unused columns of words and ids (see ``goes_along``). no_labels : labels may be missing. seed : of random draws.
+    typed : the whole command, as word groups of ``calcli.options.typed``, for advice in messages."""
 
     scores: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
@@ -75,11 +75,11 @@ class ImportRequest(ImportOptions):
 
     @property
     def pieces(self) -> set[str]:
-        """Arrays that are named as a confidence, or as what says whether it is right."""
+        """Names of the arrays given by ``--confidence`` and ``--correct``."""
         return {piece.strip() for text in (self.confidence or "", self.correct or "") for piece in text.split("=")}
 
     def command(self, where: str, options: Sequence[Sequence[str]]) -> tuple[str, ...]:
-        """The command as it was typed with other options, which come instead of those of the same name."""
+        """The command as typed, with these options in place of those of the same name."""
         named = {option[0] for option in options}
         kept = [group for group in self.typed or ((where,),) if group[0] not in named]
         sources = [group for group in kept if len(group) == 1 and not group[0].startswith("-")]

@@ -1,4 +1,4 @@
-"""Importing from beginning to end: sources in, one file of bundles out."""
+"""The whole import: sources in, one file of bundles out."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -52,15 +52,15 @@ ROLE_WORDS = {
     "calibrated_by": "what calibrated them",
 }  # fmt: skip
 
-FEW = 30  # fewer rows than this say nothing about chance
-LOOKED_AT = 1 << 20  # labels that are looked at at once
+FEW = 30  # fewest labelled rows for a warning about accuracy
+LOOKED_AT = 1 << 20  # labels per block when classes are counted
 DRAWN = {"by unit": "by unit", "stratified": "stratified by label", "shuffled": "shuffled, not stratified"}
 HOW_SPLIT = {"ordered": "in the order of the source", "position": "by position"} | DRAWN
 
 
 @dataclass(frozen=True)
 class Splitting:
-    """How to split the rows of a source into groups."""
+    """Options of the split of a source's rows into groups."""
 
     parts: tuple[Part, ...] = ()
     seed: int = 0
@@ -69,7 +69,7 @@ class Splitting:
     texts: tuple[str, ...] = ()
 
     def method(self, labelled: bool, units: bool = False) -> str:
-        """How rows are split, in a word. units : do some belong together?"""
+        """Method of the split: a key of ``HOW_SPLIT``. units : the rows have units, which stay whole."""
         if any(part.rows is not None for part in self.parts):
             return "position"
         if self.ordered:
@@ -79,8 +79,8 @@ class Splitting:
         return "stratified" if self.stratify and labelled else "shuffled"
 
     def deal(self, n: int, labels: Any, where: str, units: Units | None = None, name: str = "") -> dict[str, IntArray]:
-        """Which of n rows go to which group, which is said; name : of them. Raises UsageError where there are no
-        labels to stratify by."""
+        """Row indices by group, of n rows, with a remark on their sizes. name : of the bundle, for the remark. Raises
+        UsageError where there are no labels to stratify by."""
         method = self.method(labels is not None, units is not None)
         if labels is None and self.stratify and method == "shuffled":
             raise UsageError(f"{where}: has no labels to stratify the split by; pass --no-stratify or --ordered")
@@ -93,7 +93,7 @@ class Splitting:
         return dealt
 
     def record(self, group: str, labelled: bool, units: bool = False) -> dict[str, Any]:
-        """What the bundle of a group records of the split."""
+        """Record of the split in the bundle of a group."""
         method = self.method(labelled, units)
         seed = {"seed": self.seed} if method in DRAWN else {}
         return {"groups": list(self.texts), "method": method, "name": group.rpartition("/")[2], **seed}
@@ -101,7 +101,7 @@ class Splitting:
 
 @dataclass(frozen=True)
 class Written:
-    """One bundle of the output; k is 0 for confidences, which have no classes."""
+    """Summary of one bundle of the output; k is 0 for confidences, which have no classes."""
 
     name: str
     kind: str
@@ -114,7 +114,7 @@ class Written:
 
 
 def absent_classes(labels: IntArray | None, k: int) -> int:
-    """How many of k classes no label names."""
+    """Number of the k classes without a label."""
     if labels is None or not k:
         return 0
     starts = range(0, len(labels), LOOKED_AT)
@@ -124,13 +124,13 @@ def absent_classes(labels: IntArray | None, k: int) -> int:
 
 @dataclass
 class ImportReport:
-    """What was written, and sentences for the user."""
+    """Bundles that an import wrote, and its remarks for the user."""
 
     bundles: list[Written] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self, output: str) -> dict[str, Any]:
-        """What ``calcli extract --json`` prints."""
+        """The document that ``calcli extract --json`` prints."""
         bundles = [asdict(bundle) for bundle in self.bundles]
         return {"calcli_extract": 1, "output": output, "bundles": bundles, "notes": self.notes}
 
@@ -144,8 +144,8 @@ def import_scores(
     ignore_labels: Sequence[int] = (),
     force: bool = False,
 ) -> ImportReport:
-    """Import saved scores into a new HDF5 file of bundles. Raises UsageError for requests that make no sense, DataError
-    for sources that cannot be read or break the rules of bundles; then nothing is written."""
+    """Import saved scores into a new HDF5 file of bundles. Raises UsageError for contradictory requests, DataError for
+    sources that cannot be read or break the rules of bundles; then nothing is written."""
     sources = [Path(name) for given in sources for name in matching_files(str(given))]
     check_output(output, force=force, inputs=sources)
     where, report = ", ".join(str(path) for path in sources), ImportReport()
@@ -171,7 +171,7 @@ def import_scores(
             if ask.votes is not None:
                 entries, ask = count_votes(entries, ask, where)
             hashes = [file_sha256(one.path) for one in archives if one is not units]
-            if units:  # one hash of those of its files
+            if units:  # one hash for all files of the folder
                 hashes.insert(0, sha256("".join(map(file_sha256, settled.files)).encode()).hexdigest())
             hashed = zip(archives, hashes, strict=True)
             files = [{"name": one.path.name, "format": one.format, "sha256": found} for one, found in hashed]
@@ -202,13 +202,13 @@ LOGS = {
     "--choices": (*OF_CHOICES, "helm", "inspect", "json", "parquet", "arrow"),
     "--filter": ("lm-eval",),
     "--classes": ("csv", "json", "json-table", "parquet", "arrow"),
-}  # options that only some formats look at
+}  # options -> the formats that use them
 
-OF_CLASSES = ("--per-label", "--class-names", "--all-scores")  # options that have no meaning for confidences
+OF_CLASSES = ("--per-label", "--class-names", "--all-scores")  # options that do not apply to confidences
 
 
 def _refuse_unread(ask: ImportRequest, archives: Sequence[Archive]) -> None:
-    """Raises UsageError for an option that no source looks at."""
+    """Raise UsageError for an option that does not apply to any source."""
     formats, plain = {archive.format for archive in archives}, ImportRequest()
     for option in (*LOGS, *OF_CLASSES):
         field = option.removeprefix("--").replace("-", "_")
@@ -221,7 +221,7 @@ def _refuse_unread(ask: ImportRequest, archives: Sequence[Archive]) -> None:
 
 
 def _bundles(entries: Entries, ask: ImportRequest, ignore: Sequence[int], split: bool, where: str) -> Bundles:
-    """Each bundle that the arrays make, and the arrays: one of confidences, or scores with labels by their names."""
+    """Yield (bundle, arrays): one bundle of confidences, or a bundle per array of scores with its labels, by name."""
     ask = confidences_by_name(entries, ask)
     if ask.confidence or ask.correct:
         if ask.drop_missing:
@@ -259,10 +259,10 @@ def _refuse_second_split(candidates: Sequence[BundleArrays], where: str) -> None
 
 
 def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: ImportRequest) -> Dealt:
-    """Which rows of the source go to which group of the output; None: all of them."""
+    """Row indices of the source by group of the output; None: all rows."""
     name, labels = imported.candidate.name, imported.labels
     if imported.dense and imported.parts is None and not splitting.parts:
-        return {name: None}  # of 1e8 positions their numbers alone would fill the memory
+        return {name: None}  # indices of 1e8 positions would fill the memory
     rows = np.arange(imported.n)
     if ignore and labels is not None and not imported.dense:
         rows = np.flatnonzero(~np.isin(labels, np.asarray(ignore)))
@@ -290,7 +290,7 @@ def _deal(imported: Imported, splitting: Splitting, ignore: Sequence[int], ask: 
 
 
 def _sampled(imported: Imported, rows: IntArray, most: int, seed: int) -> IntArray:
-    """At most so many rows of every unit, drawn without replacement. Raises UsageError where no units are known."""
+    """At most ``most`` rows of every unit, drawn without replacement. Raises UsageError where no units are known."""
     unit = imported.columns.get("unit")
     if unit is None:
         raise UsageError(f"--sample: {imported.where} has no units to draw rows of; name their column with --unit")
@@ -304,8 +304,8 @@ def _sampled(imported: Imported, rows: IntArray, most: int, seed: int) -> IntArr
 
 
 def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntArray:
-    """The rows that repeat no earlier one. Raises DataError where all that have an earlier id are such and may not be
-    dropped: padding. Rows of one id with other scores or labels belong together, which is said, and stay."""
+    """Drop rows that repeat the id, scores and label of an earlier row. Without ``--drop-duplicates`` raises DataError
+    if all repeated ids are such (padding). Rows of one id with different scores or labels stay, with a remark."""
     ids, group = imported.columns.get("ids"), imported.columns.get("group")
     if ids is None:
         if ask.drop_duplicates:
@@ -313,7 +313,7 @@ def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntAr
         return rows
     unit = imported.columns.get("unit")
     if unit is not None and not ask.drop_duplicates and np.array_equal(ids.astype("U"), unit[:].astype("U")):
-        return rows  # asked several times, as their source says
+        return rows  # repeated trials, declared by the source
     keys = ids[rows].astype("U")
     if group is not None:
         keys = np.char.add(np.char.add(group[rows].astype("U"), "\n"), keys)
@@ -338,7 +338,7 @@ def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntAr
 
 
 def _with_carried(imported: Imported, entries: Entries, used: Sequence[str], ask: ImportRequest) -> Imported:
-    """With the columns that nothing is made of and that go along, by their own names; those of words piece by piece."""
+    """Add the unused columns that are kept, under their own names; those of words are read in pieces."""
     scores, found = parse_name(imported.candidate.scores), dict[str, Any]()
     times = len(np.unique(imported.columns["group"].astype("U"))) if ask.per_label else 1
     starts = np.append(np.arange(0, imported.n, ROWS_CARRIED * times), imported.n)
@@ -366,7 +366,7 @@ def _with_carried(imported: Imported, entries: Entries, used: Sequence[str], ask
 
 
 def _attributes(candidate: BundleArrays, entries: Entries) -> dict[str, str]:
-    """What the source says of calibrators, beside its arrays or in a column, and its own names of renamed columns."""
+    """Attributes of a bundle: calibrators already applied, by the source, and original names of renamed columns."""
     scores = entries[candidate.scores]
     found = carried(scores.path, scores.name)
     marked = entries.get(candidate.extras.get("calibrated_by", ""))
@@ -381,32 +381,32 @@ def _attributes(candidate: BundleArrays, entries: Entries) -> dict[str, str]:
     return found | ({OWN_NAMES: json.dumps(own, sort_keys=True)} if own else {})
 
 
-# ---- what is said, and written
+# ---- remarks and output
 
 
 def remark_taken(candidate: BundleArrays, entries: Entries) -> None:
-    """Say in one line what was read as what."""
+    """Remark in one line which array was read in which role."""
     shown = {path: repr(entry.shown) for path, entry in entries.items()}
     said = [f"{shown[candidate.scores]} was read as the scores ({candidate.kind})"]
     said.append(f"{shown[candidate.labels]} as the labels" if candidate.labels else "no labels")
     named = f"class_names_{candidate.scores}"
-    shown[named] = "the column names"  # as tables call these
-    if len(entries[candidate.scores].made_of) == 1:  # of two classes, which the labels name
+    shown[named] = "the column names"  # the class names of a table
+    if len(entries[candidate.scores].made_of) == 1:  # two classes, named by the labels
         del shown[named]
     said += [f"{shown[path]} as {ROLE_WORDS[role]}" for role, path in candidate.extras.items() if path in shown]
     remark((f"{candidate.name}: " if candidate.name else "") + ", ".join(said))
 
 
 WITH_SCORES = frozenset({"scores", "labels", "class_names", "transformed", "specs", "calibrated_by"})
-"""Roles of arrays that no option for columns is about."""
+"""Roles of arrays that are not set by the options for columns."""
 
-WRITTEN_BESIDE = frozenset({"prediction", "confidence"})  # what ``apply`` writes beside scores, which say it again
+WRITTEN_BESIDE = frozenset({"prediction", "confidence"})  # derived columns that ``apply`` writes beside scores
 MOST_NAMED = 8
 Writers = list[tuple[GroupWriter, IntArray | None]]
 
 
 def unused(entries: Entries, used: Iterable[str]) -> dict[str, Entry]:
-    """Columns and arrays of which nothing is made. used : paths, or names of columns that are part of one."""
+    """Columns and arrays that are not used. used : paths, or names of columns that are part of an array."""
     taken = [entry for path in used if (entry := entries.get(path))]
     names = {(one.path, one.name) for entry in taken for one in (entry, *entry.made_of.values())}
     names |= {(entry.path, one) for entry in taken for one in entry.name.split(", ")}
@@ -420,8 +420,8 @@ def unused(entries: Entries, used: Iterable[str]) -> dict[str, Entry]:
 
 
 def remark_unused(entries: Entries, used: Iterable[str], kept: Collection[str], *, any_unit: bool = False) -> None:
-    """Say in a line each which columns and arrays go along (kept : by their own names), and which are left out. A
-    single value is no column. any_unit : units are known or declined, so that none is proposed."""
+    """Remark which unused columns and arrays are kept for ``apply`` and which are left out, one line each. kept : names
+    of the former. Single values are no columns. any_unit : units are known or declined, so none is proposed."""
     stay, left, repeated = list[str](), list[str](), list[str]()
     for path, entry in unused(entries, used).items():
         with suppress(DataError):
@@ -443,8 +443,8 @@ def remark_unused(entries: Entries, used: Iterable[str], kept: Collection[str], 
 def write_groups(
     out: BundleWriter, imported: Imported, groups: Dealt, origin: Any, splitting: Splitting, attributes: Any = None
 ) -> list[Written]:
-    """Make the groups of one source bundle, fill them in one pass over its rows, and tell what they became. groups :
-    which rows go to which, ascending; None: all. origin : where the scores came from. attributes : texts for each."""
+    """Write the groups of one source bundle in one pass over its rows; return their summaries. groups : ascending row
+    indices by group, None for all. origin : source of the scores. attributes : texts stored with each group."""
     writers: Writers = []
     made = list[Written]()
     lazy = {name: column for name, column in imported.columns.items() if isinstance(column, Positions)}
@@ -472,7 +472,7 @@ def write_groups(
 
 
 def _fill(imported: Imported, writers: Writers, lazy: Mapping[str, Positions]) -> None:
-    """Write the rows of every group; warn where the largest score is the label always, or as often as at random."""
+    """Write the rows of every group; warn if accuracy is 1, or not significantly better than 1 / k."""
     n = hits = 0
     for slab in imported.slabs():
         here = slice(slab.start, slab.start + len(slab.scores))

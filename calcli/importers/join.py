@@ -1,4 +1,4 @@
-"""Arrays of several files brought together: shards, rank files, parts; right answers in a file of their own."""
+"""Join the arrays of several files: shards, rank files, parts; labels in a file of their own."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ from calcli.importers.positions import Parts, cut_alike
 from calcli.io.locate import natural
 from calcli.numerics import AnyArray, BoolArray
 
-BLANK = ("", "nan", "none", "null", "na", "n/a", "<na>")  # words in a column that stand for no value
+BLANK = ("", "nan", "none", "null", "na", "n/a", "<na>")  # words for a missing value
 SHARD = re.compile(r"(?i)[_.-]?(rank|part|shard|chunk|proc|gpu|batch)?[_.-]?\d+([_.-]?of[_.-]?\d+)?$")
-"""What tells the shards of one array apart, at the end of their names."""
+"""Ending of a name with the number of a shard."""
 
 
 def remark_shards(archives: Sequence[Archive]) -> None:
-    """Say so of files that look like shards of one data set and are not joined."""
+    """Remark on files that look like shards of one data set and are not joined."""
     stems = [archive.path.stem for archive in archives]
     same = len({tuple(archive.entries) for archive in archives}) == len({SHARD.sub("", stem) for stem in stems}) == 1
     if len(archives) > 1 and same and all(map(SHARD.search, stems)) and not archives[0].loose:
@@ -30,9 +30,9 @@ def remark_shards(archives: Sequence[Archive]) -> None:
 
 
 def join_archives(archives: Sequence[Archive], ask: ImportRequest) -> tuple[dict[str, Entry], ImportRequest]:
-    """Arrays of the same name in several files as one, rows one after the other, or by whole numbers as ids. Without
-    ids rows that a sampler of ranks has repeated are told by their scores; the request then no longer asks to drop
-    others. Raises DataError for files that do not hold the same arrays, and for such rows."""
+    """Concatenate arrays of the same name in several files; sort rows by ids that are whole numbers. Without ids, rows
+    repeated by a distributed sampler are found by their scores and refused, or dropped with ``--drop-duplicates``,
+    which the returned request then omits. Raises DataError for these, and for files of different arrays."""
     parts: dict[str, list[Entry]] = {}
     for archive in sorted(archives, key=lambda archive: natural(str(archive.path))):
         for name, entry in archive.entries.items():
@@ -66,7 +66,7 @@ def join_archives(archives: Sequence[Archive], ask: ImportRequest) -> tuple[dict
 
 
 def _refuse_members(archives: Sequence[Archive], parts: Mapping[str, Sequence[Entry]]) -> None:
-    """Raises DataError for files with the same labels row by row: members of an ensemble, no shards."""
+    """Raise DataError for files with the same labels row by row: members of an ensemble, not shards."""
     for name, entries in parts.items():
         if parse_name(name).role != "labels" or len(entries) < 2:
             continue
@@ -77,7 +77,7 @@ def _refuse_members(archives: Sequence[Archive], parts: Mapping[str, Sequence[En
 
 
 def _padded(parts: Mapping[str, Sequence[Entry]]) -> int:
-    """How many files were padded: row i lies in file i mod W, and what is missing of W is filled from the beginning."""
+    """Number of the W files that end in a padding row: row i is in file i mod W, padding repeats the first rows."""
     for name, entries in parts.items():
         if len(entries) < 2 or parse_name(name).role in ROLES:
             continue
@@ -128,7 +128,7 @@ def _load(name: str, entries: Sequence[Entry]) -> Any:
 
 
 def _ordered(entry: Entry, role: str, order: AnyArray, n: int | None = None) -> Entry:
-    """An array with rows in an order. n : how many there are, where only some are in it."""
+    """The array with rows in the given order. n : number of rows of the array, if the order selects some."""
     rows = len(order) if n is None else n
 
     def load() -> Any:
@@ -142,7 +142,7 @@ def _ordered(entry: Entry, role: str, order: AnyArray, n: int | None = None) -> 
 
 
 def without_missing(entries: Entries, paths: Sequence[str], where: str) -> dict[str, Entry]:
-    """The arrays without rows, or positions, where one of these is blank or NaN. Raises DataError if none is left."""
+    """Drop rows, or positions, in which an array of ``paths`` is blank or NaN. Raises DataError if none is left."""
     found = [entries[path].load() for path in paths]
     if any(isinstance(array, Parts) for array in found):
         return _without_missing_positions(entries, paths, where)
@@ -157,7 +157,7 @@ def without_missing(entries: Entries, paths: Sequence[str], where: str) -> dict[
 
 
 def _lacking(array: AnyArray) -> BoolArray:
-    """Rows of an array in which something is blank or NaN."""
+    """Mask of rows that contain a blank or NaN."""
     blank = np.zeros(array.shape, dtype=np.bool_)
     if array.dtype.kind in "OSU":
         words = [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in array.ravel()]
@@ -168,7 +168,7 @@ def _lacking(array: AnyArray) -> BoolArray:
 
 
 def _without_missing_positions(entries: Entries, paths: Sequence[str], where: str) -> dict[str, Entry]:
-    """The same of sequences of several lengths; those of which nothing is left are out. Raises DataError for images."""
+    """``without_missing`` for sequences of different lengths; empty ones are dropped. Raises DataError for images."""
     loaded = [entries[path].load() for path in paths]
     found = [cut_alike(array, other) for array, other in zip(loaded, loaded[::-1], strict=True)]
     if any(array.ndim > 3 for array in found) or (len(found) > 1 and found[1].ndim > 2):
@@ -200,17 +200,17 @@ def _without_missing_positions(entries: Entries, paths: Sequence[str], where: st
     return others
 
 
-# ---- right answers in another file than the scores, put in the order of the scores by ids
+# ---- labels in a file of their own, matched to the scores by ids
 
 
-GOLD = "gold"  # name of the answers beside the scores that they belong to
+GOLD = "gold"  # name of the array of labels from ``--gold``
 ANSWERS = ("answer", "answer_key", "correct_answer", "truth", "class", "target")
 
 
 def add_gold(entries: Entries, archive: Archive, ask: ImportRequest) -> tuple[dict[str, Entry], ImportRequest]:
-    """The answers of ``--gold FILE`` as an array ``gold`` beside every array of ids: (entries, ask). Without ids on
-    either side the rows go by their place. ``--labels NAME`` says which column holds the answers. Raises UsageError
-    where only the user can choose, DataError for rows without an answer."""
+    """Add the labels of ``--gold FILE`` as an array ``gold`` beside every array of ids: (entries, ask). If neither side
+    has ids, rows are matched by position. ``--labels NAME`` names the column of labels. Raises UsageError for ambiguous
+    columns, DataError for rows without a label."""
     known = archive.entries
     free = {path: parse_name(path) for path in known if not path.startswith("class_names_")}
     named = [name for name in ask.labels if name in known]
@@ -243,7 +243,7 @@ def _ids_of(entries: Entries) -> Entry | None:
 
 
 def aligned_labels(candidate: BundleArrays, entries: Entries) -> Entries:
-    """The arrays, with labels of another file in the order of the scores, by ids where both have them."""
+    """The arrays, with labels of another file reordered to the scores by ids, if both files have them."""
     if candidate.labels is None or candidate.labels.rpartition("/")[2] == GOLD:
         return entries
     scores, labels = entries[candidate.scores], entries[candidate.labels]
@@ -260,7 +260,7 @@ def aligned_labels(candidate: BundleArrays, entries: Entries) -> Entries:
 
 
 def _aligned(ids: Entry, other: Entry, answers: Entry) -> AnyArray:
-    """Answers in the order of other ids."""
+    """Labels (``answers``) of the ids of the gold file (``other``), reordered to ``ids``. Raises DataError."""
     wanted, known = texts_in(ids), texts_in(other)
     if max(wanted.ndim, known.ndim) > 1:
         raise DataError(f"{other.where}: ids have shape {known.shape} here, {wanted.shape} there, expected one per row")
@@ -282,7 +282,7 @@ def _aligned(ids: Entry, other: Entry, answers: Entry) -> AnyArray:
 
 
 def texts_in(entry: Entry) -> AnyArray:
-    """Values as texts without space around them: 7 and 7.0 are the same."""
+    """Values as stripped strings; 7 and 7.0 become equal."""
     values = np.atleast_1d(entry.column())
     if values.dtype.kind == "f" and (values == np.floor(values)).all():
         values = values.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Rows of any file that extract reads, for the commands that work on bundles."""
+"""Open any file that ``extract`` reads as a bundle, for the commands that work on bundles."""
 
 import os
 import re
@@ -26,7 +26,7 @@ OWN = [f"--{name}" for name in NAMES]  # options of the commands that read score
 
 
 class Opening(TypedDict, total=False):
-    """The arguments of ``open_bundle`` beside the name."""
+    """Keyword arguments of ``open_bundle``."""
 
     prefer: Sequence[str]
     layout: Layout
@@ -39,7 +39,7 @@ _imports: ContextVar[tuple[ExitStack, dict[str, tuple[Path, list[str]]]] | None]
 
 @contextmanager
 def importing_once() -> Iterator[None]:
-    """Import a file at most once within, however often it is opened, and say once what was read as what."""
+    """Context in which a file is imported, and its remarks printed, at most once however often it is opened."""
     with ExitStack() as stack:
         token = _imports.set((stack, {}))
         try:
@@ -50,9 +50,9 @@ def importing_once() -> Iterator[None]:
 
 @contextmanager
 def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: Unpack[Opening]) -> Iterator[BundleRows]:
-    """Open a bundle, or a file of scores in another format or layout, as rows (see ``open_bundle``): it is imported, as
-    ``calcli extract`` would with the names and the kind in ``layout``, into a temporary file that goes when the rows
-    are closed. tell : hears what was read as what. Raises as ``open_bundle`` and ``import_scores`` do."""
+    """Open a bundle as rows (see ``open_bundle``). Files of other formats or layouts are first imported, as by
+    ``calcli extract`` with the names and the kind in ``layout``, into a temporary file that is deleted when the rows
+    are closed. tell : receives the remarks of the import. Raises as ``open_bundle`` and ``import_scores``."""
     path, group = split_where(where)
     layout, ignore = how.get("layout", Layout()), how.get("ignore_labels", ())
     ignored = (word for label in ignore for word in ("--ignore-label", str(label)))
@@ -84,7 +84,7 @@ def open_rows(where: str, *, tell: Callable[[str], None] | None = None, **how: U
 
 @contextmanager
 def _imported(path: Path, layout: Layout, ignore: Sequence[int], need_labels: bool) -> Iterator[tuple[Path, list[str]]]:
-    """A temporary file of the bundles that a file holds, and what is still to be said of it. Raises DataError."""
+    """Import a file to a temporary file of bundles: (path, remarks not yet printed). Raises DataError."""
     from calcli.importers.import_request import ImportRequest
     from calcli.importers.import_scores import import_scores
 
@@ -109,7 +109,7 @@ def _imported(path: Path, layout: Layout, ignore: Sequence[int], need_labels: bo
 
 
 def _is_foreign(path: Path) -> bool:
-    """Is it standard input, a folder, or a file that is there and no HDF5, which may begin at 512, 1024, … bytes?"""
+    """True for standard input, a folder, or an existing file that is not HDF5 (also at offsets 512, 1024, … bytes)."""
     if str(path) == "-" or os.path.isdir(path):
         return True
     if not os.path.isfile(path):
@@ -123,7 +123,7 @@ def _is_foreign(path: Path) -> bool:
 
 
 def probe_all(names: Sequence[str]) -> None:
-    """Look at the HDF5 files of many bundles at once, which takes a tenth of the time of one after the other."""
+    """Probe the HDF5 files of many bundles in one child process, in a tenth of the time of one process each."""
     files = dict.fromkeys(split_where(name)[0] for name in names)
     probe_together([path for path in files if os.path.isfile(path) and not _is_foreign(path)])
 
@@ -132,8 +132,8 @@ def probe_all(names: Sequence[str]) -> None:
 def open_data(
     names: Sequence[str], *, tell: Callable[[str], None] | None = None, **how: Unpack[Opening]
 ) -> Iterator[DataSet]:
-    """Open one bundle, or several as one data set, their rows one after the other (see ``open_rows``). Raises DataError
-    that names the bundle which cannot be read, or is none of this data set."""
+    """Open one bundle, or several as one data set with concatenated rows (see ``open_rows``). Raises DataError that
+    names the bundle that cannot be read or does not belong to this data set."""
     check_open_files(len(names))
     probe_all(names)
     with ExitStack() as stack:
@@ -141,16 +141,15 @@ def open_data(
         yield parts[0] if len(parts) == 1 else PooledRows(parts)
 
 
-# ---- what names stand for
+# ---- expansion of names
 
-LONGEST_NAME = 8192  # characters of a name, that of a group included; systems have 4096 at most for a path
+LONGEST_NAME = 8192  # characters of a name with its group; systems allow 4096 at most for a path
 
 
 def expand(name: str, layout: Layout = Layout(), ignore: Sequence[int] = ()) -> list[str]:
-    """The bundles that a name stands for, in natural order: ``FILES:GROUP``, where both may be patterns of the shell
-    (``shards/*.h5``, ``scores.npz:*``). layout, ignore : as of ``open_rows``. Raises DataError where nothing
-    matches."""
-    if len(name) > LONGEST_NAME:  # a pattern takes time with the square of its length
+    """Expand ``FILES:GROUP``, both of which may be shell patterns (``shards/*.h5``, ``scores.npz:*``), to names of
+    bundles in natural order. layout, ignore : see ``open_rows``. Raises DataError where nothing matches."""
+    if len(name) > LONGEST_NAME:  # matching takes quadratic time in the length of the pattern
         raise DataError(f"{name[:60]}…: has {len(name)} characters, longer than any file's name")
     path, group = split_where(name)
     files = matching_files(str(path))
@@ -160,7 +159,7 @@ def expand(name: str, layout: Layout = Layout(), ignore: Sequence[int] = ()) -> 
 
 
 def _matching(path: Path, group: str, layout: Layout, ignore: Sequence[int]) -> list[str]:
-    """The bundles of a file whose names match a pattern, "FILE:" for the root."""
+    """Names of a file's bundles that match a pattern; the root bundle is "FILE:"."""
     if not any(c in group for c in WILD):
         return [f"{path}:{group}"]
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""The best few of each row with their probabilities: tokens, as servers with an OpenAI interface log them; classes."""
+"""Top-k probabilities: of tokens, as servers with an OpenAI interface log them, and of classes in tables."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
@@ -22,13 +22,13 @@ from calcli.io.locate import natural
 from calcli.io.validate import SUM_TOLERANCE
 from calcli.numerics import AnyArray, FloatArray
 
-UNLIKELY = -9999.0  # what servers write for a token of which they know no log-probability
+UNLIKELY = -9999.0  # logged by servers for a token without a known log-probability
 NO_LOGPROBS = "has no token log-probabilities; ask the server for them with logprobs=true"
 
 
 @dataclass(frozen=True)
 class Position:
-    """One token of an answer: its text, its log-probability (natural), and those of the best tokens there."""
+    """One token of an answer: its text, its log-probability (natural), and those of the top tokens at its position."""
 
     token: str
     logprob: float
@@ -37,7 +37,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Answer:
-    """One response. id : of the row, "" when there is none. more : per-row values by name (labels, group)."""
+    """One response. id : of the row, or "". more : values of further columns by name (labels, group)."""
 
     where: str
     id: str
@@ -47,7 +47,7 @@ class Answer:
 
 
 def positions_of(logprobs: Any, where: str) -> list[Position]:
-    """Positions of ``choices[i].logprobs``: chat (``content``) or legacy (``tokens``, columns). Raises DataError."""
+    """Parse ``choices[i].logprobs``: of chats (``content``) or legacy (``tokens``, …: columns). Raises DataError."""
     if not isinstance(logprobs, Mapping):
         return []
     try:
@@ -73,9 +73,9 @@ def _position(token: Any, logprob: Any, top: dict[str, float]) -> Position:
 
 
 def answers_archive(path: Path, format: str, answers: Sequence[Answer], ask: ImportRequest) -> Archive:
-    """The arrays that the answers hold. With ``--class-names`` logits (n, classes): of each class the log-probability
-    of its token where the answer names a class (see ``of_classes``). Without it ``answer`` and ``confidence``: the
-    exponential of the token log-probabilities, summed (``--reduce sum``), their mean, least or first."""
+    """Arrays of the answers. With ``--class-names``: logits (n, classes), the log-probability of each class's token at
+    the position where the answer names a class (see ``of_classes``). Without: ``answer`` and ``confidence``, the
+    exponential of the sum of the token log-probabilities, or by ``--reduce`` of their mean, least or first."""
     if ask.reduce == "none":
         raise UsageError("--reduce none: a row per token needs a truth per token, which responses do not have")
     kept, arrays = list(answers), dict[str, Any]()
@@ -92,7 +92,7 @@ def answers_archive(path: Path, format: str, answers: Sequence[Answer], ask: Imp
         remark(f"{path.name}: 'confidence' is the exponential of the answer's token log-probabilities ({how})")
     if all(answer.id for answer in kept):
         arrays["ids"] = np.array([answer.id for answer in kept], dtype="U")
-        if len(np.unique(arrays["ids"])) < len(kept):  # asked several times, as in epochs
+        if len(np.unique(arrays["ids"])) < len(kept):  # repeated questions, as in epochs
             arrays["unit"] = arrays["ids"]
     for name in dict.fromkeys(name for answer in kept for name in answer.more):
         arrays[name] = value_column(path, name, [answer.more.get(name) for answer in kept]).load()
@@ -100,7 +100,7 @@ def answers_archive(path: Path, format: str, answers: Sequence[Answer], ask: Imp
 
 
 def _class_rows(path: Path, answers: Sequence[Answer], names: Sequence[str]) -> tuple[list[Answer], AnyArray]:
-    """The answers that list a class, and their log-probabilities (n, classes)."""
+    """Answers whose tokens list a class, and their log-probabilities (n, classes). Raises DataError if few do."""
     index = by_token(names)
     rows, kept, missing = [], [], 0
     for answer in answers:
@@ -124,9 +124,9 @@ def _class_rows(path: Path, answers: Sequence[Answer], names: Sequence[str]) -> 
 
 
 def of_classes(top: Mapping[str, float], index: Mapping[str, int], k: int) -> tuple[FloatArray, int]:
-    """Log-probabilities (k,) of classes among the tokens listed, those of one class added, and how many are not listed.
-    index : classes by token (see ``by_token``). A class that is not listed gets its upper bound: the least that is
-    listed, or all that the listed ones leave where that is less; where none is, all are -inf."""
+    """Log-probabilities (k,) of classes from the listed tokens (summed within a class); number of unlisted ones.
+    index : class by token (see ``by_token``). An unlisted class gets its upper bound: the smaller of the least listed
+    probability and of the remaining mass. If no class is listed, all are -inf."""
     found = np.full(k, -np.inf)
     known = {token: min(lp, 0.0) for token, lp in top.items() if lp > UNLIKELY}
     for token, lp in known.items():
@@ -140,11 +140,11 @@ def of_classes(top: Mapping[str, float], index: Mapping[str, int], k: int) -> tu
 
 
 def _bare(token: str) -> str:
-    return token.strip(" \t\r\n\u0120\u2581")  # tokenizers write the space before a word as these
+    return token.strip(" \t\r\n\u0120\u2581")  # with the tokenizers' signs for a leading space
 
 
 def by_token(names: Sequence[str]) -> dict[str, int]:
-    """Classes by token; in other cases too where that leaves no doubt."""
+    """Class index by token, also in lower, upper and title case where unambiguous."""
     index = {_bare(name): c for c, name in enumerate(names)}
     for change in (str.lower, str.upper, str.capitalize):
         forms = [change(_bare(name)) for name in names]
@@ -155,7 +155,7 @@ def by_token(names: Sequence[str]) -> dict[str, int]:
 
 
 def _place(answer: Answer, index: Mapping[str, int]) -> int | None:
-    """The position at which the answer names its class; None when none does and none lists one."""
+    """Index of the position that names a class, else of the first that lists one; None if none. Raises DataError."""
     if not answer.positions:
         raise DataError(f"{answer.where}: {NO_LOGPROBS} and top_logprobs=20")
     named = [i for i, position in enumerate(answer.positions) if _bare(position.token) in index]
@@ -168,17 +168,17 @@ def _place(answer: Answer, index: Mapping[str, int]) -> int | None:
     return next(listing, None)
 
 
-# ---- tables of the k best classes
+# ---- tables of the top k classes
 
 
 SCORES = ("prob", "probs", "probability", "score", "scores", "p")
 PLACES = ("index", "idx", "indices", "class_index", "class_idx", "class", "label", "pred", "class_name", "classes")
-"""Stems of columns with the probability and the class of every rank, the surest names first."""
+"""Stems of columns with the probability and the class of every rank, the least ambiguous first."""
 
 
 def ranked_columns(path: Path, columns: Columns, k: int, names: Sequence[str]) -> tuple[AnyArray, set[str]]:
-    """The array ``probs`` (n, k) of columns ``prob_0 …, index_0 …`` or lists, and the columns used up. names : of the k
-    classes. Raises UsageError for tables without ranks, DataError for ranks that are no top k of k classes."""
+    """Array ``probs`` (n, k) from columns ``prob_0 …, index_0 …`` or lists, and the columns used. names : of the k
+    classes. Raises UsageError for tables without ranks, DataError for invalid ranks (see ``spread``)."""
     scores, of_scores = _ranks(columns, SCORES)
     places, of_places = _ranks(columns, PLACES)
     if scores is None or places is None:
@@ -189,7 +189,7 @@ def ranked_columns(path: Path, columns: Columns, k: int, names: Sequence[str]) -
         raise DataError(f"{path}: has probabilities of shape {p.shape}, classes of shape {index.shape}; expected equal")
     whole = spread(p, index, k, str(path))
     others = {name for name, column in columns.items() if column.kind == "lists" and name.lower() in PLACES}
-    others = others.union(*(_ranks(columns, (stem,))[1] for stem in PLACES))  # the same ranks by another name
+    others = others.union(*(_ranks(columns, (stem,))[1] for stem in PLACES))  # repetitions of the ranks
     told = "ranks were put in the order of the classes"
     if p.shape[1] < k:
         left = f"{max(float((1 - p.sum(axis=1)).mean()), 0.0):.2%} on average"
@@ -199,9 +199,9 @@ def ranked_columns(path: Path, columns: Columns, k: int, names: Sequence[str]) -
 
 
 def spread(p: AnyArray, index: AnyArray, k: int, where: str) -> NDArray[np.float64]:
-    """(n, k) probabilities of the ranked ones (n, r) of the classes index (n, r): the rest evenly over the others.
-    Raises DataError for classes out of range or listed twice, for probabilities that are none, and where others would
-    have more than the least listed: then k is not the number of classes."""
+    """Probabilities (n, k) from those of ranks, p (n, r) of classes index (n, r); the rest is spread evenly over the
+    other classes. Raises DataError for classes out of range or listed twice, for invalid probabilities, and where an
+    unlisted class would exceed the least listed one: then k is not the number of classes."""
     r = p.shape[1]
     if r > k or index.min() < 0 or index.max() >= k:
         raise DataError(f"{where}: lists class {int(index.max())} among {r} of a row, expected classes 0 to {k - 1}")
@@ -226,12 +226,12 @@ def spread(p: AnyArray, index: AnyArray, k: int, where: str) -> NDArray[np.float
 
 
 SCORE_OF = {frozenset(("label", key)): key for key in ("score", "prob")}
-"""Fields of a label with its score, and the field of the score."""
+"""Keys of an object with a label and its score -> the key of the score."""
 
 
 def named_scores(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows in which a list of ``{"label": …, "score": …}``, as a pipeline of transformers gives it, is two lists.
-    BigQuery calls the second ``prob``. So are the ``labels`` and ``scores`` of the zero-shot pipeline."""
+    """Replace lists of ``{"label": …, "score": …}`` (pipelines of transformers; BigQuery: ``prob``), and ``labels`` and
+    ``scores`` of the zero-shot pipeline, by two lists in each row: ``probs`` and ``class_name``."""
     made = []
     for row in rows:
         words, scores = (row[key] if isinstance(row.get(key), list) else [] for key in ("labels", "scores"))
@@ -255,7 +255,7 @@ def _is_pair(item: Any) -> bool:
 
 
 def _ranks(columns: Columns, stems: Sequence[str]) -> tuple[Callable[[], AnyArray] | None, set[str]]:
-    """The first stem of which there are lists, or a column per rank, and the columns that make it."""
+    """Loader of the first of these stems that is a column of lists, or a column per rank, and the columns used."""
     for stem in stems:
         if stem in columns and columns[stem].kind == "lists":
             return columns[stem].load, {stem}
@@ -278,9 +278,9 @@ def _as_index(path: Path, places: AnyArray, names: Sequence[str]) -> NDArray[np.
 
 
 def listed_logprobs(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> list[dict[str, Any]]:
-    """Rows whose log-probabilities by name, ``{"logprobs": {"A": -0.1, …}}``, are of the best few tokens, as classes
-    (see ``of_classes``), divided by their sum. The classes are those of ``--class-names``, else all that are listed
-    where every row has them, or the labels or the alphabet know them. Raises UsageError otherwise."""
+    """Convert log-probabilities of top tokens, ``{"logprobs": {"A": -0.1, …}}``, to those of classes (``of_classes``),
+    normalised. The classes are those of ``--class-names``, else all that are listed, if every row lists them, or they
+    are the labels or letters of the alphabet. Raises UsageError otherwise, DataError for rows without a class."""
     made = [dict(row) for row in rows]
     keys = [key for key, cell in made[0].items() if parse_name(key).kind == "log_probs" and isinstance(cell, Mapping)]
     for key in keys:
@@ -292,7 +292,7 @@ def listed_logprobs(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where
         listed = [{str(token): float(lp) for token, lp in cell.items()} for cell in cells if isinstance(cell, Mapping)]
         sums = [sum(exp(min(lp, 0.0)) for lp in each.values()) for each in listed]
         if all(each.keys() == listed[0].keys() for each in listed) and np.allclose(sums, 1, 0, SUM_TOLERANCE):
-            continue  # the log-probabilities of all there is
+            continue  # already normalised over all classes
         names = ask.class_names or _classes_of(listed, made, f"{where}: {key!r}")
         index, absent, rest = by_token(names), 0, 0.0
         for row, p in zip(made, listed, strict=True):

@@ -1,4 +1,4 @@
-"""Arrays without telling names: those that can be read in one way only, and the command to try for others."""
+"""Arrays whose names have no known role: the only possible reading of them, or a command to advise."""
 
 import re
 import shlex
@@ -26,14 +26,14 @@ SCORE_WORDS = {
     "predictions", "prediction", "outputs", "output", "scores", "score", "y_score", "y_scores", "preds", "pred_score",
     "pred_scores", "class_scores", "y_hat", "y_pred", "decision_function", "decision_scores",
 }  # fmt: skip
-"""Names under which scores are saved, whatever their kind."""
+"""Names of arrays of scores of any kind."""
 
-ROWS_SEEN = 100  # how many rows are looked at to say what the numbers cannot be
+ROWS_SEEN = 100  # rows that are inspected for the kind of scores
 
 
 def take_obvious(entries: Entries, ask: ImportRequest, where: str) -> ImportRequest:
     """Fill in the names of scores and labels where only one reading is possible: the one float array with an axis of
-    classes (or the one with a name such as ``scores``), and the one array of as many whole numbers or words. Raises
+    classes (or with a name such as ``scores``), and the one array of whole numbers or words of the same length. Raises
     UsageError when the kind is missing."""
     names = {path: parse_name(path) for path in entries}
     _refuse_confidence(entries, names, ask, where)
@@ -70,7 +70,7 @@ def take_obvious(entries: Entries, ask: ImportRequest, where: str) -> ImportRequ
         ends, inner = array.shape[:2], array.ndim - 1
         beside = [p for p, a in whole.items() if (len(a) in ends if a.ndim == 1 else a.ndim == inner)]
         fitting = {names[p].core: whole[p] for p in beside}
-        if len(fitting) > 1:  # row numbers and paths beside the labels
+        if len(fitting) > 1:  # also row numbers or paths
             k = max(array.shape[1:], default=2)
             fitting = {core: a for core, a in fitting.items() if _few(a, k)}
         labels = tuple(fitting) if len(fitting) == 1 else ()
@@ -84,7 +84,7 @@ def take_obvious(entries: Entries, ask: ImportRequest, where: str) -> ImportRequ
 
 
 def _refuse_confidence(entries: Entries, names: Mapping[str, Name], ask: ImportRequest, where: str) -> None:
-    """Refuse to read as P(class 1) what stands alone beside whether answers are right. Raises DataError."""
+    """Raise DataError for a single column of scores beside correctness: it may be a confidence, not P(class 1)."""
     scores = [path for path, name in names.items() if name.role == "scores"]
     told = [path for path, name in names.items() if says_correct(name.core)]
     asked = ask.scores or ask.labels or ask.kind or any(name.role == "labels" for name in names.values())
@@ -95,7 +95,7 @@ def _refuse_confidence(entries: Entries, names: Mapping[str, Name], ask: ImportR
 
 
 def _labels_of_apply(entries: Entries, names: Mapping[str, Name]) -> tuple[str, ...]:
-    """The labels in a table that apply wrote: classes before the predictions, under the user's name for them."""
+    """Name of the labels in a table written by ``apply``: the column of classes before the predictions; () if none."""
     order, roles = list(entries), {name.role for name in names.values()}
     at = order.index("prediction") if "prediction" in order else 0
     if not at or order[at + 1 : at + 2] != ["confidence"] or "labels" in roles or names[order[at - 1]].role:
@@ -118,13 +118,13 @@ def _two_words(names: Mapping[str, Name], arrays: Mapping[str, Any], floats: Map
 
 
 def _few(array: Any, k: int) -> bool:
-    """Whether there are no more than k different values, whole numbers from 0 to k - 1 or words."""
+    """True for at most k distinct values that are words, or whole numbers from 0 to k - 1."""
     values = np.unique(np.asarray(array[()]))
     return len(values) <= k and (values.dtype.kind == "U" or bool(values[0] >= 0 and values[-1] < k))
 
 
 def _pairs(names: Mapping[str, Name], floats: Mapping[str, Any]) -> dict[str, str]:
-    """Scores and labels of several sets, ``a_scores a_targets b_scores b_targets``, by path; none for anything else."""
+    """Paths {scores: labels} of several sets, ``a_scores a_targets b_scores b_targets``; {} for anything else."""
     labels = {(name.folder, name.split, name.model): path for path, name in names.items() if name.role == "labels"}
     pairs, words = {}, set()
     for path in floats:
@@ -138,7 +138,7 @@ def _pairs(names: Mapping[str, Name], floats: Mapping[str, Any]) -> dict[str, st
 
 
 def _among_columns(entries: Entries) -> tuple[str, ...]:
-    """The one column of words all of which are names of the score columns: the labels; none when there are several."""
+    """Name of the labels: the one column whose words are all names of score columns; () for none or several."""
     if f"class_names_{LEFT_OVER}" not in entries:
         return ()
     classes = set(entries[f"class_names_{LEFT_OVER}"].load().tolist())
@@ -154,27 +154,27 @@ def _look(entry: Entry) -> Any:
     except DataError:
         return None
     if isinstance(array, Parts) and array.ndim == 2 and array.dtype.kind == "f":
-        return None  # lists of any length, which may be of anything
+        return None  # lists of different lengths, of unknown meaning
     return array if hasattr(array, "dtype") and array.ndim and len(array) else None
 
 
 def _is_feature(path: str, where: str) -> bool:
-    """Whether a name, unless it is that of a file with one array, is one for inputs, features, boxes or weights."""
+    """True for a name of inputs, features, boxes or weights, except the name of the file (its only array)."""
     core = parse_name(path).core.lower()
     inputs = core in ("x", "inputs", "input", "images") or core.startswith(("feat", "embed", "hidden", "bbox", "boxes"))
     return path != Path(where).stem and (inputs or core.endswith((".weight", ".bias")))
 
 
 def kind_of(values: NDArray[Any]) -> str:
-    """What the numbers of some rows can be: logits, which leave [0, 1], probabilities, or "" for what may be either."""
-    if values.dtype.kind in "biuf" and ((values < 0) | (values > 1)).any():  # no words are among them
+    """Kind of scores by their values: "logits" outside [0, 1], "probabilities" if rows sum to 1, "" if unknown."""
+    if values.dtype.kind in "biuf" and ((values < 0) | (values > 1)).any():  # not words
         return "logits"
     whole = values.dtype.kind in "biuf" and (np.abs(values.sum(axis=1, dtype=float) - 1) <= SUM_TOLERANCE).all()
     return "probabilities" if whole else ""
 
 
 def _evidence(array: Any) -> str:
-    """What the numbers themselves say about their kind, as the end of a sentence."""
+    """End of a message: evidence for the kind of scores in their values."""
     rows = np.asarray(array[:ROWS_SEEN], dtype=np.float64)
     kind = kind_of(rows.reshape(-1, array.shape[-1] if array.ndim > 1 else 1))
     if kind == "logits" and (rows > 0).any():  # a logarithm of a probability is never positive
@@ -183,26 +183,26 @@ def _evidence(array: Any) -> str:
     return told.get(kind, "; its rows sum to 1, as probabilities do" * bool(kind))
 
 
-# ---- the whole command to try, where names say too little
+# ---- a complete command to advise, where names have no known role
 
 
 VALUES_SEEN, MOST_COLUMNS, MOST_GROUPS, FEW = 10_000, 40, 50, 30
-"""Rows and columns that are looked at; more values than this are no groups; more whole numbers in a row no classes."""
+"""Limits of guesses: rows and columns inspected, most distinct values of groups, number of classes (below it)."""
 
 AGAIN = re.compile(
     r"--percent|--drop-missing|--drop-duplicates|--kind (?:logits|log_probs|probs)(?= if)|--ignore-label -?\d+"
     r"|(?<=of the classes: )--scores .+"
 )
-"""What a refusal may advise to add to the command."""
+"""Options that an error message may advise to add to the command."""
 
 SURE, PERCENT = re.compile(r"(?i)conf|certain|sure"), re.compile(r"(?i)conf|certain|sure|percent|pct|%")
-"""What is in the name of a confidence, and of what may go from 0 to 100."""
+"""Words in names of confidences, and of columns that may be in percent."""
 
 UNIT = re.compile(
     r"(?i)(.*[_ ])?(patient|subject|participant|person|user|customer|client|question|prompt|image|video|document"
     r"|article|sequence|session|visit|slide)s?([_ ]?(id|no|nr|num|number))?"
 )
-"""Columns of what rows may belong to."""
+"""Names of columns of units: patients, questions, images, …"""
 
 Texts = Sequence[str]
 NO_UNIT = re.compile(r"(?i)folds?|epoch")
@@ -214,7 +214,7 @@ OPTION_OF_LOOK = {"ids": "--ids", "units": "--unit", "groups": "--group-by", "we
 
 
 def advised(problem: CalcliError, entries: Entries, ask: ImportRequest, where: str) -> CalcliError:
-    """A refusal with what each array looks like, and the command that takes them so where that is clear."""
+    """The error, with a guess for each array and, if these are unambiguous, the command that reads them so."""
     paths = [path for path in real_names([parse_name(path) for path in entries]) if "/" not in path][:MOST_COLUMNS]
     looks = {path: look for path in paths if (look := looks_like(path, entries[path]))}
     wide = list(ask.scores) or [path for path in looks if f"class_names_{path}" in entries]
@@ -230,7 +230,7 @@ def advised(problem: CalcliError, entries: Entries, ask: ImportRequest, where: s
     truths = list(ask.labels) or [p for p in paths if parse_name(p).role == "labels"] or found.get("labels", [])
     few = dict.fromkeys([*found.get("groups", []), *found.get("labels", []), *truths])
     words = {path: np.unique(entries[path].column()).tolist() for path in few if path in entries}
-    for path, classes in words.items():  # columns that are called as the labels are
+    for path, classes in words.items():  # columns named like the classes
         own = [name for name in paths if name in classes]
         if len(own) == len(classes) > 1 and not ask.scores:
             scores, truths, looks = [",".join(own)], [path], looks | dict.fromkeys(own, "scores") | {path: "labels"}
@@ -276,8 +276,8 @@ def advised(problem: CalcliError, entries: Entries, ask: ImportRequest, where: s
 
 
 def _outcome(score: Entry, look: str, paths: Texts, truths: Texts, words: Mapping[str, Any]) -> tuple[list[str], bool]:
-    """What says whether answers are right beside one score a row: columns, or ``PREDICTION=LABEL``; and whether the
-    score can only be the confidence of a prediction: it never falls below 1/2, or there are more than two classes."""
+    """Values for ``--correct`` beside one score a row: columns or ``PREDICTION=LABEL``; and True if the score can only
+    be the confidence of a prediction: it is never below 1/2, or there are more than two classes."""
     named = [path for path in truths if says_correct(path)] or [path for path in paths if says_correct(path)]
     pairs = {p: {str(word).lower() for word in words.get(p, ())} for p in truths}
     told = {p for p in truths if len(pairs[p]) == 2 and any(map(says_correct, re.split(r"[\W_]+", p)))}
@@ -293,7 +293,7 @@ def _outcome(score: Entry, look: str, paths: Texts, truths: Texts, words: Mappin
 
 
 def _called_as_classes(entries: Entries, scores: str, looks: Mapping[str, str]) -> dict[str, str]:
-    """Columns of words that are all names of the classes: what the largest score predicts, and the labels."""
+    """Guesses for columns of class names: "predictions" if they all have the largest score, else "labels"."""
     if f"class_names_{scores}" not in entries or (array := entries[scores].load()[:VALUES_SEEN]).ndim != 2:
         return {}
     names = entries[f"class_names_{scores}"].column()
@@ -307,7 +307,7 @@ def _called_as_classes(entries: Entries, scores: str, looks: Mapping[str, str]) 
 
 
 def retried(problem: CalcliError, ask: ImportRequest, where: str) -> CalcliError:
-    """A refusal, with the whole command where it advises an option, or to leave out one that was given."""
+    """The error, with the complete command if it advises to add an option or to leave out a given one."""
     if problem.commands or (found := AGAIN.search(str(problem))) is None:
         return problem
     option = tuple(shlex.split(found[0]))
@@ -315,18 +315,18 @@ def retried(problem: CalcliError, ask: ImportRequest, where: str) -> CalcliError
     return problem.advising(kept.command(where, [] if option in ask.typed else [option]))
 
 
-ROWS_CARRIED = 1000  # rows of a column that goes along which are held at once, and by the first of which it is judged
+ROWS_CARRIED = 1000  # rows per block of a kept column; the first block decides whether it is kept
 
 
 def goes_along(name: str, values: AnyArray) -> bool:
-    """Whether a column that nothing is made of comes back out of ``apply``: words that are no texts, names of rows."""
+    """True for an unused column that is kept and written again by ``apply``: short words, or ids of rows."""
     if values.ndim != 1 or values.dtype.kind in "iu":
         return values.ndim == 1 and bool(BOOKKEEPING.fullmatch(name) or parse_name(name).role in ("ids", "unit"))
     return values.dtype.kind in "OUSmM" and max(map(len, map(str, values.tolist())), default=0) <= LONGEST
 
 
 def looks_like(path: str, entry: Entry) -> str:
-    """What an array looks like by its name and values: a key of ``OPTION_OF_LOOK``, a kind of scores, labels, or ""."""
+    """Role of an array guessed by name and values: a key of ``OPTION_OF_LOOK``, a kind of scores, labels, … or ""."""
     try:
         values = entry.rows(slice(VALUES_SEEN))
     except (DataError, MemoryError):
@@ -342,7 +342,7 @@ def looks_like(path: str, entry: Entry) -> str:
             return "labels"
         return (said or kind_of(values)) if values.dtype.kind == "f" else ""
     values = values.reshape(-1)
-    if values.dtype.kind == "f" and not (values % 1).any():  # NaN is true
+    if values.dtype.kind == "f" and not (values % 1).any():  # NaN counts as not whole
         values = values.astype(np.int64)
     distinct = np.unique(values)
     if named.role in ("ids", "unit") or BOOKKEEPING.fullmatch(path) or UNIT.fullmatch(path):
