@@ -1,4 +1,4 @@
-"""Isotonic regression: the non-decreasing map nearest to 0/1 outcomes, for calibrators and for diagrams."""
+"""Isotonic regression of 0/1 outcomes on scores, for calibrators and diagrams."""
 
 import numpy as np
 
@@ -88,7 +88,7 @@ def fit_isotonic(
 
 
 def _pooled(low: FloatArray, high: FloatArray, hits: FloatArray, mass: FloatArray) -> IsotonicFit:
-    """Pool stretches of scores (low to high, ascending) with their weights of hits and of all, (n,) each."""
+    """Isotonic fit to ascending intervals of scores [low, high] with total weight ``mass``, ``hits`` of it right."""
     first = pool_adjacent_violators(hits, mass)
     last = np.append(first[1:], len(low)) - 1
     block_mass = np.add.reduceat(mass, first)
@@ -97,7 +97,7 @@ def _pooled(low: FloatArray, high: FloatArray, hits: FloatArray, mass: FloatArra
 
 
 class PooledOutcomes:
-    """Isotonic regression of 0/1 outcomes that need not be sorted, nor be in memory at once.
+    """Streaming isotonic regression of 0/1 outcomes: neither sorted nor in memory at once.
 
     Sorted by score, a block of the fit can only begin at a score that has a positive outcome: anywhere else the next
     outcome is no larger than the one before and the two are pooled. It is therefore enough to know, for every distinct
@@ -119,7 +119,7 @@ class PooledOutcomes:
         self.least = np.inf
 
     def add_negative(self, scores: FloatArray, weight: FloatArray | None = None) -> None:
-        """Take in negative outcomes. scores : (m,); weight : (m,) or None (1 each)."""
+        """Add negative outcomes. scores : (m,); weight : (m,) or None (1 each)."""
         if not len(scores):
             return
         group = np.searchsorted(self.start - TIE * self.start, scores, side="right")
@@ -128,7 +128,7 @@ class PooledOutcomes:
         self.least = min(self.least, float(scores.min()))
 
     def fit(self) -> IsotonicFit:
-        """The fit to everything added, at least one outcome."""
+        """Fit to all outcomes added, at least one."""
         mass = self.ones + self.zeros
         used = mass > 0  # there need be no negatives below the first positive
         low = np.concatenate([[self.least], self.start])[used]

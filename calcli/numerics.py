@@ -15,15 +15,15 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 TINY = float(np.finfo(np.float64).tiny)  # floor under probabilities before a logarithm is taken: the smallest normal
-NLL_FLOOR = 1e-12  # what a probability of the label stored as 0 counts as in the NLL *metric*; others count as they are
+NLL_FLOOR = 1e-12  # value of a label's probability stored as 0 in the NLL *metric*; others are unchanged
 NLL_OF_ZERO = -math.log(NLL_FLOOR)
 
 LOG_ZERO = math.log(TINY) + 1.0
-"""At or below it a logarithm that ``floored_log`` has made is that of a 0, perhaps divided by a sum or shared."""
+"""Logarithms from ``floored_log`` at or below this stand for a 0, perhaps normalised or split among classes."""
 
 TILE_ITEMS, TILE_ROWS = 1 << 17, 1 << 14
-"""Most scores (1 MiB in float64) and rows worked on at once. So many that threads, which can only take turns between
-two calls of NumPy, seldom wait for each other there; so few that the buffers stay in cache."""
+"""Most scores (1 MiB in float64) and rows per tile: large enough that threads, which take turns at the interpreter
+between two calls of NumPy, seldom wait for each other; small enough that the buffers stay in cache."""
 
 STORE_ITEMS = 1 << 15  # numbers converted at once: they stay in a core's cache
 
@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def overridable(function: F) -> F:
-    """A function of an array that something else in its place may answer, as it may NumPy's own (NEP 18)."""
+    """Make a function of an array overridable by array-like arguments, as NumPy's own are (NEP 18)."""
 
     @wraps(function)
     def called(x: Any, *rest: Any) -> Any:
@@ -47,8 +47,8 @@ def tile_rows(k: int) -> int:
 
 
 def in_order(column: AnyArray) -> AnyArray:
-    """The distinct values of a column (n,), in order of time where they are times: numbers by size, texts with digits
-    by their numbers (2024-9 before 2024-10), other texts as they first occur."""
+    """Distinct values of a column (n,), in natural order: numbers by size, texts with digits by their numbers (2024-9
+    before 2024-10), other texts by first occurrence."""
     values, first = np.unique(column, return_index=True)
     if values.dtype.kind in "biuf":
         return values
@@ -72,7 +72,7 @@ def floored_log(p: FloatArray) -> FloatArray:
 
 
 def quantile(values: FloatArray, share: float) -> FloatArray:
-    """Quantile along the first axis, to the bit that of ``np.quantile``, which loads ``numpy.ma`` to find it."""
+    """Quantile along the first axis, bit for bit ``np.quantile``, without loading ``numpy.ma``."""
     at = share * (len(values) - 1)
     below = int(at)
     above, part = min(below + 1, len(values) - 1), at - below
@@ -81,14 +81,14 @@ def quantile(values: FloatArray, share: float) -> FloatArray:
     return np.asarray(ordered[above] - step * (1 - part) if part >= 0.5 else low + step * part)
 
 
-TIE = 1e-12  # scores that differ by no more than this share of themselves are tied: the same number, but for rounding
+TIE = 1e-12  # relative difference up to which scores are tied: equal but for rounding
 
 TIES_AT_ONCE = 1 << 15
 
 
 def starts_of_ties(ordered: FloatArray, least: float = 0.0) -> IntArray:
-    """Where each run of tied values begins in ascending values (n,): the first place, and each with a step before it. A
-    step is larger than ``TIE`` times the larger neighbour, or times ``least`` where both are smaller."""
+    """Start index of each run of tied values in ascending values (n,). A new run starts where the step is larger than
+    ``TIE`` times the larger neighbour, or times ``least`` where both are smaller."""
     step = np.ones(len(ordered), dtype=bool)
     for at in range(1, len(ordered), TIES_AT_ONCE):
         high = ordered[at : at + TIES_AT_ONCE]
@@ -99,8 +99,8 @@ def starts_of_ties(ordered: FloatArray, least: float = 0.0) -> IntArray:
 
 
 def tie_groups(values: FloatArray, least: float = 0.0) -> tuple[FloatArray, IntArray]:
-    """The largest of each run of tied values (n,), ascending, (t,); and which of them every value is, (n,).
-    ``np.unique`` of values of which some are equal but for rounding; least : see ``starts_of_ties``."""
+    """Unique values up to rounding: the largest of each run of tied values, ascending, (t,), and the index of every
+    value's run, (n,). least : see ``starts_of_ties``."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     begins = np.append(starts_of_ties(ordered, least), len(values))
@@ -110,7 +110,7 @@ def tie_groups(values: FloatArray, least: float = 0.0) -> tuple[FloatArray, IntA
 
 
 def distinct(values: FloatArray) -> FloatArray:
-    """The values once each, ascending: ``np.unique`` without ``numpy.ma``."""
+    """Unique values, ascending: ``np.unique`` without ``numpy.ma``."""
     ordered = np.sort(values, axis=None)
     return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]]
 
@@ -175,7 +175,7 @@ HALF, LEAST = 2.0**-14, np.uint16(0x0400)  # least normal float16 and its bits; 
 
 def store(out: AnyArray, values: AnyArray) -> None:
     """out[...] = values, in the type of ``out`` (same shape). Numbers too small for a normal float16 are rounded as
-    integers: the same bits, which the processor's own conversion takes twenty times longer for."""
+    integers: the same bits, twenty times as fast as the processor's own conversion."""
     if out.dtype != np.float16 or values.dtype.kind != "f" or values.dtype.itemsize < 4:
         np.copyto(out, values, casting="unsafe")
         return
@@ -183,7 +183,7 @@ def store(out: AnyArray, values: AnyArray) -> None:
     for at in range(0, len(out), step):
         v, bits = values[at : at + step], out[at : at + step].view(np.uint16)
         size = np.abs(v)
-        multiples = np.fmin(size, HALF)  # NaN goes the other way
+        multiples = np.fmin(size, HALF)  # fmin drops NaN here
         multiples *= 2.0**24
         np.maximum(size, HALF, out=size)
         np.add(size.astype(np.float16).view(np.uint16), np.rint(multiples, out=multiples).astype(np.uint16), out=bits)
@@ -193,17 +193,17 @@ def store(out: AnyArray, values: AnyArray) -> None:
 
 
 def whole_number(text: str) -> int | None:
-    """A number of digits alone, below 10^18; None for anything else, signs that only look like digits included."""
+    """Parse a number of ASCII digits only, below 10^18; None for anything else."""
     return int(text) if len(text) <= 18 and text.isascii() and text.isdigit() else None
 
 
 def is_bfloat16(dtype: np.dtype[Any], declared: object = None) -> bool:
-    """Whether numbers are bfloat16: 2 bytes without a type, as files keep arrays of ml_dtypes, or uint16 declared so.
+    """Detect bfloat16: the type itself, 2 untyped bytes, as files store arrays of ml_dtypes, or uint16 declared so.
     declared : the attribute ``dtype`` of an HDF5 dataset."""
     return dtype == np.dtype("V2") or dtype.name == "bfloat16" or (dtype == np.uint16 and declared == "bfloat16")
 
 
 def bfloat16_to_float32(bits: AnyArray) -> AnyArray:
-    """float32 of bfloat16 bit patterns (2 bytes each): the upper half of a float32. Exact."""
+    """Convert bfloat16 bit patterns (2 bytes each), the upper half of a float32, to float32. Exact."""
     words = bits if bits.dtype.kind == "u" else np.ascontiguousarray(bits).view("<u2")
     return (words.astype("<u4") << 16).view("<f4").astype(np.float32, copy=False)

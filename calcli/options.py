@@ -1,6 +1,6 @@
-"""How an option is declared: a field of a struct that says what its flag is called, takes and means.
+"""Declaration of options as fields of a struct: name of the flag, type, bounds and help.
 
-The structs know no command line: ``calcli.cli.app`` makes the parser of them.
+The structs do not depend on the command line: ``calcli.cli.app`` builds the parser from them.
 """
 
 from dataclasses import MISSING, field, fields
@@ -21,12 +21,12 @@ def flag(
     formerly: str | None = None,
     **bounds: float,
 ) -> Any:
-    """A field that is an option.
+    """Declare a field as an option.
 
-    names : spellings. Without a long one it is made of the field's name, and ``-o`` alone is added to that.
-    ``--a/--no-a`` are two ends of a switch. shown : the default as help shows it. kw_only : as of
-    ``dataclasses.field``. typed : the type on the command line, None where it is not given, if the struct makes
-    another of it. formerly : an older spelling, which is understood and not shown. bounds : min, max.
+    names : spellings. The long one defaults to the field's name; a short one alone (``-o``) is added to it.
+    ``--a/--no-a`` are the two states of a switch. shown : the default as help shows it. kw_only : as in
+    ``dataclasses.field``. typed : the type on the command line (None if not given), where the struct converts it.
+    formerly : a deprecated spelling, accepted but not shown. bounds : min, max.
     """
     about = {"help": help, "metavar": metavar, "names": names, "shown": shown, "typed": typed, "bounds": bounds}
     about["formerly"] = formerly
@@ -34,17 +34,17 @@ def flag(
 
 
 def same(struct: type, name: str) -> Any:
-    """The option that another struct declares, as a field of this one."""
+    """Declare a field as the option that another struct declares."""
     return next(field(default=each.default, metadata=each.metadata) for each in fields(struct) if each.name == name)
 
 
 def taken(struct: type, given: Any) -> dict[str, Any]:
-    """What a struct of options says about the fields of another, by their names."""
+    """Values of the fields of ``struct`` that ``given``, a struct of options, has too, by name."""
     return {each.name: getattr(given, each.name) for each in fields(struct) if hasattr(given, each.name)}
 
 
 def typed(given: Any) -> tuple[tuple[str, ...], ...]:
-    """A struct of options as it is typed: what stands without a name, then every option that is not at its default."""
+    """Command-line words of a struct of options: positional arguments, then every option not at its default."""
     found: list[tuple[str, ...]] = []
     for each in fields(given):
         value = getattr(given, each.name)
@@ -65,5 +65,5 @@ seed = partial(flag, 0, "Seed of every random draw.", "N", min=0)
 
 
 def argument(default: Any, help: str, metavar: str) -> Any:
-    """A field that is typed without a name."""
+    """Declare a field as a positional argument."""
     return field(default=default, metadata={"argument": {"help": help, "metavar": metavar}})

@@ -1,4 +1,4 @@
-"""Work on blocks of rows side by side: NumPy lets other threads run while it computes."""
+"""Process blocks of rows in parallel threads: NumPy releases the interpreter lock while it computes."""
 
 import os
 from collections import deque
@@ -18,14 +18,14 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 WORKERS = min(4, os.cpu_count() or 1)
-AHEAD = 2  # items given to each of the other threads: one to work on, and the next
-WAITING = 2  # results per thread that wait for an earlier one, at most
+AHEAD = 2  # items queued per worker thread: one in progress, and the next
+WAITING = 2  # most results per thread that wait for an earlier one
 
 _kept: ContextVar["_Threads | None"] = ContextVar("threads", default=None)
 
 
 class _Threads:
-    """The other threads, begun when there is work for them."""
+    """Pool of worker threads, started at the first item."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -45,7 +45,7 @@ class _Threads:
 
 @contextmanager
 def same_threads() -> Iterator[None]:
-    """Keep the threads of ``in_order`` for all calls inside: to begin one takes as long as many a block."""
+    """Keep the threads of ``in_order`` for all calls inside: starting one can take as long as a block."""
     if _kept.get() is not None:
         yield
         return
@@ -59,11 +59,10 @@ def same_threads() -> Iterator[None]:
 
 
 def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Results of ``work`` on every item, in the order of the items, whichever is done first. Items are drawn by the
-    caller's thread, a few ahead of the results: what reads a file stays in one thread, and memory for some blocks is
-    enough. That thread works too, on what the others have not begun: to fall asleep and be woken by every result costs
-    more than many a block, and work may itself be cut into items without waiting for threads that wait for it. A single
-    item is worked on without starting threads."""
+    """Yield the results of ``work`` on every item, in the order of the items. Items are drawn by the caller's thread, a
+    few ahead of the results: files are read in one thread, and memory holds only some blocks. That thread also works
+    on items that no other has begun: waiting for every result can cost more than a block, and ``work`` may itself call
+    ``in_order`` without deadlock. A single item starts no threads."""
     items = iter(items)
     first = list(islice(items, 2))
     if len(first) < 2 or WORKERS == 1:
@@ -78,7 +77,7 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[
     given: list[Future[Result]] = []
 
     def first_result() -> Result:
-        """Until another thread has it, what none has begun is done here."""
+        """Work here on items not yet begun until the first result is there; returns it."""
         for at, (future, item) in enumerate(waiting):
             if waiting[0][0].done():
                 break
@@ -101,13 +100,13 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[
     finally:
         for future, _ in waiting:
             if not future.cancel():
-                future.exception()  # nothing goes on behind the caller's back
+                future.exception()  # wait: no work continues after the caller leaves
         if threads is not kept:
             threads.end()
 
 
 def _done_here(future: "Future[Result]", work: Callable[[Item], Result], item: Item) -> "Future[Result]":
-    """The future, with what came of the work: an error waits for its turn as results do."""
+    """Set a future to the result of the work, or to its error, which is raised in turn as results are."""
     try:
         future.set_result(work(item))
     except Exception as error:
@@ -115,15 +114,15 @@ def _done_here(future: "Future[Result]", work: Callable[[Item], Result], item: I
     return future
 
 
-# ---- what fits into the memory that is free
+# ---- free memory
 
 
 STREAM = "use a method that streams (calcli methods lists them) or fewer rows"
 
 
 def check_memory(needed: int, what: str, instead: str = STREAM) -> None:
-    """Refuse in advance what would not fit into the memory that is free. needed : bytes. instead : what to do. Raises
-    FitError that names the needed and the available amount."""
+    """Refuse an allocation that exceeds the free memory. needed : bytes. instead : advice. Raises FitError that names
+    the needed and the available amount."""
     available = available_memory()
     if available is not None and needed > 0.9 * available:
         free = f"{available / 2**20:.0f} MiB are free"
@@ -131,7 +130,7 @@ def check_memory(needed: int, what: str, instead: str = STREAM) -> None:
 
 
 def available_memory() -> int | None:
-    """Bytes of memory that a new allocation can have, or None where nobody says."""
+    """Bytes of memory available to new allocations, or None where unknown."""
     with suppress(OSError), open("/proc/meminfo", encoding="ascii") as lines:
         return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
     return None

@@ -1,4 +1,4 @@
-"""Names to methods. Methods are found by their file names; nothing is imported early."""
+"""Registry of methods by name. Methods are found by their file names and imported on use."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from calcli.composition import composition, full_option_names
 from calcli.errors import UsageError, has_file, unknown_name
 from calcli.rows import Rows
 
-HOMES = ("calcli.methods", "calcli.methods.compared")  # the methods that people choose, and those to compare with
+HOMES = ("calcli.methods", "calcli.methods.compared")  # recommended methods, and those kept for comparison
 
 
 @cache
@@ -24,13 +24,13 @@ def method_names() -> tuple[str, ...]:
 
 
 def _file(name: str) -> str | None:
-    """Module of the method of this very name; None where there is none. Lists and imports no method."""
+    """Module of the method with exactly this name; None if there is none. Neither lists nor imports methods."""
     return next((f"{home}.{name.replace('-', '_')}" for home in HOMES if has_file(home, name)), None)
 
 
 def canonical(name: str) -> str:
-    """The name of a method that people may write otherwise: ``TS+Histogram`` is ``ts+hb``. Every part is resolved by
-    itself; a name that nothing is known by stays as it is."""
+    """Canonical name of a method: ``TS+Histogram`` is ``ts+hb``. Every part is resolved by itself; unknown names are
+    returned unchanged."""
     parts = [(part, _plain(part)) for part in name.split("+")]
     return "+".join(plain if _file(plain) else _aliases().get(plain, part) for part, plain in parts)
 
@@ -41,7 +41,7 @@ def _plain(name: str) -> str:
 
 @cache
 def _aliases() -> dict[str, str]:
-    """What else methods are called: the aliases that they declare, and their titles."""
+    """Method names by alias: declared aliases, and titles."""
     found: dict[str, str] = {}
     for name in method_names():
         cls = method(name)
@@ -68,7 +68,7 @@ def method(name: str) -> type[Calibrator]:
 
 
 def by_group(name: str) -> str:
-    """The method that fits another group by group. Raises UsageError where there is none."""
+    """Name of the method that fits another one group by group. Raises UsageError where there is none."""
     able = [each.removesuffix("-by") for each in method_names() if each.endswith("-by")]
     if name.removesuffix("-by") not in able:
         raise UsageError(f"by group there are the methods {' and '.join(able)}, not {name!r}")
@@ -76,7 +76,7 @@ def by_group(name: str) -> str:
 
 
 def split_list(text: str, by: str = ",") -> list[str]:
-    """The parts of a list, without blanks around them; brackets keep theirs: ``ts, auto(candidates=ts,ec)``."""
+    """Split a list at separators outside brackets and strip blanks: ``ts, auto(candidates=ts,ec)`` has two parts."""
     parts, depth = [""], 0
     for sign in text:
         depth += (sign == "(") - (sign == ")")
@@ -88,7 +88,7 @@ def split_list(text: str, by: str = ",") -> list[str]:
 
 
 def settings_of(texts: Iterable[str], where: str) -> dict[str, str]:
-    """``{"bins": "20"}`` of ``bins=20``. where : what messages begin with. Raises UsageError."""
+    """Parse settings, ``bins=20`` to ``{"bins": "20"}``. where : prefix of messages. Raises UsageError."""
     settings: dict[str, str] = {}
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
@@ -114,8 +114,8 @@ DEFAULT_METHOD = "ts"
 
 
 def default_method(rows: Rows, by: bool = False) -> str:
-    """What is fitted where no method is named: ``ts``; to confidences ``platt``, or ``venn-abers`` where some are 0 or
-    1, whose log-odds are infinite. by : group by group, which ``ts`` and ``platt`` can."""
+    """Default method: ``ts``; for confidences ``platt``, or ``venn-abers`` where some are 0 or 1, whose log-odds are
+    infinite. by : fit by group, which only ``ts`` and ``platt`` support."""
     if rows.kind != "confidence":
         return DEFAULT_METHOD
     certain = not by and any(((block.scores == 0) | (block.scores == 1)).any() for block in rows.blocks())
@@ -123,7 +123,7 @@ def default_method(rows: Rows, by: bool = False) -> str:
 
 
 def spelled(text: str) -> str:
-    """A method with its options, written in the one way that names it in tables and records."""
+    """Canonical spelling of a method with its options, as tables and records name it."""
     name, settings = split_method(text)
     return name + (f"({';'.join(f'{key}={value}' for key, value in settings.items())})" if settings else "")
 
@@ -153,8 +153,8 @@ def parse_options(name: str, settings: Mapping[str, Any]) -> Options:
 def held_to(
     types: Mapping[str, Any], given: Mapping[str, Any], what: str, of: str = "", see: str = "", *, strict: bool = True
 ) -> dict[str, Any]:
-    """Values by name, held to declared types and bounds. strict : texts are no numbers. Raises UsageError that names
-    what was set (of what), what was given, what is allowed and where to see it."""
+    """Validate values by name against declared types and bounds. strict : do not convert text to numbers. Raises
+    UsageError that names the setting (``what``, ``of``), the value, what is allowed and where to ``see`` it."""
     values = {}
     for name, value in given.items():
         if name not in types:
@@ -168,7 +168,7 @@ def held_to(
 
 
 def option_facts(struct: type[Any]) -> list[dict[str, Any]]:
-    """Options of a method for people: name, default, allowed, description."""
+    """Table of a method's options: name, default, allowed values, description."""
     described = []
     for name, facts in msgspec.json.schema(struct)["$defs"][struct.__name__]["properties"].items():
         words = {"allowed": allowed_text(facts), "description": facts.get("description", "")}
@@ -177,7 +177,7 @@ def option_facts(struct: type[Any]) -> list[dict[str, Any]]:
 
 
 def allowed_text(facts: dict[str, Any]) -> str:
-    """What a JSON Schema allows, for people."""
+    """Describe the values that a JSON Schema allows, for people."""
     if "anyOf" in facts:
         return " or ".join(allowed_text(one) for one in facts["anyOf"])
     if "enum" in facts:

@@ -1,8 +1,8 @@
 """Labelled score rows in blocks: what every method and metric receives.
 
-An array in memory and a file larger than memory are the same thing here: something with ``n`` rows of ``k`` classes
-that can be walked over, block by block, as often as needed. A method is therefore written once. Blocks are about a
-mebibyte, which stays in a core's cache: whole-array NumPy is slower, not faster.
+An array in memory and a file larger than memory have one interface: ``n`` rows of ``k`` classes, read block by block
+as often as needed, so that a method is written once. A block is about 1 MiB, which stays in a core's cache:
+whole-array NumPy is slower, not faster.
 """
 
 from abc import ABC, abstractmethod
@@ -25,18 +25,18 @@ ClassScoreKind = Literal["logits", "log_probs", "probs"]
 SCORE_KINDS: tuple[str, ...] = get_args(ClassScoreKind)
 
 ScoreKind = Literal["logits", "log_probs", "probs", "confidence"]
-"""What scores are: of every class, or one confidence a row whose "label" is whether the answer was right."""
+"""Type of the scores: one score per class, or one confidence per row whose "label" is 1 if the answer is right."""
 
 BLOCK_BYTES = 1 << 20  # size of one block in float64
 
 PART_BLOCKS, PART_ROWS = 32, 1 << 18
-"""A part is a run of at most so many blocks and rows: sums are made within each part first, then over the parts."""
+"""Most blocks and rows in a part: sums are taken within each part of consecutive blocks first, then over the parts."""
 
-AtOnce = Literal[1, 2, 4, 8, 16]  # blocks that ``work`` is given as one: a divisor of the number of blocks of a part
+AtOnce = Literal[1, 2, 4, 8, 16]  # blocks passed to ``work`` as one; divides the number of blocks of a part
 
 Result = TypeVar("Result")
 
-SAMPLE_SLABS = 64  # places of a source from which a sample of its rows is read
+SAMPLE_SLABS = 64  # slabs of a source from which a sample of its rows is read
 
 
 def to_logits(scores: AnyArray, kind: ScoreKind) -> FloatArray:
@@ -56,7 +56,7 @@ class Codes(NamedTuple):
 
     @classmethod
     def of(cls, values: AnyArray) -> "Codes":
-        """The codes of a column (n,) of texts or numbers; a number is named by its digits."""
+        """Encode a column (n,) of texts or numbers; a number is named by its digits."""
         names, code = np.unique(values, return_inverse=True)
         return cls(tuple(str(name) for name in names.tolist()), code.reshape(-1).astype(np.int64))
 
@@ -65,7 +65,7 @@ class Codes(NamedTuple):
 
 
 def classes(k: int | None) -> str:
-    """What a number of classes is called; none, or one, is a confidence alone."""
+    """Describe a number of classes: ``10 classes``, or ``confidences`` for None or 1."""
     return f"{k} classes" if k is not None and k > 1 else "confidences"
 
 
@@ -96,7 +96,7 @@ class Block:
         return len(self.scores)
 
     def take(self, rows: "slice | IntArray", start: int) -> "Block":
-        """Some of its rows, the first of which is row ``start``; views where ``rows`` is a slice."""
+        """Select rows, as a block that starts at row ``start``; views where ``rows`` is a slice."""
         given: tuple[Any, ...] = self.y, self.weight, self.assigned
         y, weight, assigned = (None if column is None else column[rows] for column in given)
         moved = None if self.transformed is None else self.transformed[:, rows]
@@ -107,7 +107,7 @@ class Block:
         return self.take(slice(low, high), self.start + low)
 
     def calibrated(self, log_probs: FloatArray) -> "Block":
-        """The same rows with calibrated log-probabilities in place of the scores."""
+        """Replace the scores by calibrated log-probabilities; drops transforms and assigned predictions."""
         return Block(self.start, log_probs, "log_probs", self.y, self.weight, columns=self.columns)
 
     @cached_property
@@ -134,7 +134,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Walk:
-    """Work on every block of some rows (see ``Rows.each``). add_up : the sums of every part are wanted."""
+    """Request for work on every block of some rows (see ``Rows.each``). add_up : sum the results within each part."""
 
     work: Callable[..., Any]
     along: tuple[AnyArray, ...] = ()
@@ -154,7 +154,7 @@ class Walk:
 
 
 def joined(blocks: Sequence[Block]) -> Block:
-    """Blocks one after the other as one. Precisions become the widest."""
+    """Concatenate consecutive blocks, in the widest of their precisions."""
     first = blocks[0]
     if len(blocks) == 1:
         return first
@@ -172,7 +172,7 @@ def rows_per_block(k: int) -> int:
 
 
 def part_blocks(k: int) -> int:
-    """Blocks of a part, of rows with k classes: a multiple of 4; ``PART_BLOCKS`` from 16 classes on."""
+    """Blocks per part, for rows of k classes: a multiple of 4; ``PART_BLOCKS`` from 16 classes on."""
     return max(4, min(PART_BLOCKS, PART_ROWS // rows_per_block(k)) // 4 * 4)
 
 
@@ -183,8 +183,8 @@ def class_words(number: int, names: Sequence[str] | None) -> str:
 
 class Rows(ABC):
     """A re-iterable source of blocks. n, k : number of rows and of classes; k = 1 where only confidences are known.
-    transforms : specs of the transforms that the source holds, ``name:argument``. columns : that a source lets every
-    block bring along. Subclasses yield every row exactly once, in order."""
+    transforms : specs of the transforms that the source holds, ``name:argument``. columns : columns that
+    blocks carry. Subclasses yield every row exactly once, in order."""
 
     n: int
     k: int
@@ -208,20 +208,20 @@ class Rows(ABC):
     def each(
         self, work: Callable[..., Result], *along: AnyArray, transforms: Sequence[int] = (), at_once: AtOnce = 1
     ) -> Iterator[Result]:
-        """What ``work(block, …)`` makes of every block, in the order of the rows.
+        """Yield the result of ``work(block, …)`` on every block, in the order of the rows.
 
-        along : arrays, one entry per row, whose part for the block ``work`` is given too. Blocks are worked on side by
-        side, perhaps in other processes: ``work`` can be pickled (a function of a module, a ``partial`` or an object of
-        such) and changes nothing outside. at_once : blocks that ``work`` is given as one.
+        along : arrays, one entry per row, whose slices for the block are passed to ``work`` too. Blocks are processed
+        in parallel, perhaps in other processes: ``work`` must be picklable (a function of a module, a ``partial`` or
+        an object of such) and free of side effects. at_once : blocks passed to ``work`` as one.
         """
         return self.walked(Walk(work, along, tuple(transforms), at_once))
 
     def sum(self, work: Callable[..., Result], *along: AnyArray, at_once: AtOnce = 1) -> Result:
-        """The sum of what ``each`` gives: part by part, in an order that depends on the rows alone."""
+        """Sum the results of ``each``, part by part, in an order that depends on the rows alone."""
         return reduce(add, self.walked(Walk(work, along, (), at_once, add_up=True)))
 
     def walked(self, walk: Walk) -> Iterator[Any]:
-        """The results of a walk, in the order of the rows: the one place where it is decided who does the work."""
+        """Yield the results of a walk, in the order of the rows; sources override it to distribute the work."""
         found = in_order(walk, self.blocks(walk.transforms, walk.at_once))
         if not walk.add_up:
             return found
@@ -246,12 +246,12 @@ class Rows(ABC):
         return None
 
     def units(self) -> Units | None:
-        """Which rows belong together, None where each is alone."""
+        """Unit of every row, None where rows are independent."""
         return None
 
     def array(self) -> AnyArray:
-        """All scores at once, (n, k), in the precision of the source, for methods whose mathematics needs them. Raises
-        FitError when they would not fit into the memory that is free."""
+        """All scores in one array, (n, k), in the precision of the source, for methods that need it. Raises FitError if
+        they exceed the free memory."""
         first = next(iter(self.blocks()))
         check_memory(self.n * self.k * first.scores.itemsize, f"{self.n} x {self.k} scores")
         whole = np.empty((self.n, self.k), dtype=first.scores.dtype)
@@ -260,7 +260,7 @@ class Rows(ABC):
         return whole
 
     def logits(self) -> FloatArray:
-        """All logits at once, (n, k) float64 (see ``array``)."""
+        """All logits in one array, (n, k) float64 (see ``array``)."""
         return to_logits(self.array(), self.kind)
 
     def sample(self, count: int) -> "ArrayRows":
@@ -274,8 +274,8 @@ class Rows(ABC):
         return SubsetRows(self, index)
 
     def counted(self) -> "Rows":
-        """The rows of weight above 0, which are all that a fit or a metric knows of; all rows where none has any. Where
-        their weights are all 1 they have none."""
+        """Select the rows of positive weight, which fits and metrics use; all rows if no weight is positive. Drops
+        weights that are all 1."""
         weight = self.weights()
         if weight is None or (weight > 0).all() or not (weight > 0).any():
             return self
@@ -284,8 +284,8 @@ class Rows(ABC):
 
 
 class ArrayRows(Rows):
-    """Rows that lie in memory. scores : (n, k) of kind ``kind``; labels, weight : (n,); units : which rows belong
-    together; transformed : (m, n, k) logits with ``transforms`` naming its first axis."""
+    """Rows in memory. scores : (n, k) of kind ``kind``; labels, weight : (n,); units : units of the
+    rows; transformed : (m, n, k) logits with ``transforms`` naming its first axis."""
 
     def __init__(
         self,
@@ -331,7 +331,7 @@ class ArrayRows(Rows):
 
 
 class SubsetRows(Rows):
-    """Some rows of a source, picked block by block. Rows keep the source's order. weighted : do their weights count?"""
+    """Subset of the rows of a source, in its order, selected block by block. weighted : keep their weights?"""
 
     def __init__(self, source: Rows, index: IntArray, weighted: bool = True) -> None:
         self.source, self.weighted = source, weighted

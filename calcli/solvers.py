@@ -1,4 +1,4 @@
-"""Newton's method, guarded: the root of an increasing function, minima of few and of many parameters."""
+"""Safeguarded Newton methods: root of an increasing function, minima in few and in many parameters."""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Protocol
@@ -8,11 +8,11 @@ import numpy as np
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray
 
-CREEPING = 12  # Newton steps to one side after which the end is looked at: a function that fades out makes them short
+CREEPING = 12  # Newton steps to one side after which the end is evaluated: they are short where a function flattens
 
 
 class Root(NamedTuple):
-    """Where an increasing function crosses zero, and how the search ended."""
+    """Root of an increasing function, with the status of the search."""
 
     x: float
     value: float
@@ -20,7 +20,7 @@ class Root(NamedTuple):
     status: Literal["ok", "at_low", "at_high", "not_converged"]
 
 
-Slope = Callable[[float], tuple[float, float]]  # a point to the value of a function there and its derivative
+Slope = Callable[[float], tuple[float, float]]  # maps a point to value and derivative
 
 
 def find_root(
@@ -42,7 +42,7 @@ def find_root(
     for evaluations in range(1, limit + 1):
         value, slope = f(x)
         if abs(value) <= flat:
-            # A flat stretch at zero outside the data's range is not a root found by chance.
+            # Where f is 0 on an interval beyond the range of the data, that is a root as well.
             return Root(x, value, evaluations, "ok")
         if value < 0:
             if x >= high:
@@ -57,7 +57,7 @@ def find_root(
         if lo < newton < hi and not creeping:
             following = newton
         elif not (seen_low and seen_high):
-            # One side only is known: look at the end itself before halving towards it.
+            # Only one side is bracketed: evaluate the end itself before bisecting towards it.
             following = high if value < 0 else low
         else:
             following = 0.5 * (lo + hi)
@@ -74,14 +74,14 @@ def find_root(
 
 # ---- a handful of parameters, derivatives to order two
 
-GRADIENT, LOOSE_GRADIENT = 1e-10, 1e-5  # gradient at which a search ends; where the loss need be right to 1e-7 only
+GRADIENT, LOOSE_GRADIENT = 1e-10, 1e-5  # gradient at which a search ends; and where the loss needs 1e-7 only
 
 Quadratic = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
-"""Parameters (m,) to what a Newton step needs: the value, the gradient (m,) and the Hessian (m, m)."""
+"""Maps parameters (m,) to value, gradient (m,) and Hessian (m, m)."""
 
 
 class BoxMinimum(NamedTuple):
-    """Where a search ended. gradient : largest absolute entry of the projected gradient."""
+    """Result of ``minimise_box``. gradient : largest absolute entry of the projected gradient."""
 
     x: FloatArray
     value: float
@@ -141,9 +141,9 @@ def minimise_box(
 
 # ---- many parameters, convex
 
-AIM, LOOSE_AIM = 1e-10, 1e-7  # the search ends when the estimated distance to the optimum is this share of the value
-ACCEPT = 1e-9  # a search that stalls above this share (rounding, limits) has not converged
-ROUNDING = 1e-13  # distance to the optimum, in nats, below which sums of losses cannot tell
+AIM, LOOSE_AIM = 1e-10, 1e-7  # relative distance to the optimum (estimated) at which the search ends
+ACCEPT = 1e-9  # relative distance above which a stalled search (rounding, limits) has not converged
+ROUNDING = 1e-13  # distance to the optimum, in nats, below the precision of sums of losses
 
 
 class Convex(Protocol):
@@ -157,13 +157,13 @@ class Convex(Protocol):
         """The value and the gradient at theta."""
 
     def direction(self, gradient: FloatArray, tolerance: float) -> "NewtonDirection":
-        """The step s that solves H s = -gradient at the point evaluated last. tolerance : relative residual, in the
-        norm of the preconditioner, that is good enough."""
+        """Solve H s = -gradient for the step s at the point evaluated last. tolerance : largest relative residual, in
+        the norm of the preconditioner."""
 
 
 @dataclass(frozen=True)
 class NewtonDirection:
-    """A Newton direction, and how it was found. exact : the residual reached the tolerance. products : Hessian-vector
+    """Newton direction, and how it was found. exact : the residual reached the tolerance. products : Hessian-vector
     products spent."""
 
     step: FloatArray
@@ -173,7 +173,7 @@ class NewtonDirection:
 
 @dataclass(frozen=True)
 class Optimum:
-    """Where a search ended. gap : estimate of value - minimum, half the squared Newton decrement (natural log).
+    """Result of ``minimise_convex``. gap : estimate of value - minimum, half the squared Newton decrement, in nats.
     gradient : largest absolute entry of the gradient."""
 
     theta: FloatArray
@@ -185,7 +185,7 @@ class Optimum:
     converged: bool
 
     def details(self) -> dict[str, Any]:
-        """What to record in an artifact."""
+        """Numbers to record in an artifact."""
         found = {"objective": self.value, "gradient_norm": self.gradient, "optimality_gap": self.gap}
         return {**found, "newton_steps": self.steps}
 
@@ -218,7 +218,7 @@ def minimise_convex(
         decrement = -float(np.vdot(gradient, direction.step))
         gap = 0.5 * max(decrement, 0.0)
         if not exact and f.strength > 0:
-            # Conjugate gradients saw only part of the decrement; strong convexity bounds the rest.
+            # Inexact conjugate gradients underestimate the decrement; strong convexity bounds the gap.
             gap, exact = float(np.vdot(gradient, gradient)) / (2 * f.strength), True
         if (exact and gap <= aim * value + 0.1 * ROUNDING) or spent >= products or decrement <= 0:
             break
@@ -226,7 +226,7 @@ def minimise_convex(
         if reached is None:
             break
         theta, value, gradient = reached
-        # Ever more exact directions make the search superlinear; more than the aim needs is waste.
+        # Increasingly exact directions make the search superlinear; no more exact than the aim needs.
         enough = np.sqrt(0.1 * aim * value / max(gap, 1e-300))
         forcing = float(np.clip(max(np.sqrt(decrement / max(value, 1e-300)), enough), 1e-4, 0.1))
     converged = exact and gap <= max(aim, ACCEPT) * value + ROUNDING
@@ -236,7 +236,7 @@ def minimise_convex(
 def _line_search(
     f: Convex, theta: FloatArray, direction: FloatArray, value: float, decrement: float
 ) -> tuple[FloatArray, float, FloatArray] | None:
-    """The first point along a direction with enough decrease, or None when there is none."""
+    """Backtracking line search: point, value and gradient with enough decrease, or None."""
     t = 1.0
     noise = 8 * np.finfo(np.float64).eps * abs(value)
     for _ in range(60):
@@ -244,7 +244,7 @@ def _line_search(
         reached, gradient = f.value_gradient(there)
         if reached <= value - 1e-4 * t * decrement + noise:
             return there, reached, gradient
-        # Minimum of the parabola through the value, its slope, and the value just seen.
+        # Minimum of the parabola through the value, its slope, and the new value.
         parabola = 0.5 * t * t * decrement / (reached - value + t * decrement)
         t = float(np.clip(parabola, 0.1 * t, 0.5 * t)) if np.isfinite(parabola) else 0.1 * t
     return None
@@ -263,12 +263,12 @@ def conjugate_gradients(
     z = precondition(residual)
     d = z
     energy = first = float(np.vdot(residual, z))
-    if first <= 0:  # nothing is asked for, or rounding has eaten the preconditioner
+    if first <= 0:  # zero right-hand side, or rounding has made the preconditioner indefinite
         return NewtonDirection(s, not right.any())
     for done in range(1, limit + 1):
         h = product(d)
         curvature = float(np.vdot(d, h))
-        if curvature <= 0:  # rounding has eaten a direction that is flat: what we have is a descent step
+        if curvature <= 0:  # a flat direction, lost to rounding: the step so far is a descent step
             return NewtonDirection(s if done > 1 else d, False, done)
         length = energy / curvature
         s = s + length * d

@@ -1,1 +1,1 @@
-"""Pure functions of arrays: the laws behind what is said about rows."""
+"""Statistical tests and estimators, as pure functions of arrays."""

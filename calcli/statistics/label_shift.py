@@ -1,6 +1,6 @@
 """Class frequencies of unlabelled rows, from calibrated probabilities: maximum likelihood by EM, with a prior.
 
-Label shift: the classes have other frequencies than before, and within a class the rows are as they were. Then
+Label shift: the class frequencies change, the distribution of rows within a class does not. Then
 p'(y | x) is proportional to p(y | x) q_y / s_y, where s are the shares before and q those now.
 
 Reference: Saerens, Latinne, Decaestecker (2002), Neural Computation 14(1); Alexandari, Kundaje, Shrikumar (2020),
@@ -13,10 +13,10 @@ from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
 
 STEPS = 500
-SETTLED = 1e-9  # largest change of a share at which the search ends
-BAG = 4000  # most rows that a resample is made of: larger sets are resampled by a bag of little bootstraps
-AT_ONCE = 1 << 19  # most rows times resamples that one search for shares reads
-FIFTHS = 5  # ranges of confidence by which the check compares source and target
+SETTLED = 1e-9  # largest change of a share at which EM has converged
+BAG = 4000  # most distinct rows per resample: larger sets use a bag of little bootstraps
+AT_ONCE = 1 << 19  # most rows times resamples in one run of EM
+FIFTHS = 5  # bins of confidence by which the check compares source and target
 
 
 def class_shares(
@@ -26,14 +26,14 @@ def class_shares(
     count: FloatArray | None = None,
     fixed: BoolArray | None = None,
 ) -> FloatArray:
-    """Shares q of the classes among rows, of the largest penalised likelihood.
+    """Maximum penalised likelihood estimate of the class frequencies q among rows.
 
     Maximises sum_i count_i log sum_k p_ik q_k / s_k + m sum_k s_k log q_k by EM, two steps of which are
     extrapolated (SQUAREM).
 
     p : (n, k) calibrated probabilities, 0..1. source : (k,) or (k, r) shares s among the rows of the fit. prior_rows :
-    m, how many rows of shares s are added. count : (n,) or (n, r) how often each row counts, for r resamples at once.
-    fixed : bool as source, classes that keep their share (those that the source does not have). Returns (k,) or (k, r).
+    m, weight of the prior in rows of frequencies s. count : (n,) or (n, r) multiplicity of each row, for r resamples
+    at once. fixed : bool as source, classes that keep their share (absent from the source). Returns (k,) or (k, r).
 
     Reference: Saerens et al. (2002); Varadhan, Roland (2008) for SQUAREM.
     """
@@ -67,7 +67,7 @@ def class_shares(
 
 
 def likelihood_ratio(p: FloatArray, source: FloatArray, shares: FloatArray, count: FloatArray) -> FloatArray:
-    """2 [l(q) - l(s)], (r,). source, shares : (k, r); count : (n, r)."""
+    """Likelihood ratio statistic 2 [l(q) - l(s)], (r,). source, shares : (k, r); count : (n, r)."""
     return np.asarray(2.0 * (count * np.log(p @ (shares / source))).sum(axis=0))
 
 
@@ -75,7 +75,7 @@ def likelihood_ratio(p: FloatArray, source: FloatArray, shares: FloatArray, coun
 class Source:
     """Labelled rows of the model before the shift.
 
-    The check sorts rows by raw: a calibrator fitted to the source makes its own rows look unlike new ones.
+    The check bins rows by ``raw``: the calibrated scores of the rows of its fit differ in distribution from new ones.
     """
 
     p: FloatArray  # (n, k) held-out calibrated probabilities
@@ -90,23 +90,23 @@ class Source:
 
 @dataclass(frozen=True)
 class Shift:
-    """What unlabelled rows say of the class frequencies."""
+    """Estimated class frequencies of unlabelled rows, with the tests of no shift and of the assumption."""
 
     shares: FloatArray  # (k,)
     low: FloatArray  # (k,) ends of 95 % bootstrap intervals
     high: FloatArray
     ratio: float  # likelihood ratio against no shift
     ratio_p: float
-    distance: float  # of the rows from the source with these shares
+    distance: float  # chi-square distance of the rows from the source reweighted to these shares
     distance_p: float  # small where the assumption of label shift does not hold
 
 
 def estimate_shift(p: FloatArray, raw: FloatArray, source: Source, resamples: int, rng: np.random.Generator) -> Shift:
-    """Class frequencies of rows with their interval, the test of no shift, and the check of the assumption.
+    """Estimate class frequencies with intervals, test for no shift, and check the assumption of label shift.
 
     p, raw : (n, k) calibrated and uncalibrated probabilities of the unlabelled rows.
-    Both null laws are simulated: the source is resampled, and a target of as many rows as there are is drawn from it
-    (for the check: from the source reweighted to the shares found), each time with the shares estimated anew.
+    Both null distributions are simulated: the source is resampled, a target of the same size is drawn from it (for
+    the check: from the source reweighted to the estimate), and the class frequencies are estimated anew each time.
     """
     n, k = p.shape
     absent = np.bincount(source.y, minlength=k) == 0
@@ -144,14 +144,14 @@ def estimate_shift(p: FloatArray, raw: FloatArray, source: Source, resamples: in
 
 
 def cells_of(p: FloatArray, edges: FloatArray | None = None) -> tuple[IntArray, FloatArray]:
-    """Cell of every row, prediction times fifth of the confidence, (n,), and the edges of the fifths."""
+    """Cell of every row by prediction and fifth of the confidence, (n,), and the edges of the fifths."""
     confidence = p.max(axis=1)
     edges = np.quantile(confidence, np.arange(1, FIFTHS) / FIFTHS) if edges is None else edges
     return p.argmax(axis=1) * FIFTHS + np.searchsorted(edges, confidence), edges
 
 
 def _distance(y: IntArray, cells: IntArray, shares: FloatArray, seen: AnyArray) -> float:
-    """Chi-square of the rows seen by cell against source rows, labels y, reweighted to the shares."""
+    """Chi-square distance of observed counts per cell from source rows, labels y, reweighted to the shares."""
     weight = (shares / np.maximum(np.bincount(y, minlength=len(shares)), 1))[y]
     expected = np.bincount(cells, weights=weight, minlength=len(seen)) * (seen.sum() / weight.sum())
     return float(((seen - expected) ** 2 / (expected + 0.5)).sum())

@@ -1,8 +1,8 @@
-"""The law of a paired difference of mean losses that keeps its level where few rows carry the difference.
+"""Test of a paired difference of mean losses that keeps its level where few rows carry the difference.
 
-A t test of paired losses takes the spread from the rows; where most of it belongs to errors that are rare,
-and none or few of them are in the sample, the spread is too small and the test rejects nearly always. Here
-the spread and the skewness come from the observed losses and from the two sets of probabilities together.
+A t test of paired losses estimates the variance from the rows; where most of it comes from rare errors, few or
+none of which are in the sample, the estimate is too small and the test rejects nearly always. Here variance and
+skewness come from the observed losses and from the two sets of probabilities together.
 """
 
 import math
@@ -14,16 +14,16 @@ import numpy as np
 from calcli.fast_dataclass import Sums, dataclass
 from calcli.numerics import FloatArray
 
-SHRINK = 10.0  # rows that the probabilities' second moment counts as, beside the ``carrying`` rows of the observed one
-CONTINUITY = 0.75  # part of a jump that is added to the tails: one half, as usual, is too little near certainty
-FARTHEST = 2.0**6  # how many times its scale an end of an interval may be away from the mean
-SMALL_JUMP = 0.002  # jump over standard deviation below which the law is taken to be normal
+SHRINK = 10.0  # weight of the probabilities' second moment, in rows, beside the ``carrying`` rows of the observed
+CONTINUITY = 0.75  # continuity correction in jumps: the usual one half is too little near certainty
+FARTHEST = 2.0**6  # largest distance of an interval's end from the mean, in units of its scale
+SMALL_JUMP = 0.002  # jump over standard deviation below which a normal approximation is used
 _R, _J = np.arange(1, 5)[:, None], np.arange(5)
 _COMBINATIONS = np.array([[math.comb(r, j) for j in range(5)] for r in range(1, 5)], dtype=np.float64)
 
 
 class Tails(NamedTuple):
-    """P-values of one side each: ``low`` is small where the difference is below the null's, ``high`` where above."""
+    """One-sided p-values: ``low`` is small where the difference is below the null's, ``high`` where above."""
 
     low: float
     high: float
@@ -35,11 +35,11 @@ class Tails(NamedTuple):
 
 @dataclass(frozen=True)
 class PairedSums(Sums):
-    """Sums over rows of the powers of d, the loss of the first minus that of the second. Adds.
+    """Sums over rows of powers of d, the loss of the first minus that of the second; they add.
 
-    observed : (4, 5), at [r - 1, j] the sum of w^r d^j at the labels, with the weight w of the row (1 without
-    weights), so that a row of weight 0 is none. expected : (2, 4, 5), the same with the expectation of d^j were the
-    label drawn from the first's or the second's probabilities; None where these are not known.
+    observed : (4, 5), at [r - 1, j] the sum of w^r d^j at the labels, w the weight of the row (1 without weights), so
+    that rows of weight 0 do not count. expected : (2, 4, 5), as observed, with the expectation of d^j if the label
+    were drawn from the first's or the second's probabilities; None where these are not known.
     """
 
     observed: FloatArray
@@ -47,7 +47,7 @@ class PairedSums(Sums):
 
     @classmethod
     def of(cls, d: FloatArray, weight: FloatArray | None = None, expected: FloatArray | None = None) -> "PairedSums":
-        """Of differences d (n,) at the labels."""
+        """Sum the powers of differences d (n,) at the labels."""
         return cls(_weights(len(d), weight) @ d[:, None] ** _J, expected)
 
     @property
@@ -56,7 +56,7 @@ class PairedSums(Sums):
 
     @property
     def signs(self) -> tuple[int, int] | None:
-        """Of differences that are -1, 0 or 1, how many are 1, and -1; None of weighted rows."""
+        """Counts of 1 and of -1 among differences that are -1, 0 or 1; None for weighted rows."""
         (total, sign, square), heavy = self.observed[0, :3], self.observed[1, 0]
         return (round((square + sign) / 2.0), round((square - sign) / 2.0)) if total == heavy else None
 
@@ -67,12 +67,12 @@ class PairedSums(Sums):
         return self.mean, math.sqrt(max(spread, 0.0) * n / (n - 1.0)) if n > 1.0 else math.nan, n
 
     def tails(self, delta: float = 0.0) -> Tails:
-        """P-values of "the mean difference is delta" by a Poisson law that is shifted to mean 0.
+        """P-values of the null "the mean difference is delta", by a Poisson distribution shifted to mean 0.
 
         The null is the mixture of the two sets of probabilities under which the difference is delta (the nearer
-        of the two where there is none). The law has the variance of both sources, of the observed one as it would be
-        at the null, and their third moment. Moments are about delta, or about the farther of 0 and its mirror image
-        at the mean where delta is beyond: a null that is far away does not make its own variance larger. For the
+        of the two where there is none). Variance and third moment combine both sources, the observed one as it would
+        be at the null. Moments are about delta, or about the farther of 0 and its mirror image at the mean where
+        delta is beyond: a distant null does not inflate its own variance. For the
         NLL the difference is a log-likelihood ratio, so no test that holds at such nulls has more power against
         the two models themselves (Neyman, Pearson 1933).
         """
@@ -90,11 +90,11 @@ class PairedSums(Sums):
         moved = _second_moment_at_null(d, s[1], v, slope, jump)
         variance = max(moved, (carrying * moved + SHRINK * v) / (carrying + SHRINK))
         low, high = _poisson_tails(d, variance, jump)
-        # A difference above the null is no evidence of one below, as steep steps of the law would have it.
+        # A difference above the null is no evidence of one below, whatever the steps of the distribution.
         return Tails(max(low, 0.5) if d >= 0.0 else low, max(high, 0.5) if d <= 0.0 else high)
 
     def ends(self, level: float) -> tuple[float | None, float | None]:
-        """The smallest and the largest difference that the tails leave; None for one that is not to be found."""
+        """Ends of the confidence interval, by inverting ``tails``; None for an end that is not found."""
         if self.expected is None:
             return None, None
         square = max(float(self.observed[1, 2]), float(self.expected[:, 1, 2].min()))
@@ -105,10 +105,10 @@ class PairedSums(Sums):
 
 
 def fair_signs(sums: PairedSums) -> float:
-    """Two-sided p-value of "as often better as worse", of differences that are -1, 0 or 1: McNemar's test, mid-p.
+    """McNemar's mid-p test of "as often better as worse", two-sided, for differences that are -1, 0 or 1.
 
-    Given the rows that differ, each is better with chance one half; of weighted rows their effective number is
-    taken. Its level stays at the nominal one where the exact test's is far below (Fagerland, Lydersen, Laake 2013).
+    Given the rows that differ, each is better with probability one half; weighted rows count by their effective
+    number. Its level stays at the nominal one where the exact test's is far below (Fagerland, Lydersen, Laake 2013).
     """
     differ, square = float(sums.observed[0, 2]), float(sums.observed[1, 2])
     if not square > 0.0:
@@ -124,7 +124,7 @@ def fair_signs(sums: PairedSums) -> float:
 def share_ends(sums: PairedSums, z: float) -> tuple[float, float]:
     """Score interval of a difference of paired shares (Tango 1998, section 3). z : normal quantile of its level.
 
-    sums : of differences that are -1, 0 or 1; of weighted rows their effective number is taken.
+    sums : of differences that are -1, 0 or 1; weighted rows count by their effective number.
     """
     total = float(sums.observed[0, 0])
     n = total**2 / float(sums.observed[1, 0])
@@ -146,7 +146,7 @@ def share_ends(sums: PairedSums, z: float) -> tuple[float, float]:
 
 
 def _last(holds: Callable[[float], bool], step: float) -> float | None:
-    """The reach up to which a condition holds that holds at 0 and fails from somewhere on; None beyond ``FARTHEST``."""
+    """Largest value up to which a condition that holds at 0 still holds, by bisection; None beyond ``FARTHEST``."""
     inside, outside = 0.0, step
     while holds(outside):
         inside, outside = outside, 2.0 * outside
@@ -179,7 +179,7 @@ def _about(sums: FloatArray, delta: float) -> FloatArray:
 
 
 def _second_moment_at_null(d: float, square: float, v: float, slope: float, jump: float) -> float:
-    """The observed sum of squares as it would be were the sum of differences d at its expectation under the null."""
+    """Observed sum of squares, adjusted to a sum of differences d equal to its expectation under the null."""
     if d * jump < 0.0:  # fewer of the rare large differences than the null has
         return square + abs(d) * max(abs(slope), abs(jump))
     return square * v / (v + slope * d) if slope * d > 0.0 else square - slope * d

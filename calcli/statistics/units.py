@@ -1,8 +1,8 @@
 """Statistics of rows that belong together: the rows of one unit (a patient, an image, a question) depend on each other.
 
-The number that decides what can be said is not the number of rows or of units but ``wrong_units``: how many
-units are expected to hold a wrong row. Where it is small, tests that only flip the signs of the units' sums
-reject calibrated rows nearly always; the null by shared luck (``Luck``) does not.
+The effective information is neither the number of rows nor of units but ``wrong_units``: the expected number of
+units with a wrong row. Where it is small, tests that only flip the signs of the units' sums reject calibrated
+rows nearly always; the null by shared luck (``Luck``) does not.
 """
 
 import math
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import FloatArray, IntArray
 
-DRAW_ITEMS = 1 << 20  # uniform numbers that are drawn at once
+DRAW_ITEMS = 1 << 20  # uniform numbers drawn at once
 ONES = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)  # bits of every byte that are set
 FEW_WRONG = 12.0  # expected units with a wrong row below which their spread cannot be estimated
-FEWEST_UNITS = 8  # units below which nothing is said about calibration
+FEWEST_UNITS = 8  # units below which calibration is not judged
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Units:
 
     @classmethod
     def of(cls, names: NDArray[Any]) -> "Units":
-        """Units of a column (n,) of names or numbers."""
+        """Build units from a column (n,) of names or numbers."""
         code = numbered(names)[1]
         return cls(code, np.bincount(code))
 
@@ -40,18 +40,18 @@ class Units:
 
     @property
     def single(self) -> bool:
-        """Does every unit have one row? Then rows are independent, and nothing here is needed."""
+        """True if every unit has one row: rows are independent, and nothing here is needed."""
         return self.n == len(self.code)
 
     @cached_property
     def order(self) -> IntArray:
         """Row numbers, unit by unit, (n,)."""
-        # few units have short numbers, which are sorted in many fewer steps
+        # the smallest integer type sorts fastest
         return np.argsort(self.code.astype(np.min_scalar_type(self.n)), kind="stable")
 
     @cached_property
     def starts(self) -> IntArray:
-        """Where each unit begins in ``order``, (g,)."""
+        """Start of each unit in ``order``, (g,)."""
         return np.concatenate([[0], np.cumsum(self.count)[:-1]])
 
     def sums(self, values: FloatArray) -> FloatArray:
@@ -59,13 +59,13 @@ class Units:
         return np.asarray(np.bincount(self.code, weights=values, minlength=self.n), dtype=np.float64)
 
     def take(self, index: NDArray[Any]) -> "Units | None":
-        """The units of some rows, in the order of ``index``; None where each then has one row."""
+        """Units of the rows at ``index``, in that order; None if each then has one row."""
         units = Units.of(self.code[index])
         return None if units.single else units
 
 
 def numbered(names: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
-    """The names once each, ascending, and which of these each one is, (n,): whole numbers that lie close unsorted."""
+    """Unique names, ascending, and the index of each row's, (n,). Close integers are counted rather than sorted."""
     low, high = (int(names.min()), int(names.max())) if names.dtype.kind in "iu" and len(names) else (0, -1)
     if not 0 <= high - low < 4 * len(names):
         held, place = np.unique(names, return_inverse=True)
@@ -76,9 +76,9 @@ def numbered(names: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
 
 
 def wrong_units(score: FloatArray, units: Units, both: bool = False) -> float:
-    """Expected number of units with a row whose outcome is 0, sum_g (1 - prod c), were rows independent.
+    """Expected number of units with a row whose outcome is 0, sum_g (1 - prod c), if rows were independent.
 
-    score : (n,) chances of the outcome 1. both : the smaller of this for c and for 1 - c, as of P(class 1).
+    score : (n,) probabilities c of outcome 1. both : take the smaller of this for c and for 1 - c, as for P(class 1).
     """
     ordered = score[units.order]
     sides = (ordered, 1.0 - ordered) if both else (ordered,)
@@ -87,26 +87,26 @@ def wrong_units(score: FloatArray, units: Units, both: bool = False) -> float:
 
 @dataclass(frozen=True)
 class Luck:
-    """How much luck rows of a unit have in common, and what that does to the sum of outcomes under calibration.
+    """Shared luck: dependence of outcomes within units, and the variance of their sum under calibration.
 
-    Outcomes are y_i = 1[V_i < c_i], where V_i is the unit's own uniform number with chance a and else the row's.
-    Then P(y_i = 1) = c_i exactly and cov(y_i, y_j) = a^2 (min(c_i, c_j) - c_i c_j), so that a^2 is the sum of the
-    products of residuals of pairs within units over what it would be if all luck were shared.
+    Outcomes are y_i = 1[V_i < c_i], where V_i is the unit's uniform number with probability a, else the row's own.
+    Then P(y_i = 1) = c_i exactly and cov(y_i, y_j) = a^2 (min(c_i, c_j) - c_i c_j), so a^2 is estimated by the sum of
+    products of residuals of pairs within units over its expectation if all luck were shared.
     """
 
     estimate: float  # a^2, 0..1
-    wrong: float  # W, the expected number of units with an outcome that is the rarer one
-    seen: int  # how many have one
-    share: float  # a^2 as it is used: times ``fewer_than_expected``, and 1 where too few units are wrong to tell
+    wrong: float  # W, expected number of units with a row of the rarer outcome
+    seen: int  # observed number of such units
+    share: float  # a^2 as used: estimate times ``fewer_than_expected``, or 1 where too few units are wrong
     units: int
     rows: float  # variance of the sum of outcomes, weights squared, of independent rows
-    variance: float  # and as it is
+    variance: float  # the same with shared luck
 
     @classmethod
     def of(
         cls, score: FloatArray, outcome: FloatArray, units: Units, weight: FloatArray | None = None, both: bool = False
     ) -> "Luck":
-        """Of chances and outcomes (n,). both : is an outcome 1 as remarkable as an outcome 0, as of P(class 1)?"""
+        """Estimate from probabilities and outcomes (n,). both : treat both outcomes alike, as for P(class 1)."""
         residual, spread = outcome - score, score * (1.0 - score)
         if weight is not None:
             residual, spread = weight * residual, weight**2 * score * (1.0 - score)
@@ -123,14 +123,14 @@ class Luck:
 
     @property
     def effect(self) -> float:
-        """Variance of the sum over that of independent rows."""
+        """Design effect: variance of the sum over that of independent rows."""
         return self.variance / self.rows if self.rows > 0.0 else 1.0
 
 
 def effects_of_bins(
     score: FloatArray, outcome: FloatArray, index: IntArray, bins: int, units: Units | None, weight: FloatArray | None
 ) -> FloatArray:
-    """By how much the variance of the number of outcomes 1 grows in every bin as rows belong together, at least 1."""
+    """Design effect of the number of outcomes 1 in every bin, (bins,), at least 1."""
     effect = np.ones(bins)
     if units is None:
         return effect
@@ -144,13 +144,13 @@ def effects_of_bins(
 def pair_covariance(score: FloatArray, units: Units, weight: FloatArray | None = None) -> FloatArray:
     """Sum over the ordered pairs of rows of each unit of w_i w_j (min(c_i, c_j) - c_i c_j), (g,)."""
     if weight is None:
-        # scores in order within their unit: one sort of numbers whose whole part is the unit
+        # sort scores within units, by one sort of numbers whose integer part is the unit
         c = np.sort(units.code + score) - np.repeat(np.arange(units.n), units.count)
         v, mass = np.ones(len(c)), score
     else:
         order = np.lexsort((score, units.code))
         c, v, mass = score[order], weight[order], weight * score
-    # w_j of the rows after each one in its unit: these have the larger score of the pair
+    # total weight of the later rows in the unit: they have the larger score of the pair
     upto = np.cumsum(v)
     later = np.repeat(upto[units.starts + units.count - 1], units.count) - upto
     smaller = np.add.reduceat(c * v * later, units.starts)
@@ -158,10 +158,10 @@ def pair_covariance(score: FloatArray, units: Units, weight: FloatArray | None =
 
 
 def fewer_than_expected(score: FloatArray, outcome: FloatArray, weight: FloatArray) -> float:
-    """Variance of an outcome at the mean score over that at the rate seen, at least 1.
+    """Variance of an outcome at the mean score over that at the observed rate, at least 1.
 
-    Luck shows in the units where many rows are wrong, so that a sample without these has few wrong rows and little
-    luck to see, both by chance: with wrong rows in clusters, S^2 grows as their number does. Without this, too few
+    Shared luck shows in units with many wrong rows. A sample that lacks them by chance has both few wrong rows and
+    little visible luck: with wrong rows in clusters, S^2 grows with their number. Without this correction, too few
     wrong rows were read as underconfidence in up to .27 of samples.
     """
     total, expected, found = (float(weight @ values) for values in (np.ones(len(score)), score, outcome))
@@ -169,10 +169,10 @@ def fewer_than_expected(score: FloatArray, outcome: FloatArray, weight: FloatArr
 
 
 def opposed_luck(score: FloatArray, outcome: FloatArray, units: Units, weight: FloatArray | None = None) -> list[float]:
-    """Luck of P(class 1) that rows of a unit share in two ways: to be of class 1, and to be as the prediction says.
+    """Two kinds of luck of P(class 1) that rows of a unit share: of being class 1, and of being as predicted.
 
-    The second pushes rows above and below one half apart, so that it hardly shows in their sum, but in what a slope
-    or a smooth error sees. With r the residuals, pairs on the same side have sum r r' = (a^2 + b^2) sum cov, those on
+    The second moves rows above and below one half apart, so that it hardly affects their sum, but does affect a
+    slope or a smooth error. With r the residuals, pairs on the same side have sum r r' = (a^2 + b^2) sum cov, those on
     opposite sides a^2 sum cov - b^2 sum cov', where cov is as of ``Luck`` and cov' that of being as predicted.
     Returns a^2 and b^2, which are such that a + b <= 1.
     """
@@ -199,19 +199,19 @@ def opposed_luck(score: FloatArray, outcome: FloatArray, units: Units, weight: F
 
 @dataclass(frozen=True)
 class SharedOutcomes:
-    """Outcomes of rows drawn from their scores with shared luck."""
+    """Simulated outcomes, drawn from the scores with shared luck."""
 
-    order: IntArray  # (n,) row numbers by score, in which the outcomes of a draw lie
-    bits: NDArray[np.uint8]  # (draws, n / 8), eight to a byte
+    order: IntArray  # (n,) row numbers by ascending score, the order of the outcomes in a draw
+    bits: NDArray[np.uint8]  # (draws, n / 8), eight outcomes per byte
 
     @classmethod
     def drawn(
         cls, score: FloatArray, units: Units, share: float, draws: int, rng: np.random.Generator, opposed: float = 0.0
     ) -> "SharedOutcomes":
-        """Of chances (n,). share : a^2 of ``Luck``. A row takes its unit's number with chance a.
+        """Draw outcomes from probabilities (n,). share : a^2 of ``Luck``; a row takes its unit's number with chance a.
 
-        opposed : b^2 of ``opposed_luck``; with chance b it takes another number of its unit, which is turned around
-        for chances below one half.
+        opposed : b^2 of ``opposed_luck``; with chance b it takes a second number of its unit, mirrored (1 - V) for
+        probabilities below one half.
         """
         order = np.argsort(score, kind="stable")
         n, code = len(order), units.code[order]
@@ -224,7 +224,7 @@ class SharedOutcomes:
         numbers = np.empty((step, n), dtype=np.float32)
         for at in range(0, draws, step):
             m = min(step, draws - at)
-            # one number a row says whether its luck is its own, and if so what it is
+            # one number per row decides whether its luck is its own, and is then that luck
             rng.random((m, n), dtype=np.float32, out=numbers[:m])
             lucks = [rng.random((m, units.n), dtype=np.float32) for _ in range(1 + (opposed > 0.0))]
             for first in range(0, n, width):
@@ -242,7 +242,7 @@ class SharedOutcomes:
         return len(self.bits)
 
     def some(self, draws: int | None = None) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
-        """The outcomes of the first draws, in the order of the scores, some at a time: (which, (m, n) 0 or 1)."""
+        """Iterate over outcomes of the first draws in chunks: (slice of draws, (m, n) 0 or 1 by ascending score)."""
         n, most = len(self.order), len(self.bits) if draws is None else min(draws, len(self.bits))
         step = max(1, DRAW_ITEMS // n)
         for at in range(0, most, step):
@@ -250,9 +250,9 @@ class SharedOutcomes:
             yield here, np.unpackbits(self.bits[here], axis=1, count=n)
 
     def sums(self, columns: FloatArray, draws: int | None = None) -> FloatArray:
-        """Sums of columns (n, k), in the order of the rows, over the rows with outcome 1, (draws, k)."""
+        """Sums of columns (n, k), rows in their original order, over the rows with outcome 1, (draws, k)."""
         beside, n = columns[self.order], len(columns)
-        held = np.empty((max(1, DRAW_ITEMS // n), n))  # one place for all: large arrays are dear to get
+        held = np.empty((max(1, DRAW_ITEMS // n), n))  # one buffer for all: allocating large arrays is slow
         each = (np.multiply(drawn, 1.0, out=held[: len(drawn)]) for _, drawn in self.some(draws))
         return np.concatenate([drawn @ beside for drawn in each])
 
@@ -270,7 +270,7 @@ class SharedOutcomes:
         return out
 
     def right_before(self, places: IntArray) -> IntArray:
-        """Outcomes 1 among as many rows from the first in order as places (m,) say, (draws, m)."""
+        """Number of outcomes 1 among the first ``places`` (m,) rows by score, (draws, m)."""
         whole, rest = np.divmod(places, 8)
         mask, last = (0xFF00 >> rest).astype(np.uint8), np.minimum(whole, self.bits.shape[1] - 1)
         found, step = np.empty((len(self.bits), len(places)), dtype=np.int64), max(1, DRAW_ITEMS // len(self.order))
@@ -282,7 +282,7 @@ class SharedOutcomes:
 
 
 def unit_mean(values: FloatArray, units: Units, weight: FloatArray | None = None) -> tuple[float, float]:
-    """Mean of values (n,) and its standard error when units, not rows, are drawn.
+    """Mean of values (n,) and its standard error clustered by unit.
 
     SE^2 = G/(G-1) sum_g (sum_{i in g} w_i (x_i - mean))^2 / (sum w)^2; NaN for one unit.
     """
@@ -294,7 +294,7 @@ def unit_mean(values: FloatArray, units: Units, weight: FloatArray | None = None
 
 
 def design_effect(values: FloatArray, units: Units, weight: FloatArray | None = None) -> float:
-    """Variance of the mean of values (n,) by units over that by rows, at least 1; rows / this are effective."""
+    """Design effect: variance of the mean of values (n,) by units over that by rows, at least 1."""
     w = np.ones(len(values)) if weight is None else weight
     r = w * (values - np.average(values, weights=w))
     rows = float(r @ r)
@@ -303,24 +303,24 @@ def design_effect(values: FloatArray, units: Units, weight: FloatArray | None = 
 
 @dataclass(frozen=True)
 class AcceptedUnits:
-    """Rows accepted at a threshold, by unit."""
+    """Counts of the rows accepted at a threshold, by unit. m : rows accepted, right : of these right."""
 
     m: int
     right: int
-    units: int  # with an accepted row
+    units: int  # number with an accepted row
     square: int  # sum over units of m_g^2, and of m_g right_g and right_g^2
     cross: int
     right_square: int
 
     @classmethod
     def among(cls, code: IntArray, correct: FloatArray) -> Callable[[int], "AcceptedUnits"]:
-        """A function from m to these numbers of the first m rows; code (n,) their units, correct (n,) 0 or 1."""
+        """Build the function from m to the counts of the first m rows. code : (n,) units. correct : (n,) 0 or 1."""
         right = correct.astype(np.int64)
         order = np.argsort(code, kind="stable")
         start = np.flatnonzero(np.diff(code[order], prepend=-1))
         size = np.diff(start, append=len(code))
         met, hits = np.empty_like(order), np.cumsum(right[order]) - right[order]
-        met[order] = np.arange(len(code)) - np.repeat(start, size)  # rows of the unit before this one
+        met[order] = np.arange(len(code)) - np.repeat(start, size)  # earlier rows of the unit
         had = np.empty_like(order)
         had[order] = hits - np.repeat(hits[start], size)  # and how many of them are right
         steps = (right, met == 0, 2 * met + 1, (met + 1) * right + had, right * (2 * had + 1))
@@ -328,9 +328,9 @@ class AcceptedUnits:
         return lambda m: cls(m, *(int(s[m - 1]) for s in sums))
 
     def design_effect(self, accuracy: float) -> float:
-        """Variance of the number right by units over the binomial's, centred at ``accuracy``; at least 1.
+        """Design effect: variance of the number right by units over the binomial's about ``accuracy``; at least 1.
 
-        Centred there and not at the rate that is seen, a set without a wrong row counts each unit as one draw.
+        Centred there and not at the observed rate, a set without a wrong row counts each unit as one draw.
         """
         by_unit = self.right_square - 2.0 * accuracy * self.cross + accuracy**2 * self.square
         by_row = self.right * (1.0 - accuracy) ** 2 + (self.m - self.right) * accuracy**2
@@ -342,11 +342,11 @@ class AcceptedUnits:
 
         if self.units < 2:
             return 0.0
-        a = 1 - min(alpha, 0.25)  # both quantiles are 0 at a half, and their ratio grows up to there
+        a = 1 - min(alpha, 0.25)  # both quantiles are 0 at one half, and their ratio grows towards it
         return self.m / self.design_effect(accuracy) * float(ndtri(a) / stdtrit(self.units - 1, a)) ** 2
 
     def tail(self, accuracy: float, alpha: float) -> float:
-        """Chance of at least so many right answers at this accuracy: the binomial at the effective number of rows.
+        """P-value of the number right at this accuracy: upper binomial tail at the effective number of rows.
 
         Reference: Korn, Graubard (1998), Survey Methodology 24, 193-201.
         """
@@ -357,7 +357,7 @@ class AcceptedUnits:
         return float(betainc(right, n - right + 1.0, accuracy)) if right > 0.0 else 1.0
 
     def lower(self, alpha: float) -> float:
-        """The least accuracy that the test at ``alpha`` does not refuse, to 1e-9."""
+        """Lower confidence bound of the accuracy: the least that the test at ``alpha`` does not reject, to 1e-9."""
         low, high = 0.0, self.right / self.m
         while high - low > 1e-9:
             middle = 0.5 * (low + high)
