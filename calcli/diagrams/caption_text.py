@@ -1,4 +1,4 @@
-"""Numbers in words, for the corner of a figure and the lines under a terminal drawing."""
+"""Texts of figures and terminal drawings: numbers in words, shortened names, aligned tables, round ticks."""
 
 from collections.abc import Sequence
 from os.path import commonprefix
@@ -10,18 +10,18 @@ from calcli.metrics.significance import p_text
 
 
 def p_value(curve: Curve) -> str:
-    """How often a calibrated model shows an ECE at least as large: ``p = 0.31``."""
+    """P-value of the ECE (null: perfect calibration) as text: ``p = 0.31``."""
     return p_text(curve.ece_p, curve.ece_draws)
 
 
 def direction(curve: Curve) -> str:
-    """Whether confidence is above or below accuracy: ``0.1033 too high``."""
+    """Size and direction of mean confidence minus accuracy as text: ``0.1033 too high``, or ``equal``."""
     gap = curve.mean_confidence - curve.accuracy
     return "equal" if abs(gap) < 5e-5 else f"{abs(gap):.4f} too {'high' if gap > 0 else 'low'}"
 
 
 def fall_words(curve: Curve, show: str = "the dots show bins") -> str:
-    """Where a curve falls that isotonic regression cannot show falling; nothing where it does not."""
+    """Note on a significant fall of the outcome, which isotonic regression shows as level; empty if there is none."""
     if curve.fall is None:
         return ""
     x, y = curve.words
@@ -41,7 +41,7 @@ def short(count: float) -> str:
 
 
 def squeeze(text: str, width: int) -> str:
-    """Shorten a text in its middle to at most ``width`` characters; what cannot be printed is spelled out."""
+    """Shorten a text in its middle to at most ``width`` characters; unprintable characters are escaped."""
     text = printable(text)
     if len(text) <= width:
         return text
@@ -50,7 +50,7 @@ def squeeze(text: str, width: int) -> str:
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """Names less the folders that all begin with, and less the ending and group that all end with."""
+    """Strip the folders and the extension and group that all names share; unchanged if a name would become empty."""
     head, tail = (commonprefix([name[::way] for name in names])[::way] for way in (1, -1))  # noqa: RUF071 (by letters)
     begin = 1 + max(head.rfind(sign) for sign in "/\\:")
     ends = [at for sign in ".:" if (at := tail.find(sign)) >= 0]
@@ -60,20 +60,20 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 
 def table(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
-    """Rows of texts as lines, the first column flush left, the others right."""
+    """Format rows of texts as lines, the first column aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [gap.join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
 
 
 def round_ticks(low: float, high: float) -> list[float]:
-    """Round values between two positive ones, for an axis that is drawn logarithmically."""
+    """Round tick values between two positive limits of a logarithmic axis."""
     ratio = high / low
     steps = (1,) if ratio > 1000 else (1, 2, 5) if ratio > 20 else (1, 1.5, 2, 3, 5, 7)
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    ticks = [float(f"{m}e{d}") for d in decades for m in steps]  # as written, free of rounding
+    ticks = [float(f"{m}e{d}") for d in decades for m in steps]  # parsed, so that no product is rounded
     return [t for t in ticks if low * 0.999 <= t <= high * 1.001]
 
 
 def printable(text: str) -> str:
-    """Text from a file as XML may hold it: control characters and lone surrogates are spelled out."""
+    """Escape characters that XML cannot hold or nobody can see, such as control characters and lone surrogates."""
     return "".join(c if c.isprintable() or c == " " else f"\\x{ord(c):02x}" for c in text)

@@ -1,4 +1,4 @@
-"""The picture of average ranks: an axis, a line to every method, bars over those that do not differ significantly."""
+"""Critical difference diagram: average ranks on an axis, and bars joining methods that do not differ significantly."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,23 +11,23 @@ from calcli.metrics.friedman import not_told_apart
 from calcli.numerics import FloatArray
 
 ROW, BAR, HEAD = 0.19, 0.13, 0.78
-"""Inches: from label to label, from bar to bar, above the axis."""
+"""Inches between labels, between bars, and above the axis."""
 
 
 def check_ending(path: Path) -> None:
-    """Raises UsageError for a name that no picture can have, and where matplotlib is missing."""
+    """Raise UsageError for an extension that is no picture format, and where matplotlib is missing."""
     if path.suffix.lower().lstrip(".") not in METADATA:
         raise UsageError(f"--diagram {path}: expected a name that ends in .{', .'.join(METADATA)}")
     import_matplotlib()
 
 
 def picture(path: Path, names: Sequence[str], ranks: FloatArray, distance: float, what: str) -> bytes:
-    """The picture as the bytes of a file with this ending (see ``draw``)."""
+    """Draw the diagram (see ``draw``) as the bytes of a file with this extension. what : its title."""
     return Paper().picture(lambda _: draw(names, ranks, distance, what), path.suffix.lower().lstrip("."))
 
 
 def draw(names: Sequence[str], ranks: FloatArray, distance: float, what: str) -> Any:
-    """A figure of average ranks, the best on the left. ranks : (k,). distance : the critical difference.
+    """Draw average ranks, the best on the left. ranks : (k,). distance : the critical difference.
 
     Reference: Demsar (2006), figure 1.
     """

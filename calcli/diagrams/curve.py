@@ -1,4 +1,4 @@
-"""The numbers behind a reliability diagram. Every renderer and every export reads these."""
+"""Reliability curves: the numbers of a diagram, which every renderer and every export reads."""
 
 from typing import Literal
 
@@ -19,19 +19,19 @@ from calcli.statistics.units import effects_of_bins
 Scheme = Literal["width", "mass"]
 
 Quantity = Literal["top", "positive"]
-"""What a curve holds against what: the confidence and whether the prediction is right, or of two
-classes P(class 1) and whether the label is class 1."""
+"""Forecast and outcome of a curve. top : the confidence, and whether the prediction is correct. positive, for two
+classes : P(class 1), and whether the label is class 1."""
 
 FALL = 0.05
-"""Chance that some bin of a curve that never falls is taken to lie below an earlier one."""
+"""Family-wise error rate of reporting a fall between bins of a curve that never falls."""
 
 THIN = 5
-"""Bins with fewer rows than this are drawn hatched: their height says next to nothing."""
+"""Bins with fewer rows than this are drawn hatched, as their height is hardly known."""
 
 
 @dataclass(frozen=True)
 class CurveSettings:
-    """How curves are measured.
+    """Settings of the measurement of curves.
 
     bins, scheme : of the ECE and of the bars. level : of bands and intervals. resamples,
     seed : of the consistency resampling. columns : bars of the histogram.
@@ -47,10 +47,10 @@ class CurveSettings:
 
 @dataclass(frozen=True)
 class Bars:
-    """Classical bars. All (bins,); NaN where a bin is empty.
+    """Confidence and accuracy per bin, all (bins,); NaN where a bin is empty.
 
     low, high : edges, (low, high]. count : int64 rows. confidence, accuracy : means. accuracy_low, accuracy_high :
-    Wilson interval of the accuracy. null_low, null_high : where the accuracy of a calibrated model would lie.
+    Wilson interval of the accuracy. null_low, null_high : consistency band, the accuracy expected under calibration.
     """
 
     low: FloatArray
@@ -65,13 +65,13 @@ class Bars:
 
     @property
     def thin(self) -> BoolArray:
-        """Bins with some rows, but too few to mean anything."""
+        """Mask of the bins that hold rows, but fewer than ``THIN``."""
         return (self.count > 0) & (self.count < THIN)
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Rows per equal-width interval of confidence. edges : (columns + 1,). count : (columns,) int64."""
+    """Number of rows per equal-width interval of confidence. edges : (columns + 1,). count : (columns,) int64."""
 
     edges: FloatArray
     count: IntArray
@@ -79,16 +79,16 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Curve:
-    """One set of confidences, measured.
+    """Reliability curve of one set of rows, with its bins, histogram and scores.
 
-    label : what the reader calls it. quantity : see ``Quantity``; for ``positive`` read confidence as P(class 1) and
+    label : its name in legends. quantity : see ``Quantity``; for ``positive`` read confidence as P(class 1) and
     accuracy as the frequency of class 1. n : rows. accuracy, mean_confidence : means. ece : L1 over ``settings.bins``
-    bins; ece_null_mean, ece_null_q95 : mean (exact) and 95 % point of what a calibrated model with these confidences
-    would show; ece_p : how often it would show as much or more, of ``ece_draws``. All as ``evaluate`` has them. outside
-    : share of the rows where the curve leaves the band (a calibrated model: 1 - level on average). brier, log : the
-    score split in three. mcb_null_mean : Brier miscalibration of a calibrated model, which is not 0 in a finite sample.
-    fall : two bins of which the later is right significantly less often, most of all bins, which the isotonic curve
-    makes level; None where there are none.
+    bins; ece_null_mean, ece_null_q95 : exact mean and 95th percentile under calibration with these confidences; ece_p :
+    p-value of the ECE (null: perfect calibration), from ``ece_draws`` draws. All equal to those of ``evaluate``.
+    outside : proportion of the rows where the curve leaves the band (1 - level on average under calibration). brier,
+    log : the scores split into miscalibration, discrimination and uncertainty. mcb_null_mean : mean Brier
+    miscalibration under calibration, which is not 0 in a finite sample. fall : the two bins between which the outcome
+    falls most significantly, where the isotonic curve is level; None if no fall is significant.
     """
 
     label: str
@@ -114,21 +114,21 @@ class Curve:
 
     @property
     def words(self) -> tuple[str, str]:
-        """What its x and its y axis show."""
+        """Labels of its x and its y axis."""
         return ("confidence", "accuracy") if self.quantity == "top" else ("P(class 1)", "frequency of class 1")
 
 
 def measure_curve(
     label: str, table: RowTable, settings: CurveSettings = CurveSettings(), quantity: Quantity = "top"
 ) -> Curve:
-    """Everything a reliability diagram shows of one set of rows.
+    """Measure the reliability curve of one set of rows.
 
-    table : one row or more, of weights that are not all zero. Where rows belong together, bands and p-values are drawn
-    with the luck that they share, and intervals of bars hold for as many rows as theirs are worth. The same rows and
+    table : one row or more, of weights that are not all zero. Where rows belong to units, the draws of bands and
+    p-values are correlated within units, and intervals of bars use the effective number of rows. The same rows and
     settings give the same numbers.
     """
     s, weight, units = settings, table.weight, table.units
-    # As ``evaluate`` measures the rows: its ECE has the same bins and the same draws.
+    # The context of ``evaluate``, so that its ECE has the same bins and the same draws.
     context = MetricContext(table, MetricSettings(bins=s.bins, label=quantity, seed=s.seed))
     confidence, correct = context.scores, context.outcomes
     edges, stats, luck = context.edges(s.scheme), context.bins(s.scheme), context.luck
@@ -158,10 +158,10 @@ def measure_curve(
 
 
 def clearest_fall(stats: BinStats, effect: "FloatArray | float" = 1.0) -> tuple[int, int] | None:
-    """The two bins that most clearly fall, of all pairs at a level of ``FALL`` together (Bonferroni).
+    """Find the two bins between which the outcome falls most, at a family-wise level of ``FALL``; None if it does not.
 
-    Each pair by Newcombe's interval of a difference of shares (1998, method 10), which holds where shares are near 1.
-    effect : (bins,) design effects.
+    Bonferroni over all pairs, each by Newcombe's interval of a difference of proportions (1998, method 10), which is
+    valid for proportions near 1. effect : (bins,) design effects.
     """
     held = np.flatnonzero(stats.weight > 0)
     early, late = np.triu_indices(len(held), 1)

@@ -1,4 +1,4 @@
-"""How pictures look: themes, widths, and matplotlib with nothing of the user's in it.
+"""Appearance of pictures: themes, widths, and matplotlib settings that ignore the user's configuration.
 
 The first four colours differ in hue for every common kind of colour vision, and in lightness, so that they survive a
 grey printer; every difference that a colour makes is also made by a line style, a marker or a hatch.
@@ -24,11 +24,10 @@ MARKERS = "os^DvPX*"
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours, those of a light page unless others are given.
+    """Colours of a picture, by default those of a light page.
 
-    page : behind all. ink : text. muted : axes and second-rank text. main : a curve that is alone. band : where a
-    calibrated model would lie. others : curves beyond the coloured ones. bar : filled bars. series : curves in one pair
-    of axes.
+    page : background. ink : text. muted : axes and secondary text. main : a curve that is alone. band : consistency
+    band. others : curves beyond the coloured ones. bar : filled bars. series : curves in one pair of axes.
     """
 
     page: str = "#ffffff"
@@ -57,7 +56,7 @@ DARK = Theme(
 THEMES = {"light": LIGHT, "dark": DARK}
 
 WIDTHS = {"column": 3.33, "page": 6.75, "slide": 10.0}
-"""Inches: one column and both columns of a two-column paper, and a slide."""
+"""Widths in inches: one column and both columns of a two-column paper, and a slide."""
 UNITS = {"mm": 1 / 25.4, "cm": 1 / 2.54, "in": 1.0}
 
 METADATA: dict[str, dict[str, str | None]] = {
@@ -65,25 +64,25 @@ METADATA: dict[str, dict[str, str | None]] = {
     "svg": {"Date": None, "Creator": "calcli"},
     "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": "calcli"},
 }
-"""What keeps clock and program version out of a picture, by the ending of its name."""
+"""Metadata by file extension, without the time and the versions of programs."""
 
 
 @dataclass(frozen=True)
 class Paper:
-    """What a picture is drawn on. width : in inches, None as wide as it needs. stats : numbers in it."""
+    """Format of a picture. width : in inches, None for as wide as needed. stats : whether numbers are written in it."""
 
     theme: Theme = LIGHT
     width: float | None = None
     stats: bool = True
 
     def series(self, at: int) -> tuple[str, Any, str]:
-        """Colour, line style and marker of curve number ``at``; no two alike up to 64."""
+        """Colour, line style and marker of curve number ``at``; all different up to 64."""
         colours = self.theme.series
         look = (at + at // len(colours)) % len(DASHES)
         return colours[at % len(colours)], DASHES[look], MARKERS[look]
 
     def picture(self, draw: Callable[["Paper"], Any], form: str, **words: str | None) -> bytes:
-        """What ``draw`` draws as the bytes of a file. form : its ending. words : to stand in its metadata."""
+        """Render the figure that ``draw`` makes as the bytes of a file. form : its extension. words : more metadata."""
         out = io.BytesIO()
         with self.matplotlib():
             draw(self).savefig(out, format=form, metadata=METADATA[form] | words)
@@ -91,7 +90,7 @@ class Paper:
 
     @contextmanager
     def matplotlib(self) -> Iterator[None]:
-        """Matplotlib's own defaults and our changes, whatever the user's matplotlibrc says."""
+        """Context of matplotlib's defaults and our changes, whatever the user's matplotlibrc says."""
         t, matplotlib = self.theme, import_matplotlib()
         rc = matplotlib.rc
         with matplotlib.rc_context():
@@ -102,13 +101,13 @@ class Paper:
             rc("axes.spines", top=False, right=False)
             rc(("xtick", "ytick"), color=t.ink, labelsize=7.5)
             rc(("xtick.major", "ytick.major"), width=0.7, size=3)
-            rc("text", color=t.ink, parse_math=False)  # a $ in a name is a $
+            rc("text", color=t.ink, parse_math=False)  # a $ in a name starts no formula
             rc("grid", color=t.grid, linewidth=0.5)
             rc("hatch", linewidth=0.6)
             rc("legend", frameon=False, fontsize=7.5, handlelength=2.4)
             rc("pdf", fonttype=42)
             rc("path", simplify=False)  # the lines of an SVG are the numbers themselves
-            # Letters stay letters: they can be selected, searched, read aloud. Element ids would be drawn at random.
+            # Text stays text: it can be selected, searched, read aloud. Without a salt, element ids would be random.
             rc("svg", fonttype="none", hashsalt="calcli")
             rc("savefig", dpi=200)
             rc("figure", facecolor=t.page)
@@ -116,7 +115,7 @@ class Paper:
 
 
 def log_ticks(axis: Any, ticks: Sequence[float], say: Callable[[float], str] = "{:g}".format) -> None:
-    """Ticks on a logarithmic axis, as plain numbers."""
+    """Set the ticks of a logarithmic axis, labelled as plain numbers. say : the label of a value."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     axis.set_major_locator(FixedLocator(ticks))
@@ -125,9 +124,9 @@ def log_ticks(axis: Any, ticks: Sequence[float], say: Callable[[float], str] = "
 
 
 def import_matplotlib() -> Any:
-    """The module. Raises UsageError where it is missing.
+    """Import matplotlib. Raises UsageError where it is missing.
 
-    A backend of MPLBACKEND that does not exist is no reason not to draw: we use none.
+    An MPLBACKEND that does not exist is no error, as no backend is used.
     """
     backend = None if "matplotlib" in sys.modules else os.environ.pop("MPLBACKEND", None)
     lacking = "drawing png, svg or pdf needs matplotlib: pip install 'calcli[plot]'"
@@ -144,7 +143,7 @@ def import_matplotlib() -> Any:
 
 
 def width_of(text: str) -> float:
-    """``column``, ``page``, ``slide``, or a length (``85mm``, ``3.4in``, ``3.4``) in inches. Raises UsageError."""
+    """Inches of ``column``, ``page``, ``slide`` or a length (``85mm``, ``3.4in``, ``3.4``). Raises UsageError."""
     if text in WIDTHS:
         return WIDTHS[text]
     number, unit = (text[:-2], text[-2:]) if text[-2:] in UNITS else (text, "in")

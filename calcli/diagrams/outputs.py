@@ -1,4 +1,4 @@
-"""What a diagram can be written as. A format is one decorated function; help and checks find it."""
+"""File formats of diagrams: one function each, listed in ``FORMATS``, where help and checks find it."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ Writer = Callable[[Figure, Paper], bytes]
 
 
 def format_of(path: Path) -> Writer:
-    """What writes a figure into a file, by its ending. Raises UsageError, also where matplotlib is missing."""
+    """Writer of a file, by its extension. Raises UsageError for an unknown one, and where matplotlib is missing."""
     ending = path.suffix.lower().lstrip(".")
     if ending not in FORMATS:
         expected = f"expected a name that ends in .{', .'.join(FORMATS)}"
@@ -50,18 +50,18 @@ def _pdf(figure: Figure, paper: Paper) -> bytes:
 
 
 def to_object(figure: Figure) -> dict[str, Any]:
-    """All numbers of a figure as JSON values; a number that does not exist is null."""
+    """Numbers of a figure as JSON values; those that are not finite are null."""
     return {"calcli_diagram": 1, "style": figure.style, **finite(as_json(figure))}
 
 
 def to_json(figure: Figure, paper: Paper | None = None) -> bytes:
-    """``to_object`` as one line of text. Numbers read back exactly."""
+    """Write ``to_object`` as one line of JSON; numbers read back exactly."""
     text = json.dumps(to_object(figure), ensure_ascii=False, allow_nan=False) + "\n"
     return text.encode("utf-8", "surrogateescape")
 
 
 def to_csv(figure: Figure, paper: Paper | None = None) -> bytes:
-    """The plotted points, one per line, under the names of the columns (see ``Figure.table``)."""
+    """Write the plotted points as CSV, one per line, under the names of the columns (see ``Figure.table``)."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     columns, rows = figure.table()
@@ -71,11 +71,11 @@ def to_csv(figure: Figure, paper: Paper | None = None) -> bytes:
 
 
 def _cell(value: Any) -> str:
-    """Numbers so that they read back exactly; nothing where there is none."""
+    """Text of a CSV cell: numbers read back exactly; empty where there is none."""
     if isinstance(value, float):
         return repr(float(value)) if math.isfinite(value) else ""
     return harmless_cell(value) if isinstance(value, str) else "" if value is None else str(value)
 
 
 FORMATS: dict[str, Writer] = {"png": _png, "svg": _svg, "pdf": _pdf, "json": to_json, "csv": to_csv}
-"""By the ending of a file's name, without the dot."""
+"""Writers by file extension, without the dot."""

@@ -1,4 +1,4 @@
-"""Which panels and curves a reliability diagram has: from row tables to figures."""
+"""Panels of a reliability diagram, and the curves in them, from row tables."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,14 +16,14 @@ from calcli.metrics.rowtable import RowTable
 from calcli.numerics import BoolArray, in_order
 
 FEW_BUNDLES = 4
-"""Bundles up to which every panel has room for a whole name."""
+"""Largest number of bundles for which every panel has room for a whole name."""
 
 NAMES = {"class": ("predicted class", "predicted classes"), "group": ("group", "groups")}
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The rows of one bundle through one calibrator. label : what the reader calls it."""
+    """Row table of one bundle under one calibrator. label : name of the calibrator in titles and legends."""
 
     bundle: str
     label: str
@@ -39,21 +39,21 @@ class Panel:
 
 
 Panels = tuple[tuple[Panel, ...], str, tuple[str, ...]]
-"""Panels, the title above all, and notes: what the reader must be told, e.g. how panels were chosen."""
+"""Panels, the title above all of them, and notes for the reader, e.g. how panels were chosen."""
 
 
 @dataclass(frozen=True)
 class RowSubset:
-    """A predicted class or a group. rows : which rows of every set are its."""
+    """Rows of one predicted class or group. rows : their mask in every set."""
 
     name: str
     rows: tuple[BoolArray, ...]
 
 
 def quantities(request: Request) -> tuple[Quantity, ...]:
-    """What the curves are about: of two classes P(class 1) beside the top label, else the top label.
+    """Quantities to draw: P(class 1) and the top label for two classes, else the top label alone.
 
-    Of groups the first is drawn, of batches in order of time and of predicted classes the top label.
+    Groups show the first of them; predicted classes, and batches in order of time, have the top label alone.
     """
     binary = all(s.table.k == 2 for s in request.sets)
     if request.quantity == "positive" and not binary:
@@ -65,13 +65,13 @@ def quantities(request: Request) -> tuple[Quantity, ...]:
 
 
 def _curve(what: Measured, settings: CurveSettings, quantity: Quantity, rows: BoolArray | None = None) -> Curve | None:
-    """The curve of some rows, or None where there are none (or their weights are all zero)."""
+    """Measure the curve of some rows; None where there are none (or their weights are all zero)."""
     table = what.table if rows is None else what.table.take(rows)
     return measure_curve(what.label, table, settings, quantity) if table.weights.sum() > 0 else None
 
 
 def whole(request: Request) -> Panels:
-    """All rows: one panel per set and quantity, or the sets of a bundle laid over each other."""
+    """Panels of all rows: one per set and quantity, or one per bundle and quantity with its sets overlaid."""
     sets, wanted = request.sets, quantities(request)
     bundles = list(dict.fromkeys(s.bundle for s in sets))
     curves = [(s, q, curve) for s, q in product(sets, wanted) if (curve := _curve(s, request.settings, q)) is not None]
@@ -93,7 +93,7 @@ def whole(request: Request) -> Panels:
         many = len(bundles) > FEW_BUNDLES
         short = dict(zip(bundles, distinct(bundles) if many else bundles, strict=True))
         versions = len({s.label for s in sets}) > 1 or not many
-        # Titles are cut in their middle: what of many names is their own stands last.
+        # Titles are cut in their middle: with many bundles, the part that differs stands last.
         for s, q, c in curves:
             words = (short[s.bundle], s.label * versions)[:: -1 if many else 1]
             panels.append(Panel(named(s.label if alone else ", ".join(filter(None, words)), q), (c,)))
@@ -101,7 +101,7 @@ def whole(request: Request) -> Panels:
 
 
 def parts_of(request: Request) -> list[RowSubset]:
-    """Predicted classes or groups, in the order of their values, or of time. Raises DataError without groups."""
+    """Split rows by predicted class or group, in order of values or of time. Raises DataError without groups."""
     columns: list[NDArray[np.generic]] = []
     for s in request.sets:
         column = s.table.group if request.by == "group" else s.table.prediction
@@ -117,16 +117,16 @@ def parts_of(request: Request) -> list[RowSubset]:
 
 
 def by_part(request: Request, parts: Sequence[RowSubset], limit: int) -> Panels:
-    """Small multiples: one panel per class or group, the sets laid over each other.
+    """Small multiples: one panel per class or group, the sets overlaid.
 
-    With more parts than ``limit`` it takes those whose mean confidence and accuracy lie the most standard errors
-    apart in any set.
+    Of more parts than ``limit``, those are shown whose mean confidence and accuracy differ by the most standard errors
+    in any set.
     """
     assert request.by is not None
     what, sets, quantity = NAMES[request.by], request.sets, quantities(request)[0]
     notes, chosen = list(request.notes), list(parts)
     if len(chosen) > limit:
-        # Stable: values that are equal in this respect keep their order.
+        # A stable sort: parts of equal distance keep their order.
         chosen = sorted(chosen, key=lambda part: -_distance(sets, part.rows))[:limit]
         reason = "those least calibrated in standard errors, which is why they look worse than the rest"
         notes.insert(0, f"{limit} of {len(parts)} {what[1]}: {reason}")
@@ -141,7 +141,7 @@ def by_part(request: Request, parts: Sequence[RowSubset], limit: int) -> Panels:
 
 
 def _distance(sets: Sequence[Measured], masks: Sequence[BoolArray]) -> float:
-    """Largest |sum (c - correct)| in units of its standard deviation under calibration."""
+    """Largest |sum (c - correct)| of any set, in units of its standard deviation under calibration."""
     worst = 0.0
     for s, rows in zip(sets, masks, strict=True):
         c, correct, w = (column[rows] for column in (s.table.confidence, s.table.correct, s.table.weights))

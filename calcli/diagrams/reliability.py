@@ -1,4 +1,4 @@
-"""What all reliability diagrams share: panels, numbers, table, words; a style adds its curve."""
+"""Base class of reliability diagrams: panels, numbers, table and description; a style adds its curve."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
@@ -16,10 +16,10 @@ from calcli.diagrams.terminal import AXIS, BAND, Canvas, Look, base_line, beside
 from calcli.fast_dataclass import dataclass
 
 MOST_PANELS = 12
-"""Classes or groups that get axes of their own; more are lines of one dot plot."""
+"""Largest number of classes or groups with axes of their own; more are lines of one dot plot."""
 
 NARROW = 38
-"""Characters: panels on a terminal get no narrower than this before they go below one another."""
+"""Least width of terminal panels in characters; narrower ones go below one another."""
 
 COLUMNS = ("panel", "curve", "element", "x", "x_low", "x_high", "y", "y_low", "y_high", "count")
 
@@ -30,7 +30,7 @@ SUMMARY = ("accuracy", "mean_confidence", "ece", "ece_null_mean", "ece_null_q95"
 class Diagram(Figure):
     """Outcome against forecast in one or more panels, with the histogram of the forecasts beneath.
 
-    notes : what the reader must be told. outside_sign : the character that is painted where a curve leaves its band.
+    notes : lines for the reader, below all. outside_sign : character that is coloured where a curve leaves its band.
     """
 
     panels: tuple[Panel, ...]
@@ -46,7 +46,7 @@ class Diagram(Figure):
 
     @abstractmethod
     def key(self, theme: Theme, level: str, thin: bool, several: bool) -> list[Any]:
-        """Legend entries in matplotlib, beside those of several curves. thin : some bins hold few rows."""
+        """Legend entries in matplotlib, in addition to those of several curves. thin : some bins hold few rows."""
 
     @abstractmethod
     def cells(self, canvas: Canvas, curve: Curve) -> None:
@@ -69,13 +69,13 @@ class Diagram(Figure):
 
     @property
     def curves(self) -> list[tuple[Panel, Curve]]:
-        """All, each with its panel."""
+        """All curves, each with its panel."""
         return [(panel, curve) for panel in self.panels for curve in panel.curves]
 
     draw = draw_reliability
 
     def text(self, width: int, look: Look) -> list[str]:
-        """Panels beside each other as far as they fit. Every curve gets its own: characters cannot overlap legibly."""
+        """Panels side by side as far as they fit, one for every curve, as overlaid characters are illegible."""
         panels = [(p.title if len(p.curves) == 1 else f"{p.title}: {c.label}", c) for p, c in self.curves]
         columns = max(1, min(len(panels), (width + 2) // (NARROW + 2), 3))
         each = min((width - 2 * (columns - 1)) // columns, 66)
@@ -110,7 +110,7 @@ class Diagram(Figure):
 
 
 def _curve_rows(curve: Curve) -> Iterable[tuple[Any, ...]]:
-    """(element, x, x_low, x_high, y, y_low, y_high, count) of everything drawn of a curve."""
+    """Table rows (element, x, x_low, x_high, y, y_low, y_high, count) of everything drawn of a curve."""
     none = None
     for name in SUMMARY:
         yield "summary", name, none, none, getattr(curve, name), none, none, curve.n
@@ -138,11 +138,11 @@ def _panel(title: str, curve: Curve, diagram: Diagram, width: int, look: Look) -
     diagram.cells(canvas, curve)
     lines = [look.paint(squeeze(title, width), "strong")]
     lines += with_axis(canvas, {0: "1.0", height // 2: "0.5", height - 1: "0.0"})
-    # Where accuracy and mean confidence lie on the axis of confidences.
+    # Marks of accuracy and mean confidence on the axis of confidences.
     a, c = canvas.column(curve.accuracy), canvas.column(curve.mean_confidence)
     places = {a: "▲", c: "△"} if a != c else {a: "◆"}
     lines.append(" " * (AXIS + 1) + "".join(places.get(at, " ") for at in range(inner)))
-    # The histogram, logarithmic: half a decade below a single row is the base line.
+    # The histogram, logarithmic; its base line is half a row.
     edges, count = curve.histogram.edges, curve.histogram.count
     at = np.clip(np.searchsorted(edges, canvas.centres()) - 1, 0, len(count) - 1)
     top = np.log10(max(int(count.max()), 3) / 0.5)
@@ -155,7 +155,7 @@ def _panel(title: str, curve: Curve, diagram: Diagram, width: int, look: Look) -
 
 
 def _numbers(curve: Curve, width: int) -> list[str]:
-    """Three lines, or more where they are too long."""
+    """Numbers under a terminal panel: three lines, or more where they are too long."""
     b, (x, y) = curve.brier, curve.words
     rows, about = f"n = {curve.n}", f"{y} {curve.accuracy:.4f}"
     means = [f", mean {x} {curve.mean_confidence:.4f}", f" ({direction(curve)})"]

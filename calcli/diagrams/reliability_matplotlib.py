@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from calcli.diagrams.reliability import Diagram
 
 IN_COLOUR = 8
-"""Curves that the eye can follow in one pair of axes; of more, the best five are coloured."""
+"""Largest number of coloured curves in one pair of axes; of more, the best five are coloured."""
 
 BEST = 5
 LEFT, RIGHT, GAP, TITLE, NUMBER, BETWEEN, LABEL, NOTE = 0.62, 0.22, 0.42, 0.3, 0.125, 0.09, 0.48, 0.17
-"""Inches around and between panels: beside them, of a title, a line of numbers, up to the histogram, of a note."""
+"""Inches: margins, gap of panels, title, line of numbers, gap above the histogram, axis labels below it, note."""
 MONO = "DejaVu Sans Mono"
 
 
 @dataclass(frozen=True)
 class Pen:
-    """How one curve is drawn. alone : no other curve in any axes. band : draw its band too.
+    """Style of one curve. alone : no other curve in any axes. band : whether its band is drawn.
 
-    shift : its place among the curves of the axes, 0 in the middle. order : above or below. tint : of its band.
+    shift : its position among the curves of the axes, 0 in the middle. order : z-order. tint : opacity of its band.
     """
 
     colour: str
@@ -44,10 +44,10 @@ class Pen:
 
 
 class Drawing:
-    """What drawing one figure needs to know.
+    """Diagram, paper and coloured curves of one figure.
 
-    names : of the curves, in the order of their colours; empty when no axes hold several. coloured : those that are
-    not grey: all, or of very many the uncalibrated one and those of least Brier score. crowded : whether some are grey.
+    names : of the curves, in the order of their colours; empty when no axes hold several. coloured : those not grey:
+    all, or of more than ``IN_COLOUR`` the uncalibrated one and those of least Brier score. crowded : some are grey.
     """
 
     def __init__(self, diagram: "Diagram", paper: Paper) -> None:
@@ -62,19 +62,19 @@ class Drawing:
             self.coloured = [n for n in self.names if n in best or n == "uncalibrated"]
 
     def pen(self, panel: Panel, at: int) -> Pen:
-        """How curve number ``at`` of a panel is drawn."""
+        """Style of curve number ``at`` of a panel."""
         name = panel.curves[at].label
         if not self.names:
             return Pen(self.paper.theme.main, alone=True)
         if name not in self.coloured:
             return Pen(self.paper.theme.others, band=False, width=0.9, order=2.5)
         look, curves = self.paper.series(self.coloured.index(name)), len(panel.curves)
-        tint = min(Pen.tint, 1 - 0.55 ** (1 / curves))  # bands over each other stay below half
+        tint = min(Pen.tint, 1 - 0.55 ** (1 / curves))  # overlaid bands stay below half opacity
         return Pen(*look, band=not self.crowded, shift=at - 0.5 * (curves - 1), tint=tint)
 
 
 def draw_reliability(diagram: "Diagram", paper: Paper) -> Any:
-    """A figure of one or more panels: curve or bars above, histogram of the forecasts beneath."""
+    """Draw one or more panels: curve or bars above, histogram of the forecasts beneath."""
     from matplotlib.figure import Figure
 
     job = Drawing(diagram, paper)
@@ -104,7 +104,7 @@ def draw_reliability(diagram: "Diagram", paper: Paper) -> Any:
         lower = figure.add_axes((x, (top - side - BETWEEN - histogram) / height, side / width, histogram / height))
         _draw_panel(upper, lower, panel, job, first=column == 0)
         upper.set_title(squeeze(panel.title, int(side * 13)), loc="left", pad=5 + 9 * numbers)
-        family = MONO if len(panel.curves) > 1 and not small else None  # a table
+        family = MONO if len(panel.curves) > 1 and not small else None  # columns of a table
         for line, text in enumerate(reversed(above[at])):
             where = (0, 4 + 9 * line)
             upper.annotate(text, (0, 1), where, "axes fraction", "offset points", fontsize=6.2, family=family)
@@ -122,7 +122,7 @@ def draw_reliability(diagram: "Diagram", paper: Paper) -> Any:
 
 
 def _grid(job: Drawing) -> tuple[int, float, float]:
-    """Columns, side of the axes, and the width of a table beside them."""
+    """Number of columns, and in inches the side of the axes and the width of a table beside them."""
     count, width = len(job.diagram.panels), job.paper.width
     several = (min(4, int(np.ceil(np.sqrt(count)))), 2.2)
     columns, side = {1: (1, 3.9), 2: (2, 3.5), 3: (3, 3.2), 4: (2, 3.2)}.get(count, several)
@@ -180,7 +180,7 @@ def _draw_histogram(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
 
 
 def _write_beside(axes: Any, panel: Panel, job: Drawing) -> None:
-    """The table of all curves, best first, those in colour in their colour."""
+    """Write the table of all curves beside the axes, best first, coloured curves in their colour."""
     lines, size = listing(panel, by_score=True), 6.4
     order = sorted(panel.curves, key=lambda c: c.brier.score)
     for at, line in enumerate(lines):
@@ -217,19 +217,19 @@ def _legend(job: Drawing) -> list[Any]:
 
 
 def _fitting_columns(labels: Sequence[str], width: float) -> int:
-    """How many legend entries fit side by side into a width in inches."""
+    """Number of legend entries that fit side by side into a width in inches."""
     for columns in range(len(labels), 1, -1):
-        columns_of = np.array_split([len(label) for label in labels], columns)  # as a legend is filled
+        columns_of = np.array_split([len(label) for label in labels], columns)  # as matplotlib fills a legend
         if sum(0.62 + 0.06 * max(column) for column in columns_of) <= width:
             return columns
     return 1
 
 
-# ---- the numbers beside curves, in lines of text for the room there is
+# ---- the numbers above or beside the axes, as lines of text that fit
 
 
 def above_axes(panel: Panel, side: float, small: bool) -> list[str]:
-    """The numbers of a panel, to stand between its title and its axes. side : of these in inches."""
+    """Lines of numbers between the title and the axes of a panel. side : of the axes in inches."""
     several = len(panel.curves) > 1
     c = panel.curves[0]
     if small and several:
@@ -251,7 +251,7 @@ def above_axes(panel: Panel, side: float, small: bool) -> list[str]:
 
 
 def listing(panel: Panel, by_score: bool = False) -> list[str]:
-    """Numbers of several curves, a line each; those by score are longer."""
+    """Table of the numbers of several curves. by_score : sorted by Brier score, which is a column, too."""
     rows = [["", "ECE", "(if cal.)", "MCB", "DSC", "UNC", "Brier"]]
     for c in sorted(panel.curves, key=lambda c: c.brier.score) if by_score else panel.curves:
         b = c.brier

@@ -1,4 +1,4 @@
-"""What a diagram style promises, and how styles are found by their file names.
+"""Interface of diagram styles, which are found by their file names.
 
 To add a style, write one file in ``styles/``: its name is the style's name, the first line of its docstring the help
 text, and it has one subclass of ``Figure``. Command, help, formats and the generic tests find it there.
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """What to draw, and from what.
+    """Data and options of a diagram.
 
-    sets : row tables of every bundle and calibrator. rows, source, given : the open bundle,
-    its name and (name, temperature) of calibrators, for styles with ``needs_scores``. quantity : None is
-    both for two classes. by : one panel or line per predicted class or group. names : of
-    the classes. ordered : groups are batches in order of time. panels : how many of them.
+    sets : row tables of every bundle and calibrator. rows, source, given : the open bundle, its name and
+    (name, temperature) of calibrators, for styles with ``needs_scores``. quantity : None is both for two
+    classes. by : one panel or line per predicted class or group. names : of the classes. ordered : groups
+    are batches in order of time. panels : largest number of panels or lines.
     """
 
     settings: "CurveSettings"
@@ -50,24 +50,24 @@ class Request:
 
     @property
     def what(self) -> str:
-        """The title: as asked for, else the bundle, or how many there are."""
+        """Title: as requested, else the name of the bundle, or the number of bundles."""
         bundles = list(dict.fromkeys(s.bundle for s in self.sets))
         found = bundles[0] if len(bundles) == 1 else f"{len(bundles)} bundles"
         return found if self.title is None else self.title
 
     @property
     def labels(self) -> list[str]:
-        """What tells the sets apart: the bundle where there are several, and the calibrator where that differs."""
+        """Names of the sets: of the bundle where there are several, and of the calibrator where that differs."""
         several, one = (len(set(each)) > 1 for each in zip(*((s.bundle, s.label) for s in self.sets), strict=True))
         return [f"{s.bundle}, {s.label}" if several and one else s.bundle if several else s.label for s in self.sets]
 
 
 class Figure(ABC):
-    """The numbers of a figure, and how they are shown: a frozen dataclass, which JSON shows by its fields.
+    """Numbers of a figure and methods that show them: a frozen dataclass, whose fields are its JSON keys.
 
-    title : the line above everything, may be empty. needs_scores : is measured of the open bundle, not of row tables.
-    by_part : can be asked for classes and groups. many : takes several bundles. ignores : options of ``diagram`` that
-    change nothing of it, by the names of their fields.
+    title : the line above everything, may be empty. needs_scores : measured from the open bundle, not from row tables.
+    by_part : can show classes and groups. many : accepts several bundles. ignores : options of ``diagram`` that have
+    no effect, by the names of their fields.
     """
 
     title: str
@@ -78,17 +78,17 @@ class Figure(ABC):
 
     @property
     def style(self) -> str:
-        """The name of its file."""
+        """Name of the style, which is that of its file."""
         return type(self).__module__.rpartition(".")[2]
 
     @classmethod
     @abstractmethod
     def measure(cls, request: Request) -> "Figure":
-        """The numbers. A style may answer with another style's figure that suits them better."""
+        """Measure the numbers; may return another style's figure that suits them better."""
 
     @abstractmethod
     def draw(self, paper: "Paper") -> Any:
-        """A matplotlib figure; called inside ``paper.matplotlib()``."""
+        """Draw a matplotlib figure; called inside ``paper.matplotlib()``."""
 
     @abstractmethod
     def text(self, width: int, look: "Look") -> list[str]:
@@ -100,25 +100,25 @@ class Figure(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """What the picture shows, in words for those who do not see it."""
+        """Alternative text of the picture, for those who do not see it."""
 
 
 @cache
 def style_names() -> tuple[str, ...]:
-    """Names of all styles, sorted; nothing is imported for it."""
+    """Names of all styles, sorted, without importing them."""
     found = iter_modules(import_module("calcli.diagrams.styles").__path__)
     return tuple(sorted(m.name for m in found if not m.name.startswith("_")))
 
 
 def style_titles() -> dict[str, str]:
-    """The help line of every style, read from its file without running it."""
+    """Help line of every style, read from its file without running it."""
     texts = {name: get_data("calcli.diagrams.styles", f"{name}.py") or b"" for name in style_names()}
     return {name: text.decode().splitlines()[0].strip('" .') for name, text in texts.items()}
 
 
 @cache
 def style(name: str) -> type[Figure]:
-    """A style by its name. Raises UsageError."""
+    """Class of a style by its name. Raises UsageError for an unknown one."""
     if name not in style_names():
         raise unknown_name("diagram style", name, style_names())
     module = import_module(f"calcli.diagrams.styles.{name}")

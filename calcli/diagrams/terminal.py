@@ -1,6 +1,6 @@
-"""Drawing in characters: a plane to plot on, and what the drawings of all styles have around it.
+"""Drawing in characters: a canvas to plot on, and the axes, labels and legends around it.
 
-Lines are braille dots and areas are shades. Where only ASCII can be shown, other signs are replaced in the end.
+Lines are braille dots and areas are shades. On a terminal of ASCII alone, they are replaced at the end.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,25 +19,25 @@ DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """Bits of the braille dots of a cell, four rows of two (Unicode block 2800)."""
 
 ASCII = str.maketrans("…−–░·●○│┊┤└─▲△◆⠤⠒", "~--:.Oo||++-ACX**")
-"""What stands for other signs where only ASCII can be shown."""
+"""Replacements of other characters on a terminal that shows ASCII alone."""
 
 SGR = {"curve": "1;36", "outside": "1;31", "band": "90", "diagonal": "37", "strong": "1", "faint": "2", "other": "33"}
 
 
 @dataclass(frozen=True)
 class Look:
-    """What the terminal can show. unicode : braille and block characters. colour : ANSI codes."""
+    """Capabilities of a terminal. unicode : braille and block characters. colour : ANSI codes."""
 
     unicode: bool = True
     colour: bool = False
 
     def paint(self, text: str, role: str) -> str:
-        """The text in the colour of its role, if it has one, or as it is."""
+        """Colour a text by its role; unchanged where colours are off or it has no role."""
         return f"\x1b[{SGR[role]}m{text}\x1b[0m" if self.colour and role and text.strip() else text
 
 
 class Canvas:
-    """width x height character cells over the ranges x = (low, high) and y = (low, high).
+    """Grid of width x height character cells over the ranges x = (low, high) and y = (low, high).
 
     Later areas and signs cover earlier ones; lines cover everything.
     """
@@ -67,7 +67,7 @@ class Canvas:
         self.cells[row][column] = (sign, role)
 
     def diagonal(self) -> None:
-        """The line on which outcome and forecast agree."""
+        """Draw the line on which outcome and forecast agree."""
         for column, x in enumerate(self.centres()):
             self.put(self.row(x), column, DIAGONAL, "diagonal")
 
@@ -84,7 +84,7 @@ class Canvas:
             self.put(row, self.column(x), sign, role)
 
     def line(self, x: FloatArray, y: FloatArray, role: Sequence[str] | str = "curve") -> None:
-        """A polyline in braille dots, or in asterisks; ``role`` for all or per segment."""
+        """Draw a polyline in braille dots, or in asterisks; ``role`` for all or per segment."""
         height, width = self.dots.shape if self.look.unicode else (self.height, self.width)
         u = (np.asarray(x) - self.x[0]) / (self.x[1] - self.x[0]) * width
         v = (np.asarray(y) - self.y[0]) / (self.y[1] - self.y[0]) * height
@@ -114,7 +114,7 @@ class Canvas:
 
 
 def eighths(heights: FloatArray, rows: int, look: Look) -> list[str]:
-    """Vertical bars as ``rows`` lines of block characters. heights : shares 0..1 of the full height."""
+    """Vertical bars as ``rows`` lines of block characters. heights : fractions of the full height."""
     lines = []
     for row in range(rows - 1, -1, -1):
         signs = " ▁▂▃▄▅▆▇█" if look.unicode else "   ######" if row else " ########"
@@ -124,7 +124,7 @@ def eighths(heights: FloatArray, rows: int, look: Look) -> list[str]:
 
 
 def beside(blocks: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Blocks of lines next to each other, each of a width that does not count colour codes."""
+    """Join blocks of lines side by side, each padded to a width that does not count colour codes."""
     rows = (
         [line + " " * (width - len(sub("\x1b\\[[0-9;]*m", "", line))) for line in row]
         for row in zip_longest(*blocks, fillvalue="")
@@ -133,17 +133,17 @@ def beside(blocks: Sequence[Sequence[str]], width: int) -> list[str]:
 
 
 AXIS = 6
-"""Characters that the y axis takes: a number and a tick."""
+"""Characters left of the y axis, for its numbers."""
 
 
 def draw(figure: Figure, width: int = 80, look: Look = Look()) -> str:  # noqa: B008 (frozen)
-    """The figure as lines of text, at most ``width`` characters wide (at least 30)."""
+    """Draw a figure as lines of text, at most ``width`` characters wide (at least 30)."""
     text = "\n".join(line.rstrip() for line in figure.text(max(width, 30), look))
     return text if look.unicode else text.translate(ASCII).encode("ascii", "replace").decode()
 
 
 def with_axis(canvas: Canvas, ticks: dict[int, str]) -> list[str]:
-    """A canvas between its y axis, with labels at some rows, and the line of its x axis."""
+    """Lines of a canvas, its y axis with labels at some rows, and the line of its x axis."""
     sides = [f"{ticks[at]:>{AXIS}}┤" if at in ticks else " " * AXIS + "│" for at in range(canvas.height)]
     return [*map(add, sides, canvas.lines()), base_line(canvas.width)]
 
@@ -153,7 +153,7 @@ def base_line(width: int) -> str:
 
 
 def scale(width: int, labels: Sequence[str], places: Sequence[float]) -> str:
-    """Labels under an axis, each centred at its share of the width where that fits."""
+    """Line of labels under an axis, each centred at its fraction of the width where it fits."""
     text = [" "] * width
     for label, place in zip(labels, places, strict=True):
         start = min(max(round(place * width - len(label) / 2), 0), width - len(label))
@@ -163,7 +163,7 @@ def scale(width: int, labels: Sequence[str], places: Sequence[float]) -> str:
 
 
 def flow(items: Iterable[tuple[str, str]], width: int, look: Look, gap: str = "   ") -> list[str]:
-    """Fill lines with items (text, role)."""
+    """Fill lines with items (text, role), separated by ``gap``."""
     lines, length = [""], 0
     for text, role in items:
         if length and length + len(gap) + len(text) > width:
@@ -175,7 +175,7 @@ def flow(items: Iterable[tuple[str, str]], width: int, look: Look, gap: str = " 
 
 
 def plot(title: str, canvas: Canvas, ends: tuple[str, str], ticks: Mapping[str, float]) -> list[str]:
-    """A canvas with its title, labels at the ends of its y axis, and labels by their places on its x axis."""
+    """Lines of a canvas with its title, labels at the ends of its y axis, and ticks (label -> x) on its x axis."""
     (low, high), left = canvas.x, " " * (AXIS + 1)
     places = [(x - low) / (high - low) for x in ticks.values()]
     body = with_axis(canvas, {0: ends[1], canvas.height - 1: ends[0]})
