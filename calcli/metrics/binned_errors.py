@@ -1,7 +1,7 @@
 """Binned calibration errors: the ECE and its relatives.
 
-The functions of bin sums carry leading axes (classes, resamples) along, which is how a
-null distribution costs one call.
+Functions of bin sums accept leading axes (classes, resamples), so that a null distribution
+costs one call.
 """
 
 import math
@@ -58,7 +58,7 @@ def _binned(context: MetricContext, scheme: str, norm: float) -> Value:
 
 
 def error_and_null(context: MetricContext, scheme: str, norm: float = 1.0) -> tuple[float, Null]:
-    """The binned error of the scores, and what it is under calibration: its mean exact where the norm is 1."""
+    """Binned error of the scores and its null under calibration, whose mean is in closed form for norm 1, no units."""
     bins = context.bins(scheme)
     value = float(binned_error(bins, norm))
     draws = binned_error(bins.with_outcomes(context.null_outcomes(scheme)), norm)
@@ -68,7 +68,7 @@ def error_and_null(context: MetricContext, scheme: str, norm: float = 1.0) -> tu
 
 
 def _bracket(context: MetricContext, scheme: str) -> Interval | None:
-    """Conservative interval of the binned ECE, between two quantities that have intervals. |mean gap| <= ECE <= L2
+    """Conservative interval of the binned ECE, from those of two quantities that enclose it. |mean gap| <= ECE <= L2
     error over the same bins (triangle inequality, Jensen): the lower end is that of the mean gap, the upper that of Sun
     et al."""
     level = context.settings.level
@@ -80,7 +80,7 @@ def _bracket(context: MetricContext, scheme: str) -> Interval | None:
 
 
 def _compat_signature(context: MetricContext, scheme: str) -> dict[str, str]:
-    """What a signature says of another program's bins: theirs replace ours entirely."""
+    """Signature entries of another program's bins, which replace ours entirely; empty for our own."""
     program = None if context.foreign(scheme) is None else context.settings.compat
     return {} if program is None else dict.fromkeys(("scheme", "closed", "compat"), program)
 
@@ -193,7 +193,7 @@ def cwece(context: MetricContext) -> Value:
 
 
 def _drawn_by_unit(context: MetricContext, units: Units) -> FloatArray:
-    """Class-wise errors under calibration where rows belong together, (draws,): each class with luck of its own."""
+    """Class-wise errors of rows in units under calibration, (draws,): each class is drawn with its own ``Luck``."""
     t, s, draws = context.table, context.settings, context.heavy_draws
     total, edges = np.zeros(draws), width_edges(s.bins)
     for c, p, outcome in context.each_class():

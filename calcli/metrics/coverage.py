@@ -13,7 +13,7 @@ from calcli.numerics import AnyArray, FloatArray, starts_of_ties
 
 @dataclass(frozen=True)
 class Accepted:
-    """The rows of at least this confidence: how many of n, and how many of them are right, or the weights of these."""
+    """Rows accepted at a confidence threshold: their number out of n, and how many are correct; or sums of weights."""
 
     threshold: float
     n: float
@@ -22,22 +22,22 @@ class Accepted:
 
     @property
     def coverage(self) -> float:
-        """Share of the rows that are accepted."""
+        """Proportion of the rows that are accepted."""
         return self.accepted / self.n
 
     @property
     def accuracy(self) -> float:
-        """Share of the accepted that are right."""
+        """Proportion of the accepted rows that are correct."""
         return self.right / self.accepted
 
     def tail(self, accuracy: float, alpha: float) -> float:
-        """Chance of at least so many right answers when each has the chance ``accuracy``; it depends on no level."""
+        """Binomial P(X >= right) at an accuracy of ``accuracy``; ``alpha`` is not used."""
         from scipy.special import bdtrc
 
         return float(bdtrc(self.right - 1, self.accepted, accuracy)) if self.right else 1.0
 
     def lower(self, alpha: float) -> float:
-        """The least accuracy that a one-sided exact test at ``alpha`` does not refuse (Clopper, Pearson 1934)."""
+        """Lower end of the one-sided exact interval of the accuracy at level 1 - ``alpha`` (Clopper, Pearson 1934)."""
         from scipy.special import betaincinv
 
         return float(betaincinv(self.right, self.accepted - self.right + 1, alpha)) if self.right else 0.0
@@ -45,8 +45,8 @@ class Accepted:
 
 @dataclass(frozen=True)
 class AcceptanceCurve:
-    """Every distinct confidence as a threshold, the highest first; rows accepted and right at each, (g,), or where they
-    have weights the sums of these."""
+    """Distinct confidences as thresholds, highest first, with the numbers of rows accepted and correct at each, (g,);
+    sums of weights where the rows have them."""
 
     threshold: FloatArray
     accepted: AnyArray
@@ -54,35 +54,35 @@ class AcceptanceCurve:
 
     @classmethod
     def of(cls, confidence: FloatArray, correct: FloatArray, weight: FloatArray | None = None) -> "AcceptanceCurve":
-        """The curve of rows, confidence, correct and weight (n,)."""
+        """Curve of rows with confidence, correct and weight (n,)."""
         order = np.argsort(-confidence, kind="stable")
         c = confidence[order]
-        ends = (len(c) - 1 - starts_of_ties(c[::-1]))[::-1]  # the last place of every distinct confidence
+        ends = (len(c) - 1 - starts_of_ties(c[::-1]))[::-1]  # last row of every distinct confidence
         if weight is None:
             return cls(c[ends], ends + 1, np.cumsum(correct[order] > 0, dtype=np.int64)[ends])
         return cls(c[ends], np.cumsum(weight[order])[ends], np.cumsum((weight * correct)[order])[ends])
 
     def at(self, j: int) -> Accepted:
-        """One threshold."""
+        """Counts at threshold ``j``."""
         n, accepted, right = self.accepted[-1].item(), self.accepted[j].item(), self.right[j].item()
         return Accepted(float(self.threshold[j]), n, accepted, right)
 
     def at_coverage(self, coverage: float) -> Accepted:
-        """The fewest of the most confident rows that are at least this share; ties are accepted together."""
+        """Counts at the highest threshold that has at least this coverage; ties are accepted together."""
         # a share such as 0.07 times 100 rows is 7.000000000000001
         return self.at(int(np.searchsorted(self.accepted, coverage * self.accepted[-1] * (1 - 1e-12), side="left")))
 
     def at_accuracy(self, accuracy: float) -> Accepted | None:
-        """The most rows whose accuracy, on these rows, is at least this; without any guarantee for others."""
+        """Counts at the lowest threshold with this accuracy on these rows (no guarantee for others); None for none."""
         good = np.flatnonzero(self.right >= accuracy * self.accepted)
         return self.at(int(good[-1])) if len(good) else None
 
     def coverage_interval(self, accuracy: float, level: float = 0.95) -> tuple[float, float]:
-        """The coverages around ``at_accuracy`` at which an exact test does not refuse this accuracy.
+        """Confidence interval of the coverage of ``at_accuracy``, by inverting exact tests of the accuracy.
 
         Where the accuracy of the accepted crosses the target once, the test at the true coverage
-        errs with chance 1 - level, so that the set of those not refused holds it with ``level``;
-        of that set the piece around the estimate is given, 0 to something where no coverage has it.
+        errs with probability 1 - level, so the set of coverages not rejected holds it with ``level``;
+        returned is the part of that set around the estimate, from 0 where no coverage has the accuracy.
         """
         low, high = exact_intervals(self.right, self.accepted, level)
         good = np.flatnonzero(self.right >= accuracy * self.accepted)
@@ -137,7 +137,7 @@ def coverage_at(context: MetricContext, accuracy: float = 0.95) -> Value:
 def _value(
     context: MetricContext, value: float, found: Accepted | None, interval: Interval | None, signature: dict[str, str]
 ) -> Value:
-    """What was found, and at which threshold; without an interval of rows in units, nor either with weights."""
+    """Value with its threshold and interval; no interval for rows in units, and neither with weights."""
     if context.table.weight is not None:
         return Value(value, signature=signature | {"share": "weight"})
     more: dict[str, Any] = {} if found is None else {"threshold": found.threshold, "accepted": found.accepted}

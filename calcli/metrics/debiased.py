@@ -38,7 +38,7 @@ def signed_square(bins: BinStats) -> FloatArray:
 
 
 def signed_root(square: float) -> float:
-    """Square root of what is left above 0."""
+    """Square root of the positive part."""
     return math.sqrt(max(square, 0.0))
 
 
@@ -54,9 +54,9 @@ def debiased_error(bins: BinStats, norm: float, resamples: int, rng: np.random.G
 
 @dataclass(frozen=True)
 class SquaredError:
-    """The squared L2 error by pairs of rows, and what its interval and test need. value : unbiased for the binned
-    squared error. se : standard error away from 0. null_sd : standard deviation were the scores calibrated. lone :
-    share of the rows that have their bin to themselves, about whose error nothing is known."""
+    """Squared L2 error by pairs of rows, with what its interval and test need. value : unbiased for the binned squared
+    error. se : standard error away from 0. null_sd : standard deviation under calibration. lone : proportion of rows
+    that are alone in their bin, whose error is unknown."""
 
     value: float
     se: float
@@ -65,7 +65,7 @@ class SquaredError:
 
     @classmethod
     def of_sums(cls, parts: Iterable[Sequence[FloatArray]]) -> "SquaredError":
-        """Of sums over bins, (bins,) each, some bins at a time: rows, u = y - score, u^2 and score (1 - score)."""
+        """Error from sums over bins (bins,), some bins at a time: rows, u = y - score, u^2 and score (1 - score)."""
         sums = np.zeros(6)
         for count, total, square, variance in parts:
             pairs = count >= 2
@@ -119,7 +119,7 @@ def squared_error(scores: FloatArray, outcomes: FloatArray, edges: FloatArray) -
 
 @made_once
 def squared_of(context: MetricContext, scheme: str) -> SquaredError:
-    """The same of the rows of a context over the bins of a scheme."""
+    """``squared_error`` of the rows of a context over the bins of a scheme."""
     return squared_error(context.scores, context.outcomes, context.edges(scheme))
 
 
@@ -127,7 +127,7 @@ def squared_of(context: MetricContext, scheme: str) -> SquaredError:
 def square_and_draws(
     context: MetricContext, scheme: str, square: Callable[[BinStats], FloatArray]
 ) -> tuple[float, FloatArray]:
-    """A squared error over the bins of a scheme, and its values under calibration."""
+    """Squared error over the bins of a scheme, and its draws under calibration, (draws,)."""
     if context.shared is not None and square is signed_square:
         return _of_units(context, scheme, context.shared)
     bins = context.bins(scheme)
@@ -136,11 +136,11 @@ def square_and_draws(
 
 @dataclass(frozen=True)
 class UnitPairs:
-    """Squared L2 error of binned rows by the pairs of rows of different units.
+    """Squared L2 error of binned rows by pairs of rows of different units.
 
     T = sum_b (W_b / W) [(sum r)^2 - sum_g (sum of r in g and b)^2] / (W_b^2 - sum_g W_gb^2), with r = w (y - score) and
     W the sums of weights: what rows of a unit have in common does not count as error. Bins of one unit contribute
-    nothing. cell : (n,) where unit and bin meet; bin_of : (cells,) its bin; share : (bins,) W_b / W over the last term.
+    nothing. cell : (n,) its (unit, bin) pair; bin_of : (cells,) its bin; share : (bins,) W_b / W over the last term.
     """
 
     cell: IntArray
@@ -149,7 +149,7 @@ class UnitPairs:
 
     @classmethod
     def of(cls, index: IntArray, bins: int, units: Units, weight: FloatArray | None = None) -> "UnitPairs":
-        """Of rows in bins (n,)."""
+        """Pairs of rows with bins ``index`` (n,)."""
         held, cell = numbered(index * units.n + units.code)
         bin_of = held // units.n
         mass = np.bincount(cell, weights=weight, minlength=len(bin_of)).astype(np.float64)
@@ -159,17 +159,17 @@ class UnitPairs:
         return cls(cell, bin_of, share)
 
     def square(self, residual: FloatArray) -> float:
-        """The squared error of residuals w (y - score), (n,); may be negative."""
+        """Squared error from residuals w (y - score), (n,); may be negative."""
         return self.of_sums(np.bincount(self.cell, weights=residual, minlength=len(self.bin_of)))
 
     def of_sums(self, sums: AnyArray) -> float:
-        """The same of sums of residuals by cell, (cells,)."""
+        """Squared error from sums of residuals by cell, (cells,); may be negative."""
         whole, own = (np.bincount(self.bin_of, weights=s, minlength=len(self.share)) for s in (sums, sums**2))
         return float((whole**2 - own) @ self.share)
 
 
 def _of_units(context: MetricContext, scheme: str, shared: SharedOutcomes) -> tuple[float, FloatArray]:
-    """The squared error by pairs of different units, and its values under calibration."""
+    """Squared error by pairs of rows of different units, and its draws under calibration."""
     t, c, edges = context.table, context.scores, context.edges(scheme)
     assert t.units is not None
     w = t.weights
@@ -179,7 +179,7 @@ def _of_units(context: MetricContext, scheme: str, shared: SharedOutcomes) -> tu
     weight = None if t.weight is None else w[shared.order]
 
     def square(drawn: AnyArray) -> float:
-        missed = np.flatnonzero(drawn == 0)  # fewer than what is right, mostly
+        missed = np.flatnonzero(drawn == 0)  # mostly fewer than the correct ones
         beside = None if weight is None else weight[missed]
         return pairs.of_sums(whole - np.bincount(cell[missed], weights=beside, minlength=len(whole)) - said)
 
@@ -188,7 +188,7 @@ def _of_units(context: MetricContext, scheme: str, shared: SharedOutcomes) -> tu
 
 
 def _l2_scheme(context: MetricContext) -> str:
-    """Mass bins, unless the scores take few values: then each value is a bin."""
+    """Bins of the L2 errors: ``mass``, or ``values`` (each value is a bin) where the scores take few."""
     return "mass" if context.discrete is None else "values"
 
 
@@ -265,7 +265,7 @@ def _marginal(context: MetricContext, square: Callable[[BinStats], FloatArray]) 
 
 
 def _unit_square(context: MetricContext, p: FloatArray, outcome: FloatArray, edges: FloatArray) -> float:
-    """The squared error of a class with probabilities and outcomes (n,) by pairs of different units."""
+    """Squared error of a class with probabilities and outcomes (n,), by pairs of rows of different units."""
     t = context.table
     assert t.units is not None
     return UnitPairs.of(bin_index(p, edges), len(edges) - 1, t.units, t.weight).square(t.weights * (outcome - p))
@@ -273,7 +273,7 @@ def _unit_square(context: MetricContext, p: FloatArray, outcome: FloatArray, edg
 
 @made_once
 def classes_by_unit(context: MetricContext) -> tuple[FloatArray, FloatArray]:
-    """By class where rows belong together: the p-value of its frequency, and its squared error over width bins."""
+    """P-value of every class's frequency and its squared error over width bins, (k,) each, for rows in units."""
     t, edges = context.table, width_edges(context.settings.bins)
     found = [
         (sum_p_value(p, y, t.weight, t.units), _unit_square(context, p, y, edges)) for _, p, y in context.each_class()
@@ -283,7 +283,7 @@ def classes_by_unit(context: MetricContext) -> tuple[FloatArray, FloatArray]:
 
 
 def class_p_values_of(context: MetricContext) -> FloatArray | None:
-    """``class_p_values`` of the rows of a context, by unit where they belong together; None without class sums."""
+    """``class_p_values`` of the rows of a context, by unit where they have units; None without class sums."""
     t = context.table
     if t.classes is None or (t.units is not None and context.columns is None):
         return None
@@ -292,8 +292,8 @@ def class_p_values_of(context: MetricContext) -> FloatArray | None:
 
 @made_once
 def _raw(context: MetricContext) -> tuple[list[float], dict[str, float]]:
-    """Of the classes' own values the mean debiased and plugin squared error and squared difference, and how far the
-    rows are from summing to one."""
+    """Mean debiased and plugin squared error and squared difference of the classes' own values, and the least, mean and
+    largest sum of a row."""
     t = context.table
     each, sums = [], np.zeros(t.n)
     for _, p, outcome in context.each_class(raw=True):

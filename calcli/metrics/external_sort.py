@@ -1,7 +1,7 @@
-"""Scores of more rows than memory holds, put in order on disk.
+"""External sort of the scores of more rows than memory holds.
 
-Sorted runs are written to an unlinked temporary file as the rows come by, and merged into one. A row takes 8 bytes: the
-bits of a score in [0, 1], which order as the score does, moved up by one to make room for the outcome.
+Sorted runs are written to an unlinked temporary file as the rows arrive, and merged into one. A row takes 8 bytes: the
+bits of a score in [0, 1], which sort as the score does, shifted left by one to make room for the outcome.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,15 +16,15 @@ from calcli.numerics import FloatArray, sigmoid, starts_of_ties
 
 Keys = NDArray[np.uint64]
 
-AT_ONCE = 1 << 18  # rows read at once of what is in order
+AT_ONCE = 1 << 18  # sorted rows that are read at once
 RUN = 1 << 20  # rows of a run
-MERGED = 1 << 21  # rows of all runs together that are in memory while they are merged
-FEWEST = 1 << 10  # fewest rows read of a run at once
+MERGED = 1 << 21  # rows of all runs together in memory during the merge
+FEWEST = 1 << 10  # fewest rows of a run that are read at once
 
 
 def keys_of(scores: FloatArray, outcomes: FloatArray) -> Keys:
-    """Scores in [0, 1] with outcomes 0/1, (n,) each, as keys, which sort by score."""
-    bits = np.ascontiguousarray(scores + 0.0).view(np.uint64)  # of 0 too, whatever its sign
+    """Sort keys of scores in [0, 1] with outcomes 0/1, (n,) each."""
+    bits = np.ascontiguousarray(scores + 0.0).view(np.uint64)  # + 0.0 makes -0.0 a 0.0
     return np.asarray((bits << np.uint64(1)) | (outcomes > 0).astype(np.uint64))
 
 
@@ -32,14 +32,14 @@ SIGN, LAST = np.uint64(1 << 63), np.uint64(1)
 
 
 def keys_of_odds(odds: FloatArray, outcomes: FloatArray) -> Keys:
-    """Numbers of either sign with outcomes 0/1, (n,) each, as keys, which sort by number; its last bit is lost."""
+    """Sort keys of numbers of either sign with outcomes 0/1, (n,) each; the last bit of a number is lost."""
     bits = np.ascontiguousarray(odds + 0.0).view(np.uint64)
     ordered = np.where(bits & SIGN, ~bits, bits | SIGN)
     return np.asarray((ordered & ~LAST) | (outcomes > 0).astype(np.uint64))
 
 
 def odds_of(keys: Keys) -> FloatArray:
-    """The numbers of such keys."""
+    """Numbers of the keys that ``keys_of_odds`` makes."""
     ordered = keys & ~LAST
     return np.where(ordered & SIGN, ordered ^ SIGN, ~ordered).view(np.float64)
 
@@ -51,7 +51,7 @@ WHY = (
 
 
 class Runs:
-    """Sorted runs on disk, gone when they are closed."""
+    """Sorted runs on disk, deleted when closed."""
 
     def __init__(self) -> None:
         self._spool = Spool(np.dtype(np.uint64), WHY)
@@ -74,7 +74,7 @@ class Runs:
             self._ends.append(self._spool.count)
 
     def merged(self, odds: bool = False) -> "SortedRows":
-        """All rows in order; the runs are gone afterwards. odds : the keys are of log-odds."""
+        """Merge the runs into all rows in order, and delete them. odds : the keys are of log-odds."""
         self._flush()
         out = SortedRows(odds)
         try:
@@ -97,7 +97,7 @@ class Runs:
                     stop = min(int(at[r]) + size, int(ends[r]))
                     held[r] = self._spool.read(int(at[r]), stop)
                     at[r] = stop
-            # What is not above the last key held of any unfinished run can have nothing before it.
+            # Keys up to the least of the last keys held of unfinished runs are final: no unread key precedes them.
             unfinished = [held[r][-1] for r in np.flatnonzero(at < ends).tolist()]
             limit = min(unfinished, default=None)
             counts = [len(keys) if limit is None else int(np.searchsorted(keys, limit, side="right")) for keys in held]
@@ -120,7 +120,7 @@ class SortedRows:
         self.distinct, self._last = 0, -1.0
 
     def take(self, keys: Keys) -> None:
-        """Append rows that are not below those that are there."""
+        """Append keys in order, none below those already there."""
         if not len(keys):
             return
         self._spool.add(keys)
@@ -141,7 +141,7 @@ class SortedRows:
         return self._score_of(self._spool.read(start, stop))
 
     def edge(self, rank: int) -> float:
-        """The edge between the scores of rank - 1 and rank, as ``binning.mass_edges`` sets it."""
+        """Bin edge between the scores of rank - 1 and rank, as ``binning.mass_edges`` sets it."""
         below, above = self.scores(rank - 1, rank + 1).tolist()
         if len(starts_of_ties(np.array([below, above]))) > 1:
             return 0.5 * (below + above)
@@ -154,19 +154,19 @@ class SortedRows:
         return below
 
     def slabs(self, score_of: Callable[[Keys], FloatArray] | None = None) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """All scores and outcomes, some at a time. score_of : what of their keys stands for the scores."""
+        """Iterate over scores and outcomes in order, some rows at a time. score_of : maps keys to scores."""
         for start in range(0, self.n, AT_ONCE):
             keys = self._spool.read(start, min(start + AT_ONCE, self.n))
             yield (score_of or self._score_of)(keys), (keys & np.uint64(1)).astype(np.float64)
 
     def ranked(self, by_odds: bool = False) -> Ranked:
-        """The rows by their scores, or by the log-odds themselves, which tell more of them apart."""
+        """Rows ranked by score, or by log-odds, of which more are distinct."""
         walk = partial(self._tie_blocks, odds_of if by_odds else self._score_of, float(by_odds))
         return Ranked(float(self._right), float(self.n - self._right), walk)
 
     def _tie_blocks(self, score_of: Callable[[Keys], FloatArray], least: float) -> Iterator[TieBlocks]:
-        """The rows by what keys say, ties together; least : as ``numerics.starts_of_ties`` takes it."""
-        waiting: TieBlocks | None = None  # the last score, of which more may come
+        """Tie blocks by the scores that ``score_of`` makes of keys; least : as for ``numerics.starts_of_ties``."""
+        waiting: TieBlocks | None = None  # the last score, which more rows may have
         for scores, outcomes in self.slabs(score_of):
             first = starts_of_ties(scores, least)
             right = np.add.reduceat(outcomes, first)

@@ -1,4 +1,4 @@
-"""Means over rows and how far they can be trusted. Intervals of per-row losses only.
+"""Means over rows, their standard errors and confidence intervals; for per-row losses only.
 
 A bootstrap of a calibration error does not cover (its bins' noise is resampled along
 with the signal), so nothing here is meant for one; means of losses are another matter.
@@ -22,7 +22,7 @@ MANY_DEGREES = 200.0  # degrees of freedom beyond which Wallace's normal deviate
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval, its level (0..1) and how it was made; where it has no ends (NaN), why not."""
+    """Confidence interval, its level (0..1) and method; where it has no ends (NaN), the method is the reason."""
 
     low: float
     high: float
@@ -34,11 +34,11 @@ class Interval:
 
     @property
     def known(self) -> bool:
-        """Has it ends?"""
+        """True where the interval has ends."""
         return math.isfinite(self.low)
 
     def holds(self, value: float) -> bool:
-        """Is a value inside, its ends included?"""
+        """Test whether a value is inside, the ends included."""
         return self.low <= value <= self.high
 
     def to_dict(self) -> dict[str, Any]:
@@ -50,8 +50,8 @@ class Interval:
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over rows with its standard error; n is the effective number of rows, or where rows belong together of
-    units."""
+    """Mean over rows with its standard error; n is the effective number of rows, or the number of units where rows have
+    them."""
 
     value: float
     se: float
@@ -164,7 +164,7 @@ def exact_interval(count: float, n: float, level: float = 0.95) -> tuple[float, 
 
 
 def exact_intervals(count: AnyArray, n: AnyArray, level: float) -> tuple[FloatArray, FloatArray]:
-    """The same of several, (m,) each."""
+    """Two-sided Clopper-Pearson intervals of proportions count / n, (m,) each."""
     from scipy.special import betaincinv
 
     half = (1.0 - level) / 2.0

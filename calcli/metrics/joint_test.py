@@ -1,9 +1,9 @@
-"""One test of calibration from three: a mean gap, a gap of sharpness and the smooth error, at one level.
+"""Joint test of calibration at one level, from three tests: mean gap, gap of sharpness and smooth error.
 
 The three look at different departures (all scores too high; overconfident or underconfident, as a temperature changes
 it; any shape) and depend on each other, so their joint law under calibration is drawn. Of two classes the scores are
 P(class 1), of more the confidence with the whole vector behind its sharpness: outcomes are drawn from the confidences,
-and what the label's probability then is from its first two moments.
+and the label's probability given these from its first two moments.
 """
 
 import math
@@ -21,8 +21,8 @@ from calcli.numerics import FloatArray
 
 @dataclass(frozen=True)
 class JointDraws:
-    """Smooth errors, and sums of the gap and the entropy gap, (draws,) each; sd_gap, sd_entropy : of the sums.
-    observed : the smooth error of the outcomes themselves, found as those of the draws are."""
+    """Draws under calibration: smooth errors, and sums of the gap and entropy gap, (draws,) each. sd_gap, sd_entropy :
+    standard deviations of the sums. observed : smooth error of the outcomes, computed as those of the draws."""
 
     smooth: FloatArray
     observed: float
@@ -32,7 +32,7 @@ class JointDraws:
     sd_entropy: float
 
 
-FARTHEST = -math.log(1e-12)  # log-odds beyond which those of a stored probability have no digits
+FARTHEST = -math.log(1e-12)  # largest log-odds: beyond it those of a stored probability have no digits
 
 
 def log_odds(p: FloatArray) -> FloatArray:
@@ -54,7 +54,7 @@ def residual_slope(v: float, vl: float, vll: float) -> tuple[float, float]:
 
 @made_once
 def drawn_from_confidences(context: MetricContext) -> JointDraws:
-    """The three statistics of outcomes drawn from the confidences."""
+    """Draws of the three statistics, with outcomes drawn from the confidences."""
     t = context.table
     w = t.weights
     if context.shared is None:
@@ -68,13 +68,13 @@ def drawn_from_confidences(context: MetricContext) -> JointDraws:
 
 
 def _widening(context: MetricContext) -> float:
-    """By what standard deviations of sums grow as rows belong together."""
+    """Factor by which units widen the standard deviations of sums; 1 without units."""
     return 1.0 if context.luck is None else math.sqrt(context.luck.effect)
 
 
 @made_once
 def drawn_from_positive(context: MetricContext) -> tuple[MeanGap, JointDraws]:
-    """The residual slope of P(class 1), and the three statistics of outcomes drawn from it.
+    """Residual slope of P(class 1), and draws of the three statistics, with outcomes drawn from it.
 
     z_gap = sum r / sqrt(sum w) and z_slope = sum r (l - m) / sqrt(sum w (l - m)^2), with r = p - y, w = p (1 - p),
     l the log-odds and m their mean with weights w: the two are uncorrelated under calibration.
@@ -92,18 +92,18 @@ def drawn_from_positive(context: MetricContext) -> tuple[MeanGap, JointDraws]:
 
 
 TOP_SHARES, POSITIVE_SHARES = (0.3, 0.45, 0.25), (0.4, 0.35, 0.25)
-"""How the level is shared by gap, sharpness and smooth error. A temperature is the commonest departure of a
-confidence and the entropy gap is its score test, so it has the largest share; of P(class 1) a bias is."""
+"""Shares of the level that gap, sharpness and smooth error have. The commonest miscalibration of a confidence is a
+temperature, whose score test is the entropy gap, so that has the largest share; that of P(class 1) is a bias."""
 
 NEAR, FINER = (0.01, 0.15), 1000
-"""P-values so near the level that their few draws could decide the verdict, and how many draws are made instead."""
+"""Range of p-values so near the level that few draws could decide the verdict, and the number of draws there."""
 
 
 @dataclass(frozen=True)
 class JointTest:
-    """gap, sharpness : departures with their z. p_value : of all three tests together, from ``draws`` draws. positive :
-    are they of P(class 1)? Then the sharpness is the residual slope, what of the log-odds' slope a bias does not
-    explain; else the entropy gap."""
+    """Result of the joint test. gap, sharpness : mean gaps with their z. p_value : of all three tests together, from
+    ``draws`` draws. positive : true of P(class 1): the sharpness is then the residual slope, the part of the log-odds'
+    slope that a bias does not explain, else the entropy gap."""
 
     gap: MeanGap
     sharpness: MeanGap
@@ -113,7 +113,7 @@ class JointTest:
 
 
 def joint_test(context: MetricContext, positive: bool = False) -> JointTest:
-    """Test the scores, and the sharpness around them, all at once.
+    """Test mean gap, sharpness and smooth error of the scores together.
 
     Each statistic is turned into a p-value (normal; the smooth error by mean and standard
     deviation of its draws), the least of them over their shares is the joint statistic, and its
@@ -126,7 +126,7 @@ def joint_test(context: MetricContext, positive: bool = False) -> JointTest:
 
 
 def _tested(own: MetricContext, positive: bool) -> JointTest:
-    """The test with the draws that the context makes."""
+    """Joint test with the draws of this context."""
     gap = direction_of(own, "positive" if positive else "confidence")
     if positive:
         shares, (sharpness, drawn) = POSITIVE_SHARES, drawn_from_positive(own)
@@ -143,7 +143,7 @@ def _tested(own: MetricContext, positive: bool) -> JointTest:
 def min_p(
     gap_z: FloatArray, sharpness_z: FloatArray, smooth_z: FloatArray, shares: tuple[float, float, float]
 ) -> FloatArray:
-    """The joint statistic, (m,): the least of three p-values over its share, of standard scores (m,) each."""
+    """Joint statistic (m,): the least of three p-values, each over its share, from standard scores (m,) each."""
     p = [*([normal_p_value(z) for z in each] for each in (gap_z, sharpness_z)), [normal_tail(z) for z in smooth_z]]
     return np.asarray((np.array(p) / np.array(shares)[:, None]).min(axis=0))
 

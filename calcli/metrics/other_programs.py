@@ -1,4 +1,4 @@
-"""How other programs bin, so that their numbers can be reproduced.
+"""Binning conventions of other programs, to reproduce their numbers.
 
 Each entry states the bins of one program as found in its source; sums stay ours (int64
 counts, float64 sums), so float32 accumulation errors of others are not imitated.
@@ -77,4 +77,4 @@ CONVENTIONS: dict[str, Convention] = {
 }
 
 PROGRAMS = [*CONVENTIONS, "relplot"]
-"""Whose numbers can be asked for: with bins of their own, and relplot's smooth error."""
+"""Programs whose numbers can be reproduced: those with bins of their own, and relplot with its smooth error."""

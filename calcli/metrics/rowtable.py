@@ -1,6 +1,6 @@
-"""What evaluation keeps of a score file: one number per row and statistic.
+"""Row table of a score file, from which metrics are computed: one number per row and statistic.
 
-``calcli.metrics.collect`` fills these columns in one pass. What belongs to (class, row) pairs is kept as bin sums.
+``calcli.metrics.collect`` fills these columns in one pass. Statistics of (class, row) pairs are kept as bin sums.
 """
 
 from collections.abc import Mapping
@@ -48,20 +48,20 @@ Tops = Mapping[int, tuple[FloatArray, FloatArray]]
 
 @dataclass(frozen=True)
 class RowTable(Sums):
-    """One line per evaluated row, (n,) each; the rows keep the file's order. Adds, one after the other, units apart.
+    """Statistics of every evaluated row, (n,) each, in the file's order. Adds by concatenation, units apart.
 
-    Of confidences alone k is 1, prediction is 1 throughout and y is 1 where it is right, else 0:
-    losses and entropies are those of being right or wrong.
+    For confidences alone k is 1, prediction is 1 throughout and y is 1 where it is correct, else 0:
+    losses and entropies are those of being correct or not.
 
     confidence : probability of the predicted class, 0..1. correct : 1.0 where the prediction is the label, else 0.0.
-    prediction, y : int64 classes. nll : -ln p_y, of a p_y that is stored as 0 that of 1e-12. brier : sum over classes
+    prediction, y : int64 classes. nll : -ln p_y, where a p_y stored as 0 counts as 1e-12. brier : sum over classes
     of (p - 1[y = c])^2. entropy : -sum p ln p. varentropy : variance of -ln p_Y when Y ~ p. positive, log_odds :
     probability of class 1 where there are two classes, and its log-odds, which are exact where it rounds to 1; else
-    None. weight : float64 or None. group : any labels or None. units : which rows belong together, None where each is
-    alone. Where only ``TOP_COLUMNS`` were asked for, the other statistics are empty. clipped : rows whose label has a
-    probability stored as 0. counts : what the calibrator reported. tops : j -> (sum of the j largest p, 1.0 where the
-    label is among them), when asked for. expected : of each loss ``PairedSums.expected``, of the difference to the rows
-    that these are compared with.
+    None. weight : float64 or None. group : any labels or None. units : unit of every row, None where rows are
+    independent. Where only ``TOP_COLUMNS`` were asked for, the other statistics are empty. clipped : rows whose label
+    has a probability stored as 0. counts : of events that the calibrator reported. tops : j -> (sum of the j largest p,
+    1.0 where the label is among them), when asked for. expected : by loss ``PairedSums.expected`` of the difference to
+    the rows that these are compared with.
     """
 
     k: Annotated[int, min]
@@ -100,12 +100,12 @@ class RowTable(Sums):
 
     @property
     def label_counts(self) -> IntArray:
-        """Rows of every class, (k,); of confidences alone those that are wrong and right."""
+        """Number of rows of every class, (k,); for confidences alone of the wrong and the correct ones."""
         return np.bincount(self.y, minlength=self.k)
 
     @property
     def agreement(self) -> LabelAgreement | None:
-        """How predictions and labels meet; None for confidences alone."""
+        """Counts of (prediction, label) pairs; None for confidences alone."""
         return LabelAgreement.of(self.prediction, self.y, self.k) if self.k > 1 else None
 
     @property
@@ -115,7 +115,7 @@ class RowTable(Sums):
 
     @property
     def known(self) -> str:
-        """What is known of the classes, as the end of a sentence."""
+        """Number of classes, as the end of a sentence in a message."""
         return f"these rows have {self.k}" if self.k > 1 else "these rows hold one confidence each"
 
     @property
@@ -125,18 +125,18 @@ class RowTable(Sums):
 
     @cached_property
     def null_outcomes(self) -> dict[tuple[Any, ...], FloatArray]:
-        """``MetricContext.null_outcomes`` by what they depend on: of several contexts of these rows."""
+        """Cache of ``MetricContext.null_outcomes`` by scheme and settings, shared by the contexts of these rows."""
         return {}
 
     @cached_property
     def accuracy_effect(self) -> float:
-        """Design effect of the accuracy where rows belong together, else 1."""
+        """Design effect of the accuracy of rows in units, else 1."""
         if self.units is None:
             return 1.0
         return design_effect(self.correct, self.units, self.weight)
 
     def take(self, index: AnyArray) -> "RowTable":
-        """The rows at ``index`` (indices or a mask); sums over rows cannot follow and are dropped."""
+        """Table of the rows at ``index`` (indices or a mask), without sums over rows."""
         held = {name: getattr(self, name) for name in ROW_COLUMNS}
         columns = {name: c[index] for name, c in held.items() if c is not None and (len(c) or name in TOP_COLUMNS)}
         return RowTable(
@@ -148,7 +148,7 @@ class RowTable(Sums):
         )
 
     def groups(self) -> tuple[AnyArray, list["RowTable"]]:
-        """The distinct groups in order, and the rows of each."""
+        """Distinct groups in order, and the table of each."""
         names, which = np.unique(np.asarray(self.group), return_inverse=True)
         rows = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
         return names, [self.take(index) for index in rows]
