@@ -1,4 +1,4 @@
-"""The command line as a whole: finds the commands, loads the one that is asked for, and groups its options in help."""
+"""Command line application: find the commands, load the one that is asked for, and group its options in the help."""
 
 import dataclasses
 import inspect
@@ -28,7 +28,7 @@ OUTPUTS = ("output", "junit", "diagram")  # options that name a file to write
 INPUTS = (
     "artifact bundle bundles calibration calibrator baseline baseline_bundle check files_from gold source sources test"
 )
-"""Options that name a file to read, for which - is standard input; no output is written over it."""
+"""Options that name an input file (- for standard input), which no output may overwrite."""
 
 HEADINGS = {
     "Input": "scores all_scores labels no_labels kind percent gold join files_from pool external"
@@ -43,7 +43,7 @@ HEADINGS = {
     "Output": "output form force json jsonl quiet value_only signature explain full",
     "Workers": "workers cluster",
 }
-"""Heading -> options, by the name of their field; all others are listed first, as options of the command."""
+"""Heading in the help -> field names of its options; all other options are listed first, under Options."""
 
 OWN = {
     "apply": {"threshold": ""},
@@ -52,7 +52,7 @@ OWN = {
     "fit": {"device": ""},
     "threshold": {"confidence": ""},
 }
-"""Command -> options that stand elsewhere there."""
+"""Command -> {field name of an option: its heading there, instead of that in HEADINGS; "" for Options}."""
 
 HOW: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
 HOW["context_settings"] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -60,7 +60,7 @@ HOW["context_settings"] = {"help_option_names": ["-h", "--help"], "max_content_w
 
 @cache
 def summaries() -> dict[str, str]:
-    """Commands in the order of the help, each with its line; read from the files, which are not imported."""
+    """Command -> summary, in the order of the help; read from the files without importing them."""
     found = []
     for module in iter_modules(import_module(PACKAGE).__path__):
         text = (get_data(PACKAGE, f"{module.name}.py") or b"").decode()
@@ -73,7 +73,7 @@ def summaries() -> dict[str, str]:
 
 @cache
 def load(name: str) -> TyperCommand:
-    """The parser and the work of one command."""
+    """Import the module of a command and build its parser."""
     module = import_module(f"{PACKAGE}.{name.replace('-', '_')}")
     alone = typer.Typer(**HOW)
     struct = get_type_hints(module.run)["args"]
@@ -90,7 +90,7 @@ def load(name: str) -> TyperCommand:
 
 
 def _parameters(struct: type) -> list[inspect.Parameter]:
-    """The fields of a struct as options in typer's words (see ``calcli.options``), in the order of its arguments."""
+    """Convert the fields of a struct to parameters for typer (see ``calcli.options``), keyword-only fields last."""
     hints, parameters = get_type_hints(struct), []
     for each in sorted(dataclasses.fields(struct), key=lambda each: bool(each.kw_only)):
         kind, default = hints[each.name], each.default
@@ -115,9 +115,9 @@ def _spelt(field: str) -> str:
 
 
 class Command(TyperCommand):
-    """A command whose callback makes a struct of what was typed. work : what is done with it. Where the struct has
-    them: FOLDERS, whether it writes folders too; unused_options, those that are not looked at, by the name of their
-    field, and why."""
+    """Command whose callback builds a struct from the parsed options. work : runs the command, given the struct, and
+    returns the exit code. A struct may define FOLDERS, true if outputs may be folders, and unused_options, field name
+    -> reason for options that have no effect."""
 
     work: Callable[[Any], int]
     struct: type
@@ -138,7 +138,7 @@ class Command(TyperCommand):
                     formatter.write_dl(records)
 
     def make_parser(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        """The parser, which knows former spellings too."""
+        """Build the parser, which also accepts former names of options."""
         parser = super().make_parser(ctx)
         for told in (each.metadata.get("flag", {}) for each in dataclasses.fields(self.struct)):
             if told.get("formerly"):
@@ -146,7 +146,7 @@ class Command(TyperCommand):
         return parser
 
     def invoke(self, ctx: typer.Context) -> int:  # type: ignore[override]
-        """Run the command. Raises UsageError, also for an option that this use of the command does not look at."""
+        """Run the command. Raises UsageError for invalid values, and for options that have no effect in this call."""
         assert self.callback is not None
         typed = {name: value if isinstance(value, list | tuple) else [value] for name, value in ctx.params.items()}
         for name, values in typed.items():
@@ -181,11 +181,11 @@ OTHER_WORDS = {
     "inspect": ("describe", "info", "view"),
     "watch": ("drift", "monitor"),
 }
-"""What people type for a command."""
+"""Command -> other words that users type for it, suggested after an unknown command."""
 
 
 class Commands(TyperGroup):
-    """A group whose commands are imported when they are asked for, not to be listed."""
+    """Command group that imports a command when it is run, not to list it."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(summaries())

@@ -58,7 +58,7 @@ def run(args: AdaptArgs) -> int:
     except ValueError:
         raise UsageError(f"--prior {str(args.prior)[:40]}: expected numbers, e.g. --prior 0.9,0.1") from None
     artifact, named = load(args.artifact), args.source
-    if named is None and args.bundle is not None:  # the rows of the fit: here, or beside the calibrator
+    if named is None and args.bundle is not None:  # look for the rows of the fit here, then beside the calibrator
         fit = artifact.fit.source or ""
         places = [str(folder / fit) for folder in (Path(), Path(args.artifact).parent)]
         named = next((place for place in places if fit and split_where(place)[0].is_file()), None)

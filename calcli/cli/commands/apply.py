@@ -73,14 +73,14 @@ class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
             raise UsageError("-o -: standard output takes the scores of one bundle, and no --json beside them")
 
 
-# ---- what apply does with each bundle, in this process or in a worker
+# ---- the work on one bundle, in this process or in a worker
 
 
 WORDS = {
     "argmax_conflicts": "the prediction is kept, but another class now has a larger probability",
     "float16_zeros": "a probability below 3e-8 is 0 in the input's float16; --as log_probs keeps it",
 }
-"""Counts that their own names do not explain."""
+"""Count -> explanation, where its name says too little."""
 
 
 def apply_one(
@@ -93,7 +93,7 @@ def apply_one(
     if place.path is not None:
         check_output(target, force=args.force)
     with command.rows([bundle], need_labels=False) as rows:
-        assert isinstance(rows, BundleRows)  # as one bundle is
+        assert isinstance(rows, BundleRows)  # a single bundle is never pooled
         rows.hashed = rows.n == artifact.fit.n  # they may be those of the fit
         command.check_fits(artifact, args.artifact, rows)
         alone = rows.kind == "confidence"
@@ -105,7 +105,7 @@ def apply_one(
         sheet = _sheet(rows, artifact, "<stdin>" if args.artifact == "-" else args.artifact, kind)
         along = [c for c in rows.beside if c not in sheet.taken]
         if along:
-            from calcli.importers.unnamed_arrays import ROWS_CARRIED, goes_along  # which few bundles need
+            from calcli.importers.unnamed_arrays import ROWS_CARRIED, goes_along  # needed by few bundles
 
             first = min(rows.n, ROWS_CARRIED)
             along = [c for c in along if goes_along(c, rows.beside_at(c, 0, first))]
@@ -135,7 +135,7 @@ def apply_one(
 
 
 def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> Sheet:
-    """What the output holds beside scores; name : of the artifact, as typed."""
+    """Everything that the output holds except scores. name : path of the artifact, as typed."""
     alone = kind == "confidence"
     columns = {c: v for c in ("ids", "weights", "group", "unit") if (v := rows.column(c)) is not None}
     own = {role: rows.own_columns(role) for role in columns}
@@ -172,7 +172,7 @@ def run(args: ApplyArgs) -> int:
     targets = _targets(args)
     probe_all(args.expanded)
     if len(targets) > 1 and any(map(os.path.exists, targets)):
-        for bundle in args.expanded:  # opened, it notes the files that its links lead to; what is wrong is told later
+        for bundle in args.expanded:  # opening notes the files that its links lead to; errors are reported later
             with suppress(CalcliError), open_bundle(bundle, prefer=("test",), need_labels=False, **args.opening):
                 pass
         for target in targets:
@@ -195,7 +195,7 @@ def run(args: ApplyArgs) -> int:
 
 
 def _shards(command: CommandContext, artifact: Artifact, targets: Sequence[Path], least: float | None) -> list[Shard]:
-    """The work on every bundle: workers are given several whole, of one ranges of rows."""
+    """One shard per bundle. Workers get whole bundles if there are several, and ranges of rows of a single one."""
     args: ApplyArgs = command.args
     bundles, executor = args.expanded, command.executor
     if executor is not None and executor.remote and len(targets) > 1:
@@ -209,7 +209,7 @@ def _shards(command: CommandContext, artifact: Artifact, targets: Sequence[Path]
 
 
 def _targets(args: ApplyArgs) -> list[Path]:
-    """Where each bundle goes: the output itself, or files in it named after the bundles."""
+    """Output path of each bundle: the output itself, or files in that folder named after the bundles."""
     folder = Path(args.output)
     if len(args.expanded) == 1 and not os.path.isdir(folder) and not args.output.endswith("/"):
         return [folder]
@@ -230,7 +230,7 @@ def _targets(args: ApplyArgs) -> list[Path]:
 
 
 def read_threshold(given: str, artifact: Artifact) -> float:
-    """A confidence given as a number, or in a file of calcli threshold for this very calibrator."""
+    """Read a threshold on confidence: a number, or a file that calcli threshold wrote for this calibrator."""
     with suppress(ValueError):
         least = float(given)
         if 0 <= least <= 1:

@@ -57,12 +57,12 @@ EPILOG = (
 )
 
 
-# ---- what compare does with every bundle and method: open, cut into folds, fit, score
+# ---- the work on one bundle and method: open, split into folds, fit, score
 
 
 @dataclass(frozen=True)
 class CompareTask:
-    """A method to be scored on bundles, as one data set. against : where and by which fits the baseline was scored."""
+    """Task of scoring a method on bundles, as one data set. against : bundles of the baseline, and its fit per fold."""
 
     args: "CompareArgs"
     bundles: tuple[str, ...]
@@ -78,12 +78,12 @@ class CompareTask:
             return self.scored(scene)
 
     def scored(self, scene: board.OpenedFolds) -> board.HeldOut:
-        """What came of the method on the open bundles."""
+        """Fit and score the method on the opened bundles."""
         return board.held_out(self.entrant, scene, self.args.seed, self._others(scene))
 
     @contextmanager
     def _others(self, scene: board.OpenedFolds) -> Iterator[list[tuple[Rows, Fit[Any] | None]]]:
-        """By fold the held-out rows of the baseline, which may be another model's, and its fit."""
+        """Per fold, the held-out rows of the baseline, which may be another model's, and its fit."""
         if self.against is None:
             yield []
             return
@@ -96,8 +96,8 @@ class CompareTask:
 def opened(
     args: "CompareArgs", bundles: tuple[str, ...], tell: Callable[[str], None] | None = None
 ) -> Iterator[board.OpenedFolds]:
-    """Open bundles as one data set, and cut it into rows to fit to and rows held out. tell : hears what was read as
-    what. Raises DataError for rows that cannot be used."""
+    """Open bundles as one data set, and split it into rows to fit to and held-out rows. tell : receives notes on how
+    arrays were read. Raises DataError for rows that cannot be used."""
     with open_data(bundles, prefer=o.CALIBRATION, tell=tell, **args.opening) as rows:
         if rows.kind == "confidence":
             raise DataError(f"{rows.name}: holds confidences, which have no NLL of the label; use fit --method all")
@@ -118,13 +118,13 @@ def opened(
 
 
 def _places(rows: DataSet) -> set[tuple[Path, str]]:
-    """Files and groups that rows come from."""
+    """(file, group) pairs that rows come from."""
     parts = rows.parts if isinstance(rows, PooledRows) else [rows]
     return {(part.path, part.group) for part in parts if isinstance(part, BundleRows)}
 
 
 def differing_row(one: DataSet, other: DataSet) -> str | None:
-    """Where two bundles are not the same rows of a data set, in words; None when labels and ids agree."""
+    """Describe how two bundles differ in shape, labels, ids, or rows of weight 0; None if they are the same rows."""
     if (one.n, one.k) != (other.n, other.k):
         return f"{one.name} has {one.n} rows x {one.k} classes, {other.name} {other.n} x {other.k}"
     mine, its = (np.ones(each.n, bool) if (w := each.weights()) is None else w > 0 for each in (one, other))
@@ -141,7 +141,7 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
 
 
 def outcomes(tasks: Sequence[CompareTask], executor: "Executor | None") -> Generator[board.HeldOut, None, None]:
-    """The outcome of every task in order, from this process or from workers; one that they die over has a reason."""
+    """Yield the outcome of every task in order, from this process or workers; one that kills workers holds a reason."""
     if executor is not None:
         yield from executor.run(tasks, lambda lost: board.HeldOut(0.0, reason=str(lost), exit_code=lost.exit_code))
         return
@@ -151,14 +151,14 @@ def outcomes(tasks: Sequence[CompareTask], executor: "Executor | None") -> Gener
                 yield task.scored(scene)
 
 
-# ---- the result file of compare, read again: nothing in it is believed before its types are checked
+# ---- the result file of an earlier run; its types are checked before anything in it is used
 
 
 LARGEST = 1 << 30  # bytes of a result file
 
 
 class Shown(msgspec.Struct):
-    """What is shown of a number."""
+    """Schema of one metric, or difference, in a result file."""
 
     value: float | None
     se: float | None = None
@@ -169,7 +169,7 @@ class Shown(msgspec.Struct):
 
 
 class KeptDifference(msgspec.Struct):
-    """A method's differences to the baseline on a bundle, by metric."""
+    """Schema of a method's differences to the baseline on a bundle, by metric."""
 
     bundle: str
     method: str
@@ -177,7 +177,7 @@ class KeptDifference(msgspec.Struct):
 
 
 class Kept(msgspec.Struct):
-    """What an earlier run has left; other keys are not read again."""
+    """Schema of a result file of calcli compare; other keys are ignored."""
 
     settings: dict[str, Any]
     data: dict[str, str]
@@ -186,7 +186,7 @@ class Kept(msgspec.Struct):
 
 
 def kept(path: Path) -> Kept:
-    """Read what an earlier run has left. Raises UsageError for anything else."""
+    """Read the result file of an earlier run. Raises UsageError for any other file."""
     try:
         found = msgspec.json.decode(read_document(str(path), LARGEST, "a result of compare", own=True), type=Kept)
         done = [(result.metrics, board.LEADERBOARD_METRICS) for result in found.results if result.reason is None]
@@ -234,7 +234,7 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
 
 
 def run(args: CompareArgs) -> int:
-    """Find out what there is to do, do it, and write the leaderboard."""
+    """Plan the entries, score those that are missing, and write the leaderboard."""
     command = CommandContext(args)
     for path, force in ((args.diagram, args.force), (args.output, True)):
         if path is not None:
@@ -272,16 +272,16 @@ def run(args: CompareArgs) -> int:
     return command.code
 
 
-Baselines = dict[tuple[str, str] | None, board.HeldOut]  # (bundle, method) of a baseline -> how it did
+Baselines = dict[tuple[str, str] | None, board.HeldOut]  # (bundle, method) of a baseline -> its held-out scores
 
 
 class _Work:
-    """What is to be done, and what is done. plan : per (bundle, method) an entry without its numbers. files : by bundle
-    the names that it is opened by."""
+    """Planned and finished entries of a comparison. plan : (bundle, method) -> entry without its numbers. files :
+    bundle -> the names to open it by."""
 
     def __init__(self, args: CompareArgs, command: CommandContext, journal: "Journal | None") -> None:
         self.args, self.command, self.journal = args, command, journal
-        self.how = replace(args, bundles=None, files_from=None)  # a task does not carry the names of all bundles
+        self.how = replace(args, bundles=None, files_from=None)  # tasks are sent without the names of all bundles
         self.plan: dict[tuple[str, str], board.LeaderboardEntry] = {}
         self.files: dict[str, tuple[str, ...]] = {}
         self.done: dict[tuple[str, str], board.LeaderboardEntry] = {}
@@ -295,7 +295,7 @@ class _Work:
             with self.command.trying(len(sets) > 1, DataError), opened(args, bundles, self.command.say) as scene:
                 for rows in dict.fromkeys((scene.rows, scene.held)):
                     for _ in rows.blocks():
-                        pass  # a complete walk checks every row and makes the hash
+                        pass  # a complete pass checks every row and computes the hash
                     self.command.caveats(rows)
                 names, left_out = board.entrants(asked, scene.rows, args.thorough)
                 for method, reason in left_out.items():
@@ -309,7 +309,7 @@ class _Work:
             raise UsageError("--diagram draws ranks over several bundles: name two or more")
 
     def _other_model(self, bundle: str, scene: board.OpenedFolds, names: Sequence[str]) -> str:
-        """Enter the other model on the same rows; returns its name."""
+        """Plan the methods on the other model's scores of the same rows; returns the name of its bundle."""
         files = tuple(self.args.expand(bundle))
         with opened(self.args, files, self.command.say) as other:
             for mine, its in ((scene.rows, other.rows), (scene.held, other.held)):
@@ -322,11 +322,11 @@ class _Work:
     def _enter(
         self, files: tuple[str, ...], scene: board.OpenedFolds, names: Sequence[str], other: str | None = None
     ) -> str:
-        """Plan the methods on a bundle. other : the model that they are compared with; returns the bundle's name."""
+        """Plan the methods on a bundle; returns the bundle's name. other : bundle of the model to compare them with."""
         held = scene.held
         bundle = held.name
         if self.files.get(bundle, files)[0] != files[0]:
-            bundle = files[0]  # files of one name in two folders
+            bundle = files[0]  # another folder has a file of this name
         self.files.setdefault(bundle, files)
         sha = "+".join(dict.fromkeys((board.digest_of(scene.rows), board.digest_of(held))))
         more: dict[str, Any] = {"unit": held.unit_name, "given": title_of(held.upstream)}
@@ -342,14 +342,14 @@ class _Work:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What all results have in common."""
+        """Settings that all results share."""
         a = self.args
         common = {"folds": None if a.test is not None else a.folds, "test": a.test, "seed": a.seed, "level": a.level}
         common |= {} if a.unit is None else {"unit": a.unit}
         return {**common, "baseline": a.baseline_bundle or self.baseline, "calcli_version": __version__}
 
     def remember(self) -> None:
-        """Take what an earlier run has finished, or left in the job file. Raises UsageError for another comparison."""
+        """Reuse what an earlier run has finished, or left in the job file. Raises UsageError for another comparison."""
         path = self.args.output
         if path is None or self.journal is None:
             return
@@ -364,14 +364,14 @@ class _Work:
             self.command.say(f"{path}: {len(self.done)} of {len(self.plan)} results are there already")
 
     def _key(self, entry: board.LeaderboardEntry) -> bytes:
-        """What determines the numbers of an entry."""
+        """Key of an entry in the job file: a hash of all that determines its numbers."""
         from calcli.workers.journal import key_of
 
         against = None if entry.against is None else (entry.against, self.plan[entry.against].data_sha256)
         return key_of(repr((entry.bundle, entry.method, entry.data_sha256, against, self.settings)).encode())
 
     def _take_over(self, path: Path, held: Kept) -> None:
-        """Take what holds of a result file. Raises UsageError for one of another comparison."""
+        """Reuse the results of a file that are still valid. Raises UsageError for a file of another comparison."""
         differ = {(d.bundle, d.method): d for d in held.differences}
         old = {(r.bundle, r.method): r for r in held.results}
         for name, want in self.settings.items():
@@ -397,13 +397,13 @@ class _Work:
         return board.comparison(entries, self.settings, self.ranks(entries))
 
     def ranks(self, entries: Sequence[board.LeaderboardEntry]) -> board.Ranking | None:
-        """Ranks over bundles; of two models on the same rows none, as those are no two samples."""
+        """Ranks over bundles; None for two models on the same rows, which are not independent samples."""
         return board.ranking(entries, self.args.level) if self.args.baseline_bundle is None else None
 
     # ---- the work
 
     def do(self) -> None:
-        """Score what is missing, and first the baselines that it is compared with."""
+        """Score the missing entries, after the baselines that they are compared with."""
         missing = [key for key in self.plan if key not in self.done]
         needed = {against for key in missing if (against := self.plan[key].against) is not None}
         settings = MetricSettings(level=self.args.level, seed=self.args.seed)
@@ -424,7 +424,7 @@ class _Work:
                         self.command.progress(told, len(self.done), len(self.plan))
 
     def _task(self, key: tuple[str, str], baselines: Baselines) -> CompareTask:
-        """The work of an entry, with the fits that it is compared with where these succeeded."""
+        """Task of an entry, with the fits of its baseline if these succeeded."""
         bundle, name = key
         against = self.plan[key].against
         fits = None

@@ -25,12 +25,12 @@ class CompletionArgs:
     shell: Literal["bash", "zsh", "fish"] = argument(REQUIRED, "The shell that is to complete.", "bash|zsh|fish")
 
 
-# ---- shell completion and the manual page, made of the definitions that the help is made of
+# ---- shell completion and the manual page, built from the same definitions as the help
 
 
 @dataclass(frozen=True)
 class Flag:
-    """An option of a command: its spellings, the word for its value ("" for none), help, and known values."""
+    """Option of a command: its names, the placeholder of its value ("" for none), help, and known values."""
 
     names: list[str]
     value: str
@@ -51,12 +51,12 @@ def flags(command: str) -> list[Flag]:
 
 
 def listed(command: str) -> tuple[str, ...]:
-    """What the argument of a command is taken from, where it is a list of names."""
+    """Known values of the argument of a command, if it is a name from a list."""
     return {"methods": method_names(), "metrics": tuple(metric_names()), "completion": tuple(SCRIPTS)}.get(command, ())
 
 
 def bash() -> str:
-    """For bash: source it, or put it where bash-completion looks."""
+    """Completion script for bash, to source or to put where bash-completion looks."""
     values, words = [], []
     for name in summaries():
         own = flags(name)
@@ -87,12 +87,12 @@ complete -o default -F _calcli calcli
 
 
 def zsh() -> str:
-    """For zsh: bash's functions, which zsh can run."""
+    """Completion script for zsh, which runs that for bash."""
     return f"autoload -Uz bashcompinit && bashcompinit\n{bash()}"
 
 
 def fish() -> str:
-    """For fish: into ~/.config/fish/completions/calcli.fish."""
+    """Completion script for fish, for ~/.config/fish/completions/calcli.fish."""
     lines = []
     for name, summary in summaries().items():
         lines.append(f"complete -c calcli -f -n __fish_use_subcommand -a {name} -d {quote(summary)}")
@@ -110,7 +110,7 @@ SCRIPTS = {"bash": bash, "zsh": zsh, "fish": fish}
 
 
 def manual() -> str:
-    """The page calcli(1) in roff."""
+    """Manual page calcli(1) in roff."""
     lines = [f'.TH CALCLI 1 "" "calcli {__version__}"', ".SH NAME", "calcli \\- calibrate classifiers on saved scores"]
     lines += [".SH SYNOPSIS", ".B calcli", "COMMAND [OPTIONS] [ARGUMENTS]", ".SH COMMANDS"]
     for name in summaries():
@@ -122,7 +122,7 @@ def manual() -> str:
 
 
 def _text(text: str) -> Iterator[str]:
-    """Paragraphs; those that the help leaves unfilled stay so."""
+    """Yield paragraphs as lines of roff; those that the help does not wrap stay unwrapped."""
     for paragraph in text.strip().split("\n\n"):
         plain = paragraph.startswith("\b\n")
         yield ".PP"
@@ -137,6 +137,6 @@ def _roff(line: str) -> str:
 
 
 def run(args: CompletionArgs) -> int:
-    """Print the script, which names everything and so starts no calcli when it completes."""
+    """Print the script; it contains all names, so that completing does not start calcli."""
     print(SCRIPTS[args.shell](), end="")
     return 0

@@ -45,7 +45,7 @@ from calcli.metrics.warnings import label_doubts
 from calcli.options import flag, same, taken
 
 ORDER = 50
-Artifacts = list[tuple[str, Artifact]]  # with the paths that they were loaded from
+Artifacts = list[tuple[str, Artifact]]  # (path that it was loaded from, artifact)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
 
     @property
     def by(self) -> str | None:
-        """What has a panel of its own."""
+        """Parts that have a panel each, "class" or "group"; None for none."""
         return "class" if self.per_class else "group" if self.per_group else None
 
     @property
@@ -130,7 +130,7 @@ def run(args: DiagramArgs) -> int:
         print_json(to_object(figure))
     elif args.output is not None:
         print_path(args.output)
-    elif not args.quiet:  # in what stdout can show
+    elif not args.quiet:  # with the characters and colours that stdout can show
         unicode = not args.ascii_ and (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         width = min(shutil.get_terminal_size((80, 24)).columns, 200)
@@ -139,7 +139,7 @@ def run(args: DiagramArgs) -> int:
 
 
 def _labels(args: DiagramArgs, artifacts: Artifacts) -> list[str]:
-    """Names of the uncalibrated scores and of the calibrators: methods, with the file's where two share one."""
+    """Names of the uncalibrated scores and the calibrators: methods, with the file name where two share one."""
     if args.names is not None:
         names = [name.strip() for name in args.names.split(",")]
         if len(names) != 1 + len(artifacts):
@@ -152,7 +152,7 @@ def _labels(args: DiagramArgs, artifacts: Artifacts) -> list[str]:
 
 
 def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> Figure:
-    """The figure of row tables: every bundle, uncalibrated and through every calibrator."""
+    """Measure the figure from row tables: every bundle, uncalibrated and with every calibrator."""
     args: DiagramArgs = command.args
     sets: list[Measured] = []
     notes: list[str] = []
@@ -183,7 +183,7 @@ def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> 
 
 
 def _matched(bundles: Sequence[str], artifacts: Artifacts) -> list[Artifacts]:
-    """For every bundle the calibrators that were fitted on the same file, by its recorded name."""
+    """Calibrators of each bundle: those fitted on the same file, by its recorded name."""
     files = [split_where(bundle)[0].name for bundle in bundles]
     matched: dict[str, Artifacts] = {file: [] for file in files}
     for path, artifact in artifacts:
@@ -197,7 +197,7 @@ def _matched(bundles: Sequence[str], artifacts: Artifacts) -> list[Artifacts]:
 
 
 def _sweep(command: CommandContext, request: Request, artifacts: Artifacts) -> Figure:
-    """The figure of an open bundle, with the temperatures of the calibrators that have one."""
+    """Measure the figure from the scores of a bundle, with the temperatures of the calibrators that have one."""
     args: DiagramArgs = command.args
     given = []
     with command.rows(args.sets[0]) as rows:

@@ -128,7 +128,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             free = {"bins", "norm", "scheme", "label", "compat"}
             free -= settings_of([*self.metric, *(each.metric for each in self.limits())])
             if by_group and self.label in ("top", "positive"):
-                free -= {"label"}  # the gaps of two classes are of what it says
+                free -= {"label"}  # it chooses the quantity of the gaps of two classes
         limited, short = self.max_ or self.min_, self.wanted not in WITH_ALL
         asked = (self.metric or [""])[0]
         return o.unused(
@@ -155,7 +155,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         return asked
 
     def plan(self, limited: Sequence[str]) -> Plan:
-        """What is measured, and how; limited : metrics that limits need. Raises UsageError."""
+        """Metrics to compute, and their settings. limited : metrics that limits need. Raises UsageError."""
         names = [*([metric(name).name for name in self.metric or ()] or report_metrics(self.full)), *limited]
         own = {"norm": norm_of(self.norm), "label": self.label or "top"}
         settings = MetricSettings(**taken(MetricSettings, self) | own)
@@ -164,12 +164,12 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         return Plan(tuple(dict.fromkeys(names)), settings, report=report, about=self.label, **how)
 
 
-# ---- what evaluate and report do bundle by bundle: open, load, assess, warn
+# ---- the work on one bundle, for evaluate and report: open, load, assess, warn
 
 
 @dataclass
 class Job:
-    """What stays the same from bundle to bundle. baseline : artifact as typed; none is the uncalibrated scores."""
+    """Settings and loaded calibrators for all bundles. baseline : artifact as typed, None for uncalibrated scores."""
 
     command: CommandContext
     plan: Plan
@@ -182,23 +182,23 @@ class Job:
         return self.command.args.calibrator or []
 
     def evaluation(self, evaluated: Sequence[list[Result]], outcomes: Sequence[Outcome]) -> Evaluation:
-        """All results with the ranks of the calibrators, and what became of the limits."""
+        """Collect all results, the ranks of the calibrators, and the outcomes of the limits."""
         names = ["uncalibrated", *self.calibrators]
         ranks = rank_table(evaluated, names, self.plan.metrics) if self.calibrators else None
         return Evaluation(evaluated, ranks, [outcome.to_dict() for outcome in outcomes])
 
     def artifact(self, template: str, bundle: str) -> tuple[str, Artifact]:
-        """The artifact that a path stands for at a bundle, loaded once."""
+        """Artifact that a path with {stem} and {group} stands for at a bundle, and its name; loaded once."""
         path, group = split_where(bundle)
         name = template.replace("{stem}", path.stem).replace("{group}", group or "")
         return ("<stdin>" if name == "-" else name), self.load(name)
 
     def evaluate(self, bundles: Sequence[str]) -> tuple[list[Result], Result | None]:
-        """Results of bundles taken as one data set, and the result that changes are taken to."""
+        """Evaluate bundles as one data set; returns the results, and the one that changes are measured against."""
         artifacts = [self.artifact(template, bundles[0]) for template in self.calibrators]
         with self.command.rows(bundles) as rows:
             rows.progress = self.command.progress
-            rows.hashed = bool(artifacts)  # to tell rows that a calibrator was fitted on
+            rows.hashed = bool(artifacts)  # to recognise rows that a calibrator was fitted on
             candidates, against = self.candidates(artifacts, rows), None
             if self.baseline is not None:
                 against = self.candidates([self.artifact(self.baseline, bundles[0])], rows)[1]
@@ -217,13 +217,13 @@ class Job:
         return results, Result(rows.name, against.name, against.method, rows.n, results[0].n_classes, done.baseline)
 
     def candidates(self, artifacts: Sequence[tuple[str, Artifact]], rows: DataSet) -> list[Candidate]:
-        """The uncalibrated scores, then the calibrators; warnings are said. Raises DataError where one does not fit."""
+        """List the uncalibrated scores and the calibrators, and warn. Raises DataError where one does not fit."""
         found = [Candidate(None, "uncalibrated", None)]
         for name, artifact in artifacts:
             self.noted[name] = self.command.check_fits(artifact, name, rows)
             try:
                 check_upstream(artifact, name, rows.name, rows.upstream)
-            except DataError as error:  # which --again lets pass, for the results to say
+            except DataError as error:  # --again allows it; the results report it
                 self.noted[name].append(str(error).rpartition("; ")[0])
             rows.places_of(artifact.calibrator.required_transforms, rows.name)
             path = "-" if name == "<stdin>" else name
@@ -236,12 +236,12 @@ class Job:
     def warned(
         self, rows: DataSet, artifacts: list[tuple[str, Artifact]], table: RowTable | RunningSums, results: list[Result]
     ) -> list[Result]:
-        """The results with warnings about the data, the fit's data, and both together, which are also said."""
+        """Add warnings about the data, the data of the fit, and both together to the results, and print them."""
         binned = any("|bins:" in score.signature for score in results[0].scores.values())
         bins = self.plan.settings.bins if binned else None
         classes = int((table.label_counts > 0).sum()) if table.k > 1 else None
         common = [*rows.caveats, *label_doubts(table, rows.class_names)]
-        if rows.unit_name is None:  # are rows independent? of very many the first ones tell
+        if rows.unit_name is None:  # are rows independent? of very many, the first are tested
             first = None if isinstance(table, RowTable) else rows.run(0, LONG)
             some = table if first is None else collect(ArrayRows(first.scores, first.labels, rows.kind))
             common += unit_warnings(some)  # type: ignore[arg-type]
@@ -256,7 +256,7 @@ class Job:
             if (told := not_held_out(artifact, rows)) is not None:
                 found.append(told)
             counts = np.asarray(getattr(artifact.fit, "label_counts", []), dtype=np.float64)
-            adapted = artifact.method.endswith("+prior")  # to shares that are not those of its fit
+            adapted = artifact.method.endswith("+prior")  # to class frequencies that differ from those of its fit
             if len(counts) == table.k and not adapted and label_shift_p_value(counts, seen) < 1e-3:
                 told = "the label frequencies differ significantly from those of the calibrator's fit"
                 found.append(f"{told}: expect its class probabilities to be off")
@@ -311,7 +311,7 @@ def run(args: EvaluateArgs) -> int:
 
 
 def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
-    """Write to stdout what was asked for; with --quiet the verdicts alone."""
+    """Print the output that was asked for; with --quiet the verdicts alone."""
     args = command.args
     if args.value_only:
         for result in (each for results in evaluation.bundles for each in results[1:] or results):
@@ -335,7 +335,7 @@ def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
             print()
             print_table(["term", "meaning"], explained(evaluation.results, plan.report, plan.settings))
     if args.signature and evaluation.bundles:
-        # Behind a table for people; beside what a program reads.
+        # On stdout after a table for people; on stderr where a program reads stdout.
         out = sys.stdout if args.people and not args.value_only else sys.stderr
         for line in texts.quotable(evaluation, plan.metrics[0] if args.metric else "ece"):
             print(plain(line), file=out)

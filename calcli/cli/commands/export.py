@@ -54,7 +54,7 @@ class ExportArgs(o.Reading, o.OutputOptions):
 
 
 def run(args: ExportArgs) -> int:
-    """Trace, write, load again, compare, and only then keep the file."""
+    """Trace, write, load again and compare; the file is kept only if it agrees."""
     command = CommandContext(args)
     bundles = expand(args.check, args.where, args.ignored) if args.check else []
     check_output(Path(args.output), force=args.force)

@@ -98,17 +98,17 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
 
     @property
     def splitting(self) -> Splitting:
-        """How rows are split into groups. Raises UsageError."""
+        """Split of the rows into groups. Raises UsageError."""
         split = tuple(self.split or ())
         return Splitting(tuple(map(parse_split, split)), self.seed, self.stratify, self.ordered, split)
 
 
-# ---- the model half of calcli extract: what is run for a command, shard by shard
+# ---- running a model, shard by shard
 
 
 def _shards(args: ExtractArgs, output: Path, remote: bool) -> list[Shard]:
-    """What is to be run: one bundle, or of a pattern that several files match one each, in the folder ``output``.
-    remote : for processes in another folder. Raises UsageError."""
+    """One shard for the bundle, or one per file of a pattern that several match, in the folder ``output``.
+    remote : make paths absolute, for workers in another folder. Raises UsageError."""
     splitting = args.splitting
     if args.inputs is None:
         raise UsageError(f"--model {args.model}: needs --inputs FILE or FOLDER to run on")
@@ -159,7 +159,7 @@ def _run_model(talk: Console, job: ModelJob, target: Path, splitting: Splitting,
 
 
 def run(args: ExtractArgs) -> int:
-    """Import saved scores or run a model, and tell what was written; a shard that fails stops no other."""
+    """Import saved scores or run a model, and report what was written; a shard that fails does not stop the others."""
     command, output = CommandContext(args), Path(args.output)
     if args.model is None:
         names = (*o.names_of(ImportOptions), "kind", "all_scores", "no_labels", "seed")
@@ -178,7 +178,7 @@ def run(args: ExtractArgs) -> int:
 def _finish(
     command: CommandContext, made: Iterable[tuple[Path, Callable[[], ImportReport]]], several: bool = False
 ) -> int:
-    """Tell of every file that was written; returns the worst exit code."""
+    """Report every file that was written; returns the worst exit code."""
     args, told = command.args, ImportReport()
     for path, facts in made:
         with command.trying(several):

@@ -89,7 +89,7 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 
     @property
     def stem(self) -> str:
-        """What default outputs are named after."""
+        """First part of the names of default outputs: the stem of the first bundle's file, or stdin."""
         path = split_where(self.expanded[0])[0]
         return "stdin" if str(path) == "-" else path.stem
 
@@ -98,7 +98,7 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         return parse_options(self.method, settings_of(self.set_ or (), "--set "))
 
     def target(self, folder: Path = Path()) -> str:
-        """Where the one artifact goes: a path that may be written, or - for stdout. Raises UsageError."""
+        """Output of the single artifact: a path that may be written, or - for stdout. Raises UsageError."""
         default = str(folder / f"{self.stem}.{self.method}.json")
         output = default if self.output is None else self.output
         if output in ("-", "/dev/stdout"):
@@ -109,7 +109,7 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         return output
 
 
-# ---- what calcli fit says of one fit; and --method all: every method that applies, ranked by what held-out rows lose
+# ---- printing one fit; and --method all: every method that applies, ranked by held-out NLL
 
 
 def fit_all(args: FitArgs, rows: DataSet, context: Context, command: CommandContext) -> int:
@@ -167,7 +167,7 @@ def fit_all(args: FitArgs, rows: DataSet, context: Context, command: CommandCont
 
 
 def _targets(args: FitArgs, rows: DataSet, talk: Console) -> dict[str, Path]:
-    """The file of every method that applies, in a folder that is there; what to try first at the front."""
+    """Output file of every method that applies, those to try first at the front; makes their folder."""
     from calcli.evaluation.leaderboard import applicable
 
     folder = Path(args.output or f"{args.stem}.calibrators")
@@ -190,17 +190,17 @@ def as_json(artifact: Artifact, path: str) -> dict[str, object]:
     return {"calcli_fit": 1, "artifact": path, "method": artifact.method, **told}
 
 
-ZERO = 1e-9  # a calibration error of the rows of the fit below it is rounding: isotonic and histogram maps have none
+ZERO = 1e-9  # an in-sample ECE below this is a rounding error: that of isotonic and histogram maps is 0
 
 
 def in_sample(after: Mapping[str, float | None]) -> list[Cell]:
-    """Figures of the calibration data after the fit, with what is 0 there whatever the model said to be so."""
+    """In-sample metrics after the fit; an ECE that is 0 by construction is marked as such."""
     zero = "0 (in-sample, zero by construction)"
     return [zero if n.startswith("ece") and v is not None and v < ZERO else v for n, v in after.items()]
 
 
 def print_fit(artifact: Artifact, source: str, talk: Console) -> None:
-    """Say what the fit did, on stderr."""
+    """Print on stderr the fit's status and in-sample metrics before and after it."""
     if talk.quiet:
         return
     fit, names, k = artifact.fit, artifact.class_names, artifact.n_classes
@@ -217,7 +217,7 @@ def print_fit(artifact: Artifact, source: str, talk: Console) -> None:
 
 
 def print_candidates(artifact: Artifact, talk: Console) -> None:
-    """The table of a cross-validated choice or average, and what the average does to predictions."""
+    """Print the candidates of a cross-validated choice or average, and whether the average is accuracy-preserving."""
     record = artifact.fit.details["auto"]
     done = [row for row in record["table"] if "failed" not in row]
     if not done:
@@ -245,7 +245,7 @@ def run(args: FitArgs) -> int:
 
 
 def fitted(args: FitArgs, folder: Path = Path()) -> tuple[int, str]:
-    """The same; returns the exit code, and where the calibrator is: by default in ``folder``. Names, options and
+    """Fit and save; returns the exit code and the path of the calibrator, by default in ``folder``. Names, options and
     outputs are checked before rows are read."""
     _check_held_out(args)
     together = args.method == "all"
@@ -258,7 +258,7 @@ def fitted(args: FitArgs, folder: Path = Path()) -> tuple[int, str]:
         if args.by_default:
             name = default_method(rows, args.by is not None)
             if name != args.method.removesuffix("-by"):
-                kept = [setting for setting in args.set_ or () if not setting.startswith("by=")]  # which is set again
+                kept = [setting for setting in args.set_ or () if not setting.startswith("by=")]  # it is set again
                 args = replace(args, method=name, set_=kept)
                 target, options = args.target(folder), args.options()
             more = "calcli methods lists them" if rows.k != 2 else "of two classes platt corrects a bias too"
@@ -270,7 +270,7 @@ def fitted(args: FitArgs, folder: Path = Path()) -> tuple[int, str]:
             return fit_all(args, rows, context, command), target
         start = time.process_time()
         artifact = fit_artifact(args.method, options, rows, context)
-        seconds = time.process_time() - start  # told, never stored: an artifact has the same bytes every time
+        seconds = time.process_time() - start  # printed, never stored: an artifact has the same bytes every time
         command.clear()
         save(artifact, target, force=args.force)
         print_fit(artifact, rows.name, command)
@@ -282,7 +282,7 @@ def fitted(args: FitArgs, folder: Path = Path()) -> tuple[int, str]:
 
 
 def _check_held_out(args: FitArgs) -> None:
-    """Raises UsageError where a pattern, and no name that was typed, takes a bundle that is for the evaluation."""
+    """Refuse a bundle named as held out that a pattern matches, unless its name was typed. Raises UsageError."""
     typed = {split_where(name)[1] for name in args.given}
     for name in args.expanded:
         group = split_where(name)[1]

@@ -33,7 +33,7 @@ from calcli.io.validate import doubts
 from calcli.options import REQUIRED, argument
 
 ORDER = 60
-LONGEST_WORD = 200  # characters of a text without a blank that are shown to people: more are numbers as base64
+LONGEST_WORD = 200  # characters of a text without a blank that are printed in full; longer ones are base64
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class InspectArgs(o.Reading):
 
     @cached_property
     def artifact(self) -> bool:
-        """Whether the file is to be read as an artifact: it begins as JSON that calcli has written."""
+        """True if the file begins as JSON that calcli has written, so that it is read as an artifact."""
         if split_where(self.file)[1] is not None:
             return False
-        with suppress(DataError), ExitStack() as stack:  # what is wrong with it, its reader says
+        with suppress(DataError), ExitStack() as stack:  # its reader reports what is wrong with it
             source = SourceFile(settle_sources([Path(self.file)], stack).files[0])
             return source.is_json and b'"calcli_' in source.head
         return False
@@ -78,14 +78,14 @@ def run(args: InspectArgs) -> int:
 
 
 def _artifact(file: str) -> dict[str, Any]:
-    with ExitStack() as stack:  # standard input was looked at, and is kept
+    with ExitStack() as stack:  # keeps standard input, whose beginning was read before
         settled = settle_sources([Path(file)], stack)
         try:
             artifact = load(str(settled.files[0]))
         except DataError as problem:
             raise DataError(settled.translated(str(problem))) from None
     params = encode_params(artifact.calibrator)
-    for name, value in params.items():  # long ones in words
+    for name, value in params.items():  # describe long ones
         if isinstance(value, dict) and "base64" in value:
             params[name] = f"{value['dtype']} {tuple(value['shape'])}"
         elif isinstance(value, list) and len(str(value)) > 200:
@@ -109,7 +109,7 @@ def _bundles(args: InspectArgs) -> dict[str, Any]:
 
 
 def _list_arrays(path: Path) -> None:
-    """What a file holds of which no bundle can be made without more words."""
+    """Print the arrays of a file that cannot be read as a bundle without more options."""
     table = []
     with suppress(CalcliError), ExitStack() as stack:
         entries = unite([open_archive(file, stack) for file in settle_sources([path], stack).files])
@@ -182,7 +182,7 @@ def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
 
 
 def _words(value: Any) -> str:
-    """A value as a person writes it; numbers in six digits, long lists and words without a blank cut."""
+    """Format a value for people: numbers in six digits, long lists and texts without a blank cut."""
     if value is None:
         return "none"
     if isinstance(value, bool):

@@ -55,13 +55,13 @@ def _print_one(facts: dict[str, Any]) -> None:
 
 
 def preserving(facts: Mapping[str, Any]) -> str:
-    """Whether predictions stay; of two classes, top-label methods calibrate P(class 1) and move some across 1/2."""
+    """Accuracy-preserving, in words. With two classes, top-label methods move P(class 1) of some rows across 1/2."""
     kept = facts["keeps_argmax"]
     return "yes" if kept else "except with two classes" if facts["top_label_only"] else "no"
 
 
 def describe(name: str) -> dict[str, Any]:
-    """Everything known about a method, from its class."""
+    """Facts about a method, from its class."""
     cls = method(name)
     text = getdoc(cls) or ""
     facts: dict[str, Any] = {"name": name, "title": cls.title, "summary": text.split("\n", 1)[0], "description": text}

@@ -30,7 +30,7 @@ from calcli.reporting.gather import ModelResults, gather, metrics_of_page
 from calcli.reporting.page import page
 
 ORDER = 55
-UNSAID = ("-o", "-q", "--json", "--force", "--workers", "--cluster")  # they change no number; the output comes last
+UNSAID = ("-o", "-q", "--json", "--force", "--workers", "--cluster")  # they change no number; -o is added at the end
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
 
     @property
     def commands(self) -> list[list[str]]:
-        """What makes the page again, and what prints its numbers."""
+        """Commands that write the page again and print its numbers."""
         asked = [group for group in typed(self) if group[0] not in UNSAID]
         numbers = [word for group in asked if group[0] not in ("--state", "--title") for word in group]
         told = [["calcli", "watch", "--state", self.state]] if self.state is not None else []
@@ -78,7 +78,7 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
 
 
 def run(args: ReportArgs) -> int:
-    """Evaluate every bundle, write the page, and judge the limits."""
+    """Evaluate every bundle, write the page, and check the limits."""
     command = CommandContext(args)
     asked = limits(args.max_, args.min_)
     settings, needed = MetricSettings(**taken(MetricSettings, args)), metrics_of_page([each.metric for each in asked])

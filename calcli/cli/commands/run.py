@@ -29,7 +29,7 @@ from calcli.io.locate import split_where
 from calcli.options import REQUIRED, argument, flag, typed
 
 ORDER = 15
-MOST_GROUPS = 50  # groups of which a table is printed unasked
+MOST_GROUPS = 50  # groups up to which their table is printed by default
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class RunArgs(o.Reading, o.OutputOptions):
 
 
 def _other_rows(args: RunArgs) -> str:
-    """The file of the calibration rows, where it has others too. Raises UsageError, DataError."""
+    """Default of TEST: the file of the calibration rows, if it has other rows too. Raises UsageError, DataError."""
     path, _ = split_where(args.calibration)
     parts, about = shlex.split("--split cal=0.5 --split test=0.5"), typed(args.where)
     own = [word for group in typed(args) if len(group) > 1 and group not in about for word in group]
@@ -60,7 +60,7 @@ def _other_rows(args: RunArgs) -> str:
         if not problem.commands:
             raise
         *command, option, made = problem.commands[0]  # it ends with its output
-        # A file with a column that splits it, or perhaps with two sets of rows: where it has one, it is refused again.
+        # No --split for a file with a column that splits it, or perhaps two sets of rows; with one it is refused again.
         if "(splits?)" in str(problem) or (command[-2:] == ["--kind", "logits"] and "--scores" not in command):
             parts = []
         raise problem.advising([*command, option, made, *parts], ["calcli", "run", made, *own]) from None
@@ -73,7 +73,7 @@ def _other_rows(args: RunArgs) -> str:
 
 @importing_once()
 def run(args: RunArgs) -> int:
-    """Fit, evaluate, report; the first that fails ends it with its exit code."""
+    """Fit, evaluate, report; the first step that fails ends the command with its exit code."""
     folder, test = Path(args.output), args.test or _other_rows(args)
     common = {name: getattr(args, name) for name in (*o.names_of(o.Reading), "seed", "force", "quiet")}
     fitting = fit.FitArgs(method=args.method, bundles=[args.calibration], set_=args.set_, **common)
@@ -82,11 +82,11 @@ def run(args: RunArgs) -> int:
     make_folder(folder)
     check_output(page, force=args.force)
     printed = StringIO()
-    with job_file(str(folder / fitting.stem)):  # the calibrator is read again: nobody else may write it meanwhile
+    with job_file(str(folder / fitting.stem)):  # the calibrator is read again: no other process may write it meanwhile
         with redirect_stdout(StringIO() if args.json else sys.stdout):
             code, calibrator = fit.fitted(fitting, folder)
         reading = {**common, "bundles": [test], "calibrator": [calibrator], "again": args.again}
-        few_groups = False  # of which the verdict speaks, and a table can be read
+        few_groups = False  # true for several groups, few enough for a readable table
         with suppress(CalcliError), open_rows(test, prefer=("test",), **args.opening) as rows:
             group = rows.column("group")
             few_groups = group is not None and 1 < len(set(group.tolist())) <= MOST_GROUPS

@@ -25,7 +25,7 @@ from calcli.io.atomic import check_output, write_bytes
 from calcli.options import REQUIRED, flag
 
 ORDER = 43
-SHOWN_GROUPS = 20  # groups that are told of, the least accurate ones
+SHOWN_GROUPS = 20  # groups that are printed, the least accurate ones
 EPILOG = "Exit code 4: no threshold satisfies the bound on these rows; with --json its numbers are null."
 
 
@@ -75,7 +75,7 @@ def run(args: ThresholdArgs) -> int:
         least = shown_confidence(point["threshold"], ".4f")
         reached = f"accuracy {point['accuracy']:.4f}{shown}"
         lines.append(f"coverage {point['coverage']:6.1%}: {reached}, confidence from {least}")
-    for line in dict.fromkeys(lines):  # several shares are one where many confidences are equal
+    for line in dict.fromkeys(lines):  # with many equal confidences, several coverages give one line
         command.say(line)
     for g in content.get("groups", [])[:SHOWN_GROUPS]:
         share = "" if g["accuracy"] is None else f", of which {g['accuracy']:.2%} are right"
@@ -84,6 +84,6 @@ def run(args: ThresholdArgs) -> int:
 
 
 def shown_confidence(value: float, digits: str) -> str:
-    """A confidence as a format has it; of one that it would round to 1 what is missing, 1 - 2.3e-07."""
+    """Format a confidence; one that would round to 1 is written as its distance from it, 1 - 2.3e-07."""
     shown = format(value, digits)
     return f"1 - {1.0 - value:.2g}" if value < 1.0 == float(shown) else shown
