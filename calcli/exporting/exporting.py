@@ -148,11 +148,8 @@ def build_module(graph: Graph) -> Any:
                     run = OPERATIONS[node.op].torch or getattr(torch, node.op)
                     values[place] = run(*(values[i] for i in node.inputs))
             out = {name: values[place] for name, place in graph.outputs.items()}
-            return {
-                "probs": out["probs"].to(scores.dtype),
-                "prediction": out["prediction"].squeeze(-1),
-                "confidence": out["confidence"].squeeze(-1).to(scores.dtype),
-            }
+            out |= {name: out[name].squeeze(-1) for name in ("prediction", "confidence")}
+            return out | {name: out[name].to(scores.dtype) for name in ("probs", "confidence")}
 
     return ExportedCalibrator().eval()
 

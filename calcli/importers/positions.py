@@ -194,11 +194,8 @@ class Dense:
         self.n = int(self._starts[-1])
         if self.n == 0:
             raise DataError(f"{where}: every position has an ignored label, nothing is left")
-        left = (
-            f", {self.n} of them taken (ignored labels{' and --sample' if ask.sample else ''})"
-            if self.n < total
-            else ""
-        )
+        why = "ignored labels and --sample" if ask.sample else "ignored labels"
+        left = f", {self.n} of them taken ({why})" if self.n < total else ""
         remark(f"{where}: {self.units} x {each} positions became {total} rows{left}; what lies together is a unit")
 
     def _kept(self, piece: int) -> IntArray:

@@ -278,15 +278,11 @@ class Rounds:
             scale = np.where(undone, self.scale, scale)
             after, ece = self._by_group(group, new), self._ece(new.log_top)
         self.rejected += rejected
-        table = {
-            "round": len(self.tables) + 1,
-            "transform": self.transforms[transform],
-            "rows": np.bincount(group, minlength=GROUPS).tolist(),
-            "ece_before": [round(each, 6) for each in (before / np.maximum(share, TINY)).tolist()],
-            "ece_after": [round(each, 6) for each in (after / np.maximum(share, TINY)).tolist()],
-            "multiplier": np.round(sigma, 6).tolist(),
-        }
-        self.tables.append(table)
+        size, mass = np.bincount(group, minlength=GROUPS).tolist(), np.maximum(share, TINY)
+        errors = {"ece_before": before / mass, "ece_after": after / mass}
+        table = {"round": len(self.tables) + 1, "transform": self.transforms[transform], "rows": size}
+        table |= {name: [round(each, 6) for each in found.tolist()] for name, found in errors.items()}
+        self.tables.append(table | {"multiplier": np.round(sigma, 6).tolist()})
         self.bounded += list(share[bounded & (sigma != 1)])
         self.scale, self.now, self.ece = scale, new, ece
         self.scales[transform] = rescaled(scales, sigma[group])

@@ -166,15 +166,10 @@ class Scored(Sums):
         inner = edges[:-1, None] + (edges[1:] - edges[:-1])[:, None] * (np.arange(FINE) / FINE)
         place = np.minimum((c * cells).astype(np.int64), cells - 1)
         slope, variance = 1.0 - 2.0 * c, c * (1.0 - c)
-        return cls(
-            Moments.of(c),
-            Moments.of(c - y),
-            BinSums.at(bin_index(c, np.append(inner, edges[-1])), inner.size, c, y),
-            smooth_residuals(c, c - y, cells, wanted.total),
-            np.stack([np.bincount(place, of, cells) for of in (np.ones(len(c)), c, y)]).astype(np.float64),
-            np.array([(y - c) @ slope, slope**2 @ variance]),
-            joint,
-        )
+        fine = BinSums.at(bin_index(c, np.append(inner, edges[-1])), inner.size, c, y)
+        grid = np.stack([np.bincount(place, of, cells) for of in (np.ones(len(c)), c, y)]).astype(np.float64)
+        smooth, spiegelhalter = smooth_residuals(c, c - y, cells, wanted.total), [(y - c) @ slope, slope**2 @ variance]
+        return cls(Moments.of(c), Moments.of(c - y), fine, smooth, grid, np.array(spiegelhalter), joint)
 
     @property
     def variance(self) -> float:
