@@ -1,1 +1,1 @@
-"""Calibrators for serving stacks: what a method computes, traced once and written as NumPy, ONNX or torch."""
+"""Export of calibrators for serving: the computation, traced once and written as NumPy, ONNX or torch."""

@@ -1,4 +1,4 @@
-"""From a fitted calibrator to the graph of its ``apply``, which is run on traced values; few methods need more."""
+"""Trace a fitted calibrator: its ``apply`` is run on graph values; few methods need a version of their own."""
 
 from collections.abc import Mapping, Sequence
 from functools import reduce, singledispatch
@@ -30,7 +30,7 @@ from calcli.rows import Block, Codes
 
 @singledispatch
 def lower(calibrator: Calibrator, block: Block) -> Prediction:
-    """Log-probabilities and prediction of traced rows. Raises UsageError for what no graph can hold."""
+    """Log-probabilities and prediction of traced rows. Raises UsageError for methods that no graph can express."""
     return calibrator.apply(block)
 
 
@@ -50,11 +50,11 @@ def mixture(calibrator: Mixture, block: Block) -> Prediction:
     return Prediction(log_p, block.prediction if calibrator.keeps_argmax else log_p.argmax(axis=1))
 
 
-# ---- maps that are tables (isotonic regression, binning), looked up by a binary search of all rows together
+# ---- piecewise maps (isotonic regression, binning), looked up by a binary search of all rows together
 
 
 class Pieces(NamedTuple):
-    """A map of straight pieces: value + slope (x - start), one piece more than edges."""
+    """Piecewise linear map, value + slope (x - start), with one piece more than edges."""
 
     edges: FloatArray
     start: FloatArray
@@ -63,7 +63,7 @@ class Pieces(NamedTuple):
 
     @classmethod
     def steps(cls, edges: FloatArray, values: FloatArray) -> "Pieces":
-        """``maps.step``: the value of the right-closed bin."""
+        """Pieces of ``maps.step``: the value of the right-closed bin."""
         if not len(edges):
             return IDENTITY
         flat = np.zeros(len(values))
@@ -71,7 +71,7 @@ class Pieces(NamedTuple):
 
     @classmethod
     def line(cls, x: FloatArray, y: FloatArray) -> "Pieces":
-        """``numpy.interp``: straight between knots, constant beyond."""
+        """Pieces of ``numpy.interp``: linear between knots, constant beyond."""
         if not len(x):
             return IDENTITY
         with np.errstate(over="ignore"):
@@ -80,7 +80,7 @@ class Pieces(NamedTuple):
 
     @classmethod
     def bent(cls, edges: FloatArray, slopes: FloatArray) -> "Pieces":
-        """``_monotone.evaluate``."""
+        """Pieces of ``_monotone.evaluate``: continuous, with these slopes."""
         base = np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * np.diff(edges))])
         return cls(edges, np.append(edges[0], edges), base, slopes)
 
@@ -89,7 +89,7 @@ IDENTITY = Pieces(np.empty(0), np.zeros(1), np.zeros(1), np.ones(1))
 
 
 def search(x: Operand, edges: Sequence[FloatArray], *, closed: bool) -> tuple[Operand, int]:
-    """How many edges of its column's table lie below each x (with ``closed``: at it, too), and their longest number.
+    """Number of edges below each x in its column's table (``closed``: or at x), and the padded number of pieces.
 
     x : (rows, columns). edges : one sorted table for all columns, or one per column. A binary search of all rows
     together: as many steps as the longest table has binary digits, at least one.
@@ -110,12 +110,12 @@ def search(x: Operand, edges: Sequence[FloatArray], *, closed: bool) -> tuple[Op
 
 
 def nudged(x: Operand, maps: int) -> Operand:
-    """x moved by its graph's nudge, if there is one."""
+    """x with the relative change ``nudge`` of its graph, if there is one."""
     return x if x.graph.nudge is None else x * (1.0 + x.graph.nudge[:, :maps])
 
 
 def piecewise(x: GraphValue, maps: Sequence[Pieces], *, closed: bool = False) -> Operand:
-    """The maps at x: one for all columns, or one per column. closed : a score on an edge belongs above it."""
+    """Evaluate maps at x: one for all columns, or one per column. closed : a score on an edge belongs above it."""
     seen: Operand = nudged(x.view(x.graph.rows, x.width), len(maps))
     found, size = search(seen, [one.edges for one in maps], closed=closed)
     tables = np.zeros((3, len(maps), size))
@@ -127,13 +127,13 @@ def piecewise(x: GraphValue, maps: Sequence[Pieces], *, closed: bool = False) ->
 
 
 def steps(x: Operand, maps: Sequence[Sequence[Any]]) -> Operand:
-    """``maps.step`` of each map."""
+    """Evaluate ``maps.step`` of each map."""
     x.graph.jumps = True
     return piecewise(x, [Pieces.steps(*one) for one in maps])
 
 
 def lines(x: Operand, maps: Sequence[Sequence[Any]]) -> Operand:
-    """``numpy.interp`` of each map. Knots can lie next to each other, so it is as good as a jump."""
+    """Evaluate ``numpy.interp`` of each map. Knots can be adjacent floats, so it counts as a jump."""
     x.graph.jumps = True
     return piecewise(x, [Pieces.line(*one) for one in maps], closed=True)
 
@@ -144,14 +144,14 @@ FUNCTIONS[binary.step] = lambda p, edges, values: steps(p, [(edges, values)])
 FUNCTIONS[evaluate] = lambda x, edges, slopes: piecewise(x, [Pieces.bent(edges, slopes)])
 
 
-# ---- one map per class against the rest: all classes are looked up together, where ``apply`` goes class by class
+# ---- one-vs-rest maps: all classes are evaluated together, where ``apply`` goes class by class
 
 Maps = list[tuple[Any, ...]]
 
 
 @lower.register
 def one_vs_rest(calibrator: binary.BinaryCalibrator, block: Block) -> Prediction:
-    """``BinaryCalibrator.apply``."""
+    """``BinaryCalibrator.apply`` of all classes together."""
     if len(calibrator.maps) == 1:
         return calibrator.apply(block)
     inputs = calibrator.inputs(calibrator.seen(block))
@@ -159,7 +159,7 @@ def one_vs_rest(calibrator: binary.BinaryCalibrator, block: Block) -> Prediction
 
 
 def curve(calibrator: binary.BinaryCalibrator, x: Operand, maps: Maps) -> Operand:
-    """The maps at x (rows, classes); class by class where nothing is known of how to take them together."""
+    """Evaluate one map per class at x (rows, classes); class by class for methods not listed here."""
     if isinstance(calibrator, LogitSpline):
         return sigmoid(spline(x, maps))
     if isinstance(calibrator, binary.LogisticCalibrator):
@@ -179,12 +179,12 @@ def curve(calibrator: binary.BinaryCalibrator, x: Operand, maps: Maps) -> Operan
 
 
 def columns_of(maps: Maps) -> list[Any]:
-    """Each parameter of the maps, (maps,)."""
+    """Each parameter of the maps as an array (maps,)."""
     return [np.array(values, dtype=np.float64) for values in zip(*maps, strict=True)]
 
 
 def spline(s: Operand, maps: Maps) -> Operand:
-    """``LogitSpline.logit``: parabolas between knots, straight lines beyond; maps of fewer knots have empty pieces."""
+    """``LogitSpline.logit``: quadratic between knots, linear beyond; maps of fewer knots have empty pieces."""
     count = max(len(knots) for _, knots, _ in maps)
     knots, slopes = (np.array([np.pad(one[i], (0, count - len(one[i])), "edge") for one in maps]).T for i in (1, 2))
     total = np.minimum(s - knots[0], 0.0) * slopes[0] + np.maximum(s - knots[-1], 0.0) * slopes[-1]
@@ -195,7 +195,7 @@ def spline(s: Operand, maps: Maps) -> Operand:
     return total
 
 
-# ---- hoki with the exact retention under Gaussian or Gumbel noise; what needs transforms or draws says so
+# ---- hoki with the exact retention under Gaussian or Gumbel noise; variants with transforms or draws are refused
 
 BY_TRANSFORMS = "reads the scores of the same rows under transforms of the input, which a serving graph does not see"
 
@@ -227,7 +227,7 @@ def hoki(calibrator: Hoki, block: Block) -> Prediction:
 
 
 def follow(q: Operand, gamma: Operand, alpha: FloatArray, beta: FloatArray) -> Operand:
-    """``rounds.follow``: the line of each row's bin; an empty bin leaves the row as it is."""
+    """``hoki.follow``: the linear map of each row's bin; rows of an empty bin are unchanged."""
     empty = np.isnan(alpha)
     tables = np.stack([np.where(empty, 0.0, alpha), np.where(empty, 0.0, beta), empty.astype(np.float64)])
     found, size = search(nudged(q - SLACK, 1), [width_edges(len(alpha))[1:-1]], closed=False)
@@ -236,7 +236,7 @@ def follow(q: Operand, gamma: Operand, alpha: FloatArray, beta: FloatArray) -> O
 
 
 def gaps(z: Operand) -> tuple[Operand, Operand]:
-    """How far each class lies below the largest of its row, and whether it is that, (rows, k)."""
+    """Gap of each class to the largest score of its row, and mask of the largest, (rows, k)."""
     top = z.argmax(axis=1)
     return z[np.arange(len(z)), top][:, None] - z, top[:, None] == np.arange(z.width)
 
@@ -267,7 +267,7 @@ def gaussian(z: Operand, scale: float) -> Operand:
     return np.minimum(np.exp(total).sum(axis=1), 1.0)
 
 
-# ---- order-preserving networks: what sorts the classes of a row
+# ---- order-preserving networks, which sort the classes of a row
 
 
 @lower.register
@@ -297,15 +297,15 @@ def intra_order_preserving(calibrator: IntraOrderPreserving, block: Block) -> Pr
 # ---- the graph of an artifact: scores in, probabilities, prediction and confidence out
 
 PAIR = {"logits": ([[0.0, 1.0]], [[0.0, 0.0]]), "probs": ([[-1.0, 1.0]], [[1.0, 0.0]])}
-"""From a binary model's one score s to two: (0, s) or (1 - s, s)."""
+"""Weight and bias that turn a binary model's one score s into two: (0, s) or (1 - s, s)."""
 
 UNSEEN = "\0"
-"""The name of a group that the fit has not seen, which no group has."""
+"""Name of groups that the fit has not seen, which no real group has."""
 
 
 def groups_of(artifact: Artifact) -> Mapping[str, Sequence[str]]:
-    """The groups of a calibrator by group, under the name of its column: the second input is the place among them,
-    any other number a group that the fit has not seen. Raises UsageError for a calibrator by several columns."""
+    """Groups of a calibrator by group, under the name of its column: the second input is an index into them, any other
+    number a group that the fit has not seen. Raises UsageError for a calibrator by several columns."""
     columns = artifact.calibrator.required_columns
     if len(columns) > 1:
         raise UsageError(f"an export has one group as its second input, this calibrator is by {' and '.join(columns)}")

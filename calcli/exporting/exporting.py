@@ -1,4 +1,4 @@
-"""Write a calibrator for a target, load what was written, and hold it against ``apply``."""
+"""Export a calibrator to a target, load the result, and compare it with ``apply``."""
 
 from io import BytesIO
 from pathlib import PurePath
@@ -18,16 +18,16 @@ from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
 
 ENDINGS = {".onnx": "onnx", ".pt2": "torch", ".py": "python"}
-"""What an output is for, by the ending of its name."""
+"""Targets by file extension."""
 TARGETS = tuple(ENDINGS.values())
 
 
 @dataclass(frozen=True)
 class Export:
-    """What was written, and how it compares with ``apply``.
+    """Exported calibrator, and its agreement with ``apply``.
 
     data : bytes of the file. run : the calibrator as loaded from them. agreement : on the rows tried. opset : of ONNX.
-    scores : the classifier's output that is calibrated. notes : what could not be tried.
+    scores : the classifier's output that is calibrated. notes : messages to the user.
     """
 
     data: bytes
@@ -39,7 +39,7 @@ class Export:
 
 
 def target_of(output: str, to: str | None) -> str:
-    """What a file is for: as asked, or by its ending. Raises UsageError."""
+    """Target of a file: as requested, or by its extension. Raises UsageError."""
     if to is not None and to not in TARGETS:
         raise unknown_name("target of --to", to, TARGETS)
     found = to or ENDINGS.get(PurePath(output).suffix.lower())
@@ -51,8 +51,8 @@ def target_of(output: str, to: str | None) -> str:
 def export(
     artifact: Artifact, target: str, onto: str | None = None, at: str | None = None, *, name: str | None = None
 ) -> Export:
-    """A calibrator for one of ``TARGETS``, by itself or behind output ``at`` of the classifier ``onto``, tried on
-    hard rows. name : of the calibrator in messages, else its method.
+    """Export a calibrator to one of ``TARGETS``, alone or behind output ``at`` of the classifier ``onto``, and compare
+    it with ``apply`` on difficult rows. name : of the calibrator in messages, else its method.
 
     Raises UsageError for a method that cannot be exported, or a package that is missing.
     """
@@ -77,7 +77,7 @@ def export(
 
 
 def export_facts(output: str, target: str, artifact: Artifact, made: Export, agreement: Agreement) -> dict[str, Any]:
-    """What ``calcli export --json`` prints."""
+    """JSON object that ``calcli export --json`` prints."""
     asked = {"calcli_export": 1, "output": output, "to": target}
     own = {"method": artifact.method, "input_kind": artifact.input_kind, "n_classes": artifact.n_classes}
     groups = {column: list(known) for column, known in artifact.calibrator.required_columns.items()}
@@ -88,7 +88,7 @@ def export_facts(output: str, target: str, artifact: Artifact, made: Export, agr
 
 
 def _behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
-    """A calibrator behind the classifier of an ONNX file; both are run, on random inputs and on hard rows."""
+    """Export a calibrator behind an ONNX file's classifier; compared on random inputs, and alone on difficult rows."""
     if groups_of(artifact):
         beside = "the calibrator takes the group of every row beside the scores"
         raise UsageError(f"--onto {path}: {beside}; export it by itself, and feed it the classifier's output")
@@ -109,7 +109,7 @@ def _behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
 
 
 def tried(run: Run, artifact: Artifact) -> Agreement:
-    """How an export does on random and extreme rows."""
+    """Agreement of an export with ``apply`` on random and extreme rows."""
     rows = trying_rows(artifact.n_classes, artifact.input_kind)
     return sum((compare(run, artifact, scores) for scores in rows), Agreement(0, 0.0, 0))
 
@@ -120,7 +120,7 @@ def _python(data: bytes) -> Run:
 
 
 def build_module(graph: Graph) -> Any:
-    """A ``torch.nn.Module``: scores (rows, classes) of any float type in; probs and confidence
+    """Build a ``torch.nn.Module``: scores (rows, classes) of any float type in; probs and confidence
     of that type, prediction int64 out. Its constants are buffers, so they move with ``.to(device)``."""
     import torch
 
@@ -155,7 +155,7 @@ def build_module(graph: Graph) -> Any:
 
 
 def save_program(module: Any, k: int, by_group: bool = False) -> bytes:
-    """The module as the bytes of a ``.pt2``, for any number of rows of float32 scores (and int64 groups)."""
+    """Write a module as the bytes of a ``.pt2``, for any number of rows of float32 scores (and int64 groups)."""
     import torch
 
     rows = torch.export.Dim("rows")
@@ -163,7 +163,7 @@ def save_program(module: Any, k: int, by_group: bool = False) -> bytes:
     if by_group:
         example["group"] = torch.zeros(3, dtype=torch.int64)
     program = torch.export.export(module, tuple(example.values()), dynamic_shapes={name: {0: rows} for name in example})
-    for node in program.graph.nodes:  # where calcli's own lines lie on this machine is nobody's business
+    for node in program.graph.nodes:  # paths of this machine do not belong in the file
         node.meta.pop("stack_trace", None)
     buffer = BytesIO()
     torch.export.save(program, buffer)

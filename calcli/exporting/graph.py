@@ -1,7 +1,7 @@
-"""What a calibrator computes, as a list of small operations on arrays: traced once, written for every target.
+"""Computation graph of a calibrator: small operations on arrays, traced once and written for every target.
 
-A ``GraphValue`` stands for an array of rows and answers NumPy's own functions (NEP 13 and 18) with nodes, so that
-``Calibrator.apply`` itself is what is traced. What no graph can follow is refused. Floats are float64, indices int64.
+A ``GraphValue`` stands for an array of rows and turns calls of NumPy's functions (NEP 13 and 18) into nodes, so that
+``Calibrator.apply`` itself is traced. Anything that no graph can express is refused. Floats are float64, indices int64.
 """
 
 from collections.abc import Callable
@@ -20,20 +20,20 @@ from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, entries
 
 Operand = Any
-"""A ``GraphValue``, typed as what it stands in for; or a number or array that becomes a constant."""
+"""A ``GraphValue``, typed like the array that it stands for; or a number or array that becomes a constant."""
 
 Shape = tuple[int, ...]
 ALL = slice(None)
 
 
 def refused(what: str) -> UsageError:
-    """The error for what no graph can follow."""
+    """Error for code that no graph can express. what : the verb and object of its sentence."""
     return UsageError(f"cannot be exported: its apply {what}, which no graph does")
 
 
 @dataclass(frozen=True)
 class Node:
-    """One operation. inputs : places of earlier nodes. array : of a constant."""
+    """One operation. inputs : indices of earlier nodes. array : value of a constant."""
 
     op: str
     inputs: tuple[int, ...] = ()
@@ -41,11 +41,11 @@ class Node:
 
 
 class GraphValue(NDArrayOperatorsMixin):
-    """The result of a node, as NumPy sees it.
+    """Array that stands for the result of a node in NumPy's functions.
 
-    shape : (n,), (n, columns), or such an array seen as (columns, n) or flat, where n is ``graph.rows``. The node is
-    (rows, columns) in every case, (rows, 1) for one number per row. cell : the node's place. Views of an array share
-    the list, so that what is written to one is seen in all; a tuple is not written to.
+    shape : (n,), (n, columns), or such an array viewed as (columns, n) or flat, where n is ``graph.rows``. The node is
+    (rows, columns) in every case, (rows, 1) for one number per row. cell : list of the node's index alone, shared by
+    the views of an array, so that a write to one is seen in all; a tuple is read-only.
     """
 
     def __init__(self, graph: "Graph", cell: "list[int] | tuple[int]", shape: Shape, dtype: Any = np.float64) -> None:
@@ -62,11 +62,11 @@ class GraphValue(NDArrayOperatorsMixin):
 
     @property
     def turned(self) -> bool:
-        """Whether rows come last, as in ``z.T``."""
+        """True if rows are the last axis, as in ``z.T``."""
         return self.ndim == 2 and self.shape[0] != self.graph.rows
 
     def like(self, node: "GraphValue", dtype: Any = np.float64, shape: Shape | None = None) -> "GraphValue":
-        """Another node, seen in this one's shape or another."""
+        """Value of another node, in this one's shape or a given one."""
         return GraphValue(self.graph, [node.place], self.shape if shape is None else shape, dtype)
 
     def view(self, *shape: int) -> "GraphValue":
@@ -75,7 +75,7 @@ class GraphValue(NDArrayOperatorsMixin):
     def floats(self) -> "GraphValue":
         return self if self.dtype == np.float64 else self.like(self.graph.op("float", self))
 
-    # ---- what arrays have
+    # ---- attributes and methods of arrays
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -86,7 +86,7 @@ class GraphValue(NDArrayOperatorsMixin):
     def __int__(self) -> int:
         if self.shape:
             raise refused("makes a number of an array")
-        return 0  # counts of rows are for people
+        return 0  # counts of rows are only reported
 
     def __float__(self) -> float:
         raise refused("makes a number of an array")
@@ -140,7 +140,7 @@ class GraphValue(NDArrayOperatorsMixin):
         return (-self).argmax(axis, keepdims=keepdims)
 
     def any(self, axis: int | None = None, *, keepdims: bool = False) -> Operand:
-        """Per row; over all rows True, as whatever may happen in one is traced."""
+        """Per row; over all rows True, so that everything that may happen in a row is traced."""
         return True if axis is None else self.max(axis, keepdims=keepdims) > 0.5
 
     def all(self, axis: int | None = None, *, keepdims: bool = False) -> Operand:
@@ -149,7 +149,7 @@ class GraphValue(NDArrayOperatorsMixin):
     def clip(self, low: Operand, high: Operand) -> Operand:
         return np.minimum(np.maximum(self, low), high)
 
-    # ---- entries
+    # ---- indexing
 
     def __getitem__(self, key: Any) -> "GraphValue":
         rows, op = self.graph.rows, self.graph.op
@@ -166,7 +166,7 @@ class GraphValue(NDArrayOperatorsMixin):
                 return self.T[:, key]  # raises the IndexError at which a loop over columns ends
             case (who, GraphValue() as label) if label.dtype == np.int64 and self._some_rows(who):
                 return self.like(op("at", self, label), self.dtype, (rows,))
-            case GraphValue() if key.dtype == np.bool_:  # some rows: of all, as what is not wanted is not written
+            case GraphValue() if key.dtype == np.bool_:  # some rows: all are computed, only those wanted written
                 return self.copy()
         raise refused(f"takes [{key!r}] of an array")
 
@@ -190,13 +190,13 @@ class GraphValue(NDArrayOperatorsMixin):
         self.write(np.where(here, column(value), self))
 
     def _some_rows(self, who: Any) -> bool:
-        """Whether a first index names the rows one by one, or those of a mask."""
+        """True for a first index that lists all rows in order, or is a mask of rows."""
         if isinstance(who, GraphValue):
             return who.dtype == np.bool_
         return isinstance(who, np.ndarray) and np.array_equal(who, np.arange(self.graph.rows))
 
     def write(self, value: Operand) -> "GraphValue":
-        """Put a node of this shape in the place of this one's, in all views of the array."""
+        """Replace the node by another of the same shape, in all views of the array."""
         if not isinstance(self.cell, list) or value.shape != self.shape:
             raise refused("writes into its input or into columns of an array")
         if self.dtype not in (value.dtype, np.float64):
@@ -232,9 +232,9 @@ class GraphValue(NDArrayOperatorsMixin):
 class Graph:
     """Nodes in the order in which they are computed; equal operations are one node.
 
-    jumps : whether a map in it jumps, or is as good as that, so that the last bit of a score can decide. nudge : (1,
-    classes) relative change of what such maps are looked up at, to see what that does. outputs : the nodes that the
-    graph is for, by name. rows : what ``len`` says of a value, a prime number that no number of columns shares.
+    jumps : whether a map in it is discontinuous, or nearly so, so that the last bit of a score can matter. nudge : (1,
+    classes) relative change of the inputs of such maps, to measure its effect. outputs : indices of the output nodes by
+    name. rows : ``len`` of a value, a prime number that divides no number of columns.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -245,29 +245,29 @@ class Graph:
     _seen: dict[Any, int] = field(default_factory=dict)
 
     def scores(self, k: int) -> Operand:
-        """The input, (rows, k)."""
+        """Add the input, (rows, k)."""
         self.rows = self.rows if k % self.rows else 10007
         return GraphValue(self, (self.op("scores").place,), (self.rows, k))
 
     def group(self) -> Operand:
-        """The second input, (rows,) integers: the group of every row."""
+        """Add the second input, (rows,) integers: the group of every row."""
         return GraphValue(self, (self.op("group").place,), (self.rows,), np.int64)
 
     def op(self, op: str, *inputs: Operand, dtype: Any = np.float64) -> GraphValue:
-        """The value of an operation on nodes as they are, in the shape of the first of them that is a value."""
+        """Add an operation on nodes as they are; the result has the shape of the first input that is a value."""
         places = tuple(x.place if isinstance(x, GraphValue) else self.const(x) for x in inputs)
         shape = next((x.shape for x in inputs if isinstance(x, GraphValue)), ())
         return GraphValue(self, [self._add(Node(op, places), (op, *places))], shape, dtype)
 
     def checked(self, shape: Shape) -> Shape:
-        """A shape that a value can have. Raises UsageError for others."""
+        """Return a shape that a value can have. Raises UsageError for others."""
         n, columns = self.rows, prod(shape) // self.rows
         if columns == n or shape not in ((n,), (n, columns), (columns, n), (n * columns,)):
             raise refused(f"makes an array of shape {shape}, for {n} rows,")
         return shape
 
     def laid_out(self, x: Operand, shape: Shape) -> Operand:
-        """An operand as a node for a result of that shape: constants with their rows first, of which there is one."""
+        """Operand for a result of that shape; constants become (1, columns) or one number."""
         if isinstance(x, GraphValue):
             return x
         array = np.asarray(x)
@@ -282,7 +282,7 @@ class Graph:
         return np.asarray(array)[()]
 
     def const(self, value: Any) -> int:
-        """A constant: arrays keep int64 and become float64 otherwise, as do Python's numbers."""
+        """Add a constant: integers of NumPy become int64, all else, also Python's numbers, float64."""
         array = np.asarray(value)
         whole = isinstance(value, np.ndarray | np.generic) and array.dtype.kind in "iu"
         array = np.ascontiguousarray(array, dtype=np.int64 if whole else np.float64).reshape(array.shape)
@@ -295,7 +295,7 @@ class Graph:
         return self._seen[key]
 
     def needed(self) -> list[tuple[int, Node]]:
-        """The nodes that the outputs depend on, with their places, in order."""
+        """Nodes that the outputs depend on, with their indices, in order."""
         wanted = set(self.outputs.values())
         for place in range(len(self.nodes) - 1, -1, -1):
             if place in wanted:
@@ -303,19 +303,19 @@ class Graph:
         return [(place, self.nodes[place]) for place in sorted(wanted)]
 
 
-# ---- how NumPy's functions are made of the operations of a graph
+# ---- NumPy's functions in terms of the operations of a graph
 
 LOGICAL = {"logical_and", "logical_or", "logical_not"}
 COMPARISONS = {"less", "less_equal", "equal"}
 WHOLE = {"add", "subtract", "multiply", "negative", "absolute", "maximum", "minimum", "where", *COMPARISONS}
-"""Of integers as they are; all others are of float64."""
+"""Operations that keep integers; all others convert them to float64."""
 
 REDUCTIONS = {"add": "sum", "maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all"}
-"""What ``ufunc.reduce`` is."""
+"""Array methods that ``ufunc.reduce`` equals, by ufunc."""
 
 
 def elementwise(name: str, *inputs: Operand) -> GraphValue:
-    """An operation by NumPy's rules for shapes and types: a ufunc, or ``numpy.where``, which goes by the same."""
+    """Add a ufunc or ``numpy.where``, by NumPy's rules for shapes and types."""
     graph = next(x.graph for x in inputs if isinstance(x, GraphValue))
     first = int(name == "where")
     arrays = [x if isinstance(x, GraphValue) else np.asarray(x) for x in inputs]
@@ -333,7 +333,7 @@ def elementwise(name: str, *inputs: Operand) -> GraphValue:
 
 
 def _matmul(a: Operand, b: Operand) -> GraphValue:
-    """The product of a value and a constant, on either side of values seen as (columns, rows)."""
+    """Product of a value and a constant, or of a constant and a value viewed as (columns, rows)."""
     if isinstance(b, GraphValue) and b.turned and not isinstance(a, GraphValue):
         return _matmul(b.T, np.asarray(a).T).T
     if isinstance(b, GraphValue) or a.turned:
@@ -360,7 +360,7 @@ def _power(x: Operand, exponent: Operand) -> Operand:
 
 
 def _beside(parts: Any, axis: int = 0) -> GraphValue:
-    """Columns side by side: ``concatenate`` or ``stack`` along axis 1, ``column_stack``."""
+    """Join columns side by side: ``concatenate`` or ``stack`` along axis 1, ``column_stack``."""
     if axis not in (1, -1):
         raise refused("puts rows below each other")
     first = next(p for p in parts if isinstance(p, GraphValue))
@@ -411,4 +411,4 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.ndim: lambda x: x.ndim,
     np.shape: lambda x: x.shape,
 }
-"""What is no operation itself, of NumPy and of calcli (``numerics.overridable``); methods of arrays need no entry."""
+"""Functions of NumPy and calcli (``numerics.overridable``) that are not operations; array methods need no entry."""

@@ -1,4 +1,4 @@
-"""A graph as Python source that needs NumPy only."""
+"""Write a graph as Python source that needs NumPy only."""
 
 import base64
 from typing import Any
@@ -12,7 +12,7 @@ from calcli.io.artifact import Artifact
 from calcli.numerics import AnyArray
 
 SHORT = 16
-"""Constants of more entries are written as base64."""
+"""Largest number of entries of a constant written as a list; longer ones are base64."""
 
 PAGE = '''"""Calibrated probabilities of {k} classes: method {method}, exported by calcli {version}. Needs NumPy only.
 
@@ -63,7 +63,7 @@ GROUP = """    group = np.asarray(group, dtype=np.int64).reshape(-1, 1)
 
 
 def write_source(artifact: Artifact, graph: Graph) -> str:
-    """The text of the module."""
+    """Source of the module."""
     names: dict[int, str] = {}
     constants, lines = [], []
     for place, node in graph.needed():
@@ -114,7 +114,7 @@ def _constant(array: AnyArray) -> str:
 
 
 def load_source(text: str) -> dict[str, Any]:
-    """What the module defines, run in a namespace of its own."""
+    """Run a module's source in a namespace of its own, and return that."""
     namespace: dict[str, Any] = {"__name__": "calibrator"}
     exec(compile(text, "<exported calibrator>", "exec"), namespace)
     return namespace

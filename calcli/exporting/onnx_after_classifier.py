@@ -1,4 +1,4 @@
-"""The calibrator's graph behind a classifier's own ONNX graph."""
+"""Append a calibrator's graph to a classifier's own ONNX graph."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,25 +18,25 @@ from calcli.numerics import AnyArray
 from calcli.rows import ScoreKind
 
 USUAL = ("logits", "scores", "output", "outputs", "log_probs", "probs")
-"""Names by which the scores are found among several outputs."""
+"""Usual names of the output with the scores, by which it is found among several."""
 
 PREFIX, OTHERWISE = "calcli/", "calibrated_"
-"""Of tensors inside, and of an output whose name the classifier has given away."""
+"""Prefixes of tensors inside, and of outputs whose usual names the classifier uses already."""
 
 ENDS = {"Softmax": "probs", "Sigmoid": "probs", "LogSoftmax": "log_probs"}
-"""Kinds of scores by the operation that makes them."""
+"""Kinds of scores by the operation that computes them."""
 
 PASSING = {"Identity", "Cast", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze"}
 """Operations that leave the values as they are."""
 
 FLOATS = {1, 10, 11}
-"""float32, float16, float64"""
+"""ONNX element types float32, float16 and float64."""
 
 SIZES = (1.0, 10.0, 100.0)
-"""Of random inputs: probabilities stay in [0, 1] at every size."""
+"""Scales of random inputs: probabilities stay in [0, 1] at each."""
 
 DRAWS, ROWS, FREE = 20, 8, (16, 64, 224, 1)
-"""Draws up to which inputs of few rows are tried, rows of a draw, and lengths of other open axes."""
+"""Largest number of draws of random inputs, rows of a draw, and lengths tried for other dynamic axes."""
 
 Seen = Mapping[str, AnyArray]
 
@@ -44,17 +44,17 @@ Seen = Mapping[str, AnyArray]
 def join(artifact: Artifact, path: str, output: str | None = None) -> tuple[Any, str, list[str], int, dict[str, Any]]:
     """Append a calibrator to the classifier of an ONNX file; its own outputs stay.
 
-    Gives the model, the output that is calibrated, what probs, prediction and confidence are called, the opset, and
+    Returns the model, the output that is calibrated, the names of probs, prediction and confidence, the opset, and
     inputs that the model runs on.
 
-    output : its output with the scores, or a tensor inside that becomes one; found when there is one of fitting shape
-    that is of the calibrator's kind, as its values on random inputs and its last operation tell. Outputs whose names
-    the classifier has are called ``calibrated_…``. Raises DataError for a file that is no such classifier and for
+    output : its output with the scores, or a tensor inside that becomes one; by default the one output of fitting shape
+    and of the calibrator's kind, judged by its values on random inputs and its last operation. Outputs whose names the
+    classifier has are called ``calibrated_…``. Raises DataError for a file that is no such classifier and for
     scores of another kind, UsageError for an output that it lacks.
     """
     onnx, model = require_onnx(), read_model(path)
     if output is not None and output not in [o.name for o in model.graph.output]:
-        with suppress(Exception):  # a model that onnx cannot follow has no tensor to take out
+        with suppress(Exception):  # without inferred shapes no tensor inside can become an output
             known = onnx.shape_inference.infer_shapes(model).graph.value_info
             model.graph.output.extend(value for value in known if value.name == output)
     feeds, seen = observed(model, path)
@@ -85,7 +85,7 @@ def join(artifact: Artifact, path: str, output: str | None = None) -> tuple[Any,
 
 
 def read_model(path: str) -> Any:
-    """The model of an ONNX file. Raises DataError for a file that is none, or has no outputs."""
+    """Read the model of an ONNX file. Raises DataError for a file that is none, or has no outputs."""
     if not Path(path).is_file():
         raise DataError(f"{path}: is no file; expected an ONNX model")
     note_onnx(Path(path))
@@ -101,7 +101,7 @@ def read_model(path: str) -> Any:
 
 
 def ending(model: Any, name: str) -> tuple[str, str]:
-    """The operation that makes an output, and what goes into that; empty where nothing does."""
+    """Operation that computes an output, and the name of its first input; both empty if there is none."""
     makers = {made: node for node in model.graph.node for made in node.output}
     while (node := makers.get(name)) is not None and node.op_type in PASSING and node.input:
         name = node.input[0]
@@ -109,7 +109,7 @@ def ending(model: Any, name: str) -> tuple[str, str]:
 
 
 def other_kind(model: Any, name: str, kind: ScoreKind, seen: Seen) -> str | None:
-    """What an output is, where that is not scores of a kind, by its last operation and its values."""
+    """Actual kind of an output, by its last operation and its values; None if it can be the given kind."""
     made = ENDS.get(ending(model, name)[0], kind)
     if made != kind:
         return made
@@ -123,13 +123,13 @@ def other_kind(model: Any, name: str, kind: ScoreKind, seen: Seen) -> str | None
 
     if kind != "logits":
         return None if can_be(kind) else f"no {kind}"
-    told = values.shape[1] > 1 or len(np.unique(values)) >= MOST_BY_CHANCE  # one column has no sums
+    told = values.shape[1] > 1 or len(np.unique(values)) >= MOST_BY_CHANCE  # one column has no sums to check
     kinds: list[ScoreKind] = ["probs", "log_probs"]
     return next((each for each in kinds[: values.shape[1]] if told and can_be(each)), None)
 
 
 def score_output(model: Any, path: str, artifact: Artifact, wanted: str | None, seen: Seen) -> str:
-    """Name of the classifier's output with the scores, which is refused where it is of another kind."""
+    """Name of the classifier's output with the scores. Raises UsageError or DataError for none, or another kind."""
     k, kind = artifact.n_classes, artifact.input_kind
     widths = (k, 1) if k == 2 else (k,)
     names = [o.name for o in model.graph.output]
@@ -160,7 +160,7 @@ def score_output(model: Any, path: str, artifact: Artifact, wanted: str | None, 
 
 
 def observed(model: Any, path: str) -> tuple[dict[str, Any], Seen]:
-    """Inputs that a model runs on, and its outputs of floats on many such, all rows of them that are finite.
+    """Run a model on random inputs: returns the first of these, and its float outputs on all, finite rows alone.
 
     Raises DataError for a model that does not run.
     """
@@ -194,8 +194,8 @@ def observed(model: Any, path: str) -> tuple[dict[str, Any], Seen]:
 
 
 def made_up_inputs(model: Any, rng: np.random.Generator, size: float, free: int, most: int) -> dict[str, Any]:
-    """Random values for every input: floats of a size, whole numbers from 0 to ``most``; ``free`` is the length of
-    open axes but the first."""
+    """Random values for every input: floats of a size, integers from 0 to ``most``; ``free`` is the length of dynamic
+    axes but the first."""
     onnx = require_onnx()
     constants = {value.name for value in model.graph.initializer}
     feeds: dict[str, Any] = {}

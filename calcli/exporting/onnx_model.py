@@ -1,4 +1,4 @@
-"""A graph as an ONNX model, alone or behind a classifier's own graph."""
+"""Write a graph as an ONNX model, alone or behind a classifier's own graph."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from calcli.exporting.operations import OPERATIONS
 from calcli.io.artifact import Artifact
 
 OPSET = 17
-"""Opset of a model of its own; behind a classifier it is the classifier's, from 13 on."""
+"""Opset of a calibrator alone; behind a classifier it is the classifier's, at least ``OLDEST_OPSET``."""
 
 OLDEST_OPSET = 13
 
@@ -21,9 +21,9 @@ NAMES = ("probs", "prediction", "confidence")
 
 
 class Writer:
-    """The nodes and constants of a graph that reads ``scores``; every name inside begins with ``prefix``.
+    """ONNX nodes and constants of a graph that reads ``scores``; every name inside begins with ``prefix``.
 
-    names : what probs, prediction and confidence are called.
+    names : of the outputs probs, prediction and confidence.
     """
 
     def __init__(self, graph: Graph, k: int, opset: int, scores: str, prefix: str, names: Sequence[str]) -> None:
@@ -48,9 +48,9 @@ class Writer:
         return outputs[-1]
 
     def add(self, node: Node, inputs: list[str], name: str) -> str:
-        """Write one node of the graph; the name of its result.
+        """Write one node of the graph; returns the name of its result.
 
-        onnxruntime keeps the last axis of no rows when it reduces axis -1, so that axes are counted from the first.
+        Axes are counted from the first, as onnxruntime keeps axis -1 of an array without rows when it reduces it.
         """
         out, ranks = self.prefix + name, [self.ranks[i] for i in inputs]
         rank = sum(ranks) - 1 if node.op == "take" else max(ranks)
@@ -69,7 +69,7 @@ class Writer:
                 return self.node("ArgMax", inputs, [out], axis=rank - 1, keepdims=1)
             case "descending":
                 return self.node("TopK", [*inputs, self.prefix + "k"], [out + "/values", out], axis=-1)
-            case "log1p":  # to the last digits: log(u) x / (u - 1) with u = 1 + x, x where u is 1 (Kahan)
+            case "log1p":  # exact for small x: log(u) x / (u - 1) with u = 1 + x, x where u is 1 (Kahan)
                 x, one = inputs[0], self.prefix + "one"
                 u = self.node("Add", [x, one], [out + "/u"])
                 rest = self.node("Sub", [u, one], [out + "/rest"])
@@ -104,12 +104,12 @@ class Writer:
         self.node("Squeeze", [prediction, self.prefix + "last"], [outputs[1]])
         narrow = self.node("Squeeze", [confidence, self.prefix + "last"], [f"{self.prefix}narrow"])
         self.node("Cast", [narrow], [outputs[2]], to=1)
-        used = {name for node in self.nodes for name in node.input}  # others would be warned of as the model is loaded
+        used = {name for node in self.nodes for name in node.input}  # unused ones cause warnings on loading
         self.initializers = [each for each in self.initializers if each.name in used]
 
 
 def build_model(artifact: Artifact, graph: Graph) -> Any:
-    """An ``onnx.ModelProto``: scores (rows, k) float32 in; probs float32, prediction int64, confidence out."""
+    """Build an ``onnx.ModelProto``: scores (rows, k) float32 in; probs float32, prediction int64, confidence out."""
     onnx = require_onnx()
     writer = Writer(graph, artifact.n_classes, OPSET, "scores", "", NAMES)
     helper, kinds = onnx.helper, onnx.TensorProto
@@ -125,13 +125,13 @@ def build_model(artifact: Artifact, graph: Graph) -> Any:
 
 
 def properties(artifact: Artifact) -> dict[str, str]:
-    """What a model says of itself."""
+    """Metadata properties of a model."""
     groups = {f"calcli_groups_{column}": json.dumps(known) for column, known in groups_of(artifact).items()}
     return {"calcli_method": artifact.method, "calcli_input_kind": artifact.input_kind, **groups}
 
 
 def require_onnx() -> Any:
-    """The package onnx. Raises UsageError where it is not installed."""
+    """Import onnx. Raises UsageError where it or onnxruntime is not installed."""
     with needed("--to onnx needs the packages onnx and onnxruntime", "onnx"):
         import onnx
         import onnxruntime  # noqa: F401

@@ -1,4 +1,4 @@
-"""The operations of a graph, and how each is written for NumPy, ONNX and torch: one line an operation."""
+"""Table of the operations of a graph, each with its NumPy, ONNX and torch form."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 class Operation(NamedTuple):
     """An operation on arrays (rows, columns).
 
-    source : in NumPy's words. onnx : the operator with its attributes; "" where it takes several. axis : the constant
-    that it takes as its last input, of ``onnx_model.Writer``. torch : its function; None for the one of the same name.
+    source : NumPy expression. onnx : operator, with its attributes; "" where ``onnx_model.Writer`` builds it. axis :
+    constant of ``onnx_model.Writer`` that is its last input. torch : function; None for torch's of the same name.
     """
 
     source: str

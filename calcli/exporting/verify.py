@@ -1,4 +1,4 @@
-"""Run what was exported beside ``apply``, on rows that are hard to get right."""
+"""Compare an exported calibrator with ``apply``, on random and difficult rows."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
@@ -14,28 +14,28 @@ from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, log_softm
 from calcli.rows import Block, Codes, ScoreKind
 
 TOLERANCE = 1e-6
-"""Largest difference of a probability that an export may have: float32 at its ends."""
+"""Largest allowed difference of a probability, as inputs and outputs are float32."""
 
 NUDGE = 16 * float(np.finfo(np.float64).eps)
-"""Relative change of a score that no two machines' exponentials can be told by."""
+"""Relative change of a score that is within the rounding differences of machines' exponentials."""
 
 NUDGES = 16
-"""Ways of moving up and down, class by class, that are tried."""
+"""Number of tried combinations of moving each class up or down."""
 
 SLAB = 1 << 21
-"""Scores tried at once."""
+"""Largest number of scores compared at once."""
 
 Run = Callable[..., tuple[AnyArray, IntArray]]
-"""Scores (n, k) in, and the groups (n,) of a calibrator by group; probabilities (n, k) and predictions (n,) out."""
+"""Function of scores (n, k), and groups (n,) for a calibrator by group, to probabilities (n, k), predictions (n,)."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How an export compares with ``apply``.
+    """Result of the comparison of an export with ``apply``.
 
-    rows : rows tried. difference : largest of a probability. labels : rows with another
-    prediction. on_jumps : rows on the edge of a step (or of a slope as steep), where the
-    last bit of a score decides and the export took the other side; they count in neither.
+    rows : number compared. difference : largest of a probability. labels : number of rows with another
+    prediction. on_jumps : number of rows at a jump (or a slope as steep), where the last bit of a score
+    decides and the export took the other side; they count in neither.
     """
 
     rows: int
@@ -45,7 +45,7 @@ class Agreement:
 
     @property
     def holds(self) -> bool:
-        """Whether the export may be written. (A difference that is NaN does not hold.)"""
+        """True if the export may be written; a difference of NaN is False."""
         return self.difference <= TOLERANCE and not self.labels
 
     def __add__(self, other: "Agreement") -> "Agreement":
@@ -54,7 +54,7 @@ class Agreement:
 
 
 def trying_rows(k: int, kind: ScoreKind) -> Iterator[NDArray[np.float32]]:
-    """Scores (n, k) of a kind: random ones of many sizes, and ones at the limits; some mebibytes at a time."""
+    """Yield test scores (n, k) of a kind: random ones of many sizes, and extreme ones; some mebibytes at a time."""
     rng = np.random.default_rng(0)
     sizes = np.repeat([0.1, 1.0, 3.0, 10.0, 40.0], 40)[:, None]
     one_hot = np.zeros((40, k))  # the rows of np.eye(k), which has k^2 entries
@@ -84,7 +84,7 @@ def compare(run: Run, artifact: Artifact, scores: AnyArray, columns: Mapping[str
     """
     narrow = np.asarray(scores, dtype=np.float32)
     groups = {}
-    for name, known in groups_of(artifact).items():  # places among the groups that the calibrator knows, -1 for others
+    for name, known in groups_of(artifact).items():  # indices of the groups that the calibrator knows, -1 for others
         code = np.arange(len(narrow)) % (len(known) + 1)
         if columns is not None:
             place, (names, at) = {group: i for i, group in enumerate(known)}, columns[name]
@@ -105,8 +105,8 @@ def compare(run: Run, artifact: Artifact, scores: AnyArray, columns: Mapping[str
 
 
 def beside_a_jump(artifact: Artifact, scores: NDArray[np.float32], probs: AnyArray, label: IntArray) -> BoolArray:
-    """Rows whose export lies within what the map gives when its scores, and what its tables
-    are looked up at, move by some last bits; none where no map jumps."""
+    """Mask of rows whose export lies within the outputs of the map as its scores and the inputs
+    of its tables move by some last bits; none where no map jumps."""
     rng, k = np.random.default_rng(0), scores.shape[1]
     exact = scores.astype(np.float64)
     size = NUDGE * (exact if artifact.input_kind == "probs" else np.maximum(np.abs(exact), 1.0))

@@ -1,1 +1,1 @@
-"""One diagram style a file: numbers, picture, terminal drawing and table of each."""
+"""Diagram styles, one per file: numbers, picture, terminal drawing and table of each."""

@@ -14,12 +14,12 @@ from calcli.fast_dataclass import dataclass
 
 @dataclass(frozen=True)
 class Bins(Diagram):
-    """Classical bars, each with its interval and the band of a calibrated model."""
+    """Accuracy per bin of confidence, with its interval and the consistency band."""
 
     outside_sign = POINT
 
     def curve(self, axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
-        """Bars for a curve that is alone, points with intervals for several."""
+        """Draw bars for a curve that is alone, points with intervals for several."""
         bins, used, theme = curve.bins, np.flatnonzero(curve.bins.count > 0), paper.theme
         if not pen.alone:
             x = bins.confidence[used]
@@ -62,7 +62,7 @@ class Bins(Diagram):
 
 
 def bin_points(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
-    """The bins of a curve as points with their intervals, in matplotlib axes."""
+    """Draw the bins of a curve as points with their intervals, in matplotlib axes."""
     bins, used = curve.bins, np.flatnonzero(curve.bins.count > 0)
     colour, marker = (paper.theme.ink, "o") if pen.alone else (pen.colour, pen.marker)
     x, y = bins.confidence[used] + 0.003 * pen.shift, bins.accuracy[used]
@@ -73,7 +73,7 @@ def bin_points(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
 
 
 def bin_cells(canvas: Canvas, curve: Curve) -> None:
-    """The same in characters."""
+    """Draw the bins of a curve as points with their intervals, in characters."""
     bins = curve.bins
     for b in np.flatnonzero(bins.count > 0):
         outside = not bins.null_low[b] - 1e-12 <= bins.accuracy[b] <= bins.null_high[b] + 1e-12

@@ -18,7 +18,7 @@ from calcli.fast_dataclass import dataclass
 
 @dataclass(frozen=True)
 class Corp(Diagram):
-    """The CORP curve in the band where a calibrated model's would lie.
+    """CORP reliability curve, with its consistency band.
 
     Reference: Dimitriadis, Gneiting, Jordan (2021), PNAS 118(8).
     """
@@ -27,7 +27,7 @@ class Corp(Diagram):
 
     @classmethod
     def measure(cls, request: Request) -> Figure:
-        """With notes on curves that hide that what they show is not monotone."""
+        """Measure, and note every significant fall of the outcome, which an isotonic curve hides."""
         figure = super().measure(request)
         if not isinstance(figure, Corp):
             return figure
@@ -36,7 +36,7 @@ class Corp(Diagram):
         return replace(figure, notes=(*figure.notes, *falls))
 
     def curve(self, axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
-        """Band and polyline; a single confidence is a point with a bar behind it."""
+        """Draw band and polyline; a single confidence is a point with a bar behind it."""
         band = curve.band
         if pen.band and len(band.x) > 1:
             colour, alpha = (paper.theme.band, 1) if pen.alone else (pen.colour, pen.tint)
@@ -56,11 +56,11 @@ class Corp(Diagram):
         return [] if several else [Line2D([], [], color=theme.main, lw=1.7, label="isotonic accuracy")]
 
     def cells(self, canvas: Canvas, curve: Curve) -> None:
-        """Band and curve in characters; what lies outside the band has a role of its own."""
+        """Draw band and curve in characters; the part outside the band has a role of its own."""
         canvas.area(curve.band.x, curve.band.low, curve.band.high)
         canvas.diagonal()
         x, y = curve.isotonic.knots
-        # Cut into short pieces, so that the part outside the band can be told by its colour.
+        # Short pieces, so that the part outside the band can have another colour.
         fine = np.unique(np.concatenate([x, np.linspace(x[0], x[-1], 4 * canvas.width)]))
         middle = 0.5 * (fine[:-1] + fine[1:]) if len(fine) > 1 else fine
         inside = curve.band.contains(middle, np.interp(middle, x, y))

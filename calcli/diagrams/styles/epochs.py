@@ -19,7 +19,7 @@ from calcli.numerics import FloatArray
 
 @dataclass(frozen=True)
 class Course:
-    """One line: the uncalibrated scores, or a calibrator, over all bundles; tuples run along them.
+    """Losses of the uncalibrated scores, or of a calibrator, over all bundles; tuples have one value per bundle.
 
     nll, error : means over the rows. *_low, *_high : normal and Wilson intervals.
     """
@@ -33,14 +33,14 @@ class Course:
     error_high: tuple[float, ...]
 
     def of(self, name: str) -> tuple[list[FloatArray], int]:
-        """A loss with the ends of its interval, and where it is least, the first of equal ones."""
+        """A loss with the ends of its interval, and the index of its minimum, the first of ties."""
         values, low, high = (np.array(getattr(self, each)) for each in (name, f"{name}_low", f"{name}_high"))
         return [values, low, high], int(np.argmin(values))
 
 
 @dataclass(frozen=True)
 class Epochs(Figure):
-    """How losses went over training.
+    """Losses over training, a line per calibrator.
 
     at : (m,) the epoch of every bundle, read from the end of its name, else 1, 2, …. bundles : their names.
     Reference: Guo, Pleiss, Sun, Weinberger (2017), figure 3.
@@ -57,7 +57,7 @@ class Epochs(Figure):
 
     @classmethod
     def measure(cls, request: Request) -> Figure:
-        """A line per calibrator; every calibrator is shown on every bundle."""
+        """Measure a line per calibrator. Raises UsageError for one bundle, or a calibrator not on all of them."""
         bundles = list(dict.fromkeys(s.bundle for s in request.sets))
         if len(bundles) < 2:
             raise UsageError("--style epochs draws bundles in their order: give two or more, e.g. 'epochs.h5:*'")
@@ -72,7 +72,7 @@ class Epochs(Figure):
         return Epochs(request.what, request.settings.level, axis, tuple(bundles), tuple(at), courses)
 
     def draw(self, paper: Paper) -> Any:
-        """Two planes over one axis; a ring where a loss is least."""
+        """Draw both losses in axes of their own, with a ring at each minimum."""
         from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator
 
@@ -87,7 +87,7 @@ class Epochs(Figure):
                 axes.fill_between(self.at, low, high, color=colour, alpha=0.16, lw=0, zorder=1)
                 axes.plot(self.at, values, color=colour, ls=line, lw=1.5, zorder=3, label=squeeze(c.label, 30))
                 axes.plot([self.at[best]], [values[best]], "o", mec=colour, mfc="none", ms=7, zorder=4)
-                if paper.stats and not many:  # beside each other such numbers would lie on one another
+                if paper.stats and not many:  # the numbers of several lines would overlap
                     side = "left" if best == 0 else "right" if best == len(values) - 1 else "center"
                     look = {"textcoords": "offset points", "ha": side, "fontsize": 6.5, "color": theme.muted}
                     axes.annotate(f"{values[best]:.4g}", (self.at[best], values[best]), xytext=(0, -12), **look)
@@ -104,7 +104,7 @@ class Epochs(Figure):
         return drawn
 
     def text(self, width: int, look: Look) -> list[str]:
-        """A plane per line and loss, and where each is least."""
+        """A plot per line and loss, and a table of the minima."""
         inner, at = min(width, 76) - AXIS - 1, self.at
         lines = [look.paint(squeeze(self.title, width), "strong"), ""]
         for c in self.courses:
@@ -145,7 +145,7 @@ LOSSES = {"nll": "negative log-likelihood", "error": "error"}
 
 
 def places(bundles: Sequence[str]) -> tuple[str, list[float]]:
-    """What the axis counts, and where each bundle stands: the numbers that end their names, if all differ."""
+    """Unit of the axis, and position of each bundle: the numbers that end their names if all differ, else 1, 2, …."""
     found = [re.search(r"(\d+)(?:\.\w+)?(?::[A-Za-z]+)?$", bundle) for bundle in bundles]
     numbers = [float(match.group(1)) for match in found if match]
     if len(set(numbers)) == len(bundles):
@@ -154,7 +154,7 @@ def places(bundles: Sequence[str]) -> tuple[str, list[float]]:
 
 
 def course(label: str, sets: Sequence[Measured], level: float) -> Course:
-    """The losses of some row tables, one after the other."""
+    """Measure the losses of row tables, in their order."""
     reach, columns = normal_quantile(0.5 + level / 2), []
     for s in sets:
         t = s.table

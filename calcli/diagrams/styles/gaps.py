@@ -19,16 +19,16 @@ from calcli.metrics.losses import gap_interval, group_gaps
 
 NAN, LEVEL = float("nan"), 0.05
 LINES = 100
-"""Classes or groups that are drawn unless asked otherwise: about a page."""
+"""Largest number of classes or groups drawn by default: about a page."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """One class or group: mean confidence minus accuracy among the rows predicted as it, or in it.
+    """Mean confidence minus accuracy of one class (the rows predicted as it) or group.
 
-    Where it is about P(class 1), confidence is its mean and accuracy the frequency of class 1.
-    low, high : interval of the gap. beyond : is the gap more than chance among all the parts
-    (Benjamini and Hochberg, 5 %)? NaN where there are no rows, or no interval.
+    For P(class 1), confidence is its mean and accuracy the frequency of class 1. low, high : interval
+    of the gap. beyond : whether the gap is significant among all the parts (Benjamini and Hochberg,
+    5 %). NaN where there are no rows, or no interval.
     """
 
     part: str
@@ -43,26 +43,26 @@ class Gap:
 
     @property
     def reach(self) -> float:
-        """How far from 0 the gap and its interval go."""
+        """Largest distance from 0 of the gap and its interval."""
         return max((abs(x) for x in (self.low, self.gap, self.high) if x == x), default=0.0)
 
 
 @dataclass(frozen=True)
 class Series:
-    """The gaps of one bundle and calibrator, in the order of the lines."""
+    """Gaps of one bundle and calibrator, in the order of the lines."""
 
     label: str
     gaps: tuple[Gap, ...]
 
     @property
     def about(self) -> str:
-        """How many parts are off by more than chance."""
+        """Number of parts with a significant gap as text: ``ts: 3 of 10``."""
         return f"{self.label}: {sum(g.beyond for g in self.gaps)} of {len(self.gaps)}"
 
 
 @dataclass(frozen=True)
 class Gaps(Figure):
-    """A dot plot. parts : all there are, of which the lines show some."""
+    """Dot plot of gaps. parts : number of all parts, of which the lines show some."""
 
     title: str
     what: str
@@ -74,7 +74,7 @@ class Gaps(Figure):
 
     @property
     def words(self) -> tuple[str, str, str]:
-        """What is subtracted from what, and what a negative and a positive difference are."""
+        """Name of the difference, and the words for a negative and a positive one."""
         if self.quantity == "positive":
             return "mean P(class 1) − frequency of class 1", "too low", "too high"
         return "mean confidence − accuracy", "underconfident", "overconfident"
@@ -84,14 +84,14 @@ class Gaps(Figure):
 
     @classmethod
     def measure(cls, request: Request) -> Figure:
-        """Lines sorted by the first set's gap, batches by time; of very many parts those most standard errors off."""
+        """Measure lines sorted by the first set's gap, batches by time; of very many parts those of least p-value."""
         by = request.by or "class"
         request = replace(request, by=by)
         parts, level, one = parts_of(request), request.settings.level, NAMES[by]
         found = [gap_series(request, parts, at) for at in range(len(request.sets))]
         series = [both[0] for both in found]
         limit, notes = request.panels or LINES, list(request.notes)
-        # What is significant of the quantity that is not drawn: the confidence.
+        # Significant gaps of the quantity that is not drawn, the confidence.
         if off := [f"{g.part} {g.gap:+.3f}" for both in found for s in both[1:] for g in s.gaps if g.beyond]:
             notes.append(f"also significant, of the confidence (--label top): {', '.join(off)}")
         chosen = np.arange(len(parts))
@@ -106,7 +106,7 @@ class Gaps(Figure):
         return Gaps(title, one[1], level, len(parts), kept, tuple(notes), quantities(request)[0])
 
     def draw(self, paper: Paper) -> Any:
-        """Sorted dots with intervals around the line of no gap."""
+        """Draw dots with intervals around the line of no gap."""
         from matplotlib.figure import Figure
 
         theme, lines, count = paper.theme, len(self.series[0].gaps), len(self.series)
@@ -184,9 +184,9 @@ class Gaps(Figure):
 
 
 def gap_series(request: Request, parts: Sequence[RowSubset], at: int, gate: float = 0.0) -> list[Series]:
-    """The gap of every part in set number ``at``, a series of each quantity, as tables by group have them.
+    """Measure the gap of every part in set number ``at``, a series per quantity, equal to those of tables by group.
 
-    The quantities are considered together. gate : least of the p-values that decide.
+    The tests of all quantities are adjusted together. gate : lower bound of the adjusted p-values.
     """
     what, about, settings = request.sets[at], quantities(request), request.settings
     measured = MetricSettings(level=settings.level, seed=settings.seed)

@@ -19,11 +19,11 @@ POINTS = 200
 
 @dataclass(frozen=True)
 class Coverage:
-    """What is gained by leaving the less confident rows to somebody else; all (g,), coverage rising.
+    """Accuracy of the most confident rows against their proportion; all (g,), coverage rising.
 
-    threshold : rows with at least this confidence are kept. coverage : their share. accuracy,
-    low, high : among them, with Wilson's interval. promised : their mean confidence.
-    n : rows altogether. aurc : mean error over all coverages (area under the risk-coverage curve).
+    threshold : rows with at least this confidence are kept. coverage : their proportion. accuracy,
+    low, high : of the kept rows, with Wilson's interval. promised : their mean confidence.
+    n : number of all rows. aurc : mean error over all coverages (area under the risk-coverage curve).
     """
 
     label: str
@@ -39,7 +39,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Risk(Figure):
-    """Curves of several bundles and calibrators."""
+    """Risk-coverage curves of several bundles and calibrators."""
 
     title: str
     level: float
@@ -55,7 +55,7 @@ class Risk(Figure):
         return Risk(request.what, level, curves, tuple(request.notes))
 
     def draw(self, paper: Paper) -> Any:
-        """Accuracy falls as coverage grows; a band around each curve where there are few."""
+        """Draw accuracy against coverage, with a band around each curve where there are at most four."""
         from matplotlib.figure import Figure
         from matplotlib.ticker import FuncFormatter
 
@@ -88,7 +88,7 @@ class Risk(Figure):
         return plot_
 
     def text(self, width: int, look: Look) -> list[str]:
-        """One plane per curve, and the accuracy at some coverages."""
+        """A plot per curve, and a table of the accuracy at some coverages."""
         inner = min(width, 76) - AXIS - 1
         lines = [look.paint(squeeze(self.title, width), "strong"), ""]
         ticks = {f"{20 * at} %" if at else "0": at / 5 for at in range(6)}
@@ -121,8 +121,8 @@ class Risk(Figure):
 
 
 def most_confident(table: RowTable) -> tuple[FloatArray, FloatArray]:
-    """The confidences, falling, and (4, n + 1) of the 0 to n most confident rows: their weight, that of the right ones,
-    weighted confidence, squared weight."""
+    """Confidences in falling order, and sums (4, n + 1) over the 0 to n most confident rows: weight, weight of correct
+    rows, weighted confidence, squared weight."""
     order = np.argsort(-table.confidence, kind="stable")
     c, correct, w = (column[order] for column in (table.confidence, table.correct, table.weights))
     sums = np.cumsum([w, w * correct, w * c, w**2], axis=1)
@@ -130,7 +130,7 @@ def most_confident(table: RowTable) -> tuple[FloatArray, FloatArray]:
 
 
 def coverage_curve(label: str, table: RowTable, level: float = 0.95) -> Coverage:
-    """Keep the rows above every threshold; rows of equal confidence are kept or left together.
+    """Measure the accuracy of the rows above every threshold; ties are kept or left out together.
 
     Reference: El-Yaniv, Wiener (2010), JMLR 11.
     """

@@ -20,10 +20,10 @@ from calcli.rows import Rows
 from calcli.solvers import find_root
 
 FINE = 24
-"""Temperatures added around the least ECE."""
+"""Number of temperatures added around the least ECE."""
 
 LOW, HIGH = 0.01, 100.0
-"""Temperatures between which the marked points are sought, as when a calibrator is fitted."""
+"""Range of temperatures in which TS and EC are searched, as in the fits of calibrators."""
 
 Given = Sequence[tuple[str, float]]
 """Names and temperatures of calibrators."""
@@ -31,7 +31,7 @@ Given = Sequence[tuple[str, float]]
 
 @dataclass(frozen=True)
 class MarkedPoint:
-    """A temperature worth pointing at. name : what it is. The rest: the curves' values there."""
+    """Marked temperature, with the values of the curves there. name : its label."""
 
     name: str
     temperature: float
@@ -43,11 +43,11 @@ class MarkedPoint:
 
 @dataclass(frozen=True)
 class TemperatureSweep(Figure):
-    """Curves over temperatures, all (t,): softmax(z / T) for every T.
+    """Metrics of softmax(z / T) against the temperature T, all (t,).
 
-    nll : nats. ece : L1 over ``bins`` equal-width bins. ece_null_mean : what a calibrated model with these confidences
-    would show on average. accuracy : does not depend on T. marks : T = 1, the minimum of the NLL (TS), the T at which
-    mean confidence equals accuracy (EC), and temperatures of given calibrators; they are points of the curves.
+    nll : nats. ece : L1 over ``bins`` equal-width bins. ece_null_mean : mean of the ECE under calibration with these
+    confidences. accuracy : does not depend on T. marks : T = 1, the minimum of the NLL (TS), the T at which mean
+    confidence equals accuracy (EC), and temperatures of given calibrators; they are points of the curves.
     """
 
     title: str
@@ -67,7 +67,7 @@ class TemperatureSweep(Figure):
 
     @classmethod
     def measure(cls, request: Request) -> Figure:
-        """The sweep of the open bundle, with the calibrators' temperatures marked."""
+        """Sweep the temperature on the open bundle, with the calibrators' temperatures marked."""
         rows = request.rows
         assert rows is not None
         if rows.k < 2:
@@ -77,7 +77,7 @@ class TemperatureSweep(Figure):
         return sweep_temperature(rows, title, given=request.given, bins=bins, progress=request.progress)
 
     def draw(self, paper: Paper) -> Any:
-        """NLL, ECE over its floor, and mean confidence, one above the other."""
+        """Draw NLL, ECE with its mean under calibration, and mean confidence, one above the other."""
         from matplotlib.figure import Figure
 
         theme, wide, t = paper.theme, paper.width or 4.7, self.temperature
@@ -93,7 +93,7 @@ class TemperatureSweep(Figure):
         positive = [v for v in (*self.ece, *self.ece_null_mean) if v > 1e-6] or [0.01]
         low, high = min(positive) / 1.3, max(positive) * 1.3
         floor = np.maximum(self.ece_null_mean, low)
-        # Logarithmic: the floor and the ECE of a hot model differ by orders of magnitude.
+        # Logarithmic: the ECE of a hot model is orders of magnitude above its mean under calibration.
         error.set(yscale="log", ylabel="ECE", ylim=(low, high))
         error.fill_between(t, low, floor, color=theme.band, lw=0, label="ECE expected under calibration")
         error.plot(t, np.maximum(self.ece, low), color=theme.main, lw=1.6, label=f"ECE, {self.bins} bins")
@@ -115,7 +115,7 @@ class TemperatureSweep(Figure):
         return figure
 
     def text(self, width: int, look: Look) -> list[str]:
-        """The same three with characters, and a table of the marks."""
+        """Plots of NLL, ECE and mean confidence, and a table of the marks."""
         inner = min(width, 76) - AXIS - 1
         x = np.log(self.temperature)
         span = (float(x[0]), float(x[-1]))
@@ -163,10 +163,10 @@ class TemperatureSweep(Figure):
 def sweep_temperature(
     rows: Rows, title: str, *, given: Given = (), points: int = 81, bins: int = 15, progress: Progress | None = None
 ) -> TemperatureSweep:
-    """Evaluate softmax(z / T) over a geometric range of T in one pass after the two fits.
+    """Evaluate softmax(z / T) over a geometric range of T, in two passes after the two fits.
 
-    given : what to mark, too. The range is a factor of two around all marks. The TS and EC points are
-    those of these very rows: what the best temperature could reach here, not what a calibrator fitted elsewhere does.
+    given : more temperatures to mark. The range is a factor of two around all marks. The TS and EC points are fitted to
+    these very rows: what the best temperature could reach here, not what a calibrator fitted elsewhere does.
     Weighted rows count with their weight. Reference: Clarte, Loureiro, Krzakala, Zdeborova (2023), figure 2.
     """
     accuracy = top_accuracy(rows, 1)
@@ -180,7 +180,7 @@ def sweep_temperature(
     marked = np.array([t for _, t in named])
     coarse = np.unique(np.concatenate([np.geomspace(marked.min() / 2, marked.max() * 2, points), marked]))
     values = _evaluate(rows, coarse, bins, progress)
-    # Towards its minimum the ECE falls too sharply for steps that suit the rest.
+    # Near its minimum the ECE changes too sharply for the coarse steps.
     least = int(np.argmin(values[1]))
     around = np.geomspace(coarse[max(least - 1, 0)], coarse[min(least + 1, len(coarse) - 1)], FINE + 2)
     fine = np.setdiff1d(around, coarse)
@@ -223,7 +223,7 @@ def _evaluate(rows: Rows, temperatures: FloatArray, bins: int, progress: Progres
 
 
 def _draw_marks(sweep: TemperatureSweep, axes: Sequence[Any], paper: Paper, least: float) -> list[Any]:
-    """Lines and dots of the marked temperatures; their legend entries."""
+    """Draw lines and dots at the marked temperatures; returns their legend entries."""
     handles = []
     for at, mark in enumerate(sweep.marks):
         colour, line, marker = (paper.theme.ink, "-", "o") if at == 0 else paper.series(at - 1)

@@ -20,9 +20,9 @@ FLOOR = 1e-6  # an ECE of exactly 0 has no logarithm
 
 @dataclass(frozen=True)
 class Point:
-    """One set of rows with one set of confidences.
+    """Variance of the confidence and ECE of one bundle under one calibrator.
 
-    bundle, method : what they are. variance : population variance of the confidence.
+    bundle, method : names of the two. variance : population variance of the confidence.
     ece, ece_null_mean : as in ``Curve``.
     """
 
@@ -36,10 +36,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Scatter(Figure):
-    """Points of several bundles and calibrators.
+    """Scatter plot of variance against ECE, of several bundles and calibrators.
 
-    A constant confidence equal to the accuracy has no calibration error and no use: good calibrators lie to the left
-    and high up. Reference: Jang, Ivanov, Lee, Weimer (2021), figure 3.
+    A constant confidence equal to the accuracy has no calibration error, but is useless: good calibrators lie on the
+    left and high up. Reference: Jang, Ivanov, Lee, Weimer (2021), figure 3.
     """
 
     title: str
@@ -59,7 +59,7 @@ class Scatter(Figure):
         return Scatter(request.what, tuple(points))
 
     def draw(self, paper: Paper) -> Any:
-        """A marker per point; a thin line leads to the ECE of a calibrated model."""
+        """Draw a marker per point, with a thin line to its ECE expected under calibration."""
         from matplotlib.figure import Figure
         from matplotlib.lines import Line2D
 
@@ -107,7 +107,7 @@ class Scatter(Figure):
         return figure
 
     def text(self, width: int, look: Look) -> list[str]:
-        """A letter per point, and their table."""
+        """A plot with a letter per point, and a table of the points."""
         inner = min(width, 76) - AXIS - 1
         ece, null = np.log10(np.maximum([(p.ece, p.ece_null_mean) for p in self.points], FLOOR)).T
         variance = np.array([p.variance for p in self.points])
@@ -142,18 +142,18 @@ class Scatter(Figure):
 
 
 Box = tuple[float, float, float, float]
-"""left, low, right, high in pixels."""
+"""Left, bottom, right and top edge in pixels."""
 
 RADII = (7.0, 12.0, 18.0, 26.0, 36.0)
 
 
 def overlap(a: Box, b: Box) -> bool:
-    """Do two boxes share more than an edge?"""
+    """True if two boxes share more than an edge."""
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 def place(axes: Any, points: Sequence[tuple[float, float, str]], *, size: float, colour: str, line: str) -> list[Box]:
-    """Annotate (x, y, text) in free places nearby, farther ones with a leader; the boxes taken.
+    """Annotate (x, y, text) in free places nearby, farther ones with a leader line; returns the boxes taken.
 
     Axis limits must be final. A label that finds no free place within half an inch is left
     out: the table beneath still names its point.
