@@ -1,4 +1,4 @@
-"""The generalisation bound that comes with Hoki, as printed and as its proof supports it."""
+"""Generalisation bound of the Hoki paper, as printed and as its proof supports it."""
 
 import math
 

@@ -1,8 +1,8 @@
-"""Reliability by isotonic regression, and what it would look like without miscalibration.
+"""CORP reliability curve by isotonic regression, its score decomposition, and its band under calibration.
 
-CORP: the curve is the isotonic regression of correctness on confidence (no bins to choose), and the same fit splits a
-proper score into miscalibration, discrimination and uncertainty. Every picture of calibration is noisy, so next to it
-stands its null: the same rows with outcomes drawn from their own confidences. Pure functions of arrays.
+The curve is the isotonic regression of correctness on confidence (no bins to choose), and the same fit splits a proper
+score into miscalibration, discrimination and uncertainty. Every such curve is noisy, so its null is drawn beside it:
+the same rows with outcomes drawn from their own confidences. Pure functions of arrays.
 """
 
 from typing import Literal
@@ -20,11 +20,11 @@ RESAMPLES = 400  # default number of resamples: the 2.5 % point is then the tent
 CELLS = 1000  # the band is drawn on about this many cells of merged confidences (see ``merge_cells``)
 
 FINE_CELLS = 50_000
-"""The same for the miscalibration of a calibrated model: merging lowers it (by a tenth at
+"""Cells for the expected miscalibration of a calibrated model: merging lowers it (by a tenth at
 ``CELLS``), because it takes freedom from the isotonic fit, so it is drawn nearly unmerged."""
 
 FINE_DRAWS = 500_000
-"""Cells times resamples that the mean of that miscalibration may cost: its standard error
+"""Most cells times resamples for the mean of that miscalibration: its standard error
 is then about 2 % of it or less, in a tenth of a second."""
 
 
@@ -32,9 +32,9 @@ is then about 2 % of it or less, in a tenth of a second."""
 class Decomposition:
     """score = miscalibration - discrimination + uncertainty, for a proper score.
 
-    score : mean Brier score (c - correct)^2 or log score of the confidence. miscalibration (MCB) : how much of it
-    recalibration could reduce. discrimination (DSC) : how much better the recalibrated confidence is than the accuracy
-    stated for every row. uncertainty (UNC) : the score of stating the accuracy. All >= 0.
+    score : mean Brier score (c - correct)^2 or log score of the confidence. miscalibration (MCB) : reduction by perfect
+    recalibration. discrimination (DSC) : reduction of the recalibrated confidence against predicting the accuracy for
+    every row. uncertainty (UNC) : score of predicting the accuracy. All >= 0.
     """
 
     kind: Score
@@ -72,7 +72,7 @@ def decompose(
 
 
 def _entropy(rate: FloatArray, kind: Score) -> FloatArray:
-    """Mean score of stating the rate p where outcomes have rate p."""
+    """Expected score of predicting the rate p where outcomes have rate p."""
     if kind == "brier":
         return rate * (1.0 - rate)
     p, q = np.maximum(rate, NLL_FLOOR), np.maximum(1.0 - rate, NLL_FLOOR)
@@ -81,7 +81,7 @@ def _entropy(rate: FloatArray, kind: Score) -> FloatArray:
 
 @dataclass(frozen=True)
 class Cells:
-    """Rows with almost the same confidence, merged. confidence : (g,) mean confidence, increasing. weight : (g,). bin :
+    """Merged rows of almost equal confidence. confidence : (g,) mean confidence, increasing. weight : (g,). bin :
     (g,) the bin that the cell lies in. first : (g,) index of the cell's first row in ``order``. order : (n,) rows by
     confidence."""
 
@@ -119,24 +119,24 @@ def merge_cells(
 
 @dataclass(frozen=True)
 class Band:
-    """Where the curve of a calibrated model lies: x (g,), and the limits there."""
+    """Band in which the curve of a calibrated model lies: x (g,), and its limits there."""
 
     x: FloatArray
     low: FloatArray
     high: FloatArray
 
     def contains(self, x: FloatArray, y: FloatArray) -> BoolArray:
-        """Which points (x, y) of a curve lie inside, limits included."""
+        """Mask of the points (x, y) of a curve that lie inside, limits included."""
         slack = 1e-12  # the curve and its limits are quotients of the same sums, rounded apart
         return (y >= np.interp(x, self.x, self.low) - slack) & (y <= np.interp(x, self.x, self.high) + slack)
 
 
 @dataclass(frozen=True)
 class ConsistencyBand(Band):
-    """What the same confidences show when they are exactly right: r resamples.
+    """Band of the curve and of bin accuracies of the same confidences under calibration, from r resamples.
 
     x : (g,) confidences of the cells. low, high : (g,) pointwise band of the isotonic curve. bin_low, bin_high :
-    (bins,) the same for the accuracy of each bin, NaN where it is empty. mcb_mean : mean Brier miscalibration, from as
+    (bins,) band of the accuracy of each bin, NaN where it is empty. mcb_mean : mean Brier miscalibration, from as
     many resamples as ``FINE_DRAWS`` allows (10 to r).
     """
 
@@ -147,7 +147,7 @@ class ConsistencyBand(Band):
 
 @dataclass(frozen=True)
 class UnitDraws:
-    """A generator of outcomes for rows that belong together. share : a^2 of ``statistics.units.Luck``."""
+    """Random generator and units of rows, to draw their outcomes. share : a^2 of ``statistics.units.Luck``."""
 
     rng: np.random.Generator
     units: Units
@@ -168,13 +168,13 @@ def consistency_band(
     level: float = 0.95,
     cells: int = CELLS,
 ) -> ConsistencyBand:
-    """Consistency resampling: draw every outcome from its own confidence, and look again.
+    """Consistency band by resampling: draw every outcome from its own confidence, and fit the curve again.
 
     The confidences stay as they are and outcomes are Bernoulli, so the band and the null values are conditional on the
     confidences of these rows. The band is pointwise: a calibrated model's curve leaves it at a share 1 - level of the
     confidences on average. Confidences are merged into ``cells`` first (at most 0.002 wide by default), which moves the
     band by less than its sampling error; without weights the right outcomes of a cell are then one binomial draw. rng :
-    of rows that belong together with the luck that they share.
+    ``UnitDraws`` for rows in units.
 
     Reference: Bröcker, Smith (2007), Weather and Forecasting 22; for the isotonic curve
     Dimitriadis, Gneiting, Jordan (2021).

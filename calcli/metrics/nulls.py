@@ -1,4 +1,4 @@
-"""What an estimator shows when the scores are right: consistency resampling.
+"""Null distributions of estimators under perfect calibration, by consistency resampling.
 
 Outcomes are drawn from the scores themselves, y_i ~ Bernoulli(c_i), and the same estimator is applied. For binned
 estimators only the number of successes per bin matters, whose law (Poisson-binomial) is computed and drawn from
@@ -24,15 +24,15 @@ GROUPS = 64
 The mean is exact; the variance is too large by at most sum (c - group mean)^2, below
 1e-4 of itself for a bin of width 1/15 that is evenly filled."""
 
-LEAF = 32
-DRAW_ITEMS = 1 << 20
+LEAF = 32  # trials of a group, which are convolved one at a time
+DRAW_ITEMS = 1 << 20  # outcomes drawn at once
 
 
 @dataclass(frozen=True)
 class Null:
-    """An observed value beside those that calibrated scores give. mean, q95 : of these. p_value : the chance of one at
-    least as large. method : how they were drawn for rows in units, else None. above : the chance of one larger than a
-    number."""
+    """Null distribution of a statistic under calibration. mean, q95 : its mean and 95th percentile. p_value : chance of
+    a value at least as large as the observed one. method : of the draws for rows in units, else None. above : chance of
+    a value larger than a number."""
 
     mean: float
     q95: float
@@ -48,11 +48,11 @@ class Null:
 
 
 SAME = 1e-6
-"""Two statistics that differ by no more than this share of themselves are equal, and a spread below it is none: what
-is left is rounding, of a sum of squares that cancel or of a root found by iteration."""
+"""Relative difference up to which two statistics are equal, and relative spread up to which there is none: what is
+left is rounding, of a sum of squares that cancel or of a root found by iteration."""
 
 ROUNDING = 1e-12
-"""Two statistics of probabilities that differ by no more than this are equal too: of certain scores all is rounding."""
+"""Absolute difference up to which two statistics of probabilities are equal: with certain scores all is rounding."""
 
 
 def reaching(draws: FloatArray, observed: float) -> int:
@@ -116,13 +116,13 @@ def expected_of_bin(c: FloatArray, law: FloatArray) -> FloatArray:
 
 
 Laws = Sequence[tuple[FloatArray, FloatArray | None, float]]
-"""Of every bin its scores; P(X <= 0..n) of its successes X, None where it has none or more than are convolved; and
-E|X - sum c|, there of the normal law."""
+"""For every bin: its scores; P(X <= 0..n) of its successes X, None where it has no rows or more than are convolved; and
+E|X - sum c|, there by the normal law."""
 
 
 def bin_laws(parts: Sequence[tuple[FloatArray, FloatArray]]) -> list[Laws]:
     """Laws of the successes per bin under calibration, without weights, of each part's scores (n,) over its edges. Bins
-    of as many rows go together, whatever their part."""
+    with equally many rows are computed together, whatever their part."""
     ends = np.cumsum([0, *(len(edges) - 1 for _, edges in parts)]).tolist()
     index = np.concatenate([bin_index(*part) + first for part, first in zip(parts, ends[:-1], strict=True)])
     stops = np.cumsum(np.bincount(index, minlength=ends[-1])).tolist()
@@ -194,7 +194,7 @@ def outcome_draws(
 def expected_error(
     scores: FloatArray, edges: FloatArray, weight: FloatArray | None = None, laws: Laws | None = None
 ) -> float:
-    """Mean ECE (norm 1) were the scores calibrated, in closed form.
+    """Expected ECE (norm 1) under calibration, in closed form.
 
     (1/N) sum_b E|X_b - sum c|, X_b the successes of bin b: summed over the exact law where the
     bin holds at most 16384 rows, else sqrt(2 V_b / pi), V_b = sum c (1 - c). With weights
@@ -233,9 +233,8 @@ def class_bin_outcomes(
 def label_losses(
     c: FloatArray, entropy: FloatArray, varentropy: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """-ln p_Y of a right row, and its mean and variance over the labels of a wrong one, when Y ~ p; (n,) each. The
-    moments over all labels are the entropy H and V + H^2; taking the predicted class away from both leaves those of the
-    others."""
+    """NLL of a correct row, and mean and variance of the NLL of a wrong one, when Y ~ p; (n,) each. The moments over
+    all labels are the entropy H and V + H^2; subtracting the predicted class from both leaves those of the others."""
     right = -np.log(np.maximum(c, 1e-300))
     rest = np.maximum(1.0 - c, 0.0)
     known = rest > 1e-12

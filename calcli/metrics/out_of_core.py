@@ -1,7 +1,7 @@
-"""Metrics of so many rows that no table of them is kept: the same metrics, from sums and from disk.
+"""Metrics of too many rows for a row table: computed from running sums and from scores sorted on disk.
 
-Values are those of a table to rounding, counts exact; draws under calibration are made from cells of like scores, not
-row by row.
+Values equal those from a table up to rounding, counts exactly; draws under calibration are made from cells of similar
+scores, not row by row.
 """
 
 import math
@@ -38,7 +38,7 @@ from calcli.numerics import AnyArray, FloatArray, IntArray, distinct
 from calcli.rows import Rows
 from calcli.statistics.paired import PairedSums
 
-# ---- sums over rows, which add, part by part
+# ---- additive sums over rows
 
 FINE = 64  # cells of a width bin, each of which is drawn as one binomial under calibration (as ``nulls.GROUPS``)
 
@@ -53,7 +53,7 @@ class Moments:
 
     @classmethod
     def of(cls, values: FloatArray) -> "Moments":
-        """Of values (n,)."""
+        """Moments of values (n,)."""
         mean = float(values.mean())
         return cls(len(values), mean, float(((values - mean) ** 2).sum()))
 
@@ -71,7 +71,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class SumsRequest:
-    """What is asked of the rows. total : their number; ordered : whether keys for their order are made."""
+    """Request for sums over rows. total : their number; ordered, joint : are sort keys, sums of the joint test made?"""
 
     names: tuple[str, ...]
     settings: MetricSettings
@@ -80,8 +80,8 @@ class SumsRequest:
     joint: bool
 
     def __call__(self, tables: list[RowTable]) -> "list[tuple[RunningSums, list[Keys]]]":
-        """What is kept of some rows, through every calibrator: their sums, and where their order is wanted the keys of
-        the confidence, and of the log-odds of class 1 of two."""
+        """Sums of some rows through every calibrator and, where their order is wanted, sort keys of the confidence and,
+        for two classes, of the log-odds of class 1."""
         found = []
         for at, table in enumerate(tables):
             keys = [keys_of(table.confidence, table.correct)] if self.ordered else []
@@ -93,7 +93,7 @@ class SumsRequest:
 
 @dataclass(frozen=True)
 class BinSums(BinStats):
-    """Statistics of bins with sums of (y - c)^2, and of c (1 - c), the variance of ``outcome``, (bins,) each. Adds."""
+    """Bin statistics with sums of (y - c)^2, and of c (1 - c), the variance of ``outcome``, (bins,) each. Adds."""
 
     squares: FloatArray
     variance: FloatArray
@@ -116,10 +116,10 @@ def _coarse(values: AnyArray) -> AnyArray:
 class Joint(Sums):
     """Sums for the joint test over the cells of the smooth error's grid, (cells,) each, and of all rows. Adds.
 
-    With c the score, v = c (1 - c), a what its happening adds to the sharpness and l a variance: sums of v, v a, v a^2,
-    c a and c l. totals: of the confidence, with a what a right label costs more than a wrong one is expected to and l
-    the variance of the latter, of the expected loss of a wrong label minus the entropy, and of l; of P(class 1), with a
-    its log-odds and l 0, of their product with p - y, and 0.
+    cells: sums of v, v a, v a^2, c a and c l, with c the score, v = c (1 - c), a the effect of an outcome of 1 on the
+    sharpness and l a variance. For the confidence a is the NLL of a correct row minus the expected NLL of a wrong one,
+    l the variance of the latter, and totals the sums of that expected NLL minus the entropy, and of l. For P(class 1) a
+    is its log-odds, l is 0, and totals are the sum of a (p - y), and 0.
     """
 
     cells: FloatArray
@@ -127,14 +127,14 @@ class Joint(Sums):
 
     @classmethod
     def of(cls, c: FloatArray, a: FloatArray, variance: FloatArray, totals: Sequence[float], cells: int) -> "Joint":
-        """Of rows (n,)."""
+        """Sums over rows (n,)."""
         place, v = np.minimum((c * cells).astype(np.int64), cells - 1), c * (1.0 - c)
         sums = [np.bincount(place, values, cells) for values in (v, v * a, v * a * a, c * a, c * variance)]
         return cls(np.array(sums), np.array(totals))
 
     def right(self, hits: FloatArray, score: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Sums of a over the rows where it happens, (draws,), given how many they are in every cell. hits : (draws,
-        cells). score : (cells,) summed c. Where in a cell they are is drawn normal."""
+        """Sums of a over rows with outcome 1, (draws,), given their number in every cell. hits : (draws, cells) that
+        number. score : (cells,) summed c. Their distribution within a cell is drawn as normal."""
         v, va, vaa, ca, _ = self.cells
         each = np.divide(va, v, out=np.zeros_like(v), where=v > 0)
         rest = math.sqrt(max(float((vaa - va * each).sum()), 0.0))
@@ -143,11 +143,11 @@ class Joint(Sums):
 
 @dataclass(frozen=True)
 class Scored(Sums):
-    """Sums over rows with a score in [0, 1] that something happens. Adds.
+    """Sums over rows with scores in [0, 1] and outcomes 0/1. Adds.
 
     moments, gap : of the score, and of score minus outcome. fine : ``FINE`` cells of every width bin. smooth :
     residuals on the grid of the smooth error (its spectrum). grid : rows, summed score and summed outcome of its cells,
-    (3, cells). spiegelhalter : sums of (y - c)(1 - 2c) and of its variance. joint : for the report.
+    (3, cells). spiegelhalter : sums of (y - c)(1 - 2c) and of its variance. joint : for the report's joint test.
     """
 
     moments: Moments
@@ -160,9 +160,9 @@ class Scored(Sums):
 
     @classmethod
     def of(cls, c: FloatArray, y: FloatArray, wanted: SumsRequest, joint: Joint | None) -> "Scored":
-        """Of scores and outcomes (n,)."""
+        """Sums over rows with scores and outcomes (n,)."""
         edges, cells = width_edges(wanted.settings.bins), grid_cells(wanted.total)
-        # the bins' own edges are among the finer ones bit by bit
+        # the bins' own edges are bitwise among the finer ones
         inner = edges[:-1, None] + (edges[1:] - edges[:-1])[:, None] * (np.arange(FINE) / FINE)
         place = np.minimum((c * cells).astype(np.int64), cells - 1)
         slope, variance = 1.0 - 2.0 * c, c * (1.0 - c)
@@ -177,17 +177,17 @@ class Scored(Sums):
         return float(self.fine.variance.sum())
 
 
-MATCHED_CLASSES = 1000  # classes up to which predictions and labels of very many rows are counted against each other
+MATCHED_CLASSES = 1000  # classes up to which the (prediction, label) pairs of very many rows are counted
 
 
 @dataclass(frozen=True)
 class RunningSums(Sums):
-    """Sums over rows, which say what a ``RowTable`` does of all rows together. Adds, in the order of the rows.
+    """Sums over rows, with the totals that a ``RowTable`` has of all rows. Adds, in the order of the rows.
 
-    means : of the means over rows asked for, by name. top, positive : of the confidence, and of P(class 1) of
-    two classes. entropy : sums of -ln p_y - H and of its variance. classes : over (class, bin) pairs, where asked
-    for. paired : of the differences to the first set of rows, by loss. agreement : of predictions and labels, of the
-    first set of rows.
+    means : moments behind the requested means over rows, by name. top, positive : sums for the confidence, and for
+    P(class 1) of two classes. entropy : sums of -ln p_y - H and of its variance. classes : sums over (class, bin)
+    pairs, where requested. paired : sums of the differences to the first set of scores, by loss. agreement : of
+    predictions and labels, for the first set of scores only.
     """
 
     weight = units = group = None
@@ -209,7 +209,7 @@ class RunningSums(Sums):
 
     @classmethod
     def of(cls, table: RowTable, wanted: SumsRequest, first: RowTable | None) -> "RunningSums":
-        """Of some of the rows. first : the same rows as another set of scores has them."""
+        """Sums over some rows. first : the table of these rows in the first set of scores, for paired differences."""
         context, c, p, y = MetricContext(table, wanted.settings), table.confidence, table.positive, table.y == 1
         means = [name for name in wanted.names if metric(name).rows is not None]
         means += [f"{name} {power}" for name in means if name in losses.LOSSES for power in ("expected", "squared")]
@@ -261,16 +261,16 @@ class RunningSums(Sums):
 
 
 FEW_VALUES = 1 << 14
-"""Distinct scores up to which errors over bins of equal scores are drawn, and not taken to be normal."""
+"""Distinct scores up to which errors over bins of equal scores are drawn; beyond, a normal law approximates them."""
 
 
 def _even(count: int, parts: int) -> list[int]:
-    """Sizes of parts of so many rows, which differ by one at most."""
+    """Sizes of ``parts`` parts of ``count`` rows, which differ by one at most."""
     return [count // parts + (part < count % parts) for part in range(parts)]
 
 
 class LongContext(MetricContext):
-    """Metrics of rows by their sums, and by their scores in order, where there are some. See ``MetricContext``."""
+    """``MetricContext`` of too many rows for a table: has their running sums and, where requested, sorted scores."""
 
     def __init__(self, tally: RunningSums, settings: MetricSettings, orders: Sequence[SortedRows]) -> None:
         super().__init__(cast(RowTable, tally), replace(settings, interval="t"))
@@ -285,7 +285,7 @@ class LongContext(MetricContext):
 
     @property
     def scored(self) -> Scored:
-        """Sums of the scores that errors are about."""
+        """Sums for the scores that ``--label`` selects."""
         if self.settings.label != "positive":
             return self.tally.top
         if self.tally.positive is None:
@@ -294,7 +294,7 @@ class LongContext(MetricContext):
 
     @property
     def order(self) -> SortedRows:
-        """The same scores in order."""
+        """Sorted scores that ``--label`` selects."""
         return self.orders[int(self.settings.label == "positive")]
 
     @property
@@ -328,12 +328,12 @@ class LongContext(MetricContext):
         return self._over(np.concatenate([[0.0], distinct(np.asarray([*inner, 1.0]))]))
 
     def _over(self, edges: FloatArray) -> BinSums:
-        """The same over any bins, from the scores in order."""
+        """Bin sums over any edges, from the sorted scores."""
         return reduce(add, (BinSums.of(c, y, edges) for c, y in self.order.slabs()))
 
     @made_once
     def null_outcomes(self, scheme: str) -> FloatArray:
-        """Right rows per bin under calibration, (resamples, bins): every cell of bins of equal width a binomial."""
+        """Outcomes per bin under calibration, (resamples, bins): every fine cell of a width bin is a binomial."""
         if scheme != "width":
             return self._mass_outcomes()
         fine, rng = self.scored.fine, self.rng("hits:width")
@@ -344,7 +344,7 @@ class LongContext(MetricContext):
         return _coarse(drawn)
 
     def _mass_outcomes(self) -> FloatArray:
-        """The same draws as ``nulls.bin_outcomes`` makes: exact laws of small bins, groups of like scores of large."""
+        """Draws of mass bins like ``nulls.bin_outcomes``: exact laws of small bins, groups of like scores of large."""
         counts, rng, order, draws = self.bins("mass").count, self.rng("hits:mass"), self.order, self.settings.resamples
         starts = np.cumsum(counts) - counts
         sizes = [_even(count, GROUPS if count > EXACT_ROWS else 1) for count in counts.tolist()]
@@ -363,7 +363,7 @@ class LongContext(MetricContext):
 
     @made_once
     def expected(self, scheme: str) -> float:
-        """Mean error of bins under calibration (see ``nulls.expected_error``)."""
+        """Expected ECE under calibration (see ``nulls.expected_error``)."""
         bins = self.bins(scheme)
         if scheme == "width":
             return float(np.sqrt(2.0 * bins.variance / np.pi).sum()) / self.n
@@ -379,8 +379,8 @@ class LongContext(MetricContext):
     # ---- bins of equal scores
 
     def _values(self) -> Iterator[BinSums]:
-        """Bins with edges midway between distinct scores, some at a time. Every score is a bin of its own, but for
-        those whose neighbour's half is rounded to themselves."""
+        """Iterate over bins with edges midway between distinct scores, some at a time. Every score is a bin of its own,
+        unless the midpoint below it rounds to the score itself."""
         held, last, offset = np.empty((6, 0)), -1.0, 0
         for each in self.ranked():
             c, right, wrong = each.score, each.right, each.wrong
@@ -407,7 +407,7 @@ class LongContext(MetricContext):
         return float(square(bins)), square(bins.with_outcomes(self.null_outcomes(scheme)))
 
     def _values_square(self, square: Callable[[BinStats], FloatArray]) -> tuple[float, FloatArray]:
-        """A squared error over them, and its draws: binomials, or of very many values a normal law."""
+        """Squared error over bins of equal scores, and its draws: binomials, or for very many values a normal law."""
         s, n, rng = self.settings, self.n, self.rng("hits:values")
         value, drawn, mean, variance = 0.0, np.zeros(s.resamples), 0.0, 0.0
         few = self.order.distinct <= FEW_VALUES
@@ -448,7 +448,7 @@ class LongContext(MetricContext):
 
     @cached_property
     def _cell_hits(self) -> FloatArray:
-        """Right rows per cell of the smooth error's grid under calibration, (draws, cells)."""
+        """Outcomes per cell of the smooth error's grid under calibration, (draws, cells)."""
         rows, score, _ = self.scored.grid
         chance = np.clip(np.divide(score, rows, out=np.zeros_like(score), where=rows > 0), 0.0, 1.0)
         size = (self.heavy_resamples, len(rows))
@@ -463,7 +463,7 @@ class LongContext(MetricContext):
         return of_draws([(residuals, np.arange(len(score)))], len(score))[0]
 
     def _joint_draws(self) -> JointDraws:
-        """As of single rows; what the labels of a cell's rows cost is drawn normal, given how many are right."""
+        """``drawn_from_confidences`` by cells: the NLL of a cell's labels is drawn normal, given the correct ones."""
         joint, (_, score, _) = self.scored.joint, self.scored.grid
         assert joint is not None
         hits, rng = self._cell_hits, self.rng("joint")
@@ -476,7 +476,7 @@ class LongContext(MetricContext):
         return JointDraws(smooth, observed, gap, entropy, *map(math.sqrt, sds))
 
     def _slope_draws(self) -> tuple[MeanGap, JointDraws]:
-        """As of single rows (see ``joint_test``), from the cells of P(class 1)."""
+        """``drawn_from_positive`` by cells of P(class 1)."""
         joint, (_, score, _) = self.scored.joint, self.scored.grid
         assert joint is not None
         v, vl, vll = (float(sums.sum()) for sums in joint.cells[:3])
@@ -500,7 +500,7 @@ class LongContext(MetricContext):
 
 
 def _direction(sums: FloatArray, n: int) -> MeanGap:
-    """Of the sum of a gap and its variance."""
+    """Mean gap over n rows from the sums of the gap and of its variance."""
     total, variance = sums.tolist()
     return MeanGap.of(total / n, math.sqrt(variance) / n)
 
@@ -521,15 +521,15 @@ LongContext.instead = {
 }
 
 
-# ---- which rows and metrics need no table of the rows, and the one walk over them
+# ---- rows and metrics that need no row table, and the one pass over them
 
 
-LONG = 1 << 17  # rows from which no table is made of them
-OF_TWO = {"roc_auc", "average_precision"}  # metrics that need columns of classes where there are more than two
+LONG = 1 << 17  # rows from which no row table is made
+OF_TWO = {"roc_auc", "average_precision"}  # metrics that need every class's column unless there are two classes
 
 
 def measured_long(names: Iterable[str], settings: MetricSettings, k: int) -> bool:
-    """Whether the metrics, so set, need no table of the rows of k classes."""
+    """Test whether metrics with these settings need no row table of rows with k classes."""
     usual = settings.label in ("top", "positive") and settings.compat is None
     usual = usual and settings.threshold == 0.5 and settings.interval != "bootstrap"
     asked = [metric(name) for name in names]
@@ -545,9 +545,9 @@ def long_contexts(
     report: bool,
     progress: Progress | None,
 ) -> Iterator[Iterator[LongContext]]:
-    """Contexts of the rows through every calibrator (None: uncalibrated), from one walk, one after the other. Their
-    order on disk is there until the next is asked for. report : whether the judgement will be made. Raises CalcliError
-    where there is no room for the order."""
+    """Contexts of the rows through every calibrator (None: uncalibrated), from one pass, one after the other. A
+    context's sorted scores exist on disk until the next is requested. report : will the judgement be made? Raises
+    CalcliError where there is no room for the sorted scores."""
     mass = settings.scheme == "mass" and any(("scheme", None) in metric(name).signature for name in names)
     ordered = report or mass or any(metric(name).reads == "order" for name in names)
     wanted = SumsRequest(tuple(names), settings, rows.n, ordered, report)

@@ -1,4 +1,4 @@
-"""What about a set of labelled rows limits what can be learnt from them or said about them."""
+"""Warnings about labelled rows: what limits the conclusions from them, or suggests that labels do not match."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 ROWS_PER_BIN = 50
 
 FEWEST_NEIGHBOURS, ALIKE = 100, 4.0
-"""Rows from which neighbours are compared, and standard deviations beyond which they are alike."""
+"""Fewest rows whose neighbours are compared, and standard score above which neighbours count as alike."""
 
 FEWEST_EACH, ROUNDS = 5, 5
-"""Rows per class and group from which their means are taken off together; rounds in which means are taken off."""
+"""Fewest rows per class and group for which their joint means are subtracted; rounds of subtracting means."""
 
 
 def data_warnings(n: int, classes: int | None, spread: float, bins: int | None = None) -> list[str]:
-    """Plain words on rows that are evaluated or fitted to. n : rows. classes : how many occur, None where there are
+    """Warnings about rows that are evaluated or fitted to. n : rows. classes : how many occur, None where there are
     none. spread : largest minus smallest confidence. bins : None where none are asked for."""
     found = []
     if bins is not None and n < ROWS_PER_BIN * bins:
@@ -37,7 +37,7 @@ def data_warnings(n: int, classes: int | None, spread: float, bins: int | None =
 
 
 def unit_warnings(table: "RowTable") -> list[str]:
-    """Plain words where rows that are taken as independent seem to belong together: neighbours are alike.
+    """Warning where rows that count as independent seem to depend on each other: neighbours are alike.
 
     table : in the order of the file. z = sum r_i r_(i+1) / sqrt(sum (r_i r_(i+1))^2). r_i is the outcome after its
     means by confidence (fifteen bins of equally many rows), label, prediction and group are subtracted in turn, so that
@@ -69,7 +69,7 @@ def unit_warnings(table: "RowTable") -> list[str]:
 
 
 def _in_order(code: IntArray) -> bool:
-    """Does each of few values stand in one place?"""
+    """Test whether the rows lie in runs of equal code, about one run for each of few codes."""
     values = len(np.unique(code))
     return bool(2 * values < len(code) and np.count_nonzero(np.diff(code)) < 1.2 * values)
 
@@ -85,7 +85,7 @@ def _alike(outcome: FloatArray, known: Sequence[IntArray]) -> float:
 
 
 def zero_warnings(zeros: int, n: int, kind: str) -> list[str]:
-    """Plain words on an NLL of n rows of which some give their label a probability of 0, whose logarithm is unknown."""
+    """Warning about an NLL of n rows, some of which give their label a probability of 0, whose logarithm is unknown."""
     if not zeros:
         return []
     give = "gives its label" if zeros == 1 else "give their label"
@@ -95,7 +95,7 @@ def zero_warnings(zeros: int, n: int, kind: str) -> list[str]:
 
 
 def label_doubts(table: "RowTable | RunningSums", names: Sequence[str] | None) -> list[str]:
-    """Plain words where the labels hardly belong to the scores. names : of the classes."""
+    """Warning where the labels do not seem to match the scores. names : of the classes."""
     met, stats = table.agreement, table.classes
     found = [] if met is None else met.doubts(table.mean_confidence, names)
     if found or stats is None:
@@ -110,24 +110,24 @@ def label_doubts(table: "RowTable | RunningSums", names: Sequence[str] | None) -
     return [f"{labels}: does the model have this class, and are the classes of scores and labels in the same order?"]
 
 
-# ---- whether predictions and labels speak of the same rows, and of the same classes in the same order
+# ---- agreement of predictions and labels: the same rows, and the same classes in the same order?
 
 
-FEWEST = 50  # fewer rows say nothing about how they are matched
-SURE = 5.0  # standard errors, among all pairs of classes, from which it is no chance that two names look exchanged
-HARDLY = 3.0  # standard errors within which an accuracy is hardly better than that of random labels
-FAR = 0.1  # so much larger is the mean confidence than the accuracy of a model that claims to know what it does not
-NONE = 1e-6  # expected labels of a class below which even one label of it is no chance
-EXPECTED = 20.0  # errors that a model expects of itself, from which none at all is asked about: e^-20 by chance
-FEW_WRONG = 0.05  # share of predictions up to which samples of one class may have no more than false alarms
+FEWEST = 50  # fewest rows whose labels are checked against the predictions
+SURE = 5.0  # standard errors from which two classes count as exchanged, the clearest of all pairs
+HARDLY = 3.0  # standard errors above the accuracy of random labels up to which one is hardly better
+FAR = 0.1  # overconfidence from which an accuracy that is hardly better than random is reported
+NONE = 1e-6  # expected labels of a class below which any label of it is unexpected
+EXPECTED = 20.0  # expected errors from which no error at all is reported: it has probability e^-20
+FEW_WRONG = 0.05  # proportion of wrong predictions up to which labels of one class only are not reported
 
 SHIFTED, MORE = 0.3, 0.2
-"""Share of labels one beside the prediction, and how much more that is than the accuracy, before it is asked why."""
+"""Proportion of labels equal to the prediction +1 or -1, and its excess over the accuracy, that are reported."""
 
 
 @dataclass(frozen=True)
 class LabelAgreement:
-    """How often each prediction met each label. Adds. code : (m,) prediction * k + label, ascending. count : (m,)
+    """Rows of each (prediction, label) pair found. Adds. code : (m,) prediction * k + label, ascending. count : (m,)
     rows."""
 
     k: int
@@ -136,7 +136,7 @@ class LabelAgreement:
 
     @classmethod
     def of(cls, prediction: IntArray, labels: IntArray, k: int) -> "LabelAgreement":
-        """Of some rows, (n,) each."""
+        """Counts of rows with predictions and labels, (n,) each."""
         code = prediction * k + labels
         if k * k > len(code):
             return cls(k, *np.unique(code, return_counts=True))
@@ -149,7 +149,7 @@ class LabelAgreement:
         return LabelAgreement(self.k, code, count.astype(np.int64))
 
     def doubts(self, confidence: float, names: Sequence[str] | None) -> list[str]:
-        """What makes one ask whether the labels belong to these scores: one sentence at most. confidence : mean
+        """Reason to doubt that the labels belong to these scores, one sentence at most. confidence : mean
         confidence of the rows. names : of the classes."""
         n, k = int(self.count.sum()), self.k
         if n < FEWEST or k < 2:
@@ -180,7 +180,7 @@ class LabelAgreement:
             return [f"{rows}, {better}: are the classes of scores and labels in the same order?"]
         shares = [np.bincount(c, self.count, k) / n for c in (predicted, label)]
         chance = float(shares[0] @ shares[1])
-        vary = min(np.count_nonzero(share) for share in shares) > 1  # else every pairing agrees as well
+        vary = min(np.count_nonzero(share) for share in shares) > 1  # else every pairing has the same accuracy
         if vary and accuracy <= chance + HARDLY * np.sqrt(chance * (1.0 - chance) / n) and confidence - accuracy >= FAR:
             hardly = f"accuracy {accuracy:.4f} is hardly better than chance ({chance:.4f})"
             sure = f"at a mean confidence of {confidence:.4f}"
@@ -188,7 +188,7 @@ class LabelAgreement:
         return []
 
     def _exchanged(self, predicted: IntArray, label: IntArray) -> tuple[int, int, int, int] | None:
-        """The two classes whose names are most clearly exchanged, rows of the first under either; None for none."""
+        """Classes (a, b) most clearly exchanged, and rows predicted as a with label b and a; None for none."""
         wrong = predicted != label
         if not wrong.any():
             return None
