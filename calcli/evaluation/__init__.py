@@ -1,1 +1,1 @@
-"""What evaluate computes: metrics of every calibrator on every bundle, compared and judged."""
+"""Evaluation: metrics of every calibrator on every bundle, comparisons and verdicts."""

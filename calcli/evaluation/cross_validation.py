@@ -1,4 +1,4 @@
-"""What methods lose on rows that they were not fitted on."""
+"""Cross-validated losses of methods, on held-out rows."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,11 +18,11 @@ from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows, Rows, ScoreKind
 from calcli.statistics.units import Units
 
-Fold = tuple[Rows, Rows, IntArray]  # rows to fit to, rows held out, and where those stand among all that count
+Fold = tuple[Rows, Rows, IntArray]  # training rows, held-out rows, and the indices of the latter among the rows
 
 
 def folds_of(rows: Rows, context: Context, folds: int = 5) -> list[Fold]:
-    """Random parts of the rows that count, each held out once; empty where there are fewer than two."""
+    """Random folds of the rows of positive weight, each held out once; empty for fewer than two rows."""
     rows = rows.counted()
     units = rows.units()
     folds = min(folds, rows.n if units is None else units.n)
@@ -35,7 +35,7 @@ def _parts(fold: IntArray, folds: int) -> list[tuple[IntArray, IntArray]]:
 
 
 def fold_fits(name: str, options: Options, folds: Sequence[Fold], context: Context) -> list[Fit[Any] | None]:
-    """The fits, without their closures, that ``calcli fit`` would make of each fold's rows; None of ``identity``."""
+    """Fit a method as ``calcli fit`` does to each fold's training rows, without closures; None for ``identity``."""
     return [None if name == "identity" else _fitted(name, options, learn, context) for learn, _, _ in folds]
 
 
@@ -45,9 +45,9 @@ def held_out_table(
     others: Sequence[tuple[Rows, Fit[Any] | None]] = (),
     units: Units | None = None,
 ) -> RowTable:
-    """The row table of every held-out row under the fit that has not seen it, in the order of the rows. fits : of every
-    fold, None for the uncalibrated scores. others : by fold the same rows, perhaps as another model has them, and the
-    fit they are compared with (``RowTable.expected``). units : of all rows. Needs a fold or more."""
+    """Row table of all held-out rows, each under the fit of its fold, in the order of the rows. fits : per fold, None
+    for the uncalibrated scores. others : per fold the same rows, perhaps scored by another model, and the fit to
+    compare with (``RowTable.expected``). units : of all rows. Needs at least one fold."""
     parts = []
     for at, ((_, held, _), fit) in enumerate(zip(folds, fits, strict=True)):
         own = None if fit is None else fit.calibrator
@@ -72,15 +72,15 @@ def _fitted(name: str, options: Options, rows: Rows, context: Context) -> Fit[An
 
 
 def cross_validated_nll(name: str, folds: Sequence[Fold], context: Context) -> float:
-    """Mean NLL of every row under the fit to the other folds, in nats; NaN without folds. Of confidences alone it is
-    that of being right. Raises what the fits raise."""
+    """Cross-validated mean NLL of a method, in nats; NaN without folds. For confidences alone it is of being right.
+    Raises what the fits raise."""
     if not folds:
         return float("nan")
     table = held_out_table(fold_fits(name, parse_options(name, {}), folds, context), folds)
     return float(np.average(table.nll, weights=table.weight))
 
 
-# ---- how much of a loss a recalibration could reduce: refinement plus calibration, cross-fitted
+# ---- cross-fitted decomposition of a loss: refinement plus calibration
 
 
 FOLDS = 5
@@ -89,7 +89,7 @@ RECALIBRATION = "svs"
 
 
 def split_is_cheap(n: int, k: int) -> bool:
-    """Is the split fast enough for the default report, and are there rows to split?"""
+    """True if the split is fast enough for the default report, and there are enough rows."""
     return n * k <= CHEAP_SCORES and n >= 20 * FOLDS
 
 
@@ -121,14 +121,14 @@ def cross_fitted_split(
 
 
 def _some(rows: ArrayRows, index: IntArray) -> ArrayRows:
-    """Some of the rows, copied: the fits walk over them again and again."""
+    """Copy a subset of the rows, which fits read many times."""
     weight, units = rows.weight, rows.units()
     weight, units = None if weight is None else weight[index], None if units is None else units.take(index)
     return ArrayRows(rows.scores[index], rows.labels()[index], rows.kind, weight=weight, units=units)
 
 
 def _held_out(name: str, folds: Sequence[Fold], seed: int, progress: Progress | None) -> RowTable:
-    """The rows through a recalibration, each by the fit that has not seen it."""
+    """Row table under a cross-fitted recalibration."""
     fits = []
     for f, (learn, _, _) in enumerate(folds):
         if progress is not None:

@@ -39,12 +39,12 @@ from calcli.statistics.paired import PairedSums, fair_signs, share_ends
 from calcli.statistics.units import design_effect
 
 MOST_DRAWS, FEWEST_DRAWS = 200_000, 200
-"""Resamples and draws under calibration of all groups together, and of one: a thousand groups do not take an hour."""
+"""Most resamples and draws under calibration for all groups together, and fewest per group: limits the run time."""
 
-AT_ONCE = 64  # groups the laws of whose bins are made together
+AT_ONCE = 64  # groups whose null distributions of bins are computed together
 
 ROW_BYTES, TABLE_BYTES = 210, 130
-"""Memory of a row in units while it is measured, and in each table: 300, 470 and 550 measured with one, two and three
+"""Bytes of memory per row with units, and per row of each table: 300, 470 and 550 measured with one, two and three
 tables of 2e6 rows."""
 
 FEWER_OF_EACH = "calcli extract --sample N takes N rows of each unit"
@@ -52,9 +52,9 @@ FEWER_OF_EACH = "calcli extract --sample N takes N rows of each unit"
 
 @dataclass(frozen=True)
 class Subject:
-    """Rows to evaluate. name : what they are called. group : of every row. class_names : one a class. unit : what the
-    units of rows that belong together are called, ``none`` where rows are said to be independent. location : the rows
-    as commands are given them. upstream : the calibrators that they have been through."""
+    """Rows to evaluate. name : for display. group : of every row, (n,). class_names : one per class. unit : name of the
+    units, ``none`` where rows are declared independent. location : of the rows, for suggested commands. upstream :
+    calibrators applied to the rows before."""
 
     rows: Rows
     name: str = ""
@@ -69,7 +69,7 @@ class Subject:
         return cls(rows, rows.name, group, rows.class_names, rows.unit_name, rows.location, rows.upstream)
 
     def counted(self) -> "Subject":
-        """Without the rows of weight 0."""
+        """Copy without the rows of weight 0."""
         rows, weight, group = self.rows.counted(), self.rows.weights(), self.group
         if rows is self.rows or weight is None:
             return self
@@ -78,9 +78,9 @@ class Subject:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A calibrator to evaluate. name : artifact as the user wrote it, None for uncalibrated scores. path : of its file,
-    for commands. fitted_on : the rows of its fit as commands are given them, where they are there. seen : gives, once
-    the rows have been read, which of them it was fitted on."""
+    """Calibrator to evaluate. name : artifact as the user wrote it, None for uncalibrated scores. path : of its file,
+    for suggested commands. fitted_on : rows of its fit as commands name them, if the file exists. seen : once the rows
+    have been read, returns a description of those that it was fitted on."""
 
     name: str | None
     method: str
@@ -92,14 +92,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to compute.
+    """Plan of an evaluation.
 
-    metrics : names, in order; with ``report`` those that two classes have are added to
-    them. report : the judgement beside the metrics. split : the cross-fitted split of the
-    losses, None where it is cheap. about : ``top`` or ``positive`` where the question is put so; else it is what the
-    number of classes makes of it. per_class, per_group : extra rows. ordered : groups are batches in order of time, of
-    which the overconfidence is asked. tables : are the tables of the rows needed afterwards? limited : metrics that
-    limits are on, which are told of rows that have none as well.
+    metrics : names, in order; ``report`` adds those for two classes. report : compute the judgement too. split : the
+    cross-fitted split of the losses; None: only if it is cheap. about : quantity judged, ``top`` or ``positive``;
+    None: by the number of classes. per_class, per_group : lines by class and by group. ordered : groups are batches in
+    order of time, judged by their overconfidence. tables : are row tables needed afterwards? limited : metrics with
+    limits, which are kept even for rows on which they are undefined.
     """
 
     metrics: Sequence[str]
@@ -114,7 +113,7 @@ class Plan:
     limited: Sequence[str] = ()
 
     def metrics_for(self, k: int) -> list[str]:
-        """The metrics on rows of k classes, in order."""
+        """Names of the metrics for rows of k classes, in order."""
         if self.report and k == 1:
             return [name for name in self.metrics if not metric(name).whole or name in self.limited]
         if not self.report or k != 2:
@@ -126,8 +125,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class Assessed:
-    """The results of one bundle, and the row tables they came from, none where sums were enough. baseline : the metrics
-    of the baseline, where one was given. seen : what is known of the rows as they came."""
+    """Results of one bundle, with their row tables (none where running sums were enough). baseline : metrics of the
+    baseline, if one was given. seen : table or sums of the uncalibrated rows."""
 
     results: list[Result]
     tables: list[RowTable]
@@ -143,13 +142,13 @@ def assess(
     baseline: Candidate | None = None,
     progress: Progress | None = None,
 ) -> Assessed:
-    """Evaluate candidates on rows. candidates : the uncalibrated scores first. baseline : what differences are taken
-    to, None for the first candidate. Raises DataError for calibrators that do not fit."""
+    """Evaluate candidates on rows. candidates : the uncalibrated scores first. baseline : reference of the
+    differences, None for the first candidate. Raises DataError for calibrators that do not fit."""
     plan = replace(plan, settings=replace(plan.settings, unit=subject.unit))
     subject, tables = subject.counted(), list[RowTable]()
     rows, where = subject.rows, subject.location
     known = [each.fitted_on for each in candidates if each.fitted_on not in ("", where.name)]
-    if known and not where.to_fit:  # the rows of a candidate's fit serve to fit another method
+    if known and not where.to_fit:  # suggest the rows of a candidate's fit for fitting another method
         subject = replace(subject, location=replace(where, to_fit=known[0]))
     if rows.k == 1 and plan.per_class:
         lacks = "holds one confidence a row and no classes, which --per-class needs"
@@ -169,7 +168,7 @@ def assess(
             own = [each.method for each in ([candidate] if candidate.calibrator else candidates) if each.calibrator]
             result = _result(subject, candidate, context, plan, scores, doubts, [*through, *own], progress)
             if reference is not None:
-                if isinstance(context, LongContext):  # they are among its sums
+                if isinstance(context, LongContext):  # paired sums are already computed
                     changes = differences(context.tally.paired, context.settings.level)
                 else:
                     changes = compared(context, reference)
@@ -194,9 +193,9 @@ def assess(
 def _to_uncalibrated(
     beside: Sequence[tuple[Result, Candidate]], baseline: Candidate, again: Sequence[Result]
 ) -> list[tuple[Result, Candidate]]:
-    """Of results compared with a baseline those to advise on, compared with the uncalibrated scores. again : the same
-    with these differences, the baseline last. Those significantly better than the baseline, else the baseline if it
-    helps, so that the advice is that of the differences; else all."""
+    """Results to advise on where differences are to a baseline, with differences to the uncalibrated scores from
+    ``again`` (baseline last). These are the results significantly better than the baseline, else the baseline if it
+    reduces the loss, so that the advice agrees with the differences shown; else all."""
 
     def reduces(result: Result) -> bool:
         change = result.loss
@@ -211,10 +210,10 @@ def _to_uncalibrated(
 def _contexts(
     subject: Subject, calibrators: Sequence[Calibrator | None], plan: Plan, progress: Progress | None
 ) -> Iterator[Iterator[MetricContext]]:
-    """The rows through every calibrator, from one walk; compared with the first. So many that no table of them is made
-    are measured by sums and orders, where everything is known by these."""
+    """Metric contexts of the rows under every calibrator, from one walk; the first is the reference. More than ``LONG``
+    rows are measured by running sums and sorted orders, without tables, where these suffice for all that is asked."""
     rows, s, names = subject.rows, plan.settings, plan.metrics_for(subject.rows.k)
-    in_units = rows.units() is not None  # their draws need the rows' order, unit by unit
+    in_units = rows.units() is not None  # draws by unit need the rows in tables
     if in_units:
         needed = ROW_BYTES + TABLE_BYTES * len(calibrators)
         check_memory(rows.n * needed, f"tables of {rows.n} rows in units", FEWER_OF_EACH)
@@ -233,7 +232,7 @@ def _contexts(
 
 
 def scores_of(context: MetricContext, names: Sequence[str], progress: Progress | None = None) -> dict[str, Score]:
-    """Metrics of one set of rows, by name."""
+    """Compute metrics of one set of rows, by name."""
     scores = {}
     for done, name in enumerate(names):
         if progress is not None:
@@ -271,7 +270,7 @@ def _result(
 
 
 def units_of(context: MetricContext) -> dict[str, Any] | None:
-    """What is said of rows that belong together: how many units, and how many rows theirs are worth."""
+    """Facts about the units of the rows, as JSON: number, size, design effect, effective rows; None without units."""
     t, name = context.table, context.settings.unit
     if t.units is None:
         return None if name is None else {"name": name}
@@ -285,7 +284,7 @@ def units_of(context: MetricContext) -> dict[str, Any] | None:
 def class_lines(
     context: MetricContext, names: Sequence[str] | None, report: Judgement | None = None
 ) -> list[ClassLine]:
-    """One line per class, most significant first: frequencies, gap, precision and recall, one-vs-all ECE."""
+    """Lines by class, most significant first: frequencies, gap, precision and recall, one-vs-all ECE."""
     table, stats = context.table, context.table.classes
     assert stats is not None
     (mean, labels, _), total = stats.whole, stats.weight.sum(axis=1)
@@ -320,9 +319,9 @@ def _class_1(table: RowTable) -> tuple[float | None, float | None]:
 def group_lines(
     context: MetricContext, names: Sequence[str], report: Judgement | None = None, plan: Plan | None = None
 ) -> list[GroupLine]:
-    """The metrics on the rows of every group that need no class sums, the most significant group first. plan : what the
-    gap is of, as in the verdict P(class 1) of two classes unless asked otherwise; and whether groups are batches in
-    order of time, whose overconfidence is asked."""
+    """Lines by group, most significant first, with the metrics that need no class sums. plan : determines the gap, as
+    in the verdict of P(class 1) for two classes unless ``about`` says otherwise, and of the overconfidence for batches
+    in order of time (``ordered``)."""
     ordered, about = (False, None) if plan is None else (plan.ordered, plan.about)
     table = context.table
     assert table.group is not None
@@ -356,13 +355,13 @@ def group_lines(
 def differences(
     sums: Mapping[str, PairedSums], level: float, by_unit: Mapping[str, Mean] | None = None, few: str | None = None
 ) -> dict[str, Difference]:
-    """Mean paired differences, this minus the baseline, with interval and two-sided p-value.
+    """Mean paired differences, calibrator minus baseline, with interval and two-sided p-value.
 
     Losses: ``PairedSums.tails``, the interval at least as wide as Student's on both sides. Accuracy: McNemar's test,
-    Tango's interval. What no label decides: Student's. Rows that do not differ at all give 0 with p = 1.
+    Tango's interval. Quantities without labels: Student's. Rows that do not differ at all give 0 with p = 1.
 
-    by_unit : the means with standard errors of rows that belong together; p-value and ends of the interval are then
-    the farther ones of Student's over units and of those for rows. few : why units have no intervals.
+    by_unit : means with standard errors clustered by unit; p-value and interval are then the more conservative of
+    Student's over units and of those for rows. few : why units have no intervals.
     """
     alone = {name: _difference(name, each, level) for name, each in sums.items()}
     return {name: _over_units(each, by_unit[name], level, few) if by_unit else each for name, each in alone.items()}
@@ -375,7 +374,7 @@ def compared(context: MetricContext, baseline: MetricContext) -> dict[str, Diffe
 
 
 def _over_units(alone: Difference, mean: Mean, level: float, few: str | None) -> Difference:
-    """A difference where units are drawn, from that of independent rows."""
+    """Adjust a difference of independent rows to sampling by unit."""
     own, rows = t_interval(mean, level), alone.interval
     if few is not None or own is None or alone.p_value is None:
         return replace(alone, se=mean.se, interval=None, p_value=None, reason=few or "one unit: no interval")
@@ -409,8 +408,8 @@ def _difference(name: str, sums: PairedSums, level: float) -> Difference:
 
 def rank_table(bundles: Sequence[Sequence[Result]], labels: Sequence[str], metrics: Sequence[str]) -> Ranks | None:
     """Average ranks of the calibrators over bundles, with the Friedman test, metric by metric. bundles : per bundle its
-    results, in the order of ``labels``. Metrics of which neither end is good, or that some result does not define, are
-    left out. None for fewer than two bundles or two calibrators."""
+    results, in the order of ``labels``. Metrics without a better direction, or undefined in some result, are left out.
+    None for fewer than two bundles or two calibrators."""
     if len(bundles) < 2 or len(labels) < 2:
         return None
     values = {name: [[result.scores[name].value for result in results] for results in bundles] for name in metrics}
@@ -418,7 +417,7 @@ def rank_table(bundles: Sequence[Sequence[Result]], labels: Sequence[str], metri
 
 
 def tests_of(values: Mapping[str, Sequence[Sequence[float | None]]]) -> dict[str, Friedman]:
-    """Friedman's test of each metric's values (bundles, calibrators), where one end is good and none is missing."""
+    """Friedman's test per metric of values (bundles, calibrators), where a direction is better and none is missing."""
     tests = {}
     for name, rows in values.items():
         better, whole = metric(name).better, np.array(rows, dtype=np.float64)

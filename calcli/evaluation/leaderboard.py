@@ -1,4 +1,4 @@
-"""A leaderboard: methods scored on rows that they were not fitted on, beside a baseline, over bundles."""
+"""Leaderboard of methods: scores on held-out rows, compared with a baseline, over bundles."""
 
 import math
 import time
@@ -32,7 +32,7 @@ UNCALIBRATED = "uncalibrated"
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings:
-    """How methods are compared, of Python and of the command line alike."""
+    """Settings of a comparison of methods, for Python and the command line."""
 
     baseline: str | None = flag(None, "What differences are taken to.", "METHOD", shown="ts")
     folds: int = flag(5, "Random parts of a bundle.", "N", min=2, max=1000)
@@ -42,17 +42,17 @@ class CompareSettings:
 
 
 LEADERBOARD_METRICS = ("nll", "brier", "ece", "accuracy")
-COMPARED = ("nll", "brier", "accuracy")  # metrics that are means over rows, and so have paired differences
-FIRST, FIRST_OF_TWO = 30, 34  # places in ``calcli methods`` up to which methods are tried first, and of two classes
+COMPARED = ("nll", "brier", "accuracy")  # means over rows, which have paired differences
+FIRST, FIRST_OF_TWO = 30, 34  # ``list_order`` below which methods are compared by default; for two classes
 
 
-# ---- who takes part
+# ---- participating methods
 
 
 def entrants(asked: str | None, rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str, str]]:
-    """Names of the methods to score, the uncalibrated scores first, and why others are left out. asked : a list with
-    commas, in which ``all`` is every method that applies; None for what ``calcli methods`` lists first and fits fast.
-    Raises UsageError for unknown names."""
+    """Names of the methods to score, the uncalibrated scores first, and reasons for omitted ones. asked : a list with
+    commas, in which ``all`` is every applicable method; None for those that ``calcli methods`` lists first and that fit
+    fast. Raises UsageError for unknown names."""
     if asked is not None and not split_list(asked):
         raise UsageError(f"no method is named by {asked!r}: name some, such as ts,vs, or all")
     fit, left_out = applicable(rows, thorough)
@@ -67,13 +67,13 @@ def entrants(asked: str | None, rows: Rows, thorough: bool = False) -> tuple[lis
 
 
 def title_of(text: str) -> str:
-    """A method with its options as it is called in the leaderboard. Raises UsageError for an unknown one."""
+    """Name of a method with its options in the leaderboard. Raises UsageError for an unknown one."""
     return UNCALIBRATED if parse_method(text)[0] == "identity" else spelled(text)
 
 
 def applicable(rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str, str]]:
-    """Every method that can be fitted to such rows, what to try first at the front, and why others are left out.
-    thorough : methods with more parameters than rows too."""
+    """Methods that can be fitted to such rows, recommended ones first, and reasons for omitted ones. thorough : include
+    methods with more parameters than rows."""
     names = [name for name in method_names() if name != "identity" and method(name).composable]
     if rows.kind == "confidence":
         names = [name for name in names if method(name).laws.confidence]
@@ -88,7 +88,7 @@ def applicable(rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str,
 
 
 def _numbers(cls: type[Calibrator], k: int) -> int:
-    """How many parameters a method has by its declaration; those whose number the data decide count as none."""
+    """Number of parameters that a method declares; those whose size depends on the data count as 0."""
     shapes = [parameter.metadata["shape"] for parameter in fields(cls) if not parameter.metadata["optional"]]
     known = [shape for shape in shapes if all(size == "k" or isinstance(size, int) for size in shape)]
     return sum(math.prod(k if size == "k" else size for size in shape) for shape in known)
@@ -99,10 +99,10 @@ def _numbers(cls: type[Calibrator], k: int) -> int:
 
 @dataclass(frozen=True)
 class LeaderboardEntry:
-    """One method on one bundle, as the JSON has it: metrics, or the reason why there are none. differences : this minus
-    the baseline, row by row, by metric; None for the baseline itself. against : bundle and method of the baseline.
-    fits : how many fits ended how, by status; none of the uncalibrated. unit : what the units of the rows are called.
-    units : what is said of them. given : as of ``Result``."""
+    """One method on one bundle: metrics, or the reason why there are none. differences : paired, this minus baseline,
+    by metric; None for the baseline itself. against : bundle and method of the baseline. fits : number of fits by
+    status; empty for the uncalibrated scores. unit : name of the units. units : facts about them (``units_of``).
+    given : as in ``Result``."""
 
     bundle: str
     method: str
@@ -124,7 +124,7 @@ class LeaderboardEntry:
         return self.given if name == UNCALIBRATED else name
 
     def value(self, name: str) -> float:
-        """A metric, NaN where it has no value."""
+        """Value of a metric, NaN where undefined."""
         found = self.metrics.get(name, {}).get("value")
         return math.nan if found is None else float(found)
 
@@ -137,7 +137,7 @@ class LeaderboardEntry:
 
 
 class OpenedFolds(NamedTuple):
-    """An open bundle. rows : those fitted to. held : those scored, the same ones in folds."""
+    """Open bundle with its folds. rows : to fit to. held : to score, the same rows in the same folds."""
 
     rows: DataSet
     held: DataSet
@@ -146,7 +146,7 @@ class OpenedFolds(NamedTuple):
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The held-out rows of one method on one bundle and its fits, or why there are none. seconds : of CPU time."""
+    """Held-out row table and fits of one method on one bundle, or the reason why there are none. seconds : CPU time."""
 
     seconds: float
     table: RowTable | None = None
@@ -156,7 +156,7 @@ class HeldOut:
 
 
 def digest_of(rows: DataSet) -> str:
-    """The hash of rows that were walked over, with that of what else a comparison reads of them."""
+    """Hash of rows already read once, including weights, units, predictions and transforms that a comparison uses."""
     digest, units, every = sha256(), rows.units(), range(len(rows.transforms))
     unit = None if units is None else units.code
     columns = {"w": rows.weights(), "unit": unit, "p": rows.column("prediction")}
@@ -171,8 +171,8 @@ def digest_of(rows: DataSet) -> str:
 def held_out(
     entrant: str, opened: OpenedFolds, seed: int, others: AbstractContextManager[Sequence[tuple[Rows, Fit[Any] | None]]]
 ) -> HeldOut:
-    """Fit a method to every fold and keep its held-out rows; one that fails has a reason, and costs no other. others :
-    by fold the held-out rows of the baseline, and its fit."""
+    """Fit a method to every fold and return its held-out rows; a failure is recorded, not raised. others : per fold
+    the held-out rows of the baseline, and its fit."""
     begun = time.process_time()
     try:
         name, options = parse_method(entrant)
@@ -190,8 +190,8 @@ def held_out(
 def entered(
     entry: LeaderboardEntry, outcome: HeldOut, baseline: HeldOut | None, settings: MetricSettings
 ) -> LeaderboardEntry:
-    """A planned entry with what came of it. The fits of all folds are taken as given: intervals and p-values are about
-    other rows, not other fits."""
+    """Complete a planned entry by its metrics and differences. Intervals and p-values are conditional on the fits of
+    all folds: they cover sampling of the rows, not refitting."""
     entry = replace(entry, seconds=outcome.seconds, reason=outcome.reason, exit_code=outcome.exit_code)
     if outcome.table is None:
         return entry
@@ -220,12 +220,12 @@ def comparison(
 
 
 def baseline_of(asked: str | None, names: Sequence[str]) -> str:
-    """What differences are taken to: as asked, else temperature scaling where it takes part."""
+    """Baseline of the differences: as asked, else ``ts`` if it takes part, else the uncalibrated scores."""
     return title_of(asked) if asked else "ts" if "ts" in names else UNCALIBRATED
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values, valid for all comparisons together (Holm 1979)."""
+    """Holm-adjusted p-values, which control the family-wise error (Holm 1979)."""
     p = np.asarray(p_values, dtype=float)
     order = np.argsort(p, kind="stable")
     steps = np.minimum(np.arange(len(p), 0, -1) * p[order], 1.0)
@@ -237,7 +237,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Ranking(Ranks):
-    """The same of methods. nemenyi : the critical difference, and its level."""
+    """Average ranks of methods over bundles. nemenyi : the critical difference, and its level."""
 
     nemenyi: Mapping[str, float]
 

@@ -1,4 +1,4 @@
-"""Limits on results: what a pipeline may ask for, and whether it holds."""
+"""Limits on metrics (``--max``, ``--min``), for gates in a pipeline."""
 
 import math
 import re
@@ -12,17 +12,17 @@ from calcli.metrics.catalog import metric
 from calcli.metrics.intervals import normal_quantile, normal_tail
 
 CHANGES = ("increase", "drop")
-RARE = 0.01  # false alarms from which a limit is one that noise decides
+RARE = 0.01  # false-alarm probability from which an outcome reports it
 
 NAMED = re.compile(r"(?P<base>[^.(@]*(\([^)]*\)|@[\d.]*\d)?)(\.(?P<end>.*))?")
-"""A metric and the end of it that is meant: ``ece.hi``, ``accuracy_at_coverage(0.8).lo``."""
+"""A metric, with the part of it that is limited: ``ece.hi``, ``accuracy_at_coverage(0.8).lo``."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit as given: ``--max ece.hi=0.03``, ``--max nll_increase=0.01``. metric : its own name. change :
-    ``increase`` or ``drop`` where the limit is on how far it is from the baseline's, end : one of ``ENDS``, or ``abs``,
-    where that is meant; else nothing."""
+    """Limit on a metric: ``--max ece.hi=0.03``, ``--max nll_increase=0.01``. metric : its canonical name. change :
+    ``increase`` or ``drop`` for a limit on the difference to the baseline, else empty. end : the part limited, one of
+    ``ENDS`` or ``abs``; empty for the value."""
 
     side: Literal["max", "min"]
     metric: str
@@ -32,7 +32,7 @@ class Limit:
 
     @classmethod
     def of(cls, side: Literal["max", "min"], text: str) -> "Limit":
-        """Of ``ECE=0.03``, ``log_loss_increase.hi=0`` and the like. Raises UsageError."""
+        """Parse ``ECE=0.03``, ``log_loss_increase.hi=0`` and the like. Raises UsageError."""
         name, equals, number = text.partition("=")
         try:
             value = float(number)
@@ -49,7 +49,7 @@ class Limit:
 
     @property
     def name(self) -> str:
-        """What is limited, under the metric's own name."""
+        """Name of the limited quantity, by the metric's canonical name."""
         return self.metric + f"_{self.change}" * bool(self.change) + f".{self.end}" * bool(self.end)
 
     @property
@@ -59,8 +59,8 @@ class Limit:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One limit against one result. group : of whose rows alone, None for all. false_alarm : the probability that a
-    calibrated model crosses it on as many rows; q95 : its 95th percentile there."""
+    """Outcome of one limit on one result. group : the group of rows, None for all. false_alarm : probability that a
+    calibrated model crosses the limit on as many rows; q95 : 95th percentile of the metric there."""
 
     limit: Limit
     bundle: str
@@ -75,7 +75,7 @@ class Outcome:
 
     @property
     def where(self) -> str:
-        """The group, as it follows the name of a result."""
+        """Suffix of the result's name that names the group."""
         return "" if self.group is None else f", group {self.group}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class Outcome:
 
     @property
     def sentence(self) -> str:
-        """For people and logs."""
+        """One line for people and logs."""
         what = f"{self.bundle}, {self.title}{self.where}: {self.limit.name}"
         if self.found is None:
             return f"{what} has no value ({self.reason}), limit {self.limit.text}"
@@ -102,12 +102,12 @@ class Outcome:
 
 
 def limits(maxima: Sequence[str] | None, minima: Sequence[str] | None) -> list[Limit]:
-    """Parse ``ece=0.03`` and the like. Raises UsageError."""
+    """Parse the limits of ``--max`` and ``--min``. Raises UsageError."""
     return [Limit.of("max", text) for text in maxima or ()] + [Limit.of("min", text) for text in minima or ()]
 
 
 def check(asked: Sequence[Limit], result: Result, baseline: Result | None) -> list[Outcome]:
-    """Hold one result, and each of its groups, against the limits. baseline : the result that ``_increase`` and
+    """Check one result, and each of its groups, against the limits. baseline : the result that ``_increase`` and
     ``_drop`` compare with. A value that is undefined crosses its limit: a gate must not open because something is
     missing. Groups have no class-by-class metrics, and their differences no intervals: such limits are for all rows
     only."""
@@ -136,11 +136,11 @@ def _outcome(limit: Limit, result: Result, part: Result | GroupLine, against: Re
 
 
 def _false_alarm(limit: Limit, score: Score) -> tuple[float, float]:
-    """How often chance alone crosses a limit on a calibration error, by the law of its p-value; its 95th percentile."""
+    """Probability under calibration that an error exceeds its limit, and the 95th percentile of the error."""
     null, z = score.null, score.more.get("z")
     if limit.side == "min" or limit.change or limit.end:
         return 0.0, 0.0
-    if z and score.value:  # a mean gap, which is normal around 0
+    if z and score.value:  # a mean gap: normal around 0
         sd = score.value / z
         return normal_tail(limit.value / sd), normal_quantile(0.95) * sd
     return (0.0, 0.0) if null is None or null.above is None else (null.above(limit.value), null.q95)
@@ -149,7 +149,7 @@ def _false_alarm(limit: Limit, score: Score) -> tuple[float, float]:
 def _change(
     limit: Limit, result: Result | GroupLine, baseline: Result | GroupLine | None
 ) -> tuple[float | None, str | None]:
-    """How much larger (``_increase``) or smaller (``_drop``) the metric is than the baseline's."""
+    """Increase (``_increase``) or decrease (``_drop``) of the metric from the baseline's, or the reason for none."""
     name, end, sign = limit.metric, limit.end, 1.0 if limit.change == "increase" else -1.0
     if end:
         paired = None if isinstance(result, GroupLine) else result.change(name)

@@ -1,6 +1,6 @@
-"""What an evaluation found, as objects. Text, JSON, JUnit and tables are made from these.
+"""Results of an evaluation, from which text, JSON, JUnit and tables are made.
 
-``to_dict`` gives the JSON output, whose keys other programs read; a test pins them.
+``to_dict`` returns the JSON output, whose keys other programs read; a test pins them.
 """
 
 import math
@@ -21,21 +21,21 @@ from calcli.metrics.nulls import Null
 from calcli.metrics.significance import MeanGap, p_text
 from calcli.rows import classes
 
-# ---- the judgement: what was evaluated, how it is off, and what would correct it
+# ---- the judgement: data, miscalibration, and advice
 
 VerdictKind = Literal["calibrated", "overconfident", "underconfident", "mixed", "too_few", "check_labels"]
 
 SIZES = ((0.01, "very slightly"), (0.03, "a little"), (0.08, "clearly"), (math.inf, "much"))
-"""Words for the size of a gap, each with where the next begins."""
+"""Words for the size of a gap, each with its upper limit."""
 
 ONE_SIDED = normal_quantile(0.95)
-OFF = 0.03  # gap of a significant bin from which a small mean gap is no comfort
+OFF = 0.03  # gap of a significant bin from which a small mean gap gets no ✓
 
 
 @dataclass(frozen=True)
 class LossPart(Record):
-    """loss = refinement + calibration; se of the calibration part from paired differences, where rows
-    belong together of so many units."""
+    """Decomposition loss = refinement + calibration. se : of the calibration loss, from paired differences. units :
+    effective number of units, None for independent rows."""
 
     loss: float
     refinement: float
@@ -45,13 +45,13 @@ class LossPart(Record):
 
     @property
     def z(self) -> float:
-        """Standard score of the calibration part; 0 where it has no spread."""
+        """Z-score of the calibration loss; 0 where its standard error is 0."""
         z = self.calibration / self.se if self.se > 0 else 0.0
         return z if self.units is None else t_to_normal(z, self.units - 1.0)
 
     @property
     def detected(self) -> bool:
-        """Is it significantly above 0, one-sided at 5 %?"""
+        """True if the calibration loss is significantly above 0, one-sided at 5 %."""
         return self.z > ONE_SIDED
 
     JSON = {"loss": "value", "se": "calibration_se", "units": None}
@@ -63,7 +63,7 @@ class LossPart(Record):
 
 @dataclass(frozen=True)
 class LossSplit(Record):
-    """The split by one recalibration method, and by how much a temperature alone could reduce the NLL."""
+    """Loss decompositions by one recalibration method. temperature_nll : of the NLL by temperature scaling alone."""
 
     method: str
     folds: int
@@ -79,8 +79,8 @@ class LossSplit(Record):
 
 @dataclass(frozen=True)
 class DataSummary(Record):
-    """What was evaluated: rows, classes, class balance, distinct confidences. Of confidences alone there are no
-    classes: None, and neither are their shares. class_1 : name of class 1 of two, where the classes have names. names :
+    """Facts about the evaluated rows: number, classes, class balance, distinct confidences. For confidences alone the
+    number of classes and their frequencies are None. class_1 : name of class 1 of two, if classes have names. names :
     of all classes."""
 
     JSON = {"names": None}
@@ -99,7 +99,7 @@ class DataSummary(Record):
 
 @dataclass(frozen=True)
 class Direction:
-    """Mean confidence minus accuracy and NLL minus entropy, each with its z; in words what of it is significant."""
+    """Mean confidence minus accuracy and NLL minus entropy, each with its z. words : the significant ones."""
 
     gap: float
     gap_z: float
@@ -110,8 +110,8 @@ class Direction:
 
 @dataclass(frozen=True)
 class Classwise:
-    """Calibration class by class: debiased L2 error, and the classes whose total probability is off. p_value : that no
-    class is off, all classes considered."""
+    """Calibration class by class: debiased L2 error, and the classes with a significant mean gap. p_value : of the null
+    that no class is miscalibrated, adjusted for all classes."""
 
     value: float | None
     signed_square: float
@@ -122,8 +122,8 @@ class Classwise:
 
 @dataclass(frozen=True)
 class Groupwise:
-    """Calibration group by group: how many are off on average, and the worst, by significance. p_value : that no group
-    is off, all groups considered. of_positive : is the worst gap that of P(class 1)?"""
+    """Calibration group by group: number with a significant mean gap, and the most significant. p_value : of the null
+    that no group is miscalibrated, adjusted for all groups. of_positive : is the worst gap that of P(class 1)?"""
 
     n_groups: int
     n_significant: int
@@ -153,19 +153,19 @@ class Estimate(Record):
 
     @property
     def size(self) -> str:
-        """A word for how large it is."""
+        """Word for the magnitude of the value."""
         return next(word for limit, word in SIZES if not abs(self.value) >= limit)
 
 
 def sentence(words: str) -> str:
-    """Words as a sentence begins: the first letter large, all others as they are."""
+    """Capitalise the first letter only."""
     return words[:1].upper() + words[1:]
 
 
 @dataclass(frozen=True)
 class Advice(Record):
-    """What to do: in a few words, why, and the command for it, or nothing. calibrator : the one to apply, of those that
-    were evaluated beside. clause : what the verdict says of it."""
+    """Advice. lead : what to do, in a few words. rest : why. command : for it, empty if none. calibrator : the
+    evaluated one to apply. clause : the advice in the verdict."""
 
     lead: str
     rest: str = ""
@@ -180,22 +180,22 @@ SHOWN = (
     *("data", "direction", "classwise", "split", "groups", "positive", "overconfidence", "bins", "findings"),
     *("verdict", "verdict_kind", "verdict_size", "advice", "rows_needed", "tested", "p_value", "p_overall"),
 )
-"""What JSON has of a report."""
+"""Fields of a report in the JSON output."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """The one judgement, which everything printed quotes. found : what is so, in clauses.
+    """Verdict on one set of rows with its evidence, which all output quotes. found : the findings, in clauses.
 
-    verdict_kind : in a word. overconfidence : mean confidence minus accuracy. tested : what the joint test is of,
+    verdict_kind : in a word. overconfidence : mean confidence minus accuracy. tested : quantity of the joint test,
     ``confidence`` or ``P(class 1)``; p_value : of that test, from ``draws`` draws. p_overall : of the whole verdict,
-    its clauses included; both are significant from 0.05 down. positive : of two classes, mean P(class 1) minus the
-    frequency of class 1; positive_gap : the same with its interval. findings : what the verdict found off:
+    its clauses included; both are significant up to 0.05. positive : for two classes, mean P(class 1) minus the
+    frequency of class 1; positive_gap : the same with its interval. findings : significantly miscalibrated parts:
     ``confidence`` (what is ``tested``), ``classes``, ``groups``, ``bins``, ``split``. bins : by stated confidence.
     gates : p-values that classes, groups and bins must pass together before one of them is called significant.
-    rows_needed : that tell the overconfidence to one point. doubt : why the labels may not belong to the scores.
-    units : how many there are, None where each row is alone. errors : significant calibration errors, with their
-    adjusted p-values. worst : the bin of P(class 1) with the most clear gap, where that is found off.
+    rows_needed : to estimate the overconfidence to one point. doubt : why the labels may not belong to the scores.
+    units : their number, None for independent rows. errors : significant calibration errors, with their adjusted
+    p-values. worst : the bin of P(class 1) with the clearest gap, where P(class 1) is miscalibrated.
     """
 
     data: DataSummary
@@ -224,13 +224,13 @@ class Judgement:
 
     @property
     def verdict(self) -> str:
-        """One sentence: what is so, what to do about it, and the command."""
+        """The verdict in one sentence: findings, advice, and its command."""
         a = self.advice
         return "; ".join([*self.found, *([": ".join(filter(None, (a.clause, a.command)))] if a.clause else [])])
 
     @property
     def size(self) -> str:
-        """A word for the size of the gap of an over- or underconfidence, else nothing."""
+        """Word for the size of an over- or underconfidence; empty for other verdicts."""
         return self.overconfidence.size if self.verdict_kind in ("overconfident", "underconfident") else ""
 
     @property
@@ -239,7 +239,7 @@ class Judgement:
 
     @property
     def sign(self) -> str:
-        """✓ calibrated, or so nearly that it hardly matters; ▲ over-, ▼ underconfident, ▲▼ mixed; – too few; ? else."""
+        """Symbol: ✓ calibrated or negligibly off; ▲ over-, ▼ underconfident, ▲▼ mixed; – too few samples; ? else."""
         slight = self.size == SIZES[0][1] and not any(b.significant and abs(b.gap) >= OFF for b in self.bins)
         if self.verdict_kind == "calibrated" or slight:
             return "✓"
@@ -247,7 +247,7 @@ class Judgement:
 
     @property
     def word(self) -> str:
-        """The state for tables, in two or three words."""
+        """The verdict in two or three words, for tables."""
         if self.size:
             return f"{self.size} {self.verdict_kind}"
         if self.verdict_kind == "mixed":
@@ -269,20 +269,20 @@ class Judgement:
 # ---- the results
 
 ENDS = {"lo": "ci", "hi": "ci", "p": "p_value", "null": "null_mean", "se": "se"}
-"""Keys of what belongs to a value, by the word that names it after a dot: ``nll.lo``, ``ece.p``."""
+"""JSON keys of the facts about a value, by their suffix in a limit: ``nll.lo``, ``ece.p``."""
 
 
 def end_of(facts: Mapping[str, Any], end: str) -> float | None:
-    """What belongs to a value, or for any other word the value itself. facts : a score or difference as JSON."""
+    """Look up the fact that a key of ``ENDS`` names, else the value. facts : a score or difference as JSON."""
     found = facts.get(ENDS.get(end, "value"))
     return found[end == "hi"] if found is not None and end in ("lo", "hi") else found
 
 
 @dataclass(frozen=True)
 class Score(Record):
-    """One metric of one result: its value, or the reason why it has none, and how far to trust it. null : the value
-    expected under calibration. p_value : under calibration. more : further facts of one metric, under the names of the
-    JSON output."""
+    """Metric of one result: its value, or the reason for none, with its uncertainty. null : distribution under
+    calibration. p_value : under calibration. more : further facts about the metric, by their names in the JSON
+    output."""
 
     name: str
     value: float | None
@@ -299,7 +299,7 @@ class Score(Record):
 
     @classmethod
     def of(cls, name: str, value: Value, settings: MetricSettings) -> "Score":
-        """A measured value with its signature."""
+        """Build the score of a measured value, with its signature."""
         p = value.null.p_value if value.p_value is None and value.null is not None else value.p_value
         signed = signature(name, settings, value.signature.items())
         return cls(name, value.value, signed, value.reason, value.se, value.interval, value.null, p, value.more)
@@ -311,7 +311,7 @@ class Score(Record):
 
     @property
     def end_words(self) -> str:
-        """What an interval from 0 means where calibration is rejected; else nothing."""
+        """Words for an interval that starts at 0 although calibration is rejected; else empty."""
         i, p = self.interval, self.p_value
         if i is None or p is None or i.low > 0.0 or p > 1.0 - i.level:
             return ""
@@ -320,8 +320,8 @@ class Score(Record):
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean paired difference of a loss, this minus the baseline; p_value two-sided. reason : why no interval. answers :
-    of the accuracy of unweighted rows, how many become right, and wrong."""
+    """Mean paired difference of a loss, calibrator minus baseline; p_value two-sided. reason : for no interval.
+    answers : for the accuracy of unweighted rows, numbers that become right, and wrong."""
 
     value: float
     se: float | None
@@ -340,7 +340,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Paired(Record):
-    """Differences to the baseline by metric. baseline : artifact, None for the uncalibrated scores."""
+    """Paired differences to the baseline, by metric. baseline : its artifact, None for the uncalibrated scores."""
 
     baseline: str | None
     differences: Mapping[str, Difference]
@@ -348,8 +348,8 @@ class Paired(Record):
 
 @dataclass(frozen=True)
 class ClassLine(Record):
-    """One class: rows, predictions, mean probability beside frequency with the p-value of their gap, errors.
-    p_adjusted : the p-value that decides, all classes and the verdict considered; significant : is it at most 5 %?"""
+    """Line of one class: rows, predictions, frequency, mean probability and the p-value of their gap, errors.
+    p_adjusted : adjusted for all classes and the verdict; significant : is it at most 5 %?"""
 
     index: int
     name: str | None
@@ -370,10 +370,10 @@ class ClassLine(Record):
 
 @dataclass(frozen=True)
 class GroupLine(Record):
-    """One group of rows: how far it is off on average with its p-value, and the metrics. gap : in every line mean
-    confidence minus accuracy, or, where ``of_positive``, which only two classes have, mean P(class 1) minus the
-    frequency of class 1. interval : of the gap. frequency, mean : of class 1, and of P(class 1). p_adjusted,
-    significant : as of ``ClassLine``. other : the gap of the other quantity, where it is significant."""
+    """Line of one group of rows: mean gap with its p-value, and the metrics. gap : mean confidence minus accuracy, or,
+    where ``of_positive`` (two classes only; the same in every line), mean P(class 1) minus the frequency of class 1.
+    interval : of the gap. frequency, mean : of class 1, and of P(class 1). p_adjusted, significant : as in
+    ``ClassLine``. other : the gap of the other quantity, where it is significant."""
 
     group: Any
     n: int
@@ -394,8 +394,8 @@ class GroupLine(Record):
 
 @dataclass(frozen=True)
 class Result(Record):
-    """One bundle with one calibrator (None: its scores as given). n_classes : None of confidences alone. units :
-    what is known of rows that belong together. given : what people call the scores as given."""
+    """Result of one bundle with one calibrator (None: the scores as given). n_classes : None for confidences alone.
+    units : facts about the units of the rows. given : name for people of the scores as given."""
 
     bundle: str
     calibrator: str | None
@@ -414,7 +414,7 @@ class Result(Record):
 
     @property
     def units_words(self) -> str:
-        """How many units there are, and what their rows are worth; empty where each row is alone."""
+        """Sentence on the number of units and the effective number of rows; empty for independent rows."""
         u = self.units
         if u is None or "n" not in u:
             return "" if u is None else f"rows are taken as independent (--unit {u['name']})"
@@ -425,7 +425,7 @@ class Result(Record):
     OPTIONAL = ("paired", "counts", "report", "per_class", "per_group", "units")
 
     def p_legend(self, names: Iterable[str]) -> str:
-        """Of the p-values of these metrics and the verdict the test, and the least that its draws can give."""
+        """Legend of the p-values of metrics and verdict: the test of each, and the least p-value of its draws."""
         drawn: dict[int, list[str]] = {}
         for name in names:
             if self.scores[name].p_value is not None:
@@ -438,12 +438,12 @@ class Result(Record):
         return f"p-values: {'; '.join(found)}"
 
     def change(self, name: str) -> Difference | None:
-        """How a loss differs from the baseline's, where that is known."""
+        """Paired difference of a metric to the baseline's, None if unknown."""
         return None if self.paired is None else self.paired.differences.get(name)
 
     @property
     def loss(self) -> Difference | None:
-        """The change of the NLL; of confidences alone of the squared error."""
+        """Change of the NLL; for confidences alone, of the Brier score of being right."""
         return self.change("nll") or self.change("brier_top")
 
     @property
@@ -452,7 +452,7 @@ class Result(Record):
 
     @property
     def shown(self) -> list[str]:
-        """The metrics for people: of a report those in its table, else what was asked for."""
+        """Names of the metrics to show: in a report those of its table, else all that were asked for."""
         return [name for name in self.scores if self.report is None or metric(name).in_table]
 
 
@@ -469,7 +469,7 @@ class Ranks(Record):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Everything that one command evaluated. bundles : per bundle its results, uncalibrated first."""
+    """All results of one evaluation. bundles : per bundle its results, uncalibrated first."""
 
     bundles: Sequence[Sequence[Result]]
     ranks: Ranks | None = None
@@ -482,14 +482,14 @@ class Evaluation:
 
     @property
     def verdict(self) -> str:
-        """The verdict in a sentence; of several versions a line each, with its name before it."""
+        """The verdict in a sentence; for several results one line each, headed by its name."""
         told = [(result, result.report.verdict) for result in self.results if result.report is not None]
         if len(told) == 1:
             return told[0][1]
         return "\n".join(f"{result.bundle}, {result.title}: {words}" for result, words in told)
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame of a line per bundle, version and metric: value, interval, p-value, expected value. Raises
+        """Pandas DataFrame with a row per bundle, version and metric: value, interval, p-value, expected value. Raises
         UsageError without pandas, which nothing else needs."""
         with needed("to_frame needs pandas: pip install pandas"):
             from pandas import DataFrame
@@ -514,7 +514,7 @@ class Evaluation:
         return {"calcli_evaluation": 1, "results": as_json(self.results), **as_json(more)}
 
     def _repr_html_(self) -> str:
-        """Tables for notebooks: per bundle the metrics of each calibrator, and the verdicts."""
+        """HTML tables for notebooks: per bundle the metrics of each calibrator, and the verdicts."""
         found = ""
         for results in self.bundles:
             title = f"{results[0].bundle}: {results[0].n} rows, {classes(results[0].n_classes)}"
@@ -525,12 +525,12 @@ class Evaluation:
 
 
 def _least(draws: float) -> str:
-    """The bound on p-values that are ranks among so many draws."""
+    """Words for the lower bound of p-values that are ranks among so many draws."""
     return f" (no p-value below {p_text(0.0, draws).removeprefix('p < ')})"
 
 
 def html_table(title: str, head: Sequence[str], lines: Mapping[str, Sequence[str]], notes: Sequence[str]) -> str:
-    """A table for notebooks. lines : the cells under ``head``, by what stands before them. notes : above it."""
+    """HTML table for notebooks. lines : cells under ``head``, by row header. notes : list above the table."""
 
     def cells(kind: str, words: Iterable[str]) -> str:
         return "".join(f"<{kind}>{escape(word)}</{kind}>" for word in words)

@@ -1,6 +1,6 @@
-"""Answer only where the confidence suffices: thresholds with a guarantee.
+"""Selective prediction: confidence thresholds with an accuracy guarantee.
 
-Rows whose confidence is at least the threshold are accepted. Coverage is their share, accuracy that of the accepted.
+Rows whose confidence is at least the threshold are accepted. Coverage is their proportion, accuracy is theirs.
 """
 
 import math
@@ -23,17 +23,16 @@ from calcli.statistics.units import AcceptedUnits, Units
 
 TESTS = 50
 FEWEST_TESTS = 5
-"""Thresholds that are looked at, one per 20 rows within these: the more, the finer, and the less level for each."""
+"""Most and fewest thresholds tested, one per 20 rows between: more are finer, with a smaller level for each."""
 
-TELLING = 30  # fewer accepted samples do not tell what accuracy a coverage has
+TELLING = 30  # fewest accepted samples to estimate the accuracy at a coverage
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The lowest threshold whose accuracy bound holds. best : None where there is none. lower : bound of its accuracy,
-    at the level at which it was tested. least : rows that must be accepted, all of them right, before any threshold can
-    hold; units, where rows belong together. tests : how many were made. design_effect : at the chosen threshold, None
-    for independent rows."""
+    """Result of a search: the lowest threshold with the guarantee. best : None if there is none. lower : lower bound of
+    its accuracy, at the level of its test. least : fewest accepted rows (or units), all of them right, with which any
+    threshold can pass. tests : their number. design_effect : at the chosen threshold, None for independent rows."""
 
     best: Accepted | None
     lower: float | None
@@ -44,16 +43,16 @@ class Choice:
 
 @dataclass(frozen=True)
 class ThresholdSearch:
-    """Labelled rows from the most confident on, sorted once for the search at any accuracy. by_unit : None where rows
-    are independent; else the place of the first row of every unit (units,), ascending, and a function from m to the
-    units of the first m rows."""
+    """Labelled rows sorted by descending confidence, for searches at any accuracy. by_unit : None for independent rows;
+    else the index of the first row of every unit (units,), ascending, and a function from m to the units of the first
+    m rows."""
 
     curve: AcceptanceCurve
     by_unit: tuple[IntArray, Callable[[int], AcceptedUnits]] | None
 
     @classmethod
     def of(cls, confidence: FloatArray, correct: FloatArray, units: Units | None = None) -> "ThresholdSearch":
-        """Of confidence, correct (n,), not of the rows of the calibrator's fit. units : rows that belong together."""
+        """Build a search from confidence and correct, (n,), of held-out rows. units : None for independent rows."""
         curve = AcceptanceCurve.of(confidence, correct)
         if units is None or units.single:
             return cls(curve, None)
@@ -62,18 +61,18 @@ class ThresholdSearch:
         return cls(curve, (np.sort(np.unique(code, return_index=True)[1]), AcceptedUnits.among(code, correct[order])))
 
     def choose(self, accuracy: float, level: float = 0.95) -> Choice:
-        """The lowest confidence above which accuracy is at least ``accuracy``, with probability ``level``.
+        """Find the lowest confidence above which accuracy is at least ``accuracy``, with probability ``level``.
 
         Up to 50 thresholds, which accept fixed numbers of rows (ties together), are tested from the highest downwards:
-        is the chance of so many right answers at an accuracy of just ``accuracy``, binomial, at most alpha_j? Each has
-        an equal part of 1 - level, and what the one before it had if that was passed (the fallback procedure): the
-        chance that any threshold below the target passes is then at most 1 - level, wherever the search ends. Fixed
-        numbers of rows make the binomial exact when the accuracy of the accepted crosses the target once as the
-        threshold falls, as it does where more confident rows are more often right.
+        is the binomial probability of so many right answers at an accuracy of ``accuracy`` at most alpha_j? Each has an
+        equal part of 1 - level, plus the level of the one before it if that passed (the fallback procedure): the
+        probability that any threshold below the target passes is then at most 1 - level, wherever the search
+        ends. Fixed numbers of rows make the binomial exact when the accuracy of the accepted crosses the target once as
+        the threshold falls, as it does where more confident rows are more often right.
 
-        With units it is these that are drawn independently, a threshold is looked at per 5 of them, and the binomial
-        has the effective number of rows, its design effect centred at ``accuracy``. That is approximate: in
-        simulations the promise is broken in at most .03 of the sets (``benchmarks/levels.json``).
+        With units, these are drawn independently, a threshold is tested per 5 of them, and the binomial has the
+        effective number of rows, its design effect centred at ``accuracy``. This is approximate: in simulations the
+        guarantee fails in at most .03 of the sets (``benchmarks/levels.json``).
 
         Raises UsageError for an accuracy or a level that is no proportion.
 
@@ -86,7 +85,7 @@ class ThresholdSearch:
         curve, delta = self.curve, 1.0 - level
 
         def least_of(alpha: float) -> int:
-            """Accepted, all right, that a test at ``alpha`` needs."""
+            """Fewest accepted, all right, that pass a test at ``alpha``."""
             return math.ceil(math.log(alpha) / math.log(accuracy))
 
         if self.by_unit is None:
@@ -99,10 +98,10 @@ class ThresholdSearch:
             at = lambda j: among(int(curve.accepted[j]))  # noqa: E731
             tests = min(max(len(news) // 5, FEWEST_TESTS), TESTS)
             least = least_of(delta / tests)
-            if least > len(news):  # one test of all rows at the whole level breaks its promise in .07 of sets
+            if least > len(news):  # one test of all rows at the whole level would fail in .07 of sets
                 return Choice(None, None, least, 0)
             first = int(news[least - 1]) + 1
-        # Numbers of rows from ``first`` on, fixed by n, as places among the distinct thresholds.
+        # Numbers of rows from ``first`` on, fixed by n, as indices of the distinct thresholds.
         counts = np.unique(np.rint(np.linspace(first, int(curve.accepted[-1]), tests)).astype(np.int64))
         places = np.unique(np.searchsorted(curve.accepted, counts, side="left")).tolist()
         found, lower, inherited = None, None, 0.0
@@ -118,7 +117,7 @@ class ThresholdSearch:
         return Choice(curve.at(found), lower, least, len(places), effect)
 
     def highest(self, level: float) -> tuple[float, Accepted | None]:
-        """The highest accuracy in whole 1e-4 for which bisection finds a threshold, and what that accepts."""
+        """Highest accuracy, to 1e-4, for which bisection finds a threshold, and the accepted rows there."""
         low, high, best = 0, 10_000, None
         while high - low > 1:
             middle = (low + high) // 2
@@ -127,7 +126,7 @@ class ThresholdSearch:
         return low / 1e4, best
 
     def offered(self, level: float) -> list[tuple[float, Accepted]]:
-        """At most four accuracies that can be guaranteed, the highest first, at coverages as even as there are."""
+        """At most four accuracies that can be guaranteed, highest first, at coverages as evenly spaced as possible."""
         high, best = self.highest(level)
         low = min(self.curve.at(-1).lower(1.0 - level), high)
         asked = [high, *(math.floor((high - share * (high - low) / 20) * 1000) / 1000 for share in range(1, 21))]
@@ -137,7 +136,7 @@ class ThresholdSearch:
         return [first[n] for n in dict.fromkeys(min(first, key=lambda n: abs(n - each)) for each in even)]
 
     def why_not(self, found: Choice, where: str, accuracy: float, level: float) -> str:
-        """Why there is no threshold on these rows, and what would help. where : their name."""
+        """Explain why there is no threshold on these rows, and what would help. where : their name."""
         none = f"{where}: no threshold guarantees accuracy >= {accuracy:g} with probability {level:g}"
         n, few = int(self.curve.accepted[-1]), ""
         if self.by_unit is not None and len(self.by_unit[0]) < found.least:
@@ -166,7 +165,7 @@ class ThresholdSearch:
         return f"{none}{few}; {take}; more samples may not help, {seen} (interval up to {most_likely:.1%})"
 
 
-# ---- of labelled rows through a calibrator: the search, and all that ``calcli threshold --json`` says of it
+# ---- search on a data set under a calibrator, with the content of ``calcli threshold --json``
 
 
 COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)  # coverages of the table
@@ -174,8 +173,8 @@ COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)  # coverages of the table
 
 @dataclass(frozen=True)
 class SearchedThreshold:
-    """A search on the rows of a data set. content : what ``calcli threshold --json`` prints; numbers are None where
-    there is no threshold; then why_not says why, and offered which accuracies can be guaranteed."""
+    """Search on the rows of a data set. content : of ``calcli threshold --json``, None where there is no threshold;
+    why_not : the reason then. offered : accuracies that can be guaranteed instead."""
 
     choice: Choice
     content: dict[str, Any]
@@ -186,8 +185,8 @@ class SearchedThreshold:
 def search_threshold(
     rows: DataSet, artifact: Artifact | None, accuracy: float, level: float, calibrator: str | None
 ) -> SearchedThreshold:
-    """Search a threshold on labelled rows, as they are or through a calibrator that fits them. calibrator : what the
-    JSON calls it. Raises DataError for weighted rows, UsageError for an accuracy or a level that is no proportion."""
+    """Search a threshold on labelled rows, uncalibrated or under a calibrator that fits them. calibrator : its name in
+    the JSON. Raises DataError for weighted rows, UsageError for an accuracy or a level that is no proportion."""
     if rows.weights() is not None:
         raise DataError(f"{rows.name}: has sample weights; the bound is exact for counts only, drop the weights")
     confidence, correct = _confidences(artifact, rows)
@@ -220,10 +219,10 @@ def search_threshold(
 
 
 def _confidences(artifact: Artifact | None, rows: DataSet) -> tuple[FloatArray, FloatArray]:
-    """Confidence of every row and 1.0 where its prediction is the label, as ``apply`` gives them."""
+    """Confidence of every row, and 1.0 where its prediction is the label, as ``calcli apply`` computes them."""
     calibrator = Identity() if artifact is None else artifact.calibrator
     transforms = rows.places_of(calibrator.required_transforms, rows.name)
-    known = rows.kind == "confidence"  # the rows say themselves whether they are right
+    known = rows.kind == "confidence"  # labels are then whether the answer is right
     parts = []
     for _, scores, columns, _ in calibrated_blocks(calibrator, rows, "confidence" if known else "probs", transforms):
         right = columns["correct"] if known else columns["prediction"] == columns["labels"]
@@ -232,7 +231,7 @@ def _confidences(artifact: Artifact | None, rows: DataSet) -> tuple[FloatArray, 
 
 
 def _guarantee(accuracy: float, level: float, independent: bool) -> str:
-    """What is guaranteed, in a sentence. independent : rows, else units."""
+    """The guarantee in a sentence. independent : are rows independent, or else units?"""
     right = f"right at least {accuracy:g} of the time"
     if not independent:
         how = "if units are drawn independently (approximate: binomial at the effective number of rows)"
@@ -242,7 +241,7 @@ def _guarantee(accuracy: float, level: float, independent: bool) -> str:
 
 
 def _by_group(group: AnyArray, correct: FloatArray, accepted: AnyArray) -> list[dict[str, Any]]:
-    """Rows of every group, how many are accepted and how many of these right, the least accurate first."""
+    """Counts by group, the least accurate first: rows, accepted, and right among the accepted."""
     names, code = np.unique(group, return_inverse=True)
     counts = (np.bincount(code, weights=w, minlength=len(names)) for w in (None, accepted, accepted * correct))
     lines = [
@@ -253,6 +252,6 @@ def _by_group(group: AnyArray, correct: FloatArray, accepted: AnyArray) -> list[
 
 
 def _described(here: Accepted, level: float | None) -> dict[str, Any]:
-    """One point of the curve; the interval is for this point alone, and left out without a level."""
+    """JSON of one point of the curve; the interval is for this point alone, None without a level."""
     ends = None if level is None else list(exact_interval(here.right, here.accepted, level))
     return {"coverage": here.coverage, "threshold": here.threshold, "accuracy": here.accuracy, "accuracy_ci": ends}

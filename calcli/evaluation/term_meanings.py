@@ -1,4 +1,4 @@
-"""What the words of an evaluation mean, a line each: the one place that reports and documentation quote."""
+"""Definitions of the terms of an evaluation, one line each, which reports and documentation quote."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ REPORT = {
     "root-mean-square gap": "root of the mean squared distance of probability and frequency",
     "z": "a difference in units of its standard error under calibration; alone, beyond 2 is significant at 5 %",
 }
-"""Terms of the report, in the order in which they come up."""
+"""Terms of the report, in order of appearance."""
 
 BY_PART = {
     "rows, predicted": "samples with this label, and samples for which it is predicted",
@@ -40,11 +40,11 @@ OF = {
     "class": "each class's probability and its frequency",
     "all": "all probabilities and their frequencies, pooled",
 }
-"""What errors are the gap of, by ``--label``."""
+"""The two quantities whose gap an error measures, by ``--label``."""
 
 
 def meaning(name: str, settings: MetricSettings) -> str:
-    """A few words on a metric as it was measured, nothing where there are none."""
+    """Short definition of a metric under its settings; may be empty."""
     gap = "mean gap" if settings.norm == 1.0 else f"norm {norm_text(settings.norm)} of the gaps"
     bins = {"width": "equal-width bins", "mass": "bins of equally many rows"}[settings.scheme]
     bins = bins if settings.compat is None else f"bins of {settings.compat}"
@@ -52,7 +52,7 @@ def meaning(name: str, settings: MetricSettings) -> str:
 
 
 def explained(results: Sequence[Result], report: bool, settings: MetricSettings) -> list[tuple[str, str]]:
-    """Terms with their meaning: the metrics shown, then those of the report and of its tables where they are shown."""
+    """Terms with definitions: the metrics shown, then the terms of the report and of its tables, if shown."""
     scores = {name: score for result in results for name, score in result.scores.items()}
     here = "" if settings.label == "top" else f"; here of {OF[settings.label]}"
     terms = []

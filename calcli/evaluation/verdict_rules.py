@@ -1,4 +1,4 @@
-"""Decides the verdict (calibrated, overconfident, mixed, …) from the tests, and words it and the advice."""
+"""Rules for the verdict (calibrated, overconfident, mixed, …), from the tests, and for its wording and advice."""
 
 import math
 import shlex
@@ -39,23 +39,23 @@ from calcli.numerics import FloatArray
 from calcli.rows import class_words
 from calcli.statistics.units import FEWEST_UNITS
 
-LEVEL = 0.05  # how often a verdict on calibrated rows may be anything but clean
+LEVEL = 0.05  # probability of a finding on calibrated rows
 
 MAIN, CLAUSE = 0.045, 0.004
-"""Level of the joint test, and of each clause. They sum to more than ``LEVEL`` (.065 with all five clauses): what is
-found goes together, and .02 to .06 of simulated calibrated sets are rejected (``benchmarks/levels.json``), no bound."""
+"""Level of the joint test, and of each clause. They sum to more than ``LEVEL`` (.065 with all five clauses), but are
+correlated: .02 to .06 of simulated calibrated sets are rejected (``benchmarks/levels.json``), without a bound."""
 
-WIDE = 0.02  # half width of the overconfidence's interval above which "no difference found" says nothing
+WIDE = 0.02  # half width of the overconfidence's interval above which "no significant difference" means too few rows
 MOST_GROUPS = 1000
 
 Parts = TypeVar("Parts", Classwise | None, Groupwise | None)
 
 ERRORS = ("ece", "ece_positive", "ece_mass", "tce2", "smece")
-"""Calibration errors of the default report, of which none may be significant beside a verdict that passes it over."""
+"""Calibration errors of the default report, which the verdict must mention where they are significant."""
 
 
 def data_summary(kind: str, context: MetricContext, names: Sequence[str] | None = None) -> DataSummary:
-    """What was evaluated. names : of the classes, where they are known."""
+    """Summarise the evaluated rows. names : of the classes, if known."""
     n, k, weighted = context.n, context.table.k, context.table.weight is not None
     if k == 1:
         return DataSummary(n, None, kind, weighted, None, None, 0, context.distinct, None, names)
@@ -75,14 +75,14 @@ def judge(
     tried: Sequence[str] = (),
     scores: Mapping[str, Score] = MappingProxyType({}),
 ) -> Judgement:
-    """The one judgement on one set of rows: kind, interval, p-value, what is off, and what to do.
+    """Judge one set of rows: verdict, interval, p-value, findings, and advice.
 
-    The verdict calls calibrated rows calibrated with probability about 95 %: the joint test of its three tests of the
-    confidence, or of two classes of P(class 1) unless the question is ``about`` the top label, has the level ``MAIN``,
-    each of its clauses (classes, of more than two; groups; bins of confidence; the split of the loss; the calibration
-    errors among the ``scores``) ``CLAUSE``. Of fewer than ``FEW`` rows, or ``FEWEST_UNITS`` units, nothing is said.
-    Without a finding the verdict is ``calibrated`` where the mean gap is known to within ``WIDE``, else ``too_few``.
-    doubt : why labels may not belong to scores. where : the rows. tried : methods before these, or evaluated on them.
+    Calibrated rows get the verdict ``calibrated`` with probability about 95 %. The joint test of three statistics of
+    the confidence (for two classes of P(class 1), unless ``about`` is the top label) has the level ``MAIN``, each of
+    the clauses (classes, if more than two; groups; bins of confidence; the split of the loss; the calibration errors
+    among the ``scores``) ``CLAUSE``. Fewer than ``FEW`` rows, or ``FEWEST_UNITS`` units, have no findings. Without a
+    finding the verdict is ``calibrated`` if the mean gap is known to within ``WIDE``, else ``too_few``. doubt : why
+    labels may not belong to scores. where : the rows. tried : methods applied to the rows, or evaluated on them.
     """
     table, k = context.table, data.n_classes
     units = None if table.units is None else table.units.n
@@ -91,7 +91,7 @@ def judge(
     test = replace(test, gap=_sided(test.gap, context.labelled("positive" if test.positive else "top")))
     classes, groups, bins = _class_findings(context), _group_findings(context, about), confidence_bins(context)
     half, coin = (over.interval.high - over.interval.low) / 2.0, 0.98 / math.sqrt(units or data.n)
-    if few or not math.isfinite(half):  # the mean gap is known as well as a coin's share
+    if few or not math.isfinite(half):  # half width of the interval of a proportion of one half
         half = coin if few else max(coin, 2.0 * WIDE)
     errors, rejected = _error_findings(scores), test.p_value <= MAIN
     clauses = {
@@ -130,7 +130,7 @@ def judge(
 
 
 def _gated(found: Parts, gate: float, **nothing: Any) -> Parts:
-    """Findings on classes or groups with the p-value that decides; ``nothing`` of them where the verdict has none."""
+    """Raise the p-value of findings on classes or groups to its gate; reset them by ``nothing`` if not significant."""
     if found is None:
         return found
     p = max(found.p_value, gate)
@@ -143,12 +143,12 @@ def _estimate(context: MetricContext, label: Label) -> Estimate:
 
 
 def _sided(gap: MeanGap, own: MetricContext) -> MeanGap:
-    """A mean gap as words take it: none where its 95 % interval holds 0."""
+    """Set z of a mean gap to 0 where its 95 % interval contains 0, for the wording."""
     return replace(gap, z=0.0) if gap_interval(own, 1.0 - LEVEL).holds(0.0) else gap
 
 
 def _kind(test: JointTest, top: MeanGap, findings: Sequence[str], doubt: str, unknown: bool) -> VerdictKind:
-    """The verdict in a word. top : overconfidence with its z. unknown : is it known too badly to be called small?"""
+    """Kind of the verdict. top : overconfidence with its z. unknown : is its interval too wide to call it small?"""
     if doubt:
         return "check_labels"
     if not findings:
@@ -160,14 +160,14 @@ def _kind(test: JointTest, top: MeanGap, findings: Sequence[str], doubt: str, un
 
 
 def _error_findings(scores: Mapping[str, Score]) -> dict[str, float]:
-    """Adjusted p-values of calibration errors. Those of bins of equally many rows see what the joint test is blind to:
-    scores that are nearly all the same, and outcomes that differ with the little by which they are not."""
+    """Adjusted p-values of calibration errors. Equal-mass bins detect what the joint test misses: scores that are
+    nearly all equal, and outcomes that depend on their small differences."""
     p = {name: null.p_value for name in ERRORS if name in scores and (null := scores[name].null) is not None}
     return dict(zip(p, adjusted(np.array([*p.values()])).tolist(), strict=True)) if p else {}
 
 
 def _class_findings(context: MetricContext) -> Classwise | None:
-    """Debiased error by class, and Simes' test that the total probability of every class is right."""
+    """Debiased error by class, and Simes' test that every class's mean probability equals its frequency."""
     p = class_p_values_of(context)
     if p is None:
         return None
@@ -178,7 +178,7 @@ def _class_findings(context: MetricContext) -> Classwise | None:
 
 
 def _group_findings(context: MetricContext, about: Label | None) -> Groupwise | None:
-    """The groups whose mean gap is off: of the confidence, and of two classes also of P(class 1)."""
+    """Groups with a significant mean gap of the confidence, and for two classes also of P(class 1)."""
     table = context.table
     if table.group is None:
         return None
@@ -194,7 +194,7 @@ def _group_findings(context: MetricContext, about: Label | None) -> Groupwise | 
 
 
 def label_shift_p_value(fitted: FloatArray, seen: FloatArray) -> float:
-    """P-value that two sets of class counts (k,) come from the same shares (chi-square). Classes with fewer than five
+    """Chi-square p-value of equal class frequencies in two sets of counts (k,). Classes with fewer than five
     expected rows in either set are pooled. Tail : Wilson, Hilferty (1931), the cube root."""
     counts = np.stack([fitted, seen])
     size = counts.sum(axis=1)
@@ -212,18 +212,18 @@ def label_shift_p_value(fitted: FloatArray, seen: FloatArray) -> float:
     return 0.5 * math.erfc(((chi2 / df) ** (1.0 / 3.0) - (1.0 - h)) / math.sqrt(2.0 * h))
 
 
-# ---- the verdict in words: what the tests decided, one sentence about one set of rows, and what to do
-# Of two classes it speaks of P(class 1), which is all there is to be wrong; of more, of the
-# confidence first and of the other probabilities after it.
+# ---- the verdict in words: one sentence about one set of rows, and advice
+# For two classes it is about P(class 1), which determines all probabilities; for more, about the confidence first,
+# then about the other probabilities.
 
 
 TWO_SIDED = normal_quantile(0.975)
 EVERYWHERE = "P(class 1) is right on average, but not at every probability"
-MENDS = 0.9  # share of the calibration loss that a temperature must remove to be the remedy
+MENDS = 0.9  # proportion of the calibration loss that a temperature must remove to be advised
 
 
 def direction_words(test: JointTest, k: int | None, rejected: bool) -> str:
-    """In words what of a departure is an over- or underconfidence, and of what. k : None of confidences alone."""
+    """Words for the direction of a miscalibration, over- or underconfidence. k : None for confidences alone."""
     if not rejected:
         return "neither significantly over- nor underconfident"
     if test.positive:
@@ -242,7 +242,7 @@ def direction_words(test: JointTest, k: int | None, rejected: bool) -> str:
 
 
 def _of_positive(test: JointTest, kind: str, by: str) -> str:
-    """How P(class 1) is off, on average and about 0 and 1. by : how much on average."""
+    """Words for the miscalibration of P(class 1), on average and near 0 and 1. by : words for the mean gap."""
     ends = {"overconfident": "too close to 0 and 1", "underconfident": "too far from 0 and 1"}
     found = [ends[kind]] if kind in ends else []
     if abs(test.gap.z) > TWO_SIDED:
@@ -253,7 +253,7 @@ def _of_positive(test: JointTest, kind: str, by: str) -> str:
 
 
 def findings_words(report: Judgement, test: JointTest) -> tuple[str, ...]:
-    """What the verdict says is so: kind, size with interval, p-value, and what else is off."""
+    """Clauses of the verdict: kind, size with interval, p-value, and further findings."""
     kind, over, n = report.verdict_kind, report.overconfidence, report.data.n
     p = report.p_text
     if kind == "check_labels":
@@ -265,7 +265,7 @@ def findings_words(report: Judgement, test: JointTest) -> tuple[str, ...]:
         tested, but = f"no evidence of miscalibration ({size})" if report.draws else few, errors_words(report)
         if not over.interval.known:
             return tested, *but, f"{over.interval.method} of the overconfidence"
-        if report.draws and (but or not over.interval.holds(0.0)):  # some evidence, not enough
+        if report.draws and (but or not over.interval.holds(0.0)):  # weak evidence
             tested = f"no significant miscalibration ({size}, {p})"
         ends = (round(100 * end) for end in (over.interval.low, over.interval.high))
         low, high = (f"{points:+d}" if points else "0" for points in ends)
@@ -279,7 +279,7 @@ def findings_words(report: Judgement, test: JointTest) -> tuple[str, ...]:
 
 
 def _gaps(report: Judgement, test: JointTest) -> list[str]:
-    """What the joint test found: the gap first that gives the verdict its name."""
+    """Clauses on the joint test, first the gap that gives the verdict its name."""
     k, over, positive = report.data.n_classes, report.overconfidence, report.positive_gap
     if "confidence" not in report.findings:
         what = "P(class 1)" if test.positive else "the confidence"
@@ -294,7 +294,7 @@ def _gaps(report: Judgement, test: JointTest) -> list[str]:
 
 
 def worst_words(report: Judgement) -> list[str]:
-    """Where P(class 1), which is right on average, is most clearly wrong; none where it is not asked."""
+    """Clause on the worst bin of P(class 1) where it is right on average; else empty."""
     if (b := report.worst) is None or report.verdict_kind != "mixed" or report.direction.words != EVERYWHERE:
         return []
     return [f"most clearly, {_bin_words(b, 'P(class 1)', 'of class 1')}"]
@@ -307,7 +307,7 @@ def _bin_words(b: ConfidenceBin, score: str, outcome: str) -> str:
 
 
 def _clauses(report: Judgement) -> list[str]:
-    """What single classes, groups and bins show beside it."""
+    """Clauses on single classes, groups, bins and calibration errors."""
     found, classes = [], report.classwise
     if "classes" in report.findings and classes is not None and "confidence" not in report.findings:
         are = "is miscalibrated:" if classes.n_significant == 1 else "are miscalibrated, most clearly"
@@ -325,7 +325,7 @@ def _clauses(report: Judgement) -> list[str]:
 
 
 def errors_words(report: Judgement) -> list[str]:
-    """Which calibration errors are significant where the joint test finds nothing; none where none is."""
+    """Clause on significant calibration errors, for where the joint test finds nothing; empty without any."""
     if not report.errors:
         return []
     *most, last = report.errors
@@ -336,14 +336,14 @@ def errors_words(report: Judgement) -> list[str]:
 
 
 def worst_bin(report: Judgement, way: int = 0, fewest: int = 1) -> list[ConfidenceBin]:
-    """The significant bin with the largest sum of gaps, samples times gap; none where none is significant. way : 1
+    """The significant bin with the largest number of samples times gap; empty if none is significant. way : 1
     overconfident, -1 underconfident, 0 either. fewest : samples that it must hold."""
     found = [b for b in report.bins if b.significant and b.n >= fewest and (way == 0 or b.gap * way > 0)]
     return [max(found, key=lambda b: abs(b.gap) * b.n)] if found else []
 
 
 def remedy_method(split: LossSplit | None, k: int | None, biased: bool) -> str:
-    """The method to fit: what the split of the loss found, or what corrects the commonest departure."""
+    """Method to fit: by the split of the loss, or else the one for the commonest miscalibration."""
     if split is None or not split.nll.detected:
         return "platt" if k in (None, 2) or biased else "ts"
     if split.temperature_nll.calibration >= MENDS * split.nll.calibration or split.method == "ts":
@@ -353,13 +353,13 @@ def remedy_method(split: LossSplit | None, k: int | None, biased: bool) -> str:
 
 
 def strongest_of(k: int | None) -> str:
-    """The method after which none is advised."""
+    """Strongest method, after which none is advised."""
     return "venn-abers" if k is None else "auto"
 
 
 def remedy_words(split: LossSplit | None, k: int | None, tried: Sequence[str] = ()) -> str:
-    """By how much recalibration could at least reduce the NLL, where held-out rows show that it could. tried : see
-    ``judge``; of what has been tried no more is said."""
+    """Words for the reduction of the NLL by recalibration, where held-out rows show a significant one; else empty.
+    tried : see ``judge``; if there are any, temperature scaling is not mentioned."""
     if split is None or not split.nll.detected:
         return ""
     by_temperature = split.temperature_nll.calibration
@@ -372,8 +372,8 @@ def remedy_words(split: LossSplit | None, k: int | None, tried: Sequence[str] = 
 
 
 def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequence[str], zeros: int = 0) -> Advice:
-    """What to do about rows, from themselves alone. zeros : labels or confidences without log-odds. tried : see
-    ``judge``. What comes after a calibrator is the strongest method; after that, none."""
+    """Advice from the rows alone. zeros : number of labels or confidences without log-odds. tried : see ``judge``.
+    After a calibrator the strongest method is advised; after that, none."""
     kind, split, k = report.verdict_kind, report.split, report.data.n_classes
     if kind == "check_labels":
         command = command_line("inspect", where.name, where) if where.name else ""
@@ -396,7 +396,7 @@ def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequen
             rest = f"or fit a calibrator that bends ({strongest})."
         return Advice("Do not use it there,", rest + apart, clause=words)
     if spent:
-        if words:  # what these samples would teach it, those that it was fitted on did not
+        if words:  # these samples hold information that those of its fit lacked
             again = f"fit {strongest} anew on samples like these"
             return Advice(f"{sentence(again)}:", f"{words}.{apart}", clause=f"{words}; {again}")
         most = f"no method here is stronger than {strongest}"
@@ -421,18 +421,18 @@ def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequen
 
 
 def _advised(report: Judgement, test: JointTest, words: str, zeros: int) -> tuple[str, str]:
-    """The method to fit to uncalibrated scores, and why. words : what recalibration gains."""
+    """Method to fit to uncalibrated scores, and the reason. words : ``remedy_words``."""
     split, k, kind = report.split, report.data.n_classes, report.verdict_kind
     method = remedy_method(split, k, test.positive and abs(test.gap.z) > TWO_SIDED)
     blind = "confidence" not in report.findings or (kind == "mixed" and method == "ts") or bool(worst_words(report))
     if blind and (split is None or not split.nll.detected):
-        method = strongest_of(k)  # the average is right: no one temperature mends it
+        method = strongest_of(k)  # the mean gap is not significant: a temperature cannot correct it
     if words and split is not None and split.brier.z < -TWO_SIDED:
         method, words = strongest_of(k), f"{words}; {split.method} raises the Brier score"
     if zeros and k is None:
         are = " is" if zeros == 1 else "s are"
         return "venn-abers", f"{zeros} confidence{are} exactly 0 or 1, which have no log-odds"
-    if zeros:  # the logarithms of forests, trees and neighbours: ts and svs run to their bounds
+    if zeros:  # as from forests, trees and neighbours: ts and svs run to their bounds
         method, badly = strongest_of(k), "ts and platt" if k == 2 else "ts and svs"
         give = "1 sample gives its" if zeros == 1 else f"{zeros} samples give their"
         words = f"{give} label a probability of exactly 0, which {badly} handle badly"
@@ -440,21 +440,20 @@ def _advised(report: Judgement, test: JointTest, words: str, zeros: int) -> tupl
 
 
 def typed_name(name: str) -> str:
-    """The name of a file as it is typed: no shell cuts it, and no command takes it for an option."""
+    """File name quoted for a shell, and prefixed by ./ where it would read as an option."""
     return shlex.quote(f"./{name}" if name.startswith("-") else name)
 
 
 def command_line(command: str, known: str, where: Location, *rest: str) -> str:
-    """A command as it is typed. known : samples for it; where none are, a word that no shell takes for a file. where :
-    what the options of these samples read others by. rest : more words."""
+    """Command line to suggest. known : samples for it, or empty for a placeholder. where : the samples, whose options
+    apply to others too. rest : further words."""
     rows = typed_name(known) if known else "<other labelled samples>"
     return " ".join(["calcli", command, rows, *map(shlex.quote, (*where.options, *rest))])
 
 
 class Given(NamedTuple):
-    """A calibrator that was evaluated on the same rows. result : with its differences to the uncalibrated scores.
-    path : of its file, for commands; None without one. seen : which of the rows it was fitted on, None where on
-    none."""
+    """Calibrator evaluated on the same rows. result : with differences to the uncalibrated scores. path : of its file,
+    for commands; None without one. seen : description of the rows that it was fitted on, None if none."""
 
     result: Result
     path: str | None
@@ -462,11 +461,11 @@ class Given(NamedTuple):
 
 
 def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_sample: str = "") -> Advice:
-    """What to do about rows where calibrators were given: apply one, or what the rows say alone. report : the judgement
-    on the uncalibrated scores. in_sample : what calibrators that these have been through were fitted on. A calibrator
-    counts whose loss is significantly lower, all of them considered, and its Brier score not higher; without one, one
-    of lower loss that leaves no miscalibration of rows that it was not fitted on. Those fitted on other rows come
-    first, then those whose accuracy is not significantly lower, then the one of least loss."""
+    """Advice where calibrators were evaluated: apply one of them, or else the advice from the rows alone. report : the
+    judgement on the uncalibrated scores. in_sample : rows of the fits of calibrators already applied to these. To be
+    advised a calibrator must have a significantly lower loss, adjusted for all of them, and no higher Brier score;
+    failing that, a lower loss and no miscalibration on held-out rows. Preferred are those fitted on other rows, then
+    those whose accuracy is not significantly lower, then the one of least loss."""
     if in_sample and report.verdict_kind == "calibrated":
         return _on_other_samples(in_sample, where)
     told = [(g, d) for g in given if (d := g.result.loss) is not None and d.p_value is not None]
@@ -508,7 +507,7 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_
 
 
 def _on_other_samples(seen: str, where: Location, file: str | None = "") -> Advice:
-    """To evaluate elsewhere what was fitted on these rows. file : of the calibrator, empty where it made them."""
+    """Advice to evaluate on other rows what was fitted on these. file : of the calibrator, empty if already applied."""
     why = f"{seen}, which do not show what it does on others"
     options = ["--calibrator", file] if file else []
     command = "" if file is None else command_line("evaluate", where.to_evaluate, where, *options)
@@ -516,7 +515,7 @@ def _on_other_samples(seen: str, where: Location, file: str | None = "") -> Advi
 
 
 def _change(result: Result, name: str) -> float:
-    """By how much a calibrator changes a metric; 0 where the interval of the change holds 0."""
+    """Change of a metric by a calibrator; 0 if not significant."""
     change = result.change(name)
     if change is None or change.interval is None or change.interval.holds(0.0):
         return 0.0
@@ -524,7 +523,7 @@ def _change(result: Result, name: str) -> float:
 
 
 def apart_words(report: Judgement, where: Location) -> str:
-    """That groups can be calibrated one by one, and the option for it where one column holds them."""
+    """Hint that groups can be calibrated separately, with the option for it if one column holds them."""
     if "groups" not in report.findings:
         return ""
     columns = [name for option, name in pairwise(where.options) if option == "--group-by"] or ["group"]
@@ -533,7 +532,7 @@ def apart_words(report: Judgement, where: Location) -> str:
 
 
 def answers_words(result: Result) -> str:
-    """Which answers a calibrator makes right and wrong, and what that does to the accuracy."""
+    """Sentence on the numbers of answers that a calibrator makes right and wrong, and on the change in accuracy."""
     change = result.change("accuracy")
     if change is None or change.answers is None:
         return ""

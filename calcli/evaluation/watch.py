@@ -1,6 +1,6 @@
-"""Watch a deployed calibrator: batch after batch of labelled rows, one alarm whose false-alarm rate is known.
+"""Monitor a deployed calibrator on batches of labelled rows, with an alarm of known false-alarm rate.
 
-What is known after each batch lies in a state file. See ``calcli.statistics.betting`` for the test.
+The evidence after each batch is kept in a state file. See ``calcli.statistics.betting`` for the test.
 """
 
 import hashlib
@@ -32,10 +32,10 @@ LARGEST_LOG = 700.0
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is watched, and how strictly. tolerance : largest overconfidence or underconfidence, in any row, that is no
-    reason for an alarm. level : chance of a false alarm, ever, within an episode. label : ``top`` (confidence of the
+    """Settings of the monitoring. tolerance : largest overconfidence or underconfidence, in any row, that is accepted
+    without an alarm. level : probability of a false alarm, ever, within an episode. label : ``top`` (confidence of the
     prediction) or ``positive`` (P(class 1)). calibrator : SHA-256 of method and parameters, None for the uncalibrated
-    scores. units : are rows bet on unit by unit?"""
+    scores. units : are factors taken per unit?"""
 
     tolerance: float = 0.02
     level: float = 0.05
@@ -53,8 +53,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One batch: what it was called, how many rows and units, and the evidence of its episode after it. sha256 : of its
-    scores and outcomes in order of size. overconfidence : mean score minus share of outcomes 1."""
+    """One batch: name, numbers of rows and units, and the evidence of its episode after it. sha256 : of its sorted
+    scores and outcomes. overconfidence : mean score minus frequency of outcome 1."""
 
     name: str
     sha256: str
@@ -67,12 +67,12 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def e(self) -> float:
-        """The evidence, at most e^700."""
+        """Evidence E, at most e^700."""
         return math.exp(min(self.log_e, LARGEST_LOG))
 
 
 class State(msgspec.Struct, forbid_unknown_fields=True):
-    """Everything known so far. log_sums, log_best, best_start : of ``Evidence``, of the present episode."""
+    """Content of the state file. log_sums, log_best, best_start : as in ``Evidence``, for the current episode."""
 
     calcli_watch: int
     calcli_version: str
@@ -90,7 +90,7 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def evidence(self) -> Evidence:
-        """The evidence of the present episode."""
+        """Evidence of the current episode."""
         if not self.log_sums:
             return Evidence.none()
         sums, best, start = (np.array(each, dtype=float) for each in (self.log_sums, self.log_best, self.best_start))
@@ -98,12 +98,12 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def alarm_at(self) -> int | None:
-        """The batch of the present episode, counted from 1, at which the alarm went off; it stays until a reset."""
+        """Batch of the current episode, counted from 1, at which the alarm was raised; it stays until a reset."""
         least = -math.log(self.settings.level)
         return next((at for at, batch in enumerate(self.current, 1) if batch.log_e >= least), None)
 
     def digest(self) -> str:
-        """Hash of everything but itself."""
+        """SHA-256 of the state without its ``sha256``."""
         content = msgspec.structs.replace(self, sha256="")
         return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
 
@@ -112,7 +112,7 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``calcli watch --json`` prints of it."""
+        """Content of ``calcli watch --json``."""
         now, here = self.evidence, self.current
         last = here[-1] if here else None
         facts: dict[str, Any] = {"alarm": self.alarm_at is not None, "e": math.exp(min(now.log_e, LARGEST_LOG))}
@@ -143,7 +143,7 @@ def read(path: str) -> State:
 
 
 def loads(data: bytes, where: str) -> State:
-    """Read a state. Raises DataError for anything but the bytes that were written."""
+    """Parse a state file. Raises DataError if it is not exactly as written."""
     try:
         state = msgspec.json.decode(data, type=State)
     except msgspec.DecodeError as problem:
@@ -159,8 +159,8 @@ def loads(data: bytes, where: str) -> State:
 
 @contextmanager
 def held(path: Path) -> Iterator[State | None]:
-    """The state in a file, None where there is none yet; no other process changes it meanwhile. Raises DataError for a
-    file that is no state, UsageError while another process is at it."""
+    """Open and lock a state file: yields its state, None for a new file. Raises DataError for a file that is no state,
+    UsageError while another process holds the lock."""
     new = not os.path.lexists(path)
     with os.fdopen(open_job_file(path), "rb", buffering=0) as file:
         lock(file.fileno(), path)
@@ -168,7 +168,7 @@ def held(path: Path) -> Iterator[State | None]:
             data = file.read()
             yield loads(data, str(path)) if data else None  # a process that was killed may have left an empty file
         finally:
-            # Only who holds the lock may: another process could be about to fill this very file.
+            # Removal only under the lock: another process could be about to write this file.
             if new and not os.fstat(file.fileno()).st_size:
                 remove(file, path)
             else:
@@ -180,8 +180,8 @@ def watch(
 ) -> State:
     """Take a batch of labelled rows into a state file, or only read it where rows is None.
 
-    artifact : the calibrator of the rows, None for the uncalibrated scores. given : of ``tolerance``, ``level`` and
-    ``label`` those that are asked for; others are those of the batches before. new_episode : evidence starts anew.
+    artifact : the calibrator of the rows, None for the uncalibrated scores. given : ``tolerance``, ``level`` and
+    ``label`` as far as given; the others are those of the batches before. new_episode : evidence starts anew.
 
     Raises UsageError for settings out of range, DataError for a batch that was there before, one that the calibrator
     was fitted to, weighted rows, and where calibrator or settings are others than before; the file is then unchanged.
@@ -193,7 +193,7 @@ def watch(
             sha256 = None if artifact is None else link_to(artifact).sha256
             settings = msgspec.structs.replace(settings, calibrator=sha256, units=rows.given_units is not None)
         if state is None or new_episode:
-            # with a level of its own and perhaps another calibrator; the batches before are kept
+            # with its own level and perhaps another calibrator; earlier batches are kept
             episode, batches = (1, []) if state is None else (state.episode + bool(state.current), state.batches)
             state = State(FORMAT, __version__, settings, episode, [], [], [], batches)
         elif settings != state.settings:
@@ -208,7 +208,7 @@ def watch(
 
 
 def _with_batch(state: State, rows: DataSet, artifact: Artifact | None) -> State:
-    """The state after one more batch of labelled rows. Raises DataError."""
+    """State after one more batch of labelled rows. Raises DataError."""
     settings = state.settings
     if rows.weights() is not None:
         raise DataError(f"{rows.name}: has sample weights; the evidence is exact for rows that count alike")
@@ -221,7 +221,7 @@ def _with_batch(state: State, rows: DataSet, artifact: Artifact | None) -> State
         if table.positive is None:
             raise DataError(f"{rows.name}: label positive is for two classes, {table.known}")
         score, outcome = table.positive, (table.y == 1).astype(np.float64)
-    order = np.lexsort((outcome, score))  # in whatever order the rows come
+    order = np.lexsort((outcome, score))  # the hash does not depend on the order of the rows
     digest = hashlib.sha256(score[order].tobytes() + outcome[order].astype(np.uint8).tobytes()).hexdigest()
     before = next((batch for batch in state.batches if batch.sha256 == digest), None)
     if before is not None:
