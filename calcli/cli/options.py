@@ -1,4 +1,9 @@
-"""Options that several commands share, declared once: as types, and as bases of their structs."""
+"""Options that several commands share, declared once: as types, and as bases of their structs.
+
+An option that Python takes too is a field of its settings: ``MetricSettings`` (``metrics/context.py``: --bins),
+``CurveSettings`` (``diagrams/curve.py``), ``Layout`` (``io/locate.py``: --kind), ``CompareSettings``; any other stands
+in the command's own file.
+"""
 
 from collections.abc import Sequence
 from dataclasses import fields

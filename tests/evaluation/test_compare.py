@@ -184,7 +184,7 @@ def test_several_bundles_are_ranked_in_every_format(run, three, monkeypatch):
     text = run("compare", *three, "--methods", "ts,ec").out
     assert "average ranks over 3 bundles" in text and "Iman-Davenport" in text and "Nemenyi" in text
     assert text.count("300 rows x 4 classes") == 3
-    monkeypatch.setattr("calcli.cli.compare_text.MOST_TABLES", 2)
+    monkeypatch.setattr("calcli.cli.compare_tables.MOST_TABLES", 2)
     short = run("compare", *three, "--methods", "ts,ec").out
     assert "rows x" not in short and short.lstrip().startswith("average ranks over 3 bundles")
     assert len(run("compare", *three, "--methods", "ts,ec", "--format", "markdown").out.splitlines()) == 5

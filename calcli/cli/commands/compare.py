@@ -27,7 +27,7 @@ import numpy as np
 from calcli import __version__
 from calcli.calibrator import Context, Fit
 from calcli.cli import options as o
-from calcli.cli.compare_text import Leaderboard
+from calcli.cli.compare_tables import Leaderboard
 from calcli.cli.context import CommandContext, job_file
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.evaluation import leaderboard as board

@@ -25,7 +25,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from calcli.cli import evaluate_text as texts
+from calcli.cli import evaluate_tables as texts
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, not_held_out
 from calcli.cli.render import plain, print_table
