@@ -1,4 +1,4 @@
-"""Names to metrics: which there are, what pins their definition, and one value of one of them."""
+"""Catalogue of metrics: find them by name, list them, state their signatures and measure one."""
 
 import re
 from collections.abc import Iterable
@@ -13,12 +13,12 @@ from calcli.metrics.context import METRICS as REGISTERED
 from calcli.metrics.context import Metric, MetricContext, MetricSettings, Undefined, Value, norm_text
 
 FAMILIES = ("losses", "binned_errors", "debiased", "smooth", "significance", "ranking", "coverage", "bound")
-"""Files whose import registers metrics; their order is that of every list."""
+"""Modules whose import registers metrics; lists of metrics have this order."""
 
 MODULES = [import_module(f"calcli.metrics.{family}").__name__ for family in FAMILIES]
 METRICS = dict(sorted(REGISTERED.items(), key=lambda each: MODULES.index(each[1].measure.__module__)))
 
-AT_NUMBER = re.compile(r"(?P<name>[\w-]+)(\(|@)(?P<number>\d*\.?\d+)\)?")  # a metric at a number
+AT_NUMBER = re.compile(r"(?P<name>[\w-]+)(\(|@)(?P<number>\d*\.?\d+)\)?")  # ``accuracy_at_coverage(0.9)``
 
 ALIASES = {alias: name for name, each in METRICS.items() for alias in each.aliases}
 
@@ -52,9 +52,9 @@ def report_metrics(full: bool = False, k: int | None = None) -> tuple[str, ...]:
 
 
 def signature(name: str, settings: MetricSettings, own: Iterable[tuple[str, str]] = ()) -> str:
-    """What pins a value's definition: name, settings that matter, version.
+    """Signature of a value, which pins its definition: name, settings that matter, version.
 
-    own : what the value itself adds to its metric's entries, or says in place of them.
+    own : entries of the value itself, added to its metric's or in place of them.
 
     >>> signature("ece", MetricSettings()).rsplit("|", 1)[0]
     'ece|norm:1|bins:15|scheme:width|closed:right|label:top'
@@ -83,11 +83,11 @@ def settings_of(names: Iterable[str]) -> set[str]:
 def gathering(
     names: Iterable[str], settings: MetricSettings, k: int, *, by_class: bool = False, all_columns: bool = False
 ) -> dict[str, Any]:
-    """What ``collect_all`` must gather of rows of k classes, as it is given it.
+    """Arguments of ``collect_all`` for what metrics need of rows of k classes.
 
-    by_class : whether classes are asked about beside the metrics. all_columns : nothing but the columns of ``RowTable``
-    in full will do, as where calibrators are compared. Metrics that look at no more of a row than its prediction, its
-    confidence and its label are content with these.
+    by_class : class sums are needed beside the metrics. all_columns : all columns of ``RowTable`` are needed, as where
+    calibrators are compared; otherwise metrics that need no more of a row than its prediction, its confidence and its
+    label get only these.
     """
     asked = [metric(name) for name in names]
     classes = by_class or settings.label in ("class", "all") or any(each.needs == "classes" for each in asked)

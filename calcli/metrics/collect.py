@@ -21,8 +21,8 @@ from calcli.statistics.paired import expected_powers
 
 
 def expected_differences(block: Block, one: Prediction, other: Prediction) -> dict[str, FloatArray]:
-    """``PairedSums.expected`` of the losses that depend on more of the label than whether it is the prediction. Of
-    confidences alone the label is whether the answer is right."""
+    """``PairedSums.expected`` of the losses that depend on more of the label than whether it is the prediction. For
+    confidences alone the label is whether the prediction is correct."""
     found: dict[str, FloatArray] = {}
     step = tile_rows(block.scores.shape[1])
     for at in range(0, len(block), step):
@@ -41,7 +41,7 @@ def expected_differences(block: Block, one: Prediction, other: Prediction) -> di
 
 
 def _of_classes(one: Prediction, other: Prediction) -> dict[str, tuple[FloatArray, FloatArray, FloatArray]]:
-    """By loss the difference for every outcome, and the probabilities of the outcomes."""
+    """Difference for every outcome, and the probabilities of the outcomes under either prediction, by loss."""
     p, q = np.exp(one.log_probs), np.exp(other.log_probs)
     mine, its = (np.where(log_p <= LOG_ZERO, -NLL_OF_ZERO, log_p) for log_p in (one.log_probs, other.log_probs))
     nll = its - mine
@@ -81,7 +81,7 @@ def collect_all(
 ) -> list[RowTable]:
     """Row tables of several calibrators (None: uncalibrated) from one walk over the file.
 
-    Blocks are worked on side by side; what adds is added in the order of the rows, so that
+    Blocks are processed in parallel; sums are added in the order of the rows, so that
     the number of threads changes nothing. against : the calibrator, or the rows of another model, that the others are
     compared with (``RowTable.expected``). wanted : ``class_bins``, ``tops`` and ``top_only`` of ``_GatherBlock``.
     Raises DataError for transforms that a calibrator needs and the rows lack.
@@ -102,14 +102,14 @@ def collect_all(
 def reduced(
     rows: Rows, calibrators: Calibrators, reduce: Callable[[list[RowTable]], Made], add_up: bool = False, **wanted: Any
 ) -> Iterator[Made]:
-    """What ``reduce`` makes of the tables of some rows at a time, a table through every calibrator; it can be pickled.
+    """Iterate over ``reduce(tables)``, the tables of some rows through every calibrator; ``reduce`` can be pickled.
     wanted : as for ``collect_all``; several calibrators are compared with the first. add_up : as of ``rows.Walk``."""
     work = _GatherBlock.of(rows, calibrators, against=0 if len(calibrators) > 1 else None, reduce=reduce, **wanted)
     return rows.walked(Walk(work, (), work.places, 1 if add_up else 2, add_up))
 
 
 def summarise(rows: Rows, calibrator: Calibrator | None, progress: Progress) -> Summary:
-    """What a fit records of its rows, from one walk. Raises DataError for transforms that are missing."""
+    """Summary of its rows that a fit records, from one pass. Raises DataError for transforms that are missing."""
     total: Summary | None = None
     for part in reduced(rows, [calibrator], partial(_summary, rows.k), add_up=True):
         total = part if total is None else total + part
@@ -119,7 +119,7 @@ def summarise(rows: Rows, calibrator: Calibrator | None, progress: Progress) -> 
 
 
 def _summary(k: int, tables: Sequence[RowTable]) -> Summary:
-    """The summary of some rows with k classes, of their one table."""
+    """Summary of some rows with k classes, from their only table."""
     (table,) = tables
     losses = table.nll, table.brier, table.nll - table.entropy
     classes = table.y if k > 1 else np.zeros_like(table.y)
@@ -136,13 +136,13 @@ def predicted(rows: Rows, calibrator: Calibrator | None) -> Prediction:
 # ---- sums over (class, width bin) of the probabilities of every class, gathered piece by piece
 
 
-PAIRS_AT_ONCE = 1 << 15  # pairs that wait before they are added up
+PAIRS_AT_ONCE = 1 << 15  # pairs that are buffered before they are added up
 
 
 @dataclass(frozen=True)
 class Piece(Sums):
-    """Sums of some rows. Adds. totals : (6, k) what ``ClassStats`` has of each class, over all its bins. pairs : arrays
-    (cell, p, weight, is it the label) of large p."""
+    """Class sums of some rows. Adds. totals : (6, k) sums of ``ClassStats`` of each class over all bins. pairs : arrays
+    (cell, p, weight, is it the label) of the p above the first bin."""
 
     totals: FloatArray
     pairs: list[tuple[AnyArray, ...]]
@@ -183,7 +183,7 @@ class ClassSums:
             self.flush()
 
     def flush(self) -> None:
-        """Add up the pairs that wait; one by one, piece by piece, would cost k x bins each."""
+        """Add up the buffered pairs; doing so for every piece would cost k x bins each time."""
         if not self.waiting:
             return
         cell, p, w, label = (np.concatenate(part) for part in zip(*self.waiting, strict=True))
@@ -204,7 +204,7 @@ class ClassSums:
 
 @dataclass
 class _Part(Sums):
-    """Some rows: arrays of consecutive rows by column, and what ``RowTable`` has of their sums. Adds."""
+    """Gathered statistics of some rows: arrays of consecutive rows by column, and the sums of ``RowTable``. Adds."""
 
     columns: dict[str, list[AnyArray]] = field(default_factory=dict)
     clipped: int = 0
@@ -220,13 +220,13 @@ class _Part(Sums):
 
 @dataclass(frozen=True)
 class _Parts(Sums):
-    """The same rows through every calibrator, by its place. Adds."""
+    """Statistics of some rows through every calibrator, by its index. Adds."""
 
     each: dict[int, _Part]
 
 
 class _Tile(NamedTuple):
-    """Some rows with their predictions and p = e / norm = exp(d) / norm; spare : room of the shape of e."""
+    """Some rows with their predictions and p = e / norm = exp(d) / norm; spare : scratch array like e."""
 
     block: Block
     label: IntArray
@@ -238,12 +238,12 @@ class _Tile(NamedTuple):
 
 @dataclass(frozen=True)
 class _GatherBlock:
-    """What is gathered of a block, through every calibrator, piece by piece; pieces are small enough to stay in cache.
+    """Gather the statistics of a block through every calibrator, in tiles that are small enough to stay in cache.
 
     needed, places : specs of the transforms that come with the block, and their places in the source. class_bins :
     width bins of the class sums, 0 for none. tops : numbers of largest classes whose probability and labels are wanted,
     each below k. top_only : nothing but ``TOP_COLUMNS``. against : calibrator that the others are compared with.
-    reduce : what is made of the tables of a block. spare : room to work in.
+    reduce : function of the tables of a block, or None. spare : scratch arrays.
     """
 
     k: int
@@ -259,7 +259,7 @@ class _GatherBlock:
 
     @classmethod
     def of(cls, rows: Rows, calibrators: Calibrators, tops: Sequence[int] = (), **wanted: Any) -> "_GatherBlock":
-        """Of rows with the transforms that the calibrators read. Raises DataError for one that is missing."""
+        """Gather rows with the transforms that the calibrators read. Raises DataError for one that is missing."""
         needed = sorted({spec for c in calibrators if c is not None for spec in c.required_transforms})
         tops = tuple(j for j in tops if j < rows.k)
         return cls(rows.k, calibrators, needed, tuple(rows.places_of(needed)), tops=tops, **wanted)
@@ -271,7 +271,7 @@ class _GatherBlock:
             room = [np.empty((tile_rows(self.k), self.k)) for _ in range(3)]
         base = Prediction(other[0], other[1]) if other else None
         if self.against is not None:
-            base = self.prediction(self.calibrators[self.against], block) or _as_it_is(block)
+            base = self.prediction(self.calibrators[self.against], block) or _uncalibrated(block)
         found = {at: self.through(at, block, room, base) for at in range(len(self.calibrators))}
         self.spare.append(room)
         if self.reduce is None:
@@ -279,7 +279,7 @@ class _GatherBlock:
         return self.reduce([_Gatherer(len(block), self).take(part).table() for part in found.values()])
 
     def through(self, at: int, block: Block, room: list[FloatArray], base: Prediction | None) -> _Part:
-        """The rows through one calibrator, compared with others."""
+        """Statistics of the rows through one calibrator, compared with the predictions ``base``."""
         calibrator, own = self.calibrators[at], at == self.against
         prediction = base if own and calibrator is not None else self.prediction(calibrator, block)
         part = _Part()
@@ -290,15 +290,15 @@ class _GatherBlock:
             for tile in self.tiles(block, prediction, room):
                 self.add(part, tile, prediction is not None and prediction.floored)
         if base is not None and not own:
-            part.expected = expected_differences(block, prediction or _as_it_is(block), base)
+            part.expected = expected_differences(block, prediction or _uncalibrated(block), base)
         return part
 
     def predict(self, block: Block) -> Prediction:
-        """The rows of a block through the first calibrator."""
-        return self.prediction(self.calibrators[0], block) or _as_it_is(block)
+        """Prediction of a block by the first calibrator."""
+        return self.prediction(self.calibrators[0], block) or _uncalibrated(block)
 
     def prediction(self, calibrator: Calibrator | None, block: Block) -> Prediction | None:
-        """The calibrated rows; None where there is no calibrator."""
+        """Prediction of a block by a calibrator; None without one."""
         if calibrator is None:
             return None
         own = [self.needed.index(spec) for spec in calibrator.required_transforms]
@@ -308,7 +308,7 @@ class _GatherBlock:
         return calibrator.apply(block)
 
     def tiles(self, block: Block, prediction: Prediction | None, room: list[FloatArray]) -> Iterator[_Tile]:
-        """Some rows at a time; of uncalibrated ones p is the softmax of the scores, or the stored probabilities."""
+        """Iterate over tiles; in uncalibrated ones p is the softmax of the scores, or the stored probabilities."""
         step = len(room[0])
         for at in range(0, len(block), step):
             some = block.cut(at, at + step)
@@ -330,14 +330,14 @@ class _GatherBlock:
                     np.log(np.maximum(e, TINY, out=d), out=d)
             else:
                 d[...] = some.scores
-                top = d.argmax(axis=1)  # of float16 it is slow
+                top = d.argmax(axis=1)  # slow for float16
                 d -= d[np.arange(len(d)), top][:, None]
                 np.exp(d, out=e)
                 norm = e.sum(axis=1)
             yield _Tile(some, top if some.assigned is None else some.assigned, d, e, norm, spare)
 
     def add_confidences(self, part: _Part, block: Block, prediction: Prediction | None) -> None:
-        """Take in rows of which only the confidence is known: losses of the event that the answer is right."""
+        """Append rows of confidences alone, with losses of the event that the prediction is correct."""
         q = np.asarray(block.scores[:, 0] if prediction is None else prediction.confidence, dtype=np.float64)
         correct = block.labels.astype(np.float64)
         part.put(confidence=q, correct=correct, prediction=np.ones(len(q), dtype=np.int64), y=block.labels)
@@ -353,7 +353,7 @@ class _GatherBlock:
         part.put(entropy=q * right + (1.0 - q) * wrong, varentropy=q * (1.0 - q) * (right - wrong) ** 2)
 
     def add(self, part: _Part, tile: _Tile, floored: bool) -> None:
-        """Take in rows. floored : of ``Prediction``."""
+        """Append the rows of a tile. floored : as in ``Prediction``."""
         block, label, d, e, norm, square = tile
         here, y = np.arange(len(d)), block.labels
         part.put(confidence=np.minimum(e[here, label] / norm, 1.0), correct=(label == y).astype(np.float64))
@@ -371,7 +371,7 @@ class _GatherBlock:
         np.multiply(e, e, out=square)
         collision = square.sum(axis=1) / norm**2  # sum p^2
         nll = np.maximum(log_norm - d[here, y], 0.0)
-        # Of a probability that is stored as 0 the logarithm is not known, whatever a calibrator makes of its floor.
+        # The logarithm of a probability stored as 0 is unknown, whatever a calibrator makes of its floor.
         zero = block.scores[here, y] <= SMALLEST if block.kind == "probs" else np.zeros(len(d), np.bool_)
         zero = (zero | (d[here, y] <= LOG_ZERO) if floored else zero) & (nll > NLL_OF_ZERO)
         part.clipped += int(zero.sum())
@@ -385,7 +385,7 @@ class _GatherBlock:
             part.put(**self.largest(d, e, norm, y))
 
     def largest(self, d: FloatArray, e: FloatArray, norm: FloatArray, y: IntArray) -> dict[str, FloatArray]:
-        """The sums of the largest probabilities, and whether the label is among them (by d: e may underflow)."""
+        """Sums of the largest probabilities, and whether the label is among them (by d: e may underflow)."""
         here = np.arange(len(d))
         d_y, e_y = d[here, y][:, None], e[here, y][:, None]
         same = d == d_y
@@ -423,7 +423,7 @@ class _Gatherer:
         return self
 
     def table(self) -> RowTable:
-        """Everything gathered."""
+        """Row table of everything gathered."""
         columns: dict[str, Any] = {name: c for name, c in self.columns.items() if " " not in name}
         sums = {name[4:]: c for name, c in self.columns.items() if name.startswith("top ")}
         columns["tops"] = {int(j): (c, self.columns[f"within {j}"]) for j, c in sums.items()}
@@ -432,8 +432,8 @@ class _Gatherer:
         return RowTable(self.k, **(dict.fromkeys(TOP_COLUMNS, np.empty(0)) | columns))
 
 
-def _as_it_is(block: Block) -> Prediction:
-    """Uncalibrated rows as if a calibrator had made them."""
+def _uncalibrated(block: Block) -> Prediction:
+    """Uncalibrated rows as a ``Prediction``."""
     if block.kind == "confidence":
         return Prediction.of_confidence(np.asarray(block.scores[:, 0], dtype=np.float64))
     return Prediction(log_softmax(block.z), block.prediction)

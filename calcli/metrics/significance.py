@@ -19,8 +19,8 @@ from calcli.statistics.units import Luck, Units
 
 
 def vanishes(gap: float) -> bool:
-    """Whether a statistic that has no spread under calibration is where calibration has it. Certain scores that are all
-    right are calibrated; certain and wrong is impossible (p-value 0)."""
+    """Test whether a statistic without spread under calibration is 0, up to rounding. Certain scores that are all
+    correct are calibrated; certain and wrong is impossible (p-value 0)."""
     return abs(gap) <= 1e-12
 
 
@@ -36,11 +36,11 @@ class MeanGap:
 
     @classmethod
     def of(cls, gap: float, sd: float) -> "MeanGap":
-        """Of a mean gap and its standard deviation."""
+        """Mean gap with its z, from its standard deviation."""
         return cls(gap, gap / sd if sd > 0.0 else 0.0 if vanishes(gap) else math.copysign(math.inf, gap))
 
     def with_luck(self, context: MetricContext, draws: FloatArray) -> "MeanGap":
-        """The same where rows belong together. draws : of the gap under calibration, (draws,)."""
+        """Mean gap with z and p-value for rows in units. draws : of the gap under calibration, (draws,)."""
         luck = context.luck
         assert luck is not None
         p = (1 + reaching(np.abs(draws), abs(self.gap))) / (1 + len(draws))
@@ -53,7 +53,7 @@ class MeanGap:
 
     @property
     def p_value(self) -> float:
-        """Two-sided."""
+        """Two-sided p-value."""
         return normal_p_value(self.z) if self.drawn is None else self.drawn
 
 
@@ -79,7 +79,7 @@ def direction(table: RowTable, name: str) -> MeanGap:
 
 @made_once
 def direction_of(context: MetricContext, name: str) -> MeanGap:
-    """``direction`` of the rows of a context; where they belong together z for their luck, the p-value from draws."""
+    """``direction`` of the rows of a context; in units z allows for their design effect, the p-value is from draws."""
     t, found = context.table, direction(context.table, name)
     if t.units is None:
         return found
@@ -94,7 +94,7 @@ def direction_of(context: MetricContext, name: str) -> MeanGap:
 
 
 def entropy_columns(t: RowTable) -> FloatArray:
-    """What right outcomes bring to the sum of -ln p_Y, and take from the variance that the labels leave, (n, 3)."""
+    """Effects of a correct outcome, (n, 3): its weight, change of summed -ln p_Y, and label variance it removes."""
     w = t.weights
     right, wrong, variance = label_losses(t.confidence, t.entropy, t.varentropy)
     return np.stack([w, w * (right - wrong), w**2 * variance], axis=1)
@@ -102,7 +102,7 @@ def entropy_columns(t: RowTable) -> FloatArray:
 
 @made_once
 def shared_entropies(context: MetricContext) -> tuple[FloatArray, FloatArray]:
-    """Of rows in units under calibration the sums of ``entropy_columns`` over right rows and ``entropy_draws``."""
+    """Draws for rows in units: sums of ``entropy_columns`` over correct rows, and ``entropy_draws`` from them."""
     assert context.shared is not None
     sums = context.shared.sums(entropy_columns(context.table), context.heavy_draws)
     return sums, entropy_draws(context, sums)
@@ -110,8 +110,8 @@ def shared_entropies(context: MetricContext) -> tuple[FloatArray, FloatArray]:
 
 def entropy_draws(context: MetricContext, sums: FloatArray) -> FloatArray:
     """Sums of NLL minus entropy under calibration, (draws,). sums : (draws, 3) of ``entropy_columns`` over right rows.
-    What the labels of wrong rows cost is drawn normal. Of units its variance is that of rows that share the luck of
-    their unit as the outcomes do, at most: P(both wrong) <= the root of the product of both chances."""
+    The NLL of the labels of wrong rows is drawn normal. In units its variance is at most that of rows that share the
+    luck of their unit as the outcomes do: P(both wrong) <= the root of the product of both chances."""
     t = context.table
     w = t.weights
     _, wrong, variance = label_losses(t.confidence, t.entropy, t.varentropy)
@@ -126,7 +126,7 @@ def entropy_draws(context: MetricContext, sums: FloatArray) -> FloatArray:
 
 
 def luck_p_value(luck: Luck, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> float:
-    """Two-sided p-value that outcomes (n,) of rows in units happen as often as ``scores`` (n,) say, all together. By
+    """Two-sided p-value of the sum of outcomes (n,) of rows in units, with ``scores`` (n,) as their probabilities. By
     Student's law with a degree of freedom fewer than units; where few outcomes are expected for their variance, and
     rows have no weights, by Poisson's of the rarer outcome in steps of as many rows as the variance grows by."""
     w = np.ones(len(scores)) if weight is None else weight
@@ -146,9 +146,9 @@ def luck_p_value(luck: Luck, scores: FloatArray, outcomes: FloatArray, weight: F
 def sum_p_value(
     scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None, units: Units | None = None
 ) -> float:
-    """Two-sided p-value that outcomes (n,) happen as often as their probabilities ``scores`` (n,) say, all together. By
-    the normal law of the sum, or where its variance is below 10 and rows have no weights by its own; of rows in units
-    by ``luck_p_value``."""
+    """Two-sided p-value of the sum of outcomes (n,), with ``scores`` (n,) as their probabilities. By the normal law of
+    the sum, or where its variance is below 10 and rows have no weights by its exact law; for rows in units by
+    ``luck_p_value``."""
     if units is not None:
         return luck_p_value(Luck.of(scores, outcomes, units, weight, both=True), scores, outcomes, weight)
     variance = scores * (1.0 - scores)
@@ -158,19 +158,19 @@ def sum_p_value(
 
 
 def exact_p_value(scores: FloatArray, count: int) -> float:
-    """Two-sided p-value of ``count`` successes of trials with the chances ``scores`` (n,), by their own law."""
+    """Two-sided p-value of ``count`` successes of trials with the chances ``scores`` (n,), by their exact law."""
     law = poisson_binomial(scores)
     return min(1.0, 2.0 * min(float(law[: count + 1].sum()), float(law[count:].sum())))
 
 
 def p_text(p: float, draws: float = 0) -> str:
-    """``p = 0.61``; where it is below a thousandth, or the least that a number of draws can give, ``p < 0.001``."""
+    """Text of a p-value, ``p = 0.61``; ``p < 0.001`` below a thousandth, or the least that the draws can give."""
     cell = p_cell(p, draws)
     return f"p {cell}" if cell.startswith("<") else f"p = {p:.2f}" if p >= 0.0995 else f"p = {cell}"
 
 
 def p_cell(p: float, draws: float = 0) -> str:
-    """The same without the p, for the column of a table: ``0.613``, ``< 0.001``."""
+    """Text of a p-value for the column of a table: ``0.613``, ``< 0.001``."""
     least = 1.0 / (1 + draws) if draws else 0.0
     if p < 0.001 or p <= least * (1.0 + 1e-9):
         return f"< {max(math.ceil(1000 * least - 1e-9), 1) / 1000:.3f}"
@@ -188,7 +188,7 @@ def spiegelhalter(scores: FloatArray, outcomes: FloatArray, weight: FloatArray |
 
 @made_once
 def spiegelhalter_of(context: MetricContext) -> MeanGap:
-    """The same of the rows of a context."""
+    """``spiegelhalter`` of the rows of a context."""
     return spiegelhalter(context.scores, context.outcomes, context.table.weight)
 
 
@@ -286,7 +286,7 @@ def adaptive_test(
 
 
 def class_p_values(stats: ClassStats, weighted: bool = False) -> FloatArray:
-    """P-values that a class's summed probability is right for its number of rows, (k,). By the normal law, or where the
+    """P-values of every class's count, expected as its summed probability, (k,). By the normal law, or where the
     variance sum p (1 - p) < 10 by the Poisson law, which is wider; weighted sums are no counts and take the normal
     law."""
     expected, labels, variance = stats.whole
@@ -310,7 +310,7 @@ def poisson_p_value(count: int, mean: float) -> float:
 
 
 def adjusted(p_values: FloatArray) -> FloatArray:
-    """P-values when all are considered, min over j >= i of m p_(j) / j, (m,). Those at most a level are rejected at
+    """P-values adjusted for all m tests, min over j >= i of m p_(j) / j, (m,). Those at most a level are rejected at
     this false discovery rate (Benjamini, Hochberg 1995); the least of them is that of all hypotheses together (Simes
     1986)."""
     order = np.argsort(p_values, kind="stable")[::-1]
@@ -339,7 +339,7 @@ IMPOSSIBLE = "the confidences are certain, and wrong somewhere"
 
 
 def _of_path(context: MetricContext, which: int, tail: Callable[[float], float], mean: float, q95: float) -> Value:
-    """The largest cumulative gap (0) or their range (1). tail, mean, q95 : of this of Brownian motion."""
+    """Value of the largest cumulative gap (0) or their range (1). tail, mean, q95 : of that of Brownian motion."""
     path = context.once(("gaps",), lambda: cumulative_gaps(context.ranked(), context.variance))
     value = (path.mad, path.kuiper)[which]
     if context.shared is not None:

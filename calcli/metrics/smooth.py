@@ -1,4 +1,4 @@
-"""Smooth calibration error: no bins, one kernel whose width settles itself."""
+"""Smooth calibration error: no bins, a kernel whose width is the error itself."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -13,7 +13,7 @@ Residuals = tuple[FloatArray, IntArray]
 
 SMALLEST = 1e-5  # narrowest kernel that is considered
 
-STEPS = 60
+STEPS = 60  # most iterations of the search for the width
 
 SECANTS, START, SLOPE = 12, -3.5, -1.4
 """Steps of the secant, its first point (a width of .03) and the slope it first assumes."""
@@ -45,9 +45,9 @@ def spectrum(mass: FloatArray) -> FloatArray:
 
 
 FINE, COARSE = (9.0, 2, 256), (5.3, 4, 64)
-"""To 1e-9 and to 1e-4: standard deviations of its spectrum that a kernel keeps, points a wave, points at least."""
+"""For 1e-9 and for 1e-4: standard deviations of a kernel's spectrum that are kept, points a wave, fewest points."""
 
-FEW_CELLS = 256  # cells that hold anything up to which the waves are summed cell by cell
+FEW_CELLS = 256  # non-empty cells up to which the waves are summed cell by cell
 
 
 def cosines(waves: int, cell: IntArray, cells: int) -> FloatArray:
@@ -58,7 +58,7 @@ def cosines(waves: int, cell: IntArray, cells: int) -> FloatArray:
 
 @lru_cache(maxsize=4)
 def _inverse(points: int) -> FloatArray:
-    """Cosine coefficients times this are the values at the midpoints of points, (points + 1, points)."""
+    """Matrix from cosine coefficients to the values at the midpoints of a grid, (points + 1, points)."""
     back = cosines(points, np.arange(points), points) / points
     back[0] /= 2.0
     return back
@@ -143,8 +143,8 @@ def smooth_errors(
 def smooth_error_at(
     spectra: FloatArray | Spectra, s: FloatArray, rows: IntArray | None = None, exact: tuple[float, int, int] = FINE
 ) -> FloatArray:
-    """E(s), the integral of |r_s|, for spectra (r, cells + 1) and kernel widths s (r,); of some rows of the spectra a
-    width each. Rows on grids of as many points go together."""
+    """E(s), the integral of |r_s|, for spectra (r, cells + 1) and kernel widths s (r,). rows : spectra that the widths
+    belong to, by default all. Rows on grids of as many points are computed together."""
     rows = np.arange(len(s)) if rows is None else rows
     (reach, dense, least), cells = exact, spectra.shape[1] - 1
     # Waves of which next to nothing is left are not worth their transform, and what
@@ -159,7 +159,7 @@ def smooth_error_at(
 
 
 def _on_grid(spectra: FloatArray | Spectra, rows: IntArray, s: FloatArray, waves: int, points: int) -> FloatArray:
-    """The same from so many waves at the midpoints of so many points."""
+    """E(s) from ``waves`` waves at the midpoints of ``points`` grid points."""
     held = spectra.first(waves) if isinstance(spectra, Spectra) else spectra
     exponent = 0.5 * (s[:, None] * (np.pi * np.arange(waves + 1))) ** 2
     kept = held[rows, : waves + 1] * np.exp(-np.minimum(exponent, 80.0))
@@ -211,21 +211,21 @@ def smece(context: MetricContext) -> Value:
 
 @made_once
 def smooth_error(context: MetricContext) -> float:
-    """The smooth calibration error of the rows."""
+    """Smooth calibration error of the rows."""
     return float(smooth_errors(_own_spectrum(context))[0])
 
 
 @made_once
 def smooth_draws(context: MetricContext) -> tuple[FloatArray, float]:
-    """Smooth errors under calibration, (draws,), and that of the observed outcomes, found as those are."""
+    """Smooth errors under calibration, (draws,), and that of the observed outcomes, computed alike."""
     return of_draws([drawn_residuals(context)[0]], grid_cells(context.n))[0]
 
 
-AT_ONCE = 4  # contexts the draws of which are solved together
+AT_ONCE = 4  # contexts whose draws are solved together
 
 
 def solve_together(contexts: Sequence[MetricContext]) -> None:
-    """Make the smooth errors of many contexts of few rows, and those of their draws, some contexts at once."""
+    """Compute and cache the smooth errors of many contexts of few rows, and of their draws, some contexts at once."""
     contexts = [each for each in contexts if grid_cells(each.n) == grid_cells(0) and each.table.weights.sum() > 0.0]
     for at in range(0, len(contexts), AT_ONCE):
         some = contexts[at : at + AT_ONCE]
@@ -243,8 +243,8 @@ def _own_spectrum(context: MetricContext) -> FloatArray:
 
 
 def of_draws(parts: Sequence[Residuals], cells: int) -> list[tuple[FloatArray, float]]:
-    """Smooth errors of sums of residuals on a grid; of each part (draws + 1, m) all but the last, and the last. The
-    last are the observed ones. They go the same way as those drawn, so that equal outcomes have equal errors."""
+    """Smooth errors of sums of residuals on a grid: for each part (draws + 1, m) those of the draws, and that of the
+    last row, the observed one. It is computed as those of the draws, so that equal outcomes have equal errors."""
     # Residuals without order, even over [0, 1], have E(s)^2 = sum of squares / (pi^1.5 s).
     square = np.concatenate([(mass**2).sum(axis=1) for mass, _ in parts])
     start = np.log(np.maximum(square, SMALLEST**3) / np.pi**1.5) / 3.0
@@ -267,7 +267,7 @@ def null_draws(context: MetricContext, columns: FloatArray) -> tuple[tuple[Float
 
 
 def drawn_residuals(context: MetricContext, columns: FloatArray | None = None) -> tuple[Residuals, FloatArray]:
-    """Means of residuals by cell with outcomes drawn from the scores, those observed last; sums as ``null_draws``."""
+    """Means of residuals by cell for outcomes drawn from the scores, the observed ones last; sums as ``null_draws``."""
     t, c = context.table, context.scores
     w = t.weights
     total, cells = float(w.sum()), grid_cells(t.n)
