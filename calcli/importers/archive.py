@@ -1,4 +1,4 @@
-"""A foreign file: what its first bytes say, the arrays in it by name, and what an import remarks of them."""
+"""Files to import: their type and first bytes, their arrays by name, and the remarks of an import."""
 
 import json
 import math
@@ -25,7 +25,7 @@ _log: ContextVar[list[str] | None] = ContextVar("remarks", default=None)
 
 @contextmanager
 def remarks() -> Iterator[list[str]]:
-    """Every sentence that is remarked within, in its order."""
+    """Collect the remarks made within the context, in order."""
     kept: list[str] = []
     token = _log.set(kept)
     try:
@@ -35,34 +35,34 @@ def remarks() -> Iterator[list[str]]:
 
 
 def remark(sentence: str) -> None:
-    """Tell the user something of the source, once; nobody hears it where no import keeps remarks."""
+    """Add a remark for the user on the source, without repetition; ignored outside of ``remarks()``."""
     if (kept := _log.get()) is not None and sentence and sentence not in kept:
         kept.append(sentence)
 
 
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Turn whatever a reader raises on a broken file into one DataError line, but for slips of calcli's own."""
+    """Convert any error of a reader on a broken file to a DataError of one line; bugs in calcli itself propagate."""
     try:
         yield
     except CalcliError:
         raise
     except MemoryError:
         raise DataError(f"{path}: {what} does not fit into memory; .npy and HDF5 are streamed") from None
-    except (NameError, ImportError):  # no file can bring this about
+    except (NameError, ImportError):  # never caused by a file
         raise
-    except Exception as problem:  # NumPy, h5py, pyarrow, torch raise whatever they stumble over
+    except Exception as problem:  # NumPy, h5py, pyarrow and torch raise many types
         home = type(problem.obj).__module__ if isinstance(problem, AttributeError) else ""
-        # Objects of ours lack no attribute, but those of readers, which pickles are read into, may.
+        # A missing attribute of calcli's objects is a bug, except in readers: these stand in for pickled ones.
         if home.startswith("calcli.") and not home.startswith("calcli.importers.readers."):
             raise
         raise DataError(f"{path}: cannot read {what}: {one_line(problem)}; is the file complete?") from problem
 
 
 class Mapped:
-    """An array that stays in its file until it is sliced; bfloat16 comes as float32. Every slice maps the file anew,
-    copies and lets go: a mapping that is kept holds on to all the pages it has ever shown. open_map : gives what is
-    sliced. path, name : as messages say it. declared : see ``is_bfloat16``. What goes wrong becomes a DataError."""
+    """An array that stays in its file until it is sliced; bfloat16 becomes float32. Every slice maps the file anew,
+    copies and unmaps it, since an open mapping keeps touched pages in memory. open_map : returns the array to slice.
+    path, name : for messages. declared : see ``is_bfloat16``. Errors become DataError."""
 
     def __init__(self, open_map: Callable[[], Any], path: Path, name: str, declared: object = None) -> None:
         self._open, self._path, self._what = open_map, path, f"array {name!r}"
@@ -85,7 +85,7 @@ class Mapped:
 
 
 def _rows_read(mapped: Any, key: Any) -> AnyArray:
-    """Rows of a memory map, read where they lie together: a file cut short beneath a mapping ends the process."""
+    """Rows of a memory map, by a plain read if contiguous: access to a map of a truncated file kills the process."""
     rows = slice(None) if key is Ellipsis else key
     plain = isinstance(mapped, np.memmap) and mapped.ndim and mapped.flags.c_contiguous
     if not plain or not isinstance(rows, slice) or rows.step not in (None, 1):
@@ -101,16 +101,16 @@ def _rows_read(mapped: Any, key: Any) -> AnyArray:
 
 
 def member_start(file: IO[bytes], header: int) -> None:
-    """Put an open zip archive at the bytes of a member. header : where the header before them lies."""
-    file.seek(header + 26)  # where it has the lengths of a name and of more, 2 bytes each
+    """Seek an open zip archive to the data of a member. header : offset of the local header before it."""
+    file.seek(header + 26)  # lengths of the name and the extra field, 2 bytes each
     file.seek(sum(unpack("<HH", file.read(4))), 1)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One array: the file it lies in and its name there. get : gives an array, or something that has shape and dtype
-    and gives arrays when sliced by rows. made_of : the columns that it puts together, by name. part : gives some rows
-    of a column of a table, blank ones too, and makes no array of the others."""
+    """One array: its file and its name there. get : returns an array, or an object with shape and dtype that returns
+    arrays when sliced by rows. made_of : the columns that it combines, by name. part : returns some rows of a column of
+    a table, blanks included, without conversion of the others."""
 
     path: Path
     name: str
@@ -120,16 +120,16 @@ class Entry:
 
     @property
     def shown(self) -> str:
-        """Its name as its file has it: of an array made of one column the name of that."""
+        """Name in the file: for an array made of one column the name of the column."""
         return next(iter(self.made_of)) if len(self.made_of) == 1 else self.name
 
     @property
     def where(self) -> str:
-        """As messages name it: ``file: array``."""
+        """Location for messages: ``file: array``."""
         return f"{self.path}: {self.name}"
 
     def load(self) -> Any:
-        """What ``get`` gives. Raises DataError."""
+        """Call ``get``. Raises DataError."""
         with reading(self.path, f"array {self.name!r}"):
             return self.get()
 
@@ -141,7 +141,7 @@ class Entry:
             return np.asarray(self.get()[which] if self.part is None else self.part(which))
 
     def column(self) -> AnyArray:
-        """Its values in memory, (n, 1) as (n,)."""
+        """Values in memory, (n, 1) as (n,). Raises DataError."""
         values = np.asarray(self.load()[()])
         return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
@@ -151,8 +151,8 @@ Entries = Mapping[str, Entry]
 
 @dataclass(frozen=True)
 class Archive:
-    """What one file holds. entries : arrays by path, folders separated by "/". loose : the file is one array without a
-    name (.npy, a bare tensor), which goes by the name of the file."""
+    """Arrays of one file. entries : by path, folders separated by "/". loose : the file is one array without a name
+    (.npy, a bare tensor), which is named after the file."""
 
     path: Path
     format: str
@@ -173,8 +173,8 @@ def constant(array: Any) -> Callable[[], Any]:
 
 
 def unite(archives: Sequence[Archive], folders: Sequence[str] = ()) -> dict[str, Entry]:
-    """The arrays of several files. Those of a file of several go into a folder with the file's name, unless it is the
-    only such file. folders : where each file lies within a folder that was named."""
+    """Arrays of several files. Those of a file with several arrays go into a folder named after the file, unless it
+    is the only such file. folders : folder of each file below the source."""
     several = sum(not archive.loose for archive in archives) > 1
     united: dict[str, Entry] = {}
     for archive, folder in zip(archives, folders or [""] * len(archives), strict=True):
@@ -191,14 +191,14 @@ def unite(archives: Sequence[Archive], folders: Sequence[str] = ()) -> dict[str,
 # ---- the file before it is read
 
 
-HEAD = 4096  # how many bytes are looked at to tell formats apart
+HEAD = 4096  # first bytes by which formats are recognised
 LOOKED_AT, LOOKED_THROUGH = 1000, 1 << 26
-"""Lines of JSON Lines, and bytes of JSON, up to which objects are searched for names that stand twice."""
+"""Most lines of JSON Lines, and bytes of JSON, that are searched for objects with duplicate keys."""
 
 
 class SourceFile:
-    """A file and what can be told about it before it is read. suffix : its last one, in small letters. head : its first
-    bytes, never empty. Raises DataError for a missing, empty or unreadable file."""
+    """A file to import, with its properties before reading. suffix : the last one, lower case. head : its first bytes,
+    never empty. Raises DataError for a missing, empty or unreadable file."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.suffix = path, path.suffix.lower()
@@ -222,7 +222,7 @@ class SourceFile:
 
     @cached_property
     def members(self) -> list[str] | None:
-        """Names in a zip archive; None when it is no archive, or one without its end."""
+        """Names in a zip archive; None for other files and truncated archives."""
         import zipfile
 
         if not self.is_zip:
@@ -230,19 +230,19 @@ class SourceFile:
         try:
             with zipfile.ZipFile(self.path) as archive:
                 if all(member.header_offset for member in archive.filelist):
-                    refuse_more(self.path, self.head)  # it is the last of several archives
+                    refuse_more(self.path, self.head)  # the last of several concatenated archives
                 return archive.namelist()
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
             return None
 
     def refuse_more(self, end: int) -> None:
-        """Raise DataError where the file goes on behind the place at which what was read of it ends."""
+        """Raise DataError if the file continues after the offset at which its content ends."""
         with self.path.open("rb") as file:
             file.seek(end)
             refuse_more(self.path, file.read(HEAD))
 
     def refuse_again(self, begins: bytes) -> None:
-        """Raise DataError where these bytes, which begin a file of its kind, stand behind its beginning too."""
+        """Raise DataError if these first bytes of a file of its format occur again later: files were concatenated."""
         with self.path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
             refuse_more(self.path, begins if content.find(begins, 1) > 0 else b"")
 
@@ -253,7 +253,7 @@ class SourceFile:
     @cached_property
     def is_text(self) -> bool:
         with suppress(UnicodeDecodeError):
-            return "\0" not in getincrementaldecoder("utf-8-sig")().decode(self.head)  # the last may be cut in two
+            return "\0" not in getincrementaldecoder("utf-8-sig")().decode(self.head)  # may end within a character
         return False
 
     @property
@@ -262,21 +262,21 @@ class SourceFile:
 
     @cached_property
     def json(self) -> Any:
-        """The JSON value of the file; of JSON Lines the list of all values. Raises DataError."""
+        """JSON value of the file; for JSON Lines the list of all values. Raises DataError."""
         with reading(self.path, "the JSON"):
             data = self.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
             first, _, more = data.lstrip().partition(b"\n")
             lines: list[bytes] = []
             with suppress(ValueError, RecursionError):
                 if more.strip():
-                    json.loads(first)  # a value by itself: the next line begins another
+                    json.loads(first)  # the first line is a value: JSON Lines
                     lines = data.splitlines()
             found = [_decode(v, f"{self.path}: line {i}", i <= LOOKED_AT) for i, v in enumerate(lines, 1) if v.strip()]
             return found or _decode(data, str(self.path), len(data) <= LOOKED_THROUGH)
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """The objects of a JSON file or JSON Lines, one a row; none when it holds something else."""
+        """Objects of a JSON or JSON Lines file, one a row; [] for any other content."""
         if not self.is_json:
             return []
         rows = self.json if isinstance(self.json, list) else [self.json]
@@ -284,7 +284,7 @@ class SourceFile:
 
 
 def _decode(data: bytes, where: str, look: bool) -> Any:
-    """A JSON value. look : refuse objects with two values of one name."""
+    """Parse JSON. look : refuse objects with duplicate keys. Raises DataError."""
     import msgspec
 
     try:
@@ -292,7 +292,7 @@ def _decode(data: bytes, where: str, look: bool) -> Any:
             json.loads(data, object_pairs_hook=once)
         with suppress(msgspec.DecodeError, RecursionError):
             return msgspec.json.decode(data)
-        return json.loads(data)  # NaN is no JSON, yet Python writes it
+        return json.loads(data)  # accepts NaN, which is not JSON but written by Python
     except DoubledKey as problem:
         raise DataError(f"{where}: {problem}; keep one of the two") from None
     except (ValueError, RecursionError) as problem:

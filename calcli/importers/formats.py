@@ -1,4 +1,4 @@
-"""Which reader a file needs: told by its content, with its name as a hint."""
+"""Recognise the format of a file by its content, with its name as a hint, and open it with the reader of it."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -22,11 +22,11 @@ Read = Callable[[SourceFile, ExitStack, ImportRequest], Archive]
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file that calcli reads. name : as messages call it. about : what such files are, for lists. sniff :
-    whether a file is one. read : lists its arrays. suffixes : what their names may end in. extra : the extra of calcli
-    that reading needs. order : whom to ask first; a sniff that takes nearly anything has a large one. general : whether
-    files of other formats may be written in this one, as logs are in JSON. examples : (file, what to add to ``calcli
-    extract FILE -o OUT.h5``) for the docs."""
+    """A format that calcli reads. name : in messages. about : description in lists. sniff : true for its files. read :
+    lists the arrays of a file. suffixes : of file names. extra : extra of calcli that reading needs. order : of
+    sniffing, smallest first; large for a sniff that accepts nearly anything. general : true if files of other
+    formats may be written in this one, as logs are in JSON. examples : (file, options to add to ``calcli extract FILE
+    -o OUT.h5``) for the docs."""
 
     name: str
     about: str
@@ -40,15 +40,15 @@ class Format:
 
 
 _FORMATS: dict[str, Format] = {}
-PLUGINS = "calcli.readers"  # the group of entry points by which packages add readers
+PLUGINS = "calcli.readers"  # entry point group of readers in other packages
 
 
 def reader(name: str, about: str, *, sniff: Sniff, **more: Any) -> Callable[[Read], Read]:
-    """Register a reader: a function (file, stack, ask) -> Archive in a module of ``readers``, or of a plug-in: a module
-    that an installed package names as an entry point of the group ``calcli.readers``. The arguments are the fields of
-    ``Format``; ``stack`` closes what the archive keeps open, ``ask`` is what the user said. Readers raise DataError for
-    files that are broken or hold no scores, import heavy packages inside, and give arrays the names that
-    ``array_names`` knows (logits, labels, ids, …)."""
+    """Register a reader: a function (file, stack, ask) -> Archive in a module of ``readers``, or in a plug-in: a module
+    that an installed package declares as an entry point of the group ``calcli.readers``. The arguments are the fields
+    of ``Format``; ``stack`` closes files that the archive keeps open, ``ask`` is the user's request. Readers raise
+    DataError for files that are broken or hold no scores, import heavy packages inside the function, and give arrays
+    the names that ``array_names`` knows (logits, labels, ids, …)."""
 
     def register(read: Read) -> Read:
         _FORMATS[name] = Format(name, about, sniff, read, **more)
@@ -58,7 +58,7 @@ def reader(name: str, about: str, *, sniff: Sniff, **more: Any) -> Callable[[Rea
 
 
 def _loaded(package: ModuleType) -> tuple[Format, ...]:
-    """Everything registered once the modules of a package are, in the order in which it is asked."""
+    """Import the modules of a package; return all registered formats in the order of sniffing."""
     for module in iter_modules(package.__path__):
         if not module.ispkg:
             import_module(f"{package.__name__}.{module.name}")
@@ -67,16 +67,16 @@ def _loaded(package: ModuleType) -> tuple[Format, ...]:
 
 @cache
 def own_formats() -> tuple[Format, ...]:
-    """The formats of ``readers`` itself, which are found without looking at what is installed."""
+    """The formats of ``readers`` itself, found without a search of the installed packages."""
     return _loaded(readers)
 
 
 @cache
 def formats() -> tuple[Format, ...]:
-    """All formats, those of plug-ins too, in the order in which they are asked. calcli's own readers of harnesses are
-    plug-ins; a plain checkout, of which no metadata are installed, finds them by their folder. A plug-in that cannot be
-    loaded is left out, which is said."""
-    from importlib.metadata import entry_points  # takes a tenth of a second: files of most formats do without
+    """All formats, those of plug-ins included, in the order of sniffing. calcli's own harness readers are plug-ins; in
+    a plain checkout, without installed metadata, they are found by their folder. A plug-in that cannot be loaded is
+    left out with a remark."""
+    from importlib.metadata import entry_points  # takes 0.1 s, which most formats avoid
 
     from calcli.importers.readers import harnesses
 
@@ -84,7 +84,7 @@ def formats() -> tuple[Format, ...]:
     for point in plugged:
         try:
             point.load()
-        except Exception as problem:  # a program of somebody else's
+        except Exception as problem:  # third-party code may raise anything
             remark(f"the reader {point.name!r} ({point.value}) cannot be loaded: {one_line(problem)}; left out")
     if not any(point.value.startswith(harnesses.__name__) for point in plugged):
         _loaded(harnesses)
@@ -92,7 +92,7 @@ def formats() -> tuple[Format, ...]:
 
 
 def suffixes() -> dict[str, str]:
-    """What names end in, and the format that then comes first to mind."""
+    """Suffixes of file names and the likeliest format of each."""
     return {suffix: format.name for format in reversed(formats()) for suffix in format.suffixes}
 
 
@@ -118,13 +118,13 @@ ELSEWHERE = (
     ((b"X\n\0\0\0", b"RDX"), "holds an R object; write it with write.csv"),
     ((b"<!DOCTYPE", b"<!doctype", b"<html"), "is a web page; was it downloaded in place of the file?"),
 )
-"""How files begin that are known and not read, and what to do about them."""
+"""First bytes of known but unsupported files, and advice for them."""
 
 
 def recognise(file: SourceFile) -> Format:
     """The format of a file, by content. Raises DataError for an unknown file."""
     path, members = file.path, file.members or []
-    # TorchScript archives carry code, exported programs a file that says what they are.
+    # TorchScript archives contain code, exported programs a file with their type.
     told = ("archive_format", "serialized_exported_program.json")
     if file.suffix == ".onnx" or any("/code/" in name or name.endswith(told) for name in members):
         advice = f"to run it: calcli extract --model {quote(str(path))} --inputs INPUTS -o OUT.h5"
@@ -153,10 +153,10 @@ def recognise(file: SourceFile) -> Format:
 
 
 def open_archive(path: Path, stack: ExitStack, ask: ImportRequest = ImportRequest()) -> Archive:
-    """Open a file of arrays in any known format; ``stack`` closes it."""
+    """Open a file of arrays in any known format, until ``stack`` closes. Raises DataError."""
     file = SourceFile(path)
     format = recognise(file)
-    with reading(path, f"it as {format.name}"):  # what is laid out otherwise than its writer does
+    with reading(path, f"it as {format.name}"):  # files that do not follow their format
         archive = format.read(file, stack, ask)
     if not archive.entries:
         raise DataError(f"{archive.path}: holds no arrays")

@@ -1,4 +1,4 @@
-"""From arrays as somebody saved them to checked scores, labels and columns."""
+"""Convert saved arrays to checked scores, labels and columns."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,13 +20,13 @@ from calcli.io import validate
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
 
-SLAB_BYTES = 4 << 20  # how much of a source is held at once, beyond what its format forces into memory
-SAME = 1e-5  # how far the scores of a row may lie apart that was computed twice
+SLAB_BYTES = 4 << 20  # bytes of a block of rows, if the format can be read in blocks
+SAME = 1e-5  # tolerance for scores of a repeated row
 
 
 @dataclass(frozen=True)
 class Slab:
-    """Consecutive rows, checked: scores (b, k), transformed (m, b, k) or None."""
+    """Block of consecutive checked rows: scores (b, k), transformed (m, b, k) or None."""
 
     start: int
     scores: NDArray[Any]
@@ -35,8 +35,8 @@ class Slab:
 
 @dataclass(frozen=True)
 class Imported:
-    """One bundle to be, with its scores still where they are. labels : (n,), ignored ones in place; of confidences
-    whether they are right. columns : by the name in a bundle. parts : the group each row was already in, or None."""
+    """Content of one bundle, with scores not yet read. labels : (n,), ignored ones in place; for confidences their
+    correctness. columns : by the name in a bundle. parts : split of each row given by the source, or None."""
 
     candidate: BundleArrays
     where: str
@@ -54,11 +54,11 @@ class Imported:
 
     @property
     def dense(self) -> bool:
-        """Whether rows are positions, of which those with ignored labels are out and samples drawn already."""
+        """True if rows are positions: ignored labels are then already dropped, and samples drawn."""
         return isinstance(self._scores, Positions)
 
     def slabs(self) -> Iterator[Slab]:
-        """Walk over the rows once. Raises DataError at the first that breaks the rules of bundles."""
+        """Iterate over the rows in blocks. Raises DataError at the first row that breaks the rules of bundles."""
         step = max(1, SLAB_BYTES // (max(self.k, 1) * self.dtype.itemsize * (1 + len(self.specs))))
         for start in range(0, self.n, step):
             rows = slice(start, start + step)
@@ -71,7 +71,7 @@ class Imported:
             yield Slab(start, scores, np.stack(moved) if moved else None)
 
     def are_alike(self, rows: IntArray, others: IntArray) -> NDArray[np.bool_]:
-        """Which of some rows have the scores, but for rounding, and the label of another one each, (m,)."""
+        """Mask (m,) of ``rows`` whose scores, up to rounding, and label equal those of the row in ``others``."""
         wanted = np.unique(np.concatenate([rows, others]))
         found = []
         for slab in self.slabs():
@@ -83,8 +83,8 @@ class Imported:
 
 
 def load(candidate: BundleArrays, entries: Entries, ask: ImportRequest, *, ignore: Sequence[int]) -> Imported:
-    """Load everything about one bundle but its scores. ask : with a kind, the scores are not doubted to be of it; with
-    names of the scores, not to be in the order of the classes. ignore : labels that mark rows to leave out."""
+    """Load one bundle except its scores. ask : a kind given by the user is not questioned, nor the class order of
+    scores named by the user. ignore : labels of rows to leave out. Raises DataError, UsageError."""
     scores_entry = entries[candidate.scores]
     where, kind = scores_entry.where, validate.score_kind(candidate.kind)
     truth = None if candidate.labels is None else entries[candidate.labels].load()
@@ -118,7 +118,7 @@ def load(candidate: BundleArrays, entries: Entries, ask: ImportRequest, *, ignor
             mistaken.refuse_other_column(raw, n, None if ask.scores else positive, where, entry.where)
         if names and not (ask.scores or ask.class_names) and candidate.extras["class_names"].startswith("class_names_"):
             mistaken.refuse_other_order(raw, names, where)
-        places = "calibrated_by" in candidate.extras and raw.dtype.kind in "iu"  # as apply writes them
+        places = "calibrated_by" in candidate.extras and raw.dtype.kind in "iu"  # class indices written by apply
         taken, own = to_labels(raw, n, k, None if places else names, entry.where, positive)
         names = own or names
         labels = validate.check_labels(taken, n, k, entry.where, tuple(ignore))
@@ -135,12 +135,12 @@ def load(candidate: BundleArrays, entries: Entries, ask: ImportRequest, *, ignor
 
 
 def _type_of(scores: Any, kind: ScoreKind, binary: bool) -> np.dtype[Any]:
-    """As ``validate.check_scores`` gives them: 1 - p keeps its digits."""
+    """Type of the scores from ``validate.check_scores``: float64 for P(class 1), so that 1 - p keeps its digits."""
     return np.dtype(np.float64 if binary and kind != "logits" else scores.dtype).newbyteorder("=")
 
 
 def _load_dense(dense: Dense, candidate: BundleArrays, entries: Entries, ask: ImportRequest, kind: Any) -> Imported:
-    """Scores of positions as rows, whose unit is the image or the sequence: by its id where there is one, or number."""
+    """Load scores of positions as rows. Their unit is the image or sequence: its id if there is any, or number."""
     where, scores = entries[candidate.scores].where, dense.scores()
     n, k = validate.check_shape(scores.shape, scores.dtype, where)
     mistaken.refuse_impostors(scores, kind, where, forced=ask.kind is not None)
@@ -170,8 +170,8 @@ PerLabel = tuple[BundleArrays, dict[str, Entry], ImportRequest]
 
 
 def labels_as_rows(candidate: BundleArrays, entries: Entries, ask: ImportRequest) -> PerLabel:
-    """Scores and labels (rows, labels) of which several may hold as rows of two classes, one per row and label. The
-    group of such a row is its label, the unit its row of the source. Raises DataError for others."""
+    """Convert multi-label scores and labels (rows, labels) to rows of two classes, one per row and label. The group of
+    such a row is its label, the unit its row in the source. Raises DataError for other shapes."""
     scores_entry, labels = entries[candidate.scores], candidate.labels or ""
     if labels not in entries:
         raise DataError(f"{scores_entry.where}: --per-label needs labels, (rows, labels) of 0 and 1")
@@ -203,7 +203,7 @@ def labels_as_rows(candidate: BundleArrays, entries: Entries, ask: ImportRequest
 
 
 def _label_names(candidate: BundleArrays, entries: Entries, ask: ImportRequest) -> list[str]:
-    """Names of labels: those given, of their columns, or of the columns of scores, without what all begin with."""
+    """Names of the labels: given by the user, else headers of the labels or scores without their common beginning."""
     own = [f"class_names_{candidate.labels}", candidate.extras.get("class_names", "")]
     entry = next((entries[path] for path in own if path in entries), None)
     if ask.class_names or entry is None:
@@ -220,7 +220,7 @@ def _native(values: Any) -> NDArray[Any]:
 
 
 def _class_names(candidate: BundleArrays, entries: Entries, k: int, binary: bool, ask: ImportRequest) -> ClassNames:
-    """Names of all classes, and that of class 1 where a single column bears it."""
+    """(names of all classes or None, name of class 1 or None): a single column of scores is named by class 1."""
     if ask.class_names:
         if len(ask.class_names) != k:
             raise UsageError(f"--class-names: {len(ask.class_names)} names, {candidate.scores!r} has {k} classes")
@@ -239,14 +239,14 @@ def _class_names(candidate: BundleArrays, entries: Entries, k: int, binary: bool
 
 
 def carried_columns(candidate: BundleArrays, entries: Entries, n: int) -> dict[str, NDArray[Any]]:
-    """Ids, weights, groups and units of the rows, and what groups are put together from. Raises DataError."""
+    """Ids, weights, groups and units of the rows, and the columns that make up a combined group. Raises DataError."""
     named = [(role, entries[path]) for role, path in candidate.columns.items()]
     parts = [pair for _, entry in named for pair in entry.made_of.items() if not parse_name(pair[0]).role]
     return {role: per_row(entry, role, n) for role, entry in [*named, *parts]}
 
 
 def per_row(entry: Entry, role: str, n: int) -> NDArray[Any]:
-    """A column of ids, weights or the like, one value per row. Raises DataError."""
+    """Check and read a column of ids, weights or the like, (n,). Raises DataError."""
     values = entry.column()
     if role == "weights":
         return validate.check_weights(values, n, entry.where)

@@ -1,4 +1,4 @@
-"""Labels as people write them: whole numbers, words, letters, one-hot rows, -1 and +1."""
+"""Conversion of labels to class indices: from whole numbers, words, letters, one-hot rows, -1 and +1."""
 
 import re
 from collections.abc import Sequence
@@ -18,17 +18,17 @@ OPPOSITES = (
     ("benign", "malignant"), ("ham", "spam"), ("normal", "abnormal"), ("control", "case"), ("0", "1"), ("-1", "1"),
     *GRADES, ("i", "c"),
 )  # fmt: skip
-"""Words for class 0 and class 1 that leave no doubt."""
+"""Unambiguous pairs of words for class 0 and class 1, lower case."""
 
 Names = Sequence[str] | None
-Taken = tuple[IntArray, list[str] | None]  # class indices, and the names of all classes where the labels give them
+Taken = tuple[IntArray, list[str] | None]  # class indices, and class names found in the labels or None
 
 
 def to_labels(raw: AnyArray, n: int, k: int, class_names: Names, where: str, positive: str | None = None) -> Taken:
-    """Class indices of labels as people write them. raw : (n,) or (n, 1) integers, booleans, integer-valued floats,
-    class names or letters (A is class 0); for two classes also -1 and +1, and any two words (the later in the alphabet
-    is class 1 unless their meaning says more, and that is said); or (n, k) one-hot rows. positive : the word for class
-    1, where the one column of scores bears it. Raises DataError for anything else. The range is not checked."""
+    """Convert labels to class indices. raw : (n,) or (n, 1) integers, booleans, integer-valued floats,
+    class names or letters (A is class 0); for two classes also -1 and +1, and any two words (by their meaning, else
+    the later in the alphabet is class 1, with a remark); or (n, k) one-hot rows. positive : the word for class 1, if it
+    names the one column of scores. Raises DataError for anything else. The range is not checked."""
     if raw.ndim == 2 and raw.shape[1] == k and len(raw) == n and raw.dtype.kind in "biuf":
         one_hot = (np.count_nonzero(raw == 1, axis=1) == 1) & (np.count_nonzero(raw, axis=1) == 1)
         if not one_hot.all():
@@ -61,13 +61,13 @@ def to_labels(raw: AnyArray, n: int, k: int, class_names: Names, where: str, pos
 
 
 def _of_numbered_classes(raw: AnyArray, k: int, class_names: Names, where: str) -> AnyArray:
-    """Labels where the names of the classes are numbers too, 10, 20, 30: those names, or counted from 0?"""
+    """Convert labels if class names are numbers, 10, 20, 30: names, or indices. Raises DataError if ambiguous."""
     whole = [re.fullmatch(r"(-?\d{1,18})(?:\.0)?", name) for name in class_names or ()]
     places = {int(found[1]): place for place, found in enumerate(whole) if found}
     if raw.ndim != 1 or list(places) == list(range(k)) or not len(whole) == len(places) == k:
         return raw
     present = {label for label in np.unique(raw).tolist() if label in places or 0 <= label < k}
-    if not present or not present <= places.keys():  # some are no names
+    if not present or not present <= places.keys():  # not all are names
         return raw
     listed = ", ".join(class_names or ())[:60]
     if present <= set(range(k)):
@@ -79,13 +79,13 @@ def _of_numbered_classes(raw: AnyArray, k: int, class_names: Names, where: str) 
 
 
 def labels_in_memory(labels: Any, shape: tuple[int, ...], class_names: Names) -> Taken:
-    """Class indices of labels that a program hands over, as ``to_labels`` gives them. shape : of the scores."""
+    """``to_labels`` for labels passed to the Python API. shape : of the scores."""
     raw = as_array(labels, "labels")
     names = None if class_names is None else [str(name) for name in class_names]
     k = max(shape[1], 2) if len(shape) == 2 else 2
     places = raw.dtype.kind in "iu" and raw.min(initial=0) >= 0 and (names is None or raw.max(initial=0) < k)
     if raw.ndim == 0 or not shape or places:
-        return raw, None  # what is wrong with it is said where every label is checked
+        return raw, None  # errors are raised where all labels are checked
     return to_labels(raw, len(raw), k, names, "labels")
 
 
@@ -103,7 +103,7 @@ def _named(raw: AnyArray, k: int, class_names: Names, where: str, positive: str 
         class_names = _understood(texts, k, where)
     elif not set(texts) <= set(class_names):
         if all((n := whole_number(text)) is not None and n < k for text in texts):
-            class_names = [str(i) for i in range(k)]  # numbers written as text
+            class_names = [str(i) for i in range(k)]  # indices written as text
         elif inner := _inner_names(texts, class_names):
             class_names, own = inner, True
             remark(f"{where}: classes {inner[0]!r} to {inner[-1]!r} are what differs in the names of the columns")
@@ -126,7 +126,7 @@ def _named(raw: AnyArray, k: int, class_names: Names, where: str, positive: str 
 
 
 def _inner_names(texts: Sequence[str], names: Sequence[str]) -> list[str] | None:
-    """What remains of ``P(cat), P(dog), …`` without the same text before and behind, if every label is one of these."""
+    """Class names inside ``P(cat), P(dog), …``, without the common text around; None unless they match all labels."""
     found = set()
     for name in names:
         before, there, behind = name.partition(texts[0])
@@ -137,7 +137,7 @@ def _inner_names(texts: Sequence[str], names: Sequence[str]) -> list[str] | None
 
 
 def _understood(texts: Sequence[str], k: int, where: str) -> list[str] | None:
-    """Class names that the words themselves give, which is said."""
+    """Class names inferred from the words of the labels, with a remark; None if that is impossible."""
     if all(text.lstrip("-").isdigit() for text in texts) and not (k == 2 and set(texts) == {"-1", "1"}):
         return [str(i) for i in range(k)]
     if k == 2 and len(texts) == 2:
@@ -155,11 +155,11 @@ def _understood(texts: Sequence[str], k: int, where: str) -> list[str] | None:
 
 
 def texts_of(values: AnyArray, where: str) -> list[str]:
-    """Words as strings, bytes read as UTF-8. Raises DataError for what HDF5 cannot hold or what is no text."""
+    """Words as strings, bytes decoded as UTF-8. Raises DataError for non-text and strings that HDF5 cannot store."""
     try:
         found = [v.decode() if isinstance(v, bytes) else str(v) for v in values.reshape(-1).tolist()]
         "".join(found).encode()
-    except (ValueError, SystemError) as problem:  # no UTF-8; numbers beyond all characters
+    except (ValueError, SystemError) as problem:  # not UTF-8; code points out of range
         raise DataError(f"{where}: holds what is no text: {one_line(problem)}; save the words as UTF-8") from None
     if odd := next((text for text in found if "\0" in text), None):
         raise DataError(f"{where}: entry {found.index(odd)} is {odd[:40]!r}, expected words without NUL characters")

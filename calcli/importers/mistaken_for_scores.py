@@ -1,4 +1,4 @@
-"""What looks like scores of classes and is something else, or contradicts what was logged beside it: how to tell."""
+"""Detect arrays that look like scores of classes but are not, and scores that contradict logged predictions."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,23 +14,23 @@ from calcli.io.validate import look_like_probabilities
 from calcli.numerics import AnyArray, IntArray
 from calcli.rows import ScoreKind
 
-BLOCK_BYTES = 4 << 20  # how much of a source is looked at at once
+BLOCK_BYTES = 4 << 20  # bytes of scores checked at once
 PREDICTIONS = {
     "pred", "preds", "prediction", "predictions", "pred_label", "pred_labels", "predicted", "predicted_label",
     "predicted_labels", "predicted_class", "pred_class", "y_pred", "y_hat", "yhat", "argmax",
 }  # fmt: skip
-"""Names under which writers log the class they predict."""
+"""Names of arrays of predicted classes."""
 
-FEW = 4  # fewer rows than this are in order by chance
+FEW = 4  # fewer rows may be sorted by accident
 
 
 def refuse_impostors(scores: Any, kind: ScoreKind, where: str, *, forced: bool) -> None:
-    """Refuse predictions, every row one-hot, posing as scores, and probabilities, unless ``forced``, posing as logits.
-    Stops reading at the first row that clears both suspicions."""
+    """Raise DataError for predictions (every row one-hot) instead of scores, and, unless ``forced``, for probabilities
+    declared as logits. Stops reading at the first row that excludes both."""
     width = 1 if len(scores.shape) == 1 else scores.shape[1]
     one_hot, simplex = True, kind == "logits" and not forced
     for _, raw in _blocks(scores):
-        with np.errstate(invalid="ignore", over="ignore"):  # NaN and the like are refused later, by their row
+        with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinities are refused later, with their row
             block = raw.reshape(-1, width).astype(np.float64)
             one_hot = one_hot and bool(((block == 0) | (block == 1)).all())
             one_hot = one_hot and (width == 1 or bool((block.sum(axis=1) == 1).all()))
@@ -46,11 +46,11 @@ def refuse_impostors(scores: Any, kind: ScoreKind, where: str, *, forced: bool) 
 
 
 def refuse_ranks(scores: Any, where: str) -> None:
-    """Refuse scores of which every row is sorted: column i is then rank i, not class i."""
+    """Raise DataError if every row is sorted: column i is then rank i, not class i."""
     if len(scores.shape) != 2 or scores.shape[1] < 3 or scores.shape[0] < FEW:
         return
     for _, block in _blocks(scores):
-        left, right = block[:, :-1], block[:, 1:]  # compared, not subtracted: infinities may be there
+        left, right = block[:, :-1], block[:, 1:]  # compared, not subtracted, since scores may be infinite
         if (right > left).any() or not (right < left).any(axis=1).all():
             return
     told = "every row is sorted from the largest score to the smallest: these are ranks of the k best, not classes;"
@@ -59,7 +59,7 @@ def refuse_ranks(scores: Any, where: str) -> None:
 
 
 def refuse_confidences(scores: Any, labels: IntArray, kind: ScoreKind, where: str) -> None:
-    """Refuse one column of probabilities that never falls below a half, though both classes occur."""
+    """Raise DataError for one column of probabilities that is never below 1/2, though both classes occur."""
     if kind != "probs" or (len(scores.shape) == 2 and scores.shape[1] > 1) or scores.shape[0] < 2 * FEW:
         return
     if len(np.unique(labels)) == 2 and all(((block >= 0.5) & (block <= 1)).all() for _, block in _blocks(scores)):
@@ -68,14 +68,14 @@ def refuse_confidences(scores: Any, labels: IntArray, kind: ScoreKind, where: st
 
 
 def refuse_other_column(raw: AnyArray, n: int, word: str | None, where: str, labels_where: str) -> None:
-    """Refuse one column of scores whose labels, or whose own word, say that it is not that of class 1. word : what the
-    column says that it is of, or None."""
+    """Raise DataError for one column of scores that is not that of class 1 by its labels or its name. word : the class
+    that the column is named after, or None."""
     if raw.shape == (n,) and raw.dtype.kind in "iu" and raw.max() > 1:
         told = f"row {int(np.argmax(raw > 1))} has label {raw.max()}, but there is one score a row: is it the"
         advice = "confidence of a prediction? --confidence NAME --correct GUESS=LABEL; of labels 1 and 2 subtract 1"
         raise DataError(f"{labels_where}: {told} {advice}")
-    known = raw.ndim == 1 and word in np.unique(raw).tolist()  # words as labels say of which class it is
-    last = re.split(r"[\W_]+", word.lower())[-1] if word else ""  # of class_0 too, but for single letters
+    known = raw.ndim == 1 and word in np.unique(raw).tolist()  # labels that are words determine its class
+    last = re.split(r"[\W_]+", word.lower())[-1] if word else ""  # also in class_0, except single letters
     of_class_0 = {pair[0] for pair in OPPOSITES if len(pair[0]) > 1 or pair[0] in ("0", (word or "").lower())}
     if last in of_class_0 and not known:
         told = f"{where}: the one column of scores is that of {word!r}: of class 0? One score a row is that of class 1:"
@@ -83,7 +83,7 @@ def refuse_other_column(raw: AnyArray, n: int, word: str | None, where: str, lab
 
 
 def refuse_other_order(raw: AnyArray, names: Sequence[str], where: str) -> None:
-    """Refuse two columns in the order yes, no beside labels 0 and 1. names : those of the columns, in their order."""
+    """Raise DataError for two columns in the order yes, no beside labels 0 and 1. names : of the columns, in order."""
     pair = tuple(name.lower() for name in reversed(names))
     if pair in OPPOSITES and (raw.dtype.kind in "iuf" or (raw.dtype.kind == "b" and pair != ("false", "true"))):
         told = f"so that label 1 would be {names[1]!r}; name the columns of 0 and 1 in their order: --scores A,B;"
@@ -95,9 +95,9 @@ HINT = ": are the columns in the order of the classes, the rows in the same orde
 
 
 def check_logs(scores: Any, path: str, labels: IntArray | None, names: Sequence[str] | None, entries: Entries) -> None:
-    """Refuse scores that contradict a logged prediction or outcome at the first such row; say what agreed. scores : (n,
-    k), or (n,) for two classes. Ties may go either way. Of two classes the prediction may have been made at any
-    threshold, but not the wrong way round."""
+    """Raise DataError at the first row whose scores contradict a logged prediction or outcome; remark on those that
+    agree. scores : (n, k), or (n,) for two classes. Ties count as agreement. For two classes any threshold is accepted,
+    but not a reversed order."""
     here, told = parse_name(path), []
     n, k = scores.shape[0], max(scores.shape[1] if len(scores.shape) == 2 else 1, 2)
     calibrated = any(parse_name(name).core.lower() == "confidence" for name in entries)  # may keep another prediction
@@ -117,8 +117,8 @@ def check_logs(scores: Any, path: str, labels: IntArray | None, names: Sequence[
 
 
 def _hold(scores: Any, labels: IntArray | None, logged: IntArray, path: str, entry: Entry) -> None:
-    """logged : the class that is said to be the largest, -1 for one that is not the label (labels given)."""
-    low, high = np.inf, -np.inf  # of two classes: least score called 1, largest called 0
+    """Raise DataError if scores contradict ``logged``: the predicted class, -1 for any but the label (if given)."""
+    low, high = np.inf, -np.inf  # two classes: least score predicted 1, largest predicted 0
     for start, block in _blocks(scores):
         part = logged[start : start + len(block)]
         if block.ndim == 1 or block.shape[1] < 3:
@@ -148,11 +148,11 @@ def _hold(scores: Any, labels: IntArray | None, logged: IntArray, path: str, ent
 
 
 def _logged(entry: Entry, n: int, names: Sequence[str] | None, outcomes: bool) -> IntArray | None:
-    """Logged classes (n,), by number or by name, or outcomes, bool or 0/1; None for what is neither."""
+    """Logged classes (n,), from numbers or names, or outcomes, from bool or 0/1; None for other arrays."""
     try:
         values = entry.column()
     except DataError:
-        return None  # a column with holes is no log of every row
+        return None  # a column with blanks does not log every row
     if values.shape != (n,):
         return None
     if outcomes:

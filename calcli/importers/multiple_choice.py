@@ -1,4 +1,4 @@
-"""Multiple choice: a score per candidate, as evaluation harnesses of language models log them."""
+"""Multiple choice: a score per candidate, as logged by evaluation harnesses of language models."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,13 +17,13 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import record_columns
 
 Floats = Sequence[float]
-FOLDER = re.compile(r"^choices_\d+/")  # what the arrays of one number of choices are called by
+FOLDER = re.compile(r"^choices_\d+/")  # folder of the arrays with one number of choices
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question: its id, a score per candidate (higher is better, natural log), the right candidate. of : what it
-    asks once more, where it is a further trial of it or another wording; None for its own id."""
+    """One question: its id, a score per candidate (higher is better, natural log), the right candidate. of : id of
+    the question that it repeats, as a further trial or in other words; None for its own id."""
 
     id: Any
     scores: Sequence[float]
@@ -32,13 +32,13 @@ class Question:
 
 
 def agrees(lls: Sequence[float], gold: int, right: float | None) -> bool:
-    """Whether a gold candidate fits what was logged of the one with the largest score; it does where nothing was."""
+    """True if the gold candidate agrees with the logged correctness of the largest score, or none was logged."""
     return right is None or (right == 1) == (lls[gold] == max(lls))
 
 
 def check_logged(where: str, lls: Sequence[float], gold: int, right: float | None, measure: str) -> None:
-    """Refuse a gold candidate that contradicts what the writer logged. Ties may go either way. right : whether the
-    candidate with the largest score was logged as right; None where it was not said."""
+    """Raise DataError for a gold candidate that contradicts the log. Ties count as agreement. right : logged
+    correctness of the candidate with the largest score; None if not logged."""
     if right not in (None, 0, 1):
         raise DataError(f"{where}: {measure} is {right}, expected 0 or 1: several answers count as right here")
     if not agrees(lls, gold, right) and (right or list(lls).count(max(lls)) == 1):
@@ -47,8 +47,8 @@ def check_logged(where: str, lls: Sequence[float], gold: int, right: float | Non
 
 
 def normalised(where: str, how: str, lls: Floats, texts: Sequence[str], base: Floats | None) -> Floats:
-    """Log-likelihoods per character or byte of the choices, or less those without the question (mutual). base : these,
-    None where they were not asked for. Raises DataError for what the writer did not log."""
+    """Log-likelihoods per character or byte of the choices, or minus the unconditional ones (mutual): ``base``, None
+    if not logged. Raises DataError for values that were not logged."""
     if how == "none":
         return lls
     if how == "mutual":
@@ -62,8 +62,8 @@ def normalised(where: str, how: str, lls: Floats, texts: Sequence[str], base: Fl
 
 
 def choice_archive(path: Path, format: str, questions: Sequence[Question], task: str, ask: ImportRequest) -> Archive:
-    """logits, labels, ids and group (the task) of questions, as ``by_choices`` divides them. Questions that were asked
-    several times are a unit. Raises DataError for ids that occur twice with the same scores."""
+    """Arrays logits, labels, ids and group (the task) of questions, split by ``by_choices``. Repeats of a question are
+    a unit. Raises DataError for ids that occur twice with the same scores."""
     seen: dict[Any, Sequence[float]] = {}
     for question in questions:
         if list(seen.get(question.id, ())) == list(question.scores) and not ask.drop_duplicates:
@@ -82,16 +82,16 @@ def choice_archive(path: Path, format: str, questions: Sequence[Question], task:
 
 
 def are_scores(name: str, ask: ImportRequest) -> bool:
-    """Whether a column will be taken as the scores."""
+    """True for a column that will be read as scores."""
     asked = {FOLDER.sub("", asked) for asked in ask.scores}
     return name in asked if asked else parse_name(name).role == "scores"
 
 
 def by_choices(path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: ImportRequest) -> Archive:
-    """The table of these rows; where they have different numbers of scores, one in a folder ``choices_N`` for each."""
+    """Arrays of a table of rows; of several numbers of scores one table each, in folders ``choices_N``."""
     named = [name for name in rows[0] if are_scores(name, ask) and not _of_positions(rows[0], name)]
     sizes = sorted({len(row[name]) for name in named[:1] for row in rows if isinstance(row.get(name), list)})
-    if ask.choices is None and (len(sizes) < 2 or sizes[0] < 2):  # one score is no choice
+    if ask.choices is None and (len(sizes) < 2 or sizes[0] < 2):  # a single score is not a choice
         return table_archive(path, format, record_columns(path, rows), len(rows), ask)
     entries: dict[str, Entry] = {}
     counts = []
@@ -111,7 +111,7 @@ def by_choices(path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: 
 
 
 def _of_positions(row: Mapping[str, Any], name: str) -> bool:
-    """Are the scores of a row, a sentence, lists for each of its tokens, or numbers beside as many labels?"""
+    """True if scores of a row are lists per token of a sentence, or numbers beside as many labels."""
     cell, labels = row[name], [other for key, other in row.items() if parse_name(key).role == "labels"]
     if not isinstance(cell, list) or not cell:
         return False

@@ -1,4 +1,4 @@
-"""Nested dicts, lists and tuples: their arrays by path, lists of batches as one array each, rows that are objects."""
+"""Nested dicts, lists and tuples: find their arrays by path, join lists of batches, read rows that are objects."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,7 +19,7 @@ from calcli.io.locate import natural
 from calcli.numerics import AnyArray
 
 MOST_ARRAYS = 100_000
-DEEPEST = 64  # limits for containers within containers: a few bytes of pickle can describe 2^40 of them
+DEEPEST = 64  # limits on nesting: a few bytes of pickle can describe 2^40 containers
 CONTAINERS = (Mapping, list, tuple)
 Leaf = Callable[[Any, bool], Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -28,10 +28,10 @@ IsArray = Callable[[Any], bool]
 
 
 def rebuilt(value: Any, made: Made, where: object, leaf: Leaf | None = None, into: Any = CONTAINERS) -> Any:
-    """What nested dicts, lists and tuples become, from the inside out: the one walk over them. made : what becomes of a
-    container, given it and what its values or items have become. leaf : what takes the place of anything else, given
-    whether it lies within a list; a container is then walked through. into : what counts as a container. One that
-    occurs in several places is walked through once. Raises DataError for those within themselves or nested too deep."""
+    """Convert nested dicts, lists and tuples from the inside out. made : (container, converted values or items) -> its
+    replacement. leaf : (other object, True if it is within a list) -> its replacement; a container is then converted in
+    turn. into : types of containers. A container that occurs in several places is converted once. Raises DataError for
+    containers that contain themselves or are nested too deeply."""
     known: dict[int, Any] = {}
     visiting: set[int] = set()
 
@@ -54,12 +54,12 @@ def rebuilt(value: Any, made: Made, where: object, leaf: Leaf | None = None, int
 
 
 class _ByPath(list[tuple[str, Any]]):
-    """The arrays within a container."""
+    """Arrays within a container: (path, array)."""
 
 
 def flatten(value: Any, is_array: IsArray, where: object, by: str = "/", into: Any = CONTAINERS) -> dict[str, Any]:
-    """The arrays in nested containers by their path; lists are counted from 0, a list of texts is an array. by : what
-    stands between the parts of a path. Raises DataError as ``rebuilt``, and for too many arrays."""
+    """Arrays in nested containers by path; list items are numbered from 0, a list of strings is an array. by :
+    separator of the parts of a path. Raises DataError as ``rebuilt``, and for too many arrays."""
 
     def of(part: Any) -> Sequence[tuple[str, Any]]:
         return part if isinstance(part, _ByPath) else [("", part)] if is_array(part) else []
@@ -86,9 +86,9 @@ def _key(key: Any) -> str:
 
 
 def merge_batches(content: Any, path: Path, leaf: Leaf | None = None) -> Any:
-    """Join what a list holds again and again: ``[{"logits": (b, k), "labels": (b,)}, …]``. Lists of dicts with the same
-    keys, of tuples of the same length and of arrays are batches if the arrays in an item share their length, else rows.
-    Everything else stays as it is. leaf : see ``rebuilt``, which says what it raises."""
+    """Join lists of batches or rows: ``[{"logits": (b, k), "labels": (b,)}, …]``. Lists of dicts with the same keys, of
+    tuples of the same length and of arrays are batches if the arrays in an item have the same length, else rows. All
+    else is unchanged. leaf : see ``rebuilt``, also for the errors raised."""
 
     def made(item: Any, parts: list[Any]) -> Any:
         mapped = isinstance(item, Mapping)
@@ -100,7 +100,7 @@ def merge_batches(content: Any, path: Path, leaf: Leaf | None = None) -> Any:
 def _merged(items: list[Any], path: Path) -> Any:
     first: Any = items[0] if items else None
     if isinstance(first, (dict, list, tuple, np.ndarray)) and len({id(item) for item in items}) < len(items):
-        return items  # one thing referred to several times: a few bytes of pickle would join to any size
+        return items  # repeated references: a few bytes of pickle could expand to any size
     if isinstance(first, dict) and all(isinstance(item, dict) and item.keys() == first.keys() for item in items):
         fields = {key: [item[key] for item in items] for key in first}
     elif _is_batch(first) and len(items) > 1 and all(_is_batch(item) and len(item) == len(first) for item in items):
@@ -123,7 +123,7 @@ def _merged(items: list[Any], path: Path) -> Any:
 
 
 def _merged_by_id(items: dict[Any, Any], path: Path) -> Any:
-    """Rows by their ids, ``{"a.jpg": {"logits": (k,), "label": 2}, …}``, as arrays; anything else as it is."""
+    """Join rows keyed by id, ``{"a.jpg": {"logits": (k,), "label": 2}, …}``, to arrays; leave all else unchanged."""
     rows = list(items.values())
     if len(rows) < 2 or not all(isinstance(row, dict) and row.keys() == rows[0].keys() for row in rows):
         return items
@@ -142,12 +142,12 @@ def _is_batch(item: Any) -> bool:
 
 
 def _are_words(part: Any) -> bool:
-    """Whether this is what a loader makes of paths or names: a list of texts."""
+    """True for a list of strings, as data loaders return paths or names."""
     return isinstance(part, (list, tuple)) and len(part) > 0 and all(isinstance(word, str) for word in part)
 
 
 def _are_rows(fields: Mapping[str, Sequence[Any]]) -> bool:
-    """Whether each item is one row: arrays in it differ in length, or stand beside single values."""
+    """True if each item is one row: its arrays differ in length, or are beside single values."""
     for item in zip(*fields.values(), strict=True):
         arrays = [value for value in item if isinstance(value, np.ndarray)]
         if any(array.ndim == 0 for array in arrays) or len({len(array) for array in arrays}) > 1:
@@ -158,7 +158,7 @@ def _are_rows(fields: Mapping[str, Sequence[Any]]) -> bool:
 
 
 def _join(values: Sequence[Any], rows: bool, path: Path) -> AnyArray | Parts | None:
-    """One array of all values, or None for what does not fit together."""
+    """One array of all values (stacked rows or concatenated batches); None if they do not fit together."""
     if all(isinstance(value, str) for value in values) or all(isinstance(value, (int, float)) for value in values):
         return np.array(values)
     if all(_are_words(value) for value in values):
@@ -174,11 +174,11 @@ def _join(values: Sequence[Any], rows: bool, path: Path) -> AnyArray | Parts | N
     return joined(values, str(path))
 
 
-# ---- rows as JSON objects: which fields are columns, and what their cells hold
+# ---- rows as JSON objects: their columns and the types of these
 
 
 def record_columns(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
-    """Columns of rows that are objects; fields of inner objects by dotted names: ``output.logits``."""
+    """Columns of rows that are objects; fields of inner objects get dotted names: ``output.logits``."""
     flat = [_dotted(path, row) for row in rows]
     names = dict.fromkeys(name for row in flat for name in row)
     return {name: value_column(path, name, [row.get(name) for row in flat]) for name in names}
@@ -190,8 +190,8 @@ def _dotted(path: Path, row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def in_one_order(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> list[dict[str, Any]]:
-    """Rows whose objects of scores by class, ``{"cat": 0.9, "dog": 0.1}``, all have the classes in one order: that of
-    the first row where all have it, else that of ``class_order``."""
+    """Reorder objects of scores by class, ``{"cat": 0.9, "dog": 0.1}``, to the same order of classes in every row: that
+    of the first row if all have it, else that of ``class_order``."""
     made = [dict(row) for row in rows]
     for key in [key for key, cell in made[0].items() if _is_scores(cell)]:
         orders = {tuple(row[key]) if _is_scores(row.get(key)) else () for row in made}
@@ -204,8 +204,8 @@ def in_one_order(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: s
 
 
 def class_order(classes: Collection[str], rows: Rows, ask: ImportRequest, where: str) -> list[str]:
-    """Classes that every row has in another order: in that of ``--class-names``, else that of their names. Raises
-    DataError where labels are numbers then."""
+    """Order of classes that rows list in different orders: that of ``--class-names``, else sorted by name. Raises
+    DataError if labels are numbers in the latter case, unless all names end in numbers."""
     if set(ask.class_names) == set(classes):
         return list(ask.class_names)
     names = sorted(classes, key=natural)
@@ -217,14 +217,14 @@ def class_order(classes: Collection[str], rows: Rows, ask: ImportRequest, where:
 
 
 def _is_scores(cell: Any) -> bool:
-    """Whether this is an object of numbers by the names of classes."""
+    """True for an object of numbers by the names of classes."""
     if not isinstance(cell, Mapping) or len(cell) < 2:
         return False
     return all(kind_of_cell(cell[name]) == "number" and not parse_name(str(name)).role for name in cell)
 
 
 def value_column(path: Path, name: str, cells: Sequence[Any]) -> Column:
-    """The column of these cells: numbers, texts, or lists of numbers of one length; None is a gap."""
+    """Column of these cells: numbers, texts, or lists of numbers of one length; None is a missing value."""
     kinds = [kind_of_cell(cell) for cell in cells if cell is not None]
     kind, refusal = kinds[0] if len(set(kinds)) == 1 else "", ""
     if len(kinds) < len(cells):
@@ -276,7 +276,7 @@ def _lists(path: Path, name: str, rows: Sequence[Any]) -> Any:
     if isinstance(values, Parts):
         return values
     if values.dtype.kind in "biu" or (values.dtype.kind == "U" and all(map(is_number, values.flat))):
-        values = values.astype(np.float64)  # json.dumps(…, default=str) makes texts of NumPy's numbers
+        values = values.astype(np.float64)  # json.dumps(…, default=str) writes NumPy's numbers as strings
     if values.dtype.kind not in "fU" or (values.dtype.kind == "U" and not all(isinstance(x, str) for x in rows[0])):
         raise DataError(f"{path}: the lists in {name!r} hold something that is no number")
     return values

@@ -1,4 +1,4 @@
-"""Scores of every pixel of an image, every token of a sequence: each position a row, or several made one."""
+"""Scores of every pixel of an image or token of a sequence: each position a row, or several reduced to one."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -16,14 +16,14 @@ from calcli.io.validate import check_labels
 from calcli.numerics import AnyArray, IntArray
 from calcli.rows import ScoreKind
 
-PIECE_BYTES = 4 << 20  # how much of the scores is read at once, unless one unit has more
+PIECE_BYTES = 4 << 20  # bytes of scores read at once, unless one unit has more
 
 Shape = tuple[int, ...]
 
 
 class Positions:
-    """An array of rows, (n,) or (n, k), made piece by piece when it is sliced. starts : (pieces + 1,) first row of each
-    piece. of : gives the rows of one."""
+    """A lazy array of rows, (n,) or (n, k), computed in pieces when sliced. starts : (pieces + 1,) first row of each
+    piece. of : returns the rows of one."""
 
     def __init__(self, starts: IntArray, of: Callable[[int], AnyArray]) -> None:
         self._starts, self._of = starts, lru_cache(2)(of)
@@ -47,8 +47,8 @@ class Positions:
 
 
 class Parts:
-    """One array of each unit (a sentence, an image), of any length or size, as an array whose axes are the longest.
-    shapes : of the arrays. of : gives the one of a unit. Raises DataError for arrays of several numbers of axes."""
+    """A ragged array: one array per unit (a sentence, an image) of any size; the shape has the longest of each axis.
+    shapes : of the arrays. of : returns that of a unit. Raises DataError for arrays of different numbers of axes."""
 
     def __init__(self, shapes: Sequence[Shape], dtype: Any, of: Callable[[int], AnyArray], where: str) -> None:
         if len({len(shape) for shape in shapes}) > 1:
@@ -61,7 +61,7 @@ class Parts:
         return len(self.shapes)
 
     def __getitem__(self, units: Any) -> AnyArray:
-        """Of some units: stacked where they have one shape, else one behind the other, or with zeros to the longest."""
+        """Arrays of some units: stacked if of one shape, else concatenated, or padded with zeros to the longest."""
         which = range(*units.indices(len(self))) if isinstance(units, slice) else range(len(self))
         found = [self.of(unit) for unit in which]
         if len({each.shape for each in found}) == 1:
@@ -71,11 +71,11 @@ class Parts:
         return self.padded(found, 0)
 
     def as_fractions(self) -> "Parts":
-        """Percentages as what lies from 0 to 1."""
+        """Percentages divided by 100."""
         return Parts(self.shapes, np.float64, lambda unit: self.of(unit).astype(np.float64) / 100.0, self.where)
 
     def padded(self, parts: Sequence[AnyArray], fill: float) -> AnyArray:
-        """Arrays of units in one, as large as the largest."""
+        """Stack arrays of units, padded with ``fill`` to the largest."""
         made = np.full((len(parts), *self.shape[1:]), fill, np.result_type(self.dtype, type(fill)))
         for unit, part in enumerate(parts):
             made[unit][tuple(map(slice, part.shape))] = part
@@ -83,13 +83,13 @@ class Parts:
 
 
 FEWEST_PARTS = 30
-"""Parts of a list from which they may be sentences; batches, folds and shards are fewer, or of one length."""
+"""Fewest arrays of a list that may be sentences; batches, folds and shards are fewer, or of one length."""
 
 
 def joined(arrays: Sequence[AnyArray], where: str, *, sure: bool = False) -> AnyArray | Parts | None:
-    """Arrays of a list with their rows one after the other, as parts where each is that of a unit; None: no such thing.
-    Sentences differ in length by more than folds or batches do, of which the last may be shorter, and are many;
-    sure : a list that is not saved for its speed, so that they need not be. Images differ in size."""
+    """Concatenate a list of arrays, or make ``Parts`` if each is that of a unit; None if they do not fit together.
+    Sentences differ in length by more than folds or batches (whose last may be shorter) and are many; sure : the list
+    does not hold batches, so a few of any lengths are sentences. Images differ in size."""
     shapes = [array.shape for array in arrays]
     if len({len(shape) for shape in shapes}) > 1 or not shapes[0]:
         return None
@@ -104,7 +104,7 @@ def joined(arrays: Sequence[AnyArray], where: str, *, sure: bool = False) -> Any
 
 
 def objects(values: Any, where: str) -> AnyArray | Parts:
-    """Numbers, words, rows or positions of units in nested lists, or in lists of arrays; of type object if neither."""
+    """Convert nested lists, or lists of arrays, to an array or ``Parts``; an empty array of objects if impossible."""
     with suppress(ValueError, TypeError):
         return np.array(values if isinstance(values, np.ndarray) else list(values or ()))
     with suppress(ValueError, TypeError, DataError):
@@ -118,7 +118,7 @@ def objects(values: Any, where: str) -> AnyArray | Parts:
 
 
 def cut_alike(array: Any, like: Any) -> Any:
-    """An array of rows, or of units that are padded, as parts where those that belong to it are; else as it is."""
+    """Cut an array of all rows, or of padded units, to ``Parts`` of the lengths of ``like``; else unchanged."""
     if not isinstance(like, Parts) or isinstance(array, Parts) or array is None:
         return array
     lengths = [shape[0] for shape in like.shapes]
@@ -132,9 +132,9 @@ def cut_alike(array: Any, like: Any) -> Any:
 
 
 def class_axis_of(scores: Any, labels: Any, asked: int | None, where: str) -> int | None:
-    """Which axis of scores of positions the classes are, None for scores of rows or of views: the one without which the
-    shape is that of the labels, which may have a 1 in its place; behind the last where both have one shape of three, of
-    a binary model. Raises UsageError where it is open, DataError where the labels are not those of the positions."""
+    """Axis of the classes in scores of positions; None for scores of rows or of views. The labels have the same shape
+    without this axis, or 1 in its place. For a binary model, of one three-axis shape with the labels, it is an axis
+    after the last. Raises UsageError if ambiguous, DataError if the labels are not those of the positions."""
     shape, truth = tuple(scores.shape), None if labels is None else tuple(labels.shape)
     if isinstance(scores, Parts) and len(shape) == 2:
         if shape == truth and asked is None:
@@ -151,7 +151,7 @@ def class_axis_of(scores: Any, labels: Any, asked: int | None, where: str) -> in
             raise DataError(f"{where}: has shape {shape}, classes on axis {axis}; labels have {truth}, not {expected}")
         return axis
     if shape == truth and len(shape) == 3 and not ((np.asarray(labels[:1]) == 1).sum(axis=-1) == 1).all():
-        return 3  # with a single 1 in every last axis the labels are one-hot
+        return 3  # not one-hot labels, with a single 1 along the last axis
     both = None if truth is None else len(truth) - len(shape)
     if truth is None or len(shape) < 3 or both not in (0, -1) or prod(truth[1:]) < 2:
         if len(shape) > 3:
@@ -165,13 +165,13 @@ def class_axis_of(scores: Any, labels: Any, asked: int | None, where: str) -> in
         raise UsageError(f"{where}: has shape {shape}: which axis are the classes? --class-axis {which}")
     if not axes and len(shape) > 3:
         raise DataError(f"{where}: has shape {shape}, labels have {truth}: expected a label per position")
-    return axes[-1] if axes else None  # of sequences the classes stand last
+    return axes[-1] if axes else None  # in sequences the classes are last
 
 
 class Dense:
-    """Scores with an axis of classes among those of positions, as rows; the first axis are the units. scores,
+    """Scores of positions as rows; the first axis is the unit, the others are positions and classes. scores,
     labels : arrays that are read by slices of the first axis. axis : of the classes. ignore : labels of positions to
-    leave out. A sample of each unit is drawn without replacement."""
+    leave out. With ``--sample`` positions of each unit are drawn without replacement."""
 
     def __init__(self, scores: Any, labels: Any, axis: int, where: str, ignore: Any, ask: ImportRequest) -> None:
         self._scores, self._labels, self._axis = scores, labels, axis
@@ -185,7 +185,7 @@ class Dense:
             self._at = np.concatenate([[0], np.cumsum(_positions(scores, labels, axis))]).astype(np.int64)
             each = f"{np.diff(self._at).min()} to {np.diff(self._at).max()}"
         self.positions, total = (*shape[:axis], *shape[axis + 1 :]), int(self._at[-1])
-        row = max(self.k * scores.dtype.itemsize, 8)  # a position has a number, too
+        row = max(self.k * scores.dtype.itemsize, 8)  # or 8 bytes of an index
         steps = np.arange(0, total, max(1, PIECE_BYTES // row))
         self._edges = np.unique([*np.searchsorted(self._at, steps, "right") - 1, self.units]).tolist()
         self._places = lru_cache(2)(self._kept)
@@ -199,7 +199,7 @@ class Dense:
         remark(f"{where}: {self.units} x {each} positions became {total} rows{left}; what lies together is a unit")
 
     def _kept(self, piece: int) -> IntArray:
-        """Which positions of a piece stay, as they lie in it."""
+        """Indices, within a piece, of the positions that are kept."""
         low, high = self._edges[piece : piece + 2]
         keep = np.ones(self._at[high] - self._at[low], dtype=np.bool_)
         if self._labels is not None:
@@ -215,14 +215,14 @@ class Dense:
         return np.flatnonzero(keep)
 
     def rows(self, of: Callable[[int, int], AnyArray]) -> Positions:
-        """Rows of what a slice of units holds for each of their positions, (positions,) or (positions, k)."""
+        """Lazy rows of the kept positions. of : (low, high) units -> their (positions,) or (positions, k) values."""
         return Positions(self._starts, lambda piece: of(*self._edges[piece : piece + 2])[self._places(piece)])
 
     def scores(self) -> Positions:
         return self.rows(lambda low, high: _flat(self._scores, low, high, self._axis, self.k))
 
     def labels(self, where: str, names: Sequence[str] | None) -> Any:
-        """Their labels, (n,), in a type as small as they allow, checked as they are read."""
+        """Labels (n,) in the smallest integer type, checked when read."""
         k = max(self.k, 2)
 
         def of(piece: int) -> AnyArray:
@@ -236,7 +236,7 @@ class Dense:
         return Positions(self._starts, of)
 
     def column(self, values: AnyArray) -> Any:
-        """A column of units, or of positions, as one of rows; words in memory, numbers piece by piece."""
+        """Convert a column of units or positions to rows; words in memory, numbers lazily."""
         at, flat = self._at, values.reshape(-1)
         if self.is_of_positions(values):
             made = self.rows(lambda low, high: flat[at[low] : at[high]])
@@ -245,12 +245,12 @@ class Dense:
         return made[:] if made.dtype.kind in "OUS" else made
 
     def is_of_positions(self, values: AnyArray) -> bool:
-        """Is there a value of this column for each position, not one for each unit?"""
+        """True for a column with a value per position, not per unit."""
         return tuple(values.shape) == self.positions or values.shape == (self._at[-1],) != (self.units,)
 
 
 def _positions(scores: Parts, labels: Any, axis: int) -> list[int]:
-    """How many positions each unit has. Raises DataError where it has other labels, or another number of classes."""
+    """Number of positions of each unit. Raises DataError for another number of labels or of classes."""
     found = [prod((*shape, 1)[: axis - 1]) * prod(shape[axis:]) for shape in scores.shapes]
     own = [prod(shape) for shape in labels.shapes] if isinstance(labels, Parts) else found if labels is None else []
     if len(own) != len(found):
@@ -264,7 +264,7 @@ def _positions(scores: Parts, labels: Any, axis: int) -> list[int]:
 
 
 def _flat(array: Any, low: int, high: int, axis: int | None = None, k: int = 1) -> AnyArray:
-    """Values of some units, position by position: (positions,), or (positions, k) of an axis of k classes."""
+    """Values of units low to high by position: (positions,), or (positions, k) if ``axis`` has k classes."""
     if isinstance(array, Parts):
         return np.concatenate([_flat(array.of(unit)[None], 0, 1, axis, k) for unit in range(low, high)])
     units = np.asarray(array[low:high])
@@ -273,13 +273,13 @@ def _flat(array: Any, low: int, high: int, axis: int | None = None, k: int = 1) 
     return np.moveaxis(units.reshape(*units.shape, *(1,) * (axis == units.ndim)), axis, -1).reshape(-1, k)
 
 
-# ---- several scores (tokens, prompts, crops, passes) of a row as one
+# ---- reduction of several scores (tokens, prompts, crops, passes) of a row to one
 
 
 def one_a_row(scores: Any, labels: Any, how: str | None, kind: ScoreKind, where: str) -> tuple[Any, ScoreKind]:
-    """Scores (rows, m, classes) or (m, rows, classes) with one in the place of the m of a row, and their kind; what is
-    added up or compared are logits, as it sums to no 1. how : ``--reduce``. labels : (rows,) tell which axis is that of
-    the rows. Raises DataError for such scores without a how, UsageError for one that does not fit."""
+    """Reduce scores (rows, m, classes) or (m, rows, classes) to one per row, with their kind; reduced log_probs are
+    logits, as they no longer normalise. how : ``--reduce``. labels : (rows,), by which the axis of rows is found.
+    Raises DataError for such scores without a how, UsageError for one that does not fit."""
     shape, n = tuple(scores.shape), None if labels is None else len(labels)
     axes = [axis for axis in (1, 0) if len(shape) == 3 and n in (None, shape[1 - axis])]
     if how is None:
@@ -300,7 +300,7 @@ def one_a_row(scores: Any, labels: Any, how: str | None, kind: ScoreKind, where:
 
 
 def reduced(values: AnyArray, how: str, axis: int = 0) -> Any:
-    """The sum, mean, least or first of values along an axis; NaN is padding."""
+    """The sum, mean, minimum or first of values along an axis; NaN is padding."""
     if how == "first":
         return np.take(values, 0, axis=axis)
     if how == "sum":
@@ -309,9 +309,9 @@ def reduced(values: AnyArray, how: str, axis: int = 0) -> Any:
 
 
 def token_rows(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> list[dict[str, Any]]:
-    """Rows whose field ``--confidence`` is a list over tokens, of log-probabilities (none above 0) or probabilities,
-    with the exponential of the reduced log-probabilities in its place. ``--reduce none`` makes every token a row, with
-    its own entry of every list of the same length. Rows without such a list stay. Raises DataError."""
+    """Reduce the field ``--confidence``, a list over tokens of log-probabilities (<= 0) or probabilities, to the
+    exponential of the reduced log-probabilities. ``--reduce none`` makes every token a row, with its own entry of every
+    list of the same length. If no row has such a list, rows are unchanged. Raises DataError."""
     name = ask.confidence or ""
     if ask.reduce is None or not any(isinstance(row.get(name), list) for row in rows):
         return [dict(row) for row in rows]

@@ -1,4 +1,4 @@
-"""What is named as a source, as files that can be read at any place: folders, pipes, gzip; folders of units."""
+"""Resolve sources to seekable files: folders, pipes, gzip; and folders with a file per unit."""
 
 import atexit
 import gzip
@@ -32,32 +32,32 @@ from calcli.statistics.units import FEWEST_UNITS
 
 GZIP = b"\x1f\x8b"
 PACKED = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet"})
-"""What the one file in a zip archive may be: pandas writes ``to_csv("a.csv.zip")`` so."""
+"""Suffixes of a file that is read from inside a zip archive, as from pandas' ``to_csv("a.csv.zip")``."""
 
 
 @dataclass
 class Sources:
-    """files : what to read. folders : where each lies below the folder that was named, "" for files by themselves.
-    shown : names of temporary files, and what the user called them."""
+    """Resolved sources. files : to read. folders : path of each below the folder of the user, "" for single files.
+    shown : names of temporary files -> names given by the user."""
 
     files: list[Path] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     shown: dict[str, str] = field(default_factory=dict)
 
     def translated(self, text: str) -> str:
-        """A message with the names that the user knows."""
+        """A message with the user's names of files in place of temporary ones."""
         for made, named in self.shown.items():
             text = text.replace(made, named)
         return text
 
 
 def settle_sources(sources: Sequence[Path], stack: ExitStack, settled: Sources | None = None) -> Sources:
-    """Files of folders in natural order; what comes by a pipe or gzipped as a temporary file, which ``stack`` removes.
-    ``-`` and ``/dev/stdin`` are the standard input. settled : gets them at its end. Raises DataError."""
+    """Resolve folders to files in natural order, and pipes and gzip to temporary files, which ``stack`` removes.
+    ``-`` and ``/dev/stdin`` are the standard input. settled : the files are appended to it. Raises DataError."""
     settled = settled or Sources()
     for source in sources:
         found, folder = [source], source.is_dir()
-        if (state := source / "scenario_state.json").is_file():  # a run of HELM, whose other files repeat it
+        if (state := source / "scenario_state.json").is_file():  # a run of HELM; its other files are redundant
             found = [state]
         elif folder:
             found = [p for p in source.rglob("*") if p.is_file() and _is_known(p) and not _is_about(p)]
@@ -75,21 +75,21 @@ def _is_known(path: Path) -> bool:
 
 
 def _is_about(path: Path) -> bool:
-    """Whether a file tells of others beside it, as datasets' ``save_to_disk`` writes them."""
+    """True for a metadata file of datasets' ``save_to_disk``."""
     return path.name in ("dataset_info.json", "state.json", "dataset_dict.json") and any(path.parent.rglob("*.arrow"))
 
 
 _spooled: "WeakKeyDictionary[IO[bytes], tuple[ExitStack, Path]]" = WeakKeyDictionary()
-"""What came by the standard input: a command may read it again."""
+"""Temporary copy of the standard input, for commands that read it several times."""
 
 
 def _as_file(path: Path, settled: Sources, stack: ExitStack) -> Path:
-    """The file, or a temporary one of what comes by a pipe or is packed in it."""
+    """The file itself, or a temporary file of the content of a pipe or of the file packed in it."""
     made = path
     if str(path) == "-":
         stdin: IO[bytes] = sys.stdin.buffer
         if stdin not in _spooled:
-            lasting = ExitStack()  # as long as the process
+            lasting = ExitStack()  # closed at exit
             _spooled[stdin] = lasting, _copied(lambda: nullcontext(stdin), "stdin", path, lasting)
             atexit.register(lasting.close)
         made = _spooled[stdin][1]
@@ -105,21 +105,21 @@ def _as_file(path: Path, settled: Sources, stack: ExitStack) -> Path:
 
 
 def _packed(path: Path, named: Path, stack: ExitStack) -> tuple[str, Callable[[], Any]] | None:
-    """The name of the one file that is packed here, by gzip or as a table in a zip archive, and what opens it."""
+    """(name, opener) of the one file inside gzip, or of the one table inside a zip archive; None for other files."""
     try:
         file = SourceFile(path)
     except DataError:
-        return None  # the reader says what is wrong
+        return None  # the reader raises the error
     if file.head.startswith(GZIP):
         return named.name.removesuffix(".gz") or named.name, lambda: gzip.open(path)
-    names = [name for name in file.members or [] if not name.startswith("__MACOSX/")]  # which macOS adds
+    names = [name for name in file.members or [] if not name.startswith("__MACOSX/")]  # added by macOS
     if len(names) != 1 or Path(names[0]).suffix.lower() not in PACKED:
         return None
     return Path(names[0]).name, lambda: stack.enter_context(zipfile.ZipFile(path)).open(names[0])
 
 
 def _copied(opened: Callable[[], Any], name: str, named: Path, stack: ExitStack, stored: int | None = None) -> Path:
-    """A temporary file of what a stream gives. stored : how many bytes it is packed in."""
+    """Copy a stream to a temporary file. stored : packed size in bytes. Raises DataError."""
     made, size = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / name, 0
     how = f"{named}: cannot be {'read' if stored is None else 'unpacked'}"
     with blaming(how, advice="; is the file complete?"), opened() as file, made.open("wb") as out:
@@ -132,23 +132,23 @@ def _copied(opened: Callable[[], Any], name: str, named: Path, stack: ExitStack,
     return made
 
 
-# ---- a folder with a file or more for every image or sentence: one set of arrays, of which each file is a unit
+# ---- a folder with one or more files per image or sentence: one set of arrays in which each file is a unit
 
 
-FILE = "file"  # what ``--unit`` calls the files of a folder
+FILE = "file"  # value of ``--unit`` for the files of a folder
 ARRAYS = {".npy", ".npz", ".pt", ".pth", ".safetensors"}
 PARTS_OF_ROWS = re.compile(
     rf"(?i)(rank|part|shard|chunk|proc|gpu|batch|fold|epoch|seed|model|run|step)([\W_\d]|$)|({'|'.join(SPLIT_WORDS)})$"
 )
-"""What files of any rows are called: no units, unless ``--unit file`` says so."""
+"""Names of files that are shards, folds or splits: not units, except with ``--unit file``."""
 
-LONG = 10  # positions a file for each of the files, beyond which they are rather data sets of their own than sentences
+LONG = 10  # median positions per file and per number of files, above which files are data sets, not sentences
 
 
 def files_of_units(files: Sequence[Path], folders: Sequence[Path], ask: ImportRequest) -> Archive | None:
-    """The arrays of files that lie in folders, the files of a unit together; None where they are something else.
-    Without ``--unit file`` so many files as a verdict needs, of short arrays of positions that differ in length, or of
-    pixels, and not all with the same labels. Raises UsageError for ``--unit file`` of other files."""
+    """Arrays of folders with one or more files per unit, each stacked over units; None for other files. Without
+    ``--unit file`` there must be as many units as a verdict needs, with short arrays of positions of different length,
+    or of pixels, and not all with the same labels. Raises UsageError for ``--unit file`` of other files."""
     asked = ask.unit == FILE
     known = bool(files) and len({path.suffix for path in files}) == 1 and files[0].suffix in ARRAYS
     inside = known and all(any(folder in path.parents for folder in folders) for path in files)
@@ -172,7 +172,7 @@ def files_of_units(files: Sequence[Path], folders: Sequence[Path], ask: ImportRe
 
 
 def _by_unit(files: Sequence[Path], ask: ImportRequest) -> dict[str, list[tuple[Path, str]]]:
-    """For every array the file and the name of that of each unit, in their order; nothing where some lack one."""
+    """Array -> (file, name in the file) of each unit, in natural order; {} if a unit lacks an array."""
     if files[0].suffix != ".npy":
         with ExitStack() as stack:
             return {name: [(path, name) for path in files] for name in open_archive(files[0], stack, ask).entries}
@@ -194,7 +194,7 @@ def _by_unit(files: Sequence[Path], ask: ImportRequest) -> dict[str, list[tuple[
 
 
 def _parts(places: Sequence[tuple[Path, str]], where: str) -> AnyArray | Parts:
-    """The array of every unit, read when it is asked for; small ones of one shape in memory. Raises DataError."""
+    """Array of every unit, read lazily; arrays of up to one axis and one shape in memory. Raises DataError."""
 
     def use(unit: int, what: Callable[[Any], Any]) -> Any:
         path, name = places[unit]
@@ -211,7 +211,7 @@ def _parts(places: Sequence[tuple[Path, str]], where: str) -> AnyArray | Parts:
 
 
 def _look_like_units(arrays: Mapping[str, AnyArray | Parts], ask: ImportRequest) -> bool:
-    """Are these scores of positions with labels of their own, not models on the same rows, folds or shards?"""
+    """True for scores of positions with labels of their own, not models on the same rows, folds or shards."""
     named = (array for name, array in arrays.items() if name in ask.labels or parse_name(name).role == "labels")
     labels = next(named, None)
     if labels is not None and all(np.array_equal(labels[:1], labels[unit : unit + 1]) for unit in range(1, 3)):
