@@ -1,4 +1,4 @@
-"""The only place that chooses where the heavy loops run."""
+"""Choice of the device on which the heavy loops run; made nowhere else."""
 
 from os.path import exists
 from typing import Any
@@ -21,7 +21,7 @@ def seconds_on_cpu(method: str) -> float:
 
 
 def idle(method: str, context: Context) -> list[str]:
-    """Plain words where a GPU was asked for and does nothing in a fit of this method."""
+    """Warning where a GPU was requested and a fit of this method does not use it."""
     asked = context.device == "cuda" and not seconds_on_cpu(method)
     return [f"{method} has no loops for a GPU and was fitted on the CPU"] if asked else []
 

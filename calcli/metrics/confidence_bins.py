@@ -1,4 +1,4 @@
-"""What happened at each stated confidence: bins that people ask about, each with the p-value of its gap."""
+"""Accuracy by bins of confidence that people ask about, each with the p-value of its gap."""
 
 import math
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class ConfidenceBin:
 def bin_p_values(
     bins: BinStats, variance: FloatArray, scores: Callable[[int], FloatArray], weighted: bool = False
 ) -> FloatArray:
-    """P-values that as many rows of every bin are right as their confidences say, (bins,). variance : of the sums of
+    """P-values of the number of correct rows in every bin, (bins,), under calibration. variance : of the sums of
     outcomes under calibration. scores : the confidences of a bin. By the normal law; where the variance is below 10 by
     the exact law, or of very many rows by Poisson's, which is wider."""
     out = np.ones(len(bins.count))

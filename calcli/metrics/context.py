@@ -1,4 +1,4 @@
-"""What a metric is, what it may look at, and what it hands back."""
+"""Metrics: their definition and registry, the context they are computed from, and the value they return."""
 
 import math
 import re
@@ -33,14 +33,14 @@ LARGEST_NORM = 100.0  # beyond it powers of small gaps are 0; the limit is ``max
 HEAVY_RESAMPLES = 200  # most resamples of an estimator that looks at every row of every resample
 
 MOST_OUTCOMES = 1 << 30
-"""Outcomes of rows in units that are drawn, eight to a byte: of more rows fewer times, but ``HEAVY_RESAMPLES``."""
+"""Most outcomes of rows in units that are drawn, eight to a byte; more rows: fewer draws, to ``HEAVY_RESAMPLES``."""
 
 SHARED_LUCK = "shared luck"  # how nulls of rows that belong together are drawn (``statistics.units.Luck``)
 
 
 @dataclass(frozen=True)
 class MetricSettings:
-    """How to measure.
+    """Settings of metrics.
 
     label : what the errors of a score are about: the prediction (``top``), P(class 1) of two
     classes (``positive``), every class, or all classes pooled. threshold : P(class 1) above
@@ -77,12 +77,12 @@ class Value:
 
 
 class Undefined(Exception):
-    """Why a metric has no value here."""
+    """Raised where a metric has no value; its message is the reason."""
 
 
 def made_once(make: Work) -> Work:
-    """A function of a context, and perhaps of more, whose result is made once for each. It is made from the table of
-    the rows, or as ``MetricContext.instead`` says."""
+    """Cache the results of a function of a context, and perhaps of more arguments, in the context.
+    ``MetricContext.instead`` may replace the function where there is no row table."""
 
     @wraps(make)
     def found(context: "MetricContext", *args: Any) -> Any:
@@ -114,17 +114,17 @@ class MetricContext:
     _cache: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def labelled(self, label: Label) -> "MetricContext":
-        """The same rows under another ``--label``."""
+        """Context of the same rows under another ``--label``."""
         if label == self.settings.label:
             return self
         return self.once(("label", label), lambda: self.with_settings(replace(self.settings, label=label)))
 
     def with_settings(self, settings: MetricSettings) -> "MetricContext":
-        """The same rows, measured otherwise."""
+        """Context of the same rows with other settings."""
         return MetricContext(self.table, settings, self.columns, self.raw_columns)
 
     def rng(self, name: str) -> np.random.Generator:
-        """A generator of its own for each use, so that asking for more metrics changes none."""
+        """Random generator of its own for each use, so that asking for more metrics changes none."""
         return np.random.default_rng([self.settings.seed, crc32(name.encode())])
 
     def once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
@@ -134,7 +134,7 @@ class MetricContext:
         return self._cache[key]
 
     def keep(self, key: tuple[Any, ...], found: Any) -> None:
-        """Take what was found elsewhere for the result with this key."""
+        """Store a result computed elsewhere under this key."""
         self._cache[key] = found
 
     # ---- two classes
@@ -156,7 +156,7 @@ class MetricContext:
 
     @property
     def threshold_signature(self) -> dict[str, str]:
-        """What a signature says of the threshold; nothing where it is the usual one."""
+        """Threshold part of a signature; empty at the default of 0.5."""
         threshold = self.settings.threshold
         return {} if threshold == 0.5 else {"threshold": f"{threshold:g}"}
 
@@ -164,7 +164,7 @@ class MetricContext:
 
     @property
     def scores(self) -> FloatArray:
-        """The scores that errors are about, (n,): the confidence, or P(class 1)."""
+        """Scores that ``--label`` selects, (n,): the confidence, or P(class 1)."""
         t = self.table
         if self.settings.label != "positive":
             return t.confidence
@@ -174,7 +174,7 @@ class MetricContext:
 
     @property
     def outcomes(self) -> FloatArray:
-        """1.0 where what the score is about happened, (n,)."""
+        """Outcomes of the scores, (n,): 1.0 where the prediction is correct, or where the label is class 1."""
         t = self.table
         return (t.y == 1).astype(np.float64) if self.settings.label == "positive" else t.correct
 
@@ -191,13 +191,13 @@ class MetricContext:
 
     @cached_property
     def luck(self) -> Luck | None:
-        """What the scores' rows of a unit have in common; None where each row is alone."""
+        """Dependence of outcomes within units; None without units."""
         t, positive = self.table, self.settings.label == "positive"
         return None if t.units is None else Luck.of(self.scores, self.outcomes, t.units, t.weight, both=positive)
 
     @property
     def few_wrong(self) -> str | None:
-        """Why means over units have no interval: too few of them hold a wrong row, or are expected to."""
+        """Reason why means over units have no interval (too few hold, or should hold, a wrong row), else None."""
         luck = self.luck
         if luck is None or (luck.wrong >= FEW_WRONG and luck.seen >= FEWEST_UNITS):
             return None
@@ -238,7 +238,7 @@ class MetricContext:
         return Ranked.of(self.scores, self.outcomes, self.table.weight)
 
     def ranked_by_odds(self) -> Ranked:
-        """The log-odds of class 1 of two in order, with whether it is the label."""
+        """Log-odds of class 1 of two in order, with outcomes."""
         t = self.table
         assert t.log_odds is not None
         return Ranked.of(t.log_odds, (t.y == 1).astype(np.float64), t.weight, least=1.0)
@@ -267,12 +267,12 @@ class MetricContext:
         return int((self.bins(scheme).count > 0).sum())
 
     def foreign(self, scheme: str) -> Convention | None:
-        """The other program whose bins take the place of our width bins, if one is asked for."""
+        """Binning of another program that replaces our width bins, if one is requested."""
         return CONVENTIONS.get(self.settings.compat or "") if scheme == "width" else None
 
     @made_once
     def laws(self, scheme: str) -> Laws | None:
-        """The laws of the bins' successes were the scores right; None with weights and units."""
+        """Laws of the bins' successes under calibration; None with weights or units."""
         if self.table.weight is not None or self.table.units is not None:
             return None
         near = [one for one in self.beside or [self] if scheme != "values" or one.discrete is not None]
@@ -282,12 +282,12 @@ class MetricContext:
 
     @made_once
     def expected(self, scheme: str) -> float:
-        """Mean ECE (norm 1) were the scores right."""
+        """Expected ECE (norm 1) under calibration."""
         return expected_error(self.scores, self.edges(scheme), self.table.weight, self.laws(scheme))
 
     @made_once
     def null_outcomes(self, scheme: str) -> FloatArray:
-        """Sums of outcomes per bin were the scores right, (resamples, bins)."""
+        """Sums of outcomes per bin under calibration, (resamples, bins)."""
         s, edges, weight, drawn = self.settings, self.edges(scheme), self.table.weight, self.table.null_outcomes
         key = (scheme, s.label, s.bins, s.resamples, s.seed)
         if key in drawn:
@@ -302,29 +302,29 @@ class MetricContext:
 
     @property
     def heavy_resamples(self) -> int:
-        """Resamples for estimators that are dear."""
+        """Resamples for expensive estimators."""
         return min(self.settings.resamples, self.heavy)
 
     def drawn_finer(self, heavy: int) -> "MetricContext":
-        """The same rows with more draws for estimators that are dear."""
+        """Context of the same rows with more draws for expensive estimators."""
         finer = copy(self)
         finer.heavy, finer._cache = heavy, {}
         return finer
 
     @property
     def heavy_draws(self) -> int:
-        """The same as draws of outcomes."""
+        """Draws of outcomes for expensive estimators."""
         return self.heavy_resamples if self.shared is None else min(self.heavy_resamples - 1, len(self.shared))
 
     def null_of(self, observed: float, draws: FloatArray, mean: float | None = None) -> Null:
-        """``nulls.null_of``, which says so where rows belong together."""
+        """``nulls.null_of``, with its method for rows in units."""
         null = null_of(observed, draws, mean)
         return null if self.table.units is None else replace(null, method=SHARED_LUCK)
 
     # ---- classes
 
     def each_class(self, raw: bool = False) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-        """Every class, its probabilities (n,) and whether it is the label (n,). raw : its own value instead. Raises
+        """Iterate over class, its probabilities (n,), is it the label (n,). raw : its own value instead. Raises
         Undefined where only the row table is at hand."""
         columns = self.raw_columns if raw else self.columns
         if columns is None:
@@ -362,7 +362,7 @@ def edges_of_values(scores: FloatArray) -> FloatArray | None:
 
 
 def norm_text(norm: float) -> str:
-    """The norm as it stands in a signature."""
+    """Text of the norm in a signature."""
     return "max" if math.isinf(norm) else f"{norm:g}"
 
 
@@ -421,7 +421,7 @@ class Metric:
 METRICS: dict[str, Metric] = {}  # every metric by name, in the order in which the family files register them
 
 SAID = {"Reference": "reference", "Also called": "aliases", "In tables": "meaning"}
-"""What docstrings of metrics say beside title and formula, as the field of ``Metric`` that it is."""
+"""Labels in docstrings of metrics, after title and formula, and the field of ``Metric`` that each fills."""
 
 
 def metric(signature: str = "", name: str = "", text: str = "", **facts: Any) -> Callable[[Measure], Measure]:

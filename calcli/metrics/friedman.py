@@ -63,7 +63,7 @@ def friedman(values: FloatArray) -> Friedman | None:
 
 
 def nemenyi_distance(k: int, n: int, level: float = 0.95) -> float:
-    """How far average ranks of k calibrators over n data sets must be apart to differ, all pairs considered.
+    """Critical difference of average ranks of k calibrators over n data sets, all pairs considered.
 
     CD = q sqrt(k (k+1) / (6 n)), where q sqrt(2) is the quantile of the range of k standard normals,
     P(range <= r) = k int phi(z) (Phi(z) - Phi(z - r))^(k-1) dz.

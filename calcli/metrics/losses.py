@@ -41,7 +41,7 @@ def paired_columns(context: MetricContext, baseline: MetricContext) -> dict[str,
 
 
 def paired_sums(context: MetricContext, baseline: MetricContext) -> dict[str, PairedSums]:
-    """Sums of the same differences."""
+    """Sums of the differences of ``paired_columns``."""
     columns, t = paired_columns(context, baseline), context.table
     return {name: PairedSums.of(d, t.weight, t.expected.get(name)) for name, d in columns.items()}
 
@@ -51,7 +51,7 @@ FEWEST = 10.0  # rows that must carry a loss before its mean has an interval
 
 
 def column(context: MetricContext, name: str) -> FloatArray:
-    """What a mean is of, (n,): a registered metric; ``score gap``, the score minus the outcome.
+    """Column (n,) whose mean has this name: a registered metric; ``score gap``, the score minus the outcome.
 
     ``nll expected``, ``nll squared``: what a loss and its square are expected to be were the scores right, of all
     classes' Brier score roughly. ``top3 mass``, ``top3 accuracy``, ``top3 gap``: the probability of the three largest
@@ -92,7 +92,7 @@ def row_mean(mean: Mean, interval: Interval | None) -> Value:
 
 
 def resampled(context: MetricContext) -> bool:
-    """Are the intervals of row means bootstrapped? ``auto`` resamples up to five million rows x resamples; beyond, the
+    """True where intervals of means are bootstraps. ``auto`` resamples up to five million rows x resamples; beyond, the
     means are normal. Weighted means, and those over units, always take Student's t."""
     s, n = context.settings, context.n
     wanted = s.interval == "bootstrap" or (s.interval == "auto" and n * s.resamples <= BOOTSTRAP_WORK)
@@ -106,7 +106,7 @@ def _bootstrap(context: MetricContext, columns: FloatArray) -> list[Interval]:
 
 
 def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
-    """Why the mean of a loss has no interval: too few rows carry it, (sum l)^2 / sum l^2, here or as the scores expect.
+    """Reason why a loss has no interval: too few rows carry it, (sum l)^2 / sum l^2, here or as the scores expect.
     A sample without any of the rare wrong rows has a small loss in every row and looks sound; so half the carrying rows
     of the losses and their expectations together are asked for too."""
     if context.few_wrong is not None and name != "mean_confidence":
@@ -264,7 +264,7 @@ def variance_of_confidence(context: MetricContext) -> float:
 
 
 def _reaching(interval: Interval | None, ends: Sequence[float], least: float) -> Interval | None:
-    """An interval that holds these ends too, as far as it is possible: from ``least`` to 1."""
+    """Interval widened to hold ``ends`` too, within ``least`` and 1."""
     if interval is None:
         return None
     ends = [interval.low, interval.high, *ends]
@@ -321,7 +321,7 @@ RESOLVED = 1e-12  # P-value below which rounding decides: smaller ones count as 
 
 @dataclass(frozen=True)
 class GroupGap:
-    """How far one group of rows is off on average: mean confidence minus accuracy, or mean P(class 1) minus the
+    """Mean gap of one group of rows: mean confidence minus accuracy, or mean P(class 1) minus the
     frequency of class 1. p_adjusted : the p-value that decides, of all gaps that were considered together."""
 
     gap: float
@@ -331,7 +331,7 @@ class GroupGap:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """What the most significant gap has least of; of gaps that differ by rounding the first is it."""
+        """Sort key, least for the most significant gap; equal for gaps that differ by rounding."""
         return max(self.p_value, RESOLVED), -round(abs(self.gap), 12)
 
 
@@ -350,7 +350,7 @@ def _gap_p_value(own: MetricContext) -> float:
 def group_gaps(
     groups: Sequence[MetricContext], about: Label | None = None, gate: float = 0.0
 ) -> dict[Label, list[GroupGap]]:
-    """The gaps of every group, by what they are of; all of them are considered together. about : ``top`` or
+    """Gaps of every group by label, with p-values adjusted for all of them. about : ``top`` or
     ``positive`` for one quantity alone; else two classes have both, P(class 1) first. gate : least of the p-values that
     decide. Raises UsageError for P(class 1) of more than two classes."""
     both: tuple[Label, ...] = ("top",) if groups[0].table.positive is None else ("positive", "top")

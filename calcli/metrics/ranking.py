@@ -25,7 +25,7 @@ def area_under_roc(ranked: Ranked) -> float | None:
 
 
 LEAST, LEAST_UNITS = 5.0, 8.0
-"""Rows, and units of rows that are alike, that must carry an area before it has an interval."""
+"""Fewest rows, and fewest units, that must carry an area for it to have an interval."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ def mean_average_precision(context: MetricContext) -> Value:
 
 
 def _one_vs_rest(context: MetricContext, of: Callable[[Ranked], float | None]) -> Value:
-    """Mean over the classes for which it is defined."""
+    """Mean of a one-vs-rest statistic over the classes for which it is defined."""
     found = [of(Ranked.of(p, outcome, context.table.weight)) for _, p, outcome in context.each_class()]
     values = [value for value in found if value is not None]
     if not values:

@@ -1,4 +1,4 @@
-"""Rows in the order of their scores, equal scores together: all that metrics of order look at."""
+"""Rows ranked by score, equal scores together: the input of metrics of order."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -32,7 +32,7 @@ class Ranked:
     def of(
         cls, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None, least: float = 0.0
     ) -> "Ranked":
-        """Of scores and outcomes (n,). least : as ``numerics.starts_of_ties`` takes it."""
+        """Rank scores with outcomes (n,). least : as ``numerics.starts_of_ties`` takes it."""
         order = np.argsort(scores, kind="stable")
         ordered = scores[order]
         w = np.ones(len(scores)) if weight is None else weight[order]

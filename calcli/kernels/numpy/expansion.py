@@ -1,4 +1,4 @@
-"""Everything a one-temperature fit needs of all rows from one walk: a summary, and a series in beta = 1/T.
+"""Summary of all rows and series in beta = 1/T, from one pass: all that a one-temperature fit needs.
 
 The estimating equations of ``temperature`` are mean values of smooth functions of beta whose derivatives at one beta
 are polynomials in the moments of the gaps d under p ~ exp(beta d). From a start some per cents off, as some of the rows
@@ -112,7 +112,7 @@ def summary_at(rows: Rows, beta: float) -> Summary:
 
 
 def _seen(beta: float, r: TemperedRows) -> Sequence[FloatArray]:
-    """Of e = exp(beta d): its sum, at the prediction, at the label, sums of e^2 and e d; the label's d; correctness."""
+    """With e = exp(beta d): its sum, at prediction and label, sums of e^2 and e d; the label's d; correctness."""
     norm = r.tilt(beta)
     return norm, r.at(r.e, r.label), r.at(r.e, r.y), r.dot(r.e, r.e), r.dot(r.e, r.d), r.d_y, r.label == r.y
 

@@ -26,7 +26,7 @@ from calcli.rows import AtOnce, Block, Rows
 
 
 NEGLIGIBLE = 24.0
-"""Where the product of the factors is below exp(-24), the integral stops: its logarithm is
+"""The integral stops where the product of the factors is below exp(-24): its logarithm is
 concave, so its slope there is at least 24, and less than exp(-24) / 24 = 2e-12 is left out."""
 NODES = ((0.1, 3), (0.5, 4), (2.0, 6), (8.0, 10), (np.inf, 18))
 """(log variation of the integrand over a piece, Gauss-Legendre nodes). For exp(-v t) on [0, 1] these leave a relative
@@ -174,7 +174,7 @@ SMALLEST, LARGER = 2.0**-900, 2.0**800
 
 
 def _with_reciprocals(d: FloatArray, scales: Sequence[float]) -> tuple[FloatArray, Sequence[float]]:
-    """Gaps and scales, which mean something to each other only; a power of two rounds nothing."""
+    """Gaps and scales, both times a power of two (no rounding) where a scale has no reciprocal."""
     if min(scales) >= SMALLEST:
         return d, scales
     with np.errstate(over="ignore"):
@@ -216,7 +216,7 @@ def gumbel_retention(d: FloatArray, scale: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class GapTable:
-    """What the gaps of a row have to be multiplied with.
+    """Coefficients that multiply the power sums of a row's gaps.
 
     knee : KNEE times the least scale. far : gap from which a class is dropped at the
     largest scale. cells : cells of the grid. per_scale : for each scale the (cells' used, nodes) table of polynomial

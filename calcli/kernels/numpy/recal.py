@@ -60,7 +60,7 @@ class RowSharpness:
         return TiltedRows(np.concatenate(log_top), np.concatenate(cumulants, axis=1))
 
     def response(self, transform: int, scale: FloatArray, own: bool) -> tuple[FloatArray, BoolArray]:
-        """What the transform with this index does to the rows, (n,) each.
+        """Effect of the transform with this index on the rows, (n,) each.
 
         Log-probability under it of the class predicted for the original row, or with ``own`` of its own class; and
         whether both predict the same.

@@ -18,7 +18,7 @@ from calcli.rows import AtOnce, Block, Rows, part_blocks, rows_per_block, to_log
 
 Slope = Callable[[float], tuple[float, float]]
 FEWEST_ROWS = 1000
-"""Rows of whose values something is made at once, where there are as many: of fewer Python takes longer than NumPy."""
+"""Rows processed at once, where there are as many: for fewer, Python takes longer than NumPy."""
 FEW_CLASSES = 64  # up to so many classes rows lie side by side, so that sums over classes are vectorised too
 VECDOT = getattr(np, "vecdot", None)  # a product of rows in half the time of einsum, from NumPy 2 on
 LONGEST_DOT = 10_000
@@ -114,7 +114,7 @@ class TemperedRows:
 
 
 Values = Callable[..., Sequence[FloatArray]]
-"""Of a ``TemperedRows``, arrays (b,) of the rows that it holds; what can wait for about a thousand rows waits."""
+"""Function of a ``TemperedRows``: arrays (b,) of its rows; what can wait for about a thousand rows waits."""
 
 
 def weighted(block: Block, values: FloatArray) -> FloatArray:
@@ -129,7 +129,7 @@ Sums = TypeVar("Sums")
 
 @dataclass(frozen=True)
 class OfBlock(Generic[Sums]):
-    """The sum of what ``of_rows`` makes of some rows of a block and of their values (m, b)."""
+    """Sum over a block of ``of_rows(rows, values)``, values (m, b) of some rows at a time."""
 
     k: int
     values: Values
@@ -140,7 +140,7 @@ class OfBlock(Generic[Sums]):
         return reduce(add, self.parts(block))
 
     def parts(self, block: Block, *along: FloatArray) -> list[Sums]:
-        """What is made of the rows, of about a thousand at once or more."""
+        """Results of ``of_rows``, for about a thousand rows at once or more."""
         try:
             some = self.spare.pop()
         except IndexError:
@@ -161,7 +161,7 @@ MOST_BYTES = 1 << 24  # size, in float64, of the rows that are one block
 
 
 def at_once(k: int) -> AtOnce:
-    """Blocks as one, so that they have ``FEWEST_ROWS`` where ``MOST_BYTES`` hold them, and fit into parts."""
+    """Number of blocks taken as one, so that they have ``FEWEST_ROWS`` within ``MOST_BYTES`` and fit into parts."""
     counts: tuple[AtOnce, ...] = (1, 2, 4, 8, 16)
     most = max(1, MOST_BYTES // (8 * k * rows_per_block(k)))
     whole = [count for count in counts if count <= most and part_blocks(k) % count == 0]
@@ -169,12 +169,12 @@ def at_once(k: int) -> AtOnce:
 
 
 def over_rows(rows: Rows, values: Values, of_rows: Callable[[Block, FloatArray], Sums]) -> Sums:
-    """Sum over the rows of what ``of_rows`` makes of some of them and their values (see ``Rows.sum``)."""
+    """Sum over all rows of ``of_rows(rows, values)`` (see ``Rows.sum``)."""
     return rows.sum(OfBlock(rows.k, values, of_rows), at_once=at_once(rows.k))
 
 
 def slope_by(terms: Callable[[float, TemperedRows], Sequence[FloatArray]], rows: Rows) -> Slope:
-    """The derivative by log beta of a mean loss, and its own, of those by beta that ``terms`` gives of every row."""
+    """First two derivatives of a mean loss in log beta, from those in beta that ``terms`` gives for every row."""
 
     def at(log_beta: float) -> tuple[float, float]:
         beta = float(np.exp(log_beta))
@@ -232,7 +232,7 @@ def octaves(low: float, high: float) -> tuple[FloatArray, FloatArray]:
 
 
 def brier_slope(rows: Rows, low: float, high: float) -> tuple[tuple[float, float, float], Slope]:
-    """Where the mean squared error is least, as (low, best, high) in log beta, and its slope.
+    """Bracket (low, best, high) in log beta of the least mean squared error, and the error's slope.
 
     The squared error is not convex in beta. One pass scores a grid; the root of the slope between the neighbours of its
     best point is left to the caller. A row's error changes over log beta at the pace of a sigmoid, so points half an
