@@ -1,7 +1,7 @@
 """Calibrator artifacts: fitted calibrators as JSON, written deterministically, read strictly.
 
-Loading never executes anything. The calibrator's class says which parameters, of which type and shape, there must be;
-everything else is refused with a sentence, and what was read is tried on every size of scores.
+Loading never executes anything. The calibrator's class defines names, types and shapes of the parameters; anything
+else is refused with a message, and a calibrator that was read is applied to scores of every size as a test.
 """
 
 import base64
@@ -30,18 +30,18 @@ from calcli.rows import Block, Codes, ScoreKind
 FORMAT = 1
 BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
-LARGEST = 1 << 30  # bytes of an artifact: the matrix of 10 000 classes has fewer
+LARGEST = 1 << 30  # maximum bytes of an artifact; one with a matrix for 10 000 classes is smaller
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Loss = Annotated[float, msgspec.Meta(ge=-1e-9)]
-"""An accuracy, a loss or an error, which none is negative but for rounding."""
+"""An accuracy, a loss or an error: none is negative, except by rounding."""
 
 
 class Link(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One calibrator that rows have been through (see ``calcli.io.provenance``).
+    """One calibrator that has been applied to rows (see ``calcli.io.provenance``).
 
-    sha256 : of its method and parameters. fitted_on : name of its calibration rows. in_sample : which of the rows it
-    was fitted on, ``about half of these rows``; left out where on none.
+    sha256 : hash of its method and parameters. fitted_on : name of its calibration data. in_sample : part of the rows
+    that it was fitted on, ``about half of these rows``; unset if none.
     """
 
     sha256: str
@@ -51,13 +51,13 @@ class Link(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """How a fit went.
+    """Data, status and results of a fit.
 
-    n : rows used. ignored : rows left out by label. source : bundle as named by the user (no folder). data_sha256 :
-    hash of scores and labels. row_sketch : signatures of some rows, by which they are known again. label_counts :
-    rows per class. before, after : accuracy, nll, brier, ece on the calibration data. details : what the method
-    records of its fit. probability_floor : floor under probabilities before their logarithm is taken. upstream :
-    the calibrators that the rows had been through before, oldest first.
+    n : rows used. ignored : rows left out by label. source : bundle as named by the user, without folder. data_sha256 :
+    hash of scores and labels. row_sketch : signatures of some rows, to recognise them. label_counts :
+    rows per class. before, after : accuracy, nll, brier, ece on the calibration data. details : the method's
+    own record. probability_floor : floor under probabilities before their logarithm is taken. upstream :
+    calibrators applied to the rows before the fit, oldest first.
     """
 
     n: Annotated[int, msgspec.Meta(ge=1)]
@@ -80,7 +80,7 @@ class Artifact(msgspec.Struct, kw_only=True):
     """A fitted calibrator with everything needed to apply it elsewhere.
 
     n_classes : 1 where input_kind is ``confidence``; null on disk, as there are no classes then.
-    seconds : time that the fit spent on its parts, by name; told, never written.
+    seconds : time that the fit spent on its parts, by name; never written to the file.
     """
 
     method: str
@@ -95,7 +95,7 @@ class Artifact(msgspec.Struct, kw_only=True):
 
 
 class _Envelope(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """The JSON object as it is on disk."""
+    """Schema of the JSON object on disk."""
 
     calcli_artifact: int
     calcli_version: str
@@ -109,7 +109,7 @@ class _Envelope(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 def dumps(artifact: Artifact) -> str:
-    """An artifact as JSON text: one top-level key per line, the same bytes for the same content."""
+    """Write an artifact as JSON text: one top-level key per line, deterministic."""
     params, fit = encode_params(artifact.calibrator), msgspec.to_builtins(artifact.fit)
     own = {"calcli_artifact": FORMAT, "params": params, "fit": fit}
     if artifact.input_kind == "confidence":
@@ -123,7 +123,7 @@ def dumps(artifact: Artifact) -> str:
 
 
 def loads(text: str | bytes, where: str) -> Artifact:
-    """Read an artifact from JSON text, called ``where`` in messages. Raises DataError for what is no consistent one."""
+    """Read an artifact from JSON text, called ``where`` in messages. Raises DataError if it is invalid."""
     data = (text.encode() if isinstance(text, str) else text).removeprefix(codecs.BOM_UTF8)
     try:
         content = msgspec.json.decode(data)
@@ -149,7 +149,7 @@ def loads(text: str | bytes, where: str) -> Artifact:
         raise DataError(f"{where}: is no valid artifact: {_reason(problem)}") from None
     except CalcliError as problem:
         raise DataError(f"{where}: is no valid artifact: {problem}") from None
-    except SystemError:  # what msgspec before 0.22 makes of a whole number that no float can hold
+    except SystemError:  # raised by msgspec before 0.22 for an integer that exceeds every float
         raise DataError(f"{where}: is no valid artifact: it holds a number beyond 1.8e308") from None
     except MemoryError:
         raise DataError(f"{where}: is no valid artifact: its params have shapes that no memory can hold") from None
@@ -163,7 +163,7 @@ def _reason(problem: msgspec.ValidationError) -> str:
 
 
 def _classes(envelope: _Envelope, cls: type[Calibrator]) -> int:
-    """The number of classes, 1 of a confidence alone. Raises DataError for what does not go together."""
+    """Return the number of classes, 1 for confidences. Raises DataError if n_classes, class_names, kind conflict."""
     k, names = envelope.n_classes, envelope.class_names
     if envelope.input_kind == "confidence":
         if not cls.laws.confidence:
@@ -181,7 +181,7 @@ def _classes(envelope: _Envelope, cls: type[Calibrator]) -> int:
 
 
 def _check_record(fit: FitRecord, k: int) -> None:
-    """Hold counts of a fit against each other. Raises DataError."""
+    """Check the counts and losses of a fit record for consistency. Raises DataError."""
     counts = fit.label_counts
     if counts and (len(counts) != k or sum(counts) != fit.n):
         raise DataError(f"fit.label_counts are {len(counts)} and add up to {sum(counts)}, expected {k} and {fit.n}")
@@ -193,7 +193,7 @@ def _check_record(fit: FitRecord, k: int) -> None:
 
 
 def _other_than_json(data: bytes) -> str | None:
-    """What a file is that people take for an artifact by mistake."""
+    """Name the type of a file that is often given in place of an artifact; None if unknown."""
     if not data.strip():
         return "empty (did the command that should write it fail?)"
     if data.startswith(b"\x89HDF"):
@@ -208,7 +208,7 @@ def load(path: str) -> Artifact:
     where, what = "<stdin>" if path == "-" else path, "a calibrator written by calcli fit"
     with open_document(path, what) as file:
         data = file.read(1 << 16)
-        # a stream that does not begin as JSON does, or never ends, is left alone
+        # a stream that does not begin like JSON, and may never end, is not read further
         if b"\0" not in data[:16] or data.startswith((b"\x89HDF", *BYTE_ORDER_MARKS)):
             data += at_most(file, LARGEST - len(data))
     if len(data) >= LARGEST:
@@ -221,7 +221,7 @@ def save(artifact: Artifact, path: str, *, force: bool = False) -> None:
     text = dumps(artifact)
     if path == "-":
         sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode())  # UTF-8 whatever the terminal speaks
+        sys.stdout.buffer.write(text.encode())  # UTF-8, whatever the terminal's encoding
         return
     write_bytes(Path(path), text, force=force)
 
@@ -230,13 +230,13 @@ def save(artifact: Artifact, path: str, *, force: bool = False) -> None:
 
 
 LONGEST_EMPTY = 1_000_000
-"""No bytes at all make any shape with a 0 in it; written as lists, its other lengths take memory."""
+"""Longest axis of an array without entries: zero bytes can declare any such shape, and its lists take memory."""
 
 INLINE_ENTRIES = 4096  # arrays with more entries are written as base64
 
 
 def encode_params(calibrator: Calibrator) -> dict[str, Any]:
-    """Parameters of a calibrator as JSON values; those of a composition nest, stage by stage."""
+    """Convert a calibrator's parameters to JSON values; those of a composition nest, stage by stage."""
     if isinstance(calibrator, Composition):
         return {"stages": [_encode_part(stage) for stage in calibrator.stages]}
     if isinstance(calibrator, Mixture):
@@ -245,7 +245,7 @@ def encode_params(calibrator: Calibrator) -> dict[str, Any]:
     params = {}
     for each in dataclasses.fields(calibrator):
         value = getattr(calibrator, each.name)
-        # what is at its default is left out; an array never is the default
+        # parameters at their default are omitted; arrays never are
         if isinstance(value, np.ndarray | tuple) or value != each.default:
             params[each.name] = _encode(value)
     return params
@@ -272,7 +272,7 @@ def _encode(value: Any) -> Any:
 
 
 def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Calibrator:
-    """Build a calibrator of a class from JSON values. Raises DataError that names a parameter that is none of it."""
+    """Build a calibrator of a class from JSON values. Raises DataError that names a missing or unknown one."""
     if issubclass(cls, Composition):
         if set(params) != {"stages"}:
             raise DataError(f"params of a composition hold {', '.join(params) or 'nothing'}, expected stages")
@@ -305,7 +305,7 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
 
 
 class _Stage(msgspec.Struct, forbid_unknown_fields=True):
-    """A stage of a composition as it is on disk."""
+    """Schema of a stage of a composition on disk."""
 
     method: str
     options: dict[str, Any]
@@ -313,13 +313,13 @@ class _Stage(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Member(_Stage, forbid_unknown_fields=True):
-    """A member of an average as it is on disk."""
+    """Schema of a member of an average on disk."""
 
     weight: float
 
 
 def _decode_part(part: _Stage, k: int) -> tuple[Any, Calibrator]:
-    """Options and calibrator of a stage or a member."""
+    """Decode options and calibrator of a stage or a member."""
     own = method(part.method)
     return msgspec.convert(part.options, own.Options, strict=True), decode_params(own, part.params, k)
 
@@ -340,13 +340,13 @@ def _decode(name: str, value: Any, hint: Any, metadata: Any, sizes: dict[str, in
 
 
 def shown(value: Any) -> str:
-    """A value of a file as an error quotes it."""
+    """Quote a value of a file in an error, at most 40 characters."""
     text = json.dumps(value)
     return text if len(text) <= 40 else text[:37] + "…"
 
 
 class _Packed(msgspec.Struct, forbid_unknown_fields=True):
-    """An array of many entries as it is on disk: its numbers, little-endian, in base64."""
+    """Schema of a large array on disk: its numbers, little-endian, in base64."""
 
     dtype: Literal["float64", "float32", "int64"]
     shape: list[Count]
@@ -361,7 +361,7 @@ class _Packed(msgspec.Struct, forbid_unknown_fields=True):
 
 
 ENTRIES: dict[str, Any] = {"str": str, "int64": int, "float64": float | None}
-"""What lists hold of each type of array; null is NaN."""
+"""JSON type of list entries by dtype of the array; null is NaN."""
 
 
 def _array(name: str, value: Any, dtype: str, shape: tuple[Any, ...], sizes: dict[str, int]) -> AnyArray:
@@ -385,21 +385,21 @@ def _array(name: str, value: Any, dtype: str, shape: tuple[Any, ...], sizes: dic
     return array
 
 
-# ---- what was read, tried
+# ---- test of a calibrator that was read
 
 
 LEVELS = (1e-300, 1.0, 1e6, HUGE)  # sizes of the scores tried, up to the largest gap between two
 
 MOST_CLASSES = 1_000_000
-"""With more classes the rows themselves would fill the memory, and no file could hold parameters of each."""
+"""Most classes tested: beyond them the rows would fill the memory, and no file can hold parameters per class."""
 
 SUM_ERROR = 1e-6
 
 
 def check_extremes(calibrator: Calibrator, k: int) -> None:
     """Apply a calibrator to a few rows, from ties to near certainty. k : number of classes; 1 is a calibrator of
-    confidences. Raises DataError when it gives no probabilities: parameters that read well, and overflow or are out of
-    order."""
+    confidences. Raises DataError if the output is not probabilities: parameters of valid type and shape that overflow
+    or are out of order."""
     if k > MOST_CLASSES:
         return
 

@@ -1,7 +1,7 @@
-"""Writing files so that nobody ever finds half of one, and nothing is overwritten unasked.
+"""Atomic writing of files: no output is ever seen half written, and nothing is overwritten without ``force``.
 
-Every output of every command goes through ``new_file``: a temporary neighbour is written, synced and read back before
-it takes its name. A full disk, or any other error of the system, is an error that names the output (``_blaming``).
+Every output of every command goes through ``new_file``: a temporary file in the same folder is written, synced and
+read back, then renamed. A full disk, or any other OSError, becomes an error that names the output (``_naming_output``).
 """
 
 import errno
@@ -24,8 +24,8 @@ _unfinished: set[Path] = set()  # temporary files of this process
 def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> None:
     """Refuse an output path before any work is done for it.
 
-    inputs : every file that is known to be read; links are followed. What the command has opened meanwhile
-    (``io.inputs``) is one of them. Raises UsageError when the path exists (unless ``force``), is a folder, is one of
+    inputs : files known to be read; links are followed. Files that the command has opened so far
+    (``io.inputs``) count too. Raises UsageError when the path exists (unless ``force``), is a folder, is one of
     the inputs, or lies in a folder that does not exist or cannot be written. A pipe or a device may be written to.
     """
     try:
@@ -49,18 +49,18 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
 
 
 def refuse_input(path: Path, inputs: Iterable[Path] = ()) -> None:
-    """Refuse an output that is one of these files, or one that is read. Raises UsageError."""
+    """Refuse an output path that is one of ``inputs``, or a file that this command has read. Raises UsageError."""
     if path.exists() and (is_read(path) or any(s.exists() and os.path.samefile(path, s) for s in inputs)):
         raise UsageError(f"{path}: is an input; inputs are never overwritten, choose another -o")
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path is a pipe or a device: written to as it is, never replaced."""
+    """Return True for a pipe or a device, which is written to directly, never replaced."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it. Raises UsageError when that cannot be done."""
+    """Create a folder and its parents. Raises UsageError on failure."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
@@ -68,15 +68,15 @@ def make_folder(path: Path) -> None:
 
 
 def refuse(path: Path, reason: str | None) -> NoReturn:
-    """Say that an output could not be written. Raises CalcliError."""
+    """Raise CalcliError for an output that could not be written."""
     raise CalcliError(f"{path}: cannot be written: {reason}; no part of it was kept") from None
 
 
 class NewFile(io.RawIOBase):
-    """A file in the making: bytes are appended at once, and their number and checksum are kept.
+    """Unfinished output file: writes are unbuffered; size and checksum of the bytes are kept.
 
-    path : the name that it will take. temporary : the name that it has now. Writing raises CalcliError that names the
-    file. Who writes by ``descriptor`` instead sets ``checked`` and reads back what was written by other means.
+    path : final name. temporary : current name. Writing raises CalcliError that names the file. Callers that write
+    through ``descriptor`` instead set ``checked`` and verify the content themselves.
     """
 
     def __init__(self, path: Path, temporary: Path, descriptor: int) -> None:
@@ -89,7 +89,7 @@ class NewFile(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
-        with _blaming(self.path):
+        with _naming_output(self.path):
             done = 0
             while done < len(view):
                 done += os.write(self.descriptor, view[done:])
@@ -98,14 +98,14 @@ class NewFile(io.RawIOBase):
         return len(view)
 
     def sync(self) -> None:
-        """Bring what was written to the disk. Raises CalcliError."""
-        with _blaming(self.path):
+        """Flush written data to the disk (fsync). Raises CalcliError."""
+        with _naming_output(self.path):
             os.fsync(self.descriptor)
 
     def read_back(self) -> None:
-        """Compare the file under its present name with what was written. Raises CalcliError."""
+        """Compare size and checksum of the temporary file with the data written. Raises CalcliError."""
         size = crc = 0
-        with _blaming(self.path), self.temporary.open("rb", buffering=0) as file:
+        with _naming_output(self.path), self.temporary.open("rb", buffering=0) as file:
             while piece := file.read(PIECE):
                 size += len(piece)
                 crc = zlib.crc32(piece, crc)
@@ -115,15 +115,15 @@ class NewFile(io.RawIOBase):
 
 @contextmanager
 def new_file(path: Path, *, force: bool = False, inputs: Iterable[Path] = ()) -> Iterator[NewFile]:
-    """A file to write bytes to, which appears under its name only when all of it is on the disk.
+    """Open a file to write bytes to, which appears under its name only when all of it is on the disk.
 
-    Whatever goes wrong, an interruption included, leaves no part behind and an old file as it was. A symbolic link is
-    followed. A pipe or a device is written to as it is. Raises UsageError as ``check_output`` does, also when the file
+    After any error, an interruption included, no partial file remains and an old file is unchanged. A symbolic link is
+    followed. A pipe or a device is written to directly. Raises UsageError as ``check_output`` does, also when the file
     has appeared in the meantime, and CalcliError when writing fails.
     """
     check_output(path, force=force, inputs=inputs)
     if is_stream(path):
-        with _blaming(path):
+        with _naming_output(path):
             descriptor = os.open(path, os.O_WRONLY)
         try:
             yield NewFile(path, path, descriptor)
@@ -131,23 +131,23 @@ def new_file(path: Path, *, force: bool = False, inputs: Iterable[Path] = ()) ->
             os.close(descriptor)
         return
     place = real_place(path)
-    # Part of the name: the longest that a file system takes has a neighbour too.
+    # Only part of the name, as a name may have the maximum length already.
     temporary = place.with_name(f".{place.name[:40]}.{os.urandom(6).hex()}.tmp")
     _unfinished.add(temporary)
     descriptor = -1
     try:
-        with _blaming(path):
+        with _naming_output(path):
             descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        in_use(descriptor, "LOCK_SH")  # until it is closed: no file that was abandoned
+        in_use(descriptor, "LOCK_SH")  # held until it is closed, so that it does not count as abandoned
         file = NewFile(path, temporary, descriptor)
         yield file
         file.sync()
         if not file.checked:
             file.read_back()
-        refuse_input(path)  # it may have been opened since
-        with _blaming(path):
+        refuse_input(path)  # it may have been opened as an input since
+        with _naming_output(path):
             os.replace(temporary, place) if force else _rename_to_new(temporary, place)
-        with suppress(OSError):  # where the file system knows how
+        with suppress(OSError):  # where the file system supports it
             folder = os.open(place.parent, os.O_RDONLY)
             try:
                 os.fsync(folder)
@@ -170,14 +170,14 @@ def write_bytes(path: Path, data: bytes | str, *, force: bool = False) -> None:
 
 
 def discard_unfinished() -> None:
-    """Remove every temporary file, for an end without unwinding."""
+    """Remove every temporary file of this process, before an exit that skips ``finally`` blocks."""
     for path in list(_unfinished):
         with suppress(OSError):
             path.unlink()
 
 
 def discard_abandoned(path: Path) -> None:
-    """Remove what a process that was killed has left of a file, or of one whose name begins alike."""
+    """Remove temporary files that killed processes have left for a path (or one with its first 40 characters)."""
     place = real_place(path)
     for left in place.parent.glob(f".{escape(place.name[:40])}.????????????.tmp"):
         with suppress(OSError), left.open("r+b") as file:
@@ -186,8 +186,8 @@ def discard_abandoned(path: Path) -> None:
 
 
 @contextmanager
-def _blaming(path: Path) -> Iterator[None]:
-    """Say of an error of the system which output it hit. Raises CalcliError."""
+def _naming_output(path: Path) -> Iterator[None]:
+    """Turn an OSError into a CalcliError that names the output."""
     try:
         yield
     except OSError as problem:
@@ -195,7 +195,7 @@ def _blaming(path: Path) -> Iterator[None]:
 
 
 def real_place(path: Path) -> Path:
-    """Where a file really is: a symbolic link stays, what it points to is replaced."""
+    """Resolve a symbolic link, so that the link stays and its target is replaced."""
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
@@ -208,17 +208,17 @@ def _rename_to_new(temporary: Path, path: Path) -> None:
         os.replace(temporary, path)
 
 
-# ---- files that a job keeps beside its output until it is done: its own, never somebody else's
+# ---- job files beside an output until it is complete: only ordinary files, locked by one process
 
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
-"""Errors of which the name that was given is not the reason."""
+"""Errors of resources (space, quota, I/O, open files), which another path would not avoid."""
 
 
 def open_job_file(path: Path, mode: int = 0o666) -> int:
-    """A descriptor of an ordinary file, no link, made when there is none. Raises UsageError, CalcliError."""
+    """Open or create an ordinary file, not a link; returns its descriptor. Raises UsageError, CalcliError."""
     try:
-        # A pipe would make a plain open wait for somebody at its other end.
+        # A blocking open of a pipe would wait for its other end.
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0), mode)
     except OSError as problem:
@@ -234,28 +234,28 @@ def open_job_file(path: Path, mode: int = 0o666) -> int:
 
 
 def lock(descriptor: int, path: Path) -> None:
-    """Keep a second process off the file, where the system can. Raises UsageError where another is at it."""
-    # Without a name the other has ended in between: removed it, or put a new one in its place.
+    """Lock a file against other processes, where the system can. Raises UsageError if another holds the lock."""
+    # Name gone or changed: the other process has ended meanwhile and removed or replaced the file.
     if in_use(descriptor, "LOCK_EX") or not _has_name(descriptor, path):
         raise UsageError(f"{path}: another calcli is writing it; wait for it or choose another -o")
 
 
 def in_use(descriptor: int, how: str) -> bool:
-    """Lock an open file, or unlock it, where the system can (see ``flock``); whether the lock of another forbids it.
-    Closed only, a file stays locked while a process lives that was forked meanwhile."""
+    """Lock or unlock an open file, where the system can (see ``flock``); returns True if another process holds a lock.
+    Closing does not unlock while a process lives that was forked meanwhile."""
     try:
         import fcntl
 
         fcntl.flock(descriptor, getattr(fcntl, how) | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except (ImportError, OSError):  # a system, or a file system, without locks
+    except (ImportError, OSError):  # a system or a file system without locks
         pass
     return False
 
 
 def _has_name(descriptor: int, path: Path) -> bool:
-    """Whether an open file is still the one of this name."""
+    """Return True if the path still leads to this open file."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
@@ -263,7 +263,7 @@ def _has_name(descriptor: int, path: Path) -> bool:
 
 
 def remove(file: io.FileIO, path: Path) -> None:
-    """Close a file and delete it, not another that has its name by now."""
-    if _has_name(file.fileno(), path):  # before the lock goes with the descriptor, or it may be another's by then
+    """Close and delete a file, unless its name has passed to another file."""
+    if _has_name(file.fileno(), path):  # while the lock is held: later the name may belong to another process
         path.unlink(missing_ok=True)
     file.close()

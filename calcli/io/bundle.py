@@ -1,7 +1,7 @@
 """Bundles: scores with labels in an HDF5 group.
 
-``open_bundle`` gives a ``BundleRows``, which is a ``Rows`` like any other and streams;
-``calcli.io.writer`` makes new files.
+``open_bundle`` gives a ``BundleRows``, a ``Rows`` that streams from the file;
+``calcli.io.writer`` writes new files.
 """
 
 import json
@@ -28,20 +28,20 @@ from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, bfloat16_
 from calcli.parallel import available_memory
 from calcli.rows import SCORE_KINDS, Block, ScoreKind
 
-DEEPEST = 50  # levels of the record of where scores came from; each calibrator adds one
+DEEPEST = 50  # maximum nesting of the JSON in attribute source; each calibrator adds a level
 
 UNPACKED_BYTES = 160 << 20
-"""The same of scores in chunks, which every reading looks up and unpacks again; those in one piece are read as fast
-as memory is given out."""
+"""Maximum size of chunked scores kept in memory, as every pass looks up and unpacks chunks again; contiguous scores
+(limit: ``CACHE_BYTES``) are read as fast as memory is allocated."""
 
 OWN_NAMES = "own_names"
-"""The attribute with what the source of a bundle called its columns: JSON, a list of names by dataset."""
+"""Attribute with the original column names in the source of a bundle: JSON, a list of names by dataset."""
 
-AT_ONCE = 1 << 20  # rows that are read and checked at once
+AT_ONCE = 1 << 20  # rows of labels read and checked at once
 
 
 def _depth(value: Any) -> int:
-    """Levels of containers in containers, counted without recursion, to a little more than ``DEEPEST``."""
+    """Nesting depth of a JSON value, counted without recursion, up to ``DEEPEST`` + 1."""
     level, depth = [value], 0
     while level and depth <= DEEPEST:
         inner = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, dict | list)]
@@ -58,8 +58,8 @@ def open_bundle(
     ignore_labels: Sequence[int] = (),
     need_labels: bool = True,
 ) -> Iterator["BundleRows"]:
-    """Open ``FILE.h5`` or ``FILE.h5:GROUP`` as rows. prefer : groups to take, in order, when the file holds several
-    bundles and none is named. ignore_labels : rows with these labels are left out and counted. Raises DataError for
+    """Open ``FILE.h5`` or ``FILE.h5:GROUP`` as rows. prefer : groups to choose, in order, if several bundles
+    exist and none is named. ignore_labels : rows with these labels are left out and counted. Raises DataError for
     anything that is not a valid bundle."""
     path, group = split_where(where)
     with open_file(path) as file:
@@ -68,15 +68,15 @@ def open_bundle(
 
 
 class BundleRows(DataSet):
-    """The rows of one bundle, read in slabs; small ones are kept after the first reading. small : whether the scores
-    are kept. assigned : whether the bundle holds predictions."""
+    """Rows of one bundle, read in slabs; small bundles stay in memory after the first pass. small : whether the scores
+    stay in memory. assigned : whether the bundle holds predictions."""
 
     def __init__(
         self, file: h5py.File, path: Path, group: str, layout: Layout, ignore: tuple[int, ...], need_labels: bool
     ) -> None:
         self.path, self.group, self._layout = path, group, layout
         self.unit = layout.unit
-        shown = os.fsencode(path.name).decode("utf-8", "backslashreplace")  # a file's name need not be text
+        shown = os.fsencode(path.name).decode("utf-8", "backslashreplace")  # a file name may not be valid UTF-8
         self.name = f"{shown}:{group}" if group else shown
         self._node = lookup(file, group)
         check_bundle_format(self._node, self.name)
@@ -101,7 +101,7 @@ class BundleRows(DataSet):
         if self.kind != "confidence" and (dataset := self._find("prediction")) is not None:
             self._check_length(dataset)
             self._assigned = self._classes(dataset, f"{self.name}: prediction", what="prediction")
-        for role in ("ids", "group", "unit"):  # whether the command needs them or not
+        for role in ("ids", "group", "unit"):  # checked even if the command does not use them
             for column in self._datasets(role).values() if isinstance(lookup(self._node, role), h5py.Dataset) else ():
                 self._check_length(column)
                 if column.dtype.kind == "f":
@@ -116,8 +116,8 @@ class BundleRows(DataSet):
 
     @property
     def location(self) -> Location:
-        """These rows, and the other labelled parts of their file, where the names of the groups say which they are. A
-        calibrator is fitted on the calibration part, be it these rows, where another is there to evaluate it on."""
+        """These rows, with the other labelled splits of their file if the groups have usual names. A calibrator is
+        fitted on the calibration split, even if it is these rows, when there is another to evaluate it on."""
         here, (folder, slash, own) = super().location, self.group.rpartition("/")
         if own not in (*CALIBRATION, *HELD_OUT) or not here.name or self._layout.scores is not None:
             return here
@@ -130,7 +130,7 @@ class BundleRows(DataSet):
         return replace(here, to_fit=next(iter(others), ""), to_evaluate=next(iter([*held_out, *others]), ""))
 
     def _is_alike(self, group: str) -> bool:
-        """Whether a group of the file holds labelled scores of this kind and so many classes."""
+        """Return True if a group of the file holds labelled scores of the same kind and number of classes."""
         node, labels = lookup(self._node.file, group), "correct" if self.kind == "confidence" else "labels"
         if not isinstance(node, h5py.Group) or kinds_in(node) != [self.kind] or lookup(node, labels) is None:
             return False
@@ -139,7 +139,7 @@ class BundleRows(DataSet):
     # ---- what the group holds
 
     def _find(self, path: str) -> h5py.Dataset | None:
-        """A dataset all of which is there, or None when nothing has this name."""
+        """Find a dataset and check that its data is complete; None if nothing has this name."""
         node = lookup(self._node, path)
         if node is None:
             return None
@@ -169,7 +169,7 @@ class BundleRows(DataSet):
         return dataset, validate.score_kind(layout.kind or name, confidence=True)
 
     def _find_labels(self, layout: Layout, ignore: tuple[int, ...], needed: bool) -> "AnyArray | h5py.Dataset | None":
-        """The labels of the rows that stay; sets which those are."""
+        """Read labels of the rows kept; sets which rows are kept."""
         path = layout.labels or ("correct" if self.kind == "confidence" else "labels")
         dataset = self._find(path)
         if dataset is None:
@@ -189,10 +189,10 @@ class BundleRows(DataSet):
     def _classes(
         self, dataset: h5py.Dataset, where: str, ignore: tuple[int, ...] = (), what: str = "label"
     ) -> "AnyArray | h5py.Dataset":
-        """Classes of the rows that stay, checked: in memory, or the dataset itself where they are many, to be read
-        again. Sets which rows stay where labels are to be ignored. Raises DataError."""
+        """Check labels or predictions of the rows kept; returns an array, or the dataset itself if it is too large to
+        hold. Sets which rows are kept if labels are to be ignored. Raises DataError."""
         small = np.min_scalar_type(self.k - 1)
-        tall = dataset.chunks is not None and dataset.chunks[0] > AT_ONCE  # every reading would unpack all of it
+        tall = dataset.chunks is not None and dataset.chunks[0] > AT_ONCE  # each read would unpack all of it
         held = tall or ignore or self._keep is not None or self.total * small.itemsize <= CACHE_BYTES
         step = self.total if tall else AT_ONCE
         found, stay = [], []
@@ -269,7 +269,7 @@ class BundleRows(DataSet):
         return ", ".join(self._names(role))
 
     def own_columns(self, role: str) -> dict[str, AnyArray]:
-        """A column by its own name, or those that it is put together from by theirs."""
+        """Values of a column by its original name, or the columns that it is combined from by theirs."""
         names = self._names(role)
         found = {name: dataset for name in names if (dataset := self._find(name)) is not None}
         if len(names) > 1 and len(found) == len(set(names)):
@@ -279,7 +279,7 @@ class BundleRows(DataSet):
 
     @cached_property
     def beside(self) -> dict[str, h5py.Dataset]:
-        """Datasets of words or whole numbers, one a row, by their names."""
+        """Datasets of strings or integers with one value per row, by name."""
         found = {}
         for name in map(str, self._node):
             with suppress(DataError):
@@ -290,12 +290,12 @@ class BundleRows(DataSet):
         return found
 
     def beside_at(self, name: str, start: int, stop: int) -> AnyArray:
-        """Values of one of these for some rows. Raises DataError."""
+        """Read one dataset of ``beside`` for some rows. Raises DataError."""
         return self._column(self.beside[name], slice(*self._in_file(start, stop)))
 
     @property
     def own_names(self) -> dict[str, list[str]]:
-        """What the source of a bundle called its ids, groups, units and weights, where that is recorded."""
+        """Original names of ids, groups, units and weights in the source of the bundle, if recorded."""
         try:
             found = json.loads(self._node.attrs.get(OWN_NAMES, "{}"))
             return {str(role): [str(name) for name in names] for role, names in found.items()}
@@ -303,7 +303,7 @@ class BundleRows(DataSet):
             return {}
 
     def _datasets(self, role: str) -> dict[str, h5py.Dataset]:
-        """The datasets of a column, by their own names: those that the user names, else the one that is called so."""
+        """Find the datasets of a column, by original name: those named by the user, else the default one."""
         asked = self._layout.named.get(role)
         if asked is None:
             dataset = self._find(role)
@@ -322,7 +322,7 @@ class BundleRows(DataSet):
         return found
 
     def _column(self, dataset: h5py.Dataset, rows: slice = slice(None)) -> AnyArray:
-        """Numbers or words of a column: of some rows of the file those that stay."""
+        """Read numbers or strings of a column for those of the file's rows that are kept."""
         where = self._where(dataset)
         words = h5py.check_string_dtype(dataset.dtype) is not None
         if not words and dataset.dtype.kind not in "biuf":
@@ -347,7 +347,7 @@ class BundleRows(DataSet):
 
     @property
     def corrupted_labels(self) -> str | None:
-        """How labels were made wrong on purpose, as the bundle records it; None where they were not."""
+        """Description of deliberately corrupted labels, as recorded in the bundle; None if there are none."""
         text = self._node.attrs.get("corrupted_labels")
         return text if isinstance(text, str) else None
 
@@ -371,7 +371,7 @@ class BundleRows(DataSet):
             self._cache = self._checked(0, self.total)
             self._cache.flags.writeable = False
         if self._scores.chunks and self._cache is None and not is_tall(self._scores):
-            # Whole chunks: each is decompressed once per walk.
+            # Whole chunks, so that each is decompressed once per pass.
             height = self._scores.chunks[0]
             rows = max(1, rows // height) * height
         first, last = self._in_file(start, stop)
@@ -381,7 +381,7 @@ class BundleRows(DataSet):
             start += len(piece)
 
     def _in_file(self, start: int, stop: int) -> tuple[int, int]:
-        """Where in the file consecutive rows that stay lie; all of them with what is left out at the ends."""
+        """Map a range of kept rows to a range in the file; for all rows, include ignored ones at both ends."""
         if self._keep is None:
             return start, stop
         if (start, stop) == (0, self.n):
@@ -390,7 +390,7 @@ class BundleRows(DataSet):
         return int(low), int(high)
 
     def _piece(self, at: int, start: int, stop: int, transforms: Sequence[int]) -> Block:
-        """Rows of the file, of which the first that stays is row ``at``."""
+        """Read rows of the file as a block; the first one kept is row ``at``."""
         slab = self._checked(start, stop) if self._cache is None else self._cache[start:stop]
         under = []
         for index in transforms:

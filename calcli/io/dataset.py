@@ -1,7 +1,7 @@
 """Rows with a name and an origin: one bundle, or several as one data set.
 
-Blocks have the same rows wherever slabs and files end, so that what is computed from them
-has the same bytes however the rows are cut into files.
+Blocks hold the same rows wherever slabs and files end, so that results have
+the same bytes however the rows are divided into files.
 """
 
 import hashlib
@@ -30,22 +30,21 @@ from calcli.statistics.units import Units
 if TYPE_CHECKING:
     from calcli.io.bundle import BundleRows
 
-SLAB_BYTES = 4 << 20  # how much of a file is read at once
-CACHE_BYTES = 32 << 20  # scores up to this size are read once and kept
-NO_UNIT = "none"  # what ``--unit`` says of rows that are independent, whatever the file holds
+SLAB_BYTES = 4 << 20  # bytes of a file read at once
+CACHE_BYTES = 32 << 20  # scores up to this size are read once and kept in memory
+NO_UNIT = "none"  # value of ``--unit`` for independent rows, even if the file has units
 HASHED_LABELS = 1 << 20  # labels hashed at once
 
 
 class DataSet(Rows):
-    """Labelled rows that a user can name.
+    """Labelled rows with a name and an origin.
 
-    name : as the user writes it, ``logits.h5:test``. path : the (first) file. total : rows with those that are left out
-    by label, ``ignored`` in number. dtype : of the scores. has_labels : whether there are labels. data_sha256 : hash of
-    the scores and labels in the order of the rows, known after the first complete walk, unless ``hashed`` is false: of
-    one part of the scores themselves, of more of their parts' hashes, which other processes can make. facts : what
-    single rows tell, known after it too (see ``facts_of``). spread : walks over the rows in other processes, where
-    there are such. progress : hears of the rows that a walk has read. unit : the dataset of the units as asked for,
-    ``none`` for independent rows.
+    name : as the user writes it, ``logits.h5:test``. path : the (first) file. total : all rows, with those left
+    out by label (``ignored``). dtype : of the scores. has_labels : whether there are labels. data_sha256 : hash of
+    scores and labels in row order, known after the first complete pass, unless ``hashed`` is false: of the scores if
+    they are one part, else of the hashes of the parts, which other processes can compute. facts : statistics of single
+    rows, known then too (see ``facts_of``). spread : runs passes in other processes, or None. progress : callback for
+    the rows that a pass has read. unit : dataset of the units as requested, ``none`` for independent rows.
     """
 
     name: str
@@ -63,12 +62,12 @@ class DataSet(Rows):
 
     @property
     def ignored(self) -> int:
-        """Rows left out by their label."""
+        """Number of rows left out by label."""
         return self.total - self.n
 
     @property
     def location(self) -> Location:
-        """What commands that read these rows, or others of their model, are given; empty for several files or none."""
+        """Names of these rows and of others of their model, for suggested commands; empty unless from one file."""
         own = self.name == self.path.name or self.name.startswith(f"{self.path.name}:")
         here = str(self.path.parent / self.name) if own and self.path.is_file() else ""
         return Location(here, options=self.options)
@@ -81,32 +80,31 @@ class DataSet(Rows):
     @property
     @abstractmethod
     def source(self) -> Any:
-        """Where the scores came from, as the file records it."""
+        """Origin of the scores, as recorded in the file."""
 
     @property
     @abstractmethod
     def upstream(self) -> tuple[Link, ...]:
-        """The calibrators that the scores have been through, oldest first."""
+        """Calibrators that have been applied to the scores, oldest first."""
 
     @property
     @abstractmethod
     def recorded(self) -> list[str]:
-        """What every report of these rows must say, from what the file records of its making."""
+        """Warnings for every report of these rows, from the file's record of its origin."""
 
     @property
     def caveats(self) -> list[str]:
-        """What every report of these rows must say: of their calibrators, what else is recorded, doubts about them."""
+        """Warnings for every report of these rows: calibrators applied, recorded warnings, doubtful scores."""
         seen = in_sample(self.upstream)
         return [*([f"{seen}: {NOT_HELD_OUT}"] if seen else []), *self.recorded, *doubts(self)]
 
     @abstractmethod
     def column(self, name: str) -> AnyArray | None:
-        """One value per kept row (``ids``, ``group``, ``unit``, ``prediction``), or None when there is none. Columns
-        that a user has named take the place of those that are called so. Raises DataError where there is none of such a
-        name."""
+        """One value per kept row (``ids``, ``group``, ``unit``, ``prediction``), or None if missing. Columns named
+        by the user replace those with the standard names. Raises DataError if a named column does not exist."""
 
     def own_name(self, role: str) -> str:
-        """What the file that the rows come from calls a column: ``patient`` for ``unit``."""
+        """Original name of a column in the source of the rows: ``patient`` for ``unit``."""
         return role
 
     def units(self) -> Units | None:
@@ -115,14 +113,14 @@ class DataSet(Rows):
 
     @property
     def unit_name(self) -> str | None:
-        """The dataset that units come from, ``none`` where they were opted out of, None where each row is alone."""
+        """Dataset of the units, ``none`` if the user opted out, None if there are no units."""
         if self.unit == NO_UNIT:
             return NO_UNIT
         return None if self.units() is None else self.own_name("unit")
 
     @cached_property
     def given_units(self) -> Units | None:
-        """The units, also where each is a row alone. Raises DataError for what are none: NaN, all rows in one."""
+        """Units as given, even if each has one row only. Raises DataError if invalid: NaN, or all rows in one unit."""
         if self.unit == NO_UNIT:
             return None
         values, name = self.column("unit"), self.own_name("unit")
@@ -135,10 +133,10 @@ class DataSet(Rows):
         return units
 
     def carry(self, name: str) -> Codes:
-        """Let every block bring a column along, and return the whole of it. Raises DataError where there is none."""
+        """Attach a column to every block, and return the whole column. Raises DataError if it does not exist."""
         if name not in self.columns:
             values = self.column("group" if self.own_name("group") == name else name)
-            if values is None and name == "label":  # several labels a row: their names are the groups
+            if values is None and name == "label":  # multi-label: the groups are the labels' names
                 values = self.column("group")
             if values is None:
                 told = f"has no dataset {name!r} with one value per row, which is needed here"
@@ -148,15 +146,15 @@ class DataSet(Rows):
 
     @abstractmethod
     def pieces(self, transforms: Sequence[int], rows: int, start: int, stop: int) -> Iterator[Block]:
-        """Rows from start to stop, in pieces as they are read: of about ``rows`` rows, and multiples where possible."""
+        """Read rows start..stop-1 in pieces of about ``rows`` rows, multiples of it where possible."""
 
     def run(self, start: int, stop: int) -> Block:
-        """Consecutive rows."""
+        """Read rows start..stop-1 as one block."""
         return joined([*self.pieces((), stop - start, start, stop)])
 
     @abstractmethod
     def labels_at(self, start: int, stop: int) -> IntArray:
-        """Labels of some rows, int64."""
+        """Labels of rows start..stop-1, int64."""
 
     def labels(self) -> IntArray:
         return self.labels_at(0, self.n)
@@ -170,7 +168,7 @@ class DataSet(Rows):
             yield replace(block, columns=columns) if columns else block
 
     def _followed(self, pieces: Iterator[Block]) -> Iterator[Block]:
-        """The pieces; the first time that all of them go by, the hash and the facts of the rows are made of them."""
+        """Yield the pieces; the first complete pass also sets the hash and the facts of the rows."""
         hashed, known = self.data_sha256 is not None or not self.hashed, self.facts is not None
         facts, cell, at = None, self.part_rows(), 0
         digests: defaultdict[int, hashlib._Hash] = defaultdict(hashlib.sha256)
@@ -189,17 +187,17 @@ class DataSet(Rows):
         self.facts = self.facts or facts
 
     def step(self, transforms: Sequence[int] = ()) -> int:
-        """Rows of a block."""
+        """Number of rows of a block."""
         step = rows_per_block(self.k)
         return min(step, self.slab_rows(transforms, 1)) if len(transforms) else step
 
     def slab_rows(self, transforms: Sequence[int], step: int) -> int:
-        """Rows read at once: a multiple of ``step``."""
+        """Number of rows read at once: a multiple of ``step``."""
         slab = max(1, SLAB_BYTES // ((1 + len(transforms)) * self.k * self.dtype.itemsize))
         return max(1, slab // step) * step
 
     def part_rows(self, transforms: Sequence[int] = ()) -> int:
-        """Rows of a part (see ``Rows.walked``)."""
+        """Number of rows of a part (see ``Rows.walked``)."""
         return part_blocks(self.k) * self.step(transforms)
 
     # ---- work spread over processes
@@ -215,7 +213,7 @@ class DataSet(Rows):
         return found if walk.add_up else chain.from_iterable(found)
 
     def seal(self, scores: "list[bytes] | hashlib._Hash") -> None:
-        """Set the hash, from the digests of the parts' scores, or of a single part what has hashed its scores."""
+        """Set the hash, from the digests of the parts' scores, or the hash object of a single part's scores."""
         digest = hashlib.sha256(b"".join(scores)) if isinstance(scores, list) else scores
         if self.has_labels:
             for start in range(0, self.n, HASHED_LABELS):
@@ -229,13 +227,13 @@ class DataSet(Rows):
 
 
 def _carrying(work: Callable[..., Any], names: Mapping[str, tuple[str, ...]], block: Block, *along: Any) -> Any:
-    """Work on a block that brings columns along, as another process has them: names here, codes beside the rows."""
+    """Attach columns to a block in another process (names given, codes first in ``along``), and call ``work``."""
     columns = {name: Codes(known, code) for (name, known), code in zip(names.items(), along, strict=False)}
     return work(replace(block, columns=columns), *along[len(names) :])
 
 
 def within(counts: Iterable[int], start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """Parts of so many rows that hold some of these: number, its first row, and which rows of its own these are."""
+    """Yield the parts that overlap rows start..stop-1: index, first row of the part, start and stop within it."""
     begin = 0
     for at, count in enumerate(counts):
         low, high = max(start, begin), min(stop, begin + count)
@@ -245,7 +243,7 @@ def within(counts: Iterable[int], start: int, stop: int) -> Iterator[tuple[int, 
 
 
 def regular(pieces: Iterable[Block], step: int) -> Iterator[Block]:
-    """The same rows in blocks of ``step`` rows, wherever pieces end; only what straddles an end is copied."""
+    """Regroup pieces into blocks of ``step`` rows; only blocks that span several pieces are copied."""
     rest: list[Block] = []
     waiting = 0
     for piece in pieces:
@@ -265,16 +263,16 @@ def regular(pieces: Iterable[Block], step: int) -> Iterator[Block]:
 
 
 class PooledRows(DataSet):
-    """The rows of several open bundles, as one file with these rows would give them.
+    """Concatenated rows of several open bundles, with the same results as one file of them.
 
-    Raises DataError that names the first bundle which has other classes, another kind, other
-    class names, transforms or calibrators upstream than the first, or lacks what it has.
+    Raises DataError that names the first bundle whose classes, kind, class names, transforms,
+    upstream calibrators or columns differ from those of the first.
     """
 
     def __init__(self, parts: "Sequence[BundleRows]") -> None:
-        first, alike = parts[0], list(_alike(parts[0]))
+        first, alike = parts[0], list(_shared_properties(parts[0]))
         for part in parts[1:]:
-            for has, expected in zip(_alike(part), alike, strict=False):
+            for has, expected in zip(_shared_properties(part), alike, strict=False):
                 if has != expected:
                     told = f"{part.name}: {has}, {first.name} {expected}"
                     raise DataError(f"{told}; bundles that are taken together must agree in it")
@@ -347,8 +345,8 @@ class PooledRows(DataSet):
                 yield replace(piece, start=begin + piece.start, scores=piece.scores.astype(self.dtype, copy=False))
 
 
-def _alike(rows: "BundleRows") -> Iterator[str]:
-    """In words what bundles that are one data set have in common."""
+def _shared_properties(rows: "BundleRows") -> Iterator[str]:
+    """Describe the properties that pooled bundles must share, one string each."""
     names = rows.class_names
     yield f"holds {rows.kind}"
     yield f"has {rows.k} classes"

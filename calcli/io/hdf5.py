@@ -1,7 +1,7 @@
-"""HDF5 files as they really are: cut off, half written, full of links. Every problem is a DataError.
+"""Safe reading of HDF5 files that may be truncated, half written or full of links. Every problem is a DataError.
 
-HDF5 hands out zeros for what was never written, and h5py takes what it cannot open for
-something that is not there; both are noticed here.
+HDF5 reads zeros where data was never written, and h5py treats objects that it cannot
+open as missing; both are detected here.
 """
 
 import os
@@ -23,20 +23,20 @@ from calcli.io.inputs import note, refuse_more
 from calcli.io.probe import probe
 from calcli.io.validate import refuse_bomb
 
-HDF5 = b"\x89HDF\r\n\x1a\n"  # how a file, or a block of it, begins
-END_SAID = {0: 40, 1: 44, 2: 28, 3: 28}  # where the first bytes say at which address the file ends, by their version
+HDF5 = b"\x89HDF\r\n\x1a\n"  # signature at the start of a file
+END_OFFSETS = {0: 40, 1: 44, 2: 28, 3: 28}  # offset of the end-of-file address, by superblock version
 
-# ---- datasets whose values lie elsewhere: in other files, or in other datasets
-# HDF5 reads zeros where such a source is missing or short, waits for ever on a pipe, and
-# takes bytes from any file that it may read. All of it is looked at before anything is read.
+# ---- datasets stored elsewhere: external files and virtual datasets
+# HDF5 reads zeros where such a source is missing or short, waits forever on a pipe, and
+# reads bytes of any file that the user may read. All sources are checked before reading.
 
 
-PIECES = 100_000  # so many pieces a virtual dataset may be put together from
+MOST_PIECES = 100_000  # most pieces of a virtual dataset
 
 
 def find_file(name: str, holder: str, variable: str, where: str) -> Path | None:
-    """The file that HDF5 would open by a name that another file holds, None when there is none. holder : the file in
-    which the name stands. variable : of the environment, with more folders to look in. Raises DataError for a pipe, a
+    """Find the file that HDF5 would open for a name stored in another file; None if missing. holder : the file that
+    stores the name. variable : environment variable with more folders to search. Raises DataError for a pipe, a
     device or a folder."""
     folder = os.path.dirname(os.path.abspath(holder))
     tail = os.path.basename(name) if os.path.isabs(name) else name
@@ -57,7 +57,7 @@ def _check_place(path: Path, holder: str, where: str, allowed: bool) -> None:
 
 
 def check_external(dataset: h5py.Dataset, where: str, allowed: bool) -> None:
-    """Check that external storage is whole and, unless ``allowed``, beside the file. Raises DataError."""
+    """Check that external storage is complete and, unless ``allowed``, in the folder of the file. Raises DataError."""
     holder = dataset.file.filename
     folder = os.path.dirname(os.path.abspath(holder))
     prefix = os.environ.get("HDF5_EXTFILE_PREFIX", "").replace("${ORIGIN}", folder)
@@ -86,8 +86,8 @@ def check_mapping(dataset: h5py.Dataset, where: str) -> None:
     for source in dataset.virtual_sources():
         for start, stride, count, block in _boxes(source.vspace, dataset.shape, where):
             pieces += prod(count)
-            if pieces > PIECES:
-                told = f"is put together from more than {PIECES} pieces"
+            if pieces > MOST_PIECES:
+                told = f"is put together from more than {MOST_PIECES} pieces"
                 raise DataError(f"{where}: {told}; copy it into a plain dataset")
             covered.select_hyperslab(start, count, stride, block, op=h5py.h5s.SELECT_OR)
     mapped, total = covered.get_select_npoints(), prod(dataset.shape)
@@ -97,7 +97,7 @@ def check_mapping(dataset: h5py.Dataset, where: str) -> None:
 
 
 def _boxes(space: Any, shape: tuple[int, ...], where: str) -> list[tuple[Any, Any, Any, Any]]:
-    """A selection as hyperslabs: (start, stride, count, block)."""
+    """Split a selection into hyperslabs: (start, stride, count, block)."""
     kind, ones = space.get_select_type(), (1,) * len(shape)
     if kind == h5py.h5s.SEL_NONE:
         return []
@@ -108,14 +108,14 @@ def _boxes(space: Any, shape: tuple[int, ...], where: str) -> list[tuple[Any, An
         if h5py.h5s.UNLIMITED in (*count, *block):
             raise DataError(f"{where}: grows with its sources; copy it into a plain dataset")
         return [(start, ones if count == ones else stride, count, block)]
-    if kind == h5py.h5s.SEL_HYPERSLABS and space.get_select_hyper_nblocks() <= PIECES:
+    if kind == h5py.h5s.SEL_HYPERSLABS and space.get_select_hyper_nblocks() <= MOST_PIECES:
         corners = space.get_select_hyper_blocklist()
         return [(low, ones, ones, tuple(high - low + 1)) for low, high in corners]
     raise DataError(f"{where}: is put together point by point; copy it into a plain dataset")
 
 
 def check_source(source: Any, dataset: Any, where: str) -> None:
-    """Check that what a virtual dataset takes from a source is there. Raises DataError."""
+    """Check that a source has all the elements that a virtual dataset reads from it. Raises DataError."""
     told = f"{where}: takes its values from {source.dset_name} of {source.file_name}"
     if not isinstance(dataset, h5py.Dataset):
         raise DataError(f"{told}, where it is not; bring it along")
@@ -129,7 +129,7 @@ def check_source(source: Any, dataset: Any, where: str) -> None:
         raise DataError(f"{told}, which has shape {dataset.shape} and lacks some; bring the right one along")
 
 
-MANY = 64  # open files up to which each is closed by a call
+MOST_CLOSED = 64  # open files up to which each is closed explicitly
 
 _opened: "WeakValueDictionary[int, h5py.File]" = WeakValueDictionary()
 
@@ -140,7 +140,7 @@ def open_file(path: Path) -> Iterator[h5py.File]:
     _check_file(path)
     note(path)
     probe(path)
-    with _reading(path):
+    with _as_data_error(path):
         try:
             file = h5py.File(path, "r")
         except OSError as problem:
@@ -148,15 +148,15 @@ def open_file(path: Path) -> Iterator[h5py.File]:
                 raise DataError(f"{path}: another program has it open for writing; close it there first") from None
             if "unable to lock" not in str(problem):
                 raise
-            file = h5py.File(path, "r", locking=False)  # network file systems without locks
+            file = h5py.File(path, "r", locking=False)  # some network file systems have no locks
     _opened[id(file)] = file
     try:
-        with _reading(path, by_h5py=True):
+        with _as_data_error(path, by_h5py=True):
             yield file
     finally:
-        # To close a file h5py looks at every object of every open file: with a thousand, 20 ms for each of them. Where
-        # there are many, the last reference closes it.
-        if len(_opened) <= MANY:
+        # To close a file h5py visits every object of every open file: with a thousand files, 20 ms each. Where there
+        # are many, dropping the last reference closes it.
+        if len(_opened) <= MOST_CLOSED:
             file.close()
 
 
@@ -172,7 +172,7 @@ def _check_file(path: Path) -> None:
     try:
         with path.open("rb") as file:
             start = file.read(64)
-            if start.startswith(HDF5) and (at := END_SAID.get(start[8])):  # another file behind it is not looked at
+            if start.startswith(HDF5) and (at := END_OFFSETS.get(start[8])):  # ignore another file appended to it
                 file.seek(min(int.from_bytes(start[at : at + 8], "little"), 1 << 62))
                 refuse_more(path, start[:8] if file.read(8) == HDF5 else b"")
     except OSError as problem:
@@ -188,12 +188,12 @@ def _check_file(path: Path) -> None:
 
 
 def names_in(group: h5py.Group) -> str:
-    """What a group holds, for messages."""
+    """List the names in a group, for messages."""
     return ", ".join(key if isinstance(key, str) else repr(key) for key in group) or "nothing"
 
 
 def texts(values: Any, where: str) -> list[str]:
-    """Strings as HDF5 hands them out, decoded. Raises DataError that names the first bad one."""
+    """Decode strings read from HDF5. Raises DataError that names the first invalid one."""
     found = []
     for row, value in enumerate(np.ravel(values)):
         try:
@@ -204,8 +204,8 @@ def texts(values: Any, where: str) -> list[str]:
 
 
 @contextmanager
-def _reading(where: object, *, by_h5py: bool = False) -> Iterator[None]:
-    """Say of what h5py raises where it was; by_h5py : of nothing else. Raises DataError."""
+def _as_data_error(where: object, *, by_h5py: bool = False) -> Iterator[None]:
+    """Turn exceptions of h5py into a DataError that names ``where``. by_h5py : only those raised inside h5py."""
     try:
         yield
     except (CalcliError, MemoryError):
@@ -216,18 +216,18 @@ def _reading(where: object, *, by_h5py: bool = False) -> Iterator[None]:
             raise
         text = str(problem)
         advice = "install the HDF5 filter it was compressed with" if "filter" in text else "is the file complete?"
-        if "filter returned failure" in text:  # as of a checksum
+        if "filter returned failure" in text:  # for example a wrong checksum
             advice = "its bytes are damaged; fetch the file anew"
         raise DataError(f"{where}: cannot be read: {one_line(problem)}; {advice}") from None
 
 
-MOST_LINKS = 16  # so many links may lead from one to the next, as in HDF5
+MOST_LINKS = 16  # longest chain of links, as in HDF5
 
 
 def lookup(group: h5py.Group, path: str, links: int = 0) -> Any:
-    """What lies at a path of a group: a dataset, a group, or None when there is nothing. Links are followed here, step
-    by step: HDF5 would wait for ever on one that leads to a pipe. links : how many have led here. Raises DataError for
-    a link that leads nowhere and for an object that cannot be opened."""
+    """Find a dataset or group at a path of a group; None if nothing is there. Links are followed here, step by step, as
+    HDF5 would wait forever on one to a pipe. links : number followed so far. Raises DataError for a dangling link and
+    for an object that cannot be opened."""
     node: Any = group.file if path.startswith("/") else group
     for step in path.split("/"):
         if step in ("", "."):
@@ -249,7 +249,7 @@ def lookup(group: h5py.Group, path: str, links: int = 0) -> Any:
             with open_file(file) as other:
                 if lookup(other, link.path, links + 1) is None:
                     raise DataError(f"{told}where nothing can be found; correct it")
-        with _reading(where):
+        with _as_data_error(where):
             node = node[step]
     return node
 
@@ -264,7 +264,7 @@ def _link(node: Any, name: str) -> Any:
 
 
 def find_groups(file: h5py.File) -> Iterator[tuple[str, h5py.Group]]:
-    """All groups with their paths, "" the root, each group once: links may go round in circles."""
+    """Yield all groups with their paths, "" for the root, each once, as links may form cycles."""
     seen = set()
     todo: list[tuple[str, h5py.Group]] = [("", file)]
     while todo:
@@ -275,10 +275,10 @@ def find_groups(file: h5py.File) -> Iterator[tuple[str, h5py.Group]]:
         seen.add((about.fileno, about.addr))
         yield name, group
         children = []
-        for key in (key for key in group if isinstance(key, str)):  # bytes: a name that is no UTF-8
+        for key in (key for key in group if isinstance(key, str)):  # bytes: a name that is not UTF-8
             try:
                 child = lookup(group, key)
-            except DataError:  # a link that leads nowhere concerns only who asks for it by name
+            except DataError:  # a dangling link matters only if it is asked for by name
                 if isinstance(_link(group, key), h5py.HardLink):
                     raise
                 continue
@@ -287,15 +287,15 @@ def find_groups(file: h5py.File) -> Iterator[tuple[str, h5py.Group]]:
         todo += reversed(children)
 
 
-LARGEST_CHUNK = 1 << 30  # bytes of a chunk, or of all the rows that a chunk touches: so much must be held at once
+LARGEST_CHUNK = 1 << 30  # bytes of a chunk, or of all the rows that it spans, held in memory at once
 
 
 def check_stored(
     dataset: h5py.Dataset, where: str, *, external: bool = False, checked: frozenset[tuple[str, str]] = frozenset()
 ) -> None:
-    """Refuse a dataset whose values are not all there, or that would fill the memory with few of them. external :
-    values may come from files that do not lie beside this one. checked : the datasets that have led here as sources of
-    one another. Raises DataError."""
+    """Refuse a dataset that is incomplete, or that would fill the memory from few stored bytes. external : allow values
+    in files outside the folder of this one. checked : virtual datasets that lead here through their sources. Raises
+    DataError."""
     if not dataset.shape or 0 in dataset.shape:
         return
     if dataset.is_virtual:
@@ -313,7 +313,7 @@ def check_stored(
             advice = "was what made it interrupted, or is it larger than what it holds?"
             raise DataError(f"{where}: {told}; {advice}")
     row = prod(dataset.shape[1:]) * dataset.dtype.itemsize
-    with suppress(OSError, AttributeError):  # a file in memory; a system that does not count blocks
+    with suppress(OSError, AttributeError):  # a file in memory, or a system without st_blocks
         stored = min(stored, 512 * os.stat(dataset.file.filename).st_blocks)
     refuse_bomb(where, dataset.shape[0] * row, stored)
     if dataset.chunks is not None and dataset.chunks[0] * row > LARGEST_CHUNK:
@@ -322,7 +322,7 @@ def check_stored(
 
 
 def _check_virtual(dataset: h5py.Dataset, where: str, external: bool, checked: frozenset[tuple[str, str]]) -> None:
-    """Check a virtual dataset: all of it mapped, every source there and itself whole. Raises DataError."""
+    """Check that a virtual dataset is fully mapped and each source is present and complete. Raises DataError."""
     check_mapping(dataset, where)
     holder = dataset.file.filename
     here = (os.path.realpath(holder), dataset.name)
@@ -347,14 +347,14 @@ def _check_virtual(dataset: h5py.Dataset, where: str, external: bool, checked: f
 
 
 def read(dataset: h5py.Dataset, rows: Any, where: str) -> Any:
-    """Values of a dataset; ``rows`` is what stands in the brackets. Raises DataError."""
-    with _reading(where):
+    """Read values of a dataset; ``rows`` is the index, as in ``dataset[rows]``. Raises DataError."""
+    with _as_data_error(where):
         values = dataset[rows]
     return values
 
 
 def check_bundle_format(node: h5py.Group, where: str) -> None:
-    """Refuse a group that says it is a bundle of a later format; one that says nothing is of this one."""
+    """Refuse a group marked as a bundle of a later format; an unmarked group has the current format."""
     version = node.attrs.get("calcli_bundle", 1)
     if np.ndim(version) or not isinstance(version, int | float | np.number) or version != 1:
         found = version.item() if isinstance(version, np.generic) else version

@@ -1,7 +1,7 @@
-"""The files that a command reads: noted as they are opened, so that none of them is ever written over.
+"""Record of the files that a command reads, noted as they are opened, so that none is overwritten.
 
-What is named on the command line is known beforehand. What a template, a pattern, a folder,
-a link or an external dataset leads to is known here.
+Files named on the command line are known beforehand; those reached through a template, a pattern,
+a folder, a link or an external dataset are known only here.
 """
 
 import io
@@ -16,22 +16,22 @@ from typing import IO, Any
 
 from calcli.errors import CalcliError, DataError
 
-DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # pipes that a shell has opened; others may wait for ever
+DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # pipes that a shell has opened; others may block forever
 
 LOCATION = re.compile(rb"\n\x08location\x12(?:([\x00-\x7f])|([\x80-\xff])(.))", re.DOTALL)
-"""What stands before the name of a file of weights in an ONNX model: an entry of protobuf with this key, and the
-length of the name, seven bits in each byte."""
+"""Bytes before the name of a file of weights in an ONNX model: a protobuf entry with this key, and the length of the
+name as a varint."""
 
 PIECE = 1 << 20  # bytes read at once
 
 _read: dict[int, dict[tuple[int, int], Path]] = {}
-"""For every command that runs the files that were read meanwhile, by device and number. Where none runs nothing is
-noted: a program may write over what it has read."""
+"""Files read during each running command, by device and inode. Nothing is noted while none runs: a program that uses
+the API may overwrite its inputs."""
 
 
 @contextmanager
 def noting() -> Iterator[None]:
-    """Note what a command, or a task of a worker, reads; what tasks beside it read too."""
+    """Record the files that a command or a worker's task reads, and those that concurrent ones read meanwhile."""
     files: dict[tuple[int, int], Path] = {}
     _read[id(files)] = files
     try:
@@ -41,7 +41,7 @@ def noting() -> Iterator[None]:
 
 
 def note(path: Path | str) -> None:
-    """Remember that a file is read."""
+    """Record a file as read."""
     if _read:
         with suppress(OSError, ValueError):
             about = os.stat(path)
@@ -50,15 +50,15 @@ def note(path: Path | str) -> None:
 
 
 def stamp(path: Path) -> tuple[int, ...]:
-    """What tells a file from others, and from itself after a change: device, number, size, times of change. Of these no
-    program can set the last one. Raises OSError."""
+    """Identify a file and its state by device, inode, size, mtime and ctime; no program can set the last. Raises
+    OSError."""
     about = path.stat()
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
 
 def file_sha256(path: Path) -> str:
-    """Hash of a file, which is remembered as read."""
-    import hashlib  # takes OpenSSL along, which help does without
+    """Return the SHA-256 of a file, and record it as read."""
+    import hashlib  # loads OpenSSL, which --help does not need
 
     note(path)
     with path.open("rb") as file:
@@ -66,7 +66,7 @@ def file_sha256(path: Path) -> str:
 
 
 def note_onnx(path: Path) -> None:
-    """Remember an ONNX model and the files that its weights lie in."""
+    """Record an ONNX model and its files of weights as read."""
     note(path)
     # an empty file cannot be mapped
     with suppress(OSError, ValueError), path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as model:
@@ -77,18 +77,18 @@ def note_onnx(path: Path) -> None:
 
 
 def is_read(path: Path) -> bool:
-    """Whether a file, or what a link leads to, is one that this command has read."""
+    """Return True if a file, or the target of a link, has been read by this command."""
     with suppress(OSError):
         about = os.stat(path)
         known = [files.get((about.st_dev, about.st_ino)) for files in list(_read.values())]
-        return any(each is not None and os.path.samefile(each, path) for each in known)  # numbers are used again
+        return any(each is not None and os.path.samefile(each, path) for each in known)  # inodes are reused
     return False
 
 
 @contextmanager
 def open_document(path: str, what: str, *, own: bool = False) -> Iterator[IO[bytes]]:
-    """A file that is read from beginning to end; ``-`` is standard input. own : it is this command's own output, to go
-    on from. Raises DataError for one that cannot be opened, and for a pipe or device that no shell has opened."""
+    """Open a file to read sequentially; ``-`` is standard input. own : it is this command's own earlier output, to
+    resume from. Raises DataError for one that cannot be opened, and for a pipe or device that no shell has opened."""
     if path == "-":
         yield sys.stdin.buffer
         return
@@ -108,7 +108,7 @@ def open_document(path: str, what: str, *, own: bool = False) -> Iterator[IO[byt
 
 
 def at_most(file: IO[bytes], most: int) -> bytes:
-    """So many bytes of a file or fewer, without memory for more than there are."""
+    """Read at most ``most`` bytes, without allocating more than the file has."""
     data = io.BytesIO()
     while (left := most - data.tell()) and (piece := file.read(min(left, PIECE))):
         data.write(piece)
@@ -116,7 +116,7 @@ def at_most(file: IO[bytes], most: int) -> bytes:
 
 
 def read_document(path: str, most: int, what: str, *, own: bool = False) -> bytes:
-    """All bytes of a file or of standard input, at most so many (see ``open_document``). Raises DataError."""
+    """Read all of a file or standard input, at most ``most`` bytes (see ``open_document``). Raises DataError."""
     with open_document(path, what, own=own) as file:
         data = at_most(file, most + 1)
     if len(data) > most:
@@ -125,11 +125,11 @@ def read_document(path: str, most: int, what: str, *, own: bool = False) -> byte
 
 
 class DoubledKey(ValueError):
-    """An object of JSON has two values of one name; of such, programs take either."""
+    """Error: a JSON object has the same key twice, which parsers resolve differently."""
 
 
 def once(pairs: list[tuple[str, Any]]) -> None:
-    """What ``json.loads`` calls with every object: refuses one with two values of one name. Raises DoubledKey."""
+    """Refuse duplicate keys, as ``object_pairs_hook`` of ``json.loads``. Raises DoubledKey."""
     seen = set()
     for name, _ in pairs:
         if name in seen:
@@ -138,23 +138,23 @@ def once(pairs: list[tuple[str, Any]]) -> None:
 
 
 def refuse_more(where: object, rest: bytes) -> None:
-    """Raise DataError where more than padding stands behind the end of what was read. rest : its first bytes."""
+    """Raise DataError if more than padding follows the end of the data read. rest : first bytes after the end."""
     if rest.strip(b"\0 \t\r\n"):
         told = "goes on behind its end: several were written one after another, of which one would be read"
         advice = "keep each in a file of its own: calcli extract A B --join -o OUT.h5 takes them as one"
         raise DataError(f"{where}: {told}; {advice}")
 
 
-# ---- how many may be open
+# ---- limit of open files
 
 
-SPARE_FILES = 64  # files that a process opens besides its data
-FEWEST_BESIDE = 16  # the same, at the very least
+SPARE_FILES = 64  # descriptors to allow besides the data files
+FEWEST_BESIDE = 16  # the minimum of these
 
 
 def allow_open_files(count: int) -> int | None:
-    """Ask the system for enough open files at a time, as far as it lets us; returns how many it allows, if it says."""
-    with suppress(ImportError, OSError, ValueError):  # no such module, or not allowed: opening says which file failed
+    """Raise the limit of open files to fit ``count``, as far as allowed; returns it, None if unknown."""
+    with suppress(ImportError, OSError, ValueError):  # no such module, or refused: open will name the file
         from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
         soft, hard = getrlimit(RLIMIT_NOFILE)
@@ -166,7 +166,7 @@ def allow_open_files(count: int) -> int | None:
 
 
 def check_open_files(count: int) -> None:
-    """Raise CalcliError where the system does not allow so many files to be open together."""
+    """Raise CalcliError if the system does not allow ``count`` files to be open at once."""
     allowed = allow_open_files(count)
     if allowed is not None and allowed < count + FEWEST_BESIDE:
         told = f"{count} bundles are open together as one data set, and this system allows {allowed} open files"

@@ -1,4 +1,4 @@
-"""Other interpreters that calcli starts: they import nothing from the working folder."""
+"""Start of other interpreters, which import nothing from the working folder."""
 
 import os
 import sys
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def start(code: str, keep: Sequence[int] = (), **streams: Any) -> "Popen[bytes]":
-    """Start an interpreter that runs ``code`` and finds modules where this process does, but for the working folder.
-    There a download may hold a ``struct.py``. calcli itself is found wherever it is. keep : descriptors that the
-    interpreter shares. streams : those of ``subprocess.Popen``. Raises OSError where no process can be started."""
+    """Start an interpreter that runs ``code`` and uses this process's module path without the working folder,
+    where a download may hold a ``struct.py``. calcli itself is always found. keep : descriptors that the interpreter
+    inherits. streams : arguments of ``subprocess.Popen``. Raises OSError where no process can be started."""
     import subprocess
 
     path, root = _elsewhere(sys.path), str(Path(calcli.__file__).parents[1])
@@ -30,7 +30,7 @@ def start(code: str, keep: Sequence[int] = (), **streams: Any) -> "Popen[bytes]"
 
 
 def _elsewhere(folders: Sequence[str]) -> list[str]:
-    """Those that are not the working folder, however it is written."""
+    """Folders other than the working folder, however it is written."""
     kept = []
     for folder in folders:
         with suppress(OSError):

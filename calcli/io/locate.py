@@ -1,4 +1,4 @@
-"""What names of bundles stand for: ``FILE.h5:GROUP``, lists; and where in a file a bundle lies."""
+"""Resolve names of bundles, ``FILE.h5:GROUP`` and lists, and find the groups of a file that hold bundles."""
 
 import os
 import re
@@ -22,7 +22,7 @@ TOGETHER = "Column that says which rows belong together (a patient, an image, a 
 
 @dataclass(frozen=True, kw_only=True)
 class ByName:
-    """Columns beside the scores, by the names that a file has for them; None where they go by their own."""
+    """Names of the per-row columns in a file; None for the standard names."""
 
     group_by: list[str] | None = flag(
         None, "Column of groups (repeatable: their intersections).", "COLUMN", "--group-by", formerly="--group"
@@ -33,14 +33,14 @@ class ByName:
 
     @property
     def named(self) -> dict[str, list[str]]:
-        """The columns that are named, by what bundles call them; an empty list for none."""
+        """Names given by the user, by standard name; an empty list for ``none``."""
         given = {"group": self.group_by, "weights": self.sample_weight, "ids": self.ids, "unit": self.unit}
         lists = {role: [name] if isinstance(name, str) else list(name) for role, name in given.items() if name}
         return {role: [] if names == ["none"] else names for role, names in lists.items()}
 
 
 def intersections(columns: Mapping[str, AnyArray]) -> AnyArray:
-    """The values of one column; of several their intersections in words, ``race=Black, sex=F``."""
+    """Values of a single column, or the intersections of several as text, ``race=Black, sex=F``."""
     if len(columns) == 1:
         return next(iter(columns.values()))
     texts = [[f"{name}={value}" for value in values.tolist()] for name, values in columns.items()]
@@ -49,10 +49,10 @@ def intersections(columns: Mapping[str, AnyArray]) -> AnyArray:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout(ByName):
-    """Where things lie in a file that is not laid out as a bundle.
+    """Paths and types in a file that does not have the layout of a bundle.
 
-    scores, labels : paths of datasets, from the group named or the root. kind : what the scores are; needed when the
-    dataset's name does not say it. external : values may come from files elsewhere. Raises UsageError.
+    scores, labels : paths of datasets, relative to the group named or the root. kind : type of the scores; required if
+    the dataset's name does not imply it. external : allow external storage elsewhere. Raises UsageError.
     """
 
     scores: str | None = flag(None, "Dataset with the scores, when it has another name.", "PATH")
@@ -68,17 +68,17 @@ class Layout(ByName):
 
 
 CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
-"""Groups that a fit takes where none is named, the first that is there."""
+"""Groups that a fit uses if none is named: the first that exists."""
 
 HELD_OUT = ("test", "eval", "holdout")  # groups to evaluate on
 
 
 @dataclass(frozen=True)
 class Location:
-    """Rows as commands are given them: ``name``, empty where they have no file, and labelled samples of the same model.
+    """Names of rows for use in commands: ``name``, empty without a file, and labelled samples of the same model.
 
-    to_fit : samples to fit another calibrator on. to_evaluate : samples to evaluate one on that has seen these; each
-    empty where none are known. options : with which commands read any of them as these were read.
+    to_fit : samples to fit another calibrator on. to_evaluate : samples to evaluate one on that was fitted on these;
+    each empty if unknown. options : command-line options to read any of them as these were read.
     """
 
     name: str = ""
@@ -88,11 +88,11 @@ class Location:
 
 
 def split_where(where: str) -> tuple[Path, str | None]:
-    """Split ``FILE.h5:GROUP`` into the file and the group, None when no group is named."""
+    """Split ``FILE.h5:GROUP`` into file and group, None if no group is named."""
     if ":" not in where or os.path.exists(where):
         return Path(where), None
     ends = [at for at, c in enumerate(where) if c == ":"]
-    # The name of a group may hold colons too: the longest beginning that is a file, else all but the last part.
+    # Names of groups may contain colons: take the longest prefix that is a file, else all but the last part.
     end = next((at for at in reversed(ends) if os.path.isfile(where[:at])), ends[-1])
     path, group = where[:end], where[end + 1 :]
     # A Windows drive letter is not a file with a group.
@@ -104,24 +104,24 @@ def split_where(where: str) -> tuple[Path, str | None]:
 
 
 def absolute(name: str) -> str:
-    """The name of a bundle, for a process in another folder."""
+    """Make the name of a bundle absolute, for a process in another folder."""
     path, group = split_where(name)
     return os.path.abspath(path) + ("" if group is None else f":{group}")
 
 
 def note_bundles(names: Iterable[str]) -> None:
-    """Remember that the files of these bundles are read (see ``calcli.io.inputs``)."""
+    """Record the files of these bundles as read (see ``calcli.io.inputs``)."""
     for name in names:
         note(split_where(name)[0])
 
 
 def find_bundles(file: h5py.File) -> list[str]:
-    """Paths of all groups that hold scores by their standard names; "" is the root."""
+    """List the paths of all groups that hold scores under standard names; "" is the root."""
     return [name for name, group in find_groups(file) if "transforms" not in name.split("/") and kinds_in(group)]
 
 
 def kinds_in(group: h5py.Group) -> list[str]:
-    """The kinds of scores that a group holds; confidences count where there are no scores of classes."""
+    """List the kinds of scores in a group; confidences only if there are no scores of classes."""
 
     def holds(name: str) -> bool:
         return isinstance(lookup(group, name), h5py.Dataset)
@@ -130,11 +130,11 @@ def kinds_in(group: h5py.Group) -> list[str]:
 
 
 class NoBundles(DataError):
-    """An HDF5 file holds no scores by their standard names."""
+    """Error: an HDF5 file holds no scores under standard names."""
 
 
 def choose_group(file: h5py.File, path: Path, group: str | None, prefer: Sequence[str], layout: Layout) -> str:
-    """The group that is meant. Raises DataError where there is none; ``NoBundles`` where the file has no bundles."""
+    """Choose the group to read. Raises DataError if none fits; ``NoBundles`` if the file has no bundles."""
     if group is not None:
         node = lookup(file, group)
         if isinstance(node, h5py.Dataset):
@@ -161,18 +161,18 @@ def choose_group(file: h5py.File, path: Path, group: str | None, prefer: Sequenc
 
 
 WILD = "*?["
-LONGEST_LIST = 1 << 28  # bytes of a list of names
+LONGEST_LIST = 1 << 28  # maximum bytes of a list of names
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:
-    """A key that sorts rank10 after rank2."""
+    """Sort key that puts rank10 after rank2."""
     parts = [(part, whole_number(part)) for part in re.split(r"([0-9]+)", text) if part]
     return [(0, 0, part) if number is None else (1, number, "") for part, number in parts]
 
 
 def matching_files(pattern: str) -> list[str]:
-    """The files that a pattern of the shell stands for, in natural order; what exists, or is no pattern, is itself.
-    Raises DataError where none matches."""
+    """Expand a shell pattern into files, in natural order; an existing file, or a name without wildcards, is returned
+    unchanged. Raises DataError if none matches."""
     if os.path.exists(pattern) or not any(c in pattern for c in WILD):
         return [pattern]
     found = sorted((name for name in glob(pattern, recursive=True) if os.path.isfile(name)), key=natural)
@@ -182,7 +182,7 @@ def matching_files(pattern: str) -> list[str]:
 
 
 def listed(where: str) -> list[str]:
-    """Names in a file, one a line, ``-`` for stdin; empty lines do not count. Raises DataError."""
+    """Read names from a file, one per line, ``-`` for stdin; empty lines are skipped. Raises DataError."""
     what = "names of bundles, one a line"
     try:
         text = read_document(where, LONGEST_LIST, what).decode()
@@ -199,7 +199,7 @@ def listed(where: str) -> list[str]:
 
 
 def bundle_names(names: Sequence[str], files_from: str | None) -> list[str]:
-    """What was typed and what is listed, patterns not yet expanded. Raises UsageError for nothing at all."""
+    """Combine typed and listed names, patterns not yet expanded. Raises UsageError if there are none."""
     found = [*names, *(listed(files_from) if files_from is not None else ())]
     if not found:
         raise UsageError("no bundle is named: give FILE.h5 or FILE.h5:GROUP, or a list of them with --files-from")

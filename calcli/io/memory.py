@@ -1,4 +1,4 @@
-"""Bundles that lie in memory: arrays and tensors, checked like any file."""
+"""In-memory bundles of arrays and tensors, checked like files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,10 +18,10 @@ from calcli.rows import ScoreKind
 
 
 def as_array(values: Any, what: str) -> AnyArray:
-    """An array, a list, a tensor, a column or a table of a program as a NumPy array, whatever it holds. Numbers that
-    are objects (Decimal, columns of pandas that know missing values) become float64. Raises DataError for what is no
-    array, or has no values: ragged lists, tensors on no device."""
-    # What ``numpy.ma.is_masked`` asks for; that module is large, and another thread may be loading it.
+    """Convert an array, list, tensor, column or table to a NumPy array of any type. Numbers stored as objects
+    (Decimal, nullable columns of pandas) become float64. Raises DataError for ragged lists and other non-arrays, and
+    for tensors without values (device meta)."""
+    # Same test as ``numpy.ma.is_masked``, whose module is large and may be loading in another thread.
     if np.any(getattr(values, "_mask", False)):
         raise DataError(f"{what}: some entries are masked; leave their rows out first")
     try:
@@ -32,18 +32,18 @@ def as_array(values: Any, what: str) -> AnyArray:
         array = np.asarray(values)
     except MemoryError:
         raise
-    except Exception as problem:  # NumPy, torch, pandas and pyarrow raise whatever they stumble over
+    except Exception as problem:  # NumPy, torch, pandas and pyarrow raise errors of any type
         lists = "are rows of different lengths" if "inhomogeneous" in str(problem) else "are no array of numbers"
         raise DataError(f"{what}: {lists}: {one_line(problem)[:200]}") from None
     if array.dtype == object and array.size and all(isinstance(value, Number) for value in array.flat):
-        with suppress(TypeError, OverflowError):  # complex numbers stay what they are
+        with suppress(TypeError, OverflowError):  # complex numbers are left as they are
             return array.astype(np.float64)
     return array
 
 
 def plain_array(values: Any, what: str) -> AnyArray:
-    """Numbers of a program (see ``as_array``) as a NumPy array; integers and bfloat16 scores become floats. Raises
-    DataError for what is no array of numbers, and for scores that are true or false."""
+    """Convert to a NumPy array of numbers (see ``as_array``); integer and bfloat16 scores become floats. Raises
+    DataError for anything but numbers, and for boolean scores."""
     array = as_array(values, what)
     if array.dtype.name == "bfloat16":
         array = array.astype(np.float32)
@@ -62,9 +62,9 @@ def plain_array(values: Any, what: str) -> AnyArray:
 def bundle_in_memory(
     scores: Any, labels: Any, kind: ScoreKind, *, weights: Any = None, units: Any = None, class_names: Any = None
 ) -> Iterator[BundleRows]:
-    """Rows of arrays, as if they had been read from a bundle called ``scores``. scores : (n, k) or (n,); labels : (n,)
+    """Open arrays like a bundle named ``scores``. scores : (n, k) or (n,); labels : (n,)
     integers. Of kind ``confidence``, scores are (n,) in [0, 1] and labels whether each answer was right. units : (n,)
-    numbers or words. Raises DataError as a file would."""
+    numbers or strings. Raises DataError as for a file."""
     alone = kind == "confidence"
     if labels is None:
         each = "whether each answer was right" if alone else "one integer per row"

@@ -1,9 +1,9 @@
-"""A short-lived child that opens a file first, because HDF5 may crash or loop for ever on a damaged one.
+"""Test of HDF5 files in a short-lived child process, because HDF5 may crash or loop forever on a damaged one.
 
-It walks over everything that opening and reading will ask HDF5's own structures for. What it survives, the parent can
-open. A fork costs a few milliseconds; where there is none, files are opened at once. A fork takes one thread along and
-every lock as it is: h5py's own is held across it, and where a child of several threads makes no progress, a new
-interpreter, which takes a few tenths of a second, looks in its place.
+The child visits every HDF5 structure that opening and reading will use. If it survives, the parent can open the file.
+A fork costs a few milliseconds; without fork, files are opened directly. A fork copies one thread and the state of
+every lock: h5py's own is held across it, and if a child of a multi-threaded process makes no progress, a new
+interpreter, which takes a few tenths of a second, does the test instead.
 """
 
 import faulthandler
@@ -23,7 +23,7 @@ import h5py
 import numpy as np
 
 with suppress(ImportError):
-    import resource  # here, as an import in a child could wait for a lock
+    import resource  # imported here, as an import in a child could wait for a lock
 
 from calcli.errors import DataError
 from calcli.io.inputs import stamp
@@ -31,19 +31,19 @@ from calcli.io.interpreter import start
 
 SECONDS = 5
 BYTES_PER_SECOND = 20 << 20
-"""Time a child may take: some seconds, and more for a large file, of which it reads the strings."""
+"""Time limit of a child: ``SECONDS``, plus time for a large file, whose strings it reads."""
 
-MEMORY = 1 << 30  # memory a child may take beyond what this process has
-OBJECTS = 10_000  # so many datasets and groups are looked at: a file of more would cost too much
-PATIENCE = 2.0  # seconds after which a child of several threads may be stuck
+MEMORY = 1 << 30  # bytes that a child may use beyond the memory of this process
+OBJECTS = 10_000  # most datasets and groups visited; more would take too long
+PATIENCE = 2.0  # seconds after which the child of a multi-threaded process may be stuck
 FINE, NO_MEMORY = 0, 7
 OWN_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_LZF}
 
-_survived: set[tuple[int, ...]] = set()  # files that a child has walked through, by their stamps
+_survived: set[tuple[int, ...]] = set()  # stamps of the files that a child has read without a crash
 
 
 def probe_together(paths: Sequence[Path]) -> None:
-    """Let one child walk through many HDF5 files. Where it does not come back, ``probe`` finds which."""
+    """Test many HDF5 files in one child. If it fails, ``probe`` finds the file that caused it."""
     waiting = {known: path for path in paths if (known := stamp(path)) not in _survived}
     if len(waiting) > 1 and threading.active_count() == 1 and hasattr(os, "fork"):
         seconds = sum(map(_seconds, waiting))
@@ -52,13 +52,13 @@ def probe_together(paths: Sequence[Path]) -> None:
 
 
 def probe(path: Path) -> None:
-    """Let a child walk through an HDF5 file. Raises DataError when it does not come back."""
+    """Test an HDF5 file in a child process. Raises DataError if the child crashes or exceeds a limit."""
     known = stamp(path)
     if known in _survived or not hasattr(os, "fork"):
         return
     seconds, alone = _seconds(known), threading.active_count() == 1
     status = _forked([path], seconds, seconds + 2 if alone else PATIENCE)
-    if status is None and not alone and sys.executable:  # it waits for a lock of a thread that it does not have
+    if status is None and not alone and sys.executable:  # it waits for a lock of a thread that was not copied
         status = _spawned(path, seconds)
     if status == FINE:
         _survived.add(known)
@@ -74,42 +74,42 @@ def _seconds(known: tuple[int, ...]) -> int:
 
 
 def _forked(paths: Sequence[Path], seconds: int, patience: float) -> int | None:
-    """What becomes of a fork of this process that looks (see ``_became``). patience : seconds that it may sleep."""
+    """Test files in a fork; returns its exit status (see ``_exit_status``). patience : seconds that it may sleep."""
     alive, held = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # later Pythons warn of threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn about threads
         child = os.fork()
     if child == 0:
-        _live(paths, seconds, held)
+        _child_main(paths, seconds, held)
     os.close(held)
-    return _became(alive, patience, child, lambda: os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    return _exit_status(alive, patience, child, lambda: os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def _spawned(path: Path, seconds: int) -> int | None:
-    """What becomes of a new interpreter that looks (see ``_became``)."""
+    """Test a file in a new interpreter; returns its exit status (see ``_exit_status``)."""
     from subprocess import DEVNULL
 
     alive, held = os.pipe()
-    look = f"_live([Path({str(path)!r})], {seconds}, {held})"
-    code = f"from pathlib import Path; from calcli.io.probe import _live; {look}"
+    look = f"_child_main([Path({str(path)!r})], {seconds}, {held})"
+    code = f"from pathlib import Path; from calcli.io.probe import _child_main; {look}"
     try:
         child = start(code, [held], stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
-    except OSError:  # no interpreter, no memory for one: then without it
+    except OSError:  # cannot start an interpreter: skip the test
         os.close(alive)
         return FINE
     finally:
         os.close(held)
-    became = _became(alive, seconds + 10, child.pid, child.wait)
-    return FINE if became is not None and became > 0 and became != NO_MEMORY else became
+    status = _exit_status(alive, seconds + 10, child.pid, child.wait)
+    return FINE if status is not None and status > 0 and status != NO_MEMORY else status
 
 
-def _became(alive: int, patience: float, child: int, reap: Callable[[], int]) -> int | None:
-    """What a child says at its end, the signal that ended it as a negative number, or None when it took too long. alive
-    : a pipe of which the child has the other end. reap : waits for the child, and returns its exit code. Where somebody
-    else waits for all children, or nobody is to (SIGCHLD ignored), nobody knows what a child died of."""
+def _exit_status(alive: int, patience: float, child: int, reap: Callable[[], int]) -> int | None:
+    """Wait for a child: returns the byte it sent, else its exit code (negative for a signal), or None if it took too
+    long. alive : pipe whose other end the child holds. reap : waits for the child, and returns its exit code. If other
+    code reaps all children, or SIGCHLD is ignored, the cause of death is unknown and SIGKILL is assumed."""
     try:
         ended = select.select([alive], [], [], patience)[0]
-        while not ended and _at_work(child):  # a busy machine is no reason: what takes long is ended by its limit
+        while not ended and _at_work(child):  # on a busy machine go on waiting: the child has limits of its own
             ended = select.select([alive], [], [], patience)[0]
         said = os.read(alive, 1) if ended else b""
     except BaseException:
@@ -126,17 +126,17 @@ def _became(alive: int, patience: float, child: int, reap: Callable[[], int]) ->
 
 
 def _at_work(child: int) -> bool:
-    """Whether a child runs, would if it had a processor, or waits for a disk."""
+    """Return True if a child is running, runnable, or waiting for a disk."""
     with suppress(OSError):
         about = Path(f"/proc/{child}/stat").read_bytes()
         return about.rpartition(b") ")[2][:1] in (b"R", b"D")
     return False
 
 
-def _live(paths: Sequence[Path], seconds: int, held: int) -> None:
-    """All of a child's life. What h5py raises, the parent can bear too. held : the pipe to say so."""
+def _child_main(paths: Sequence[Path], seconds: int, held: int) -> None:
+    """Main function of the child. Exceptions of h5py are harmless in the parent. held : pipe for the status."""
     code = FINE
-    faulthandler.disable()  # its death is expected, and told by the parent
+    faulthandler.disable()  # a crash is expected, and reported by the parent
     try:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
@@ -157,7 +157,7 @@ def _live(paths: Sequence[Path], seconds: int, held: int) -> None:
     except BaseException:
         code = FINE
     finally:
-        with suppress(OSError):  # nobody asks any more
+        with suppress(OSError):  # the parent has closed the pipe
             os.write(held, bytes([code]))
         os._exit(code)
 
@@ -184,7 +184,7 @@ def _walk(file: h5py.File) -> None:
 
 
 def _touch(node: object) -> None:
-    """Read what HDF5 keeps about an object, and the strings that lie in its heaps."""
+    """Read the metadata of an object, and the strings in its heaps."""
     with suppress(Exception):
         for name in node.attrs:  # type: ignore[attr-defined]
             with suppress(Exception):
@@ -205,7 +205,7 @@ def _touch_dataset(dataset: h5py.Dataset) -> None:
         filters = {plist.get_filter(i)[0] for i in range(plist.get_nfilters())}
         strange = not filters <= OWN_FILTERS
     if dataset.dtype.kind != "O" and not strange:
-        return  # h5py raises what numbers and zlib have to say
+        return  # numeric types and zlib errors: h5py raises these without a crash
     height = dataset.chunks[0] if dataset.chunks else 1
     row = int(np.prod(dataset.shape[1:], dtype=float)) * dataset.dtype.itemsize
     step = max(height, (1 << 20) // max(row, 1))

@@ -1,7 +1,7 @@
-"""Which calibrators rows have been through: the chain that bundles carry and artifacts record.
+"""Chain of the calibrators applied to rows, as stored in bundles and artifacts.
 
 A bundle that ``apply`` writes has the attributes ``calibrator``, the artifact itself, and ``calibrated_by``, one link
-for every calibrator from the first to this one. Bundles of calcli 0.1 have the former alone.
+for every calibrator from the first to this one. Bundles of calcli 0.1 have only the former.
 """
 
 import hashlib
@@ -21,28 +21,28 @@ from calcli.errors import DataError
 from calcli.io.artifact import Artifact, Link, encode_params, loads
 from calcli.io.hdf5 import lookup, open_file
 
-ATTRIBUTES = ("calibrator", "calibrated_by", "corrupted_labels")  # what a bundle made of another one takes over
-MARKED = 16  # digits of a hash in a table: one chance in 10^19 that two calibrators share them
+ATTRIBUTES = ("calibrator", "calibrated_by", "corrupted_labels")  # attributes that a derived bundle inherits
+MARKED = 16  # hex digits of a hash in a table; two calibrators share them with p = 1e-19
 
 NOT_HELD_OUT = "what it shows here is not what new data will show; use held-out rows"
-"""What a calibrator's numbers are worth on rows of its fit."""
+"""Warning for metrics on the rows that a calibrator was fitted on."""
 
-LONGEST = 1 << 28  # bytes of a text of provenance in an archive
+LONGEST = 1 << 28  # maximum bytes of a provenance text in an archive
 
 
 def identity(artifact: Artifact) -> str:
-    """SHA-256 of what an artifact computes: method and parameters, not how and when it was fitted."""
+    """SHA-256 of the function of an artifact: method, classes and parameters, without the record of the fit."""
     content = {"method": artifact.method, "n_classes": artifact.n_classes, "params": encode_params(artifact.calibrator)}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def link_to(artifact: Artifact, in_sample: str | None = None) -> Link:
-    """An artifact's entry in a chain. in_sample : which of the rows it was fitted on."""
+    """Make an artifact's link of a chain. in_sample : part of the rows that it was fitted on."""
     return Link(identity(artifact), artifact.method, artifact.fit.source, in_sample or msgspec.UNSET)
 
 
 def in_sample(links: Sequence[Link]) -> str:
-    """Which of the rows calibrators that they have been through were fitted on, in words; empty where on none."""
+    """Describe which of the rows the applied calibrators were fitted on; empty if none."""
     found: dict[str, list[str]] = {}
     for link in links:
         if link.in_sample:
@@ -52,21 +52,21 @@ def in_sample(links: Sequence[Link]) -> str:
 
 
 def of_several(*links: Link) -> Link:
-    """The entry of one calibrator in the chain of several bundles together."""
+    """Merge the links of one calibrator in several bundles."""
     known = {link.in_sample or "" for link in links}
     return links[0] if len(known) == 1 else replace(links[0], in_sample="some of these rows")
 
 
 def chain_of(attributes: Mapping[str, Any]) -> tuple[Link, ...]:
-    """The calibrators that a bundle's attributes name, oldest first; none when it is uncalibrated. What cannot be read
-    is a link too, known by the hash of its text: never no calibrator."""
+    """Read the chain from a bundle's attributes, oldest first; empty if uncalibrated. An unreadable text becomes a link
+    with the hash of the text, so that it never reads as uncalibrated."""
     chain, last = _text(attributes.get("calibrated_by")), _text(attributes.get("calibrator"))
     if chain is not None:
         try:
             return tuple(msgspec.json.decode(chain, type=list[Link]))
         except (msgspec.DecodeError, RecursionError):
             return (_unknown(chain),)
-    if last is None or not last.lstrip().startswith("{"):  # an attribute of that name in somebody's own file
+    if last is None or not last.lstrip().startswith("{"):  # an unrelated attribute with the same name
         return ()
     try:
         return (link_to(loads(last, "calibrator")),)
@@ -75,7 +75,7 @@ def chain_of(attributes: Mapping[str, Any]) -> tuple[Link, ...]:
 
 
 def carried(path: Path, dataset: str) -> dict[str, str]:
-    """The texts of provenance that a file holds beside a dataset: HDF5, npz and Parquet have a place for them."""
+    """Read the provenance attributes stored beside a dataset in an HDF5, npz or Parquet file."""
     with path.open("rb") as file:
         start = file.read(4)
     found: Mapping[str, Any] = {}
@@ -100,20 +100,20 @@ def carried(path: Path, dataset: str) -> dict[str, str]:
 
 
 def chain_text(links: Sequence[Link]) -> str:
-    """A chain as the attribute ``calibrated_by``."""
+    """Encode a chain as the attribute ``calibrated_by`` (JSON)."""
     return msgspec.json.encode(links).decode()
 
 
 def mark(chain: str) -> str:
-    """A chain for a column of a table, which has no place but its rows: ``ts:1f0a93c2d4e5f607 hb:77b1d0e5c3a29f18``.
-    What a calibrator was fitted on follows it, ``ts:1f0a93c2d4e5f607:these_very_rows``."""
+    """Encode a chain for a column of a table, which has no attributes: ``ts:1f0a93c2d4e5f607 hb:77b1d0e5c3a29f18``. The
+    in-sample part follows the hash, ``ts:1f0a93c2d4e5f607:these_very_rows``."""
     links = chain_of({"calibrated_by": chain})
     seen = [f":{link.in_sample.replace(' ', '_')}" if link.in_sample else "" for link in links]
     return " ".join(f"{link.method}:{link.sha256[:MARKED]}{own}" for link, own in zip(links, seen, strict=True))
 
 
 def unmarked(marks: Sequence[str], where: str) -> str | None:
-    """The chain that the rows of a table are marked with; None for none. Raises DataError where rows differ."""
+    """Decode the chain from the column of a table; None if empty. Raises DataError if rows differ."""
     first = marks[0].strip()
     for row, text in enumerate(map(str.strip, marks)):
         if text != first:
@@ -129,21 +129,21 @@ def unmarked(marks: Sequence[str], where: str) -> str | None:
 
 
 def words(links: Sequence[Link]) -> str:
-    """A chain as a person reads it: ``ts (1f0a93c2), then hb (77b1d0e5)``."""
+    """Format a chain for people: ``ts (1f0a93c2), then hb (77b1d0e5)``."""
     return ", then ".join(f"{link.method} ({link.sha256[:8]})" for link in links)
 
 
 def title_of(links: Sequence[Link]) -> str:
-    """What people call scores that have been through these: ``calibrated by ts, then hb``, or ``uncalibrated``."""
+    """Title of scores after these calibrators: ``calibrated by ts, then hb``, or ``uncalibrated``."""
     return f"calibrated by {', then '.join(link.method for link in links)}" if links else "uncalibrated"
 
 
 def check_upstream(artifact: Artifact, where: str, name: str, links: Sequence[Link]) -> None:
-    """Refuse rows that have been through other calibrators than those an artifact was fitted behind. where, name : of
-    the artifact and of the rows. links : what the rows have been through. Raises DataError."""
+    """Refuse rows with upstream calibrators other than those of the artifact's fit. where, name : names of the artifact
+    and of the rows. links : calibrators applied to the rows. Raises DataError."""
     expected = artifact.fit.upstream or []
     pairs = [(link.sha256, other.sha256) for link, other in zip(links, expected, strict=False)]
-    # those of one chain may be from a table, with the beginnings of hashes
+    # a chain from a table has only the first digits of the hashes
     if len(links) == len(expected) and all(a.startswith(b) or b.startswith(a) for a, b in pairs):
         return
     if links:

@@ -1,4 +1,4 @@
-"""Rows that were never written, and rows that a calibrator was fitted on: told by single rows, whatever their order."""
+"""Detection of rows never written, duplicated, or used in a fit, from single rows in any order."""
 
 import base64
 import binascii
@@ -16,17 +16,17 @@ from calcli.numerics import floored_log
 if TYPE_CHECKING:
     from calcli.rows import Block, Rows
 
-KEPT, STORED = 1 << 16, 96  # most signatures that are held of rows, and that an artifact stores
-FEW = 5  # rows with all logits equal that may be there by chance
-CHANCE = 1e-6  # probability below which a run of such rows at the end is no chance
-FEWEST_SHARED, DEVIATIONS = 3, 5.0  # signatures found again to say so, and how many deviations beyond chance
+KEPT, STORED = 1 << 16, 96  # most signatures kept per data set, and stored in an artifact
+FEW = 5  # rows with all logits equal that may occur by chance
+CHANCE = 1e-6  # probability below which a run of such rows at the end is not chance
+FEWEST_SHARED, DEVIATIONS = 3, 5.0  # shared signatures needed, and standard deviations above chance
 
 COPIED, EVEN = 0.25, 3.0
-"""Proportion of rows with a double from which they are asked about, and the largest index of dispersion (variance by
-mean) of how often each row is there: copies repeat all rows alike, rounded scores and trees mostly the sure ones."""
+"""Minimum proportion of duplicated rows for a warning, and maximum index of dispersion (variance by mean) of their
+counts: copies repeat all rows equally often, rounded scores and trees mostly the confident ones."""
 
 HUGE = 1e38
-"""Gaps between logits beyond this are cut to it: float64 can square and sum what is left,
+"""Maximum gap between logits, to which larger ones are cut: float64 can square and sum it,
 and a class so far below has probability 0 at every temperature."""
 
 LARGEST_GAP = 80.0  # gaps between logits beyond this count as equal: in float32 such probabilities are 0
@@ -36,11 +36,11 @@ Signatures = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class RowFacts:
-    """What is known of rows; adds, in the order of the rows.
+    """Statistics of rows; summed with ``+``, in the order of the rows.
 
-    n : rows. blank : how many look as if they were never written: all scores are equal, or the one score is 0.
-    tail : how many of these are the last ones. signatures : the ``KEPT`` smallest, sorted. huge : rows with logits
-    that were cut (see ``check_scores``).
+    n : rows. blank : rows that look never written: all scores are equal, or the one score is 0. tail : blank rows at
+    the end. signatures : the ``KEPT`` smallest, sorted. huge : rows with logits that were cut (see
+    ``check_scores``).
     """
 
     n: int
@@ -56,7 +56,7 @@ class RowFacts:
 
 
 def row_facts(block: "Block") -> RowFacts:
-    """The facts of a block; no signatures without labels."""
+    """Compute the facts of a block; no signatures without labels."""
     s, k = block.scores, block.scores.shape[1]
     if k == 1 or (k == 2 and block.kind == "probs"):
         blank = np.asarray(s[:, -1] == 0)
@@ -71,8 +71,8 @@ def row_facts(block: "Block") -> RowFacts:
 
 
 def signatures(block: "Block") -> Signatures:
-    """A number for every row, from its label and the gaps of three classes to the largest logit, (b,). It is the same
-    for logits, their probabilities and copies in float32, but where a gap is rounded otherwise."""
+    """Hash every row, (b,), by its label and the gaps of three classes to the largest logit. Logits, probabilities of
+    them and float32 copies have equal hashes, unless a gap rounds differently."""
     s, y = block.scores, block.labels
     k, row = s.shape[1], np.arange(len(s))
     picked = np.stack([s.max(axis=1), *(s[row, (y + i) % k] for i in range(min(k, 3)))]).astype(np.float64)
@@ -90,7 +90,7 @@ def signatures(block: "Block") -> Signatures:
 
 
 def facts_of(rows: "Rows") -> RowFacts:
-    """The facts of all rows; of a data set those of its first walk."""
+    """Compute the facts of all rows; for a data set, those of its first pass."""
     known: RowFacts | None = getattr(rows, "facts", None)
     if known is None:
         known = rows.sum(row_facts)
@@ -100,16 +100,16 @@ def facts_of(rows: "Rows") -> RowFacts:
 
 
 def cut_off(rows: "Rows") -> list[str]:
-    """Plain words where logits are so large that they were cut."""
+    """Warning if logits were so large that they were cut, else none."""
     facts = facts_of(rows)
     told = f"{facts.huge} of {facts.n} rows have logits beyond {HUGE:g}: did the model overflow, or a mask stay in?"
     return [f"{told} They count as {HUGE:g} below the largest"] * (facts.huge > 0)
 
 
 def unwritten(rows: "Rows") -> list[str]:
-    """Plain words where rows look as if they were never written: some at the end, or logits of many all equal. A run at
-    the end counts where the rows before it make that no chance, and where its label, if it has but one, occurs before
-    it too: of rows in the order of their classes the last may all be certain."""
+    """Warning if rows look never written: a run at the end, or many with all logits equal. A run counts if it is
+    improbable given the rows before it, and if its label, when there is only one, occurs before it too: in rows
+    sorted by class the last may all be certain."""
     facts = facts_of(rows)
     before, run = facts.n - facts.tail, facts.tail
     what = "score 0" if rows.k == 1 else "all scores equal"
@@ -128,8 +128,8 @@ def unwritten(rows: "Rows") -> list[str]:
 
 
 def copies(rows: "Rows") -> list[str]:
-    """Plain words where many rows have the scores and the label of another, which intervals and tests take for new. Of
-    two classes few rows differ, and many repeat by chance; so do the scores of trees, and rounded ones."""
+    """Warning if many rows duplicate scores and label of another, which intervals and tests treat as independent. With
+    two classes many rows repeat by chance; so do the scores of trees, and rounded ones."""
     facts = facts_of(rows)
     share = _repeated(facts.signatures) if len(facts.signatures) else 0.0
     if rows.k < 3 or facts.n < FEW or share < COPIED or rows.units() is not None:
@@ -142,19 +142,19 @@ def copies(rows: "Rows") -> list[str]:
     return [f"{told} Intervals and p-values take every row for a new one; {advice}"]
 
 
-# ---- rows seen before
+# ---- overlap with the rows of a fit
 
 
 class RowSketch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What an artifact stores of its rows. smallest : their smallest signatures, base64 of sorted little-endian uint64.
-    repeated : the proportion of rows whose signature another of them has."""
+    """Sketch of the rows of a fit, stored in the artifact. smallest : their smallest signatures, base64 of sorted
+    little-endian uint64. repeated : proportion of rows that share their signature with another."""
 
     smallest: str
     repeated: Annotated[float, msgspec.Meta(ge=0, le=1)]
 
     @property
     def signatures(self) -> Signatures:
-        """The smallest signatures. Raises DataError for a text that does not hold them."""
+        """Decoded smallest signatures. Raises DataError for an invalid text."""
         with suppress(binascii.Error, ValueError):
             found = np.frombuffer(base64.b64decode(self.smallest, validate=True), "<u8").astype(np.uint64)
             if 0 < len(found) <= STORED and (found[1:] > found[:-1]).all():
@@ -163,7 +163,7 @@ class RowSketch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 def sketch(facts: RowFacts) -> RowSketch | None:
-    """What is stored of rows; None without labels."""
+    """Make the sketch to store of rows; None without labels."""
     smallest = np.unique(facts.signatures)[:STORED]
     if not len(smallest):
         return None
@@ -171,16 +171,16 @@ def sketch(facts: RowFacts) -> RowSketch | None:
 
 
 def _repeated(found: Signatures) -> float:
-    """The share of signatures, sorted, that equal a neighbour."""
+    """Proportion of signatures (sorted) that equal a neighbour."""
     same = np.append(found[1:] == found[:-1], False)
     same[1:] |= same[:-1].copy()
     return float(same.mean())
 
 
 def share_seen(stored: RowSketch | None, n: int, facts: RowFacts) -> float:
-    """The proportion of rows that are among the n rows of a sketch; 0 where chance explains what agrees. By chance a
-    row agrees with one of a set as often as those of the set agree with each other, which the larger of both sets
-    tells: two classes have few signatures, rounded scores still fewer. Bottom-k sketches: Bar-Yossef et al. (2002)."""
+    """Estimate the proportion of rows that are among the n rows of a sketch; 0 if chance explains the matches. A random
+    row matches a set as often as the rows of the set match each other, estimated from the larger of both sets: two
+    classes have few signatures, rounded scores still fewer. Bottom-k sketches: Bar-Yossef et al. (2002)."""
     if stored is None or not len(facts.signatures):
         return 0.0
     seen, mine = stored.signatures, facts.signatures
@@ -196,5 +196,5 @@ def share_seen(stored: RowSketch | None, n: int, facts: RowFacts) -> float:
 
 
 def _limit(smallest: Signatures, most: int) -> Any:
-    """Up to which signature all of them are known."""
+    """Largest signature up to which the set is complete."""
     return smallest[-1] if len(smallest) >= most else np.iinfo(np.uint64).max

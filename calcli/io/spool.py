@@ -21,13 +21,13 @@ class Spool:
 
     def __init__(self, dtype: "np.dtype[Any]", why: str) -> None:
         self.dtype, self.count, self._why = dtype, 0, why
-        with self._blaming():
+        with self._naming_purpose():
             self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed by its owner)
 
     def add(self, values: AnyArray) -> None:
         """Append numbers. Raises CalcliError."""
         data = np.ascontiguousarray(values, dtype=self.dtype).reshape(-1).view(np.uint8).data
-        with self._blaming():
+        with self._naming_purpose():
             self._file.seek(self.count * self.dtype.itemsize)
             while len(data):
                 data = data[self._file.write(data) :]
@@ -35,7 +35,7 @@ class Spool:
 
     def read(self, start: int, stop: int) -> AnyArray:
         """Numbers from start to stop."""
-        with self._blaming():
+        with self._naming_purpose():
             self._file.seek(self.dtype.itemsize * start)
             values: AnyArray = np.fromfile(self._file, self.dtype, stop - start)
             if len(values) < stop - start:
@@ -47,7 +47,7 @@ class Spool:
         self._file.close()
 
     @contextmanager
-    def _blaming(self) -> Iterator[None]:
+    def _naming_purpose(self) -> Iterator[None]:
         try:
             yield
         except OSError as problem:
