@@ -1,4 +1,4 @@
-"""Partial pooling: every group its own map, pulled towards the common one as far as the groups are alike."""
+"""Partial pooling: a map for every group, shrunk towards the common map as far as the groups are alike."""
 
 import math
 from abc import abstractmethod
@@ -18,22 +18,22 @@ from calcli.folds import content_folds, random_folds
 from calcli.numerics import NLL_OF_ZERO, FloatArray, IntArray, entries
 from calcli.rows import Block, Codes, Rows
 
-PREDICTION = "prediction"  # the grouping that needs no column
+PREDICTION = "prediction"  # grouping by predicted class, which needs no column
 FOLDS = 5
 ROUNDS = 3
 START, LEAST = 0.1, 1e-7
-"""Variance between groups at which the search begins, and which stands for none; ten times that is none as well:
-towards 0 the EM only creeps."""
+"""Variance between groups at which the search begins, and the one that stands for 0. Variances up to ten times as
+large become 0 too: towards 0 the EM takes ever smaller steps."""
 STEPS, UPDATES = 100, 100
 LARGEST_STEP = 1.0
-LONGEST, FAR = 1e4, 10.0  # bounds of a step of SQUAREM, in steps of EM, and of a log variance
+LONGEST, FAR = 1e4, 10.0  # upper bounds of a SQUAREM step (in EM steps) and of a log variance
 EXACT, SETTLED, CHANGE = 1e-11, 1e-6, 1e-4
-"""Step of a parameter, and relative change of a variance between updates and between walks, where a search ends."""
+"""Where a search ends: step of a parameter, relative change of a variance between updates, and between walks."""
 EARLY, LEAST_START = 1e-7, 1e-5
-"""That step in a fold, which begins where the fit to all rows ended, and the least variance that it begins with."""
+"""For the fit to a fold, which starts at the result of all rows: its last step, and the least variance at its start."""
 CREEPS, LATE = 0.99, 90
-"""A variance that is still is held when its last three changes between walks differ by no more than this factor, and
-after so many walks: theta would follow it for hundreds."""
+"""A variance that hardly moves is fixed when its last three changes between walks agree within this factor, or after
+so many walks: otherwise theta would follow it for hundreds of walks."""
 
 
 class ByOptions(Options, frozen=True):
@@ -48,7 +48,7 @@ class ByOptions(Options, frozen=True):
 
 
 def groups_of(block: Block, by: str) -> Codes:
-    """The groups of a block's rows. Raises DataError where they do not come with it."""
+    """Groups of a block's rows. Raises DataError if the block lacks the column."""
     if by == PREDICTION:
         return Codes(tuple(map(str, range(block.scores.shape[1]))), block.prediction)
     if by not in block.columns:
@@ -57,7 +57,7 @@ def groups_of(block: Block, by: str) -> Codes:
 
 
 def places(by: str, names: Sequence[str], block: Block) -> IntArray:
-    """Where in ``names`` the group of every row is, (b,); their number for a group that is not there."""
+    """Index in ``names`` of the group of every row, (b,); ``len(names)`` for a group that is not among them."""
     found, known = groups_of(block, by), {name: i for i, name in enumerate(names)}
     return entries(found.code, np.array([known.get(name, len(known)) for name in found.names], dtype=np.int64))
 
@@ -72,7 +72,7 @@ class GroupSums(Sums):
 
     @classmethod
     def of(cls, code: IntArray, g: int, weight: FloatArray, gradient: FloatArray, information: FloatArray) -> Self:
-        """The sums of rows with gradient (m, b) and information (m, m, b)."""
+        """Sum rows with gradient (m, b) and information (m, m, b) by group."""
 
         def total(values: FloatArray) -> FloatArray:
             return np.asarray(np.bincount(code, weights=weight * values, minlength=g), dtype=np.float64)
@@ -83,7 +83,7 @@ class GroupSums(Sums):
 
 
 class Pooled(NamedTuple):
-    """Parameters of the groups. centre : (m,). theta : (g, m) differences to it. variance : (m,) between groups."""
+    """Parameters of the groups. centre : (m,). theta : (g, m) differences from it. variance : (m,) between groups."""
 
     centre: FloatArray
     theta: FloatArray
@@ -93,12 +93,12 @@ class Pooled(NamedTuple):
 
 
 def pool(walk: Callable[[FloatArray], GroupSums], g: int, m: int, tau: float, start: Pooled | None = None) -> Pooled:
-    """The parameters at which NLL + sum_g theta_g^2 / (2 variance) is least, with the variance between groups by EM.
+    """Minimise NLL + sum_g theta_g^2 / (2 variance), with the variance between groups by EM.
 
     walk : sums over the rows at parameters (g, m). tau : standard deviation between groups, 0 to estimate it. start :
-    what was found on much the same rows, near which the search begins; it ends early. Steps are those of Fisher's
-    scoring: of the centre alone, then of theta, where the EM runs on the quadratic that a walk has given until both
-    agree. Thrice theta is centred, weighted by the rows, and the centre moves along.
+    result on much the same rows, where the search begins; it then ends early. Steps are Fisher scoring: of the centre
+    alone, then of theta, where after each walk the EM runs on that walk's quadratic; both repeat until they agree.
+    Three times theta is centred (weighted by the rows) and its mean is added to the centre.
     """
     centre, theta = np.zeros(m), np.zeros((g, m))
     variance, passes, converged, exact = np.full(m, tau**2 or START), 0, False, EXACT
@@ -135,9 +135,9 @@ def pool(walk: Callable[[FloatArray], GroupSums], g: int, m: int, tau: float, st
 
 
 def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatArray:
-    """The variance between groups (m,): the fixed point of variance = mean(theta^2 + posterior variance).
+    """Variance between groups (m,): the fixed point of variance = mean(theta^2 + posterior variance).
 
-    EM creeps where the variance is small, so that three of its steps are one of SQUAREM (Varadhan, Roland 2008, S3).
+    EM is slow where the variance is small, so SQUAREM replaces three of its steps by one (Varadhan, Roland 2008, S3).
     """
     target = np.einsum("gij,gj->gi", sums.information, theta) - sums.gradient
 
@@ -161,9 +161,9 @@ def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatAr
 
 
 class ByGroup(Calibrator):
-    """Base of the methods by group: a method for all rows, and differences from it for every group.
+    """Base of the methods by group: a map common to all rows, and every group's difference from it.
 
-    COMMON : that method's name. OF_COMMON : its class. by : the column. groups : the differences, by the groups' names.
+    COMMON, OF_COMMON : name and class of the common map's method. by : the column. groups : differences by group name.
     """
 
     by: str
@@ -177,7 +177,7 @@ class ByGroup(Calibrator):
     @classmethod
     @abstractmethod
     def pooled(cls, rows: Rows, common: Any, of: Codes, by: ByOptions, start: Pooled | None) -> tuple[Self, Pooled]:
-        """The calibrator of rows of some groups, around one that is fitted to all rows; start : see ``pool``."""
+        """Fit the groups' maps around a common map already fitted to all rows; start : see ``pool``."""
 
     @property
     def required_columns(self) -> Mapping[str, Sequence[str]]:
@@ -216,9 +216,9 @@ class ByGroup(Calibrator):
     def held_out(
         cls, rows: Rows, plain: Any, groups: Codes, options: ByOptions, context: Context, start: tuple[Any, Pooled]
     ) -> tuple[float, float]:
-        """Mean NLL of rows (or units) left out in turn, by group and by the common map, fitted to the others.
+        """Cross-validated mean NLL by group and of the common map; folds keep units together.
 
-        start : what all rows gave.
+        start : results of the fits to all rows.
         """
         units, losses = rows.units(), np.empty((2, rows.n))
         if units is not None:
@@ -237,14 +237,14 @@ class ByGroup(Calibrator):
 
 
 def _weights(by: str, block: Block) -> Counter[str]:
-    """The weight of the rows of every group, by its name."""
+    """Total weight of the rows of every group, by its name."""
     names, code = groups_of(block, by)
     found = np.bincount(code, weights=block.weight, minlength=len(names))
     return Counter(dict(zip(names, found.tolist(), strict=True)))
 
 
 def _losses(calibrator: Calibrator, rows: Rows) -> FloatArray:
-    """NLL of every row through a calibrator, (n,); of a confidence that of being right or wrong."""
+    """NLL of every row through a calibrator, (n,); for confidences, of the outcome right or wrong."""
     return np.concatenate(list(rows.each(partial(_losses_of, calibrator))))
 
 

@@ -27,14 +27,14 @@ ALL_AT_BOUND = (
     " the labels; calibrate on rows that the model gets wrong now and then"
 )
 
-KEPT_BYTES = 1 << 24  # scores in float64 up to this size have their places among the edges kept, in twice the memory
+KEPT_BYTES = 1 << 24  # scores in float64 up to this size keep their segments and offsets, in twice the memory
 Entry = Callable[[FloatArray], FloatArray]
 Loss = Callable[[Quadratic, int, FloatArray], tuple[float, FloatArray, FloatArray]]
-"""Of the NLL as a function of the slopes, the number of rows, and parameters: what ``minimise_box`` needs."""
+"""From the NLL as a function of the slopes, the number of rows and parameters: value, gradient and Hessian."""
 
 
 def check_map(edges: FloatArray, slopes: FloatArray) -> None:
-    """Raise DataError for edges and slopes that are no map."""
+    """Raise DataError unless there is one slope more than edges."""
     if len(slopes) != len(edges) + 1:
         raise DataError(f"{len(slopes)} slopes for {len(edges)} edges, expected one more than edges")
 
@@ -58,7 +58,7 @@ def evaluate(x: FloatArray, edges: FloatArray, slopes: FloatArray) -> FloatArray
 def nll_in_slopes(rows: Rows, edges: FloatArray, entry: Entry) -> Quadratic:
     """Mean NLL of softmax(g(x)) as a function of the slopes, with gradient and Hessian.
 
-    One pass over the rows; where each score lies among the edges is found once when the rows are small. The lengths L_j
+    One pass over the rows; for small data the segment of each score is found once and kept. The lengths L_j
     are never formed: a row's moments of them under p follow from three sums per segment (of p, p t, p t^2; t the
     offset), because L_k > 0 means that all segments between e_1 and k are full.
     """
@@ -77,9 +77,9 @@ def nll_in_slopes(rows: Rows, edges: FloatArray, entry: Entry) -> Quadratic:
 def minimise_map(
     rows: Rows, edges: FloatArray, entry: Entry, loss: Loss, begin: FloatArray, context: Context, box: dict[str, Any]
 ) -> BoxMinimum:
-    """Minimise a loss within a box, from the minimum of some of the rows unless a start is known.
+    """Minimise a loss within a box; without a known start, begin at the minimum on a sample of the rows.
 
-    box : low and high, and what else of ``minimise_box``.
+    box : low, high and further arguments of ``minimise_box``.
     """
     passes = count(1)
 
@@ -100,7 +100,7 @@ def minimise_map(
 
 
 def ended(fitted: C, found: BoxMinimum, box: dict[str, Any]) -> Fit[C]:
-    """The fit of a map whose slopes were searched between two bounds."""
+    """Fit with status and warnings of a map whose slopes were searched between two bounds."""
     details = {"evaluations": found.evaluations, "gradient": found.gradient}
     if found.status == "not_converged":
         return Fit(fitted, "not_converged", ("the search for the slopes did not converge",), details)
@@ -119,11 +119,11 @@ class _Sums(Sums):
     hessian: FloatArray
 
 
-Place = tuple[Block, IntArray, FloatArray]  # some rows, and for every score its segment and its offset there
+Place = tuple[Block, IntArray, FloatArray]  # some rows, with segment and offset of every score
 
 
 def _placed(edges: FloatArray, entry: Entry, block: Block) -> list[Place]:
-    """The block's rows, some at a time."""
+    """Segments and offsets of a block's scores, some rows at a time."""
     step = tile_rows(block.scores.shape[1])
     some = [block.cut(at, at + step) for at in range(0, len(block), step)]
     return [(part, *locate(entry(part.z), edges)) for part in some]
@@ -157,7 +157,7 @@ def _moments(edges: FloatArray, slopes: FloatArray, block: Block, segment: IntAr
     label = np.where(np.arange(m) < segment[here, y][:, None], full, 0.0)
     label[here, segment[here, y]] = offset[here, y]
     weight = np.ones(n) if block.weight is None else block.weight
-    # E[L_j L_k] = full_j E[L_k] for 1 <= j < k, and 0 for j = 0 < k; E[L_j^2] needs no rows apart.
+    # E[L_j L_k] = full_j E[L_k] for 1 <= j < k, and 0 for j = 0 < k; E[L_j^2] needs no sums by row.
     p *= weight[:, None]
     square = np.bincount(segment.ravel(), weights=p.ravel(), minlength=m) + full**2 * (weight @ beyond)
     cross = np.triu(np.outer(full, weight @ mean), 1)

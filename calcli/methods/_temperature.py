@@ -1,4 +1,4 @@
-"""What the one-temperature methods share: the bracket, the search and the map."""
+"""Shared by the one-temperature methods: the bracket, the search and the map."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +18,7 @@ from calcli.rows import Block, Rows
 from calcli.solvers import Root, find_root
 
 BRACKET = (float(np.log(1e-2)), float(np.log(1e2)))  # of log beta, beta = 1/T: T in [0.01, 100]
-USUAL_PRIOR = 0.25  # what ``auto``, and the first step of svs, sms and ft, take for ``Prior``
+USUAL_PRIOR = 0.25  # value of ``Prior`` in ``auto`` and in the first step of svs, sms and ft
 Prior = Annotated[
     float,
     Meta(
@@ -27,8 +27,8 @@ Prior = Annotated[
         " all right do not sharpen the scores without end; 0 for none",
     ),
 ]
-"""An option: beside the mean NLL of n rows stands max(m, 0)^2 / (2 prior^2 n), m the mean log-slope of the map."""
-LaterPrior = Annotated[Prior, Meta(extra={"came later": True})]  # the same of a method that has none by default
+"""An option: adds max(m, 0)^2 / (2 prior^2 n) to the mean NLL of n rows, m the mean log-slope of the map."""
+LaterPrior = Annotated[Prior, Meta(extra={"came later": True})]  # for methods whose default is no prior
 
 Mixing = Annotated[
     bool, Meta(description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)")
@@ -36,13 +36,13 @@ Mixing = Annotated[
 
 
 def sharpening(m: float, prior: float, rows: float) -> tuple[float, float, float]:
-    """The prior's part of the loss at a mean log-slope m, its slope and its curvature (see ``Prior``)."""
+    """Penalty of the prior at a mean log-slope m, with its slope and curvature (see ``Prior``)."""
     strength = 1.0 / (prior**2 * rows) if prior and m > 0 else 0.0
     return 0.5 * strength * m * m, strength * m, strength
 
 
 def effective_rows(rows: Rows) -> float:
-    """Number of rows, or with weights w Kish's (sum w)^2 / sum w^2."""
+    """Number of rows; with weights w, Kish's effective number (sum w)^2 / sum w^2."""
     w = rows.weights()
     return float(rows.n) if w is None else float(w.sum() ** 2 / max(float(w @ w), 1e-300))
 
@@ -62,10 +62,10 @@ class OneTemperature(Calibrator):
 
 
 class Search(NamedTuple):
-    """A temperature, how its search ended and what to record; the one walk's expansion, where there was one.
+    """Result of a search: temperature, root, numbers to record, and the expansion of the rows if one was made.
 
-    rise : derivative of the equation by beta at the root, 0 unless the series found the root. centre : the beta that
-    the series is expanded around.
+    by_series : the root is that of the series. rise : derivative of the equation by beta at the root, 0 unless the
+    series found it. centre : beta around which the series is expanded.
     """
 
     temperature: float
@@ -78,7 +78,7 @@ class Search(NamedTuple):
 
     @property
     def before(self) -> Summary | None:
-        """The summary of the rows as they came, when the walk has made it."""
+        """Summary of the uncalibrated rows, if the walk has made it."""
         return None if self.expansion is None else self.expansion.summary
 
 
@@ -89,9 +89,9 @@ def solve_temperature(
     bracket: tuple[float, float] = BRACKET,
     flat: float = 0.0,
 ) -> Search:
-    """The temperature at the root of an increasing function of log beta.
+    """Find the temperature at the root of an increasing function of log beta.
 
-    start : log beta to begin at; that of ``context.start`` if it has a temperature, or 0.
+    start : log beta to begin at; by default that of ``context.start`` if it has a temperature, else 0.
     """
     if start is None:
         near = getattr(context.start, "temperature", 1.0)
@@ -109,20 +109,20 @@ def solve_temperature(
 
 # ---- two walks instead of one per Newton step
 
-SMALL_SAMPLE = 1500  # fewest rows that a start is sought on; from four times as many rows on a start pays
-SAMPLE_SCORES = 1 << 24  # most scores of the sample: it is held in memory, and more of them find no better start
+SMALL_SAMPLE = 1500  # fewest rows in the sample that gives a start; data of under four times as many do without one
+SAMPLE_SCORES = 1 << 24  # most scores in the sample: it is held in memory, and more give no better start
 FEWEST, SMALL_SCORES = 100, 2_000_000
-"""The same of wide rows: fewer do, as many as have so many scores; what their start lacks the series makes good."""
+"""Fewest rows for many classes, and scores that are enough: a rougher start, for which the series makes up."""
 ROUGH = 0.01
-"""A step of log beta after which the start is right to a tenth of a per mil: the sample itself is off by per cents."""
-FAR = 0.1  # a relative step of beta beyond which the series is not trusted, and Newton goes on alone
-TOLERANCE = 1e-10  # relative error of the temperature that a fit leaves, as its last term and its residual tell
-CHECKED = TOLERANCE**0.5  # that error where the caller checks what is left
-NEAR = 1e-6  # a residual up to which one Newton step with the series' rise leaves less than the tolerance
+"""Last step of log beta in the search for a start: 0.01 % from the sample's root, itself off by some per cent."""
+FAR = 0.1  # relative step of beta beyond which the series is not trusted and Newton's method goes on alone
+TOLERANCE = 1e-10  # relative error of a fitted temperature, estimated by the series' last term and the residual
+CHECKED = TOLERANCE**0.5  # relative error allowed where the caller checks the result
+NEAR = 1e-6  # residual up to which one Newton step with the series' rise leaves an error below the tolerance
 
 
 def start_rows(rows: Rows) -> int:
-    """Rows of a sample on which a start pays, about a sixteenth; 0 where none does."""
+    """Size of the sample to find a start on, about a sixteenth of the rows; 0 where it would not pay."""
     least = min(SMALL_SAMPLE, max(FEWEST, SMALL_SCORES // rows.k))
     return 0 if rows.n < 4 * least else max(least, min(rows.n // 16, SAMPLE_SCORES // rows.k))
 
@@ -134,12 +134,12 @@ SeriesOf = Callable[[Expansion], FloatArray]
 def search_temperature(
     rows: Rows, context: Context, slope_of: SlopeOf, series_of: SeriesOf, flat: float = 0.0, unverified: float = CHECKED
 ) -> Search:
-    """The temperature at the root of an estimating equation, in one walk over large data.
+    """Find the temperature at the root of an estimating equation, in one walk over large data.
 
-    slope_of : the equation on some rows, for Newton's method. series_of : the equation's mean value and derivatives by
-    beta, of an expansion. The root on a sixteenth of the rows is where the one full walk expands the equation, and the
-    series has the root; where the sample has no root, or the series would be asked too far, Newton's method walks on.
-    unverified : how far, relatively, its last term may move the root; the caller checks what is left.
+    slope_of : the equation on some rows, for Newton's method. series_of : mean value and derivatives by beta of the
+    equation, from an expansion. The root on a sixteenth of the rows is the centre around which the one full walk
+    expands the equation; the series gives the root. Where the sample has no root, or the root is too far from it for
+    the series, Newton's method walks on. unverified : largest relative change of the root by the series' last term.
     """
     size = start_rows(rows)
     sample = rows.sample(size) if size else None
@@ -162,7 +162,7 @@ def search_temperature(
 
 
 def series_slope(series: FloatArray, centre: float) -> Slope:
-    """What ``nll_slope`` gives, of the series around one beta."""
+    """Slope function like that of ``nll_slope``, from the series around one beta instead of the rows."""
     value, rise = np.polynomial.Polynomial(series), np.polynomial.Polynomial(series).deriv()
 
     def at(log_beta: float) -> tuple[float, float]:
@@ -174,7 +174,7 @@ def series_slope(series: FloatArray, centre: float) -> Slope:
 
 
 def series_root(series: FloatArray) -> tuple[float, float, float]:
-    """The root nearest 0 of sum_j series_j x^j, how far its last term moves it, the rise there; inf for none."""
+    """Root nearest 0 of sum_j series_j x^j, its change by the last term, and the slope there; inf without a root."""
     value, slope = np.polynomial.Polynomial(series), np.polynomial.Polynomial(series).deriv()
     x = 0.0
     for _ in range(50):
@@ -189,7 +189,7 @@ def series_root(series: FloatArray) -> tuple[float, float, float]:
 
 
 def likeliest(rows: Rows, context: Context, prior: float = 0.0, unverified: float = CHECKED) -> Search:
-    """The temperature of greatest likelihood; below 1, with a prior (see ``Prior``), that of greatest posterior.
+    """Find the temperature of maximum likelihood; with a prior (see ``Prior``), of maximum posterior where T < 1.
 
     unverified : as for ``search_temperature``.
     """
@@ -215,5 +215,5 @@ def likeliest(rows: Rows, context: Context, prior: float = 0.0, unverified: floa
 
 
 def nll_series(expansion: Expansion) -> FloatArray:
-    """The slope of the mean NLL in beta, with its derivatives."""
+    """Slope of the mean NLL in beta, with its derivatives."""
     return expansion.gap / expansion.weight

@@ -22,10 +22,10 @@ from calcli.numerics import FloatArray, IntArray, floored_log, log_softmax, soft
 from calcli.rows import Block, Rows
 from calcli.solvers import LOOSE_AIM, Optimum, minimise_convex
 
-EPS = 2.2e-16  # floor under probabilities before the logarithm of the Dirichlet methods (the authors' own)
+EPS = 2.2e-16  # the authors' floor under probabilities before the logarithm of the Dirichlet methods
 GRID = tuple(10.0**power for power in range(6, -5, -1))
-"""Values of lambda = mu that cross-validation looks at, strongest first. From 100 classes on
-the best is 1e3 or more when penalties are means."""
+"""Values of lambda = mu in cross-validation, strongest first. From 100 classes on the best is 1e3 or more when
+penalties are means."""
 Weight = Annotated[float, Meta(ge=0)]
 SCALES = "fitting scales and biases"
 ABSENT = "each keeps the row of temperature scaling and bias 0"
@@ -65,18 +65,18 @@ class OdirOptions(Options, frozen=True):
 
 
 class AffineMap(Calibrator):
-    """softmax(W x + b), or softmax(scale x + b), with x made of the scores."""
+    """softmax(W x + b), or softmax(scale x + b), with features x of the scores."""
 
     scale: FloatArray
     weight: FloatArray
     bias: FloatArray
 
-    full: ClassVar[bool] = True  # is the map a full matrix, not a scale per class?
-    features: ClassVar[Callable[..., FloatArray]]  # of a block, what is mapped, (b, k) float64
+    full: ClassVar[bool] = True  # W is a full matrix; else a scale per class
+    features: ClassVar[Callable[..., FloatArray]]  # features of a block, (b, k) float64
 
     @classmethod
     def identity(cls, k: int) -> FloatArray:
-        """Parameters of the map that changes nothing."""
+        """Parameters of the identity map."""
         return identity_map(k, k + 1 if cls.full else 2)
 
     def apply(self, block: Block) -> Prediction:
@@ -118,8 +118,8 @@ class OdirMap(FullMap):
     """softmax(W x + b) with penalties on the off-diagonal entries and on the bias.
 
     One map (``weight``, ``bias``); or one per fold (``fold_weight``, ``fold_bias``), whose probabilities are averaged.
-    ``weight`` and ``bias`` are then the means over the folds: the one map to use (their normalised geometric mean)
-    where a program can hold only one.
+    ``weight`` and ``bias`` are then the means over the folds, for programs that can hold only one map (whose
+    probabilities are the normalised geometric mean of the folds').
     """
 
     fold_weight: FloatArray | None = param("folds", "k", "k", optional=True)
@@ -165,7 +165,7 @@ class OdirMap(FullMap):
 
     @classmethod
     def single(cls, theta: FloatArray) -> Self:
-        """One map from parameters (k, k + 1)."""
+        """Calibrator of one map with parameters (k, k + 1)."""
         return cls(*split_map(theta), None, None)
 
     def apply(self, block: Block) -> Prediction:
@@ -184,7 +184,7 @@ class OdirMap(FullMap):
 
 
 def odir_ridge(k: int, options: OdirOptions, temperature: float, lam: float, rows: float) -> Ridge:
-    """Penalty of Kull et al.: lam on off-diagonal entries, mu on the bias, next to nothing on the diagonal."""
+    """Penalty of Kull et al.: lam on off-diagonal entries, mu on the bias, almost none on the diagonal."""
     mean = options.penalty == "mean"
     weight = np.full((k, k + 1), lam / (k * (k - 1)) if mean else lam)
     weight[:, -1] = (lam if options.mu is None else options.mu) / (k if mean else 1)
@@ -196,13 +196,13 @@ def odir_ridge(k: int, options: OdirOptions, temperature: float, lam: float, row
 # ---- structured vector and matrix scaling: a smoothed temperature step, then a map under a ridge
 
 
-LAMBDAS = (30.0, 10.0, 3.0, 1.0)  # values of lambda that cross-validation looks at, strongest first
-ROWS_PER_CLASS = 20  # rows per class below which a matrix has its lambda cross-validated, and svs recommended
+LAMBDAS = (30.0, 10.0, 3.0, 1.0)  # values of lambda in cross-validation, strongest first
+ROWS_PER_CLASS = 20  # rows per class below which lambda=auto of sms is cross-validated and svs is recommended
 
 
 @dataclass(frozen=True)
 class Structured(AffineMap):
-    """Scores brought to the temperature-scaling optimum and mixed with the uniform vector; then a map."""
+    """Base of svs and sms: an affine map of temperature-scaled log-probabilities, mixed with the uniform vector."""
 
     temperature: float = param(within="positive")
     smoothing: float = param(within="0 to 1")
@@ -217,7 +217,7 @@ class Structured(AffineMap):
         features = partial(smoothed_log_probs, temperature, smoothing)
 
         def ridge(lam: float, n: float) -> Ridge:
-            """lam k/n on diagonal and bias, lam k (k - 1)/n off the diagonal, about the identity map."""
+            """Ridge about the identity map: lam k/n on diagonal and bias, lam k (k - 1)/n off the diagonal."""
             weight = np.full(theta.shape, lam * k / n)
             if cls.full:
                 weight[:, :-1] *= k - 1
@@ -258,21 +258,21 @@ def smoothed_log_probs(temperature: float, smoothing: float, block: Block, dtype
     return np.log(p, out=p)
 
 
-# ---- what the fits share: words of warning, starts, ridges
+# ---- shared by the fits: warnings, starts, ridges
 
 
 LONG_FIT = 1e14  # floating-point operations, an hour at 30 GFlop/s, above which cross-validated matrices are refused
-TYPICAL_RATE = 3e10  # operations per second that estimates in messages assume
-HIGH_LEVEL = 1e8  # level of logits, in units of their spread, beyond which float64 keeps too few digits of products
-PRODUCTS_TIGHT, PRODUCTS_LOOSE = 400, 100  # gradients and Hessian products of the last fit, of one on the path
-CLEARLY_WORSE = 1e-3  # relative rise of the held-out NLL at which a path is left; loose fits stay well below
+TYPICAL_RATE = 3e10  # operations per second, for the estimates in messages
+HIGH_LEVEL = 1e8  # level of logits, in units of their spread, beyond which products in float64 keep too few digits
+PRODUCTS_TIGHT, PRODUCTS_LOOSE = 400, 100  # gradients and Hessian products of the last fit, and of one on the path
+CLEARLY_WORSE = 1e-3  # relative rise of the held-out NLL that ends a path; errors of loose fits are well below it
 
 Fold = tuple[AffineObjective, Chunked]  # the objective on the other rows, and the fold's own rows
 
 
 @dataclass
 class FitNotes:
-    """A fit to rows: its status, warnings and details as they come up, and the summary of the rows if one is made."""
+    """Status, warnings and details collected during a fit, and the summary of the rows if one is made."""
 
     rows: Rows
     context: Context
@@ -290,7 +290,7 @@ class FitNotes:
         return Fit(calibrator, self.status, tuple(self.warnings), self.details, before=self.before)
 
     def absent_classes(self, what_happens: str) -> bool:
-        """Warn of classes without rows. Returns whether two classes at least have some."""
+        """Warn of classes without rows. Returns True if at least two classes have some."""
         rows = self.rows
         held = np.bincount(rows.labels(), weights=rows.weights(), minlength=rows.k)
         absent = np.flatnonzero(held == 0)
@@ -319,13 +319,13 @@ class FitNotes:
             )
 
     def best_temperature(self, prior: float = 0.0) -> float:
-        """Temperature by maximum likelihood (see ``likeliest``), from which searches start; 1 where there is none."""
+        """Temperature by maximum likelihood (see ``likeliest``), to start searches from; 1 if it does not exist."""
         search = likeliest(self.rows, self.context, prior)
         self.before = search.before
         return search.temperature if search.root.status == "ok" else 1.0
 
     def fit_map(self, cls: type, objective: AffineObjective, start: Callable[[], FloatArray], what: str) -> FloatArray:
-        """Parameters at the minimum of an objective; notes how the search ended.
+        """Minimise an objective, record the result of the search, and return the parameters.
 
         It begins at a map fitted to much the same rows if there is one, else at ``start()``, where absent classes stay.
         """
@@ -342,12 +342,12 @@ class FitNotes:
     def search_path(
         self, folds: Sequence[Fold], grid: Sequence[float], ridge: Callable[..., Ridge], start: FloatArray, long: str
     ) -> tuple[float, list[FloatArray]]:
-        """The lambda of a grid with the least held-out NLL, and the parameters of every fold there.
+        """Find the lambda of a grid with the least held-out NLL, and the parameters of every fold there.
 
-        ridge(lambda, n) : the ridge for n training rows. Strongest first, each fit started from the one before: the
-        held-out NLL falls and then rises along such a path; it is left two points after the best when it has clearly
-        risen, before the weakest ridges, whose fits cost most and overfit worst. Fits are loose: the held-out NLL
-        is wanted to about 1e-4.
+        ridge(lambda, n) : the ridge for n training rows. Strongest first, each fit started from the one before: along
+        such a path the held-out NLL falls and then rises. The path ends two points after the best if the NLL has
+        clearly risen, before the weakest ridges, whose fits cost most and overfit worst. Fits are loose: the held-out
+        NLL is needed to about 1e-4.
         """
         thetas = [start] * len(folds)
         best, best_thetas, nll, what = 0, thetas, list[float](), f"cross-validating lambda{long}"
@@ -371,7 +371,7 @@ class FitNotes:
 
 
 def identity_map(k: int, columns: int) -> FloatArray:
-    """Parameters (k, columns) of the map that changes nothing: scale 1 or the unit matrix, bias 0."""
+    """Parameters (k, columns) of the identity map: scale 1 or the unit matrix, bias 0."""
     if columns == 2:
         return np.tile([1.0, 0.0], (k, 1))
     return np.eye(k, columns)
@@ -384,14 +384,14 @@ def split_map(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def uniform_ridge(weight: float, k: int, columns: int) -> Ridge:
-    """One ridge on every parameter's distance from the identity map."""
+    """Ridge of one weight on every parameter's distance from the identity map."""
     return Ridge(np.full((k, columns), weight), identity_map(k, columns))
 
 
 def held_back(ridge: Ridge, diagonal: float, temperature: float, prior: float, rows: float) -> Ridge:
-    """A ridge that also holds the mean of the map's diagonal by the prior (see ``Prior``), to second order.
+    """Ridge plus, to second order, the prior on the mean of the map's diagonal (see ``Prior``).
 
-    diagonal : where the map is temperature scaling; the ridge stays as it is where that does not sharpen.
+    diagonal : diagonal at which the map is temperature scaling; where that does not sharpen, the ridge is unchanged.
     """
     if not prior or temperature >= 1.0:
         return ridge
@@ -405,17 +405,17 @@ def held_back(ridge: Ridge, diagonal: float, temperature: float, prior: float, r
 
 
 def objective_of(chunks: Chunked, ridge: Ridge, *, complete: bool = False) -> AffineObjective:
-    """The objective of a scale and a bias per class, or of a full matrix, as the ridge has it."""
+    """Objective of a scale and a bias per class, or of a full matrix, by the shape of the ridge."""
     if isinstance(chunks, list) and ridge.weight.shape[1] > 2:
         return MatrixObjective(chunks, ridge, complete=complete)
     return VectorObjective(chunks, ridge, complete=complete)
 
 
 def solve(objective: AffineObjective, start: FloatArray, context: Context, what: str = "") -> Optimum:
-    """Minimise an objective, in one search or, where that stalls, along falling ridges.
+    """Minimise an objective, in one search or, where that stalls, along a path of falling ridges.
 
-    Separable rows under a weak ridge make a loss like a hinge, on which Newton steps zigzag. Minima under falling
-    ridges lead to the same optimum in a few steps each (Marteau-Ferey, Bach, Rudi 2019).
+    Separable rows under a weak ridge make a loss like a hinge, on which Newton steps zigzag. Along the path the same
+    optimum takes a few steps for each ridge (Marteau-Ferey, Bach, Rudi 2019).
     """
     aim = LOOSE_AIM if context.start else objective.aim
     progress = lambda done: context.progress(what, done, 0)  # noqa: E731
@@ -432,7 +432,7 @@ def solve(objective: AffineObjective, start: FloatArray, context: Context, what:
 
 
 def refuse_hopeless(rows: Rows, fits: int, advice: str) -> str:
-    """Words with an estimate for the progress line of a matrix fit; FitError when it would take hours."""
+    """Estimated time of a matrix fit, as text for the progress line. Raises FitError if it would take hours."""
     work = 4.0 * rows.n * rows.k**2 * (PRODUCTS_TIGHT + PRODUCTS_LOOSE * (fits - 1))
     minutes = work / TYPICAL_RATE / 60
     if work > LONG_FIT and fits > 1:
@@ -444,9 +444,9 @@ def refuse_hopeless(rows: Rows, fits: int, advice: str) -> str:
 
 
 def refuse_level(rows: Rows) -> None:
-    """FitError for logits whose level or size leaves no digits for their differences.
+    """Raise FitError for logits so large that float64 has no digits left for their differences.
 
-    A constant of 1e15 added to a row takes all that a row says with it, and squares of numbers above 1e150 overflow.
+    A constant of 1e15 added to a row erases all differences in it, and squares of numbers above 1e150 overflow.
     """
     level, spread, largest = np.max(list(rows.each(_levels)), axis=0).tolist()
     if level > HIGH_LEVEL * max(1.0, spread) or largest > 1e150:
@@ -457,14 +457,14 @@ def refuse_level(rows: Rows) -> None:
 
 
 def _levels(block: Block) -> tuple[float, float, float]:
-    """Largest level, half spread and size of a block's rows."""
+    """Largest level (mid-range), half range and absolute value of a block's logits."""
     high, low = block.z.max(axis=1), block.z.min(axis=1)
     size = max(0.0, float(high.max()), -float(low.min()))
     return float(np.abs(0.5 * high + 0.5 * low).max()), float((0.5 * high - 0.5 * low).max()), size
 
 
 def path_folds(rows: Rows, folds: int, rng: np.random.Generator) -> IntArray:
-    """Random fold of each row, (n,), whatever the order of rows and classes."""
+    """Random fold of each row, (n,), independent of the order of rows and classes."""
     losses = np.concatenate(list(rows.each(_label_losses)))
     return content_folds(rows.labels(), losses, folds, rng, rows.units())
 
@@ -474,6 +474,6 @@ def _label_losses(block: Block) -> FloatArray:
 
 
 def folded(folds: Iterable[tuple[Chunked, Chunked]], theta: FloatArray, *, complete: bool = False) -> list[Fold]:
-    """Folds with objectives of parameters like theta, to which a path gives their ridges."""
+    """Folds with objectives of parameters of theta's shape; ``search_path`` sets their ridges."""
     ridge = uniform_ridge(1.0, *theta.shape)
     return [(objective_of(train, ridge, complete=complete), held) for train, held in folds]

@@ -14,10 +14,10 @@ from calcli.solvers import NewtonDirection, conjugate_gradients
 
 BLOCK_CLASSES = 160  # classes up to which the preconditioner of a full map has one block per class: k^3 float64
 FEW_CLASSES = 32  # classes up to which those blocks cost no more than the products that they save
-PART = 16  # classes whose blocks are made and used together, beside others
-HARD = 20  # products of a direction from which a better preconditioner, or this one made anew, is worth its price
-UNSURE = 1e-6  # curvature p (1 - p) of a row below which the preconditioner does without it
-JITTER = 1e-5  # share of a block's mean curvature added to its diagonal: float32 loses less, so it stays positive
+PART = 16  # classes whose blocks are computed and used together, in parallel with other parts
+HARD = 20  # Hessian products for one direction from which a better or renewed preconditioner pays
+UNSURE = 1e-6  # curvature p (1 - p) below which a row is left out of the preconditioner
+JITTER = 1e-5  # share of a block's mean curvature added to its diagonal: above float32 rounding, so it stays positive
 Linear = Callable[[FloatArray], FloatArray]
 
 
@@ -26,9 +26,9 @@ class MatrixObjective(AffineObjective):
 
     A gradient costs 4 n k^2 floating-point operations, and so does a product with the Hessian. Those run in float32:
     they steer the search, while value and gradient, which decide when it ends, are float64. The preconditioner has one
-    block per class, sum p_c (1 - p_c) x x', for few classes; for more it is the diagonal, as cheap as a product, and
-    from the first direction on that is hard these blocks, or for very many a product of a class factor and one feature
-    matrix. It is kept while it still works, under another ridge too.
+    block per class, sum p_c (1 - p_c) x x', for few classes. For more it is the diagonal, as cheap as a product, and
+    from the first hard direction on these blocks, or for very many classes the product of a class factor and one
+    feature matrix. It is kept while it works, under another ridge too.
     """
 
     all_columns_shift = True
@@ -65,7 +65,7 @@ class MatrixObjective(AffineObjective):
         return found
 
     def product(self, v: FloatArray) -> FloatArray:
-        """Hessian times a direction (k, k + 1)."""
+        """Multiply a direction (k, k + 1) by the Hessian."""
         size = float(np.abs(v).max())
         if size == 0.0:
             return np.zeros_like(v)
@@ -85,7 +85,7 @@ class MatrixObjective(AffineObjective):
         return self.project(out * (size / self.mass) + 2 * self.ridge.weight * v)
 
     def unsure(self) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        """Chunk by chunk: features and a one, (b, k + 1), and weighted curvatures p (1 - p), (b, k)."""
+        """Features with a one, (b, k + 1), and weighted curvatures p (1 - p), (b, k), chunk by chunk."""
         for chunk in self.chunks:
             x, p = np.ones((len(chunk), self.k + 1), dtype=np.float32), self.p[id(chunk)]
             x[:, :-1] = chunk.x

@@ -21,11 +21,11 @@ from calcli.parallel import Result, check_memory, in_order
 from calcli.rows import Block, Rows
 from calcli.solvers import AIM, NewtonDirection
 
-Reals = NDArray[np.floating[Any]]  # float64, or float32 where a Hessian product runs
+Reals = NDArray[np.floating[Any]]  # float64, or float32 in Hessian products
 Features = Callable[..., Any]
-"""What a method makes of a block's scores, (b, k) float64; a diagonal map asks for float32 by a second argument."""
+"""From a block, features (b, k) in float64, or in the dtype of a second argument (float32, for diagonal maps)."""
 SMALL = 1 << 25  # bytes of features in float64 up to which they are computed once and kept
-NEGLIGIBLE = 1e-15  # probabilities below carry no weight, and arithmetic with subnormal numbers is tens of times slower
+NEGLIGIBLE = 1e-15  # smaller probabilities count for nothing, and subnormal numbers are tens of times slower
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Ridge:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows."""
+    """Features, labels and weights of some rows."""
 
-    x: Any  # features (b, k), float32 where only a Hessian product is wanted
+    x: Any  # features (b, k); float32 if only for Hessian products
     y: IntArray
     w: FloatArray | None = None
-    narrow: NDArray[np.float32] | None = None  # the features in float32, where they are kept for Hessian products
+    narrow: NDArray[np.float32] | None = None  # the features in float32, if kept for Hessian products
 
     def __len__(self) -> int:
         return len(self.y)
@@ -51,19 +51,19 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows in memory, fold by fold, for fits of a full matrix; nothing is copied but the features, in float32."""
+    """Rows in memory, fold by fold, for fits of a full matrix; only the features are copied, in float32."""
 
     x: FloatArray
     y: IntArray
     w: FloatArray | None
-    ends: Sequence[int] = ()  # where folds begin and end
+    ends: Sequence[int] = ()  # boundaries of the folds
 
     @cached_property
     def narrow(self) -> NDArray[np.float32]:
         return self.x.astype(np.float32)
 
     def chunks(self, *slices: slice) -> list[Chunk]:
-        """Some of the rows, or all, in chunks of a few MiB."""
+        """Rows of some slices, or all rows, in chunks of a few MiB."""
         size, chunks = max(64, (1 << 20) // (8 * self.x.shape[1])), []
         for part in slices or [slice(None)]:
             start, stop, _ = part.indices(len(self.y))
@@ -74,14 +74,14 @@ class Table:
         return chunks
 
     def folds(self) -> Iterator[tuple[list[Chunk], list[Chunk]]]:
-        """Of every fold the other rows, and its own."""
+        """Training rows and held-out rows of every fold."""
         for first, last in pairwise(self.ends):
             yield self.chunks(slice(0, first), slice(last, None)), self.chunks(slice(first, last))
 
 
 @dataclass(frozen=True)
 class Walked:
-    """Rows to which a scale and a bias per class are fitted, their features made anew in every walk; folds, if any."""
+    """Rows for fits of a scale and a bias per class, with features computed anew in every walk, and their folds."""
 
     rows: Rows
     features: Features
@@ -94,11 +94,11 @@ class Walked:
         return Chunk(self.features(block, *dtype), block.labels, block.weight)
 
     def chunks(self) -> "Chunked":
-        """All rows, to be walked over again and again; kept when they are small."""
+        """All rows, for repeated walks; held in memory if small."""
         return list(self) if 8 * self.rows.n * self.rows.k <= SMALL else self
 
     def folds(self) -> Iterator[tuple["Chunked", "Chunked"]]:
-        """Of every fold the other rows, and its own."""
+        """Training rows and held-out rows of every fold."""
         assert self.fold is not None
         for held in range(int(self.fold.max()) + 1):
             parts = (self.rows.take(np.flatnonzero(which)) for which in (self.fold != held, self.fold == held))
@@ -110,7 +110,7 @@ Chunked = Walked | list[Chunk]
 
 
 def rows_to_fit(rows: Rows, features: Features, full: bool, fold: IntArray | None = None) -> Table | Walked:
-    """Rows as fits of a map walk over them. Raises FitError when those of a full matrix would not fit into memory."""
+    """Rows in the form that the fit of a map needs. Raises FitError if a full matrix would not fit into memory."""
     if not full:
         return Walked(rows, features, fold)
     n, k = rows.n, rows.k
@@ -127,7 +127,7 @@ def rows_to_fit(rows: Rows, features: Features, full: bool, fold: IntArray | Non
 
 
 def each_chunk(chunks: Chunked, work: Callable[[Chunk], Result], *dtype: Any) -> Iterator[Result]:
-    """What ``work`` makes of every chunk, in the order of the rows, side by side. dtype : of features made for it."""
+    """Apply ``work`` to all chunks in parallel; results in the order of the rows. dtype : of the features."""
     if isinstance(chunks, list):
         return in_order(work, chunks)
     return in_order(lambda block: work(chunks.chunk(block, *dtype)), chunks.rows.blocks())
@@ -142,7 +142,7 @@ def affine_logits(x: Reals, theta: Reals) -> Any:
 
 
 def softmax_losses(l: FloatArray, y: IntArray) -> FloatArray:
-    """NLL of each row, (b,); the logits l (b, k) are overwritten with the probabilities."""
+    """NLL of each row, (b,); overwrites the logits l (b, k) with probabilities."""
     at = np.arange(len(y))
     l -= row_max(l)[:, None]
     l_y = l[at, y]
@@ -154,13 +154,13 @@ def softmax_losses(l: FloatArray, y: IntArray) -> FloatArray:
 
 
 def logits_as(block: Block, dtype: Any = np.float64) -> Any:
-    """A block's logits; in float32, for Hessian products, without a detour."""
+    """Logits of a block; float32, for Hessian products, without a copy in float64."""
     straight = dtype == np.float32 and block.kind != "probs"
     return (block.scores if straight else block.z).astype(dtype, copy=False)
 
 
 def mean_nll(chunks: Chunked, theta: FloatArray) -> tuple[float, float]:
-    """Weighted mean NLL of softmax(W x + b), and the sum of the weights."""
+    """Weighted mean NLL of softmax(W x + b), with the sum of the weights."""
 
     def summed(chunk: Chunk) -> tuple[float, float]:
         w = np.ones(len(chunk)) if chunk.w is None else chunk.w
@@ -176,24 +176,23 @@ def mean_nll(chunks: Chunked, theta: FloatArray) -> tuple[float, float]:
 class AffineObjective(ABC):
     """Mean NLL of softmax(W x + b) plus a ridge, as a function of parameters theta (k, columns).
 
-    present : (k,) bool, classes that the rows hold; the rows of theta of the others stay where they start, and then
-    the present ones may not move together. With ``complete`` every class counts as present: the ridge alone holds
-    those without rows. mass : sum of the weights. n, effective : number of rows, and with weights as many as these
-    are worth.
-    normals : unit vectors (k, columns), one per column of theta, that the search stays at right angles to; zero: none.
-    A vector added to the rows of all classes means nothing to the softmax, so that only the ridge, or with absent
-    classes nothing, says how large it should be. With all classes present, at the optimum the distances from the
-    centre sum to 0 under the weights of the ridge (see ``aligned``): the search never leaves that plane, which spares
-    it the flattest directions of all.
+    present : (k,) bool, classes with rows; rows of theta of absent classes stay at their start, and then the present
+    ones may not move together. With ``complete`` every class counts as present: the ridge alone determines those
+    without rows. mass : sum of the weights. n, effective : number of rows, and effective number under weights.
+    normals : unit vectors (k, columns), one per column of theta, to which the search stays orthogonal; zero: none.
+    A vector added to the rows of all classes does not change the softmax, so that only the ridge, or with absent
+    classes nothing, determines its size. With all classes present, at the optimum the distances from the centre sum
+    to 0 under the weights of the ridge (see ``aligned``): the search stays in that plane, and so avoids the flattest
+    directions of all.
     """
 
-    aim: ClassVar[float] = AIM  # share of the value that a search ends above the optimum at most
-    all_columns_shift: bool  # does adding one row vector to all rows of theta leave the softmax as it is?
+    aim: ClassVar[float] = AIM  # largest relative excess over the optimum at the end of a search
+    all_columns_shift: bool  # adding one row vector to all rows of theta does not change the softmax
 
     def __init__(self, chunks: Chunked, ridge: Ridge, *, complete: bool = False) -> None:
         self.chunks, (self.k, self.columns) = chunks, ridge.weight.shape
         held, self.n, square = np.zeros(self.k), 0, 0.0
-        labels: Iterable[tuple[IntArray, FloatArray | None]]  # no features are made for them
+        labels: Iterable[tuple[IntArray, FloatArray | None]]  # without computing features
         if isinstance(chunks, list):
             labels = ((chunk.y, chunk.w) for chunk in chunks)
         elif chunks.rows.weights() is None:
@@ -222,11 +221,11 @@ class AffineObjective(ABC):
 
     @property
     def strength(self) -> float:
-        """A lower bound of the Hessian's eigenvalues, from the ridge."""
+        """Lower bound of the Hessian's eigenvalues, from the ridge."""
         return 2.0 * float(self.ridge.weight.min())
 
     def aligned(self, theta: FloatArray) -> FloatArray:
-        """Parameters of the same map in the plane of the optimum, where all classes are present."""
+        """Parameters of the same map in the plane of the optimum, if all classes are present."""
         normals = self.normals
         if not self.present.all() or not self.ridge.weight.any():
             return theta
@@ -234,7 +233,7 @@ class AffineObjective(ABC):
         return theta - np.where(self.ridge.weight.any(axis=0), shift / np.maximum(normals.sum(axis=0), 1e-300), 0.0)
 
     def project(self, v: Reals) -> FloatArray:
-        """The part of a direction (k, columns) that the search may take."""
+        """Project a direction (k, columns) on those that the search may take."""
         v = v * self.present[:, None]
         return np.asarray(v - self.normals * (self.normals * v).sum(axis=0), dtype=np.float64)
 
@@ -260,7 +259,7 @@ class AffineObjective(ABC):
         return float(chunk.w @ losses), self.backward(chunk.x, p)
 
     def remember(self, chunk: Chunk, p: FloatArray) -> None:  # noqa: B027 (most have no use for them)
-        """Keep the probabilities of a chunk where Hessian products use them again."""
+        """Keep the probabilities of a chunk if Hessian products use them again."""
 
     @abstractmethod
     def backward(self, x: Reals, r: Reals) -> Reals:
@@ -268,4 +267,4 @@ class AffineObjective(ABC):
 
     @abstractmethod
     def direction(self, gradient: FloatArray, tolerance: float) -> NewtonDirection:
-        """Newton direction at the point evaluated last."""
+        """Newton direction at the last point evaluated."""

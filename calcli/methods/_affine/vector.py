@@ -1,4 +1,4 @@
-"""The objective of a scale and a bias per class, with its Hessian formed outright."""
+"""The objective of a scale and a bias per class, with an explicit Hessian."""
 
 from collections.abc import Callable
 from functools import reduce
@@ -12,10 +12,10 @@ from calcli.methods._affine.objective import NEGLIGIBLE, AffineObjective, Chunk,
 from calcli.numerics import FloatArray, row_max
 from calcli.solvers import NewtonDirection, conjugate_gradients
 
-DENSE_CLASSES = 1200  # up to which the Hessian may be formed, (2k)^2 float64, 46 MB: where rows outnumber them
-DOUBLE_CLASSES = 256  # up to which it is formed at once, in float64; above in float32, and only where it is needed
-PRODUCTS_WORTH = 32  # k over this many Hessian products cost about half of what forming the Hessian costs
-ASTRAY = 12  # directions after which rounding in float32 is what leads the search astray (level rows): float64 goes on
+DENSE_CLASSES = 1200  # classes up to which the Hessian may be formed, (2k)^2 float64, 46 MB, if rows outnumber them
+DOUBLE_CLASSES = 256  # classes up to which it is formed at once in float64; above, in float32 and only if needed
+PRODUCTS_WORTH = 32  # k / 32 Hessian products cost about half as much as forming the Hessian
+ASTRAY = 12  # directions after which rounding in float32 is to blame (rows of high level): float64 goes on
 
 
 def add_square(total: Reals, jacobian: Reals) -> None:
@@ -25,14 +25,14 @@ def add_square(total: Reals, jacobian: Reals) -> None:
 
 
 def solver_of(hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """What solves H x = g for one g after the other. A large H is factored once, by SciPy, which loads for it."""
+    """Function that solves H x = g for any g. A large H is factored once, by SciPy, which is imported for it."""
     if len(hessian) <= 2 * DOUBLE_CLASSES:
         return lambda g: np.asarray(np.linalg.solve(hessian, g))
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     try:
         factor = cho_factor(hessian, check_finite=False)
-    except LinAlgError:  # rounding has left it a direction of negative curvature
+    except LinAlgError:  # by rounding, some direction has negative curvature
         return lambda g: np.asarray(np.linalg.solve(hessian, g))
     return lambda g: np.asarray(cho_solve(factor, g, check_finite=False))
 
@@ -44,9 +44,9 @@ class VectorObjective(AffineObjective):
     still shrink the decrement a thousandfold. Above ``DOUBLE_CLASSES`` classes, and where rows are fewer than classes,
     the search begins with conjugate gradients, preconditioned by one 2 x 2 block per class; with many classes their
     products run in float32 and steer the search, while value and gradient, which end it, are float64. The first
-    direction that asks for too many products (groups of classes that are taken for each other, rows that are level) and
-    all after it are found with the Hessian, or, of more than ``DENSE_CLASSES`` classes or than rows, with products in
-    float64.
+    direction that needs too many products (groups of classes confused with each other, rows of high level) and all
+    after it are found with the Hessian, or, with more than ``DENSE_CLASSES`` classes or more classes than rows, with
+    products in float64.
     """
 
     all_columns_shift = False
@@ -99,9 +99,9 @@ class VectorObjective(AffineObjective):
         return self.project(-self.solver(gradient.ravel()).reshape(self.k, 2))
 
     def form_hessian(self) -> FloatArray:
-        """The Hessian, (2k, 2k), on the directions that the search may take."""
+        """Form the Hessian, (2k, 2k), on the directions that the search may take."""
         k, size = self.k, 2 * self.k
-        # The matrix product is nearly all the work; a search direction has no need of float64.
+        # The matrix product is nearly all the work; a search direction does not need float64.
         negative = np.zeros((size, size), dtype=self.narrow)
         diagonal = np.zeros((k, 2, 2))
         batch, filled = np.empty((max(64, (1 << 23) // (8 * size)), k, 2), dtype=self.narrow), 0
@@ -125,7 +125,7 @@ class VectorObjective(AffineObjective):
         del negative
         own = np.arange(k)
         hessian.reshape(k, 2, k, 2)[own, :, own, :] += diagonal
-        # Rounding, and flat directions that no ridge holds, must not make it singular.
+        # Neither rounding nor flat directions without a ridge may make it singular.
         np.einsum("ii->i", hessian)[:] += (
             2 * self.ridge.weight.ravel() + self.jitter * diagonal[:, [0, 1], [0, 1]].ravel() + 1e-300
         )
@@ -133,7 +133,7 @@ class VectorObjective(AffineObjective):
         return hessian
 
     def hold(self, hessian: FloatArray) -> None:
-        """Make a Hessian (k, 2, k, 2) the identity, up to a factor, on absent classes and biases along the normal."""
+        """Set a Hessian (k, 2, k, 2) to a multiple of the identity on absent classes and on biases along the normal."""
         scale = float(np.einsum("cici->", hessian)) / (2 * self.k)
         absent, normal = ~self.present, self.normals[:, 1]
         hessian[absent] = 0.0
@@ -153,7 +153,7 @@ class VectorObjective(AffineObjective):
         return np.stack([np.stack([second, first], axis=1), np.stack([first, p.sum(axis=0)], axis=1)], axis=1)
 
     def tile(self, chunk: Chunk) -> tuple[Reals, Reals, Reals]:
-        """Features of a chunk, probabilities at the last point, and these times weights."""
+        """Features of a chunk, probabilities at the last point, and probabilities times weights."""
         x = chunk.x.astype(self.narrow, copy=False)
         p = affine_logits(x, self.theta.astype(self.narrow))
         p -= row_max(p)[:, None]
@@ -176,7 +176,7 @@ class VectorObjective(AffineObjective):
         return np.asarray(np.linalg.inv(blocks))
 
     def product(self, v: FloatArray) -> FloatArray:
-        """Hessian times a direction (k, 2)."""
+        """Multiply a direction (k, 2) by the Hessian."""
         size = max(float(np.abs(v).max()), 1e-300)
         narrow = (v / size).astype(self.narrow)
 

@@ -1,1 +1,1 @@
-"""What the methods that calibrate one probability at a time share."""
+"""Shared by the methods that calibrate one probability at a time."""

@@ -1,4 +1,4 @@
-"""Binary questions that rows of scores answer, their exact log-odds, and logistic regression on these."""
+"""Binary outcomes of rows of scores, their exact log-odds, and logistic regression on these."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,48 +15,48 @@ from calcli.numerics import TIE, TINY, FloatArray, IntArray, floored_log, log_no
 from calcli.rows import Block, Rows, rows_per_block, to_logits
 from calcli.solvers import BoxMinimum, minimise_box
 
-WIDTH = 16  # classes whose log-odds are made at a time: beyond the scores, memory for these only
+WIDTH = 16  # classes whose log-odds are computed at a time: the only memory needed beside the scores
 Loss = Literal["log", "brier"]
 Smooth = Annotated[
     bool, Meta(description="fit to Platt's smoothed targets (n1+1)/(n1+2) and 1/(n0+2) instead of 1 and 0")
 ]
-GRADIENT = 1e-12  # a fit is at the optimum when no entry of the mean gradient, features scaled to size 1, is larger
+GRADIENT = 1e-12  # largest entry of the mean gradient at an optimum, with features scaled to size 1
 
 
 def log_sigmoid(u: FloatArray) -> FloatArray:
-    """Logarithm of the sigmoid, exact wherever the sigmoid itself rounds to 0 or 1."""
+    """Logarithm of the sigmoid, exact even where the sigmoid itself rounds to 0 or 1."""
     return np.minimum(u, 0.0) - np.log1p(np.exp(-np.abs(u)))
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Scores of one binary question."""
+    """Scores and outcomes of one binary question, such as: is the label this class?"""
 
     s: FloatArray  # (n,) log-odds
     hit: FloatArray  # (n,) outcomes, 0.0 or 1.0
     weight: FloatArray | None = None  # (n,) all > 0
-    stated: FloatArray | None = None  # (n,) the probabilities, where these and not log-odds were given
-    one_map: bool = False  # is the question the only one, not one for each class?
+    stated: FloatArray | None = None  # (n,) the probabilities, if these were given and not log-odds
+    one_map: bool = False  # this is the only question, not one of one per class
 
     @cached_property
     def in_log_odds(self) -> bool:
-        """Whether a table must be over log-odds: probabilities tie rows, at 0 or 1, that these tell apart."""
+        """True if tables must be over log-odds: rows whose probabilities tie at 0 or 1 differ in them."""
         sure = np.abs(self.s)
         sure = sure[sure > -np.log(TIE)]
         return self.one_map and self.stated is None and len(sure) > 1 and bool((sure != sure[0]).any())
 
     @property
     def x(self) -> FloatArray:
-        """What a table is over: the probabilities, or where they do not do the log-odds."""
+        """Scores that a table is over: probabilities, or log-odds if ``in_log_odds``."""
         return self.s if self.in_log_odds else self.p
 
     @cached_property
     def p(self) -> FloatArray:
-        """The probabilities of these log-odds, (n,)."""
+        """Probabilities of the log-odds, (n,)."""
         return sigmoid(self.s) if self.stated is None else self.stated
 
     def within(self, sure: float | None) -> "Sample":
-        """The same with log-odds of at most ``sure`` in size; None for no bound."""
+        """Sample with log-odds clipped to [-sure, sure]; None for no bound."""
         return self if sure is None else replace(self, s=within(self.s, sure))
 
     def part(self, index: IntArray) -> "Sample":
@@ -69,12 +69,12 @@ class MapFit(NamedTuple):
 
     params: tuple[Any, ...]  # in the order of the calibrator's fields
     status: Status = "ok"
-    note: str = ""  # what the user should know, a phrase; equal ones of many classes are told once
-    record: dict[str, float] = {}  # numbers worth recording; the largest over the classes is kept
+    note: str = ""  # warning for the user, a phrase; equal notes of many classes are reported once
+    record: dict[str, float] = {}  # numbers to record; the largest over the classes is kept
     log_odds: FloatArray | None = None  # see ``Table``
 
     def rising(self, params: tuple[Any, ...]) -> "MapFit":
-        """These parameters, of a regression whose slopes are at least 0: where none is above, the map is a constant."""
+        """Fit of a regression with slopes >= 0 and these parameters of the map; degenerate where all slopes are 0."""
         if self.status == "ok" and not any(self.params[:-1]):
             note = "the scores do not rise with the outcomes, so the map is a constant"
             return MapFit(params, "degenerate", note, self.record)
@@ -82,7 +82,7 @@ class MapFit(NamedTuple):
 
     @classmethod
     def table(cls, sample: Sample, at: FloatArray, values: FloatArray, record: dict[str, float]) -> "MapFit":
-        """A table of values at knots, or between edges, of ``sample.x``."""
+        """Table of values at knots, or between edges, of ``sample.x``."""
         if not sample.in_log_odds:
             return cls((at, values), record=record)
         inner = at if len(at) == len(values) else at[1:-1]
@@ -101,7 +101,7 @@ def top_log_odds(z: FloatArray, label: IntArray) -> FloatArray:
 
 
 def single_log_odds(block: Block, mode: str) -> FloatArray:
-    """Log-odds of the one question of a mode, binary or top, (b,)."""
+    """Log-odds of class 1 (mode=binary) or of the prediction (mode=top), (b,)."""
     z = block.z
     return z[:, 1] - z[:, 0] if mode == "binary" else top_log_odds(z, block.prediction)
 
@@ -109,7 +109,7 @@ def single_log_odds(block: Block, mode: str) -> FloatArray:
 def one_vs_rest_log_odds(z: FloatArray) -> FloatArray:
     """Log-odds of every class against the rest, (b, k).
 
-    Beside the largest term the sum over the others does not cancel; for the class that has it they are summed directly.
+    Removing a term from the sum loses no digits unless the term is the largest; for that class the others are summed.
     """
     largest, total, top, s_top = _row_facts(z)
     s = _below_top((z - largest[:, None]).T, total).T
@@ -118,7 +118,7 @@ def one_vs_rest_log_odds(z: FloatArray) -> FloatArray:
 
 
 def _row_facts(z: FloatArray) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
-    """Of every row, (b,) each: its largest logit, the sum of exp(z - largest), that logit's class and its log-odds."""
+    """Largest logit of every row, sum of exp(z - largest), class of that logit and its log-odds, (b,) each."""
     top, largest = z.argmax(axis=1), row_max(z)
     return largest, np.exp(z - largest[:, None]).sum(axis=1), top, top_log_odds(z, top)
 
@@ -126,7 +126,7 @@ def _row_facts(z: FloatArray) -> tuple[FloatArray, FloatArray, IntArray, FloatAr
 def _below_top(d: FloatArray, total: FloatArray) -> FloatArray:
     """Log-odds of classes that are not a row's top class; d : (classes, b) z - largest."""
     rest = total - np.exp(d)
-    # The top class alone can leave nothing of the sum; its value is put in by the caller.
+    # Only without the top class can the sum vanish; the caller puts in that class's value.
     return d - np.log(np.where(rest > 0, rest, 1.0))
 
 
@@ -136,18 +136,18 @@ def probabilities(z: FloatArray) -> FloatArray:
 
 
 def confidence_log_odds(c: FloatArray) -> FloatArray:
-    """log(c / (1 - c)) with the floor under probabilities: confidences of 0 and 1 are at -708.4 and 708.4."""
+    """log(c / (1 - c)) with the floor under probabilities: -708.4 for a confidence of 0 and 708.4 for 1."""
     with np.errstate(divide="ignore"):
         return floored_log(c) - np.maximum(np.log1p(-c), np.log(TINY))
 
 
 def within(s: FloatArray, sure: float | None) -> FloatArray:
-    """Log-odds of at most ``sure`` in size; None for no bound."""
+    """Log-odds clipped to [-sure, sure]; None for no bound."""
     return s if sure is None else np.clip(s, -sure, sure)
 
 
 def clipped_log_odds(p: FloatArray, clip: float) -> FloatArray:
-    """log(p / (1 - p)) with p kept ``clip`` away from 0 and 1: what calcli 0.1 fitted and applied."""
+    """log(p / (1 - p)) with p clipped to [clip, 1 - clip], as calcli 0.1 fitted and applied."""
     p = np.clip(p, clip, 1.0 - clip)
     return np.log(p) - np.log1p(-p)
 
@@ -164,7 +164,7 @@ def counted_rows(n: int, weight: FloatArray | None) -> IntArray:
 
 
 def single_sample(rows: Rows, mode: str, weight: FloatArray | None = None) -> Sample:
-    """The one question of mode=binary (is it class 1?) or mode=top (is the prediction right?)."""
+    """Sample of the one question of mode=binary (is the label 1?) or mode=top (is the prediction right?)."""
     if rows.kind == "confidence":
         c = rows.array()[:, 0].astype(np.float64)
         return Sample(confidence_log_odds(c), rows.labels().astype(np.float64), weight, c)
@@ -179,7 +179,7 @@ def _asked(mode: str, block: Block) -> tuple[FloatArray, FloatArray]:
 
 
 def class_samples(rows: Rows, weight: FloatArray | None = None) -> Iterator[Sample]:
-    """Class after class: is it this one? Bit by bit what ``one_vs_rest_log_odds`` gives."""
+    """Sample of each class in turn (is the label this class?), bit for bit that of ``one_vs_rest_log_odds``."""
     y, whole = rows.labels(), rows.array()
     step = rows_per_block(rows.k)
     parts = [_row_facts(to_logits(whole[at : at + step], rows.kind)) for at in range(0, rows.n, step)]
@@ -190,7 +190,7 @@ def class_samples(rows: Rows, weight: FloatArray | None = None) -> Iterator[Samp
             yield Sample(np.where(top == c, s_top, s), (y == c).astype(np.float64), weight)
 
 
-# ---- logistic regression with a few features, to the optimum, and what to do where there is none
+# ---- logistic regression with a few features, to the optimum, and substitutes where none exists
 
 
 def fit_logistic(
@@ -201,11 +201,11 @@ def fit_logistic(
     low: FloatArray | float = -np.inf,
     loss: Loss = "log",
 ) -> BoxMinimum:
-    """Minimise the mean loss of target given sigmoid(coef . design), with coef >= low.
+    """Minimise the mean loss of sigmoid(coef . design) against target, with coef >= low.
 
     design : (d, n) features, a row of ones among them for an intercept. target : (n,) in [0, 1]. weight : (n,) or None.
     low : (d,) of 0 and -inf. loss : ``log`` is convex: the result is the optimum if one exists (outcomes neither all
-    alike nor separable). ``brier`` is not: the search starts at the log loss's optimum and never gets worse.
+    alike nor separable). ``brier`` is not: the search goes downhill from the log loss's optimum.
     """
     share = np.full(design.shape[1], 1.0 / design.shape[1]) if weight is None else weight / weight.sum()
     size = np.sqrt(design**2 @ share)
@@ -243,7 +243,7 @@ def regress(
     loss: Loss = "log",
     constant_if_separable: bool = True,
 ) -> MapFit:
-    """Log-odds of the outcomes, linear in features: one slope for each, at least ``low``, then the intercept.
+    """Fit log-odds of the outcomes linear in features: a slope >= ``low`` for each, then the intercept.
 
     Outcomes that are all alike, or scores that are, give the constant (n1 + 1) / (n + 2), as
     do separable scores, where the likelihood has no maximum; without ``constant_if_separable``
@@ -258,7 +258,7 @@ def regress(
         return MapFit(constant, "degenerate", "all outcomes are alike, so the map is a constant")
     if sample.s.min() == sample.s.max():
         return MapFit(constant, "degenerate", "all scores are equal, so the map is a constant")
-    above, below = sample.s[hit], sample.s[~hit]  # one threshold tells them apart, up to ties at it
+    above, below = sample.s[hit], sample.s[~hit]  # separable: one threshold splits them, up to ties at it
     separable = bool(below.max() <= above.min() or above.max() <= below.min())
     if separable and constant_if_separable and not smooth:
         return MapFit(constant, "degenerate", SEPARABLE)

@@ -1,4 +1,4 @@
-"""Calibrators made of maps of one probability: which maps there are, how they are fitted and applied."""
+"""Calibrators made of maps of one probability: kinds of maps, and their fit and application."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -19,11 +19,11 @@ from calcli.methods._binary.log_odds import MapFit, Sample, log_sigmoid
 from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_softmax, overridable, sigmoid
 from calcli.rows import Block, Rows
 
-EMPTY = np.empty(0)  # edges, values or knots of the map that changes nothing
+EMPTY = np.empty(0)  # edges, values or knots of the identity
 
 
 class ModeOptions(Options, frozen=True):
-    """The option that every method of this family has."""
+    """Option of every method of this family."""
 
     mode: Annotated[
         Literal["auto", "binary", "top", "ova", "marginal"],
@@ -45,7 +45,7 @@ TOP_LABEL = Laws(
     class_shares=True,
     memory="row",
 )
-"""What these methods promise with their default, mode=auto: with two classes P(class 1) may cross 1/2."""
+"""Laws of these methods under the default mode=auto: with two classes P(class 1) may cross 1/2."""
 
 
 @dataclass(frozen=True)
@@ -56,20 +56,20 @@ class BinaryCalibrator(Calibrator):
     only map, or a tuple with one per class) or ``param("maps")`` (one number per map), and
     says how to fit (``fit_map``) and evaluate (``curve``) one map.
 
-    mode : what the maps are of. None in artifacts of calcli 0.1, whose maps are of the top
-    label or of each class and take probabilities, or log-odds clipped ``clip`` away from
-    certainty. sure : log-odds that stand for confidences of exactly 1, and less for 0, where the fit has met some.
+    mode : probabilities that are mapped. None in artifacts of calcli 0.1, whose maps are of the top label or of each
+    class and take probabilities, or log-odds clipped ``clip`` away from certainty. sure : log-odds of confidences of
+    exactly 1, and minus those of exactly 0, if the fit has met some.
     """
 
     _: KW_ONLY
     mode: str | None = param(optional=True, default=None, within="binary|top|ova|marginal")
     sure: float | None = param(optional=True, default=None)
 
-    identity: ClassVar[tuple[Any, ...]] = ()  # parameters of the map that changes nothing, for classes that never occur
-    takes_log_odds: ClassVar[bool] = False  # whether the maps take log-odds rather than probabilities
-    only_ranks: ClassVar[bool] = False  # whether only the order of these counts, so that infinite ones do no harm
+    identity: ClassVar[tuple[Any, ...]] = ()  # parameters of the identity, for classes that never occur
+    takes_log_odds: ClassVar[bool] = False  # maps take log-odds, not probabilities
+    only_ranks: ClassVar[bool] = False  # only the order of log-odds counts, so infinite ones do no harm
     clip: ClassVar[float] = 1e-12  # see ``mode``
-    flexible: ClassVar[bool] = False  # whether a map follows the noise of few rows
+    flexible: ClassVar[bool] = False  # a map can overfit few rows
 
     @classmethod
     @abstractmethod
@@ -82,12 +82,12 @@ class BinaryCalibrator(Calibrator):
         """Evaluate a map at probabilities or log-odds x : (b,). Returns (b,) in [0, 1]."""
 
     def log_curve(self, x: FloatArray, *params: Any) -> tuple[FloatArray, FloatArray]:
-        """Logarithms of the map's value and of its complement, (b,) each."""
+        """Logarithms of the map's value and of 1 minus it, (b,) each."""
         return logs(self.curve(x, *params))
 
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
-        """Warnings that follow from the sizes alone."""
+        """Warnings that follow from numbers of rows, classes and options alone."""
         if cls.flexible and getattr(options, "mode", "ova") in ("ova", "marginal") and rows.n < 50 * rows.k:
             yield (
                 f"{rows.n} rows are {rows.n / rows.k:.3g} per class: one flexible map per class follows their noise;"
@@ -113,11 +113,11 @@ class BinaryCalibrator(Calibrator):
     def fit_maps(
         cls, rows: Rows, options: Any, context: Context, fit_map: Callable[..., MapFit] | None = None, **beside: Any
     ) -> Fit[Self]:
-        """Fit the one map of mode=binary or top, or one per class, of methods without that option too.
+        """Fit the one map of mode=binary or top, or one per class (as methods without that option do).
 
-        beside : further fields of the calibrator. A class without a positive row keeps the identity, which is told, as
-        is the mean sum over classes of the calibrated probabilities, that rows are divided by. Rows of weight 0 are
-        left out; methods that do not use weights see none.
+        beside : further fields of the calibrator. A class without a positive row keeps the identity, with a warning.
+        Details report the mean over rows of the sum of calibrated probabilities, by which rows are divided. Rows of
+        weight 0 are left out; methods that do not use weights see none.
         """
         mode, weight = getattr(options, "mode", "ova"), rows.weights() if cls.laws.weights else None
         counted, (sure, told) = odds.counted_rows(rows.n, weight), cls.certainty(rows)
@@ -160,8 +160,8 @@ class BinaryCalibrator(Calibrator):
 
     @classmethod
     def certainty(cls, rows: Rows) -> tuple[float | None, list[str]]:
-        """``sure`` of confidences of which some are exactly 0 or 1, and what to know: they are taken to be half as far
-        from certainty as the nearest other, as ``floor`` does (Martín-Fernández et al. 2003)."""
+        """``sure`` where some confidences are exactly 0 or 1, and warnings: these enter half as far from certainty as
+        the nearest other, as in ``floor`` (Martín-Fernández et al. 2003)."""
         if rows.kind != "confidence" or not cls.takes_logarithms():
             return None, []
         far = np.minimum(c := rows.array().astype(np.float64), 1.0 - c)
@@ -175,11 +175,11 @@ class BinaryCalibrator(Calibrator):
 
     @property
     def upstream(self) -> Calibrator | None:
-        """A calibrator of whole rows that comes before the maps, if there is one."""
+        """Calibrator of whole rows that comes before the maps, if there is one."""
         return None
 
     def seen(self, block: Block) -> Block:
-        """The block as the maps see it."""
+        """Block behind ``upstream``, from which the maps take their inputs."""
         return block if self.upstream is None else through(self.upstream, block)
 
     @cached_property
@@ -190,16 +190,16 @@ class BinaryCalibrator(Calibrator):
 
     @classmethod
     def map_fields(cls) -> list[Field[Any]]:
-        """The fields that hold parameters of the maps, in the order in which ``curve`` takes them."""
+        """Fields that hold parameters of the maps, in the order of the arguments of ``curve``."""
         return [each for each in fields(cls) if each.metadata["shape"] == ("maps",) or each.type == Curves]
 
     def _arrays(self) -> list[Any]:
-        """The maps' parameters, field by field, each indexed by the map."""
+        """Parameters of the maps, field by field, each indexed by the map."""
         held = [(each.metadata["shape"], getattr(self, each.name)) for each in self.map_fields()]
         return [v if shape or isinstance(v, tuple) else (v,) for shape, v in held if v is not None]
 
     def inputs(self, block: Block) -> FloatArray:
-        """What the maps take: (b,) for one map, (b, k) for one per class. The block is one of ``seen``."""
+        """Input of the maps: (b,) for one map, (b, k) for one per class. The block comes from ``seen``."""
         z, many = block.z, len(self.maps) > 1
         if self.mode is None:
             p = odds.probabilities(z)
@@ -275,9 +275,9 @@ class LogisticCalibrator(BinaryCalibrator):
 class Table(BinaryCalibrator):
     """Base of maps that are tables over the probability.
 
-    log_odds : where the calibration rows hold log-odds beyond 27.6 that differ, which
-    probabilities tie (``numerics.TIE``) or round to 1: those of the knots, or of the inner
-    edges. The table is then over log-odds, and its lines are straight in them.
+    log_odds : log-odds of the knots, or of the inner edges, where calibration rows have different log-odds beyond 27.6,
+    whose probabilities tie (``numerics.TIE``) or round to 1. The table is then over log-odds, with lines straight in
+    them.
     """
 
     _: KW_ONLY
@@ -285,7 +285,7 @@ class Table(BinaryCalibrator):
 
     identity = (EMPTY, EMPTY)
     flexible = True
-    check_map: ClassVar[Callable[..., None]]  # raise DataError for parameters of a map that are none
+    check_map: ClassVar[Callable[..., None]]  # raise DataError for invalid parameters of a map
 
     def _arrays(self) -> list[Any]:
         over = () if self.log_odds is None else (self.log_odds,)
@@ -301,7 +301,7 @@ class Table(BinaryCalibrator):
 
 @dataclass(frozen=True)
 class Steps(Table):
-    """Base of maps that have one of the values in each bin between the edges."""
+    """Base of step functions: one value for each bin between the edges."""
 
     edges: Curves = param()
     values: Curves = param(within="0 to 1")
@@ -327,7 +327,7 @@ class Steps(Table):
 
 @dataclass(frozen=True)
 class PiecewiseLinear(Table):
-    """Base of maps that are straight lines between (scores, values)."""
+    """Base of piecewise linear maps through the knots (scores, values)."""
 
     scores: Curves = param()
     values: Curves = param(within="0 to 1")
@@ -347,14 +347,14 @@ class PiecewiseLinear(Table):
 
 
 def behind(first: Fit[Any], fit: Fit[C]) -> Fit[C]:
-    """A fit to what another has left of the rows: both have their say, the worse status counts."""
+    """Fit to the output of a first fit, with the warnings of both and the worse status."""
     status = max(first.status, fit.status, key=STATUSES.index)
     return replace(fit, status=status, warnings=(*first.warnings, *fit.warnings))
 
 
 @overridable
 def step(p: FloatArray, edges: FloatArray, values: FloatArray) -> FloatArray:
-    """Value of the right-closed bin of each score; no bins at all is the identity."""
+    """Value of the right-closed bin of each score; the identity without bins."""
     if not len(edges):
         return p
     found: FloatArray = values[np.searchsorted(edges[1:-1], p, side="left")]
@@ -362,7 +362,7 @@ def step(p: FloatArray, edges: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def line(p: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
-    """Straight lines between knots, constant beyond the ends; no knots are the identity."""
+    """Straight lines between knots, constant beyond the ends; the identity without knots."""
     if not len(x):
         return p
     # Knots a denormal apart make a slope that overflows: keep the range whatever happens.
@@ -370,7 +370,7 @@ def line(p: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
 
 
 def are_log_odds(s: FloatArray, p: FloatArray) -> bool:
-    """Whether s rises and is of these probabilities."""
+    """True if s rises and holds the log-odds of p."""
     return len(s) == len(p) and bool((np.diff(s) > 0).all()) and np.allclose(sigmoid(s), p, rtol=1e-9, atol=0)
 
 
@@ -383,7 +383,7 @@ def logs(q: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def share_rest(z: FloatArray, label: IntArray, log_q: FloatArray, log_rest: FloatArray) -> FloatArray:
-    """Log-probabilities with q on the label and the rest shared in softmax's proportions.
+    """Log-probabilities with q on the label and 1 - q shared among the others in softmax's proportions.
 
     z : (b, k) logits, label : (b,), log_q and log_rest : (b,) logarithms of q and 1 - q. The shares are taken among the
     other classes alone, so they stay exact where 1 - p has no digits left.
@@ -398,7 +398,7 @@ def share_rest(z: FloatArray, label: IntArray, log_q: FloatArray, log_rest: Floa
 
 
 def normalize(q: FloatArray, z: FloatArray, label: IntArray) -> Prediction:
-    """Rows of probabilities (b, k) divided by their sums; rows of zeros stay as logits z and predictions label say."""
+    """Divide rows of probabilities (b, k) by their sums; rows of zeros become softmax(z) with prediction label."""
     total = q.sum(axis=1)
     zero = total < TINY
     log_probs = floored_log(q) - np.log(np.where(zero, 1.0, total))[:, None]
