@@ -1,1 +1,1 @@
-"""One module per file format. ``calcli.importers.formats.reader`` says what each declares."""
+"""One module per file format, registered by ``calcli.importers.formats.reader``."""

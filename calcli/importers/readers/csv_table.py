@@ -21,13 +21,13 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.readers.parquet import arrow_columns
 
 SUFFIXES = (".csv", ".tsv", ".txt")
-WIDE = 4096  # columns from which on pyarrow takes 100 KiB for each of them
+WIDE = 4096  # columns above which pyarrow takes 100 KiB for each
 LARGE = 16 << 20  # bytes from which pyarrow is faster, its import included
 MISSING = frozenset({"", "NA", "N/A", "n/a", "#N/A", "#NA", "null", "NULL", "None", "nan", "NaN", "-nan", "-NaN"})
-"""Cells that hold nothing, as pandas and pyarrow write them."""
+"""Cells of missing values, as pandas and pyarrow write them."""
 
 TENSOR = re.compile(r"\s*tensor\(([^\[(),]+)(?:, [^)]*)?\)\s*")  # a single number as torch prints it: ``tensor(2)``
-NO_ROW = re.compile(r"#|sep=.$")  # how lines begin that stand above a table
+NO_ROW = re.compile(r"#|sep=.$")  # beginning of a line above a table
 MOST_COMMENTS = 50
 CELL_LIMIT = 1 << 30  # longest cell: a list of a vocabulary's scores has megabytes
 COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
@@ -82,7 +82,7 @@ def read_csv(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
 
 @dataclass(frozen=True)
 class Head:
-    """How a file begins. cells : the names of the columns, or the first row. separator : " " is any white space.
+    """Beginning of a table of text. cells : the names of the columns, or the first row. separator : " " is white space.
     skip : lines before the first row or the names. above : the names stand in the last of these, behind a #."""
 
     cells: list[str]
@@ -92,12 +92,12 @@ class Head:
 
 
 def _opening(path: Path) -> Head:
-    """Look at the first lines, passing over comments (as ``numpy.savetxt`` writes names) and Excel's ``sep=;``."""
+    """Parse the first lines, skipping comments (``numpy.savetxt`` writes names in one) and Excel's ``sep=;``."""
     how = f"{path}: cannot be read as a table"
     with blaming(how, advice="; expected UTF-8 text"), path.open(encoding="utf-8-sig") as file:
         lines = [line.rstrip("\r\n") for line in islice(file, MOST_COMMENTS)]
 
-    def has_scores(line: str) -> bool:  # of a row that begins with #: #tag,0.31,0.69
+    def has_scores(line: str) -> bool:  # a row, not a comment: #tag,0.31,0.69
         return any(DECIMAL.fullmatch(cell.strip()) for cell in re.split(r"[,;\t|]", line)[1:])
 
     skip = next((i for i, line in enumerate(lines) if not NO_ROW.match(line) or has_scores(line)), 0)
@@ -126,7 +126,7 @@ def _cells(line: str, separator: str) -> list[str]:
 
 
 def _is_bare(cells: Sequence[str]) -> bool:
-    """Whether this is a row: a cell such as 0.31 or [0.3, 0.7] is no column's name, whatever words stand beside it."""
+    """True for a row of data, not of column names: only numbers, or any cell such as 0.31 or [0.3, 0.7]."""
     return all(map(tables.is_number, cells)) or any(DECIMAL.fullmatch(cell) or NUMBERS.match(cell) for cell in cells)
 
 
@@ -134,7 +134,7 @@ Read = tuple[list[str], dict[str, tables.Column], int]
 
 
 def _columns(path: Path, opening: Head, header: list[str] | None, size: int) -> Read:
-    """Names, columns and number of rows. header : the names; None counts the columns from 0."""
+    """Names, columns and number of rows. header : the names; None to number the columns from 0."""
     plain = opening.separator != " " and not opening.skip and len(opening.cells) <= WIDE
     if size >= LARGE and plain and (table := _by_pyarrow(path, opening.separator, header is None)) is not None:
         tables.refuse_doubles(path, table.column_names)
@@ -158,7 +158,7 @@ def _columns(path: Path, opening: Head, header: list[str] | None, size: int) -> 
 
 
 def _have_names(rows: Sequence[Sequence[str]], columns: int) -> bool:
-    """Whether every row begins with a name that no column has, as R's ``write.table`` writes them."""
+    """True if every row has a row name that the header lacks, as in R's ``write.table``."""
     if not rows or any(len(row) != columns + 1 for row in rows) or not any(row[-1].strip() for row in rows):
         return False
     names = [row[0] for row in rows]
@@ -167,7 +167,7 @@ def _have_names(rows: Sequence[Sequence[str]], columns: int) -> bool:
 
 
 def _with_points(path: Path, name: str, cells: Sequence[str]) -> tuple[str, ...]:
-    """Points for commas that part digits where ; or tabs part cells. Raises DataError where they may part thousands."""
+    """Replace decimal commas by points, in tables with ; or tabs. Raises DataError if they may separate thousands."""
     commas = [cell for cell in cells if COMMA.fullmatch(cell)]
     whole = next((cell for cell in cells if cell.strip().lstrip("+-").isdigit()), None)
     if commas and whole is not None and all(GROUPED.fullmatch(cell) for cell in commas):
@@ -177,7 +177,7 @@ def _with_points(path: Path, name: str, cells: Sequence[str]) -> tuple[str, ...]
 
 
 def _rows(path: Path, opening: Head) -> list[list[str]]:
-    """The cells of every line that is not empty, from the names on where they are no comment."""
+    """Cells of every non-empty line, from the column names on unless these are in a comment."""
     limit = csv.field_size_limit(CELL_LIMIT)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -190,7 +190,7 @@ def _rows(path: Path, opening: Head) -> list[list[str]]:
 
 
 def _column(path: Path, name: str, cells: Sequence[str]) -> tables.Column:
-    """The column of these cells, of the narrowest type that holds them all."""
+    """Column of these cells, of the narrowest type that holds them all."""
     if cells and TENSOR.fullmatch(cells[0]):
         cells = [TENSOR.sub(r"\1", cell) for cell in cells]
     blank = [cell.strip() in MISSING for cell in cells]
@@ -223,8 +223,8 @@ def _column(path: Path, name: str, cells: Sequence[str]) -> tables.Column:
 
 
 def _by_pyarrow(path: Path, separator: str, bare: bool) -> Any:
-    """The table as pyarrow reads it; None when it is not here or will not: the other way then says why."""
-    with suppress(Exception):  # pyarrow's own family
+    """Table read by pyarrow; None if that is missing or fails: the standard library then raises the error."""
+    with suppress(Exception):  # pyarrow has error types of its own
         from pyarrow import csv as arrow
 
         reading = arrow.ReadOptions(autogenerate_column_names=bare)

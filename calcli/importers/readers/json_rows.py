@@ -32,7 +32,7 @@ from calcli.importers.topk import listed_logprobs, named_scores
     examples=[("media/table/preds.table.json", "")],
 )
 def read_json_table(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Read ``{"columns": […], "data": [[…], …]}``; cells that are media are passed over."""
+    """Read ``{"columns": […], "data": [[…], …]}``; cells that are media are ignored."""
     path, names = file.path, [str(name) for name in file.json["columns"]]
     rows = file.json["data"]
     refuse_doubles(path, names)
@@ -102,7 +102,7 @@ def read_json(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
 
 
 def _all_named(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str) -> ImportRequest:
-    """Asks for classes by name where every row names the same ones: all are there, in an order of their own."""
+    """Request classes by name if every row names the same ones, each in its own order: all classes are present."""
     named = [names for row in rows if isinstance(names := row.get("class_name"), list)]
     if not named or len(named) < len(rows) or ask.classes is not None:
         return ask
@@ -113,7 +113,7 @@ def _all_named(rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str
 
 
 def _rows_inside(value: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The one list of objects in an object of settings: ``{"model": …, "results": [{…}, …]}``; pandas' table is one."""
+    """Rows from the one list of objects among settings: ``{"model": …, "results": [{…}, …]}``; pandas' table is one."""
     lists = {name: inner for name, inner in value.items() if isinstance(inner, list) and inner}
     rows = [i for n, i in lists.items() if not parse_name(n).role and all(isinstance(row, dict) for row in i)]
     others = any(isinstance(cell, (int, float, list)) for inner in lists.values() for cell in inner)
@@ -122,7 +122,7 @@ def _rows_inside(value: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _rows_of_objects(path: Path, value: Mapping[str, Any], ask: ImportRequest) -> list[dict[str, Any]]:
-    """The rows of an object of objects: one each with its key as id, or the columns of pandas' ``to_json``."""
+    """Rows of an object of objects: one per key, which is its id, or from the columns of pandas' ``to_json``."""
     if any(parse_name(name).role for name in value):  # {column: {index: cell}}
         first, index = next(iter(value.items()))
         if odd := next((name for name, column in value.items() if column.keys() != index.keys()), None):
@@ -135,9 +135,9 @@ def _rows_of_objects(path: Path, value: Mapping[str, Any], ask: ImportRequest) -
 
 
 def _is_columns(value: Mapping[str, Any]) -> bool:
-    """Whether these are the columns of a table: flat lists of one length, one of which is named as labels or scores."""
+    """True for the columns of a table: flat lists of one length, one of which is named as labels or scores."""
     if not any(parse_name(name).role in ("labels", "scores") for name in value):
-        return False  # rows by id, rather
+        return False  # more likely rows by id
     lists = list(value.values())
     flat = all(isinstance(cells, list) and not any(isinstance(cell, (list, dict)) for cell in cells) for cells in lists)
     return flat and len(lists) > 2 and len({len(cells) for cells in lists}) == 1

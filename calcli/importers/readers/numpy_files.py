@@ -35,8 +35,8 @@ UNPACKED = 256 << 20  # bytes from which a packed array is unpacked to a tempora
     examples=[("logits.npy labels.npy", ""), ("preds.npy targets.npy", "--kind probs")],
 )
 def read_npy(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Map a .npy file into memory; the array goes by the name of the file. What ``numpy.save`` makes of a dict is read
-    as a pickle is: without running anything."""
+    """Map a .npy file into memory; the array is named after the file. A dict saved by ``numpy.save`` is read as
+    a pickle, without running anything."""
     path = file.path
     with path.open("rb") as opened:
         about = _header(opened)
@@ -62,7 +62,7 @@ def read_npy(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
 
 
 def _header(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...], bool] | None:
-    """Type, shape and whether columns come first of a .npy file, which is then at its data; None for a broken one."""
+    """(dtype, shape, Fortran order) of a .npy file, left positioned at its data; None for a broken header."""
     from numpy.lib import format as npy
 
     try:
@@ -75,7 +75,7 @@ def _header(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...], bool] | No
 
 def _is_npz(file: SourceFile) -> bool:
     if file.members is None:
-        return file.is_zip and file.suffix == ".npz"  # cut off: the reader says what is wrong
+        return file.is_zip and file.suffix == ".npz"  # truncated: the reader raises the error
     return any(name.endswith(".npy") for name in file.members)
 
 
@@ -88,7 +88,7 @@ def _is_npz(file: SourceFile) -> bool:
     examples=[("scores.npz", ""), ("pairs.zip", "")],
 )
 def read_npz(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Open a .npz file; each array is read when asked for."""
+    """Open a .npz file; each array is read lazily."""
     path = file.path
     opened = stack.enter_context(path.open("rb"))  # NumPy would leave it open when it fails
     archive = stack.enter_context(np.load(opened, allow_pickle=False))
@@ -100,19 +100,19 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
             if (stored := _in_one_piece(path, archive.zip, about, stack)) is not None:
                 return Mapped(stored, path, name)
             try:
-                found = archive[f"{name}.npy"]  # by its whole name: beside it may lie a member called as the array
+                found = archive[f"{name}.npy"]  # by its full name: a member may be called like the array
             except ValueError as problem:
                 if "allow_pickle" not in str(problem):
                     raise
                 return _plain_objects(path, name, archive.zip.read(about))
-            if not isinstance(found, np.ndarray):  # NumPy gives the bytes of a member that is no array
+            if not isinstance(found, np.ndarray):  # NumPy returns bytes for other members
                 raise DataError(f"{path}: {name!r} is no array; was the file damaged?")
             return bfloat16_to_float32(found) if is_bfloat16(found.dtype) else found
 
         return load
 
-    # np.savez names the arrays it is given without a name arr_0, arr_1, …
-    # file managers put more into a zip than was meant: .DS_Store, __MACOSX/._logits.npy
+    # np.savez names positional arrays arr_0, arr_1, …
+    # file managers add hidden files to a zip: .DS_Store, __MACOSX/._logits.npy
     hidden = re.compile(r"(.*/)?(\.|__MACOSX/).*")
     names = [name.removesuffix(".npy") for name in file.members or [] if name.endswith(".npy")]
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -121,7 +121,7 @@ def read_npz(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
 
 
 def _in_one_piece(path: Path, archive: zipfile.ZipFile, about: zipfile.ZipInfo, stack: ExitStack) -> Any:
-    """Maps a large array as it lies in the file, a very large one that is packed in a temporary file; None: others."""
+    """Loader that maps a large stored array, or a very large compressed one from a temporary file; None for others."""
     packed = about.compress_type != zipfile.ZIP_STORED
     if about.file_size < (UNPACKED if packed else MAPPED):
         return None

@@ -39,9 +39,9 @@ def read_parquet(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
 
 
 def arrow_archive(path: Path, format: str, table: Any, ask: ImportRequest) -> Archive:
-    """The arrays of a pyarrow table, with the class names that datasets keeps in its schema."""
+    """Arrays of a pyarrow table, with the class names that datasets stores in its schema."""
     while any(str(field.type).startswith("struct") for field in table.schema):
-        table = table.flatten()  # a column for each field of its objects, by dotted names: ``probs.cat``
+        table = table.flatten()  # a column per field of its structs, with dotted names: ``probs.cat``
     tables.refuse_doubles(path, table.column_names)
     scores = [table.column(name) for name in table.column_names if are_scores(name, ask)]
     if ask.choices is not None or any(map(_is_ragged, scores)):
@@ -55,13 +55,13 @@ def arrow_archive(path: Path, format: str, table: Any, ask: ImportRequest) -> Ar
 
 
 def _is_ragged(column: Any) -> bool:
-    """Are these scores of different numbers of classes, or of the tokens of sentences?"""
+    """True for scores of different numbers of classes, or of the tokens of sentences."""
     lists = str(column.type).startswith(("list", "large_list")) and not column.null_count
     return lists and ("list<" in str(column.type)[5:] or len(_lengths(column)) > 1)
 
 
 def _declared_names(table: Any, ask: ImportRequest) -> AnyArray | None:
-    """Names of the classes of the one column of labels that is a ClassLabel of datasets; None when there is none."""
+    """Class names of the one column of labels that is a ClassLabel of datasets; None if there is none."""
     try:
         about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
         features = about["info"]["features"].items()
@@ -73,9 +73,9 @@ def _declared_names(table: Any, ask: ImportRequest) -> AnyArray | None:
 
 
 def read_table(file: SourceFile) -> Any:
-    """The table as pyarrow has it. Raises DataError."""
+    """Read a Parquet file to a pyarrow table. Raises DataError."""
     path = file.path
-    file.refuse_again(b"PAR1PAR1")  # the end of one and the beginning of the next
+    file.refuse_again(b"PAR1PAR1")  # two concatenated files
     with needed(f"{path}: reading Parquet needs pyarrow (or save the table as CSV)", "parquet"):
         from pyarrow import parquet
     with parquet.ParquetFile(path) as opened:
@@ -95,7 +95,7 @@ def arrow_columns(path: Path, table: Any) -> dict[str, tables.Column]:
 
 def _kind(column: Any) -> Any:
     kind = str(column.type)
-    if kind in TEXT:  # a text among numbers makes a column one of texts, but it is meant to hold numbers
+    if kind in TEXT:  # one text makes a column of numbers a column of texts
         sample = [str(cell) for cell in column[:100].to_pylist()]
         if tables.are_lists(sample):
             return "lists"
@@ -131,7 +131,7 @@ def _values(path: Path, name: str, column: Any) -> AnyArray:
 
 
 def _lengths(column: Any) -> set[int]:
-    """How many entries the lists of a column have."""
+    """Distinct lengths of the lists in a column."""
     found = (np.unique(chunk.value_lengths().to_numpy(zero_copy_only=False)) for chunk in column.chunks)
     return {int(length) for lengths in found for length in lengths}
 

@@ -28,7 +28,7 @@ SUFFIXES = (".p", ".pkl", ".pickle")
 
 
 class _Inert:
-    """Something a pickle may name: it can be called, and nothing else."""
+    """A callable that a pickle may name; it allows nothing but calls."""
 
     __slots__ = ("_make",)
 
@@ -43,7 +43,7 @@ class _Inert:
 
 
 class _Dtype:
-    """Stands for a numpy.dtype of plain numbers or strings."""
+    """Stand-in for a numpy.dtype of plain numbers or strings."""
 
     __slots__ = ("code", "order")
 
@@ -67,7 +67,7 @@ class _Dtype:
 
 
 class _Array:
-    """Stands for a numpy.ndarray until its bytes are known."""
+    """Stand-in for a numpy.ndarray until its bytes are known."""
 
     __slots__ = ("content",)
 
@@ -98,14 +98,14 @@ def _from_bytes(raw: Any, dtype: Any, shape: Any, order: str = "C") -> AnyArray:
 def _bytes(raw: Any = b"") -> bytes:
     if isinstance(raw, str):
         return raw.encode("latin-1")  # Python 2 strings are bytes
-    # bytes(n) of a number would make n bytes, as many as a hostile file likes.
+    # bytes(n) of a number would allocate n bytes, chosen by the file.
     if not isinstance(raw, (bytes, bytearray, pickle.PickleBuffer)):
         raise pickle.UnpicklingError(f"the pickle holds {type(raw).__name__} where bytes belong")
     return bytes(raw)
 
 
 def _encode(text: str, encoding: str = "latin1") -> bytes:
-    """Python 3 writes bytes for Python 2 as a string that is to be encoded in Latin-1."""
+    """Encode a string in Latin-1, as which Python 3 pickles bytes for Python 2."""
     if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
         raise pickle.UnpicklingError("the pickle asks for another codec than Latin-1")
     return text.encode("latin-1")
@@ -129,15 +129,15 @@ for package in ("numpy.core", "numpy._core"):  # the second from NumPy 2 on
     ALLOWED[package + ".numeric", "_frombuffer"] = _Inert(_from_bytes)
 
 
-_Machine: Any = pickle._Unpickler  # the one in Python, of which an instruction can be replaced
+_Machine: Any = pickle._Unpickler  # the Python version, whose instructions can be replaced
 
 
 class _Refused(pickle.UnpicklingError):
-    """The pickle wants something that is not made of arrays."""
+    """The pickle names an object that is not made of arrays."""
 
 
 def _with_plain_keys(instruction: bytes, keys: slice) -> Callable[[Any], None]:
-    """An instruction that makes or fills a dict, which first looks at the keys on the stack since the last mark."""
+    """Wrap an instruction that makes or fills a dict with a check of its keys on the stack since the last mark."""
     plain = _Machine.dispatch[instruction[0]]
 
     def checked(machine: Any) -> None:
@@ -150,8 +150,8 @@ def _with_plain_keys(instruction: bytes, keys: slice) -> Callable[[Any], None]:
 
 
 class Unhashing(_Machine):  # type: ignore[misc]
-    """A stack machine whose dicts take only plain keys, and that knows no sets. The hash of a tuple visits all of it:
-    40 tuples of twice the one before would take for ever."""
+    """A stack machine that refuses sets, and dicts with keys that are not plain. The hash of a tuple visits all items:
+    that of 40 tuples, each of twice the one before, would never end."""
 
     def refuse_sets(self) -> None:
         raise _Refused("a set")
@@ -160,13 +160,13 @@ class Unhashing(_Machine):  # type: ignore[misc]
         pickle.SETITEM[0]: _with_plain_keys(pickle.SETITEM, slice(-2, -1)),
         pickle.SETITEMS[0]: _with_plain_keys(pickle.SETITEMS, slice(None, None, 2)),
         pickle.DICT[0]: _with_plain_keys(pickle.DICT, slice(None, None, 2)),
-        pickle.BYTEARRAY8[0]: _Machine.dispatch[pickle.BINBYTES8[0]],  # the other makes room before it reads
+        pickle.BYTEARRAY8[0]: _Machine.dispatch[pickle.BINBYTES8[0]],  # the original allocates before it reads
         **dict.fromkeys((pickle.EMPTY_SET[0], pickle.FROZENSET[0], pickle.ADDITEMS[0]), refuse_sets),
     }
 
 
 class _Only(Unhashing):
-    """A stack machine that finds nothing but what is known, by module and name."""
+    """A stack machine that finds only the objects in ``known``, by module and name."""
 
     known: Mapping[tuple[str, str], Any] = ALLOWED
 
@@ -199,7 +199,7 @@ def load_arrays(data: bytes, where: str) -> Any:
 
 
 def _content(item: Any, listed: bool) -> Any:
-    """The array in place of its stand-in; objects of an array of objects are a list."""
+    """Replace a stand-in by its array; an array of objects becomes a list."""
     if isinstance(item, _Array) and item.content is None:
         raise pickle.UnpicklingError("the pickle holds an array without content")
     return item.content if isinstance(item, _Array) else item
@@ -213,11 +213,11 @@ STORAGES = {
     "DoubleStorage": "<f8", "FloatStorage": "<f4", "HalfStorage": "<f2", "LongStorage": "<i8", "IntStorage": "<i4",
     "ShortStorage": "<i2", "CharStorage": "i1", "ByteStorage": "u1", "BoolStorage": "?",
 }  # fmt: skip
-"""Numbers of torch's storages, by the names that its pickles call them."""
+"""NumPy types of torch's storages, by their names in pickles."""
 
 
 class _StorageOnly(_Only):
-    """Reads what torch writes of one storage: a number, a version, a system, a type, a key."""
+    """Reads the pickles that torch writes for one storage: magic number, version, system, type and key."""
 
     known = {("torch", name): code for name, code in STORAGES.items()}
 
@@ -226,7 +226,7 @@ class _StorageOnly(_Only):
 
 
 def _storage(raw: Any) -> AnyArray:
-    """The numbers of a tensor that was pickled by itself: torch nests its own file format into the pickle."""
+    """Read the storage of a pickled tensor: torch nests its own file format in the pickle."""
     file = io.BytesIO(_bytes(raw))
     about = [_StorageOnly(file).load() for _ in range(5)][3]
     dtype = np.dtype(about[1])
@@ -238,7 +238,7 @@ def _storage(raw: Any) -> AnyArray:
 
 
 def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any) -> _Array:
-    """A tensor as torch rebuilds it from its storage; only such as lie in one piece."""
+    """Rebuild a tensor from its storage, as torch does; only contiguous ones."""
     size, start = tuple(int(d) for d in shape), int(offset)
     whole = tuple(prod(size[i + 1 :]) for i in range(len(size)))
     plain = all(d == 1 or int(s) == w for d, s, w in zip(size, strides, whole, strict=True))
@@ -253,7 +253,7 @@ def _is_pickle(file: SourceFile) -> bool:
     head = file.head
     if head[0] == 0x80 and len(head) > 1 and head[1] <= 5:
         return True
-    return file.suffix in SUFFIXES and head[:1] in b"(]}cli["  # protocols 0 and 1 are half text
+    return file.suffix in SUFFIXES and head[:1] in b"(]}cli["  # protocols 0 and 1 have no magic number
 
 
 @reader(
@@ -271,7 +271,7 @@ def read_pickle(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archi
 
 
 def content_archive(path: Path, format: str, content: Any) -> Archive:
-    """The arrays of what a pickle holds, under the names that its layout gives them."""
+    """Arrays of the content of a pickle, named by its layout."""
     named: Any = content
     if _is_pair(content):
         named = {"logits": content[0], "labels": content[1]}
@@ -280,7 +280,7 @@ def content_archive(path: Path, format: str, content: Any) -> Archive:
         named = {split: {"logits": part[0], "labels": part[1]} for split, part in splits}
     else:
         named = merge_batches(content, path)
-    # MMPretrain's scores are softmax outputs, which their names do not say.
+    # MMPretrain's scores are softmax outputs, not named so.
     for key, needed in (("pred_score", "gt_label"), ("class_scores", "pred_label")):
         scores = named.get(key) if isinstance(named, dict) and needed in named else None
         if isinstance(scores, np.ndarray) and scores.ndim == 2 and "probs" not in named:
@@ -294,7 +294,7 @@ def content_archive(path: Path, format: str, content: Any) -> Archive:
 
 
 def _is_pair(value: Any) -> bool:
-    """Scores and labels: floats, and as many labels or one-hot rows."""
+    """True for (scores, labels): floats, and as many labels or one-hot rows."""
     if not (isinstance(value, tuple) and len(value) == 2 and all(isinstance(part, np.ndarray) for part in value)):
         return False
     scores, labels = value

@@ -22,12 +22,12 @@ from calcli.importers.readers.pickles import Unhashing
 from calcli.io.validate import refuse_bomb
 
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
-"""A pickled number that files of torch.save begin with when they are not zip archives."""
+"""First bytes of files of torch.save that are not zip archives: a pickled number."""
 
 
 def _is_pt(file: SourceFile) -> bool:
     if file.is_zip and file.members is None:
-        return file.suffix in (".pt", ".pth")  # cut off: the reader says what is wrong
+        return file.suffix in (".pt", ".pth")  # truncated: the reader raises the error
     return file.head.startswith(LEGACY) or any(name.endswith("data.pkl") for name in file.members or [])
 
 
@@ -56,7 +56,7 @@ def read_pt(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
         raise DataError(f"{path}: {_refusal(problem)}") from None
 
     def taken(leaf: Any, listed: bool) -> Any:
-        """Tensors in lists as arrays, so that batches can be joined; those in dicts stay mapped."""
+        """Convert tensors in lists to arrays, so that batches can be joined; those in dicts stay mapped."""
         return _loader(leaf, path)()[...] if listed and isinstance(leaf, torch.Tensor) else leaf
 
     content = merge_batches(content, path, taken)
@@ -68,7 +68,7 @@ def read_pt(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
 
 
 class _Anything:
-    """Stands for whatever a pickle builds."""
+    """Stand-in for any object that a pickle builds."""
 
     def __new__(cls, *args: Any, **options: Any) -> "_Anything":
         return object.__new__(cls)
@@ -80,7 +80,7 @@ class _Anything:
 
 
 class _Walk(Unhashing):
-    """Runs through a pickle and builds nothing."""
+    """Parses a pickle without building anything."""
 
     def find_class(self, module: str, name: str) -> Any:
         return _Anything
@@ -93,7 +93,7 @@ LARGEST_PICKLE = 64 << 20
 
 
 def _check_structure(path: Path) -> None:
-    """Refuse, before torch sees it, a pickle whose keys take for ever to hash or that is no small list of tensors."""
+    """Refuse, before torch reads it, a pickle with keys that are slow to hash, or too large for a list of tensors."""
     try:
         if not zipfile.is_zipfile(path):
             with path.open("rb") as file:
@@ -117,7 +117,7 @@ def _loader(value: Any, path: Path) -> Callable[[], Any]:
     size = path.stat().st_size
 
     def whole(array: Any) -> Any:
-        """An array that stays mapped, if its file still has all its bytes: the system ends who reads beyond its end."""
+        """Check that the mapped file still has all its bytes: reading beyond its end kills the process."""
         if path.stat().st_size < size:
             raise ValueError(f"the file was cut short, from {size} bytes to {path.stat().st_size}")
         return array
@@ -129,14 +129,14 @@ def _loader(value: Any, path: Path) -> Callable[[], Any]:
         tensor = tensor.to_dense() if tensor.is_sparse else tensor
         takes = tensor.numel() * tensor.element_size()
         refuse_bomb(path, takes, tensor.untyped_storage().nbytes(), "save tensor.contiguous()")
-        array = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # which has no bfloat16
+        array = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # NumPy has no bfloat16
         return Mapped(lambda: whole(array), path, path.stem)
 
     return load
 
 
 def _refusal(problem: Exception) -> str:
-    """What torch's own sentences come down to."""
+    """Short message for an error of torch."""
     told = r"(?:Unsupported (?:global: GLOBAL|class)|Trying to load unsupported GLOBAL)\s+(\S+)"
     named = re.search(told, str(problem))
     if named is None:

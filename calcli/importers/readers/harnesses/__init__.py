@@ -1,1 +1,1 @@
-"""Readers of what evaluation harnesses log: plug-ins, named in pyproject.toml as those of others are in theirs."""
+"""Readers of logs of evaluation harnesses: plug-ins, declared in pyproject.toml like those of other packages."""

@@ -36,7 +36,7 @@ def read_helm(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
     """Read a score of every reference where each was asked for by itself: the log-probability per token of its text, as
     HELM compares them, of _calibrated less that without the question. Else (confidence, correct): the probability of
     the letter that was generated, or max_prob and exact_match. Marks in per_instance_stats.json beside
-    scenario_state.json are held against every row."""
+    scenario_state.json are compared with every row."""
     path = file.path
     if isinstance(file.json, list):
         rows = [(entry, _stats(entry)) for entry in file.json]
@@ -58,7 +58,7 @@ def read_helm(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
 
 
 def _confidences(path: Path, rows: Sequence[tuple[State, float, float]]) -> Archive:
-    """The archive of entries with confidence and mark; later trials and perturbations of an instance are its unit."""
+    """Archive of entries with confidence and mark; later trials and perturbations of an instance are its unit."""
     entries, confidence, correct = zip(*rows, strict=True)
     asked = [str(entry["instance_id"]) for entry in entries]
     if all(value == 1 for value in confidence):
@@ -73,7 +73,7 @@ def _confidences(path: Path, rows: Sequence[tuple[State, float, float]]) -> Arch
 
 
 def _joint(path: Path, state: State, marks: Mapping[str, float]) -> tuple[State, float, float]:
-    """The entry, the probability of the generated letter, and whether its reference is right."""
+    """(entry, probability of the generated letter, 1.0 if its reference is right else 0.0)."""
     entry, completion = _entry_of(state), state["result"]["completions"][0]
     text = state["output_mapping"].get(str(completion["text"]).strip())
     right = float(any(_is_correct(ref) and ref["output"]["text"] == text for ref in state["instance"]["references"]))
@@ -82,7 +82,7 @@ def _joint(path: Path, state: State, marks: Mapping[str, float]) -> tuple[State,
 
 
 def _separate(path: Path, states: Sequence[State], marks: Mapping[str, float]) -> Iterator[Question]:
-    """One question per instance, trial and perturbation, of a request per reference."""
+    """One question per instance, trial and perturbation, from one request per reference."""
     grouped: dict[str, dict[tuple[int, str], State]] = {}
     for state in states:
         mode = state.get("request_mode") or "original"
@@ -123,26 +123,26 @@ def _is_correct(reference: Mapping[str, Any]) -> bool:
 
 
 def _entry_of(state: State) -> State:
-    """What per_instance_stats.json would have of it."""
+    """Keys of a request as in per_instance_stats.json."""
     about, trial = state["instance"], state.get("train_trial_index")
     return {"instance_id": about.get("id"), "train_trial_index": trial, "perturbation": about.get("perturbation")}
 
 
 def _instance_id(entry: State) -> str:
-    """The instance; a later trial or a perturbation repeats it, and is kept separate."""
+    """Id of an instance; later trials and perturbations of it have ids of their own."""
     trial, changed = entry.get("train_trial_index"), entry.get("perturbation")
     parts = [str(entry["instance_id"]), f"trial {trial}" if trial else "", changed and changed.get("name", changed)]
     return ", ".join(map(str, filter(None, parts)))
 
 
 def _stats(entry: State) -> dict[str, float]:
-    """Means by name, of the statistics of unperturbed text."""
+    """Means by name of the statistics of unperturbed text."""
     named = [(s["name"], s.get("mean")) for s in entry["stats"]]
     return {n["name"]: float(mean) for n, mean in named if mean is not None and not n.get("perturbation")}
 
 
 def _marks(path: Path) -> dict[str, float]:
-    """exact_match by instance in per_instance_stats.json beside this file; none where it is not there."""
+    """exact_match by instance, from per_instance_stats.json beside this file; {} if it does not exist."""
     beside = path.with_name("per_instance_stats.json")
     if beside == path or not beside.is_file():
         return {}

@@ -19,7 +19,7 @@ from calcli.importers.topk import Answer, answers_archive, positions_of
 from calcli.io.validate import refuse_bomb
 
 MARKS: dict[Any, bool] = {"C": True, "I": False, 1: True, 0: False}
-ZSTD = 93  # a zip archive's number for zstd
+ZSTD = 93  # method number of zstd in zip archives
 
 
 def _is_inspect(file: SourceFile) -> bool:
@@ -41,7 +41,7 @@ def _is_inspect(file: SourceFile) -> bool:
 )
 def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read samples with choices as logits of their letters, target as label; others as (confidence, correct). The mark
-    of every sample, C or I, is held against its answer and target. Raises DataError for logs without log-probabilities
+    of every sample, C or I, is compared with its answer and target. Raises DataError for logs without log-probabilities
     and for shuffled choices."""
     path, samples = file.path, _samples(file)
     answers, sizes = [], set()
@@ -97,7 +97,7 @@ def _samples(file: SourceFile) -> list[Mapping[str, Any]]:
 
 
 def _unpacked(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """A member of a log, by zstandard where it is packed with zstd and Python < 3.14 cannot. Raises DataError."""
+    """Read a member of a log, by zstandard if it is packed with zstd and Python is < 3.14. Raises DataError."""
     try:
         return archive.read(member)
     except NotImplementedError:
@@ -116,7 +116,7 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
 
 
 def _mark(sample: Mapping[str, Any]) -> tuple[bool | None, str]:
-    """Whether the first scorer marked the sample right, and the answer it read."""
+    """(correctness by the first scorer, None if unknown; the answer that it read)."""
     for score in (sample.get("scores") or {}).values():
         if (value := score.get("value")) in MARKS:
             return MARKS[value], str(score.get("answer") or "")

@@ -49,7 +49,7 @@ def read_lighteval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ar
 
 
 def _flat(value: Any) -> list[Any]:
-    """The numbers of a list, of a list in a list, or of one number."""
+    """Flatten a list, a list in a list, or one number."""
     if value is None:
         return []
     if not isinstance(value, list):

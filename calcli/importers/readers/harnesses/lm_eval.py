@@ -1,4 +1,4 @@
-"""Files of EleutherAI's lm-evaluation-harness: samples (0.4.0 and later), and what 0.3 and earlier write out."""
+"""Files of EleutherAI's lm-evaluation-harness: samples (0.4.0 and later), and the write-out of 0.3 and earlier."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from calcli.numerics import whole_number
 
 TASK = re.compile(r"samples_(?P<task>.+?)_\d{4}-\d\d-\d\dT.*")
 MEASURES = {"none": "acc", "chars": "acc_norm", "bytes": "acc_bytes", "mutual": "acc_mutual_info"}
-"""The measure that the harness computes of each normalisation."""
+"""Measure that the harness computes for each normalisation."""
 
 
 @reader(
@@ -72,7 +72,7 @@ class _Sample:
         k = len(lls)
         half = k // 2
         doubled = k % 2 == 0 and len(pairs) == k and [p[1] for p in pairs[:half]] == [p[1] for p in pairs[half:]]
-        # acc_mutual_info asks for every choice a second time, without the question before it
+        # acc_mutual_info requests every choice again without the question
         doubled = doubled and half > 1 and all(not str(pair[0]) for pair in pairs[half:])
         self.unconditional = lls[half:] if doubled else None
         self.lls = lls[:half] if doubled else lls
@@ -87,7 +87,7 @@ OF_DOC = "the doc's answer, counted from 1"
 
 
 def _read(sample: _Sample) -> dict[str, int]:
-    """The gold choice by every rule that reads one."""
+    """Gold choice by each rule that applies."""
     target, doc = sample.record.get("target"), sample.record.get("doc")
     text = str(target).strip()
     index = whole_number(target) if isinstance(target, str) else target
@@ -103,7 +103,7 @@ def _read(sample: _Sample) -> dict[str, int]:
 
 
 def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
-    """The gold choice of every question by the first rule that reads them all and contradicts no acc."""
+    """Gold choices by the first rule that applies to every question and agrees with every logged acc; and the rule."""
     read = [_read(sample) for sample in samples]
     readings = [([each[rule] for each in read], rule) for rule in read[0] if all(rule in each for each in read)]
     if not readings:
@@ -156,7 +156,7 @@ def read_write_out(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ar
 
 
 def _numbered_logits(record: Mapping[str, Any]) -> list[float]:
-    """logit_0, logit_1, …, each a number, a pair with is_greedy, or either as text."""
+    """Values of logit_0, logit_1, …, each a number, a pair with is_greedy, or either as text."""
     values = takewhile(lambda value: value is not None, (record.get(f"logit_{i}") for i in count()))
     with suppress(ValueError):
         return [float(str(value).strip("()[] ").partition(",")[0].strip("'")) for value in values]
@@ -164,7 +164,7 @@ def _numbered_logits(record: Mapping[str, Any]) -> list[float]:
 
 
 def _golds_of_truth(record: Mapping[str, Any], k: int) -> list[int]:
-    """Choices that truth may mean: an index, or the text that a prompt ends with."""
+    """Choices that truth may denote, as an index or as the text at the end of a prompt."""
     truth = record["truth"]
     if isinstance(truth, int) and 0 <= truth < k:
         return [truth]

@@ -16,7 +16,7 @@ COMMANDS += " answer=gold --gold FILE for free ones (a FILE of ids and right ans
 
 
 def _body(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The completion in a line of a batch, in a wrapper of one's own, or by itself; None for other records."""
+    """Completion in a line of a batch, in the user's own wrapper, or by itself; None for other records."""
     response = record.get("response")
     for body in (response.get("body") if isinstance(response, dict) else None, response, record):
         choices = body.get("choices") if isinstance(body, dict) else None
@@ -39,8 +39,8 @@ def _body(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
     ],
 )
 def read_openai(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Read the log-probabilities of the answer's tokens (see ``answers_archive``). Rows go by ``custom_id``, or by the
-    id that stands beside the response. A label beside it is the gold. Lines that failed are left out and counted."""
+    """Read the log-probabilities of the answer's tokens (see ``answers_archive``). Ids of rows are ``custom_id``, or
+    the id beside the response. A label beside it is the gold. Lines that failed are left out and counted."""
     path, answers, failed = file.path, [], 0
     for row, record in enumerate(file.records):
         body = _body(record)
