@@ -1,1 +1,1 @@
-"""Running a model over inputs and keeping its scores."""
+"""Model inference on inputs, and storage of the scores."""

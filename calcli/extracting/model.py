@@ -1,4 +1,4 @@
-"""Models that give scores: a torch.export program, TorchScript, ONNX, or a factory of the user's.
+"""Loaders of models: a torch.export program, TorchScript, ONNX, or a user's factory function.
 
 torch and onnxruntime are imported here and nowhere else in ``extract``.
 """
@@ -24,23 +24,23 @@ from calcli.io.validate import refuse_bomb
 from calcli.numerics import AnyArray
 
 # ---- programs of torch.export, loaded so that nothing in the archive runs but the model's own operators
-# ``torch.export.load`` unpickles what the archive asks it to, loads compiled libraries and
+# ``torch.export.load`` unpickles any object in the archive, loads compiled libraries and
 # evaluates expressions of sizes. Here pickles are read weights-only or not at all, archives
-# with libraries or pickled objects are refused, and so is an expression that is more than
-# arithmetic. A model still is a program: what it computes and how long is its own matter.
+# with libraries or pickled objects are refused, and so are expressions other than
+# arithmetic. A model is still a program: nothing limits what it computes, or for how long.
 
 
 REFUSED = re.compile(r"\.(so|dll|dylib|cubin|hsaco|py|pyc)$|(^|/)(aotinductor|executorch)/|(^|/)(opaque|custom)_obj_")
-"""Members that are libraries, or objects that only a pickle can give."""
+"""Refused members of an archive: libraries, and objects that only a pickle can store."""
 
 ARITHMETIC = re.compile(
     r"(?!.*__)(?!.*[A-Za-z_]\.|.*\.[A-Za-z_])(?!.*\b[a-z_]\w*\s*\()([\w\s+\-*/%(),.<>=!&|~]|'\w{1,50}'){0,10000}"
 )
-"""An expression of sizes: names, numbers, operators, and what SymPy writes as Capital(…); no attributes."""
+"""Allowed expression of sizes: names, numbers, operators, and SymPy functions, Capital(…); no attributes."""
 
 
 def load_exported(torch: Any, path: Path, device: str) -> Any:
-    """The program in a ``.pt2``, on a device. Raises DataError."""
+    """Load the program in a ``.pt2`` onto a device. Raises DataError."""
 
     def checked(item: dict[str, Any]) -> dict[str, Any]:
         text = item.get("expr_str", "")
@@ -68,7 +68,7 @@ def load_exported(torch: Any, path: Path, device: str) -> Any:
 
 @contextmanager
 def _without_pickles(torch: Any) -> Iterator[None]:
-    """torch.load reads tensors only, whatever it is asked for; pickle.loads nothing at all."""
+    """Restrict torch.load to tensors, whatever its arguments, and disable pickle.loads."""
     load, loads = torch.load, pickle.loads
 
     def tensors(*args: Any, **options: Any) -> Any:
@@ -106,8 +106,8 @@ def load_model(spec: str, weights: str | None = None, device: str = "auto") -> "
 
 
 class TorchModel:
-    """Any of the three kinds of torch models. name : as messages say it. identity : what tells it from other models,
-    for the fingerprint of a job. batch : the only batch size it takes, None when it takes any."""
+    """Torch model of any of the three kinds. name : for messages. identity : properties that distinguish it from other
+    models, for the fingerprint of a job. batch : the only batch size it accepts, None for any."""
 
     identity: dict[str, Any]
     batch: int | None = None
@@ -133,7 +133,7 @@ class TorchModel:
                 if node.op == "placeholder" and node.name in program.graph_signature.user_inputs:
                     first = node.meta["val"].shape[0]
                     self.batch = first if isinstance(first, int) else None
-            # without the checks that it carries as text to be executed
+            # without its guards, which are stored as code to execute
             plain = {"check_guards": False} if "check_guards" in inspect.signature(program.module).parameters else {}
             self.module = program.module(**plain)
         else:
@@ -143,7 +143,7 @@ class TorchModel:
         self.identity = {"model": path.name, "sha256": file_sha256(path)}
 
     def __call__(self, x: AnyArray) -> AnyArray:
-        """Scores of inputs: what the model returns, its ``logits``, or the first of several."""
+        """Compute scores of inputs: the model's output, its ``logits``, or the first of several outputs."""
         import torch
 
         inputs = torch.from_numpy(np.ascontiguousarray(x)).to(self.device)
@@ -182,7 +182,7 @@ def _built(torch: Any, spec: str) -> Any:
 
 
 def _module_identity(torch: Any, spec: str, module: Any) -> dict[str, str]:
-    """Hashes of the code that built a module and of its weights, wherever they came from."""
+    """Hash the code that built a module and its weights, from whatever source."""
     state = hashlib.sha256()
     for name, tensor in sorted(module.state_dict().items()):
         state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
@@ -215,7 +215,7 @@ def _load_weights(torch: Any, module: Any, path: Path) -> None:
 
 
 class OnnxModel:
-    """As ``TorchModel`` of an ONNX file."""
+    """Model in an ONNX file, with the interface of ``TorchModel``."""
 
     def __init__(self, path: Path, device: str) -> None:
         with needed("running an ONNX model needs onnxruntime", "onnx"):

@@ -1,6 +1,6 @@
 """Inputs of a model: arrays in a file, or a folder of images, read in row blocks.
 
-What ``read`` gives is laid out as the transforms want it: images (b, h, w, c), sequences
+``read`` returns the layout that transforms expect: images (b, h, w, c), sequences
 (b, t, ...), anything else as it is stored.
 """
 
@@ -28,16 +28,16 @@ from calcli.numerics import AnyArray, whole_number
 from calcli.options import flag
 
 LAYOUTS = {"nhwc": (4,), "nchw": (4,), "nhw": (3,), "sequence": range(2, 99), "rows": range(2, 99)}
-"""How inputs are stored, in how many dimensions: colour images, grey images, (n, t, ...) sequences, anything else."""
+"""Allowed numbers of dimensions by layout: colour images, grey images, (n, t, ...) sequences, anything else."""
 
-LARGEST_SIDE = 100_000  # pixels
+LARGEST_SIDE = 100_000  # maximum width and height of an image, in pixels
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 INPUT_NAMES = ("inputs", "images", "x", "data", "X")
 
 
 class Inputs(ABC):
-    """n inputs, read in blocks.
+    """Inputs of a model, n of them, read in blocks.
 
     layout : see LAYOUTS. labels : (n,) int64 or None. ids, class_names : or None. identity : what tells these inputs
     from others, for the fingerprint of a job. stamps : of their files. name : as messages say it.
@@ -54,11 +54,11 @@ class Inputs(ABC):
 
     @abstractmethod
     def read(self, start: int, stop: int) -> AnyArray:
-        """Inputs start..stop-1; images as (b, h, w, c) float32 in [0, 1]."""
+        """Read inputs start..stop-1; images as (b, h, w, c) float32 in [0, 1]."""
 
     @property
     def images(self) -> bool:
-        """Whether they are pictures."""
+        """True if the inputs are images."""
         return self.layout in ("nhwc", "nchw", "nhw")
 
 
@@ -219,12 +219,12 @@ def _pick(archive: Archive, wish: str | None, names: Sequence[str], path: Path, 
 
 
 CHANNELS = (1, 3, 4)
-BILINEAR = 2  # as Pillow calls it
-WHITE = {"u1": 255.0, "u2": 65535.0}  # what pixels of a type are divided by unless it is said
+BILINEAR = 2  # Pillow's constant
+WHITE = {"u1": 255.0, "u2": 65535.0}  # default divisor of pixels by their type
 
 
 def _layout(shape: tuple[int, ...], wish: str | None, where: str) -> str:
-    """Layout by the shape where only one reading is sensible. Raises DataError where not."""
+    """Infer the layout from the shape. Raises DataError if it is ambiguous."""
     if wish is not None:
         if len(shape) not in LAYOUTS[wish]:
             raise DataError(f"{where}: has shape {shape}, which --layout {wish} does not fit")

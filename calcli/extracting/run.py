@@ -1,4 +1,4 @@
-"""Running a model over inputs: scores of every input, and of what transforms make of it."""
+"""Model inference: scores of every input, and of its transformed copies."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -30,14 +30,14 @@ from calcli.numerics import AnyArray, FloatArray, floored_log
 from calcli.rows import ScoreKind
 from calcli.workers.journal import Journal, key_of
 
-# ---- scores kept batch by batch as they come, in the job file beside the output, so that an interrupted job can go on
+# ---- scores stored batch by batch in the job file beside the output, so that an interrupted job can resume
 
 
 class KeptScores(Journal, AbstractContextManager["KeptScores"]):
     """The scores of a job: batches of rows, (rows, layers, k). done : rows that are there. k : classes, once known.
 
-    job : what makes the job this one and no other, JSON types. Use as a context manager: the file stays when the work
-    is cut short. Raises UsageError for the file of another job (unless ``force``, which starts anew), and as
+    job : fingerprint that identifies the job, JSON types. Use as a context manager: the file stays if the work is
+    interrupted. Raises UsageError for the file of another job (unless ``force``, which starts anew), and as
     ``Journal`` does.
     """
 
@@ -73,7 +73,7 @@ class KeptScores(Journal, AbstractContextManager["KeptScores"]):
         self._starts.append(self.done + len(rows))
 
     def append(self, rows: AnyArray) -> None:
-        """Keep rows behind those that are there. Raises CalcliError when that fails."""
+        """Append rows to the file. Raises CalcliError on failure."""
         try:
             self.add(_key(self.done), (self.job, rows))
         except OSError as problem:
@@ -82,7 +82,7 @@ class KeptScores(Journal, AbstractContextManager["KeptScores"]):
         self._took(rows)
 
     def batches(self) -> Iterator[tuple[int, AnyArray]]:
-        """The first row of every batch, and its rows."""
+        """Yield the first row of every batch, and its rows."""
         for start in self._starts[:-1]:
             yield start, self[_key(start)][1]
 
@@ -102,9 +102,9 @@ def run_model(
 ) -> ImportReport:
     """Run a model over inputs and write bundles of its scores.
 
-    Scores are kept as they come in ``<output>.job``; repeating the same command after an interruption or an error goes
-    on from there. ``context.progress`` hears of every batch; its seed and device are not used, the job has its own.
-    Raises UsageError and DataError; what was extracted stays in the job file.
+    Scores are stored batch by batch in ``<output>.job``; repeating the same command after an interruption or an error
+    resumes from there. ``context.progress`` is called for every batch; its seed and device are not used, the job has
+    its own. Raises UsageError and DataError; scores extracted so far stay in the job file.
     """
     check_choice("--dtype", job.dtype, ("float16", "float32", "float64"))
     if job.scale is not None and not job.scale > 0:
@@ -122,17 +122,17 @@ def run_model(
         told = stack.enter_context(remarks())
         inputs = open_inputs(job, *source, stack)
         layers = _layers(specs, inputs, job.seed)
-        # which rows go where, decided before the model runs
+        # the split of the rows, decided before the model runs
         groups = splitting.deal(inputs.n, inputs.labels, inputs.name) if splitting.parts else {"": None}
         model = load_model(job.model, job.weights, job.device)
-        # what makes two jobs the same: everything that can change a score
+        # fingerprint of the job: everything that can change a score
         identity = {name: getattr(job, name) for name in ("mean", "std", "kind", "dtype", "seed")}
         own = {**inputs.identity, "rows": inputs.n}
         identity |= {"model": model.identity, "inputs": own, "transforms": list(specs)}
         path = Path(f"{real_place(output)}.job")
         now = {**identity, "stamps_sha256": sha256(repr(inputs.stamps).encode()).hexdigest()}
         with KeptScores(path, now, force=force) as part:
-            check_output(output, force=force, inputs=read)  # the job that was there a moment ago may have made it
+            check_output(output, force=force, inputs=read)  # a job that has just ended may have made it
             remark(f"{path.name}: going on after {part.done} of {inputs.n} rows" if part.done else "")
             _Extraction(job, kind, inputs, model, layers, part).run(context)
             about: dict[str, Any] = {"where": inputs.name, "kind": kind, "n": inputs.n, "k": part.k or 0}
@@ -146,7 +146,7 @@ def run_model(
 
 
 class _Extracted(Imported):
-    """The scores of a job, which were checked as they came."""
+    """Scores of a job, checked batch by batch already."""
 
     def slabs(self) -> Iterator[Slab]:
         for start, batch in self._scores.batches():
@@ -154,7 +154,7 @@ class _Extracted(Imported):
 
 
 def _read(job: ModelJob, source: Path, output: Path) -> list[Path]:
-    """Files that the job reads; ``output`` itself when it is one of a folder of inputs."""
+    """List the files that the job reads; includes ``output`` if it is in a folder of inputs."""
     named = [source, Path(job.model), *(split_where(name)[0] for name in (job.weights, job.labels) if name)]
     inside = source.is_dir() and output.resolve().is_relative_to(source.resolve())
     own = [output] if inside and output.suffix.lower() in IMAGE_SUFFIXES else []
@@ -165,7 +165,7 @@ Layer = tuple[str, Transform, float, FloatArray]
 
 
 def _layers(specs: Sequence[str], inputs: Inputs, seed: int) -> list[Layer]:
-    """Each transform with its argument and the random number it has for every row. Raises UsageError."""
+    """Parse each transform and draw its random number for every row. Raises UsageError."""
     layers = []
     for spec in specs:
         kind, argument = parse(spec)
@@ -180,7 +180,7 @@ def _layers(specs: Sequence[str], inputs: Inputs, seed: int) -> list[Layer]:
 
 @dataclass(frozen=True)
 class _Extraction:
-    """A model over inputs. layers : what is scored of every input beside itself. part : where scores are kept."""
+    """Run of a model over inputs. layers : transforms scored beside the inputs. part : store of the scores."""
 
     job: ModelJob
     kind: ScoreKind
@@ -190,7 +190,7 @@ class _Extraction:
     part: KeptScores
 
     def run(self, context: Context) -> None:
-        """Extract the rows that ``part`` does not hold yet."""
+        """Compute the rows missing from ``part``."""
         inputs, part, model, dtype = self.inputs, self.part, self.model, self.job.dtype
         while (start := part.done) < inputs.n:
             context.progress("extracting rows", start, inputs.n)
@@ -221,7 +221,7 @@ class _Extraction:
         context.progress("extracting rows", inputs.n, inputs.n)
 
     def _prepared(self, x: AnyArray) -> AnyArray:
-        """Normalise and lay out for the model: images (b, c, h, w), the rest as it is; floats in float32."""
+        """Normalise and lay out for the model: images (b, c, h, w), other inputs unchanged; floats in float32."""
         for name, values, operation in (("mean", self.job.mean, np.subtract), ("std", self.job.std, np.divide)):
             if values:
                 if len(values) not in (1, x.shape[-1]):
@@ -233,7 +233,7 @@ class _Extraction:
         return np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if self.inputs.images else x
 
     def _scores(self, x: AnyArray, start: int, where: str) -> AnyArray:
-        """Run one batch; whatever goes wrong in the model becomes a line that names its rows."""
+        """Run one batch; any exception of the model becomes a one-line error that names the rows."""
         rows = len(x)
         if self.model.batch is not None and rows < self.model.batch:
             x = np.concatenate([x, np.repeat(x[-1:], self.model.batch - rows, axis=0)])
@@ -255,7 +255,7 @@ class _Extraction:
         return check_scores(scores[:rows], self.kind, f"{where} on {self.inputs.name}", start)
 
     def _check_classes(self, k: int) -> None:
-        """Labels and class names must fit the model, known after its first batch."""
+        """Check labels and class names against the number of classes, known after the first batch."""
         inputs = self.inputs
         if inputs.class_names is not None and len(inputs.class_names) != k:
             told = f"has {len(inputs.class_names)} classes, but {self.model.name} gives {k} scores"

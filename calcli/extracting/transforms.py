@@ -1,4 +1,4 @@
-"""Transforms of model inputs that lose information and leave the label as it was.
+"""Transforms of model inputs that remove information and preserve the label.
 
 A transform is written ``name:argument`` (``zoom:0.62``), one after another with ``+`` between them
 (``zoom:0.5+brightness:0.5``). Images are (b, h, w, c) float32 with values in [0, 1] and 0 black; sequences are (b, t,
@@ -23,11 +23,11 @@ Apply = Callable[[AnyArray, float, FloatArray], AnyArray]
 
 @dataclass(frozen=True)
 class Transform:
-    """One kind of transform.
+    """Transform of model inputs, with its range of arguments.
 
     apply : inputs, argument and one random number in [0, 1) per row to inputs. low, high : allowed arguments, both
-    included. step : spacing of the values that are drawn from. argument : what the number means. sequences : acts on
-    sequences, else on images.
+    included. step : spacing of the values drawn. argument : meaning of the number. sequences : acts on sequences,
+    else on images.
     """
 
     apply: Apply
@@ -51,7 +51,7 @@ def zoom(x: Images, s: float, _: FloatArray) -> Images:
 
 @lru_cache(maxsize=64)
 def _zoom_matrix(size: int, s: float) -> Images:
-    """(size, size) map of one axis: padding, then linear resizing with a triangle as wide as Pillow's."""
+    """Make the (size, size) matrix of one axis: padding, then linear resizing with a triangle as wide as Pillow's."""
     padding = int(size * (1 - s) / s + 1e-9)
     wide, before = size + padding, padding // 2
     ratio = wide / size
@@ -61,7 +61,7 @@ def _zoom_matrix(size: int, s: float) -> Images:
 
 
 def _separable(x: Images, matrix: Callable[[int, float], Images], argument: float) -> Images:
-    """Every channel of every image multiplied by the (size, size) matrix of its height, and by that of its width."""
+    """Multiply every channel of every image by the (size, size) matrices of its height and its width."""
     wide = np.einsum("ih,bhwc->biwc", matrix(x.shape[1], argument), x, optimize=True)
     return np.ascontiguousarray(np.einsum("jw,biwc->bijc", matrix(x.shape[2], argument), wide, optimize=True))
 
@@ -151,7 +151,7 @@ def frames(x: AnyArray, share: float, chance: FloatArray) -> AnyArray:
 
 
 def _generator(chance: float) -> np.random.Generator:
-    """The row's own generator, so that its draw does not depend on the rows beside it."""
+    """Make a generator for one row, so that its draw does not depend on other rows."""
     return np.random.default_rng(int(chance * 2**53))
 
 
@@ -187,11 +187,11 @@ def parse(spec: str) -> tuple[Transform, float]:
 
 
 def choose(wanted: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
-    """Specs with exact arguments from what was asked for.
+    """Expand requested transforms into specs with exact arguments.
 
     wanted : ``zoom:0.62`` is used as it is; ``zoom:0.5:0.9`` stands for ``count`` values drawn without replacement from
     {0.5, 0.51, ... < 0.9} (whole numbers for jpeg), written in increasing order; in ``zoom:0.5:0.9+brightness:0.5`` for
-    a part. Raises UsageError for what is not allowed or is asked for twice.
+    a part. Raises UsageError for invalid or repeated requests.
 
     Reference: Jang, Lee, Weimer (2020), section 5.
     """
@@ -200,7 +200,7 @@ def choose(wanted: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
     for spec in wanted:
         parts = [_values(part, count, rng) for part in spec.split("+")]
         longest = max(map(len, parts))
-        # Draws of several parts are paired at random, not the least with the least.
+        # Draws of several parts are paired at random, not in increasing order.
         columns = [part * longest if len(part) == 1 else part for part in parts]
         columns[1:] = [rng.permutation(column).tolist() if len(column) > 1 else column for column in columns[1:]]
         chosen += ["+".join(column) for column in zip(*columns, strict=True)]
@@ -212,7 +212,7 @@ def choose(wanted: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
 
 
 def _values(spec: str, count: int, rng: np.random.Generator) -> list[str]:
-    """``name:argument`` with the exact arguments that one spec stands for."""
+    """Expand one spec into ``name:argument`` with exact arguments."""
     name, *given = spec.strip().split(":")
     if name not in TRANSFORMS:
         raise unknown_name("transform", name, TRANSFORMS)

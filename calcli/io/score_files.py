@@ -1,4 +1,4 @@
-"""Calibrated scores in the formats that other programs read: one function per format.
+"""Writers of calibrated scores in formats that other programs read: one function per format.
 
 A format is a function that writes a ``Sheet`` and its slabs to a ``Place``, listed in ``FORMATS``. Rows are streamed:
 no format holds more than some mebibytes of scores. Columns have the names that they have in a bundle; tables have a
@@ -35,7 +35,7 @@ ROW_GROUP = 32 << 20  # bytes of scores in one row group of a Parquet file
 COLUMNS = ("ids", "labels", "correct", "prediction", "confidence", "p0", "p1", "accepted", "weights", "group", "unit")
 
 OWN = frozenset({*COLUMNS, "class_names", "calibrated_by", "calibrator", "own_names", "corrupted_labels"})
-"""Names that mean something in an output, so that no column of another meaning can have them."""
+"""Reserved names of an output, which no other column can have."""
 
 Slab = tuple[int, AnyArray, Mapping[str, AnyArray]]
 """First row, scores (b, k), and per row labels, prediction, confidence, accepted; or confidences (b,), and correct."""
@@ -43,11 +43,11 @@ Slab = tuple[int, AnyArray, Mapping[str, AnyArray]]
 
 @dataclass(frozen=True, kw_only=True)
 class Sheet(NewBundle):
-    """What is known of an output before its rows come.
+    """Description of an output, known before its rows.
 
-    attributes : gives texts about all of it (calibrator, calibrated_by), for the formats that have a place for them;
-    at the end, where a format can, for then all rows have been read. own : columns by the names that their source has
-    for them, by the name in a bundle. label_name : the source's own name of the labels, for tables.
+    attributes : returns texts about the whole output (calibrator, calibrated_by) for formats with metadata; called last
+    where a format allows it, when all rows have been read. own : columns by their names in the source, by their name
+    in a bundle. label_name : name of the labels in the source, for tables.
     """
 
     dtype: np.dtype[Any]
@@ -57,7 +57,7 @@ class Sheet(NewBundle):
 
     @property
     def score_names(self) -> list[str]:
-        """A column's name for every class, of its name or number."""
+        """Column name for each class, from its name or number."""
         if self.kind == "confidence":
             return ["confidence"]
         return [f"{self.kind}_{name}" for name in self.class_words or range(self.k)]
@@ -72,16 +72,16 @@ class Sheet(NewBundle):
 
     @cached_property
     def meant(self) -> frozenset[str]:
-        """Names that mean something in the output."""
+        """Names reserved in the output."""
         return OWN.union(self.score_names, SCORE_KINDS)
 
     @property
     def taken(self) -> frozenset[str]:
-        """The same, and those of ``own``."""
+        """Names reserved or used: ``meant``, the label's and those of ``own``."""
         return self.meant.union([self.label_name], *self.own.values())
 
     def table(self, slab: Slab) -> tuple[AnyArray, dict[str, AnyArray]]:
-        """Columns of scores, and those of ``rows`` with classes by their names, where the scores' names tell these."""
+        """Scores as columns, and the columns of ``rows`` with class names in place of indices, where there are any."""
         scores, columns = self.rows(slab)
         if scores.ndim == 1:
             scores = scores[:, None]
@@ -91,7 +91,7 @@ class Sheet(NewBundle):
         return scores, self.called(columns)
 
     def called(self, columns: dict[str, AnyArray]) -> dict[str, AnyArray]:
-        """Columns with the labels by the source's own name, where nothing else has it."""
+        """Rename the labels to their name in the source, unless it is in use."""
         free = self.label_name not in self.meant.union(columns)
         return {self.label_name if free and name == "labels" else name: column for name, column in columns.items()}
 
@@ -108,38 +108,38 @@ class Sheet(NewBundle):
 
     @property
     def mark(self) -> dict[str, str]:
-        """What every row of a table says of its calibrators, by the name of its column; none without one."""
+        """Column of a table that records the calibrators, as name and value of every row; empty if uncalibrated."""
         chain = self.attributes().get("calibrated_by")
         return {} if chain is None else {"calibrated_by": mark(chain)}
 
     @property
     def texts(self) -> dict[str, str]:
-        """The attributes and the source, for formats that have a place for texts."""
+        """Attributes and source, for formats that can store texts."""
         return {**self.attributes(), "source": json.dumps(self.source, sort_keys=True)}
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an output goes. path : None is standard output."""
+    """Destination of an output. path : None for standard output."""
 
     path: Path | None
     force: bool = False
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """A file to append bytes to (see ``new_file``)."""
+        """Open the destination to append bytes to (see ``new_file``)."""
         if self.path is None:
             sys.stdout.flush()
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         else:
             with new_file(self.path, force=self.force) as file:
-                yield file  # type: ignore[misc]  # all that is asked of it is to write
+                yield file  # type: ignore[misc]  # only ``write`` is used
 
 
 @dataclass(frozen=True)
 class Format:
-    """A way to write scores. endings : of file names. streams : whether a pipe can take it. needs : a package."""
+    """File format of scores. endings : of file names. streams : whether a pipe will do. needs : required package."""
 
     write: Callable[[Sheet, Iterable[Slab], Place], None]
     endings: tuple[str, ...]
@@ -152,7 +152,7 @@ class Format:
 
 
 def format_of(path: Path | None, name: str | None = None) -> Format:
-    """The format that a name or an ending says. path : None is standard output. Raises UsageError."""
+    """Choose the format by name or by ending. path : None for standard output. Raises UsageError."""
     check_choice("--format", name, FORMATS)
     ending = "" if path is None else path.suffix.lower().lstrip(".")
     found = FORMATS[name] if name else next((f for f in FORMATS.values() if ending in f.endings), None)
@@ -170,7 +170,7 @@ def format_of(path: Path | None, name: str | None = None) -> Format:
 
 
 def names_format(path: Path) -> bool:
-    """Whether a path has the ending of one of the formats."""
+    """Return True if a path has the ending of one of the formats."""
     return any(path.suffix[1:].lower() in form.endings for form in FORMATS.values())
 
 
@@ -186,7 +186,7 @@ def calibrated_name(scores: str, calibrator: str) -> str:
 
 
 def write_h5(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
-    """A bundle."""
+    """Write an HDF5 bundle."""
     assert place.path is not None
     with new_bundles(place.path, force=place.force) as out:
         group = out.create("", sheet)
@@ -197,7 +197,7 @@ def write_h5(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
 
 
 def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
-    """Arrays with the names of a bundle; attributes are arrays of one text. Nothing is pickled."""
+    """Write arrays named as in a bundle; attributes are arrays of one string. Nothing is pickled."""
     per_row: dict[str, list[AnyArray]] = {}
     with place.open() as file, zipfile.ZipFile(file, "w") as archive:
         with archive.open(zipfile.ZipInfo(f"{sheet.kind}.npy"), "w", force_zip64=True) as member:
@@ -219,7 +219,7 @@ def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
 
 
 def write_csv(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
-    """A line of column names, then one per row; the last column names the calibrators. Numbers read back exactly."""
+    """Write a header and a line per row; the last column names the calibrators. Numbers read back exactly."""
     with place.open() as file:
         head, end = False, ",".join(["", *map(_cell, sheet.mark.values())]) + "\n"
         for slab in slabs:
@@ -236,7 +236,7 @@ def write_csv(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
 
 
 def write_jsonl(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
-    """One JSON object per row, with its scores in a list, and the calibrators that it has been through."""
+    """Write one JSON object per row, with its scores in a list, and the calibrators applied to it."""
     marked = sheet.mark
     with place.open() as file:
         for slab in slabs:
@@ -249,7 +249,7 @@ def write_jsonl(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
 
 
 def write_parquet(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
-    """A table of typed columns; the attributes are metadata of its schema."""
+    """Write a table of typed columns; the attributes are metadata of its schema."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -260,7 +260,7 @@ def write_parquet(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
             scores, columns = sheet.table((start, scores, per_row))
             size += scores.nbytes
             last = start + len(scores) == sheet.n
-            if scores.dtype == np.float16:  # not every reader of Parquet knows it
+            if scores.dtype == np.float16:  # not every reader of Parquet supports float16
                 scores = scores.astype(np.float32)
             arrays = [*columns.values(), *np.ascontiguousarray(scores.T)]
             waiting.append(pa.table([pa.array(a) for a in arrays], names=[*columns, *sheet.score_names]))
@@ -276,11 +276,11 @@ def write_parquet(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
             writer.close()
 
 
-QUOTED = re.compile(r'[,"\r\n]|^\s|\s$')  # what makes a cell of CSV one in quotes
+QUOTED = re.compile(r'[,"\r\n]|^\s|\s$')  # text that needs quotes in a cell of CSV
 
 
 def _cell(value: Any) -> str:
-    """A cell of CSV, in quotes where its text needs them."""
+    """Format a cell of CSV, quoted if necessary."""
     text = value if isinstance(value, str) else repr(value)
     return f'"{text.replace(chr(34), chr(34) * 2)}"' if QUOTED.search(text) else text
 

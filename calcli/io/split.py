@@ -1,4 +1,4 @@
-"""Dealing rows into named groups: by fraction, by number or by position."""
+"""Splitting of rows into named groups, by fraction, by number or by position."""
 
 import re
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, IntArray, whole_number
 from calcli.statistics.units import Units
 
-SUM_TOLERANCE = 1e-9  # how far fractions may sum beyond 1: .1 + .2 + .7 is not 1 in binary
+SUM_TOLERANCE = 1e-9  # tolerance for fractions that sum to more than 1: .1 + .2 + .7 is not 1 in binary
 
 
 @dataclass(frozen=True)
 class Part:
-    """One group of a split: its name and exactly one of four ways to say which rows.
+    """One group of a split: its name, and its rows in exactly one of four ways.
 
-    fraction : share of all rows, 0 < fraction <= 1. count : number of rows. rows : first and last + 1 position, as
-    Python slices count, negative ones from the end. None of them: the rows that the other parts leave.
+    fraction : proportion of all rows, 0 < fraction <= 1. count : number of rows. rows : first and last + 1 position, as
+    Python slices count, negative ones from the end. None of these: all rows not in the other parts.
     """
 
     name: str
@@ -66,15 +66,15 @@ def deal_rows(
     ordered: bool = False,
     units: Units | None = None,
 ) -> dict[str, IntArray]:
-    """Deal n rows into groups: indices of each group's rows, in the order of the source.
+    """Split n rows into groups; returns the indices of each group's rows, in the order of the source.
 
     With ``labels`` (n,) the deal is stratified: the rows of each class are shuffled, the classes (in random order) laid
     end to end, and the groups spread evenly along that line, so that a group's share of every class differs from its
     share of all rows by less than one row for two groups, less than one more for each further group; the sizes of the
     groups are exact. Without labels all rows are shuffled and split. ``ordered`` splits without shuffling: the first
-    rows to the first group, and so on. Parts given by position are never shuffled. Where rows belong together whole
-    ``units`` are assigned, at random or in the order in which they begin: each goes where its middle row lies, so that
-    sizes hold to the rows of a unit. Deterministic under ``seed``.
+    rows to the first group, and so on. Parts given by position are never shuffled. With ``units`` whole units are
+    assigned, at random or in the order of their first rows: each goes where its middle row lies, so that sizes are
+    exact up to the rows of a unit. Deterministic under ``seed``.
 
     Raises UsageError for sizes that do not fit n rows or leave a group empty.
     """
@@ -96,7 +96,7 @@ def deal_rows(
 def _by_row(
     parts: Sequence[Part], sizes: Sequence[int], n: int, labels: AnyArray | None, rng: np.random.Generator | None
 ) -> dict[str, IntArray]:
-    """Give each group rows, stratified by labels where there are any. rng : None for the order of the source."""
+    """Assign single rows to groups, stratified by labels if given. rng : None for the order of the source."""
     line = np.arange(n) if rng is None else rng.permutation(n)
     if rng is None or labels is None:
         ends = np.cumsum([0, *sizes])
@@ -114,7 +114,7 @@ def _by_row(
 def _by_unit(
     parts: Sequence[Part], sizes: Sequence[int], units: Units, rng: np.random.Generator | None
 ) -> dict[str, IntArray]:
-    """Give each group whole units. rng : None for the order in which they begin."""
+    """Assign whole units to groups. rng : None for the order of their first rows."""
     line = np.argsort(units.order[units.starts]) if rng is None else rng.permutation(units.n)
     count, group = units.count[line], np.empty(units.n, dtype=np.int64)
     group[line] = np.searchsorted(np.cumsum(sizes), np.cumsum(count) - count / 2.0, side="right")
@@ -138,7 +138,7 @@ def _check_parts(parts: Sequence[Part]) -> None:
 
 
 def _sizes(parts: Sequence[Part], n: int) -> list[int]:
-    """Rows of each part: fractions rounded down, the largest remainders first to get one of those that are left."""
+    """Number of rows of each part: fractions rounded down, rows left over go to the largest remainders."""
     exact = [n * (part.fraction or 0.0) for part in parts]
     sizes = [part.count or int(x + SUM_TOLERANCE) for part, x in zip(parts, exact, strict=True)]
     shares = [i for i, part in enumerate(parts) if part.fraction is not None]

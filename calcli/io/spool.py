@@ -1,4 +1,4 @@
-"""Temporary files that nobody else sees, for what memory does not hold; scores in tall chunks, unpacked to one."""
+"""Unlinked temporary files for data larger than memory, such as unpacked scores in tall chunks."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ from calcli.numerics import AnyArray
 
 
 class Spool:
-    """An unlinked temporary file of numbers of one type. why : what needs it, and what to do without, for messages."""
+    """Unlinked temporary file of numbers of one type. why : its purpose and how to do without, for messages."""
 
     def __init__(self, dtype: "np.dtype[Any]", why: str) -> None:
         self.dtype, self.count, self._why = dtype, 0, why
@@ -34,7 +34,7 @@ class Spool:
         self.count += values.size
 
     def read(self, start: int, stop: int) -> AnyArray:
-        """Numbers from start to stop."""
+        """Read numbers start..stop-1."""
         with self._naming_purpose():
             self._file.seek(self.dtype.itemsize * start)
             values: AnyArray = np.fromfile(self._file, self.dtype, stop - start)
@@ -43,7 +43,7 @@ class Spool:
         return values
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file, which deletes it."""
         self._file.close()
 
     @contextmanager
@@ -55,7 +55,7 @@ class Spool:
 
 
 def folder() -> str:
-    """Where temporary files go."""
+    """Return the folder for temporary files, or TMPDIR (for messages) if there is none."""
     try:
         return tempfile.gettempdir()
     except OSError:
@@ -63,7 +63,7 @@ def folder() -> str:
 
 
 def check_room(needed: int, why: str) -> None:
-    """Raise CalcliError unless the temporary folder has room for so many bytes."""
+    """Raise CalcliError unless the temporary folder has room for ``needed`` bytes."""
     try:
         free = shutil.disk_usage(folder()).free
     except OSError:
@@ -73,8 +73,8 @@ def check_room(needed: int, why: str) -> None:
         raise CalcliError(f"{folder()}: {told}, and {why}")
 
 
-TALL_BYTES = 32 << 20  # bytes of all rows that a chunk touches beyond which it is tall
-HELD_BYTES = 48 << 20  # unpacked at once, or the columns of one chunk where they are more
+TALL_BYTES = 32 << 20  # a chunk is tall if the rows that it spans exceed this size
+HELD_BYTES = 48 << 20  # bytes unpacked at once, or the columns of one chunk if larger
 
 WHY = (
     "scores in chunks of so many rows are unpacked there; name another folder with TMPDIR, or write the file in smaller"
@@ -83,15 +83,15 @@ WHY = (
 
 
 def is_tall(scores: h5py.Dataset) -> bool:
-    """Whether reading one row unpacks much more than that."""
+    """Return True if reading one row unpacks much more than the row."""
     if scores.chunks is None or scores.ndim != 2:
         return False
     return bool(scores.chunks[0] * scores.shape[1] * scores.dtype.itemsize > TALL_BYTES)
 
 
 class Unpacked:
-    """All scores (n, k) on disk in groups of columns, each group row after row. For chunks of so many rows that a few
-    rows cannot be read by themselves. Raises CalcliError."""
+    """Scores (n, k) unpacked on disk in groups of columns, each stored row by row. For chunks with so many rows that a
+    few rows cannot be read alone. Raises CalcliError."""
 
     def __init__(self, scores: h5py.Dataset, where: str) -> None:
         n, k = scores.shape
@@ -106,7 +106,7 @@ class Unpacked:
                 self._spool.add(read(scores, np.s_[start : start + height, low:high], where))
 
     def rows(self, start: int, stop: int) -> AnyArray:
-        """Scores of some rows, (stop - start, k)."""
+        """Read scores of rows start..stop-1, (stop - start, k)."""
         out = np.empty((stop - start, self.k), self._spool.dtype)
         for low, high in self._groups:
             first, width = self.n * low, high - low

@@ -1,6 +1,6 @@
-"""What scores, labels and weights must be. The one validation path of readers and writers.
+"""Validation of scores, labels and weights, shared by all readers and writers.
 
-Every problem is a DataError that names file, dataset, first bad row, what was found, what was expected and what to do.
+Every problem is a DataError that names file, dataset, first bad row, the value found and expected, and a remedy.
 """
 
 from typing import Any
@@ -12,16 +12,16 @@ from calcli.io.row_facts import HUGE, copies, cut_off, unwritten
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, log_normalizer
 from calcli.rows import SCORE_KINDS, Rows, ScoreKind
 
-SUM_TOLERANCE = 1e-3  # how far the probabilities of a row may sum from 1
-LARGEST_WEIGHT = 1e100  # squares of weights and their sums must neither overflow nor vanish
+SUM_TOLERANCE = 1e-3  # tolerance for the sum of a row's probabilities
+LARGEST_WEIGHT = 1e100  # so that squares of weights and their sums do not overflow
 IF_LOGITS = "if these are logits, name the dataset logits or pass --kind logits"
 
 MOST_SHRUNK, SMALL = 500, 64 << 20
-"""Arrays of more bytes than this are not read where they are packed tighter than 1 to ``MOST_SHRUNK``."""
+"""Arrays larger than ``SMALL`` bytes are refused if compressed by more than a factor ``MOST_SHRUNK``."""
 
 
 def refuse_bomb(where: object, declared: int, stored: int, advice: str = "save it without compression") -> None:
-    """Raise DataError for what is packed tighter than any scores are: a few bytes that would fill the memory."""
+    """Raise DataError for data compressed more than any scores are: few stored bytes that would fill the memory."""
     if declared > SMALL and declared > MOST_SHRUNK * stored:
         told = f"declares {declared} bytes of which {stored} are stored, far more than scores shrink by"
         raise DataError(f"{where}: {told}; was it cut off? If it is meant, {advice}")
@@ -47,8 +47,8 @@ def _are_percentages(values: AnyArray) -> bool:
 
 
 def whole_names(values: AnyArray, role: str, where: str) -> AnyArray:
-    """Ids or units, (n,); numbers of a float type as integers. Raises DataError for those that are not whole, and for
-    units without a name."""
+    """Check ids or units, (n,), and convert floats to integers. Raises DataError for numbers that are not whole, and
+    for empty units."""
     if values.dtype.kind == "f":
         bad = ~((np.abs(values) < 1 << 53) & (values == np.floor(values)))  # NaN is neither
     elif values.dtype.kind in "OU" and role == "unit":
@@ -64,7 +64,7 @@ def whole_names(values: AnyArray, role: str, where: str) -> AnyArray:
 
 
 def check_correct(correct: AnyArray, n: int, where: str) -> IntArray:
-    """Check whether each of n answers was right: (n,) bool, or numbers 0 and 1. Returns (n,) int64."""
+    """Check the correctness of n answers: (n,) bool, or numbers 0 and 1. Returns (n,) int64."""
     if correct.dtype.kind not in "biuf" or correct.shape != (n,):
         raise DataError(f"{where}: has type {correct.dtype} and shape {correct.shape}, expected bool or 0/1, ({n},)")
     bad = (correct != 0) & (correct != 1)
@@ -76,7 +76,7 @@ def check_correct(correct: AnyArray, n: int, where: str) -> IntArray:
 
 
 def score_kind(text: str, *, confidence: bool = False) -> ScoreKind:
-    """Check the name of a score kind. Raises DataError for anything but the three, and ``confidence`` where allowed."""
+    """Check the name of a score kind. Raises DataError for any but the three, and ``confidence`` if allowed."""
     known = (*SCORE_KINDS, "confidence") if confidence else SCORE_KINDS
     if text not in known:
         raise DataError(f"score kind {text!r} is not known, expected one of {', '.join(known)}")
@@ -95,7 +95,7 @@ def check_type(dtype: np.dtype[Any], where: str) -> None:
 
 
 def check_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], where: str) -> tuple[int, int]:
-    """Rows and classes of a score array of this shape: (n, k), or (n,) / (n, 1) for binary scores."""
+    """Return rows and classes of a score array, (n, k), or (n,) / (n, 1) for binary scores. Raises DataError."""
     check_type(dtype, where)
     if shape is None or len(shape) not in (1, 2):
         expected = "expected (rows, classes), or (rows,) for a binary model"
@@ -108,7 +108,7 @@ def check_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], where: str)
     return n, max(columns, 2)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # sums of scrambled bytes may do either
+@np.errstate(over="ignore", invalid="ignore")  # sums of corrupted bytes may do either
 def check_scores(scores: AnyArray, kind: ScoreKind, where: str, first_row: int = 0) -> AnyArray:
     """Check a block of scores and give binary scores their two columns.
 
@@ -119,7 +119,7 @@ def check_scores(scores: AnyArray, kind: ScoreKind, where: str, first_row: int =
     if scores.dtype == np.float16:  # by its bits: arithmetic in float16 is slow
         finite = not ((np.ascontiguousarray(scores).view(np.uint16) & 0x7C00) == 0x7C00).any()
     else:
-        finite = np.isfinite(scores.sum())  # where numbers are large it may say no all the same
+        finite = np.isfinite(scores.sum())  # a sum of large finite numbers may overflow too
     if not finite:
         wide = scores.reshape(len(scores), -1)
         bad = np.argwhere(~np.isfinite(wide))
@@ -180,7 +180,7 @@ def _check_log_probabilities(scores: AnyArray, where: str, first_row: int) -> No
 def _check_sums(
     sums: FloatArray, where: str, first_row: int, rounding: FloatArray | float = 0.0, inside: bool = False
 ) -> None:
-    """rounding : by how much more they may differ from 1. inside : do all scores lie in 0..1, so are they no logits?"""
+    """Check that rows sum to 1. rounding : added tolerance. inside : all scores lie in [0, 1], so are not logits."""
     off = np.abs(sums - 1.0) > SUM_TOLERANCE + rounding
     if off.any():
         row = int(np.argmax(off))
@@ -197,7 +197,7 @@ def _check_sums(
 
 
 def fractions(percent: AnyArray, where: str) -> FloatArray:
-    """Percentages as what lies from 0 to 1. Raises DataError where all lie there already."""
+    """Convert percentages to fractions in [0, 1]. Raises DataError if all lie there already."""
     if percent.size and percent.min() >= 0.0 and percent.max() <= 1.0:
         advice = "leave --percent out, or if they are, divide them by 100 yourself"
         raise DataError(f"{where}: no value is above 1, so these seem to be no percentages: {advice}")
@@ -205,8 +205,8 @@ def fractions(percent: AnyArray, where: str) -> FloatArray:
 
 
 def look_like_probabilities(scores: AnyArray) -> bool:
-    """Whether every row of these "logits" (b, k) lies in [0, 1] and sums to 1: most likely probabilities. Of one score
-    of class 1, (b, 1) or beside a column of zeros, whether all lie within [0, 1]."""
+    """Return True if every row of "logits" (b, k) lies in [0, 1] and sums to 1: most likely probabilities. For a single
+    score of class 1, (b, 1) or beside a column of zeros, it is enough that all lie in [0, 1]."""
     if not (scores.min() >= 0 and scores.max() <= 1 + SUM_TOLERANCE):
         return False
     if scores.shape[1] == 1 or (scores.shape[1] == 2 and not scores[:, 0].any()):
@@ -218,7 +218,7 @@ MOST_BY_CHANCE = 20  # fewer rows of logits may lie in [0, 1] by chance
 
 
 def doubts(rows: Rows) -> list[str]:
-    """What makes one ask whether these scores were written, and are what they are called."""
+    """Warnings about scores that look unwritten, duplicated, cut off, or of another type than declared."""
     found = [*unwritten(rows), *copies(rows), *cut_off(rows)]
     if rows.kind != "logits" or rows.n < MOST_BY_CHANCE:
         return found
@@ -272,7 +272,7 @@ def _label_advice(labels: AnyArray, found: int, k: int, what: str) -> str:
 
 
 def to_ignore(labels: AnyArray, ignore: tuple[int, ...]) -> BoolArray:
-    """Which labels are among those to ignore, (n,); numbers beyond int64 never are."""
+    """Mask of labels to ignore, (n,); numbers beyond int64 never match."""
     most = np.iinfo(np.int64)
     known = np.array([label for label in ignore if most.min <= label <= most.max], dtype=np.int64)
     inside = labels <= most.max if labels.dtype == np.uint64 else np.True_

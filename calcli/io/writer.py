@@ -1,4 +1,4 @@
-"""Writing bundles into new HDF5 files, which appear only when all went well and reads back."""
+"""Writer of bundles into new HDF5 files, which appear only after all is written and verified."""
 
 import io
 import json
@@ -20,10 +20,10 @@ from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import is_stream, new_file, refuse
 from calcli.numerics import AnyArray, store
 
-WRITE_BYTES = 4 << 20  # how much of a dataset is written, and read back, at once
+WRITE_BYTES = 4 << 20  # bytes of a dataset written, and read back, at once
 
 SUMS = 509
-"""Words of 8 bytes whose place a checksum tells apart: a prime, so that two pages of a file do not look alike."""
+"""Period, in 8-byte words, of the positions a checksum distinguishes: prime, so that swapped pages are detected."""
 
 TRANSFORMED = "transforms/logits"
 
@@ -46,13 +46,13 @@ class NewBundle:
 
 @contextmanager
 def new_bundles(path: Path, *, force: bool = False, inputs: Sequence[Path] = ()) -> Iterator["BundleWriter"]:
-    """Write bundles into a new HDF5 file that appears only when all went well. At the end the file is synced, opened
-    anew and compared with what was handed in, and only then takes its name. Raises UsageError for an output that may
-    not be written, CalcliError when writing fails."""
+    """Write bundles into a new HDF5 file that appears only on success. At the end the file is synced, opened
+    anew and compared with the data written, and only then renamed. Raises UsageError for an output that may not be
+    written, CalcliError if writing fails."""
     if is_stream(path):
         raise UsageError(f"{path}: is a pipe or a device; HDF5 needs an ordinary file, name one")
     with new_file(path, force=force, inputs=inputs) as out:
-        out.checked = True  # below: HDF5 goes back and forth in its file
+        out.checked = True  # compared below: HDF5 does not write sequentially
         driver = DescriptorFile(out.descriptor)
         with _writing(path, driver):
             file = h5py.File(driver, "w")
@@ -62,7 +62,7 @@ def new_bundles(path: Path, *, force: bool = False, inputs: Sequence[Path] = ())
             for group in bundles.groups:
                 group.flush()
         except BaseException:
-            with suppress(CalcliError), _writing(path, driver):  # closing fails for the reason already known
+            with suppress(CalcliError), _writing(path, driver):  # closing fails for the error being raised
                 file.close()
             raise
         with _writing(path, driver):
@@ -74,14 +74,14 @@ def new_bundles(path: Path, *, force: bool = False, inputs: Sequence[Path] = ())
 
 
 class BundleWriter:
-    """Makes the bundles of one file (see ``new_bundles``)."""
+    """Writer of the bundles of one file (see ``new_bundles``)."""
 
     def __init__(self, path: Path, driver: "DescriptorFile", file: h5py.File) -> None:
         self._path, self._driver, self._file = path, driver, file
         self.groups: list[GroupWriter] = []
 
     def create(self, group: str, new: NewBundle) -> "GroupWriter":
-        """Make one bundle, to be filled by ``GroupWriter.write``. group : "" is the root."""
+        """Create a bundle, to be filled by ``GroupWriter.write``. group : "" for the root."""
         with _writing(self._path, self._driver):
             node = self._file.require_group(group or "/")
             self.groups.append(GroupWriter(self._path, self._driver, node, new))
@@ -89,7 +89,7 @@ class BundleWriter:
 
 
 class DescriptorFile:
-    """A file for h5py's driver of Python files, over an open descriptor, that hides write errors (a full disk).
+    """File object for h5py's fileobj driver, over an open descriptor, that defers write errors (a full disk).
 
     HDF5 writes small datasets and its own tables only as they are closed. When that fails, h5py cannot raise, and HDF5
     crashes as the process ends. So HDF5 is told that all went well: after the first problem, an interruption included,
@@ -104,7 +104,7 @@ class DescriptorFile:
         self._lost: list[tuple[int, bytes]] = []
 
     def raise_problem(self) -> None:
-        """Raise what has gone wrong so far, an OSError or an interruption."""
+        """Raise the first problem so far, an OSError or an interruption."""
         if self._problem is not None:
             raise self._problem
 
@@ -145,7 +145,7 @@ class DescriptorFile:
         return len(view)
 
     read = readinto
-    """What h5py knows a file by; it reads by ``readinto``."""
+    """Attribute by which h5py recognizes a file object; reading uses ``readinto``."""
 
     def truncate(self, size: int | None = None) -> int:
         self._end = self._at if size is None else size
@@ -157,12 +157,12 @@ class DescriptorFile:
         return self._end
 
     def flush(self) -> None:
-        """Nothing waits here: what is written is with the system at once."""
+        """Do nothing: writes are unbuffered."""
 
 
 class _Dataset:
-    """A dataset in the making: its rows wait, in its own type, until a piece of some mebibytes can be written. axis :
-    of the rows. pieces : first row, last + 1 and checksum of each."""
+    """Dataset being written: rows are buffered, in its type, until a piece of some mebibytes is full. axis : of the
+    rows. pieces : first row, last + 1 and checksum of each."""
 
     def __init__(self, node: h5py.Dataset, axis: int) -> None:
         self.node, self.axis, row = node, axis, list(node.shape)
@@ -173,7 +173,7 @@ class _Dataset:
         self._start = self._count = 0
 
     def add(self, start: int, values: AnyArray) -> None:
-        """Take in rows from ``start`` on; small writes would cost HDF5 more than the bytes do."""
+        """Buffer rows from ``start`` on, as many small writes would be slow in HDF5."""
         values = values.swapaxes(0, self.axis)
         if start != self._start + self._count:
             self.flush()
@@ -197,7 +197,7 @@ class _Dataset:
             self._count = 0
 
     def read_back(self, found: h5py.Dataset, start: int, stop: int) -> AnyArray:
-        """A piece as it is in the file, in memory that is there: new pages cost as much as the bytes."""
+        """Read a piece from the file into an existing buffer, as allocating pages costs as much as reading."""
         if self.axis:
             return np.asarray(found[:, start:stop].swapaxes(0, 1))
         found.read_direct(self._room[: stop - start], np.s_[start:stop])
@@ -205,7 +205,7 @@ class _Dataset:
 
 
 class GroupWriter:
-    """Fills one bundle, block by block, and remembers what is to be found in it."""
+    """Writer of one bundle, block by block, that records what the file must contain."""
 
     def __init__(self, path: Path, driver: DescriptorFile, node: h5py.Group, new: NewBundle) -> None:
         self._path, self._driver, self._node, self._n, self._kind = path, driver, node, new.n, new.kind
@@ -230,15 +230,14 @@ class GroupWriter:
             self._datasets[name].flush()
 
     def _make(self, name: str, shape: tuple[int, ...], dtype: Any) -> None:
-        """Make a dataset; texts are UTF-8 strings of variable length."""
+        """Create a dataset; texts are UTF-8 strings of variable length."""
         dtype = np.dtype(dtype)
         node = self._node.create_dataset(name, shape, h5py.string_dtype("utf-8") if dtype.kind in "OU" else dtype)
         self._datasets[name] = _Dataset(node, int(name == TRANSFORMED))
 
     def write(self, start: int, scores: AnyArray, **per_row: AnyArray) -> None:
         """Write rows from ``start`` on: scores (b, k), and per row labels, prediction, confidence … ``transformed`` (m,
-        b, k) goes to transforms/logits. A per-row dataset that does not exist yet is made with the type of its first
-        block."""
+        b, k) goes to transforms/logits. A new per-row dataset is created with the type of its first block."""
         with _writing(self._path, self._driver):
             for name, values in {self._kind: scores, **per_row}.items():
                 name = TRANSFORMED if name == "transformed" else name
@@ -253,13 +252,13 @@ class GroupWriter:
                 dataset.flush()
 
     def attribute(self, name: str, value: Any) -> None:
-        """Attach a text or a number. A text beyond HDF5's 64 KiB for attributes goes into dense storage."""
+        """Set an attribute, a text or a number. A text beyond HDF5's 64 KiB for attributes goes into dense storage."""
         with _writing(self._path, self._driver):
             self._node.attrs[name] = value
         self._attributes[name] = value
 
     def compare(self, found: h5py.Group) -> None:
-        """Compare what is in the file with what was handed in. Raises CalcliError."""
+        """Compare the file with the data written. Raises CalcliError."""
         if any(found.attrs.get(name) != value for name, value in self._attributes.items()):
             refuse(self._path, f"the attributes of {self.name} read back differ (is the disk failing?)")
         for name, dataset in self._datasets.items():
@@ -275,7 +274,7 @@ class GroupWriter:
 
 
 def _checksum(values: AnyArray) -> int:
-    """CRC-32 of the sums of 8-byte words that lie a multiple of ``SUMS`` apart, as one of all bytes would cost more."""
+    """CRC-32 of the sums of 8-byte words a multiple of ``SUMS`` apart, which is faster than one of all bytes."""
     if values.dtype.kind == "O":
         texts = values.tolist()
         read_back = len(texts) > 0 and isinstance(texts[0], bytes)
@@ -288,7 +287,7 @@ def _checksum(values: AnyArray) -> int:
 
 @contextmanager
 def _writing(path: Path, driver: DescriptorFile | None) -> Iterator[None]:
-    """Turn what the disk said, or what h5py makes of it, into a sentence. Raises CalcliError."""
+    """Turn an error of the disk or of h5py into a CalcliError that names the output."""
     try:
         try:
             yield
@@ -296,6 +295,6 @@ def _writing(path: Path, driver: DescriptorFile | None) -> Iterator[None]:
             if driver is not None:
                 driver.raise_problem()
     except (OSError, RuntimeError) as problem:
-        told = re.search(r"errno = (\d+)", str(problem))  # h5py's own words are long
+        told = re.search(r"errno = (\d+)", str(problem))  # h5py's own message is long
         number = int(told[1]) if told else getattr(problem, "errno", None)
         refuse(path, os.strerror(number) if number else one_line(problem))

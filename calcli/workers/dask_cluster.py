@@ -1,4 +1,4 @@
-"""Workers of a Dask cluster that is there already."""
+"""Executor on the workers of an existing Dask cluster."""
 
 import asyncio
 import json
@@ -16,19 +16,19 @@ from calcli.errors import CalcliError, DataError, UsageError, WorkersLost, neede
 from calcli.io.inputs import read_document
 from calcli.workers.task import Executor, Named, given_up
 
-PATIENCE = 30.0  # seconds that a scheduler may take to answer, and a cluster to have its first worker
-BEAT = 1.0  # seconds between two looks at whether the scheduler is still there
-MINUTE = 60.0  # seconds between two questions whether it has workers, and two words about having none
-LONELY = 600.0  # seconds without a worker, or without an answer, after which the work is given up
-LARGEST_FILE = 1 << 20  # bytes of a scheduler's file
-AHEAD = 2  # tasks per thread of a worker that the scheduler has at a time
+PATIENCE = 30.0  # seconds to wait for a scheduler's answer, and for a cluster's first worker
+BEAT = 1.0  # seconds between checks that the scheduler is alive
+MINUTE = 60.0  # seconds between checks for workers, and between messages that there are none
+LONELY = 600.0  # seconds without a worker or an answer before giving up
+LARGEST_FILE = 1 << 20  # maximum bytes of a scheduler's file
+AHEAD = 2  # tasks submitted at a time per thread of the workers
 
 
 class DaskCluster(Executor):
-    """The workers of the scheduler at an address, such as ``tcp://10.0.0.1:8786``.
+    """Executor on the workers of the scheduler at an address, such as ``tcp://10.0.0.1:8786``.
 
-    They need the same calcli, and see the files under the same names. say : told once a minute where
-    they are all gone. Raises UsageError where Dask is not installed, nobody answers, or a worker has another calcli.
+    They need the same calcli, and must see the files under the same names. say : called once a minute
+    while there are none. Raises UsageError where Dask is not installed, nobody answers, or a worker has another calcli.
     """
 
     remote = True
@@ -37,16 +37,16 @@ class DaskCluster(Executor):
         with needed("--cluster needs Dask", "dask"):
             import distributed
         for name in ("distributed", *(n for n in logging.root.manager.loggerDict if n.startswith("distributed."))):
-            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what there is to say is said here
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # calcli reports problems itself
         self.address, self._dask, self._say = address, distributed, say
         self._asked = time.monotonic()
 
         class Client(distributed.Client):  # type: ignore[misc]  # Dask is untyped
             def __del__(self) -> None:
-                """Nothing: Dask would wait a minute for a scheduler that never answered; ``close`` is called."""
+                """Do nothing: Dask would wait a minute for a scheduler that never answered; ``close`` is called."""
 
             async def _start(self, **how: Any) -> None:
-                """As ever, but not for ever where a server takes the call and is silent."""
+                """Start with a timeout, for a server that accepts the connection and never answers."""
                 await asyncio.wait_for(super()._start(**how), 2 * PATIENCE)
 
         try:
@@ -54,7 +54,7 @@ class DaskCluster(Executor):
             self._client = Client(where, timeout=PATIENCE, set_as_default=False, name="calcli")
         except DataError:
             raise
-        except Exception as problem:  # also what Dask makes of the words of another server
+        except Exception as problem:  # also errors of Dask about the answer of another kind of server
             text = str(problem).split("\n")[0] or "no word of it"
             expected = "expected an address such as tcp://HOST:8786, as dask scheduler prints it"
             raise self._refused(f"no Dask scheduler answers there ({text}); {expected}") from None
@@ -68,7 +68,7 @@ class DaskCluster(Executor):
         return UsageError(f"--cluster {self.address}: {why}")
 
     def _meet(self) -> None:
-        """Wait for the first worker, and compare versions."""
+        """Wait for the first worker, and check versions."""
         try:
             self._client.wait_for_workers(1, timeout=PATIENCE)
         except TimeoutError:
@@ -86,7 +86,7 @@ class DaskCluster(Executor):
                 raise self._refused(f"{other}; install the same everywhere")
 
     def _asked_of(self, whom: Callable[..., Any], *words: Any, **how: Any) -> Any:
-        """The answer of a coroutine of the client. Raises TimeoutError: Dask itself would wait for ever."""
+        """Run a coroutine of the client with a timeout, as Dask would wait forever. Raises TimeoutError."""
         return self._client.sync(whom, *words, callback_timeout=PATIENCE, **how)
 
     def run(self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None) -> Iterator[Any]:
@@ -109,7 +109,7 @@ class DaskCluster(Executor):
                 yield answer
                 self._met = time.monotonic()
         finally:
-            with suppress(Exception):  # those that nobody waits for any more
+            with suppress(Exception):  # cancel tasks whose results are not needed any more
                 self._client.cancel([future for _, future in waiting], force=True)
 
     def _result(self, future: Any) -> Any:
@@ -126,7 +126,7 @@ class DaskCluster(Executor):
                 raise self._lost() from problem
 
     def _look(self) -> None:
-        """Ask once a minute whether there are workers. Raises WorkersLost where there have been none for long."""
+        """Check once a minute that there are workers. Raises WorkersLost if there were none for ``LONELY`` seconds."""
         now = time.monotonic()
         if now < self._asked + MINUTE:
             return
@@ -151,7 +151,7 @@ class DaskCluster(Executor):
 
 
 def _scheduler(address: str) -> str:
-    """The address, also where a scheduler's file holds it; Dask would wait for ever for one that is not there."""
+    """Return the address, read from a scheduler's JSON file if given; Dask would wait forever for a missing file."""
     if not address.endswith(".json"):
         return address
     what = "the JSON file of a Dask scheduler (dask scheduler --scheduler-file)"

@@ -1,4 +1,4 @@
-"""The job file: results of finished parts on disk, so that the same command does not repeat them."""
+"""Job file: results of finished parts on disk, so that a repeated command can resume."""
 
 import errno
 import io
@@ -23,11 +23,11 @@ for package in ("numpy.core", "numpy._core"):  # the second from NumPy 2 on
 
 
 class Journal:
-    """Results under keys, appended to a file of the user's own as they come in.
+    """Results by key, appended to a private file of the user as they arrive.
 
-    A file that is not there is made; a last entry that was cut short, and a file that others could have written, count
-    for nothing. Only numbers and calcli's own records are read back. Raises UsageError for a file of this name that is
-    no job of one's own, or that another process is at, CalcliError where none can be made.
+    A missing file is created; a truncated last entry is ignored, and so is all of a file that other users could have
+    written. Only numbers and calcli's own records are read back. Raises UsageError if the file is not a job file of
+    the user or is in use by another process, CalcliError if it cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,7 +41,7 @@ class Journal:
         except BaseException:
             self._file.close()
             raise
-        # the whole entries: key (32 bytes), size, checksum, pickle
+        # complete entries: key (32 bytes), size, checksum, pickle
         end, at = self._file.seek(0, os.SEEK_END), len(HEAD)
         while at + 44 <= end:
             self._file.seek(at)
@@ -54,7 +54,7 @@ class Journal:
         self._file.truncate(at)
 
     def _claim(self) -> None:
-        """Begin the file, or go on with one of calcli's. Raises UsageError for anything else of this name."""
+        """Start a new job file or resume an existing one. Raises UsageError for any other file."""
         facts = os.fstat(self._file.fileno())
         owned = hasattr(os, "getuid")
         if facts.st_size:
@@ -62,7 +62,7 @@ class Journal:
                 raise UsageError(f"{self.path}: is in the way (no job of yours); move it or choose another -o")
             if not (owned and facts.st_mode & 0o022):
                 return
-            self._file.truncate(0)  # others could have written it
+            self._file.truncate(0)  # other users could have written it
             os.fchmod(self._file.fileno(), 0o600)
             self._file.seek(0)
         try:
@@ -77,7 +77,7 @@ class Journal:
         return len(self._places)
 
     def __getitem__(self, key: bytes) -> Any:
-        """A result. Raises KeyError for one that is not there, or no longer whole."""
+        """Read a result. Raises KeyError if it is missing or damaged."""
         at, size = self._places[key]
         self._file.seek(at + 40)
         crc, text = int.from_bytes(self._file.read(4), "little"), self._file.read(size)
@@ -85,7 +85,7 @@ class Journal:
             raise KeyError(key)
         try:
             return _Numbers(io.BytesIO(text)).load()
-        except Exception as problem:  # whatever a forged pickle provokes: it is no result
+        except Exception as problem:  # any exception: a forged pickle is not a result
             raise KeyError(key) from problem
 
     def __setitem__(self, key: bytes, result: Any) -> None:
@@ -93,7 +93,7 @@ class Journal:
             self.add(key, result)
 
     def add(self, key: bytes, result: Any) -> None:
-        """Keep a result. Raises OSError where there is no room for it."""
+        """Append a result. Raises OSError, as for a full disk."""
         text = pickle.dumps(result, protocol=5)
         entry = key + len(text).to_bytes(8, "little") + zlib.crc32(text).to_bytes(4, "little") + text
         at, left = self._file.seek(0, os.SEEK_END), memoryview(entry)
@@ -106,7 +106,7 @@ class Journal:
         self._places[key] = at, len(text)
 
     def close(self, *, done: bool) -> None:
-        """Close the file; remove it when the job is done, unless it is to be kept, and when there is nothing in it."""
+        """Close the file; remove it if it is empty, or if the job is done and the file is not to be kept."""
         if (done and not self.keep) or not self._places:
             remove(self._file, self.path)
         else:
@@ -114,7 +114,7 @@ class Journal:
 
 
 class _Numbers(pickle.Unpickler):
-    """Reads arrays and records of calcli but for such as can be called, as a pickle may call what it has built."""
+    """Unpickler of arrays and of calcli's records that are not callable, as a pickle may call objects it builds."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in ARRAY_MAKERS:
@@ -127,7 +127,7 @@ class _Numbers(pickle.Unpickler):
 
 
 def key_of(*facts: bytes) -> bytes:
-    """A key for a result that these facts determine, and this version of calcli."""
+    """Hash the facts that determine a result, with the version of calcli, into its key."""
     digest = sha256(__version__.encode())
     for fact in facts:
         digest.update(len(fact).to_bytes(8, "little") + fact)

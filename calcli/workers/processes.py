@@ -1,4 +1,4 @@
-"""Worker processes on this machine."""
+"""Executor on worker processes of this machine."""
 
 import os
 import select
@@ -15,16 +15,16 @@ from calcli.errors import WorkersLost
 from calcli.io.interpreter import start
 from calcli.workers.task import ATTEMPTS, Executor, Named, given_up
 
-AHEAD = 2  # results per worker that may wait for one before them
+AHEAD = 2  # results per worker that may wait for an earlier one
 
 
 class _Worker:
-    """A process, the pipe to it, and the number of the task that it is at."""
+    """Worker process, the pipe to it, and the index of its current task."""
 
     def __init__(self) -> None:
         self.pipe, other = Pipe()
         code = f"from calcli.workers.processes import serve; serve({other.fileno()})"
-        # The terminal tells all of an interruption; the first process ends the others.
+        # The terminal sends SIGINT to all processes; the main one ends the others.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             with other:
@@ -41,9 +41,9 @@ class _Worker:
 
 
 def serve(descriptor: int) -> None:
-    """What a worker process does until the other end of its pipe, of this descriptor, is closed."""
+    """Main loop of a worker process, until the other end of its pipe (``descriptor``) is closed."""
     pipe: Connection[Any, Any] = Connection(descriptor)
-    start_new_thread(_end_with_parent, (descriptor,))  # none of ``threading``'s, which may hold locks at a fork
+    start_new_thread(_end_with_parent, (descriptor,))  # not ``threading``, which may hold locks at a fork
     while True:
         try:
             task = pipe.recv()
@@ -62,7 +62,7 @@ def serve(descriptor: int) -> None:
 
 
 def _end_with_parent(descriptor: int) -> None:
-    """A process that is killed takes its workers along, in the middle of a task too."""
+    """Exit when the parent dies, even in the middle of a task."""
     hung_up = select.poll()
     hung_up.register(descriptor, 0)
     hung_up.poll()
@@ -70,7 +70,7 @@ def _end_with_parent(descriptor: int) -> None:
 
 
 class Processes(Executor):
-    """So many processes, each at one task at a time; one that dies is replaced. say : told of such."""
+    """Executor on ``count`` processes with one task each; one that dies is replaced. say : called then."""
 
     def __init__(self, count: int, say: Callable[[str], None] = lambda text: None) -> None:
         self.count, self._say = count, say
@@ -93,20 +93,20 @@ class Processes(Executor):
                 self._give(tasks, todo, head)
                 yield results.pop(head)
         finally:
-            for worker in [w for w in self._workers if w.task is not None]:  # given up: its answer is for nobody
+            for worker in [w for w in self._workers if w.task is not None]:  # abandoned: its result is not needed
                 self._workers.remove(worker)
                 worker.end()
 
     def _give(self, tasks: Sequence[Named], todo: deque[int], head: int) -> None:
-        """Hand tasks to idle workers, not too far ahead of the one that is waited for."""
+        """Send tasks to idle workers, at most ``AHEAD`` per worker beyond task ``head``."""
         for worker in self._workers:
             if worker.task is None and todo and todo[0] < head + AHEAD * self.count:
                 worker.task = todo.popleft()
-                with suppress(OSError):  # dead already: found when its answer is waited for
+                with suppress(OSError):  # a dead worker is detected when its answer is awaited
                     worker.pipe.send(tasks[worker.task])
 
     def _take(self, tasks: Sequence[Named], results: dict[int, Any]) -> Iterator[int]:
-        """Wait for answers; the tasks that dead workers were at."""
+        """Wait for results; yields the tasks of workers that died."""
         busy = {worker.pipe: worker for worker in self._workers if worker.task is not None}
         for pipe in wait(list(busy)):
             worker = busy[pipe]  # type: ignore[index]

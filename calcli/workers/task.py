@@ -1,4 +1,4 @@
-"""What a worker is told and does: walk over some parts of a data set that it opens itself."""
+"""Tasks of workers: passes over parts of a data set that each worker opens itself."""
 
 import pickle
 from abc import ABC, abstractmethod
@@ -24,14 +24,14 @@ from calcli.numerics import AnyArray
 from calcli.rows import Block, Walk
 from calcli.workers.journal import Journal, key_of
 
-# ---- who does the work: an executor takes tasks and hands back their results in order
+# ---- executors: take tasks and return their results in order
 
 
-ATTEMPTS = 3  # workers that may die over a task before it is given up
+ATTEMPTS = 3  # workers that may die during a task before it is given up
 
 
 class Named(Protocol):
-    """A task: what a worker calls, pickled on the way, with a name for people."""
+    """Task: a picklable callable for a worker, with a name for people."""
 
     @property
     def name(self) -> str: ...
@@ -39,27 +39,27 @@ class Named(Protocol):
 
 
 class Executor(ABC):
-    """Workers. count : how many; ``remote`` where they may run in another folder, on other machines."""
+    """Pool of workers. count : their number. remote : they may run in another folder, on other machines."""
 
     count: int
     remote = False
 
     @abstractmethod
     def run(self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None) -> Iterator[Any]:
-        """Results of the tasks, in their order.
+        """Yield the results of the tasks, in their order.
 
-        A task whose worker dies is done by another; what a task raises is raised here. lost : makes
-        the result of a task that workers die over one after the other, which otherwise ends the work.
-        Raises WorkersLost then, and when nobody is left to do the work.
+        A task whose worker dies is repeated by another; an exception of a task is raised here. lost : makes
+        the result of a task during which several workers have died; without it WorkersLost is raised.
+        Raises WorkersLost also if no worker is left.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Let the workers go."""
+        """Release the workers."""
 
 
 def given_up(task: Named, lost: Callable[[WorkersLost], Any] | None) -> Any:
-    """The result of a task that workers die over. Raises WorkersLost where nothing makes one."""
+    """Return ``lost``'s result for a task during which workers died. Raises WorkersLost without ``lost``."""
     advice = "is there memory enough? fewer --workers need less"
     problem = WorkersLost(f"{ATTEMPTS} workers died one after the other over {task.name}; {advice}")
     if lost is None:
@@ -67,16 +67,16 @@ def given_up(task: Named, lost: Callable[[WorkersLost], Any] | None) -> Any:
     return lost(problem)
 
 
-OPEN_BUNDLES = 256  # that a worker keeps open
-SEEN_ALIKE = slice(2, 4)  # of a stamp: size and time of the last change, which are the same on every machine
+OPEN_BUNDLES = 256  # most bundles that a worker keeps open
+SEEN_ALIKE = slice(2, 4)  # part of a stamp that is the same on every machine: size and mtime
 
 
 @dataclass(frozen=True)
 class Source:
-    """How to open the bundles of a data set, and what was found there.
+    """Bundles of a data set: how to open them, and their state when the work began.
 
-    opening : the arguments of ``open_rows`` beside a name. counts : rows of each that stay. marks : what tells each
-    file from others here. small : whether scores are kept.
+    opening : arguments of ``open_rows`` besides the name. counts : rows of each that are kept. marks : stamps of the
+    files on this machine. small : whether scores stay in memory.
     """
 
     names: tuple[str, ...]
@@ -87,7 +87,7 @@ class Source:
     small: bool
 
     def pieces(self, start: int, stop: int, transforms: Sequence[int], step: int) -> Iterator[Block]:
-        """Rows from start to stop as they are read, in multiples of ``step`` where possible."""
+        """Read rows start..stop-1 in pieces, multiples of ``step`` rows where possible."""
         for at, begin, low, high in within(self.counts, start, stop):
             rows = self._opened(at)
             for piece in rows.pieces(transforms, rows.slab_rows(transforms, step), low, high):
@@ -95,7 +95,7 @@ class Source:
                 yield replace(piece, start=begin + piece.start, scores=scores)
 
     def _opened(self, at: int) -> BundleRows:
-        """A bundle, opened unless it is open in this thread."""
+        """Return bundle number ``at``, opened unless it is open in this thread."""
         if not hasattr(_here, "bundles"):
             _here.bundles = OrderedDict()
             allow_open_files(OPEN_BUNDLES)
@@ -114,11 +114,11 @@ class Source:
         return bundles[key][1]
 
 
-_here = local()  # ``bundles``: those that are open in this thread
+_here = local()  # ``bundles``: open bundles of this thread
 
 
 def mark(name: str) -> tuple[int, ...]:
-    """The stamp of a bundle's file. Raises DataError for one that is gone."""
+    """Return the stamp of a bundle's file. Raises DataError if it is missing."""
     path = split_where(name)[0]
     try:
         return stamp(path)
@@ -128,7 +128,7 @@ def mark(name: str) -> tuple[int, ...]:
 
 
 class PartResult(NamedTuple):
-    """The result for one part, and the digest of its scores where that was wanted; empty : both are the known ones."""
+    """Result for one part, and digest of its scores if requested; an empty digest means that both are as known."""
 
     result: Any
     digest: bytes | None
@@ -136,10 +136,10 @@ class PartResult(NamedTuple):
 
 @dataclass(frozen=True)
 class PartsTask:
-    """A walk over parts ``first`` to ``last`` - 1.
+    """Task of a pass over parts ``first`` to ``last`` - 1.
 
-    walk : pickled, but for its arrays ``along``, of which these parts' rows come beside it. hashed : whether
-    digests of the parts' scores are wanted. known : those of parts of which an earlier run has left the results.
+    walk : pickled without its arrays ``along``, of which only these parts' rows are sent. hashed : whether to
+    return digests of the parts' scores. known : digests of parts whose results an earlier run has stored.
     """
 
     source: Source
@@ -188,28 +188,28 @@ class PartsTask:
         return PartResult(result, digest.digest() if self.hashed else None)
 
 
-# ---- walks over a data set by an executor: parts are dealt out, their results come back in the order of the rows
+# ---- passes over a data set by an executor: parts become tasks, results come back in the order of the rows
 
 
-TASKS_PER_WORKER = 4  # that a walk is cut into: few enough to cost little, many enough to end together
-MOST_PARTS = 8  # of a task, whose results a worker holds at once
+TASKS_PER_WORKER = 4  # tasks of a pass: few enough to cost little, many enough to balance the load
+MOST_PARTS = 8  # most parts of a task, as a worker holds all their results
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A data set's walks, by an executor. journal : where results of parts are kept while the job runs."""
+    """Passes over a data set by an executor. journal : store for results of parts while the job runs."""
 
     executor: Executor
     source: Source
     journal: Journal | None
 
     def __call__(self, rows: DataSet, walk: Walk) -> Iterator[Any]:
-        """The result of every part, in the order of the rows."""
+        """Yield the result of every part, in the order of the rows."""
         hashed = rows.hashed and rows.data_sha256 is None and not walk.transforms
         tasks = self._tasks(rows, walk, hashed)
         known = self._known(tasks, rows)
         asked = [task for task in tasks if hashed or task.first not in known]
-        if hashed:  # what is known holds for these scores alone: a file may be another under all the same facts
+        if hashed:  # stored results hold only if the digests match: the file may have changed with the same stamp
             asked = [replace(task, known=tuple(part.digest for part in known.get(task.first, ()))) for task in tasks]
         answers, digests = self.executor.run(asked), list[bytes]()
         for task in tasks:
@@ -226,7 +226,7 @@ class Spread:
                 yield part.result
             if rows.progress is not None:
                 rows.progress("rows read", task.rows[1], rows.n)
-        for _ in answers:  # lets it end
+        for _ in answers:  # run the generator to its end
             pass
         if hashed:
             rows.seal(digests)
@@ -235,7 +235,7 @@ class Spread:
         size, step = rows.part_rows(walk.transforms), rows.step(walk.transforms)
         count = -(-rows.n // size)
         text = pickle.dumps(replace(walk, along=()), protocol=5)
-        # What is as large as the rows comes back part by part; sums are small, but for those of tables.
+        # Results as large as the rows come back part by part; sums are small, except those of tables.
         heap = min(MOST_PARTS, max(1, -(-count // (TASKS_PER_WORKER * self.executor.count)))) if walk.add_up else 1
         tasks = []
         for first in range(0, count, heap):
@@ -245,10 +245,10 @@ class Spread:
         return tasks
 
     def _known(self, tasks: Sequence[PartsTask], rows: DataSet) -> dict[int, list[PartResult]]:
-        """The results that an earlier run has left, by the first part of their task."""
+        """Read the results that an earlier run has stored, by the first part of their task."""
         known = {}
         for task in tasks if self.journal is not None else ():
-            with suppress(KeyError, TypeError):  # not there; no pairs
+            with suppress(KeyError, TypeError):  # missing, or not pairs
                 parts = [PartResult(*pair) for pair in self.journal[_key(task, rows)]]  # type: ignore[index]
                 if len(parts) == task.last - task.first:
                     known[task.first] = parts
@@ -256,7 +256,7 @@ class Spread:
 
 
 def _key(task: PartsTask, rows: DataSet) -> bytes:
-    """What determines the results of a task: of the first walk, the scores are held against their digests too."""
+    """Key of a task's results in the journal; in the first pass digests of the scores are compared too."""
     along = b"".join(np.ascontiguousarray(a).tobytes() for a in task.along)
     facts = (task.source, task.first, task.last, task.part_rows, task.step, task.total, task.hashed, rows.data_sha256)
     return key_of(task.walk, along, repr(facts).encode())
@@ -265,7 +265,7 @@ def _key(task: PartsTask, rows: DataSet) -> bytes:
 def spread_over(
     rows: DataSet, names: Sequence[str], executor: Executor, opening: Any = None, journal: Journal | None = None
 ) -> None:
-    """Let an executor walk over rows, which were opened by these names and arguments (see ``open_rows``)."""
+    """Let an executor run the passes over rows, opened by these names and arguments (see ``open_rows``)."""
     parts = rows.parts if isinstance(rows, PooledRows) else [rows]
     small = all(part.small for part in parts if isinstance(part, BundleRows))
     counts, marks = tuple(part.n for part in parts), tuple(mark(name) for name in names)
