@@ -1,4 +1,4 @@
-"""The leaderboard as people, papers and spreadsheets read it."""
+"""Leaderboard of calcli compare as text, for terminals, papers and spreadsheets."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,12 @@ from calcli.evaluation.results import end_of
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.friedman import not_told_apart
 
-MOST_TABLES = 3  # bundles up to which people see the table of each, before the summary
+MOST_TABLES = 3  # bundles up to which each has a table in the terminal, before the summary
 
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """Everything that was compared. how : how rows were held out, in words. models : two are compared."""
+    """Results of a comparison. how : how rows were held out, in words. models : true if two models are compared."""
 
     entries: Sequence[LeaderboardEntry]
     ranks: Ranking | None
@@ -34,13 +34,13 @@ class Leaderboard:
         return list(dict.fromkeys(entry.bundle for entry in self.entries))
 
     def tables(self) -> list[Table]:
-        """What a paper prints: the table of one bundle, or the summary of several."""
+        """Tables for a paper: that of each bundle, or the summary of several bundles that are ranked."""
         if self.models or len(self.bundles) == 1 or self.ranks is None:
             return [self.table(bundle) for bundle in self.bundles]
         return [self.summary()]
 
     def table(self, bundle: str) -> Table:
-        """A line per method, best first."""
+        """Table of a bundle: a line per method, best first."""
         own = self.of(bundle)
         beyond = self._significant(own)
         against = next((e.against[0] if self.models else e.called(e.against[1]) for e in own if e.against), None)
@@ -66,7 +66,7 @@ class Leaderboard:
         return {e.method for e, p in zip(compared, p_values, strict=True) if p <= 1.0 - self.level}
 
     def summary(self) -> Table:
-        """A line per method over all bundles, by average rank."""
+        """Table over all bundles: a line per method, by average rank."""
         assert self.ranks is not None
         tests = self.ranks.tests
         head = ["method", *(f"rank by {name}" for name in tests), "mean nll", f"better than {self.baseline}", "worse"]
@@ -84,7 +84,7 @@ class Leaderboard:
         return Table([*head, "CPU s"], rows)
 
     def whole(self) -> Table:
-        """Every number, a line per bundle and method."""
+        """Table of every number: a line per bundle and method."""
         facts = [f"{name}{end}" for name in LEADERBOARD_METRICS for end in ("", ".lo", ".hi", ".p", ".null")]
         minus = [f"{name}_minus_baseline{end}" for name in COMPARED for end in ("", ".lo", ".hi", ".p")]
         own = [f for f in facts if any(_fact(e.metrics.get(f.partition(".")[0]), f) is not None for e in self.entries)]
@@ -144,6 +144,6 @@ def _difference(entry: LeaderboardEntry, beyond: bool) -> str | None:
 
 
 def _fact(found: Mapping[str, Any] | None, fact: str) -> Cell:
-    """A number of one score or difference, by what its column's name asks for after the dot."""
+    """Number of a score or difference that a column shows, by the suffix of its name (.lo, .hi, .p, .null)."""
     value = end_of(found or {}, fact.rpartition(".")[2])
     return None if value is None else float(value)

@@ -1,4 +1,4 @@
-"""A command at work: its words, its workers, the bundles that it opens and makes, the worst of its exit codes."""
+"""Context of a running command: its messages, workers, the bundles that it opens and makes, and the exit code."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class CommandContext(Console):
-    """A command at work, from which it speaks. Entered, it has the workers that were asked for, until it is left.
+    """Context and console of a running command; in a ``with`` block it has the workers that were asked for.
     args : the options. executor : the workers, None for this process alone. code : the worst exit code so far."""
 
     def __init__(self, args: Any) -> None:
@@ -50,7 +50,7 @@ class CommandContext(Console):
         if self.executor is not None:
             self.executor.close()
 
-    # ---- what is opened
+    # ---- opening bundles
 
     @contextmanager
     def rows(
@@ -60,8 +60,8 @@ class CommandContext(Console):
         journal: "Journal | None" = None,
         need_labels: bool = True,
     ) -> Iterator[DataSet]:
-        """The rows of bundles as one data set, over which workers walk where there are some. Says what was read as
-        what, and how many rows are left out by their label."""
+        """Open bundles as one data set, read by the workers if there are any. Prints how arrays were read, and how
+        many rows are left out by their label."""
         how = {"prefer": prefer, "need_labels": need_labels, **self.args.opening}
         with open_data(names, tell=self.say, **how) as rows:
             if self.executor is not None:
@@ -73,12 +73,12 @@ class CommandContext(Console):
             yield rows
 
     def caveats(self, rows: DataSet) -> None:
-        """Warn of what every report of these rows must say; after a walk over them."""
+        """Print the caveats of these rows, which are complete after a pass over them."""
         for caveat in rows.caveats:
             self.warn(f"{rows.name}: {caveat}")
 
     def check_fits(self, artifact: Artifact | None, name: str | None, rows: DataSet) -> list[str]:
-        """Warn of what is odd about a calibrator on these rows; returns it. Raises DataError where it does not fit."""
+        """Warn of doubts about a calibrator on these rows; returns them. Raises DataError where it does not fit."""
         again, where = getattr(self.args, "again", False), "<stdin>" if name == "-" else str(name)
         notes = [] if artifact is None else check_fits(artifact, where, rows, again=again)
         for note in notes:
@@ -86,23 +86,22 @@ class CommandContext(Console):
         return notes
 
     def written(self, path: object, facts: Any) -> None:
-        """Print what was found out as JSON where that was asked for, else the name of the output; nothing where the
-        output itself went to stdout."""
+        """Print facts as JSON with --json, else the path of the output; nothing if the output went to stdout."""
         if self.args.json and path != "-":
             print_json(facts)
         elif path != "-":
             print_path(path)
 
-    # ---- what fails
+    # ---- failures
 
     def fail(self, problem: object, code: int) -> None:
-        """Say what has failed, and remember the exit code if it is the worst so far."""
+        """Print an error, and keep its exit code if it is the worst so far."""
         self.clear()
         self.code = max(self.code, fail(str(problem), code))
 
     @contextmanager
     def trying(self, several: bool, kind: type[CalcliError] = CalcliError) -> Iterator[None]:
-        """One of several things to do: where it fails, that is said, and the others are done. Alone, it raises."""
+        """Print the failure of one of several items and go on to the others. A single item or WorkersLost raises."""
         try:
             yield
         except kind as problem:
@@ -114,23 +113,23 @@ class CommandContext(Console):
 
 
 def check_weights(rows: DataSet) -> None:
-    """Refuse rows of which none counts. Raises DataError."""
+    """Refuse rows whose weights are all 0. Raises DataError."""
     weights = rows.weights()
     if weights is not None and not weights.any():
         raise DataError(f"{rows.name}: all rows that are left have weight 0, expected one above; nothing can be shown")
 
 
 def not_held_out(artifact: Artifact | None, rows: DataSet) -> str | None:
-    """What a calibrator shows on rows that it was fitted on, in a sentence; None where it was not."""
+    """Warning that a calibrator was fitted on these rows; None where it was not."""
     own = None if artifact is None else fitted_on(artifact, rows)
     return None if own is None else f"the calibrator was fitted on {own}: {NOT_HELD_OUT}"
 
 
 @contextmanager
 def job_file(target: str | None) -> "Iterator[Journal | None]":
-    """Where finished parts of an output are kept beside it while it is made, by one process at a time; None for none.
-    Left there when the work was cut short or an input was bad, for the same command to go on from. Raises UsageError
-    while another process makes the output."""
+    """Open the job file, which keeps the finished parts beside an output while it is made; None without a target.
+    It is left there when the work was cut short or an input was bad, for the same command to resume from. Raises
+    UsageError while another process makes the output."""
     if target is None or target == "-":
         yield None
         return
@@ -151,14 +150,14 @@ def job_file(target: str | None) -> "Iterator[Journal | None]":
         journal.close(done=done)
 
 
-# ---- bundles that are made one by one, here or by workers, and not made again when the same command goes on
+# ---- bundles that are made one by one, here or by workers, and not made again when the same command resumes
 
 ShardOutcome = tuple[Any, list[str], CalcliError | None]
-"""What came of one bundle: facts, the words on the way, and the error in place of the facts."""
+"""Outcome of one bundle: its facts, None on failure; the messages; the error, or None."""
 
 
-class Heard(CommandContext):
-    """Keeps what is said."""
+class RecordingContext(CommandContext):
+    """Context that keeps messages instead of printing them."""
 
     def __init__(self, args: Any) -> None:
         super().__init__(args)
@@ -170,8 +169,8 @@ class Heard(CommandContext):
 
 @dataclass(frozen=True)
 class Shard:
-    """One bundle to be made: a task for a worker, who talks to nobody. name : what people call it. work : makes it for
-    a command, of these args. asked, files : what determines the output, and the files that it is made of."""
+    """Task of making one bundle, for a worker, which prints nothing. name : shown to users. work : makes the bundle,
+    given a context with args. asked, files : the settings and input files that determine the output."""
 
     name: str
     target: Path
@@ -181,16 +180,16 @@ class Shard:
     files: tuple[str, ...]
 
     def __call__(self) -> ShardOutcome:
-        heard = Heard(self.args)
+        recording = RecordingContext(self.args)
         try:
             with noting():
-                return self.work(heard), heard.words, None
+                return self.work(recording), recording.words, None
         except CalcliError as error:
-            return None, heard.words, error
+            return None, recording.words, error
 
     @property
     def key(self) -> bytes:
-        """What determines the output. Raises DataError for a file that is gone."""
+        """Key in the job file: a hash of settings, target and input files. Raises DataError for a file that is gone."""
         from calcli.workers.journal import key_of
         from calcli.workers.task import mark
 
@@ -198,9 +197,9 @@ class Shard:
 
 
 def made(shards: Sequence[Shard], command: CommandContext, output: str) -> Iterator[Callable[[], Any]]:
-    """For every shard, in their order, a call that returns its facts or raises what went wrong: it is made then, or
-    was by workers where there are some and several shards. output : the folder of all, beside which the job file lies
-    until everything is made: what an earlier run of the command has made, and is whole, is kept."""
+    """Yield, per shard in order, a call that returns its facts or raises its error. The call makes the bundle, unless
+    there are workers and several shards: then they have made it. output : folder of the bundles; the job file lies
+    beside it until all are made, and those that an earlier run of the command has completed are kept."""
     if command.executor is None or len(shards) == 1:
         yield from (partial(shard.work, command) for shard in shards)
         return
@@ -210,7 +209,7 @@ def made(shards: Sequence[Shard], command: CommandContext, output: str) -> Itera
         assert journal is not None
         known: dict[Path, ShardOutcome] = {}
         for shard in shards:
-            with suppress(KeyError, DataError, TypeError, ValueError):  # not there, changed; no such three things
+            with suppress(KeyError, DataError, TypeError, ValueError):  # absent or changed; not these three values
                 facts, words, was = journal[shard.key]
                 if mark(str(shard.target)) == was:
                     known[shard.target] = facts, list(words), None

@@ -1,4 +1,4 @@
-"""The evaluation as text. For people: verdicts, then the table, then the evidence. For other programs and for papers:
+"""Evaluation as text. For people: verdicts, then the table, then the evidence. For other programs and for papers:
 JUnit, a table, the block of a model card, a line to quote. Every number is in the JSON too."""
 
 import json
@@ -19,13 +19,13 @@ from calcli.metrics.catalog import metric
 from calcli.metrics.significance import p_cell, p_text
 from calcli.rows import classes
 
-SIDE_BY_SIDE = 4  # results of one bundle that stand beside each other at most; more continue below
+SIDE_BY_SIDE = 4  # most results of a bundle beside each other; more continue below
 ONE_BY_ONE = 3  # bundles up to which each has a table of its own; more are a line each
-WIDTH = 10_000  # columns of what is no terminal: a file is read by scrolling
+WIDTH = 10_000  # columns of an output that is not a terminal: files scroll
 
 
 def say(text: str) -> None:
-    """A line that holds names of files, classes and groups; a line end at its beginning is ours."""
+    """Print a line, with names of files, classes and groups made harmless; a line end at its beginning is kept."""
     print("\n" * text.startswith("\n") + plain(text.removeprefix("\n")))
 
 
@@ -61,7 +61,7 @@ def print_verdicts(evaluation: Evaluation, plan: Plan) -> None:
 
 
 def _print_overview(evaluation: Evaluation) -> None:
-    """A line per result; where the terminal is too narrow for the table, a line per fact."""
+    """Print a line per result, or a line per fact if the terminal is too narrow for the table."""
     several = len(evaluation.results) > len(evaluation.bundles)
     body: list[list[Cell]] = []
     for result in evaluation.results:
@@ -87,7 +87,7 @@ SIGNS["p "] = "p: p-value (null: perfect calibration)"
 
 
 def _legend(cells: Sequence[str], *more: str) -> str:
-    """What the signs in the cells of a table mean, and why some p-values have higher bounds than others."""
+    """Legend of the signs in the cells of a table, and of p-values bounded by the number of draws."""
     found = [words for sign, words in SIGNS.items() if any(sign in cell for cell in cells)]
     bounds = sorted({bound for cell in cells for bound in re.findall(r"p < (0[.]\d+)", cell)})
     least = [f"p < {', '.join(bounds)}: the least that the draws of a test can show"] * (bounds[-1:] > ["0.001"])
@@ -95,18 +95,18 @@ def _legend(cells: Sequence[str], *more: str) -> str:
 
 
 def _room() -> int:
-    """Columns of the terminal; without one, or ``COLUMNS`` in its place, as many as a table asks for."""
+    """Columns of the terminal, or those that ``COLUMNS`` gives; without either, WIDTH."""
     return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH
 
 
 def _width(head: Sequence[str], body: Sequence[Sequence[Cell]]) -> int:
-    """Columns that a table takes."""
+    """Characters in a line of a printed table."""
     return sum(max(len(str(cell)) for cell in column) + 2 for column in zip(head, *body, strict=True)) - 2
 
 
 def _print_columns(first: Sequence[str], columns: Sequence[Sequence[str]], last: Sequence[str] = ()) -> None:
-    """A table of lines that begin with ``first``; as many columns side by side as fit, and ``last`` where it fits too.
-    Each of them is a head with a cell per line."""
+    """Print a table with ``first`` as its first column, as many columns side by side as fit, and ``last`` if it fits
+    too. A column is a head with a cell per line."""
     longest = max(len(cell) for column in columns for cell in column) + 2
     at_once = max(1, min(SIDE_BY_SIDE, (_room() - max(map(len, first))) // longest))
     for at in range(0, len(columns), at_once):
@@ -120,7 +120,7 @@ def _print_columns(first: Sequence[str], columns: Sequence[Sequence[str]], last:
 
 
 def _print_bundle(results: Sequence[Result], plan: Plan) -> None:
-    """The table of one bundle: a metric per line, a calibrator per column."""
+    """Print the table of one bundle: a metric per line, a calibrator per column."""
     say(_data_sentence(results[0]))
     if results[0].units_words:
         say(results[0].units_words)
@@ -173,7 +173,7 @@ def _cell(score: Score) -> str:
 
 
 def _print_paired(results: Sequence[Result], chosen: Sequence[str] | None) -> None:
-    """Differences of the losses over rows to the baseline; chosen : only these metrics."""
+    """Print the differences of mean losses to the baseline on the same rows. chosen : only these metrics."""
     pairs = [(result.title, result.paired) for result in results if result.paired is not None]
     names = [name for name in (pairs[0][1].differences if pairs else ()) if chosen is None or name in chosen]
     if not names:
@@ -200,7 +200,7 @@ def _print_paired(results: Sequence[Result], chosen: Sequence[str] | None) -> No
 
 
 def advice(new: str, old: str, change: Difference) -> str:
-    """Whether a calibrator should take the place of another, by the change of the NLL on the same rows."""
+    """Advice on replacing the calibrator old by new, from the change in NLL on the same rows."""
     if change.interval is None:
         return f"{new} instead of {old}: too few samples to tell which is better"
     low, high = change.interval.low, change.interval.high
@@ -301,9 +301,9 @@ def _print_ranks(ranks: Ranks) -> None:
 
 
 def result_table(evaluation: Evaluation, form: str) -> Table:
-    """A line per bundle and calibrator, a column per metric. For ``csv`` every metric, with what belongs to it under
-    the names that limits have: ``nll.lo``, ``ece.p``. Else the metrics of the table for people, and the bundle only
-    where there are several."""
+    """Table with a line per bundle and calibrator, a column per metric. ``csv`` has every metric, with intervals,
+    p-values and expected values named as in limits: ``nll.lo``, ``ece.p``. Other forms have the metrics of the table
+    for people, and the bundle only where there are several."""
     results, whole = evaluation.results, form == "csv"
     names = list(dict.fromkeys(name for result in results for name in (result.scores if whole else result.shown)))
     several = whole or len(evaluation.bundles) > 1
@@ -320,13 +320,13 @@ def result_table(evaluation: Evaluation, form: str) -> Table:
 
 
 def _fact(result: Result, name: str, end: str) -> float | None:
-    """The value of a score, or what its column's name asks for at its end."""
+    """Value of a score, or the part that the suffix names (.lo, .hi, .p, .null)."""
     return end_of(result.scores[name].to_dict(), end[1:]) if name in result.scores else None
 
 
 def batch_table(evaluation: Evaluation, form: str) -> Table:
-    """A line per bundle, calibrator and batch, in order of time; overconfidence with its interval. ECE and its value
-    expected under calibration stand beside each other: small batches have a large one by chance."""
+    """Table with a line per bundle, calibrator and batch, in order of time; overconfidence with its interval. ECE and
+    its value expected under calibration stand beside each other: small batches have a large one by chance."""
     several = len(evaluation.bundles) > 1
     ends = ["overconfidence.lo", "overconfidence.hi"] if form == "csv" else ["interval"]
     head = ["batch", "rows", "accuracy", "overconfidence", *ends, "p", "ECE", "expected", "NLL"]
@@ -383,13 +383,13 @@ def _quoted(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    """All digits of a number; with a point, without which readers of YAML 1.1 take 1e-05 for a word."""
+    """Format a number with all digits and a point, without which readers of YAML 1.1 read 1e-05 as a string."""
     digits, e, exponent = repr(float(value)).partition("e")
     return f"{digits}{'.0' * ('.' not in digits)}{e}{exponent}"
 
 
 def quotable(evaluation: Evaluation, name: str) -> Iterator[str]:
-    """Per bundle one line for a paper: a metric's values with definition, rows, floor and version."""
+    """Yield a line per bundle to quote in a paper: a metric's values with definition, rows, floor and version."""
     for results in evaluation.bundles:
         where = f"{results[0].bundle} ({results[0].n} rows, {results[0].n_classes} classes)"
         shown = []
@@ -402,12 +402,12 @@ def quotable(evaluation: Evaluation, name: str) -> Iterator[str]:
         yield f"signature: {where}: {name} {values}; {settings}{'; ' * bool(settings)}{floor}calcli {__version__}"
 
 
-# Compiled where it is needed: so wide a class takes longer than all that a small command computes.
+# Compiled at its first use: so large a character class takes longer than a small command.
 NOT_IN_XML = r"[^\t\n\r -~\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def _xml(text: str) -> str:
-    """Text as XML can hold it, in quotes or between tags: control characters and lone bytes are spelt out."""
+    """Escape text for XML, in quotes or between tags; control characters and lone bytes are spelt out."""
     from xml.sax.saxutils import escape
 
     named = {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}

@@ -1,4 +1,4 @@
-"""The command line's entry: runs a command and turns errors into one line and an exit code.
+"""Entry point of the command line: run a command and turn errors into one line and an exit code.
 
 Nothing heavy is imported before signals are caught: an interruption during an import must end as quietly as any other.
 """
@@ -22,7 +22,7 @@ from calcli.errors import CalcliError, UsageError
 
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
-# What is wrong with a name that is read; of outputs ``io.atomic`` tells.
+# Errors in the name of an input; ``io.atomic`` reports those of outputs.
 UNREADABLE = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 
 _stopped_by = 0  # the signal that has asked this process to stop
@@ -41,26 +41,26 @@ def main() -> NoReturn:
     os.environ["PYTHONSAFEPATH"] = "1"  # no interpreter that a library starts runs files of the working folder
     gc.set_threshold(100_000)  # imports make many objects and no garbage
     if not debug:
-        warnings.simplefilter("ignore")  # ours are words of our own; a library's help nobody here
+        warnings.simplefilter("ignore")  # calcli prints its own; those of libraries do not help its users
     try:
         code = run(arguments)
         sys.stdout.flush()
     except BaseException as error:
         if debug and isinstance(error, Exception) and not _stopped_by:
             raise
-        from calcli.cli.render import fail  # when signals are caught
+        from calcli.cli.render import fail  # after signals are caught
 
         code = fail(*_message_and_code(error))
     _forget_output()
     for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)  # all is done but Python's own tidying up
-    gc.disable()  # nor does the last search for garbage give back what the process's end does not
+        signal.signal(number, signal.SIG_IGN)  # only Python's own teardown is left
+    gc.disable()  # the end of the process frees all memory anyway
     sys.exit(code)
 
 
 def process() -> NoReturn:
-    """Be calcli's process: run, and leave without taking Python down piece by piece, a tenth of a small command.
-    Whatever asked to be told of the end is told; where threads still run, and for --debug, Python ends as ever."""
+    """Run calcli and exit without Python's teardown, which takes a tenth of the time of a small command.
+    Exit handlers are called; where threads still run, and for --debug, Python exits as usual."""
     try:
         main()
     except SystemExit as end:
@@ -72,8 +72,8 @@ def process() -> NoReturn:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; returns the exit code it asks for. Typer's own runner is left out: it would swallow
-    interruptions and closed pipes."""
+    """Run one command and return its exit code. Typer's own runner is not used: it would swallow interruptions and
+    closed pipes."""
     import typer
 
     from calcli.cli.app import app
@@ -117,9 +117,9 @@ def _message_and_code(error: BaseException) -> tuple[str, int]:
 
 
 def _open_streams() -> None:
-    """Make sure that the three standard streams are there and take any text. A closed one (``>&-``) leaves its number
-    to the next file that is opened, and words would go into that. Text that a stream's encoding lacks is written with
-    backslashes, bytes of file names as they were."""
+    """Ensure that the three standard streams are open and accept any text. A closed one (``>&-``) leaves its number
+    to the next file that is opened, and messages would go into that. Text that a stream's encoding lacks is written
+    with backslashes, bytes of file names as they were."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -134,7 +134,7 @@ def _open_streams() -> None:
 
 
 class _Output(io.FileIO):
-    """A stream whose reader may go away (``calcli … | head``): the work goes on, limits are checked."""
+    """Output stream that ignores a closed pipe (``calcli … | head``): the work goes on, limits are checked."""
 
     def write(self, data: Any) -> int:
         try:
@@ -158,7 +158,7 @@ def _spell_out(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 def _forget_output() -> None:
-    """Let what could not be written go nowhere, or Python tries again as it exits."""
+    """Discard output that could not be written, or Python tries again as it exits."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -192,14 +192,14 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def _unraisable(event: Any) -> None:
-    """Python drops exceptions in destructors and callbacks; an interruption must not be lost there."""
+    """Exit on an interruption in a destructor or callback, whose exceptions Python drops."""
     if _stopped_by:
         _leave()
     sys.__unraisablehook__(event)
 
 
 def _stopped() -> str:
-    """That a signal has stopped the command; nothing half-written is left then."""
+    """Message that a signal has stopped the command; nothing half-written is left then."""
     return "interrupted" if _stopped_by in (0, signal.SIGINT) else f"stopped by {signal.Signals(_stopped_by).name}"
 
 

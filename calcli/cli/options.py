@@ -27,7 +27,7 @@ json = partial(flag, False, "Print one JSON object on stdout.")
 
 
 def bundles(words: str) -> Any:
-    """The argument BUNDLE…; words : its help."""
+    """Declare the argument BUNDLE…; words : its help."""
     return argument(None, f"{words} Quoted patterns are expanded.", "BUNDLE…")
 
 
@@ -40,12 +40,12 @@ class Reading(Layout):
 
     @property
     def where(self) -> Layout:
-        """Where in a file the scores, labels and columns are."""
+        """Layout of a file: the names of its scores, labels and columns."""
         return Layout(**taken(Layout, self))
 
     @property
     def opening(self) -> dict[str, Any]:
-        """How ``open_rows`` opens a bundle beside its name."""
+        """Arguments of ``open_rows`` except the name of the bundle."""
         return {"layout": self.where, "ignore_labels": self.ignored}
 
     @property
@@ -59,7 +59,7 @@ class ReadingSeveral(Reading):
 
     @cached_property
     def given(self) -> list[str]:
-        """The names as typed and listed, patterns and all; none where a state of calcli watch stands for them. Raises
+        """Names as typed and listed, patterns included; empty if a state of calcli watch is given instead. Raises
         UsageError, DataError."""
         names, state = getattr(self, "bundles", None) or (), getattr(self, "state", None)
         return [] if state and not names and not self.files_from else bundle_names(names, self.files_from)
@@ -70,7 +70,7 @@ class ReadingSeveral(Reading):
         return [bundle for name in self.given for bundle in self.expand(name)]
 
     def expand(self, name: str) -> list[str]:
-        """The bundles that one of the names stands for, as the workers see them too. Raises DataError."""
+        """Expand a name into bundles, with absolute paths for the workers of a cluster. Raises DataError."""
         found = expand(name, self.where, self.ignored)
         note_bundles(found)
         return found if getattr(self, "cluster", None) is None else [absolute(bundle) for bundle in found]
@@ -78,7 +78,7 @@ class ReadingSeveral(Reading):
 
 @dataclass(frozen=True, kw_only=True)
 class Pooling(ReadingSeveral):
-    """How a command that has a result per bundle reads them."""
+    """Options for reading bundles, of a command that has a result per bundle."""
 
     pool: bool = flag(False, "Take all bundles as one data set.")
 
@@ -89,8 +89,7 @@ class Pooling(ReadingSeveral):
 
 
 def unused(*cases: tuple[object, str, str]) -> dict[str, str]:
-    """The options that are not looked at, by the names of their fields, and why. cases : whether it is so, of which
-    options, and why."""
+    """Field name -> reason, of options that have no effect. cases : (condition, field names, reason)."""
     return {name: why for so, names, why in cases if so for name in names.split()}
 
 
@@ -117,7 +116,7 @@ class OutputOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """How a command writes the table that it is about. FORMATS : what ``--format`` takes."""
+    """Output options of a command that prints a table. FORMATS : values of ``--format``."""
 
     FORMATS: ClassVar[tuple[str, ...]] = (*TEXTS, "json", "jsonl")
 
@@ -140,8 +139,8 @@ class TableOptions:
         return self.wanted == "table"
 
     def print(self, name: str, tables: Sequence[Table], lines: list[dict[str, Any]], whole: Any = None) -> None:
-        """Write the tables; as JSON: their lines, each marked calcli_<name>, or all of them together. whole : what is
-        written for json, where it is more than the lines under ``name``."""
+        """Print the tables; for jsonl ``lines``, each marked calcli_<name>; for json all of them together. whole : the
+        object printed for json, if it is more than the lines under ``name``."""
         if self.wanted == "json":
             print_json({f"calcli_{name}": 1, name: lines} if whole is None else whole)
         elif self.wanted == "jsonl":

@@ -1,4 +1,4 @@
-"""What people see: words on stderr, tables and JSON on stdout, progress on a terminal."""
+"""Output to users: messages on stderr, tables and JSON on stdout, progress on a terminal."""
 
 import csv
 import json
@@ -18,20 +18,20 @@ LONGEST_LINE = 2000  # characters of an error; what a file or a user wrote may b
 
 
 def fail(message: str, code: int) -> int:
-    """Write one line to stderr, and hand the exit code on."""
+    """Print an error as one line on stderr; returns the exit code."""
     text = " ".join(message.split())
     text = text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE // 2]} … {text[-LONGEST_LINE // 2 :]}"
-    with suppress(OSError):  # a full disk under stderr too leaves the exit code to tell
+    with suppress(OSError):  # if stderr is on a full disk too, the exit code remains
         print("calcli:", plain(text), file=sys.stderr)
     return code
 
 
 class Console:
-    """Words to the user, on stderr; silent with ``quiet``."""
+    """Messages to the user on stderr; silent with ``quiet``."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
-        self._rates: dict[str, tuple[float, int, int]] = {}  # since when, from how much, to how much is done
+        self._rates: dict[str, tuple[float, int, int]] = {}  # (start time, done at the start, done now)
         self._due, self._drawn, self._step = 0.0, False, ""
         self._kept: dict[str, list[str]] = {}
 
@@ -41,8 +41,8 @@ class Console:
             print(plain(text), file=sys.stderr)
 
     def warn(self, text: str, about: str = "") -> None:
-        """A warning: one line, so that logs can be searched for it. One about a thing of several is kept until
-        ``tell_warnings``, which joins equal ones."""
+        """Print a warning as one line, so that logs can be searched for it. With ``about``, one of several things, it
+        is kept until ``tell_warnings``, which joins equal ones."""
         if about:
             self._kept.setdefault(text, []).append(about)
         else:
@@ -62,15 +62,15 @@ class Console:
         self._kept = {}
 
     def step(self, text: str) -> None:
-        """Say which step begins, in the line of progress."""
+        """Show in the line of progress which step begins."""
         self._step = text
         self._draw(text, sys.stderr.isatty())
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Report progress. total : 0 where nobody knows."""
+        """Report progress. total : 0 if unknown."""
         now = time.monotonic()
         begun, first, before = self._rates.get(what, (now, done, done))
-        if done < before:  # it begins again, as walks over rows do
+        if done < before:  # it begins again, as passes over rows do
             begun, first = now, done
         self._rates[what] = begun, first, done
         text = f"{what}: {done}/{total} ({done / total:.0%})" if total else f"{what}: {done}, {_clock(now - begun)}"
@@ -80,8 +80,8 @@ class Console:
         self._draw(f"{self._step} {text}".strip())
 
     def _draw(self, text: str, at_once: bool = False) -> None:
-        """Write the line of progress when it is time: a second after the first work, and rewritten, on a terminal; a
-        line a minute elsewhere."""
+        """Write the line of progress when due: on a terminal after the first second, and rewritten in place; elsewhere
+        a line a minute."""
         now, terminal = time.monotonic(), sys.stderr.isatty()
         self._due = self._due or now + (1.0 if terminal else 60.0)
         if self.quiet or (now < self._due and not at_once):
@@ -109,7 +109,7 @@ def _clock(seconds: float) -> str:
 
 
 def print_path(path: object) -> None:
-    """Write the name of an output: as it is for a program, with nothing that steers it on a terminal."""
+    """Print the path of an output: unchanged for a program, without control characters on a terminal."""
     print(plain(str(path)) if sys.stdout.isatty() else path, flush=True)
 
 
@@ -117,16 +117,16 @@ def print_json(value: Any) -> None:
     """Write one JSON object to stdout; a number that is not finite becomes null."""
     text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    if not unicode or len(text.encode(errors="ignore")) < len(text.encode(errors="surrogatepass")):  # no text
+    if not unicode or len(text.encode(errors="ignore")) < len(text.encode(errors="surrogatepass")):  # lone surrogates
         text = json.dumps(finite(value), allow_nan=False)
     print(text.translate(IN_JSON))
 
 
 IN_JSON = {code: f"\\u{code:04x}" for code in (*range(127, 160), *HIDDEN)}
-"""What JSON may hold as it is and a terminal obeys; only in strings, as all else is ASCII."""
+"""Escapes of characters that JSON allows and a terminal obeys; they are in strings only, as all else is ASCII."""
 
 
-# ---- tables, and the texts made of them
+# ---- tables, and their formats
 
 
 Cell = str | float | int | None
@@ -135,13 +135,13 @@ CONTROL |= {code: f"\\u{code:04x}" for code in HIDDEN}
 CONTROL |= {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)}  # bytes of a file's name that are no UTF-8
 NAMED = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "|": "bar", "<": "less", ">": "greater"}
 LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {c: rf"\text{name}{{}}" for c, name in NAMED.items()}
-LATEX |= {"±": r"$\pm$", "[": "{[}", "*": "{*}"}  # [, * at the beginning of a row are distances to the one before
+LATEX |= {"±": r"$\pm$", "[": "{[}", "*": "{*}"}  # at the start of a row, [ and * are arguments of the line end before
 MARKDOWN = re.compile(r"[\\|`*<>\[\]&$~]|(?<![^\W_])_|_(?![^\W_])")
-"""What would not stand for itself; an underscore inside a word does."""
+"""Characters with a meaning in Markdown; an underscore inside a word has none."""
 
 
 def plain(text: str) -> str:
-    """Text from a file in which nothing steers a terminal or breaks a line."""
+    """Escape characters in text from a file that would control a terminal or break a line."""
     return text.translate(CONTROL)
 
 
@@ -154,20 +154,20 @@ class Table(NamedTuple):
 
     @property
     def right(self) -> list[bool]:
-        """Which columns hold numbers only."""
+        """True for every column of numbers alone, which is aligned right."""
         return [all(not isinstance(row[j], str) for row in self.rows) for j in range(len(self.columns))]
 
     @property
     def lines(self) -> list[list[str]]:
-        """The names of the columns, and the cells for people, numbers rounded."""
+        """Names of the columns, then the rows, as text for people with rounded numbers."""
         return [[plain(number(cell)) for cell in row] for row in (self.columns, *self.rows)]
 
 
-ROUNDING = 1e-12  # a number of a table that is smaller is what rounding left of 0
+ROUNDING = 1e-12  # a smaller number in a table is a rounding error of 0
 
 
 def number(value: Any) -> str:
-    """A number for a table: four decimals, or significant digits when it is small or large."""
+    """Format a number for a table: four decimals, or significant digits when it is small or large."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     if isinstance(value, str | bool | int):
@@ -221,7 +221,7 @@ def _markdown(table: Table) -> str:
 
 
 def _latex(table: Table) -> str:
-    """A tabular for the package booktabs."""
+    """LaTeX tabular for the package booktabs."""
     lines = [" & ".join("".join(LATEX.get(c, c) for c in cell) for cell in line) + r" \\" for line in table.lines]
     columns = "".join("r" if right else "l" for right in table.right)
     parts = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
@@ -229,7 +229,7 @@ def _latex(table: Table) -> str:
 
 
 def _csv(table: Table) -> str:
-    """Numbers with all their digits, nothing where there is no value, no word that is a formula."""
+    """CSV with all digits of numbers, empty cells for missing values, and no text that is a formula."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for row in (table.columns, *table.rows):
@@ -239,4 +239,4 @@ def _csv(table: Table) -> str:
 
 
 TEXTS: dict[str, Callable[[Table], str]] = {"table": _text, "markdown": _markdown, "latex": _latex, "csv": _csv}
-"""How a table is written, by the name of the format."""
+"""Name of a format -> function that writes a table in it."""

@@ -1,4 +1,4 @@
-"""What sections of a page are put together from: tables, words of the glossary, buttons, a block per version."""
+"""Building blocks of the sections of a page: tables, terms of the glossary, buttons, a block per version."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,8 +9,8 @@ from calcli.reporting.markup import Safe, download, join, name, tag, text
 from calcli.reporting.verdicts import tone
 
 Row = Safe | Sequence[object]  # cells, the first of which names the row, or finished markup
-VersionTable = tuple[str, Sequence[object], Sequence[Row]]  # of its caption, what follows the version; head, rows
-NONE = "–"  # a cell that has nothing to say; a column of nothing else is left out
+VersionTable = tuple[str, Sequence[object], Sequence[Row]]  # (caption after the version's name, head, rows)
+NONE = "–"  # an empty cell; a column of nothing else is left out
 
 WORDS = """\
 confidence | Confidence | How sure the model says it is of its answer, from 0 to 100%.
@@ -41,11 +41,11 @@ GLOSSARY = {key: (term, meaning) for key, term, meaning in (line.split(" | ") fo
 
 @dataclass(frozen=True)
 class Room:
-    """How much a page can hold of one model. The JSON in the page and a report of one model have it all."""
+    """Amount of detail about a model in a page. The JSON in the page and a report of one model are always complete."""
 
-    lines: int = 10**9  # of a table of classes or groups
-    short: bool = False  # are there tables of the uncalibrated scores and of the version in focus only?
-    tight: bool = False  # and figures of these two only, and no temperatures?
+    lines: int = 10**9  # most lines in a table of classes or groups
+    short: bool = False  # tables of the uncalibrated scores and of the version in focus only
+    tight: bool = False  # also figures of these two only, and no temperatures
 
 
 @dataclass(frozen=True)
@@ -58,23 +58,23 @@ class Chapter:
 
 
 def term(word: str, *children: object) -> Safe:
-    """A word that the glossary explains; the script takes its tooltip from there."""
+    """Link to a term of the glossary, from which the script takes the tooltip."""
     return tag("a", *(children or (GLOSSARY[word][0],)), href=f"#word-{word}", class_="term")
 
 
 def state_word(version: Version) -> Safe:
-    """Sign and word: never a colour alone."""
+    """Verdict on a version as sign and word, never a colour alone."""
     r = version.report
     return tag("span", tag("span", r.sign, aria_hidden="true"), " ", r.word, class_=f"state {tone(r)}")
 
 
 def under(what: object, small: object | None) -> Safe:
-    """Something with smaller words beneath it, if there are any."""
+    """Text with smaller text beneath it, if there is any."""
     return text(what) if small is None else join([what, tag("small", small)])
 
 
 def drawn_of(model: ModelResults, room: Room) -> tuple[ModelResults, ModelResults]:
-    """The model in the order that its versions are listed in, and with those that are drawn."""
+    """Model with its versions in the order of tables, and the model with those that are drawn only."""
     if not room.tight:
         return model, model
     first = dict.fromkeys((0, model.focus))
@@ -83,7 +83,7 @@ def drawn_of(model: ModelResults, room: Room) -> tuple[ModelResults, ModelResult
 
 
 def table(caption: object, head: Sequence[object], rows: Sequence[Row], ident: str, **attributes: object) -> Safe:
-    """A table that scrolls by itself where it is too wide, and can be had as CSV."""
+    """Table that scrolls by itself where it is too wide, with a button to download it as CSV."""
     cells = [row for row in rows if not isinstance(row, Safe)]
     kept = [at for at in range(len(head)) if not cells or any(row[at] != NONE for row in cells)]
 
@@ -100,7 +100,7 @@ def table(caption: object, head: Sequence[object], rows: Sequence[Row], ident: s
 
 
 def each_version(c: Chapter, what: str, make: Callable[[Version], VersionTable], **attributes: object) -> Safe:
-    """A table per version, of which the one in focus is seen; in a short room only of that and the uncalibrated."""
+    """One table per version, with that in focus visible; if short, only that and the uncalibrated scores have one."""
     blocks = []
     for at, v in enumerate(c.model.versions):
         inner = tag("p", "Left out to keep a page of so many models small; a report of this model alone has it.")
@@ -117,7 +117,7 @@ def section(heading: object, *parts: object, **attributes: object) -> Safe:
 
 
 def slider_panel(words: str, what: str, *more: Safe) -> Safe:
-    """A slider over confidences, with room for what it shows; script gives it life. what : its name to readers."""
+    """Slider over confidences, with an area for its readout, run by the script. what : its name to screen readers."""
     label = tag("label", words, tag("output", "90%", class_="at"))
     slider = tag("input", type="range", min=0, max=100, value=90, class_=what.lower(), aria_label=what)
     return tag("div", label, slider, *more, tag("div", class_="readout", role="status"), class_="script panel")

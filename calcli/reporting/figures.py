@@ -1,4 +1,4 @@
-"""Figures as SVG in the page: colours are CSS classes, so that dark and print are one figure."""
+"""SVG figures of the page; colours are CSS classes, so that one figure serves light, dark and print."""
 
 import math
 from typing import Any
@@ -43,7 +43,7 @@ def _polyline(x: FloatArray, y: FloatArray, class_: str, **attributes: object) -
 
 
 def _svg(width: float, height: float, title: str, *parts: object, class_: str = "figure", ident: str = "") -> Safe:
-    """role=img with its name; what is inside is for eyes, the table beside it for everybody."""
+    """SVG with role=img and a title; its parts are hidden from screen readers, which read the table beside it."""
     inner = tag("g", *parts, aria_hidden="true")
     drawn = tag(
         "svg", tag("title", title), inner, viewBox=f"0 0 {width:g} {height:g}", role="img", class_=class_,
@@ -69,7 +69,7 @@ def reliability(model: ModelResults, focus: int, positive: bool, ident: str) -> 
     for at, c in enumerate(curves):
         keep = _thin(len(c.band.x))
         x, y = (np.append(a[keep], b[keep][::-1]) for a, b in ((c.band.x, c.band.x), (c.band.high, c.band.low)))
-        # To the nearest of 560 units, which nobody sees.
+        # Rounded to one of 560 units, which is not visible.
         outline = " ".join(f"{LEFT + SIDE * a:.0f},{TOP + SIDE * (1 - b):.0f}" for a, b in zip(x, y, strict=True))
         bands.append(tag("polygon", points=outline, class_="band" + " off" * (at != focus), data_band=at))
         lines += _lines(c, at)
@@ -98,7 +98,7 @@ def reliability(model: ModelResults, focus: int, positive: bool, ident: str) -> 
 
 
 def _lines(curve: Curve, at: int) -> list[Safe]:
-    """The whole curve thin and pale, and over it, in full, the steps that enough samples stand behind."""
+    """Lines of a curve: all of it thin and pale, and over it, in full, the steps of FEW samples or more."""
     fit = curve.isotonic
     x, y = fit.knots
     if len(x) == 1:  # a short dash, so that it is seen
@@ -121,7 +121,7 @@ def _lines(curve: Curve, at: int) -> list[Safe]:
 
 
 def bars(says: float, right: float) -> Safe:
-    """The two bars of a verdict: hollow what it says, filled what happens."""
+    """Two bars of a verdict: mean confidence hollow, accuracy filled."""
 
     def line(words: str, share: float, class_: str) -> Safe:
         bar = tag("rect", x=0, y=0, width=300, height=22, class_="track")
@@ -133,7 +133,7 @@ def bars(says: float, right: float) -> Safe:
 
 
 def dumbbell(says: float, right: float) -> Safe:
-    """One line of a table: filled what happens, hollow what it says."""
+    """Two marks on an axis, for a line of a table: accuracy filled, mean confidence hollow."""
     x, y = 8 + 144 * right, 8 + 144 * says
     says_so = f"accuracy {per_cent(right)}, mean confidence {per_cent(says)}"
     line = tag("path", d="M8 8H152", class_="grid"), tag("path", d=f"M{x:.1f} 8H{y:.1f}", class_="bar")
@@ -142,7 +142,7 @@ def dumbbell(says: float, right: float) -> Safe:
 
 
 def gap_line(gap: Gap, reach: float) -> Safe:
-    """A dot with its interval around no gap; the numbers stand beside it in the table."""
+    """Dot with its interval on an axis centred at a gap of 0; the numbers stand beside it in the table."""
 
     def x(value: float) -> str:
         return f"{100 + 96 * max(-1.0, min(1.0, value / reach)):.0f}"
@@ -153,7 +153,7 @@ def gap_line(gap: Gap, reach: float) -> Safe:
 
 
 def risk(model: ModelResults, ident: str) -> Safe:
-    """Share right among those kept against the share kept, all versions; the script moves the cursor."""
+    """Accuracy against coverage, all versions; the script moves the cursor."""
     least = min(float(np.min(v.coverage.low[v.coverage.coverage > 0.05], initial=1.0)) for v in model.versions)
     step = 0.1 if least >= 0.5 else 0.2
     bottom = min(max(0.0, float(np.floor(least / step + 1e-9) * step)), 1 - 2 * step)
@@ -272,6 +272,6 @@ def evidence_figure(state: State, ident: str) -> Safe:
 
 
 def sample(at: int) -> Safe:
-    """The line of one version, for switches."""
+    """Sample of the line of one version, for switches and tables."""
     line = tag("path", d="M0 6H34", class_=f"curve {pen(at)}")
     return tag("svg", line, viewBox="0 0 34 12", class_="sample", aria_hidden="true")

@@ -1,4 +1,4 @@
-"""Everything a page shows of one bundle, as numbers: aggregates only, never rows."""
+"""Numbers that a page shows of one bundle: aggregates only, never rows."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ SWEEP_SCORES = 1_000_000  # rows times classes that a temperature sweep reads; o
 
 @dataclass(frozen=True)
 class Threshold:
-    """The rows with at least this confidence: their share, how many are right, and what is promised."""
+    """Rows with at least this confidence: coverage, accuracy with its interval, and mean confidence (promised)."""
 
     at: float
     n: int
@@ -38,7 +38,7 @@ class Threshold:
     right_low: float
     right_high: float
     promised: float
-    effective: float  # number of equally weighted rows that are worth as much
+    effective: float  # effective sample size: number of equally weighted rows
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class ModelResults:
 
     @property
     def focus(self) -> int:
-        """The version that a page opens with: the recommended one."""
+        """Index of the version that a page opens with: the recommended one, else the uncalibrated scores."""
         best = self.versions[0].report.advice.calibrator
         return next((at for at, v in enumerate(self.versions) if best and v.result.calibrator == best), 0)
 
@@ -94,7 +94,7 @@ def gather(
 ) -> tuple[ModelResults, Assessed]:
     """Evaluate candidates on rows and measure what the figures need.
 
-    candidates : the uncalibrated scores first. Facts about files are added by who opened them.
+    candidates : the uncalibrated scores first. The caller, who opened the files, adds facts about them.
     """
     done = assess(subject, candidates, replace(plan, tables=True), progress=progress)
     rows, name, names = subject.rows, subject.name, subject.class_names
@@ -127,7 +127,7 @@ def gather(
 
 
 def thresholds_of(table: RowTable, level: float) -> tuple[Threshold, ...]:
-    """What a threshold of every whole percent leaves, and how good that is."""
+    """Coverage, accuracy and mean confidence at a threshold of every whole percent."""
     c, sums = most_confident(table)
     at = np.arange(101) / 100
     n = np.searchsorted(-c, -at, side="right")
@@ -149,7 +149,7 @@ def _gaps(request: Request, gates: Sequence[float] | None = None) -> list[tuple[
 def _sweep(
     rows: Rows, name: str, given: list[tuple[str, float]], settings: CurveSettings, progress: Progress | None
 ) -> tuple[TemperatureSweep | None, int]:
-    """The temperature sweep of all rows, or of a sample of very many; None of a confidence alone."""
+    """Temperature sweep of all rows, or a sample of very many, and their number; None for confidences alone."""
     if rows.k < 2:
         return None, 0
     most, weights = max(SWEEP_SCORES // rows.k, 500), rows.weights()

@@ -23,7 +23,7 @@ def visible(value: str) -> str:
 
 
 def text(value: object) -> Safe:
-    """Anything as text of the page; markup stays markup."""
+    """Escape anything as text of the page; finished markup is returned unchanged."""
     return value if isinstance(value, Safe) else Safe(escape(visible(str(value)), quote=True))
 
 
@@ -48,7 +48,7 @@ def tag(kind: str, *children: object, **attributes: object) -> Safe:
 
 
 def name(value: str, most: int = 60) -> Safe:
-    """A name from a file: its direction is its own, and a very long one is cut, the whole in its title."""
+    """Name from a file, isolated in its writing direction; a very long one is cut, with the whole in its title."""
     seen = visible(short(value))
     if len(seen) <= most:
         return text(seen) if seen.isascii() else tag("bdi", seen)

@@ -66,7 +66,7 @@ def span(low: float, high: float, scale: float = 100.0, digits: int = 1) -> str:
 
 
 def in_words(value: Any) -> str:
-    """What a file records about its origin, a JSON value, as words; what is empty is left out."""
+    """Format a JSON value, such as a file's record of its origin, as words; empty values are left out."""
     if isinstance(value, Mapping):
         kept = [(key, each) for key, each in value.items() if each is None or isinstance(each, bool | int) or each]
         nested = ((f"({in_words(e)})" if isinstance(e, Mapping) else in_words(e)) for _, e in kept)

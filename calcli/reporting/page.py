@@ -24,10 +24,10 @@ from calcli.reporting.sections import card, model_body, signatures, watched
 from calcli.reporting.verdicts import overall, tone
 
 COLOURS = (("", "as the system"), ("light", "light"), ("dark", "dark"))
-# Bytes of a page. One that would be larger has less of each model, and at last fewer models in full.
+# Most bytes of a page. One that would be larger gets less detail per model, and in the end fewer models in full.
 LARGEST = 1_900_000
-ROOMS = (Room(), Room(short=True), Room(100, short=True), Room(20, short=True, tight=True))  # from all to the least
-MOST = (60, 120, 120)  # versions of all models above which the page of the room is sure to be too large, and not tried
+ROOMS = (Room(), Room(short=True), Room(100, short=True), Room(20, short=True, tight=True))  # from full to least detail
+MOST = (60, 120, 120)  # versions of all models above which a page of that detail is surely too large, and not tried
 
 
 def page(
@@ -81,8 +81,8 @@ def page(
 
 
 def _document(called: str, content: Safe, data: Sequence[Any]) -> str:
-    """The whole document. data : what the script reads of each model. Nothing may load, and only this style and this
-    script count."""
+    """HTML document. data : the script's data on each model. Its security policy loads nothing, and allows only this
+    style and this script."""
     style, script = (files("calcli.reporting").joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
     of_style, of_script = (
         f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'" for code in (style, script)
@@ -113,9 +113,9 @@ def _header(called: str, facts: str) -> Safe:
 
 
 def _content(models: Sequence[ModelResults], between: Sequence[Safe], bodies: Mapping[int, Safe]) -> Safe:
-    """Verdict, limits and all about one model, or an overview and an article a model. bodies : by model.
+    """Verdict and sections of one model, or an overview and an article per model. bodies : sections by model.
 
-    between : what stands between, and alone where there is no model.
+    between : sections that follow the verdict or overview; the only ones if there is no model.
     """
     parts = [tag("div", body, class_="body", data_body=at) for at, body in bodies.items()]
     if not models:
@@ -134,7 +134,7 @@ def _command(words: Sequence[str]) -> Safe:
 
 
 def _foot(models: Sequence[ModelResults], commands: Sequence[Sequence[str]]) -> Safe:
-    """Commands, definitions and version, and the glossary."""
+    """Foot of the page: commands, definitions and version, and the glossary."""
     made = tag("p", "What made this page, and what shows its numbers again:")
     told = [tag("pre", _command(words), tabindex=0) for words in commands]
     kept = tag("p", f"calcli {__version__}. This page needs no network and keeps nothing.", class_="muted")
@@ -148,7 +148,7 @@ def _foot(models: Sequence[ModelResults], commands: Sequence[Sequence[str]]) -> 
 
 
 def _overview(models: Sequence[ModelResults]) -> Safe:
-    """Of several models how many are what, and a table of them, the one closest to calibrated first."""
+    """Overview of several models: the number of each verdict, and a table, the least absolute overconfidence first."""
     reports = [m.versions[0].report for m in models]
     states = [report.overconfidence for report in reports]
     called, ranks = distinct([m.name for m in models]), _ranks(states)
@@ -179,7 +179,7 @@ def _overview(models: Sequence[ModelResults]) -> Safe:
 
 
 def _ranks(states: Sequence[Estimate]) -> list[str]:
-    """The places that each model may have, given the intervals of the absolute overconfidences."""
+    """Range of ranks that each model may have, given the intervals of absolute overconfidence."""
     ends = np.array([(each.interval.low, each.interval.high) for each in states])
     size = np.abs(ends)
     low, high = np.where((ends[:, 0] < 0) & (ends[:, 1] > 0), 0.0, size.min(axis=1)), size.max(axis=1)
@@ -188,12 +188,12 @@ def _ranks(states: Sequence[Estimate]) -> list[str]:
 
 
 def _for_script(version: Version) -> dict[str, Any]:
-    """What slider and switches read of one version."""
+    """Data on one version that the script's slider and switches read."""
     grid, (x, _), band = np.arange(101) / 100, version.top.isotonic.knots, version.top.band
     seen = (grid >= x[0] - 0.005) & (grid <= x[-1] + 0.005)
     limits = [np.interp(grid[::2], band.x, side) for side in (band.low, band.high)]
     thresholds = []
-    for t in version.thresholds:  # samples, share right, promise; of weighted rows also coverage and effective number
+    for t in version.thresholds:  # samples, accuracy, mean confidence; if weighted, coverage and effective number
         weighted = t.n and t.effective != t.n
         more = [_four(t.coverage), round(t.effective, 1)] if weighted else []
         thresholds.append([t.n, _four(t.right), _four(t.promised), *more])

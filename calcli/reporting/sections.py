@@ -1,4 +1,4 @@
-"""The parts of a page about one model."""
+"""Sections of a page about one model."""
 
 from collections.abc import Sequence
 
@@ -53,8 +53,8 @@ def card(model: ModelResults, ident: str, level: str) -> Safe:
 
 
 def warnings(model: ModelResults) -> Safe:
-    """What about the rows or the fits undoes the verdict, before any figure; with the versions that it is about."""
-    beside = data_warnings(model.n, None, 1.0, model.versions[0].top.settings.bins)  # chance levels stand there
+    """Warnings about rows or fits that undo the verdict, above all figures, with the versions that they concern."""
+    beside = data_warnings(model.n, None, 1.0, model.versions[0].top.settings.bins)  # tables show expected values
     about: dict[str, list[str]] = {}
     for v in model.versions:
         for each in dict.fromkeys(w for w in v.result.warnings if w not in beside):
@@ -97,7 +97,7 @@ def compare(model: ModelResults, m: int) -> Safe:
 
 
 def controls(c: Chapter) -> Safe:
-    """Which version the page follows, and which curves are drawn."""
+    """Controls for the version in focus and the curves that are drawn."""
     versions = c.model.versions
     options = [tag("option", v.name, value=at, selected=at == c.model.focus) for at, v in enumerate(versions)]
     boxes = [
@@ -111,7 +111,7 @@ def controls(c: Chapter) -> Safe:
 
 
 def where_wrong(c: Chapter) -> Safe:
-    """Reliability diagrams, the confidence slider, and the table of ranges, which is their text."""
+    """Section of reliability diagrams, the confidence slider, and the table of bins, which says the same as text."""
     right, verdict = ["Accuracy, ", term("interval", "interval")], ["Verdict (", term("beyond", "significant"), ")"]
     head = ("Confidence", "Samples", "Mean confidence", join(right), join(verdict))
 
@@ -138,7 +138,7 @@ def where_wrong(c: Chapter) -> Safe:
 
 
 def alone(c: Chapter) -> Safe:
-    """Risk and coverage with a threshold."""
+    """Section on selective prediction: accuracy and coverage above a threshold."""
     head = ("Threshold", term("coverage"), "Samples", "Accuracy", term("interval"), "Mean confidence")
 
     def thresholds(v: Version) -> VersionTable:
@@ -158,7 +158,7 @@ def alone(c: Chapter) -> Safe:
 
 
 def batches(c: Chapter) -> Safe:
-    """Batches in order of time: what was said, what came true, and the numbers of each."""
+    """Section of batches in order of time: accuracy, overconfidence with its interval, ECE and NLL of each."""
     dots = "◀ underconfident · overconfident ▶"
     head = ("Batch", "Samples", "Accuracy", dots, "Points", term("interval"), "ECE", "Expected", "NLL")
 
@@ -181,7 +181,7 @@ def batches(c: Chapter) -> Safe:
 
 
 def watched(state: State, path: str, ident: str) -> Safe:
-    """What ``calcli watch`` knows of a deployed calibrator: the alarm, and every batch."""
+    """Card of a deployed calibrator under ``calcli watch``: the alarm, the evidence, and the newest batches."""
     alarm, level = state.alarm_at, state.settings.level
     lead = text("○ No alarm") if alarm is None else join(["✗ Alarm since ", name(state.current[alarm - 1].name)])
     rows = []
@@ -250,7 +250,7 @@ def parts(c: Chapter, what: str, title: str) -> Safe:
 
 
 def loss_split(model: ModelResults, m: int) -> Safe:
-    """How much of the loss recalibration could reduce."""
+    """Section on the NLL decomposition: the loss that recalibration could reduce."""
     rows = []
     for v in model.versions:
         if (split := v.report.split) is None:
@@ -267,7 +267,7 @@ def loss_split(model: ModelResults, m: int) -> Safe:
 
 
 def temperatures(model: ModelResults, m: int) -> Safe:
-    """The sweep and its marks."""
+    """Section on the temperature sweep, with a table of the marked temperatures."""
     if model.sweep is None:
         return Safe("")
     s = model.sweep
@@ -302,14 +302,14 @@ def numbers(model: ModelResults, m: int) -> Safe:
 
 
 def signatures(models: Sequence[ModelResults]) -> Safe:
-    """What pins the definition of every metric, once for the page."""
+    """Signatures, which define every metric, once for the page."""
     found = dict.fromkeys(s.signature for m in models for v in m.versions for s in v.result.scores.values())
     lines = [tag("li", tag("code", signature)) for signature in found]
     return tag("details", tag("summary", "Signatures: how every number is defined"), tag("ul", *lines))
 
 
 def provenance(model: ModelResults, m: int) -> Safe:
-    """Where rows and calibrators come from."""
+    """Table of the files and origins of rows and calibrators."""
 
     def origin(sha: str | None, *words: object) -> Safe:
         return under(tag("p", *words), join(["SHA-256 of scores and labels ", tag("code", sha or "not recorded")]))
@@ -328,7 +328,7 @@ def provenance(model: ModelResults, m: int) -> Safe:
 
 
 def model_body(model: ModelResults, m: int, room: Room) -> Safe:
-    """Everything of one model after its verdict."""
+    """All sections about one model after its verdict."""
     everything, model = drawn_of(model, room)
     c = Chapter(model, m, room)
     wrong = where_wrong(c), parts(c, "classes", "Class")

@@ -1,6 +1,6 @@
-"""Answers for readers: can the confidence be trusted, and which way is it wrong. What to do stands in the judgement.
+"""Answers for readers: can the confidence be trusted, and in which direction is it wrong; the judgement has the advice.
 
-What is so was judged by the evaluation (``Judgement``); here it only becomes sentences.
+The evaluation has judged (``Judgement``); this module only writes the sentences.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ NOWHERE = "The tests over all confidences together find it; no single range stan
 
 
 def way_words(gap: float, about: Quantity = "top") -> str:
-    """A gap in words."""
+    """Gap in words: 2.1 points overconfident, or of P(class 1) too high."""
     ways = ("overconfident", "underconfident") if about == "top" else ("too high", "too low")
     return f"{points(gap)} points {ways[gap <= 0]}"
 
 
 def bin_sentence(version: Version, way: int = 0) -> str:
-    """The stated probabilities that go wrong most, in samples times points; nothing where none does.
+    """Sentence on the worst bin, by samples times points; empty if none is off.
 
     way : 1 overconfident, -1 underconfident, 0 either; not of P(class 1), where the verdict is on that.
     """
@@ -41,7 +41,7 @@ def bin_sentence(version: Version, way: int = 0) -> str:
 
 
 def elsewhere(v: Version) -> str:
-    """What the whole does not tell: class 1 of two, groups, or a few of the classes; nothing where nothing is."""
+    """Sentences on errors that the average hides: of P(class 1), groups, or a few of the classes; empty if none."""
     report, found = v.report, []
     if report.tested != "confidence" and report.positive is not None and abs(report.positive.z) > 1.96:
         gap = report.positive.gap
@@ -56,7 +56,7 @@ def elsewhere(v: Version) -> str:
 
 
 def off_groups(v: Version) -> tuple[list[tuple[str, float]], Quantity]:
-    """The groups that are off, each with its gap, and what these are of: what is drawn, or else what was found."""
+    """Miscalibrated groups with their gaps, and the quantity of these: as drawn, or else as the evaluation found."""
     off, found = [(g.part, g.gap) for g in v.groups if g.beyond], v.report.groups
     if off or found is None:
         return off, v.groups_about
@@ -64,7 +64,7 @@ def off_groups(v: Version) -> tuple[list[tuple[str, float]], Quantity]:
 
 
 def worst_parts(off: Sequence[tuple[str, float]], about: Quantity = "top") -> str:
-    """The three parts that are furthest off."""
+    """List the three parts that are furthest off, in words."""
     return ", ".join(f"{part} ({way_words(gap, about)})" for part, gap in furthest(off))
 
 
@@ -84,7 +84,7 @@ class Verdict(NamedTuple):
 
 
 def tone(report: Judgement) -> str:
-    """fair, unknown or warning: the tint of a judgement."""
+    """CSS class for the tint of a judgement: fair, unknown or warning."""
     return {"✓": "fair", "?": "unknown", "–": "unknown"}.get(report.sign, "warning")
 
 
@@ -183,7 +183,7 @@ _WORDS = {
 
 
 def overall(models: Sequence[ModelResults]) -> str:
-    """Of several models, how many are what."""
+    """Sentence with the number of models of each verdict."""
     kinds: list[str] = [m.versions[0].report.verdict_kind for m in models]
     words = {
         "check_labels": ("needs its labels checked first", "need their labels checked first"),
