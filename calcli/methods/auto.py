@@ -33,28 +33,28 @@ CANDIDATES = (
     " mono+ft+svs, mono+ft+sms(sms.lambda=0.2), iop+mono+sms(iop.knots=6;sms.lambda=0.2), ms-odir(lambda=1;final=refit)"
 )
 LONG = "ts, mono, iop, svs(lambda=0.1), sms(lambda=0.1), iop+ft+svs, iop+ft+sms, ms-odir(lambda=1;final=refit)"
-"""From ``LONG_SCORES`` on: the strength of a ridge no longer shows in many rows, and time does."""
+"""From ``LONG_SCORES`` scores on: with many rows the strength of a ridge hardly matters, but time does."""
 MANY = "ts, ft, mono, iop, iop+mono(iop.knots=4), iop+mono(iop.knots=6), ft+svs, iop+ft+svs, ft+svs+beta"
-"""``mono`` bends log-probabilities, ``iop`` logits: few rows do not tell which is right, so a stiff curve of the
-logits with one of the log-probabilities after it stands beside them, for few classes too."""
+"""``mono`` bends log-probabilities, ``iop`` logits. Few rows cannot tell which is right, so the lists, also for few
+classes, hold both in sequence too: a stiff curve of the logits, then one of the log-probabilities."""
 MATRIX = (
     "ts, mono, iop, iop+mono(iop.knots=4), iop+mono(iop.knots=6), sms(lambda=1), ft+sms(sms.lambda=1),"
     " iop+ft+sms(sms.lambda=1)"
 )
-"""With a matrix of weights in place of vectors: up to ``MATRIX_CLASSES``, beyond which it costs more than all else."""
+"""With matrix scaling in place of vector scaling, up to ``MATRIX_CLASSES``: beyond, it costs more than all else."""
 FEW_CLASSES, MATRIX_CLASSES, LONG_SCORES = 12, 50, 40_000
 
-KEPT_BYTES = 1 << 27  # logits in float64 up to this size are held in memory: they are walked over hundreds of times
+KEPT_BYTES = 1 << 27  # logits in float64 up to this size are held in memory, for hundreds of walks
 
-Candidate = tuple[str, Options]  # a method by its name, and its options
+Candidate = tuple[str, Options]  # name and options of a method
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One candidate, and what came of it.
+    """Result of cross-validating one candidate.
 
-    log_p, brier : log-probabilities of the labels and Brier scores of held-out rows, of all draws (draws, n). failed :
-    why it could not be fitted. seconds : spent on it, of this machine's clock.
+    log_p, brier : log-probabilities of the labels and Brier scores of held-out rows, in all draws (draws, n). failed :
+    reason why it could not be fitted, or empty. seconds : time spent on it, by this machine's clock.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Trial:
     brier: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def attempt(self, rows: Rows, known: FittedPrefixes, context: Context, test: Rows | None = None) -> "Trial":
-        """The candidate fitted to some rows and scored on others, from where it was before; an error is a result."""
+        """Fit the candidate, from its earlier fit if any, and score it on ``test``; records errors in ``failed``."""
         began, start = time.monotonic(), None if self.fit is None else self.fit.calibrator
         fit, failed, losses = None, "", tuple[FloatArray, ...]()
         try:
@@ -78,12 +78,12 @@ class Trial:
 
 
 def listed(candidates: str) -> list[str]:
-    """Methods in a comma-separated list, in order, each once."""
+    """Methods of a comma-separated list in order, without duplicates."""
     return list(dict.fromkeys(map(spelled, split_list(candidates))))
 
 
 def default_candidates(n: int, k: int) -> list[str]:
-    """What ``auto`` weighs for n rows of k classes when nothing is said; the cheapest and safest first."""
+    """Default candidates of ``auto`` for n rows of k classes, the cheapest and safest first."""
     if k == 2:
         return listed(TWO)
     if k <= FEW_CLASSES:
@@ -95,8 +95,8 @@ def default_candidates(n: int, k: int) -> list[str]:
 def parse_candidate(text: str, alone: bool = False) -> Candidate:
     """Method and options of ``svs`` or ``svs(lambda=0.1;...)``. Raises UsageError for unknown names and options.
 
-    Few rows sharpen no candidate without end. alone : for one that is chosen, which has its own share of the uniform
-    distribution; an average mixes that in once.
+    Candidates get the usual prior, so that few rows do not sharpen them without end. alone : for the chosen candidate
+    of ``rule=best`` or ``one-se``, with its own ``mixture``; an average mixes in the uniform distribution once.
     """
     name, typed = split_method(text)
     given: dict[str, Any] = dict(typed)
@@ -111,7 +111,7 @@ def parse_candidate(text: str, alone: bool = False) -> Candidate:
 def fit_candidate(
     candidate: Candidate, rows: Rows, known: FittedPrefixes, context: Context, start: Calibrator | None = None
 ) -> Fit[Any]:
-    """Fit a candidate; ``known`` holds what these rows have seen already, ``start`` is where a search may begin."""
+    """Fit a candidate; ``known`` holds earlier fits to these rows, ``start`` a calibrator to start the search at."""
     name, options = candidate
     cls = method(name)
     quiet = Context(context.seed, context.device, start=start)
@@ -125,7 +125,7 @@ def fit_candidate(
 
 
 def in_memory(rows: Rows) -> Rows:
-    """The rows as float64 logits in memory, where they are small and have no transforms."""
+    """Rows as float64 logits in memory if they are small and have no transforms, else unchanged."""
     if rows.transforms or 8 * rows.n * rows.k > KEPT_BYTES:
         return rows
     kind: ScoreKind = "logits" if rows.kind == "logits" else "log_probs"
@@ -137,9 +137,8 @@ def cross_validate(
 ) -> list[Trial]:
     """Fit every candidate to all rows, then to all folds but one, and score the rows left out.
 
-    draws : (draws, n) the fold of every row, in each draw of folds. The fits to all rows come first, so that each fit
-    to a part begins near its end. Folds are worked on side by side where there are processors; the numbers do not
-    depend on that.
+    draws : (draws, n) fold of every row, in each draw of folds. The fits to all rows come first, so that each fit to a
+    part starts near its optimum. Folds run in parallel where there are processors; results do not depend on that.
 
     budget : seconds for everything; candidates that would exceed it, in the order of the
     list, are left out (the first never is).
@@ -149,7 +148,7 @@ def cross_validate(
     started = time.monotonic()
 
     def fit(chain: list[str]) -> list[Trial]:
-        """Candidates that begin alike, fitted to all rows."""
+        """Fit candidates with the same first stage to all rows."""
         known, found = FittedPrefixes(), list[Trial]()
         for name in chain:
             trial = Trial(name, candidates[name])
@@ -160,7 +159,7 @@ def cross_validate(
         return found
 
     def score(task: tuple[Callable[[], tuple[Rows, ...]], list[str]]) -> list[Trial]:
-        """Candidates that begin alike on one fold, with values at its rows only."""
+        """Fit candidates with the same first stage without one fold, and score them on it."""
         (learn, test), known = task[0](), FittedPrefixes()
         begun = (trials[name] for name in task[1])
         return [trial.attempt(learn, known, context, test) for trial in begun if trial.fit is not None]
@@ -185,9 +184,9 @@ def cross_validate(
 
 
 def chained(candidates: Mapping[str, Candidate]) -> list[list[str]]:
-    """Candidates that begin alike together, so that their first stage is fitted once; the longest lists first.
+    """Group candidates by their first stage, so that it is fitted once; the longest groups first.
 
-    ``floor``, which takes no time, is no beginning by itself.
+    After ``floor``, which takes no time, the second stage counts too.
     """
     found: dict[Any, list[str]] = {}
     for name, (bare, options) in candidates.items():
@@ -199,7 +198,7 @@ def chained(candidates: Mapping[str, Candidate]) -> list[list[str]]:
 
 
 def parted(rows: Rows, held: BoolArray) -> Callable[[], tuple[Rows, ...]]:
-    """What gives the rows to fit to and those held out, taken when they are first asked for."""
+    """Function that returns the training rows and the held-out rows, split at its first call."""
     return cache(lambda: tuple(in_memory(rows.take(np.flatnonzero(part))) for part in (~held, held)))
 
 
@@ -215,7 +214,7 @@ def held_out(calibrator: Calibrator, rows: Rows) -> tuple[FloatArray, FloatArray
 
 
 def stored_numbers(calibrator: Calibrator) -> int:
-    """How many numbers a calibrator holds: the measure of its simplicity."""
+    """Number of parameters that a calibrator stores, to compare calibrators by simplicity."""
     if isinstance(calibrator, Composition):
         return sum(stored_numbers(stage.calibrator) for stage in calibrator.stages)
     total = 0
@@ -230,16 +229,16 @@ def stored_numbers(calibrator: Calibrator) -> int:
 MEMBERS = 6
 LEAST_WEIGHT = 0.01
 PRIOR_ROWS, PRIOR_ROWS_PER_CLASS, FADED = 1.0, 10.0, 1.5
-"""Rows' worth of weight that the first candidate (temperature scaling) has before any of n rows of k classes
-is seen, 1 + 10 k / n. From one standard error above the best held-out NLL on they fade, to none at ``FADED``."""
+"""Prior weight of the first candidate (temperature scaling) in rows, 1 + 10 k / n for n rows of k classes. It falls
+from one standard error above the best held-out NLL on, to 0 at ``FADED`` standard errors."""
 FLOOR_ROWS, UNIFORM_ROWS = 0.1, 0.25
-"""Rows' worth of the uniform distribution, of n + 1, in the held-out probabilities that the weights are made of,
-so that none of them can cost 20 nats, and in the average."""
+"""Weight of the uniform distribution in rows of n + 1: in the held-out probabilities that determine the weights, so
+that none of them can cost 20 nats, and in the average."""
 REPEATED_ROWS = 1000
-"""Up to so many rows the folds are drawn twice: weights from one draw are half noise, and few rows cost little."""
+"""Most rows for which the folds are drawn twice: weights from one draw are half noise, and few rows cost little."""
 LEAST_STEPS, MOST_STEPS, ROWS_PER_STEP = 200, 1000, 5
 """Steps of EM, one for five rows. It starts at equal weights and moves slowly: stopping early shrinks towards them,
-which the more rows the less is needed."""
+which more rows need less."""
 
 LISTED = Meta(
     description="methods and compositions, separated by commas, options in brackets: ts, svs(lambda=0.1); empty: a list"
@@ -346,7 +345,7 @@ class Auto(Mixture):
 
     @classmethod
     def average(cls, trials: Sequence[Trial], weights: Iterable[float], n: int) -> Fit["Auto"]:
-        """The weighted mean of candidates fitted to all n rows."""
+        """Weighted mean of candidates fitted to all n rows."""
         fits = {trial.name: trial.fit for trial in trials if trial.fit is not None}
         status = max((fit.status for fit in fits.values()), key=STATUSES.index)
         warnings = tuple(f"{name}: {warning}" for name, fit in fits.items() for warning in fit.warnings)
@@ -377,13 +376,13 @@ def usable(names: Sequence[str], rows: Rows, options: AutoOptions) -> list[str]:
 
 
 def alone(trial: Trial) -> Fit[Any]:
-    """The fit of the chosen candidate, as a method by itself."""
+    """Fit of the chosen candidate, as a method by itself."""
     assert trial.fit is not None
     return replace(trial.fit, chosen=trial.candidate, before=None, verify=None, after=None)
 
 
 def likelihood_weights(log_p: FloatArray, share: FloatArray, prior_rows: float = 0.0) -> FloatArray:
-    """Mixture weights (m,) by EM from equal ones, with a prior on the first of so many rows.
+    """Mixture weights (m,) by EM from equal ones, with ``prior_rows`` of prior weight on the first.
 
     log_p : (draws, n, m) held-out log-probabilities of the labels; share : (n,) row weights, sum 1.
     """
@@ -398,9 +397,9 @@ def likelihood_weights(log_p: FloatArray, share: FloatArray, prior_rows: float =
 
 
 def sparse_weights(log_p: FloatArray, share: FloatArray, prior: float) -> tuple[list[int], FloatArray]:
-    """The candidates worth keeping and their weights: at most six, none below 1 %.
+    """Indices and weights of the candidates to keep: at most six, none below 1 %.
 
-    log_p : (draws, n, m). prior : rows' worth of weight that the first has beforehand (see ``FADED``).
+    log_p : (draws, n, m). prior : prior weight of the first candidate in rows (see ``FADED``).
     """
     mean_log_p = log_p.mean(axis=0)
     behind = mean_log_p[:, np.argmax(share @ mean_log_p)] - mean_log_p[:, 0]
@@ -416,7 +415,7 @@ def sparse_weights(log_p: FloatArray, share: FloatArray, prior: float) -> tuple[
 
 
 def compare(trials: Sequence[Trial], share: FloatArray, criterion: str) -> dict[str, dict[str, Any]]:
-    """Name to the row of the table: mean held-out loss, paired difference to the best, standard errors over rows."""
+    """Table row by name: mean held-out loss, paired difference to the best, standard errors over rows."""
     fitted = [trial for trial in trials if not trial.failed]
     losses = {t.name: np.where(t.log_p <= LOG_ZERO, NLL_OF_ZERO, -t.log_p).mean(axis=0) for t in fitted}
     if criterion == "brier":
@@ -436,14 +435,14 @@ def compare(trials: Sequence[Trial], share: FloatArray, criterion: str) -> dict[
 
 
 def guarded_error(difference: FloatArray, share: FloatArray) -> float:
-    """Standard error of a weighted mean of independent rows, without a row that makes most of it."""
+    """Standard error of a weighted mean of independent rows, without a row that makes more than half its square."""
     squares = share**2 * (difference - share @ difference) ** 2
     total, largest = float(squares.sum()), float(squares.max())
     return float(np.sqrt(total - largest if largest > 0.5 * total else total))
 
 
 def pick(table: dict[str, dict[str, Any]], options: AutoOptions) -> str:
-    """The name that ``best`` or ``one-se`` chooses; of equals the one listed first."""
+    """Name of the candidate that ``best`` or ``one-se`` chooses; the first listed among equals."""
     good = [row for row in table.values() if "failed" not in row]
     by: str = options.criterion
     if options.rule == "one-se":

@@ -35,14 +35,14 @@ from calcli.numerics import (
 from calcli.rows import ArrayRows, Block, Rows
 from calcli.statistics.units import Units
 
-# ---- which of a bundle's transforms of the input a method uses
+# ---- choice among a bundle's transforms of the input
 
 
 def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:
     """Indices of the transforms to draw from, in the order of the source.
 
-    method : who asks. pool : ``all``, or names and full specs with commas between. Raises
-    FitError when the rows have no transforms, UsageError for a name that none of them has.
+    method : name of the method, for messages. pool : ``all``, or names and full specs with commas between. Raises
+    FitError if the rows have no transforms, UsageError for a name that none of them has.
     """
     if not transforms:
         raise FitError(
@@ -62,16 +62,16 @@ def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:
 
 
 SLACK = 1e-12
-"""A confidence this little above an edge lies on it. Bins with equal retention get their
+"""Confidences at most this far above an edge lie on it. Bins with equal retention get their
 accuracy, a ratio of whole numbers that is often an edge, up to its last bit."""
-ALL_ALIKE = 1e-9  # a bin whose mean retention is this close to 0 or 1 cannot support a line
-SAME_EVERYWHERE = 1e-6  # below this standard deviation the retention probabilities tell no row from another
+ALL_ALIKE = 1e-9  # a bin whose mean retention is this close to 0 or 1 is too uniform for a line
+SAME_EVERYWHERE = 1e-6  # standard deviation below which retention probabilities do not distinguish rows
 
 
 class Evidence(NamedTuple):
-    """What a design is fitted to.
+    """Rows that a design is fitted to.
 
-    gamma : (n,) retention probabilities. hit : (n,) 0.0 or 1.0, is the prediction right?
+    gamma : (n,) retention probabilities. hit : (n,) 1.0 if the prediction is right, else 0.0.
     weight : (n,) all > 0. start : (n,) confidences that the first round bins.
     """
 
@@ -98,11 +98,11 @@ class Evidence(NamedTuple):
 
 
 class Design(NamedTuple):
-    """Fitted lines and how the rounds ended.
+    """Fitted lines of all rounds.
 
     alpha, beta : (rounds, bins), NaN where a bin was empty. confidence : (n,) of the rows they were fitted to. period :
-    rounds after which the partition came back: 1 where it no longer changes; of a longer cycle the round with the least
-    ECE was kept; 0 where the rounds ran out.
+    rounds after which the partition came back: 1 if it no longer changes; 0 if the rounds ran out. Of a longer cycle
+    the round with the least ECE was kept.
     """
 
     alpha: FloatArray
@@ -112,7 +112,7 @@ class Design(NamedTuple):
 
 
 def design(evidence: Evidence, bins: int, limit: int) -> Design:
-    """Repeat: bin the confidences, fit a line in every bin, take its values for confidences.
+    """Fit by repeated rounds: bin the confidences, fit a line in every bin, take its values as confidences.
 
     The lines of a round depend on the partition alone, so the rounds have ended as soon as
     a partition comes back. (Algorithm 1; its empty bins, 0/0 there, become NaN.)
@@ -141,7 +141,7 @@ def design(evidence: Evidence, bins: int, limit: int) -> Design:
 
 
 def replay(start: FloatArray, gamma: FloatArray, alpha: FloatArray, beta: FloatArray) -> FloatArray:
-    """Confidences after all rounds; a bin that was empty leaves a row's as it is. (Algorithm 2)"""
+    """Confidences after all rounds; bins that were empty in the fit leave them unchanged. (Algorithm 2)"""
     confidence = start
     for a, b in zip(alpha, beta, strict=True):
         confidence = follow(confidence, gamma, a, b)
@@ -149,7 +149,7 @@ def replay(start: FloatArray, gamma: FloatArray, alpha: FloatArray, beta: FloatA
 
 
 def follow(confidence: FloatArray, gamma: FloatArray, alpha: FloatArray, beta: FloatArray) -> FloatArray:
-    """One round: beta + (alpha - beta) gamma with the line of each row's bin."""
+    """Confidences after one round: beta + (alpha - beta) gamma with the line of each row's bin."""
     index = bin_of(confidence, len(alpha))
     a, b = alpha[index], beta[index]
     return np.where(np.isnan(a), confidence, np.clip(b + (a - b) * gamma, 0.0, 1.0))
@@ -184,7 +184,7 @@ def width_error(confidence: FloatArray, evidence: Evidence, bins: int) -> float:
     return float(np.abs(np.bincount(bin_of(confidence, bins), weights=surplus)).sum() / evidence.weight.sum())
 
 
-# ---- what disturbs Hoki's rows: how often predictions survive it, and which noise at which scale
+# ---- retention: how often predictions survive noise or transforms, and the choice of noise and scale
 
 
 FAMILIES = ("gaussian", "uniform", "gumbel")
@@ -199,7 +199,7 @@ def retention(rows: Rows, noise: str, scales: list[float], context: Context, dra
 
 
 def agreement(block: Block, transforms: int) -> FloatArray:
-    """Share of the transforms under which each row's largest logit stays the largest, (b,)."""
+    """Proportion of the transforms that keep each row's largest logit the largest, (b,)."""
     top = block.z.argmax(axis=1)
     kept = sum((block.transformed_z(m).argmax(axis=1) == top).astype(np.float64) for m in range(transforms))
     return np.asarray(kept / transforms)
@@ -217,7 +217,7 @@ def listed_scales(text: str) -> list[float]:
 
 
 def searched_families(options: Any) -> tuple[str, ...]:
-    """The families to search, in the order of FAMILIES. Raises UsageError for a name that is none of them."""
+    """Families to search, in the order of FAMILIES. Raises UsageError for an unknown name."""
     if options.noise != "auto":
         return (options.noise,)
     asked = {part.strip() for part in options.families.split(",")}
@@ -227,7 +227,7 @@ def searched_families(options: Any) -> tuple[str, ...]:
 
 
 def grid(options: Any, gaps: FloatArray, family: str) -> list[float]:
-    """The scales to search in a family, ascending. gaps : (n,) between the two largest logits."""
+    """Scales to search in a family, ascending. gaps : (n,) between the two largest logits."""
     if options.scale is not None:
         return [options.scale]
     if options.scales:
@@ -241,9 +241,9 @@ def grid(options: Any, gaps: FloatArray, family: str) -> list[float]:
 def choose_noise(
     rows: Rows, options: Any, context: Context, counted: IntArray, gaps: FloatArray, base: Evidence
 ) -> tuple[str, float, FloatArray, dict[str, Any], list[str]]:
-    """The family and scale with the best criterion; of equal ones the family named first, then the least scale.
+    """Choose the family and scale with the best criterion; ties go to the first family, then to the least scale.
 
-    Returns these, the retention probabilities (n,), details, and a warning where the scale is an end of the search.
+    Returns these, the retention probabilities (n,), details, and a warning if the scale is an end of the search.
     """
     families = searched_families(options)
     if len(families) == 1 and options.scale is not None:
@@ -282,7 +282,7 @@ def one_bin_sd(evidence: Evidence) -> float:
 
 
 def two_folds(hit: FloatArray, seed: int, units: Units | None = None) -> IntArray:
-    """Half 0 or 1 of every row, right and wrong ones alike; or of whole units."""
+    """Random half (0 or 1) of every row, stratified by right and wrong, or of whole units."""
     rng = np.random.default_rng(seed)
     if units is not None:
         return unit_folds(units, 2, rng)
@@ -294,7 +294,7 @@ def two_folds(hit: FloatArray, seed: int, units: Units | None = None) -> IntArra
 
 
 def cross_validated_nll(fold: IntArray, options: Any, evidence: Evidence) -> float:
-    """Mean NLL of right/wrong, each half under the design of the other.
+    """Mean NLL of right/wrong, of each half under the design fitted to the other.
 
     The rest of a row's vector keeps its proportions, so the NLL of the label differs from
     this by a number that does not depend on the scale.
@@ -312,22 +312,22 @@ def cross_validated_nll(fold: IntArray, options: Any, evidence: Evidence) -> flo
     return total / float(evidence.weight.sum())
 
 
-# ---- what one walk finds of every row
+# ---- numbers of every row that one walk collects
 
 
 def _terms(temperature: float, block: Block) -> FloatArray:
-    """What a fit needs of rows beside their retention, and the summary of what comes of them, (6, b).
+    """Numbers of every row for the fit (beside retention) and for the summary of its result, (6, b).
 
-    The log-odds of the prediction; 0.0 or 1.0, is it right?; the log-odds after temperature scaling; the gap between
-    the two largest logits; of softmax among the classes beside the prediction the label's logarithm (-inf where it is
-    the prediction), and the sum of squares.
+    Log-odds of the prediction; 1.0 if it is right, else 0.0; log-odds after temperature scaling; gap between the two
+    largest logits; and of the softmax over the classes other than the prediction: logarithm at the label (-inf if that
+    is the prediction), and sum of squares.
     """
     here, z, label = np.arange(len(block)), block.z, block.prediction
     rest = np.array(z)
     rest[here, label] = -np.inf
     own, next_one = z[here, label], rest.max(axis=1)
     gap = own - next_one
-    if (gap < 0).any():  # predicted upstream, and not the largest
+    if (gap < 0).any():  # a prediction from upstream that is not the largest
         gap = gaps_to_top(z)[0].min(axis=1)
     s_tempered = own / temperature - log_normalizer(rest / temperature)
     rest -= next_one[:, None]
@@ -340,10 +340,10 @@ def _terms(temperature: float, block: Block) -> FloatArray:
 
 
 def summary_of(rows: Rows, q: FloatArray, *terms: FloatArray) -> Summary:
-    """The summary of the rows where the prediction has probability q (n,), and the others share the rest.
+    """Summary of the rows if the prediction has probability q (n,) and the others share the rest.
 
-    terms : of every row whether it is right, and the last two of ``_terms``. The ``entropy_gap`` is NaN. Adds in the
-    order of a walk over the rows, and makes none.
+    terms : second entry and last two entries of ``_terms``. The ``entropy_gap`` is NaN. Sums in the order of a walk
+    over the rows, without one.
     """
     nothing = np.broadcast_to(np.float64(0.0), (rows.n, rows.k))
     return ArrayRows(nothing, rows.labels(), weight=rows.weights()).sum(_summary, q, *terms)
@@ -545,13 +545,13 @@ class Hoki(Calibrator):
 
 @lru_cache(maxsize=2)
 def drawn(noise: str, samples: int, k: int, seed: int) -> tuple[Races, str]:
-    """The draws of a fit, the same whenever they are made, and their SHA-256."""
+    """Draws of a fit, reproducible from the seed, and their SHA-256."""
     draws = standard_noise(noise, samples, k, seed)
     return Races(draws), digest(draws)
 
 
 def recorded(noise: str, samples: int, k: int, seed: int, expected: str) -> Races:
-    """The draws of an artifact. Raises DataError when they are not the recorded ones."""
+    """Draws of an artifact, made again. Raises DataError if their SHA-256 is not the recorded one."""
     races, found = drawn(noise, samples, k, seed)
     if found != expected:
         raise DataError(
@@ -561,7 +561,7 @@ def recorded(noise: str, samples: int, k: int, seed: int, expected: str) -> Race
     return races
 
 
-# ---- what to tell about the rounds
+# ---- status, warnings and details of the rounds
 
 
 NO_SPREAD = (
@@ -571,7 +571,7 @@ NO_SPREAD = (
 
 
 def rounds(evidence: Evidence, options: HokiOptions) -> tuple[Design, Status, list[str]]:
-    """The design, a status and what the user should know."""
+    """Fit the design; returns it with a status and warnings."""
     accuracy, n = evidence.accuracy, len(evidence.hit)
     if evidence.spread < SAME_EVERYWHERE:
         lines = np.full((1, options.bins), accuracy)
@@ -598,7 +598,7 @@ def rounds(evidence: Evidence, options: HokiOptions) -> tuple[Design, Status, li
 
 
 def report(found: Design, evidence: Evidence, uncalibrated: FloatArray, bins: int) -> dict[str, Any]:
-    """Numbers that judge the design beside the one it was tuned to."""
+    """Details of the design, with metrics other than the one it was tuned to."""
     share = evidence.share
 
     def scores(q: FloatArray) -> dict[str, float]:
@@ -615,7 +615,7 @@ def report(found: Design, evidence: Evidence, uncalibrated: FloatArray, bins: in
 
 
 def judge(details: dict[str, Any]) -> Iterator[str]:
-    """Where ts is better; why the width-bin ECE of the calibration data is no evidence, and what is."""
+    """Warnings: ts is better (if it is), and the width-bin ECE on the calibration data is no evidence."""
     after, before, theirs = details["calibrated"], details["uncalibrated"], details["ts_brier_top"]
     if after["brier_top"] > theirs:
         yield (

@@ -20,8 +20,8 @@ from calcli.parallel import check_memory
 from calcli.rows import Block, Rows, rows_per_block, to_logits
 from calcli.solvers import Quadratic
 
-# ---- order-preserving networks: positive weights on the gaps between sorted logits, put back in place. Equal logits
-# stay equal and every rank is kept, whatever the weights.
+# ---- order-preserving networks: positive weights on the gaps between sorted logits, summed and put back in the order
+# of classes. Equal logits stay equal and every rank is kept, whatever the weights.
 
 
 class Net(NamedTuple):
@@ -47,7 +47,7 @@ def initial_net(k: int, hidden: int, scale: float, rng: np.random.Generator) -> 
 
 
 def gap_weights(x: FloatArray, net: Net) -> tuple[FloatArray, tuple[FloatArray, FloatArray, FloatArray]]:
-    """Positive weights (n, k-1) for standardised inputs x (n, k), and the hidden layers and d weights / d outputs."""
+    """Positive weights (n, k-1) for standardised inputs x (n, k), with hidden layers and d weights / d outputs."""
     h1 = np.maximum(x @ net.w1 + net.b1, 0.0)
     h2 = np.maximum(h1 @ net.w2 + net.b2, 0.0)
     a = h2 @ net.w3 + net.b3
@@ -56,7 +56,7 @@ def gap_weights(x: FloatArray, net: Net) -> tuple[FloatArray, tuple[FloatArray, 
 
 
 def climb(gaps: FloatArray, weights: FloatArray) -> FloatArray:
-    """Sorted output logits (n, k) from gaps and weights (n, k-1); the last is 0."""
+    """Sorted output logits (n, k): sums of gaps times weights (n, k-1) from the last, which is 0."""
     out = np.zeros((len(gaps), gaps.shape[1] + 1))
     out[:, :-1] = (gaps * weights)[:, ::-1].cumsum(axis=1)[:, ::-1]
     return out
@@ -67,7 +67,7 @@ def loss_and_gradient(
 ) -> tuple[float, Net]:
     """Weighted mean NLL and its gradient by back-propagation.
 
-    x : (n, k) standardised inputs; gaps : (n, k-1); rank : (n,) place of the label in the
+    x : (n, k) standardised inputs; gaps : (n, k-1); rank : (n,) index of the label in the
     sorted row; weight : (n,) with sum 1.
     """
     m, (h1, h2, rise) = gap_weights(x, net)
@@ -76,7 +76,7 @@ def loss_and_gradient(
     d_out = np.exp(log_p)
     d_out[here, rank] -= 1.0
     d_out *= weight[:, None]
-    # out_(j) holds every product from j on, so a product collects the slopes up to its place.
+    # out_(j) sums the products from j on, so the gradient of product j sums the slopes up to j.
     d_a = np.cumsum(d_out, axis=1)[:, :-1] * gaps * rise
     d_h2 = (d_a @ net.w3.T) * (h2 > 0)
     d_h1 = (d_h2 @ net.w2.T) * (h1 > 0)
@@ -85,7 +85,7 @@ def loss_and_gradient(
 
 
 class TrainingRows:
-    """Rows as the networks are trained on them: sorted once, in the precision of the source.
+    """Training rows of the networks, sorted once, in the precision of the source.
 
     center, spread : mean and standard deviation of all logits, by which inputs are standardised.
     """
@@ -112,7 +112,7 @@ class TrainingRows:
         self.units = rows.units()
 
     def part(self, index: IntArray) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
-        """Standardised inputs (b, k), gaps (b, k-1), places of the labels (b,) and weights (b,)."""
+        """Standardised inputs (b, k), gaps (b, k-1), ranks of the labels (b,) and weights (b,)."""
         ranked = to_logits(self.ranked[index], self.kind)
         x = (to_logits(self.inputs[index], self.kind) - self.center) / self.spread
         return x, ranked[:, :-1] - ranked[:, 1:], self.rank[index], self.weight[index]
@@ -132,9 +132,9 @@ class TrainingRows:
 def train_folds(
     rows: TrainingRows, scale: float, options: Any, rng: np.random.Generator, progress: Callable[[int, int], None]
 ) -> tuple[list[Net], list[float], list[int]]:
-    """One network per fold, each the epoch with the least NLL on its held-out fold, by Adam on mini-batches.
+    """Train one network per fold by Adam on mini-batches, and keep the epoch with the least NLL on the held-out fold.
 
-    Epoch 0, temperature scaling with 1/T = ``scale``, takes part. Returns networks, held-out NLLs, epochs. With too few
+    Epoch 0 is temperature scaling with 1/T = ``scale``. Returns networks, held-out NLLs, epochs. With too few
     rows for folds there is one network, chosen on its own rows.
     """
     folds = min(options.folds, rows.n // 2) if rows.n >= 4 else 1
@@ -184,7 +184,7 @@ class Adam:
 
 
 def mapped_logits(z: FloatArray, nets: list[Net], center: float, spread: float, *, sorted_input: bool) -> FloatArray:
-    """Logits of the mean of the networks, (n, k), which see (z - center) / spread, sorted if ``sorted_input``."""
+    """Mean logits of the networks, (n, k), with inputs (z - center) / spread, sorted if ``sorted_input``."""
     order = np.argsort(-z, axis=1, kind="stable")
     ranked = np.take_along_axis(z, order, axis=1)
     x = ((ranked if sorted_input else z) - center) / spread
@@ -332,7 +332,7 @@ class IntraOrderPreserving(Calibrator):
 
 
 def logit_range(rows: Rows) -> tuple[float, float]:
-    """Least and largest of the logits that matter: at most 20 nats below their row's largest."""
+    """Least and largest of the logits that are at most 20 nats below their row's largest."""
     ends = list(rows.each(_range))
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     if not high - low > 1e-9 * max(1.0, abs(low), abs(high)):

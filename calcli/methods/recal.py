@@ -1,4 +1,4 @@
-"""ReCal: recalibration in rounds, by what lossy transforms of the input do to the scores."""
+"""ReCal: recalibration in rounds, by the effect of lossy transforms of the input on the scores."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, replace
@@ -23,16 +23,16 @@ from calcli.rows import Block, Rows
 
 GROUPS = 4
 BETA_LOW, BETA_HIGH = 1e-2, 1e2
-STEP = 1e-10  # a last step of this size, times the group's share of the rows, ends a search
+STEP = 1e-10  # size of the last step, times the group's share of the rows, that ends a search
 SERIES = 1e-8
-"""So does an estimated error of this size. The estimate is that of one order less: the
+"""Estimated error that ends a search. The estimate is that of one order less: the
 multipliers it leads to were within 2e-10 of the exact ones over 200 rounds."""
-TRUST = 0.5  # longest relative step for which the four cumulants are believed
+TRUST = 0.5  # longest relative step for which the series of four cumulants is trusted
 PASSES = 60
 
 
 def group_of(agree: BoolArray, log_p: FloatArray, log_q: FloatArray) -> IntArray:
-    """Group 0..3 of every row: do predictions agree, and is the original less sure?
+    """Group 0..3 of every row, by whether predictions agree and whether the original is less confident.
 
     (Jang, Lee, Weimer 2020, equation 3, groups 1 to 4: different and p < q; different and
     p >= q; same and p < q; same and p >= q.)
@@ -41,10 +41,10 @@ def group_of(agree: BoolArray, log_p: FloatArray, log_q: FloatArray) -> IntArray
 
 
 def series_root(derivatives: FloatArray) -> tuple[float, float]:
-    """Root of g1 + g2 e + g3 e^2/2 + g4 e^3/6 nearest to e = 0, and how far to trust it.
+    """Root of g1 + g2 e + g3 e^2/2 + g4 e^3/6 nearest to e = 0, and an estimate of its error.
 
-    Returns the step and an estimate of its error: the effect of the last term. The step
-    is NaN when the slope vanishes or the iteration leaves the trusted range.
+    The error is the effect of the last term. The root is NaN if the slope vanishes or the
+    iteration leaves the trusted range.
     """
     g1, g2, g3, g4 = derivatives
     if not g2 > 0:
@@ -69,14 +69,14 @@ def fit_groups(
 ) -> tuple[FloatArray, BoolArray]:
     """Minimise the NLL of every group over its inverse temperature, all groups at once.
 
-    start : (4 groups, 4 orders) derivatives of the NLL in relative beta, of order 1 to 4, at beta = 1, known
-    beforehand. evaluate walks over the rows: from beta (4,) and the groups wanted (4,) to these. share : (4,) of the
-    rows that are in the group. sure : (4,) groups whose loss falls for ever as beta grows (every row right). The loss
-    is convex in beta: its derivative increases, so its sign shrinks a bracket; steps come from the cumulants (order
-    five near the root) and are halvings of log beta where those are not believed. Returns inverse temperatures (4,),
-    and which of them ran into the bracket.
+    start : (4 groups, 4 orders) derivatives of the NLL in relative beta, of order 1 to 4, at beta = 1. evaluate : walks
+    over the rows, and returns these derivatives at beta (4,) for the groups wanted (4,). share : (4,) proportion of
+    rows in each group. sure : (4,) groups whose loss falls for ever as beta grows (every row right). The loss is convex
+    in beta: its derivative increases, so its sign shrinks a bracket; steps come from the cumulants (order five near the
+    root), or halve log beta where those are not trusted. Returns inverse temperatures (4,), and a mask of those that
+    ran into the bracket.
     """
-    low, high = np.zeros(GROUPS), np.full(GROUPS, np.inf)  # where the slope was seen to fall, and to rise
+    low, high = np.zeros(GROUPS), np.full(GROUPS, np.inf)  # where the slope was negative, and positive
     moving = (share > 0) & (start[:, 0] != 0)  # a zero slope: the rows say nothing, or beta is 1
     bounded, active = moving & sure, moving & ~sure
     beta, here = np.where(bounded, BETA_HIGH, 1.0), start
@@ -104,9 +104,9 @@ def fit_groups(
 
 
 SCALE_LOW, SCALE_HIGH = 1e-6, 1e6
-"""Where the product of a row's inverse temperatures is stopped, so that it stays finite."""
+"""Bounds of the product of a row's inverse temperatures, so that it stays finite."""
 WORSE = 1e-9  # differences of an NLL below this are rounding
-BOUND_SHARE = 0.01  # share of the rows from which a group at a bound matters: its multiplier can double the rest
+BOUND_SHARE = 0.01  # least share of rows of a group at a bound that matters: its multiplier can then reach 2
 
 START = Meta(description="where the rounds start: at one temperature (ts), or at the uncalibrated scores (none)")
 GUARD = "undo a round that raises the calibration ECE, and a group that raises its own (authors' code)"
@@ -177,9 +177,9 @@ class ReCal(Calibrator):
 
     @classmethod
     def play(cls, rows: Rows, options: RecalOptions, context: Context, drawn: IntArray) -> Fit[Self]:
-        """The fit with given draws, indices of transforms."""
+        """Fit with given draws, indices of transforms."""
         scaled = TemperatureScaling.fit(rows, TemperatureOptions(), context)
-        # At its bound one temperature says that every row is right, or nothing: no place to start.
+        # At a bound the temperature is not informative (e.g. every row is right): no start there.
         start = scaled.calibrator.temperature if options.init == "ts" and scaled.status == "ok" else 1.0
         run = Rounds(rows, options, context, start)
         sigmas: list[FloatArray] = []
@@ -204,7 +204,7 @@ class ReCal(Calibrator):
 
     @property
     def required_transforms(self) -> Sequence[str]:
-        # A round of four ones changes nothing, its transform need not be read.
+        # A round of four ones changes nothing, so its transform is not needed.
         acting = (self.inverse_temperatures != 1).any(axis=1)
         return tuple(dict.fromkeys(str(spec) for spec in self.transforms[acting]))
 
@@ -230,12 +230,12 @@ class ReCal(Calibrator):
 
 
 def rescaled(scale: FloatArray, factor: FloatArray) -> FloatArray:
-    """The rows' inverse temperatures after one more factor, kept finite."""
+    """Inverse temperatures of the rows times a factor, kept finite."""
     return np.clip(scale * factor, SCALE_LOW, SCALE_HIGH)
 
 
 class Rounds:
-    """The state between rounds of a fit: one inverse temperature per row and transform.
+    """State between the rounds of a fit: one inverse temperature per row and transform.
 
     ece : the ECE now. rejected : rounds undone as a whole. settled : the ECE changes no more. bounded : shares of the
     groups that ran into a bound. tables : of every round the groups' rows, ECE before and after, and multipliers.
@@ -253,7 +253,7 @@ class Rounds:
         self.passes = 1
         self.now = self.tilt(self.scale)
         self.ece = self._ece(self.now.log_top)
-        self.previous = 1.0  # as the released code, so that the first round never settles it
+        self.previous = 1.0  # as in the released code, so that the first round never counts as settled
         self.rejected, self.settled = 0, False
         self.bounded: list[float] = []
         self.tables: list[dict[str, Any]] = []
