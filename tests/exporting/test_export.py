@@ -17,9 +17,10 @@ from synthetic import rows_of, truth
 from calcli.calibrator import Calibrator, Context, Prediction, param
 from calcli.errors import UsageError
 from calcli.exporting import exporting
-from calcli.exporting.calibrator_graph import Pieces, piecewise, trace
+from calcli.exporting.calibrator_graph import trace
 from calcli.exporting.exporting import build_module, export, torch_run, tried
 from calcli.exporting.graph import Graph
+from calcli.exporting.isotonic_and_binning import Pieces, piecewise
 from calcli.exporting.operations import OPERATIONS
 from calcli.exporting.verify import SLAB, TOLERANCE, Agreement, compare, trying_rows
 from calcli.fast_dataclass import dataclass

@@ -1,0 +1,147 @@
+"""Isotonic regression, binning and splines in a graph: tables that a binary search of all rows together looks up."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from calcli.exporting.graph import FUNCTIONS, GraphValue, Operand
+from calcli.methods._binary import maps as binary
+from calcli.methods._binary.log_odds import log_sigmoid
+from calcli.methods._monotone import evaluate
+from calcli.methods.compared.bbq import BayesianBinning
+from calcli.methods.compared.irova import TIE_BREAK, IsotonicOneVsAll
+from calcli.methods.hb import HistogramBinning
+from calcli.methods.logit_spline import LogitSpline
+from calcli.methods.sb import ScalingBinning
+from calcli.numerics import FloatArray, entries, row_max, sigmoid
+
+Maps = list[tuple[Any, ...]]
+
+
+class Pieces(NamedTuple):
+    """Piecewise linear map, value + slope (x - start), with one piece more than edges."""
+
+    edges: FloatArray
+    start: FloatArray
+    value: FloatArray
+    slope: FloatArray
+
+    @classmethod
+    def steps(cls, edges: FloatArray, values: FloatArray) -> "Pieces":
+        """Pieces of ``maps.step``: the value of the right-closed bin."""
+        if not len(edges):
+            return IDENTITY
+        flat = np.zeros(len(values))
+        return cls(edges[1:-1], flat, values, flat)
+
+    @classmethod
+    def line(cls, x: FloatArray, y: FloatArray) -> "Pieces":
+        """Pieces of ``numpy.interp``: linear between knots, constant beyond."""
+        if not len(x):
+            return IDENTITY
+        with np.errstate(over="ignore"):
+            slope = np.clip(np.diff(y) / np.diff(x), -1e300, 1e300)
+        return cls(x, np.append(x[0], x), np.append(y[0], y), np.concatenate([[0.0], slope, [0.0]]))
+
+    @classmethod
+    def bent(cls, edges: FloatArray, slopes: FloatArray) -> "Pieces":
+        """Pieces of ``_monotone.evaluate``: continuous, with these slopes."""
+        base = np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * np.diff(edges))])
+        return cls(edges, np.append(edges[0], edges), base, slopes)
+
+
+IDENTITY = Pieces(np.empty(0), np.zeros(1), np.zeros(1), np.ones(1))
+
+
+def search(x: Operand, edges: Sequence[FloatArray], *, closed: bool) -> tuple[Operand, int]:
+    """Number of edges below each x in its column's table (``closed``: or at x), and the padded number of pieces.
+
+    x : (rows, columns). edges : one sorted table for all columns, or one per column. A binary search of all rows
+    together: as many steps as the longest table has binary digits, at least one.
+    """
+    steps = max(1, *map(len, edges)).bit_length()
+    size = 2**steps - 1
+    table = np.full((len(edges), size), np.inf)
+    for row, own in zip(table, edges, strict=True):
+        row[: len(own)] = own
+    offset = np.arange(len(edges)) * size
+    passed = np.less_equal if closed else np.less
+    stride = 2 ** (steps - 1)
+    found: Operand = np.where(passed(table[:, stride - 1], x), stride, 0)
+    while stride > 1:
+        stride //= 2
+        found = np.where(passed(entries(found + (offset + stride - 1), table.ravel()), x), found + stride, found)
+    return found, size + 1
+
+
+def nudged(x: Operand, maps: int) -> Operand:
+    """x with the relative change ``nudge`` of its graph, if there is one."""
+    return x if x.graph.nudge is None else x * (1.0 + x.graph.nudge[:, :maps])
+
+
+def piecewise(x: GraphValue, maps: Sequence[Pieces], *, closed: bool = False) -> Operand:
+    """Evaluate maps at x: one for all columns, or one per column. closed : a score on an edge belongs above it."""
+    seen: Operand = nudged(x.view(x.graph.rows, x.width), len(maps))
+    found, size = search(seen, [one.edges for one in maps], closed=closed)
+    tables = np.zeros((3, len(maps), size))
+    for row, one in enumerate(maps):
+        tables[:, row, : len(one.start)] = one[1:]
+    index = found + np.arange(len(maps)) * size
+    first, level, rise = (entries(index, table.ravel()) for table in tables)
+    return x.like((seen - first) * rise + level)
+
+
+def steps(x: Operand, maps: Sequence[Sequence[Any]]) -> Operand:
+    """Evaluate ``maps.step`` of each map."""
+    x.graph.jumps = True
+    return piecewise(x, [Pieces.steps(*one) for one in maps])
+
+
+def lines(x: Operand, maps: Sequence[Sequence[Any]]) -> Operand:
+    """Evaluate ``numpy.interp`` of each map. Knots can be adjacent floats, so it counts as a jump."""
+    x.graph.jumps = True
+    return piecewise(x, [Pieces.line(*one) for one in maps], closed=True)
+
+
+FUNCTIONS[row_max] = lambda z: z.max(axis=1)
+FUNCTIONS[np.interp] = lambda p, x, y: lines(p, [(x, y)])
+FUNCTIONS[binary.step] = lambda p, edges, values: steps(p, [(edges, values)])
+FUNCTIONS[evaluate] = lambda x, edges, slopes: piecewise(x, [Pieces.bent(edges, slopes)])
+
+
+def curve(calibrator: binary.BinaryCalibrator, x: Operand, maps: Maps) -> Operand:
+    """Evaluate one map per class at x (rows, classes); class by class for methods not listed here."""
+    if isinstance(calibrator, LogitSpline):
+        return sigmoid(spline(x, maps))
+    if isinstance(calibrator, binary.LogisticCalibrator):
+        return sigmoid(calibrator.logit(x, *columns_of(maps)))
+    if isinstance(calibrator, ScalingBinning):  # a smooth map, then its steps
+        slope, intercept, rest = columns_of([(one[0], one[1], one[4] if len(one) > 4 else one[0]) for one in maps])
+        smooth = x * slope + intercept
+        if (slope != rest).any():
+            smooth = np.where(slope == rest, smooth, log_sigmoid(x) * slope + intercept - log_sigmoid(-x) * rest)
+        return steps(sigmoid(smooth), [one[2:4] for one in maps])
+    if isinstance(calibrator, HistogramBinning | BayesianBinning):
+        return steps(x, maps)
+    if isinstance(calibrator, binary.PiecewiseLinear):  # isotonic regression and splines
+        q = np.clip(lines(x, maps), 0.0, 1.0)
+        return q + x * TIE_BREAK if isinstance(calibrator, IsotonicOneVsAll) else q
+    return np.stack([calibrator.curve(x[:, c], *one) for c, one in enumerate(maps)], axis=1)
+
+
+def columns_of(maps: Maps) -> list[Any]:
+    """Each parameter of the maps as an array (maps,)."""
+    return [np.array(values, dtype=np.float64) for values in zip(*maps, strict=True)]
+
+
+def spline(s: Operand, maps: Maps) -> Operand:
+    """``LogitSpline.logit``: quadratic between knots, linear beyond; maps of fewer knots have empty pieces."""
+    count = max(len(knots) for _, knots, _ in maps)
+    knots, slopes = (np.array([np.pad(one[i], (0, count - len(one[i])), "edge") for one in maps]).T for i in (1, 2))
+    total = np.minimum(s - knots[0], 0.0) * slopes[0] + np.maximum(s - knots[-1], 0.0) * slopes[-1]
+    total = total + columns_of([one[:1] for one in maps])[0]
+    for j, width in enumerate(np.diff(knots, axis=0)):
+        t = np.clip(s - knots[j], 0.0, width)
+        total = total + t * (t * (0.5 * (slopes[j + 1] - slopes[j]) / np.where(width > 0, width, 1.0)) + slopes[j])
+    return total
