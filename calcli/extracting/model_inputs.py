@@ -75,7 +75,7 @@ LOSSY = (
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """How to run a model, over what. resize : (height, width). transform : see ``transforms.choose``. mean, std : one
+    """Options to run a model. resize : (height, width). transform : see ``transforms.choose``. mean, std : one
     number or one per channel. Raises UsageError."""
 
     model: str | None = flag(None, f"{MODELS}. A model is a program: run only one that you trust.", "MODEL")
@@ -103,7 +103,7 @@ class ModelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelJob(ModelOptions):
-    """What to run on what. labels : ARRAY of the same file, FILE or FILE:ARRAY, else found by name. kind : what the
+    """Model run on inputs. labels : ARRAY of the same file, FILE or FILE:ARRAY, else found by name. kind : what the
     model returns."""
 
     model: str = field()

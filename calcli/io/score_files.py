@@ -175,7 +175,7 @@ def names_format(path: Path) -> bool:
 
 
 def calibrated_name(scores: str, calibrator: str) -> str:
-    """What the scores of a file are called after a calibrator: ``reviews.ts.csv`` of ``reviews.csv:test`` and
+    """Default file name of calibrated scores: ``reviews.ts.csv`` of ``reviews.csv:test`` and
     ``reviews.ts.json``; HDF5 where the format that they come in cannot be written."""
     path = split_where(scores)[0]
     ending = path.suffix if names_format(path) else ".h5"

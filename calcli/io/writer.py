@@ -30,7 +30,7 @@ TRANSFORMED = "transforms/logits"
 
 @dataclass(frozen=True, kw_only=True)
 class NewBundle:
-    """What a bundle of n rows and k classes is to hold. kind : of the scores, or "confidence" for one number a row (k =
+    """Contents of a new bundle of n rows and k classes. kind : of the scores, or "confidence" for one number a row (k =
     0). columns : whole per-row arrays such as ids, weights, group, correct. source : where the scores came from."""
 
     n: int
