@@ -59,7 +59,7 @@ def load_confidences(entries: Entries, ask: ImportRequest, ignore: Sequence[int]
     check_confidences(confidence, entry.where)
     n, place, correct, told = len(confidence), None, None, "nothing as correct"
     if ask.correct:
-        place, correct, told = _whether_right(entries, ask.correct, n, ignore)
+        place, correct, told = _correctness(entries, ask.correct, n, ignore)
     extras = {role: path for role in (*COLUMNS, "calibrated_by") if (path := extra_of(found[0], names, role))}
     remark(f"{ask.confidence!r} was read as the confidence, {told}")
     candidate = BundleArrays("", found[0].split, "confidence", found[0].path, place, extras)
@@ -68,7 +68,7 @@ def load_confidences(entries: Entries, ask: ImportRequest, ignore: Sequence[int]
     return Imported(candidate, entry.where, "confidence", n, 0, dtype, correct, columns, None, (), None, confidence)
 
 
-def _whether_right(entries: Entries, asked: str, n: int, ignore: Sequence[int]) -> tuple[str, IntArray, str]:
+def _correctness(entries: Entries, asked: str, n: int, ignore: Sequence[int]) -> tuple[str, IntArray, str]:
     """(path of the array, correctness (n,) of 0, 1 or an ignored label, remark). Raises as ``load_confidences``."""
     names = [parse_name(path) for path in entries]
     left, equals, right = asked.partition("=")

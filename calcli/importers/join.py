@@ -148,7 +148,7 @@ def without_missing(entries: Entries, paths: Sequence[str], where: str) -> dict[
         return _without_missing_positions(entries, paths, where)
     arrays = [np.asarray(array[()]) for array in found]
     n = min((len(array) for array in arrays if array.ndim), default=0)
-    missing = np.any([_lacking(array[:n]) for array in arrays], axis=0)
+    missing = np.any([_blank_rows(array[:n]) for array in arrays], axis=0)
     if missing.all():
         raise DataError(f"{where}: every row lacks a score or a label, nothing is left")
     remark(f"{where}: {int(missing.sum())} of {n} rows left out: they lack a score or a label")
@@ -156,7 +156,7 @@ def without_missing(entries: Entries, paths: Sequence[str], where: str) -> dict[
     return {path: _ordered(entry, parse_name(path).role, kept, n) for path, entry in entries.items()}
 
 
-def _lacking(array: AnyArray) -> BoolArray:
+def _blank_rows(array: AnyArray) -> BoolArray:
     """Mask of rows that contain a blank or NaN."""
     blank = np.zeros(array.shape, dtype=np.bool_)
     if array.dtype.kind in "OSU":
@@ -177,7 +177,7 @@ def _without_missing_positions(entries: Entries, paths: Sequence[str], where: st
         return dict(entries)
     keep = []
     for unit in range(len(found[0])):
-        gaps = [_lacking(array.of(unit)) for array in found]
+        gaps = [_blank_rows(array.of(unit)) for array in found]
         alike = len({len(gap) for gap in gaps}) == 1
         if not (alike or any(gap.all() for gap in gaps)):
             return dict(entries)

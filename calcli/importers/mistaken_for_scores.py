@@ -110,13 +110,13 @@ def check_logs(scores: Any, path: str, labels: IntArray | None, names: Sequence[
             continue
         if truth is not None:
             logged = np.where(logged == 1, truth, -1 if k > 2 else 1 - truth)
-        _hold(scores, truth, logged, path, entry)
+        _check_logged(scores, truth, logged, path, entry)
         told.append(f"{other.core!r} agrees in every row")
     if told:
         remark(f"{entries[path].where}: {', '.join(told)}")
 
 
-def _hold(scores: Any, labels: IntArray | None, logged: IntArray, path: str, entry: Entry) -> None:
+def _check_logged(scores: Any, labels: IntArray | None, logged: IntArray, path: str, entry: Entry) -> None:
     """Raise DataError if scores contradict ``logged``: the predicted class, -1 for any but the label (if given)."""
     low, high = np.inf, -np.inf  # two classes: least score predicted 1, largest predicted 0
     for start, block in _blocks(scores):

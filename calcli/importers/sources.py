@@ -60,7 +60,7 @@ def settle_sources(sources: Sequence[Path], stack: ExitStack, settled: Sources |
         if (state := source / "scenario_state.json").is_file():  # a run of HELM; its other files are redundant
             found = [state]
         elif folder:
-            found = [p for p in source.rglob("*") if p.is_file() and _is_known(p) and not _is_about(p)]
+            found = [p for p in source.rglob("*") if p.is_file() and _is_known(p) and not _is_metadata(p)]
             if not found:
                 raise DataError(f"{source}: is a folder without any file of scores")
         for path in sorted(found, key=lambda path: natural(str(path))):
@@ -74,7 +74,7 @@ def _is_known(path: Path) -> bool:
     return not path.name.startswith(".") and not names.isdisjoint(suffixes())
 
 
-def _is_about(path: Path) -> bool:
+def _is_metadata(path: Path) -> bool:
     """True for a metadata file of datasets' ``save_to_disk``."""
     return path.name in ("dataset_info.json", "state.json", "dataset_dict.json") and any(path.parent.rglob("*.arrow"))
 

@@ -72,7 +72,7 @@ def take_obvious(entries: Entries, ask: ImportRequest, where: str) -> ImportRequ
         fitting = {names[p].core: whole[p] for p in beside}
         if len(fitting) > 1:  # also row numbers or paths
             k = max(array.shape[1:], default=2)
-            fitting = {core: a for core, a in fitting.items() if _few(a, k)}
+            fitting = {core: a for core, a in fitting.items() if _are_classes(a, k)}
         labels = tuple(fitting) if len(fitting) == 1 else ()
     kind = ask.kind
     if kind is None and core == "predictions" and any(name.core == "label_ids" for name in names.values()):
@@ -103,7 +103,7 @@ def _labels_of_apply(entries: Entries, names: Mapping[str, Name]) -> tuple[str, 
     scores = next(path for path, name in names.items() if name.role == "scores")
     if "calibrated_by" not in roles and not carried(entries[scores].path, scores):
         return ()
-    return (order[at - 1],) if _few(entries[order[at - 1]].column(), entries[scores].load().shape[-1]) else ()
+    return (order[at - 1],) if _are_classes(entries[order[at - 1]].column(), entries[scores].load().shape[-1]) else ()
 
 
 def _two_words(names: Mapping[str, Name], arrays: Mapping[str, Any], floats: Mapping[str, Any]) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ def _two_words(names: Mapping[str, Name], arrays: Mapping[str, Any], floats: Map
     return (sure[0], words[0]) if alone else ()
 
 
-def _few(array: Any, k: int) -> bool:
+def _are_classes(array: Any, k: int) -> bool:
     """True for at most k distinct values that are words, or whole numbers from 0 to k - 1."""
     values = np.unique(np.asarray(array[()]))
     return len(values) <= k and (values.dtype.kind == "U" or bool(values[0] >= 0 and values[-1] < k))

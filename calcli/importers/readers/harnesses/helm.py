@@ -77,7 +77,7 @@ def _joint(path: Path, state: State, marks: Mapping[str, float]) -> tuple[State,
     entry, completion = _entry_of(state), state["result"]["completions"][0]
     text = state["output_mapping"].get(str(completion["text"]).strip())
     right = float(any(_is_correct(ref) and ref["output"]["text"] == text for ref in state["instance"]["references"]))
-    _hold(path, _instance_id(entry), marks, right)
+    _check_mark(path, _instance_id(entry), marks, right)
     return entry, exp(min(float(completion["logprob"]), 0.0)), right
 
 
@@ -103,7 +103,7 @@ def _separate(path: Path, states: Sequence[State], marks: Mapping[str, float]) -
             scores.append(score)
         best = max(scores)
         if scores.count(best) == 1:
-            _hold(path, id, marks, float(scores[gold[0]] == best))
+            _check_mark(path, id, marks, float(scores[gold[0]] == best))
         yield Question(id, scores, gold[0], str(instance.get("id")))
 
 
@@ -151,7 +151,7 @@ def _marks(path: Path) -> dict[str, float]:
     return {id: values["exact_match"] for id, values in stats.items() if "exact_match" in values}
 
 
-def _hold(path: Path, id: str, marks: Mapping[str, float], right: float) -> None:
+def _check_mark(path: Path, id: str, marks: Mapping[str, float], right: float) -> None:
     if marks.get(id, right) != right:
         told = f"per_instance_stats.json has exact_match {marks[id]:g}, the answer here {right:g}"
         raise DataError(f"{path}: instance {id}: {told}; do the files belong together?")
