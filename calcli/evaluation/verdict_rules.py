@@ -33,7 +33,6 @@ from calcli.metrics.debiased import class_p_values_of, cwece2
 from calcli.metrics.intervals import normal_quantile, normal_tail
 from calcli.metrics.joint_test import JointTest, joint_test
 from calcli.metrics.losses import FEW, gap_interval, group_gaps
-from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import MeanGap, adjusted, direction_of, p_text
 from calcli.numerics import FloatArray
 from calcli.rows import class_words
@@ -123,9 +122,7 @@ def judge(
         held = [b for b in confidence_bins(context, "positive") if b.n]
         parts["worst"] = max(held, key=lambda b: (b.significant, abs(b.gap) * b.n))
     report = Judgement(data, direction, kind, over, **tests, **parts, rows_needed=needed, doubt=doubt, units=units)
-    alone = table.k == 1 and isinstance(table, RowTable)
-    certain = int(np.isin(table.confidence, (0.0, 1.0)).sum()) if alone else 0
-    what = advice_on(report, test, where, tried, max(table.clipped, certain))
+    what = advice_on(report, test, where, tried, max(table.clipped, table.certain))
     return replace(report, found=findings_words(report, test), advice=what)
 
 

@@ -28,7 +28,7 @@ STEPS, UPDATES = 100, 100
 LARGEST_STEP = 1.0
 LONGEST, FAR = 1e4, 10.0  # upper bounds of a SQUAREM step (in EM steps) and of a log variance
 EXACT, SETTLED, CHANGE = 1e-11, 1e-6, 1e-4
-"""Where a search ends: step of a parameter, relative change of a variance between updates, and between walks."""
+"""Tolerances of a search: step of a parameter, relative change of a variance between updates, and between walks."""
 EARLY, LEAST_START = 1e-7, 1e-5
 """For the fit to a fold, which starts at the result of all rows: its last step, and the least variance at its start."""
 CREEPS, LATE = 0.99, 90

@@ -158,7 +158,7 @@ class Weighing:
     held: float
 
     def minimise(self, rows: Rows, begin: FloatArray, context: Context) -> tuple[BoxMinimum, int]:
-        """Where the search ended, and the walks over the rows.
+        """Minimise over the weights; returns the end of the search and the number of walks over the rows.
 
         A walk gives every row's series around some weights, from which Newton's method finds the next,
         until the series itself has the optimum. Where these do not settle, every step has a walk of its own.

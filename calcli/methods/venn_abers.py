@@ -117,6 +117,6 @@ def as_if_right(s: FloatArray, hit: FloatArray, weight: FloatArray) -> tuple[Flo
 
 
 def turns_left(two: Sequence[tuple[float, float]], third: tuple[float, float]) -> bool:
-    """Whether the way from the first of two points by the second to a third bends upwards."""
+    """Test whether the path through two points to a third turns left (counterclockwise)."""
     (x0, y0), (x1, y1) = two
     return (x1 - x0) * (third[1] - y0) > (y1 - y0) * (third[0] - x0)

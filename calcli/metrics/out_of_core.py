@@ -198,6 +198,7 @@ class RunningSums(Sums):
     lowest: Annotated[float, min]
     highest: Annotated[float, max]
     clipped: int
+    certain: int
     counts: Mapping[str, int]
     means: Mapping[str, Moments]
     top: Scored
@@ -227,6 +228,7 @@ class RunningSums(Sums):
             float(c.min()),
             float(c.max()),
             table.clipped,
+            table.certain,
             table.counts,
             {name: Moments.of(losses.column(context, name)) for name in means},
             Scored.of(c, table.correct, wanted, joint),

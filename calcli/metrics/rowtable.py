@@ -114,6 +114,11 @@ class RowTable(Sums):
         return float(self.confidence.mean())
 
     @property
+    def certain(self) -> int:
+        """Number of confidences alone that are exactly 0 or 1, which have no log-odds; 0 where there are classes."""
+        return int(np.isin(self.confidence, (0.0, 1.0)).sum()) if self.k == 1 else 0
+
+    @property
     def known(self) -> str:
         """Number of classes, as the end of a sentence in a message."""
         return f"these rows have {self.k}" if self.k > 1 else "these rows hold one confidence each"

@@ -143,7 +143,7 @@ def fit_bbq(sample: Sample, prior: str, theta: str, prune: str) -> tuple[FloatAr
 
 
 def elbow(likelihood: FloatArray) -> BoolArray:
-    """Which models the authors' code keeps: those before the relative likelihoods, sorted,
+    """Mask of the models that the authors' code keeps: those before the relative likelihoods, sorted,
     stop falling by more than 0.001 of their variance from one to the next."""
     order = np.argsort(-likelihood, kind="stable")
     falling = likelihood[order]

@@ -25,7 +25,7 @@ STRIPE = 32  # columns for which the sums over all later classes are held at onc
 
 @dataclass(frozen=True)
 class Others:
-    """What the classes other than one amount to, row by row: a sum and a winner.
+    """Sum and largest of the classes other than one, row by row.
 
     total : (n,) log of the sum of exponentials; top, index : the largest and its class, ties to the lowest index.
     """
