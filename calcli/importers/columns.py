@@ -71,7 +71,8 @@ def words(cells: Sequence[str]) -> AnyArray:
     return np.array(cells, dtype=object if max(map(len, cells), default=0) > LONGEST else None)
 
 
-def is_empty(path: Path, name: str, row: int) -> str:
+def refusal_of_empty(path: Path, name: str, row: int) -> str:
+    """Error message for a column with an empty cell."""
     return f"{path}: column {name!r} is empty in row {row}, expected a value (or --drop-missing)"
 
 

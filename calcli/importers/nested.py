@@ -12,7 +12,7 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.importers.archive import remark
 from calcli.importers.array_names import parse_name
-from calcli.importers.columns import Column, are_lists, is_empty, is_number, read_lists, words
+from calcli.importers.columns import Column, are_lists, is_number, read_lists, refusal_of_empty, words
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.positions import Parts, joined, objects
 from calcli.io.locate import natural
@@ -228,7 +228,7 @@ def value_column(path: Path, name: str, cells: Sequence[Any]) -> Column:
     kinds = [kind_of_cell(cell) for cell in cells if cell is not None]
     kind, refusal = kinds[0] if len(set(kinds)) == 1 else "", ""
     if len(kinds) < len(cells):
-        refusal = is_empty(path, name, cells.index(None))
+        refusal = refusal_of_empty(path, name, cells.index(None))
         blank: Any = nan if kind == "number" else ""
         if kind == "lists":
             first = next(cell for cell in cells if cell is not None)

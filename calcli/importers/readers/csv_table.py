@@ -195,7 +195,7 @@ def _column(path: Path, name: str, cells: Sequence[str]) -> tables.Column:
         cells = [TENSOR.sub(r"\1", cell) for cell in cells]
     blank = [cell.strip() in MISSING for cell in cells]
     present = [cell for cell, gap in zip(cells, blank, strict=True) if not gap]
-    refusal = tables.is_empty(path, name, blank.index(True)) if any(blank) else ""
+    refusal = tables.refusal_of_empty(path, name, blank.index(True)) if any(blank) else ""
 
     def floats(some: Sequence[str]) -> NDArray[Any]:
         return np.array([np.nan if cell.strip() in MISSING else float(cell) for cell in some])

@@ -88,7 +88,7 @@ def arrow_columns(path: Path, table: Any) -> dict[str, tables.Column]:
     made = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         blank = column.null_count and not str(column.type).startswith((*FLOATS, *LISTS))
-        refusal = tables.is_empty(path, name, column.is_null().index(True).as_py()) if blank else ""
+        refusal = tables.refusal_of_empty(path, name, column.is_null().index(True).as_py()) if blank else ""
         made[name] = tables.Column(_kind(column), partial(_values, path, name), column, refusal)
     return made
 
