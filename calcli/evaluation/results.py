@@ -9,7 +9,6 @@ from dataclasses import field
 from html import escape
 from typing import Any, Literal
 
-from calcli.errors import needed
 from calcli.fast_dataclass import Record, as_json, dataclass
 from calcli.metrics.catalog import metric, signature
 from calcli.metrics.confidence_bins import ConfidenceBin
@@ -19,6 +18,7 @@ from calcli.metrics.intervals import Interval, normal_quantile, t_to_normal
 from calcli.metrics.losses import GroupGap
 from calcli.metrics.nulls import Null
 from calcli.metrics.significance import MeanGap, p_text
+from calcli.optional_packages import optional_import
 from calcli.rows import classes
 
 # ---- the judgement: data, miscalibration, and advice
@@ -491,7 +491,7 @@ class Evaluation:
     def to_frame(self) -> Any:
         """Pandas DataFrame with a row per bundle, version and metric: value, interval, p-value, expected value. Raises
         UsageError without pandas, which nothing else needs."""
-        with needed("to_frame needs pandas: pip install pandas"):
+        with optional_import("pandas", "to_frame"):
             from pandas import DataFrame
 
         names = "bundle", "version", "metric", "value", "low", "high", "p_value", "expected"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import CalcliError, UsageError, needed, one_line, unknown_name
+from calcli.errors import CalcliError, UsageError, one_line, unknown_name
 from calcli.exporting.calibrator_graph import groups_of, trace
 from calcli.exporting.graph import Graph
 from calcli.exporting.numpy_source import load_source, write_source
@@ -16,6 +16,7 @@ from calcli.exporting.operations import OPERATIONS
 from calcli.exporting.verify import TOLERANCE, Agreement, Run, compare, trying_rows
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
+from calcli.optional_packages import optional_import
 
 ENDINGS = {".onnx": "onnx", ".pt2": "torch", ".py": "python"}
 """Targets by file extension."""
@@ -66,7 +67,7 @@ def export(
         data = write_source(artifact, graph).encode()
         run = _python(data)
     elif target == "torch":
-        with needed("--to torch needs the package torch", "torch"):
+        with optional_import("torch", "--to torch"):
             import torch
         data = save_program(build_module(graph), artifact.n_classes, bool(groups_of(artifact)))
         run = torch_run(torch.export.load(BytesIO(data)).module())

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import needed
 from calcli.exporting.calibrator_graph import groups_of
 from calcli.exporting.graph import Graph, Node
 from calcli.exporting.operations import OPERATIONS
 from calcli.io.artifact import Artifact
+from calcli.optional_packages import optional_import
 
 OPSET = 17
 """Opset of a calibrator alone; behind a classifier it is the classifier's, at least ``OLDEST_OPSET``."""
@@ -131,9 +131,10 @@ def properties(artifact: Artifact) -> dict[str, str]:
 
 
 def require_onnx() -> Any:
-    """Import onnx. Raises UsageError where it or onnxruntime is not installed."""
-    with needed("--to onnx needs the packages onnx and onnxruntime", "onnx"):
+    """Import onnx. Raises UsageError where it or onnxruntime cannot be imported."""
+    with optional_import("onnx", "--to onnx"):
         import onnx
+    with optional_import("onnxruntime", "--to onnx"):
         import onnxruntime  # noqa: F401
     return onnx
 

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from calcli.errors import DataError
 from calcli.io.artifact import Artifact, Link, encode_params, loads
 from calcli.io.hdf5 import lookup, open_file
+from calcli.optional_packages import optional_import
 
 ATTRIBUTES = ("calibrator", "calibrated_by", "corrupted_labels")  # attributes that a derived bundle inherits
 MARKED = 16  # hex digits of a hash in a table; two calibrators share them with p = 1e-19
@@ -80,8 +81,8 @@ def carried(path: Path, dataset: str) -> dict[str, str]:
         start = file.read(4)
     found: Mapping[str, Any] = {}
     if start == b"PAR1":
-        from pyarrow.parquet import read_schema
-
+        with optional_import("pyarrow", f"{path}: reading Parquet"):
+            from pyarrow.parquet import read_schema
         metadata = read_schema(path).metadata or {}
         found = {name: metadata.get(name.encode()) for name in ATTRIBUTES}
     elif zipfile.is_zipfile(path):

@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,6 +28,7 @@ from calcli.io.locate import split_where
 from calcli.io.provenance import mark
 from calcli.io.writer import NewBundle, new_bundles
 from calcli.numerics import AnyArray, whole_number
+from calcli.optional_packages import optional_import
 from calcli.rows import SCORE_KINDS
 
 ROW_GROUP = 32 << 20  # bytes of scores in one row group of a Parquet file
@@ -164,8 +165,9 @@ def format_of(path: Path | None, name: str | None = None) -> Format:
         raise UsageError(f"-o {path}: expected a name that ends in .{endings}, or --format")
     if (path is None or is_stream(path)) and not found.streams:
         raise UsageError(f"-o {path or '-'}: {found.name} cannot be written to a pipe or a device; {streams} can")
-    if found.needs is not None and find_spec(found.needs) is None:
-        raise UsageError(f"writing {found.name} needs {found.needs}: pip install 'calcli[parquet]'")
+    if found.needs is not None:
+        with optional_import(found.needs, f"writing {found.name}"):
+            import_module(found.needs)
     return found
 
 

@@ -12,8 +12,9 @@ from contextlib import suppress
 from typing import Any
 
 from calcli import __version__
-from calcli.errors import CalcliError, DataError, UsageError, WorkersLost, needed
+from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
 from calcli.io.inputs import read_document
+from calcli.optional_packages import optional_import
 from calcli.workers.task import Executor, Named, given_up
 
 PATIENCE = 30.0  # seconds to wait for a scheduler's answer, and for a cluster's first worker
@@ -34,7 +35,7 @@ class DaskCluster(Executor):
     remote = True
 
     def __init__(self, address: str, say: Callable[[str], None] = lambda text: None) -> None:
-        with needed("--cluster needs Dask", "dask"):
+        with optional_import("distributed", "--cluster"):
             import distributed
         for name in ("distributed", *(n for n in logging.root.manager.loggerDict if n.startswith("distributed."))):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # calcli reports problems itself

@@ -34,6 +34,7 @@ LAYERS = [
     ["fit_summary"],
     ["rows", "binning", "folds", "isotonic", "solvers", "statistics"],
     ["numerics", "parallel"],
+    ["optional_packages"],
     ["forks", "errors", "fast_dataclass", "options"],
 ]
 NUMERICAL = {

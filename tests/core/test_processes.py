@@ -23,7 +23,7 @@ from calcli.io.atomic import discard_abandoned, lock, new_file, open_job_file
 pytestmark = pytest.mark.slow
 
 SCRIPT = "from calcli.cli.main import process\nprocess()\n"
-"""What pip installs as ``calcli``; the folder of a script is the first that Python looks into."""
+"""What pip installs as the command ``calcli``; the folder of a script is the first that Python looks into."""
 
 HEAVY = ["calcli", "numpy", "h5py", "scipy", "torch", "matplotlib", "typer", "msgspec", "rich", "pyarrow", "PIL"]
 
