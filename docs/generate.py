@@ -440,7 +440,7 @@ def formats_table() -> str:
             code(f.name),
             ", ".join(map(code, f.suffixes)),
             escaped(f.about),
-            code(f"calcli[{f.extra}]") if f.extra else "",
+            code(f.extra) if f.extra else "",
         ]
         for f in sorted(formats(), key=lambda f: f.name)
     ]
