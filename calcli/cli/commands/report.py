@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from calcli.cli import options as o
-from calcli.cli.commands.evaluate import Job
 from calcli.cli.context import CommandContext, check_weights
+from calcli.cli.evaluation_job import EvaluationJob
 from calcli.errors import LimitCrossed, UsageError
-from calcli.evaluation.evaluate_bundle import Plan, Subject
+from calcli.evaluation.evaluate_bundle import Plan
 from calcli.evaluation.metric_limits import check, limits
 from calcli.evaluation.results import Result
 from calcli.evaluation.watch import read as read_state
@@ -120,35 +120,34 @@ def run(args: ReportArgs) -> int:
         MetricSettings(**taken(MetricSettings, args)),
         metrics_of_page([each.metric for each in asked]),
     )
-    job = Job(
-        command,
-        Plan(
-            needed,
-            settings,
-            split=args.split,
-            per_group=args.ordered,
-            ordered=args.ordered,
-        ),
+    plan = Plan(
+        needed,
+        settings,
+        split=args.split,
+        per_group=args.ordered,
+        ordered=args.ordered,
     )
+    job = EvaluationJob(command, plan, args.calibrator or [])
     state = None if args.state is None else (args.state, read_state(args.state))
     models: list[ModelResults] = []
     evaluated: list[list[Result]] = []
     with command:
         for bundles in args.sets if args.given else ():
-            artifacts = [
-                job.artifact(template, bundles[0]) for template in job.calibrators
-            ]
+            artifacts = job.artifacts(bundles[0])
             with command.rows(bundles) as rows:
                 check_weights(rows)
-                subject = Subject.of(rows, rows.column("group"))
-                model, done = gather(
-                    subject, job.candidates(artifacts, rows), job.plan, command.progress
+                candidates = job.candidates(artifacts, rows)
+                model, assessed = gather(
+                    job.subject(rows), candidates, job.plan, command.progress
                 )
-                results = job.warned(rows, artifacts, done.tables[0], done.results)
+                results = job.with_warnings(rows, artifacts, assessed)
                 about = {"data_sha256": rows.data_sha256, "source": rows.source}
-            each = zip(model.versions, results, [None, *artifacts], strict=True)
+            files = [None, *((named.name, named.artifact) for named in artifacts)]
             versions = tuple(
-                replace(v, result=result, file=file) for v, result, file in each
+                replace(version, result=result, file=file)
+                for version, result, file in zip(
+                    model.versions, results, files, strict=True
+                )
             )
             typed = bundles[0] if len(bundles) == 1 else "BUNDLE"
             models.append(replace(model, versions=versions, typed=typed, **about))
