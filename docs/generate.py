@@ -337,9 +337,24 @@ labels = [0, 5, 1, 1]  # two rows of confidence .6: right, wrong; two of .4: bot
 """Rows of worked examples: three classes, two, and what needs equal confidences or more classes."""
 
 
+RISKS = """probabilities = np.array([0.2] * 4 + [0.8] * 4)  # of class 1
+labels = [0, 0, 1, 1, 0, 1, 1, 1]"""
+OF_RISKS = (
+    "slope",
+    "intercept",
+    "oe_ratio",
+    "ici",
+    "e50",
+    "e90",
+    "emax",
+    "net_benefit",
+)
+"""Metrics of two classes whose example has two distinct probabilities, and its rows."""
+
+
 def worked(name: str) -> list[str]:
     """A few rows, the value of the metric on them, and the same by hand."""
-    for rows in ROWS:
+    for rows in [RISKS] if name in OF_RISKS else ROWS:
         call = (
             f'calcli.evaluate(probabilities, labels, kind="probs", metrics=["{name}"])'
         )

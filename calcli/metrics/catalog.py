@@ -26,6 +26,7 @@ FAMILIES = (
     "smooth",
     "significance",
     "ranking",
+    "risk",
     "coverage",
     "bound",
 )
@@ -184,6 +185,7 @@ def describe_metric(name: str) -> dict[str, str]:
         "low": "low is good",
         "high": "high is good",
         "zero": "near 0 is good",
+        "one": "near 1 is good",
         None: "neither end is good",
     }
     facts = {

@@ -487,7 +487,7 @@ class Metric:
     formula: str
     measure: Measure
     reference: str = ""
-    better: Literal["low", "high", "zero"] | None = "low"
+    better: Literal["low", "high", "zero", "one"] | None = "low"
     signature: tuple[tuple[str, str | None], ...] = ()
     needs: Literal["", "classes", "tops"] = ""
     reads: Literal["table", "sums", "order"] = "table"

@@ -53,6 +53,12 @@ from calcli.metrics.nulls import (
     label_losses,
     poisson_binomial,
 )
+from calcli.metrics.risk import (
+    RankedOutcomes,
+    counted_in_cells,
+    outcomes_by_odds,
+    outcomes_in_cells,
+)
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.significance import MeanGap, direction_of, spiegelhalter_of
 from calcli.metrics.smooth import (
@@ -699,6 +705,8 @@ LongContext.instead = {
     drawn_from_confidences: LongContext._joint_draws,
     drawn_from_positive: LongContext._slope_draws,
     binned: LongContext._confidence_bins,
+    outcomes_by_odds: lambda c: RankedOutcomes(c.ranked_by_odds()),
+    outcomes_in_cells: lambda c: counted_in_cells(outcomes_by_odds(c)),
 }
 
 
@@ -709,6 +717,7 @@ LONG = 1 << 17  # rows from which no row table is made
 OF_TWO = {
     "roc_auc",
     "average_precision",
+    "slope",
 }  # metrics that need every class's column unless there are two classes
 
 

@@ -1,0 +1,712 @@
+"""Metrics of P(class 1) of two classes, by the names that risk prediction has for them.
+
+Calibration intercept and slope, observed over expected, errors of a smoothed curve
+(ICI, E50, E90, Emax) and net benefit.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import UsageError
+from calcli.fast_dataclass import dataclass
+from calcli.metrics.context import MetricContext, Undefined, Value, made_once, metric
+from calcli.metrics.intervals import (
+    Interval,
+    mean_of,
+    normal_p_value,
+    normal_quantile,
+    t_p_value,
+    t_quantile,
+    wilson_interval,
+)
+from calcli.metrics.rowtable import RowTable
+from calcli.metrics.ties import Ranked
+from calcli.numerics import FloatArray, IntArray, tie_groups
+from calcli.statistics.decisions import benefit_of_all, row_benefit
+from calcli.statistics.inverse_temperature import fit_inverse_temperature
+from calcli.statistics.lowess import Lowess
+from calcli.statistics.recalibration import (
+    ClassRanges,
+    OutcomeCounts,
+    Recalibration,
+    Sample,
+    deviance_of_calibration,
+    deviance_of_intercept,
+    deviance_of_slope,
+    fit_intercept,
+    fit_recalibration,
+    profile_interval,
+    sandwich_of_recalibration,
+)
+from calcli.statistics.sandwich import Sandwich, sandwich
+from calcli.statistics.units import FEW_WRONG, FEWEST_UNITS, design_effect
+
+CELL = 3e-4
+"""Width of the cells of log-odds in which very many rows are counted."""
+
+SMOOTHED_CELLS = 5000
+"""Points up to which drawn outcomes are smoothed at their own P(class 1)."""
+
+ONE_UNIT = "one unit holds the information: no interval"
+
+
+def _positive(context: MetricContext) -> MetricContext:
+    """The context of P(class 1). Raises Undefined for other than two classes."""
+    if context.table.positive is None:
+        raise Undefined(f"for two classes only, {context.table.known}")
+    return context.labelled("positive")
+
+
+def _dependent(context: MetricContext) -> bool:
+    """Test whether rows have weights or units, so that likelihood ratios do not hold."""
+    return context.table.weight is not None or context.table.units is not None
+
+
+def _few_units(context: MetricContext) -> str | None:
+    """Reason why units tell no spread of P(class 1), None where they do."""
+    luck = _positive(context).luck
+    if luck is None or (luck.wrong >= FEW_WRONG and luck.seen >= FEWEST_UNITS):
+        return None
+    least = min(luck.wrong, luck.seen)
+    return f"about {least:.0f} of {luck.units} units hold the rarer class: no interval"
+
+
+# ---- logistic recalibration
+
+
+@made_once
+def outcomes_by_odds(context: MetricContext) -> Sample:
+    """Outcomes of all rows at their log-odds. Raises Undefined where one is infinite."""
+    table = context.table
+    assert table.log_odds is not None
+    unknown = int(np.count_nonzero(~np.isfinite(table.log_odds)))
+    if unknown:
+        raise Undefined(
+            f"{unknown} of {table.n} rows have P(class 1) of exactly 0 or 1,"
+            " which has no log-odds"
+        )
+    outcome = (table.y == 1).astype(np.float64)
+    return [OutcomeCounts.of_rows(table.log_odds, outcome, table.weight)]
+
+
+@made_once
+def outcomes_in_cells(context: MetricContext) -> Sample:
+    """The same in memory, for what walks over it often: of very many rows in cells."""
+    return outcomes_by_odds(context)
+
+
+@dataclass(frozen=True)
+class RankedOutcomes:
+    """Outcomes of rows that are ranked by their log-odds, some at a time."""
+
+    ranked: Ranked
+
+    def __iter__(self) -> Iterator[OutcomeCounts]:
+        for block in self.ranked:
+            yield OutcomeCounts(block.score, block.right, block.wrong)
+
+
+def counted_in_cells(sample: Sample) -> list[OutcomeCounts]:
+    """Counts of ranked outcomes in cells of log-odds at most ``CELL`` wide.
+
+    The rows of each class in a cell stand at their own mean, so that sums of log-odds
+    are exact and those of probabilities are so to the square of ``CELL``.
+    """
+    cells = []
+    for part in sample:
+        number = np.floor(part.log_odds / CELL)
+        first = np.flatnonzero(np.diff(number, prepend=-math.inf))
+        for of_ones, count in ((True, part.ones), (False, part.zeros)):
+            rows = np.add.reduceat(count, first)
+            total = np.add.reduceat(count * part.log_odds, first)
+            log_odds, rows = total[rows > 0] / rows[rows > 0], rows[rows > 0]
+            none = np.zeros_like(rows)
+            cells.append(
+                OutcomeCounts(log_odds, rows, none)
+                if of_ones
+                else OutcomeCounts(log_odds, none, rows)
+            )
+    return cells
+
+
+@made_once
+def _ranges(context: MetricContext) -> ClassRanges:
+    return ClassRanges.of(outcomes_by_odds(context))
+
+
+@made_once
+def _fit_in_cells(context: MetricContext) -> Recalibration:
+    """Intercept and slope fitted together. Raises Undefined where none are finite."""
+    ranges = _ranges(context)
+    if ranges.why_no_slope is not None:
+        raise Undefined(ranges.why_no_slope)
+    return fit_recalibration(outcomes_in_cells(context), ranges)
+
+
+@made_once
+def _joint_fit(context: MetricContext) -> Recalibration:
+    """The same from the rows themselves."""
+    near = _fit_in_cells(context)
+    rows = outcomes_by_odds(context)
+    if rows is outcomes_in_cells(context):
+        return near
+    return fit_recalibration(rows, _ranges(context), near)
+
+
+def _sandwich_of(
+    context: MetricContext, fit: Recalibration, with_slope: bool
+) -> Sandwich | None:
+    """Sandwich covariance of a fit, by unit; rows with weights alone are units of one.
+
+    with_slope : of intercept and slope, else of the intercept alone.
+    """
+    table = context.table
+    assert table.log_odds is not None
+    return sandwich_of_recalibration(
+        table.log_odds,
+        (table.y == 1).astype(np.float64),
+        table.weights,
+        _unit_code(table),
+        fit,
+        with_slope=with_slope,
+    )
+
+
+def _unit_code(table: RowTable) -> IntArray:
+    """Unit of every row, (n,); without units every row is one."""
+    return np.arange(table.n) if table.units is None else table.units.code
+
+
+def _by_sandwich(
+    context: MetricContext,
+    estimate: float,
+    neutral: float,
+    covariance: Sandwich | None,
+    parameter: int,
+    few: str | None,
+    **facts: Any,
+) -> Value:
+    """An estimate with its sandwich error; Student's interval and test of ``neutral``.
+
+    parameter : number of the estimate among those of ``covariance``. few : reason for
+    no interval. facts : further fields of the value; ``more`` may be among them.
+    """
+    more = dict(facts.pop("more", {}))
+    if covariance is None or few is not None:
+        more["ci_reason"] = few or ONE_UNIT
+        se = None
+        if covariance is not None:
+            se = float(covariance.standard_errors[parameter])
+        return Value(estimate, se=se, more=more, **facts)
+    level = context.settings.level
+    error = float(covariance.cautious_errors[parameter])
+    degrees = float(covariance.degrees[parameter])
+    reach = t_quantile(0.5 + level / 2.0, degrees) * error
+    method = "sandwich t" if context.table.units is None else "unit t"
+    return Value(
+        estimate,
+        se=float(covariance.standard_errors[parameter]),
+        interval=Interval(estimate - reach, estimate + reach, level, method),
+        p_value=t_p_value((estimate - neutral) / error, degrees),
+        more=more,
+        **facts,
+    )
+
+
+def _by_likelihood(
+    context: MetricContext,
+    estimate: float,
+    neutral: float,
+    standard_error: float,
+    deviance: Callable[[float], tuple[float, float]],
+    more: dict[str, Any],
+) -> Value:
+    """An estimate with its profile-likelihood interval and likelihood-ratio test."""
+    level = context.settings.level
+    critical = normal_quantile(0.5 + level / 2.0) ** 2
+    low, high = profile_interval(deviance, estimate, standard_error, critical)
+    return Value(
+        estimate,
+        se=standard_error,
+        interval=Interval(low, high, level, "profile likelihood"),
+        p_value=normal_p_value(math.sqrt(deviance(neutral)[0])),
+        more=more,
+    )
+
+
+@metric(
+    "model:logistic label:positive",
+    better="one",
+    report="two classes",
+    whole=True,
+    reads="order",
+)
+def slope(context: MetricContext) -> Value:
+    """Calibration slope: 1 is calibrated, below 1 the probabilities are too extreme.
+
+    b of logit P(y = 1) = a + b (z_1 - z_0); more classes: 1/T of the temperature T
+    Reference: Cox (1958); Miller et al. (1993); Van Calster et al. (2019)
+    Also called: calibration_slope
+    In tables: calibration slope; below 1: risks too extreme
+    """
+    if context.table.positive is None:
+        return _slope_of_many_classes(context)
+    fit = _joint_fit(context)
+    if _dependent(context):
+        covariance = _sandwich_of(context, fit, with_slope=True)
+        few = _few_units(context)
+        joint = _joint_test_by_sandwich(fit, None if few else covariance)
+        return _by_sandwich(context, fit.slope, 1.0, covariance, 1, few, more=joint)
+    cells, ranges, near = (
+        outcomes_in_cells(context),
+        _ranges(context),
+        _fit_in_cells(context),
+    )
+    return _by_likelihood(
+        context,
+        estimate=fit.slope,
+        neutral=1.0,
+        standard_error=math.sqrt(fit.covariance[1, 1]),
+        deviance=lambda b: deviance_of_slope(cells, ranges, near, b),
+        more=_joint_test_by_likelihood(fit, deviance_of_calibration(cells, near)),
+    )
+
+
+@metric(
+    "slope:1 model:logistic label:positive", better="zero", whole=True, reads="order"
+)
+def intercept(context: MetricContext) -> Value:
+    """Calibration in the large: the calibration intercept with the slope fixed at 1.
+
+    a of logit P(y = 1) = a + (z_1 - z_0); above 0 the probabilities are too low
+    Reference: Cox (1958); Steyerberg (2019); Van Calster et al. (2019)
+    Also called: calibration_in_the_large, calibration_intercept, citl
+    In tables: calibration in the large; above 0: risks too low
+    """
+    _positive(context)
+    ranges = _ranges(context)
+    if ranges.why_no_intercept is not None:
+        raise Undefined(ranges.why_no_intercept)
+    cells = outcomes_in_cells(context)
+    near = fit_intercept(cells, ranges)
+    fit = fit_intercept(outcomes_by_odds(context), ranges, start=near.intercept)
+    if _dependent(context):
+        covariance = _sandwich_of(context, fit, with_slope=False)
+        few = _few_units(context)
+        return _by_sandwich(context, fit.intercept, 0.0, covariance, 0, few)
+    return _by_likelihood(
+        context,
+        estimate=fit.intercept,
+        neutral=0.0,
+        standard_error=float(fit.likelihood.information[0, 0]) ** -0.5,
+        deviance=lambda a: deviance_of_intercept(cells, near, a),
+        more={},
+    )
+
+
+def _joint_test_by_likelihood(fit: Recalibration, deviance: float) -> dict[str, Any]:
+    """Facts about the intercept beside the slope, and the test of (0, 1) for both."""
+    return {
+        "joint_intercept": fit.intercept,
+        "joint_intercept_se": math.sqrt(fit.covariance[0, 0]),
+        "joint_chi2": deviance,
+        "joint_p_value": math.exp(-deviance / 2.0),
+        "joint_method": "likelihood ratio",
+    }
+
+
+def _joint_test_by_sandwich(
+    fit: Recalibration, covariance: Sandwich | None
+) -> dict[str, Any]:
+    """The same by Hotelling's test with the sandwich covariance; no p without one."""
+    facts: dict[str, Any] = {"joint_intercept": fit.intercept}
+    if covariance is None:
+        return facts
+    apart = np.array([fit.intercept, fit.slope - 1.0])
+    squared = float(apart @ np.linalg.solve(covariance.jackknife, apart))
+    degrees = float(covariance.degrees.min())
+    left = max(degrees - 1.0, 1.0)
+    ratio = squared * left / (2.0 * degrees)
+    return facts | {
+        "joint_intercept_se": float(covariance.standard_errors[0]),
+        # the tail of F with 2 and ``left`` degrees of freedom has this closed form
+        "joint_p_value": (1.0 + 2.0 * ratio / left) ** (-left / 2.0),
+        "joint_method": "Hotelling",
+    }
+
+
+def _slope_of_many_classes(context: MetricContext) -> Value:
+    """1/T of the temperature fitted to these rows, with its sandwich error."""
+    table = context.table
+    fit = fit_inverse_temperature(context.each_class, table.weights)
+    if isinstance(fit, str):
+        raise Undefined(fit)
+    covariance = sandwich(
+        scores=fit.score[:, None],
+        informations=fit.information[:, None, None],
+        code=_unit_code(table),
+        spread=np.array([[float(table.weights @ fit.information)]]),
+    )
+    return _by_sandwich(
+        context,
+        fit.slope,
+        1.0,
+        covariance,
+        0,
+        context.few_wrong,
+        signature={"model": "temperature", "label": "all"},
+    )
+
+
+# ---- observed over expected
+
+
+@dataclass(frozen=True)
+class CountSums:
+    """Sums over rows: of outcomes y, of P(class 1) p, of p^2 and of y p."""
+
+    observed: float
+    expected: float
+    squares: float
+    products: float
+
+    @classmethod
+    def of(cls, ranked: Ranked) -> "CountSums":
+        """Sum rows that are ranked by P(class 1)."""
+        expected = squares = products = 0.0
+        for block in ranked:
+            rows = block.right + block.wrong
+            expected += float(rows @ block.score)
+            squares += float(rows @ block.score**2)
+            products += float(block.right @ block.score)
+        return cls(ranked.right, expected, squares, products)
+
+    @property
+    def ratio(self) -> float:
+        """Observed over expected."""
+        return self.observed / self.expected
+
+    @property
+    def variance(self) -> float:
+        """Variance of the observed number under calibration, sum p (1 - p)."""
+        return self.expected - self.squares
+
+    def interval(self, level: float) -> Interval | None:
+        """Score interval of the ratio; None where it has no upper end.
+
+        All R with (observed - R expected)^2 <= z^2 V(R). V(R) is the variance of the
+        sum of y - R p over rows that are drawn, in which y is 1 R p times on average
+        and its covariance with p grows as R: V(R) = R expected - R^2 overlap.
+        """
+        z = normal_quantile(0.5 + level / 2.0)
+        overlap = self.squares
+        if self.observed > 0.0:
+            overlap = 2.0 * self.products / self.ratio - self.squares
+        leading = self.expected**2 + z**2 * overlap
+        middle = self.observed * self.expected + z**2 * self.expected / 2.0
+        square = middle**2 - leading * self.observed**2
+        if not (leading > 0.0 and square >= 0.0):
+            return None
+        low = (middle - math.sqrt(square)) / leading
+        high = (middle + math.sqrt(square)) / leading
+        return Interval(low, high, level, "score")
+
+
+@metric("label:positive", better="one", whole=True, reads="order")
+def oe_ratio(context: MetricContext) -> Value:
+    """Observed over expected number of rows of class 1: above 1 risks are too low.
+
+    sum y / sum p_1
+    Reference: Debray et al. (2017), BMJ 356, i6460; interval: score test (Wilson 1927)
+    Also called: oe, o_e, observed_expected
+    In tables: observed over predicted rows of class 1
+    """
+    positive = _positive(context)
+    sums = CountSums.of(positive.ranked())
+    if not sums.expected > 0.0:
+        raise Undefined("P(class 1) is 0 in all rows: no row of class 1 is expected")
+    more = {"observed": sums.observed, "expected": sums.expected}
+    if _dependent(context):
+        return _ratio_of_dependent_rows(positive, sums.ratio, more)
+    distance = 0.0
+    if sums.variance > 0.0:
+        distance = (sums.observed - sums.expected) / math.sqrt(sums.variance)
+    return Value(
+        sums.ratio,
+        interval=sums.interval(context.settings.level),
+        p_value=normal_p_value(distance),
+        more=more,
+    )
+
+
+def _ratio_of_dependent_rows(
+    positive: MetricContext, ratio: float, more: dict[str, Any]
+) -> Value:
+    """The ratio with Student's interval of its logarithm, for rows of units or weights."""
+    table, level = positive.table, positive.settings.level
+    residual = mean_of(
+        positive.outcomes - ratio * positive.scores, table.weight, table.units
+    )
+    expected = mean_of(positive.scores, table.weight).value
+    se = residual.se / expected
+    few = _few_units(positive)
+    if ratio == 0.0:
+        few = "no row of class 1 was observed: no interval"
+    if few is not None or not math.isfinite(se) or not residual.n > 1.0:
+        return Value(ratio, more=more | {"ci_reason": few or ONE_UNIT})
+    degrees = residual.n - 1.0
+    reach = t_quantile(0.5 + level / 2.0, degrees) * se / ratio
+    method = "unit log t" if residual.by_unit else "log t"
+    low, high = ratio * math.exp(-reach), ratio * math.exp(reach)
+    return Value(
+        ratio,
+        se=se,
+        interval=Interval(low, high, level, method),
+        p_value=t_p_value(math.log(ratio) * ratio / se, degrees) if se > 0.0 else None,
+        more=more,
+    )
+
+
+# ---- errors of a smoothed curve
+
+
+@dataclass(frozen=True)
+class SmoothedErrors:
+    """|P(class 1) - smoothed frequency| of the rows: mean, median, 90 %, maximum.
+
+    Each is a number, or (draws,) of outcomes drawn under calibration.
+    """
+
+    mean: FloatArray
+    median: FloatArray
+    ninetieth: FloatArray
+    largest: FloatArray
+
+    @classmethod
+    def of(cls, errors: FloatArray, weight: FloatArray) -> "SmoothedErrors":
+        """Summarise errors (…, u) of points with weight (u,)."""
+        return cls(
+            mean=errors @ weight / weight.sum(),
+            median=_quantile(errors, weight, 0.5),
+            ninetieth=_quantile(errors, weight, 0.9),
+            largest=errors.max(axis=-1),
+        )
+
+
+def _quantile(errors: FloatArray, weight: FloatArray, share: float) -> FloatArray:
+    """Quantile of errors (…, u) of points that stand for ``weight`` rows each.
+
+    Of whole weights the one that R and NumPy have by default: linear between the two
+    rows about it. Of others the smallest error up to which rows have that share.
+    """
+    order = np.argsort(errors, axis=-1)
+    ordered = np.take_along_axis(errors, order, axis=-1)
+    upto = np.cumsum(weight[order], axis=-1)
+    last = len(weight) - 1
+
+    def at(rank: float) -> FloatArray:
+        place = np.minimum((upto <= rank).sum(axis=-1), last)
+        return np.take_along_axis(ordered, place[..., None], axis=-1)[..., 0]
+
+    total = float(weight.sum())
+    if (weight != np.rint(weight)).any():
+        return at(share * total * (1.0 - 1e-12))
+    rank = share * (total - 1.0)
+    below = math.floor(rank)
+    part = rank - below
+    return at(below) * (1.0 - part) + at(below + 1.0) * part
+
+
+@made_once
+def _smoothed(context: MetricContext) -> SmoothedErrors:
+    """Errors of the observed outcomes, at every distinct P(class 1)."""
+    table = context.table
+    points, place = tie_groups(context.scores)
+    if len(points) < 2:
+        raise Undefined("P(class 1) is the same in all rows: nothing to smooth")
+    weight = np.bincount(place, table.weights).astype(np.float64)
+    ones = np.bincount(place, table.weights * context.outcomes).astype(np.float64)
+    smoothed = Lowess.of(points, weight).smooth(ones)
+    return SmoothedErrors.of(np.abs(points - smoothed), weight)
+
+
+@made_once
+def _drawn_errors(context: MetricContext) -> SmoothedErrors:
+    """The same of outcomes drawn from P(class 1), of many rows in cells."""
+    table = context.table
+    order = np.argsort(context.scores, kind="stable")
+    scores, weight = context.scores[order], table.weights[order]
+    first = np.flatnonzero(np.diff(scores, prepend=-1.0) > 0.0)
+    if len(first) > SMOOTHED_CELLS:
+        cell = np.arange(len(scores)) * SMOOTHED_CELLS // len(scores)
+        # equal scores stay together
+        first = first[np.diff(cell[first], prepend=-1) > 0]
+    mass = np.add.reduceat(weight, first)
+    points = np.add.reduceat(weight * scores, first) / mass
+    smoother = Lowess.of(points, mass)
+    parts = []
+    for _, drawn in context.drawn("lowess", context.heavy_draws):
+        weighted = drawn if table.weight is None else drawn * weight
+        ones = np.add.reduceat(weighted, first, axis=1, dtype=np.float64)
+        errors = np.abs(points - smoother.smooth(ones))
+        parts.append(SmoothedErrors.of(errors, mass))
+    return SmoothedErrors(
+        mean=np.concatenate([part.mean for part in parts]),
+        median=np.concatenate([part.median for part in parts]),
+        ninetieth=np.concatenate([part.ninetieth for part in parts]),
+        largest=np.concatenate([part.largest for part in parts]),
+    )
+
+
+def _smoothed_error(context: MetricContext, which: str) -> Value:
+    """One summary of the smoothed errors, with what a calibrated model would show."""
+    positive = _positive(context)
+    value = float(getattr(_smoothed(positive), which))
+    draws = getattr(_drawn_errors(positive), which)
+    return Value(value, null=positive.null_of(value, draws))
+
+
+SMOOTHER = "smoother:lowess span:2/3 label:positive"
+
+
+@metric(SMOOTHER, whole=True)
+def ici(context: MetricContext) -> Value:
+    """Integrated calibration index: mean distance of P(class 1) from a smoothed curve.
+
+    mean |p_1 - lowess(p_1)|, the curve of rms::val.prob
+    Reference: Harrell (2015); Austin, Steyerberg (2019), Statistics in Medicine 38
+    Also called: eavg, integrated_calibration_index
+    """
+    return _smoothed_error(context, "mean")
+
+
+@metric(SMOOTHER, whole=True)
+def e50(context: MetricContext) -> Value:
+    """Median distance of P(class 1) from a smoothed calibration curve.
+
+    median |p_1 - lowess(p_1)|
+    Reference: Austin, Steyerberg (2019), Statistics in Medicine 38, 4051-4065
+    """
+    return _smoothed_error(context, "median")
+
+
+@metric(SMOOTHER, whole=True)
+def e90(context: MetricContext) -> Value:
+    """90th percentile of the distance of P(class 1) from a smoothed calibration curve.
+
+    90 % quantile of |p_1 - lowess(p_1)|
+    Reference: Harrell (2015); Austin, Steyerberg (2019)
+    """
+    return _smoothed_error(context, "ninetieth")
+
+
+@metric(SMOOTHER, whole=True)
+def emax(context: MetricContext) -> Value:
+    """Largest distance of P(class 1) from a smoothed calibration curve.
+
+    max |p_1 - lowess(p_1)|
+    Reference: Harrell (2015); Austin, Steyerberg (2019)
+    """
+    return _smoothed_error(context, "largest")
+
+
+# ---- decisions
+
+
+@metric(
+    "threshold:0.5 label:positive",
+    better="high",
+    whole=True,
+    reads="order",
+    argument="threshold",
+)
+def net_benefit(context: MetricContext, threshold: float = 0.5) -> Value:
+    """Net benefit of acting where P(class 1) is at least 0.5, or net_benefit(RISK).
+
+    TP / n - (FP / n) t / (1 - t), with t the threshold
+    Reference: Vickers, Elkin (2006); interval: Zou, Donner (2008)
+    In tables: true positives less weighted false positives, per row
+    """
+    if not 0.0 < threshold < 1.0:
+        raise UsageError(
+            f"net_benefit({threshold:g}): expected a risk above 0 and below 1,"
+            " e.g. net_benefit(0.2)"
+        )
+    positive = _positive(context)
+    ranked = positive.ranked()
+    hits = false_alarms = 0.0
+    for block in ranked:
+        acted_on = block.score >= threshold
+        hits += float(block.right[acted_on].sum())
+        false_alarms += float(block.wrong[acted_on].sum())
+    rows = ranked.right + ranked.wrong
+    odds = threshold / (1.0 - threshold)
+    value = (hits - odds * false_alarms) / rows
+    more: dict[str, Any] = {"treat_all": benefit_of_all(ranked.right / rows, threshold)}
+    few = _few_units(context) if _dependent(context) else None
+    interval = None
+    if few is None:
+        interval = _benefit_interval(
+            hits / rows,
+            false_alarms / rows,
+            odds,
+            _effective_rows(positive, threshold),
+            context.settings.level,
+        )
+    else:
+        more["ci_reason"] = few
+    return Value(
+        value,
+        interval=interval,
+        signature={"threshold": f"{threshold:g}"},
+        more=more,
+    )
+
+
+def _effective_rows(positive: MetricContext, threshold: float) -> float:
+    """Number of independent rows that would tell the net benefit as well as these.
+
+    Rows over the effect of their weights (Kish 1965) and over the design effect of
+    their units, in Student's measure of as many degrees of freedom as units.
+    """
+    table = positive.table
+    if not _dependent(positive):
+        return float(positive.n)
+    weight = table.weights
+    rows = float(weight.sum()) ** 2 / float(weight @ weight)
+    if table.units is None:
+        return rows
+    benefit = row_benefit(positive.scores, positive.outcomes, threshold)
+    rows /= design_effect(benefit, table.units, table.weight)
+    end = 0.5 + positive.settings.level / 2.0
+    wider = t_quantile(end, table.units.n - 1.0) / normal_quantile(end)
+    return rows / wider**2
+
+
+def _benefit_interval(
+    hits: float, false_alarms: float, odds: float, rows: float, level: float
+) -> Interval:
+    """Interval of the net benefit hits - odds * false_alarms, both shares of rows.
+
+    From Wilson's intervals of both shares, with their correlation of a multinomial.
+    Reference: Zou, Donner (2008), Statistics in Medicine 27, 1693-1702.
+    """
+    value = hits - odds * false_alarms
+    rates = np.array([hits, false_alarms])
+    low, high = wilson_interval(rates, np.full(2, rows), level)
+    correlation = -math.sqrt(
+        hits * false_alarms / max((1.0 - hits) * (1.0 - false_alarms), 1e-300)
+    )
+    correlation = max(correlation, -1.0)
+
+    def reach(of_hits: float, of_alarms: float) -> float:
+        square = of_hits**2 + of_alarms**2 - 2.0 * correlation * of_hits * of_alarms
+        return math.sqrt(square)
+
+    below = reach(hits - float(low[0]), odds * (float(high[1]) - false_alarms))
+    above = reach(float(high[0]) - hits, odds * (false_alarms - float(low[1])))
+    method = "Wilson, combined"
+    return Interval(value - below, value + above, level, method)
