@@ -53,12 +53,7 @@ from calcli.metrics.nulls import (
     label_losses,
     poisson_binomial,
 )
-from calcli.metrics.risk import (
-    RankedOutcomes,
-    counted_in_cells,
-    outcomes_by_odds,
-    outcomes_in_cells,
-)
+from calcli.metrics.risk import RecalibrationData, recalibration_data
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.significance import MeanGap, direction_of, spiegelhalter_of
 from calcli.metrics.smooth import (
@@ -705,8 +700,7 @@ LongContext.instead = {
     drawn_from_confidences: LongContext._joint_draws,
     drawn_from_positive: LongContext._slope_draws,
     binned: LongContext._confidence_bins,
-    outcomes_by_odds: lambda c: RankedOutcomes(c.ranked_by_odds()),
-    outcomes_in_cells: lambda c: counted_in_cells(outcomes_by_odds(c)),
+    recalibration_data: lambda c: RecalibrationData.of_ranked(c.ranked_by_odds()),
 }
 
 

@@ -24,15 +24,17 @@ from calcli.metrics.intervals import (
 )
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.ties import Ranked
-from calcli.numerics import FloatArray, IntArray, tie_groups
+from calcli.numerics import FloatArray, IntArray, starts_of_ties, tie_groups
 from calcli.statistics.decisions import benefit_of_all, row_benefit
 from calcli.statistics.inverse_temperature import fit_inverse_temperature
 from calcli.statistics.lowess import Lowess
 from calcli.statistics.recalibration import (
+    CERTAIN,
     ClassRanges,
     OutcomeCounts,
     Recalibration,
     Sample,
+    Uncertain,
     deviance_of_calibration,
     deviance_of_intercept,
     deviance_of_slope,
@@ -42,13 +44,21 @@ from calcli.statistics.recalibration import (
     sandwich_of_recalibration,
 )
 from calcli.statistics.sandwich import Sandwich, sandwich
-from calcli.statistics.units import FEW_WRONG, FEWEST_UNITS, design_effect
+from calcli.statistics.units import (
+    FEW_WRONG,
+    FEWEST_UNITS,
+    design_effect,
+    numbered,
+)
 
 CELL = 3e-4
 """Width of the cells of log-odds in which very many rows are counted."""
 
 SMOOTHED_CELLS = 5000
 """Points up to which drawn outcomes are smoothed at their own P(class 1)."""
+
+MOST_REACH = math.log(1000.0)
+"""Largest factor, as its logarithm, to which an interval of a ratio goes."""
 
 ONE_UNIT = "one unit holds the information: no interval"
 
@@ -77,27 +87,6 @@ def _few_units(context: MetricContext) -> str | None:
 # ---- logistic recalibration
 
 
-@made_once
-def outcomes_by_odds(context: MetricContext) -> Sample:
-    """Outcomes of all rows at their log-odds. Raises Undefined where one is infinite."""
-    table = context.table
-    assert table.log_odds is not None
-    unknown = int(np.count_nonzero(~np.isfinite(table.log_odds)))
-    if unknown:
-        raise Undefined(
-            f"{unknown} of {table.n} rows have P(class 1) of exactly 0 or 1,"
-            " which has no log-odds"
-        )
-    outcome = (table.y == 1).astype(np.float64)
-    return [OutcomeCounts.of_rows(table.log_odds, outcome, table.weight)]
-
-
-@made_once
-def outcomes_in_cells(context: MetricContext) -> Sample:
-    """The same in memory, for what walks over it often: of very many rows in cells."""
-    return outcomes_by_odds(context)
-
-
 @dataclass(frozen=True)
 class RankedOutcomes:
     """Outcomes of rows that are ranked by their log-odds, some at a time."""
@@ -107,6 +96,41 @@ class RankedOutcomes:
     def __iter__(self) -> Iterator[OutcomeCounts]:
         for block in self.ranked:
             yield OutcomeCounts(block.score, block.right, block.wrong)
+
+
+@dataclass(frozen=True)
+class RecalibrationData:
+    """Outcomes by their log-odds, without rows whose P(class 1) is exactly 0 or 1.
+
+    ranges : of the classes. rows : perhaps more than memory holds. cells : the same
+    rows in memory, for what walks over them often.
+    """
+
+    ranges: ClassRanges
+    rows: Sample
+    cells: Sample
+
+    @classmethod
+    def of_table(cls, table: RowTable) -> "RecalibrationData":
+        """The rows of a table, which has their log-odds."""
+        assert table.log_odds is not None
+        outcome = (table.y == 1).astype(np.float64)
+        sample = [OutcomeCounts.of_rows(table.log_odds, outcome, table.weight)]
+        rows = list(Uncertain(sample))
+        return cls(ClassRanges.of(sample), rows, rows)
+
+    @classmethod
+    def of_ranked(cls, ranked: Ranked) -> "RecalibrationData":
+        """Very many rows, ranked by their log-odds."""
+        sample = RankedOutcomes(ranked)
+        rows = Uncertain(sample)
+        return cls(ClassRanges.of(sample), rows, counted_in_cells(rows))
+
+    @property
+    def more(self) -> dict[str, Any]:
+        """Facts about the rows for the JSON output."""
+        left_out = self.ranges.left_out
+        return {"left_out": left_out} if left_out > 0.0 else {}
 
 
 def counted_in_cells(sample: Sample) -> list[OutcomeCounts]:
@@ -119,41 +143,51 @@ def counted_in_cells(sample: Sample) -> list[OutcomeCounts]:
     for part in sample:
         number = np.floor(part.log_odds / CELL)
         first = np.flatnonzero(np.diff(number, prepend=-math.inf))
-        for of_ones, count in ((True, part.ones), (False, part.zeros)):
-            rows = np.add.reduceat(count, first)
-            total = np.add.reduceat(count * part.log_odds, first)
-            log_odds, rows = total[rows > 0] / rows[rows > 0], rows[rows > 0]
-            none = np.zeros_like(rows)
-            cells.append(
-                OutcomeCounts(log_odds, rows, none)
-                if of_ones
-                else OutcomeCounts(log_odds, none, rows)
-            )
+        ones, log_odds = _cell_means(part.ones, part.log_odds, first)
+        cells.append(OutcomeCounts(log_odds, ones, np.zeros_like(ones)))
+        zeros, log_odds = _cell_means(part.zeros, part.log_odds, first)
+        cells.append(OutcomeCounts(log_odds, np.zeros_like(zeros), zeros))
     return cells
 
 
+def _cell_means(
+    count: FloatArray, log_odds: FloatArray, first: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Rows and mean log-odds of the cells that hold rows; each begins at ``first``."""
+    if not len(first):
+        return count, log_odds
+    rows = np.add.reduceat(count, first)
+    total = np.add.reduceat(count * log_odds, first)
+    held = rows > 0.0
+    return rows[held], total[held] / rows[held]
+
+
 @made_once
-def _ranges(context: MetricContext) -> ClassRanges:
-    return ClassRanges.of(outcomes_by_odds(context))
+def recalibration_data(context: MetricContext) -> RecalibrationData:
+    """Outcomes by their log-odds, of rows of two classes."""
+    return RecalibrationData.of_table(context.table)
 
 
 @made_once
 def _fit_in_cells(context: MetricContext) -> Recalibration:
     """Intercept and slope fitted together. Raises Undefined where none are finite."""
-    ranges = _ranges(context)
-    if ranges.why_no_slope is not None:
-        raise Undefined(ranges.why_no_slope)
-    return fit_recalibration(outcomes_in_cells(context), ranges)
+    data = recalibration_data(context)
+    if data.ranges.why_no_slope is not None:
+        raise Undefined(data.ranges.why_no_slope)
+    return fit_recalibration(data.cells, data.ranges)
 
 
 @made_once
 def _joint_fit(context: MetricContext) -> Recalibration:
-    """The same from the rows themselves."""
-    near = _fit_in_cells(context)
-    rows = outcomes_by_odds(context)
-    if rows is outcomes_in_cells(context):
-        return near
-    return fit_recalibration(rows, _ranges(context), near)
+    """The same from the rows themselves. Raises Undefined where they do not tell it."""
+    fit, data = _fit_in_cells(context), recalibration_data(context)
+    if data.rows is not data.cells:
+        fit = fit_recalibration(data.rows, data.ranges, start=fit)
+    if not fit.tells_slope(data.ranges):
+        raise Undefined(
+            "P(class 1) of the two classes hardly overlaps: the slope is not determined"
+        )
+    return fit
 
 
 def _sandwich_of(
@@ -165,19 +199,16 @@ def _sandwich_of(
     """
     table = context.table
     assert table.log_odds is not None
+    used = np.flatnonzero(np.abs(table.log_odds) < CERTAIN)
+    code = used if table.units is None else table.units.code[used]
     return sandwich_of_recalibration(
-        table.log_odds,
-        (table.y == 1).astype(np.float64),
-        table.weights,
-        _unit_code(table),
+        table.log_odds[used],
+        (table.y[used] == 1).astype(np.float64),
+        table.weights[used],
+        numbered(code)[1],
         fit,
         with_slope=with_slope,
     )
-
-
-def _unit_code(table: RowTable) -> IntArray:
-    """Unit of every row, (n,); without units every row is one."""
-    return np.arange(table.n) if table.units is None else table.units.code
 
 
 def _by_sandwich(
@@ -254,24 +285,22 @@ def slope(context: MetricContext) -> Value:
     """
     if context.table.positive is None:
         return _slope_of_many_classes(context)
-    fit = _joint_fit(context)
+    fit, data = _joint_fit(context), recalibration_data(context)
     if _dependent(context):
         covariance = _sandwich_of(context, fit, with_slope=True)
         few = _few_units(context)
         joint = _joint_test_by_sandwich(fit, None if few else covariance)
-        return _by_sandwich(context, fit.slope, 1.0, covariance, 1, few, more=joint)
-    cells, ranges, near = (
-        outcomes_in_cells(context),
-        _ranges(context),
-        _fit_in_cells(context),
-    )
+        more = data.more | joint
+        return _by_sandwich(context, fit.slope, 1.0, covariance, 1, few, more=more)
+    near = _fit_in_cells(context)
+    deviance = deviance_of_calibration(data.cells, near)
     return _by_likelihood(
         context,
         estimate=fit.slope,
         neutral=1.0,
         standard_error=math.sqrt(fit.covariance[1, 1]),
-        deviance=lambda b: deviance_of_slope(cells, ranges, near, b),
-        more=_joint_test_by_likelihood(fit, deviance_of_calibration(cells, near)),
+        deviance=lambda b: deviance_of_slope(data.cells, data.ranges, near, b),
+        more=data.more | _joint_test_by_likelihood(fit, deviance),
     )
 
 
@@ -287,23 +316,26 @@ def intercept(context: MetricContext) -> Value:
     In tables: calibration in the large; above 0: risks too low
     """
     _positive(context)
-    ranges = _ranges(context)
-    if ranges.why_no_intercept is not None:
-        raise Undefined(ranges.why_no_intercept)
-    cells = outcomes_in_cells(context)
-    near = fit_intercept(cells, ranges)
-    fit = fit_intercept(outcomes_by_odds(context), ranges, start=near.intercept)
+    data = recalibration_data(context)
+    if data.ranges.why_no_intercept is not None:
+        raise Undefined(data.ranges.why_no_intercept)
+    near = fit_intercept(data.cells, data.ranges)
+    fit = fit_intercept(data.rows, data.ranges, start=near.intercept)
+    if not fit.tells_intercept():
+        raise Undefined(
+            "P(class 1) is 0 or 1 up to rounding: no intercept is determined"
+        )
     if _dependent(context):
         covariance = _sandwich_of(context, fit, with_slope=False)
-        few = _few_units(context)
-        return _by_sandwich(context, fit.intercept, 0.0, covariance, 0, few)
+        few, more = _few_units(context), data.more
+        return _by_sandwich(context, fit.intercept, 0.0, covariance, 0, few, more=more)
     return _by_likelihood(
         context,
         estimate=fit.intercept,
         neutral=0.0,
         standard_error=float(fit.likelihood.information[0, 0]) ** -0.5,
-        deviance=lambda a: deviance_of_intercept(cells, near, a),
-        more={},
+        deviance=lambda a: deviance_of_intercept(data.cells, near, a),
+        more=data.more,
     )
 
 
@@ -347,7 +379,7 @@ def _slope_of_many_classes(context: MetricContext) -> Value:
     covariance = sandwich(
         scores=fit.score[:, None],
         informations=fit.information[:, None, None],
-        code=_unit_code(table),
+        code=np.arange(table.n) if table.units is None else table.units.code,
         spread=np.array([[float(table.weights @ fit.information)]]),
     )
     return _by_sandwich(
@@ -412,7 +444,8 @@ class CountSums:
             return None
         low = (middle - math.sqrt(square)) / leading
         high = (middle + math.sqrt(square)) / leading
-        return Interval(low, high, level, "score")
+        # where an end is the ratio itself, rounding may part them
+        return Interval(min(low, self.ratio), max(high, self.ratio), level, "score")
 
 
 @metric("label:positive", better="one", whole=True, reads="order")
@@ -459,6 +492,9 @@ def _ratio_of_dependent_rows(
         return Value(ratio, more=more | {"ci_reason": few or ONE_UNIT})
     degrees = residual.n - 1.0
     reach = t_quantile(0.5 + level / 2.0, degrees) * se / ratio
+    if reach > MOST_REACH:
+        few = "these rows bound the ratio to no factor of 1000: no interval"
+        return Value(ratio, se=se, more=more | {"ci_reason": few})
     method = "unit log t" if residual.by_unit else "log t"
     low, high = ratio * math.exp(-reach), ratio * math.exp(reach)
     return Value(
@@ -524,7 +560,7 @@ def _quantile(errors: FloatArray, weight: FloatArray, share: float) -> FloatArra
 def _smoothed(context: MetricContext) -> SmoothedErrors:
     """Errors of the observed outcomes, at every distinct P(class 1)."""
     table = context.table
-    points, place = tie_groups(context.scores)
+    points, place = tie_groups(context.scores, least=1.0)
     if len(points) < 2:
         raise Undefined("P(class 1) is the same in all rows: nothing to smooth")
     weight = np.bincount(place, table.weights).astype(np.float64)
@@ -539,7 +575,7 @@ def _drawn_errors(context: MetricContext) -> SmoothedErrors:
     table = context.table
     order = np.argsort(context.scores, kind="stable")
     scores, weight = context.scores[order], table.weights[order]
-    first = np.flatnonzero(np.diff(scores, prepend=-1.0) > 0.0)
+    first = starts_of_ties(scores, least=1.0)
     if len(first) > SMOOTHED_CELLS:
         cell = np.arange(len(scores)) * SMOOTHED_CELLS // len(scores)
         # equal scores stay together

@@ -8,7 +8,9 @@ names of their own:
 - the calibration slope: the slope of both fitted together.
 
 Rows come as counts of both outcomes at some log-odds, some at a time, so that they may
-be more than memory holds.
+be more than memory holds. A probability of exactly 0 or 1 has infinite log-odds: where
+it is right it is as likely at every slope above 0, and is left out; where it is wrong,
+no intercept and no slope is finite.
 
 Reference: Cox (1958), Biometrika 45, 562-565; Miller, Langefeld, Tierney, Hui,
 McDonald (1993), Medical Decision Making 13, 49-58; Van Calster, McLernon, van Smeden,
@@ -21,11 +23,17 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import FloatArray, IntArray, sigmoid
+from calcli.numerics import LOG_ZERO, BoolArray, FloatArray, IntArray, sigmoid
 from calcli.solvers import find_root, minimise_box
 from calcli.statistics.sandwich import Sandwich, sandwich
 
+CERTAIN = -LOG_ZERO  # log-odds from which a probability is one of exactly 0 or 1
+LEAST_SPREAD = (
+    1e-6  # of log-odds, as a share of the largest, below which they are equal
+)
 GRADIENT = 1e-14  # largest gradient at the optimum, per row of the rarer class
+LEAST_INFORMATION = 1e-6  # about an intercept or standardised slope that tells anything
+SMALLEST = 1e-300  # a weight that is not 0
 INTERCEPT_GRADIENT = 1e-15  # of an intercept alone, whose last step is not Newton's
 PROFILE_GRADIENT = 1e-8  # the same along a profile, whose height hardly depends on it
 LONGEST_STEP = 8.0  # of a Newton step, in standard deviations of the log-odds
@@ -52,16 +60,34 @@ class OutcomeCounts:
         zeros = 1.0 - outcome if weight is None else weight * (1.0 - outcome)
         return cls(log_odds, ones, zeros)
 
+    def where(self, rows: BoolArray) -> "OutcomeCounts":
+        """Counts at the log-odds of a mask (b,)."""
+        return OutcomeCounts(self.log_odds[rows], self.ones[rows], self.zeros[rows])
+
 
 Sample = Iterable[OutcomeCounts]
 """Counts of all rows, part by part; can be walked over again and again."""
 
 
 @dataclass(frozen=True)
+class Uncertain:
+    """A sample without its probabilities of exactly 0 or 1."""
+
+    sample: Sample
+
+    def __iter__(self) -> Iterator[OutcomeCounts]:
+        for part in self.sample:
+            certain = np.abs(part.log_odds) >= CERTAIN
+            yield part.where(~certain) if certain.any() else part
+
+
+@dataclass(frozen=True)
 class ClassRanges:
     """Weight and range of log-odds of the rows of each class, and the moments of all.
 
-    mean, spread : mean and standard deviation of the log-odds.
+    mean, spread : mean and standard deviation of the log-odds. left_out : weight of the
+    rows with a probability of exactly 0 or 1, of which nothing else here knows. wrong :
+    of those among them whose outcome is the other one.
     """
 
     ones: float
@@ -72,14 +98,23 @@ class ClassRanges:
     highest_zero: float
     mean: float
     spread: float
+    left_out: float
+    wrong: float
 
     @classmethod
     def of(cls, sample: Sample) -> "ClassRanges":
         """Measure a sample."""
+        left_out = wrong = 0.0
+        for part in sample:
+            certain = part.where(np.abs(part.log_odds) >= CERTAIN)
+            above = certain.log_odds > 0.0
+            left_out += float(certain.ones.sum() + certain.zeros.sum())
+            wrong += float(certain.zeros[above].sum() + certain.ones[~above].sum())
+
         ones = zeros = first_moment = second_moment = 0.0
         lowest_one = lowest_zero = math.inf
         highest_one = highest_zero = -math.inf
-        for part in sample:
+        for part in Uncertain(sample):
             weight = part.ones + part.zeros
             ones += float(part.ones.sum())
             zeros += float(part.zeros.sum())
@@ -91,7 +126,7 @@ class ClassRanges:
             highest_one = max(highest_one, float(of_ones.max(initial=-math.inf)))
             lowest_zero = min(lowest_zero, float(of_zeros.min(initial=math.inf)))
             highest_zero = max(highest_zero, float(of_zeros.max(initial=-math.inf)))
-        total = ones + zeros
+        total = max(ones + zeros, SMALLEST)
         mean = first_moment / total
         variance = max(second_moment / total - mean**2, 0.0)
         return cls(
@@ -103,6 +138,8 @@ class ClassRanges:
             highest_zero=highest_zero,
             mean=mean,
             spread=math.sqrt(variance),
+            left_out=left_out,
+            wrong=wrong,
         )
 
     @property
@@ -126,11 +163,18 @@ class ClassRanges:
     @property
     def why_no_intercept(self) -> str | None:
         """Reason why no intercept is finite, None where there is one."""
-        if self.ones == 0.0:
-            return "all labels are class 0: rows of both classes are needed"
-        if self.zeros == 0.0:
-            return "all labels are class 1: rows of both classes are needed"
-        return None
+        if self.wrong > 0.0:
+            return (
+                "some P(class 1) of exactly 0 or 1 are wrong: infinitely overconfident"
+            )
+        if self.rarer > 0.0:
+            return None
+        if self.ones == 0.0 and self.zeros == 0.0:
+            return "P(class 1) is exactly 0 or 1 in all rows: they have no log-odds"
+        only = "class 0" if self.ones == 0.0 else "class 1"
+        if self.left_out > 0.0:
+            return f"all labels are {only} where P(class 1) is not exactly 0 or 1"
+        return f"all labels are {only}: rows of both classes are needed"
 
     @property
     def why_no_slope(self) -> str | None:
@@ -141,7 +185,7 @@ class ClassRanges:
         """
         if self.why_no_intercept is not None:
             return self.why_no_intercept
-        if self.lowest == self.highest:
+        if self.spread <= LEAST_SPREAD * max(abs(self.lowest), abs(self.highest), 1.0):
             return "P(class 1) is the same in all rows: they have no slope"
         separated = self.highest_zero <= self.lowest_one
         reversed_order = self.highest_one <= self.lowest_zero
@@ -197,6 +241,19 @@ class Recalibration:
     def covariance(self) -> FloatArray:
         """Inverse of the information, (2, 2)."""
         return np.asarray(np.linalg.inv(self.likelihood.information))
+
+    def tells_intercept(self) -> bool:
+        """Test whether the rows tell an intercept at this slope."""
+        return bool(self.likelihood.information[0, 0] > LEAST_INFORMATION)
+
+    def tells_slope(self, ranges: ClassRanges) -> bool:
+        """Test whether the rows tell the slope. ranges : of these rows."""
+        if not self.tells_intercept():
+            return False
+        information = self.likelihood.information
+        # information about the slope that the intercept does not take
+        own = information[1, 1] - information[0, 1] ** 2 / information[0, 0]
+        return bool(own * ranges.spread**2 > LEAST_INFORMATION)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from calcli.numerics import FloatArray, IntArray
 LEAST_LEFT = 1e-9
 """Least share of the information, as a determinant, that must remain without a unit."""
 
+SMALLEST = 1e-300  # of influences that are not 0
+
 
 @dataclass(frozen=True)
 class Sandwich:
@@ -76,15 +78,23 @@ def sandwich(
         np.linalg.solve(left, unit_scores[:, :, None])[:, :, 0] @ inverse,
         dtype=np.float64,
     )
-    jackknife = without.T @ without * (units - 1) / units
-    of_model = np.diag(inverse @ spread @ inverse)
-    raise_by = np.sqrt(np.maximum(of_model / np.diag(jackknife), 1.0))
+    least = np.diag(inverse @ spread @ inverse)
     return Sandwich(
         covariance=covariance,
-        jackknife=jackknife * np.outer(raise_by, raise_by),
+        jackknife=_at_least(without.T @ without * (units - 1) / units, least),
         degrees=_degrees(without),
         units=units,
     )
+
+
+def _at_least(covariance: FloatArray, variances: FloatArray) -> FloatArray:
+    """Covariance (k, k) with variances of at least (k,), its correlations kept."""
+    found = np.diag(covariance)
+    raised = np.maximum(found, variances)
+    factor = np.sqrt(raised / np.where(found > 0.0, found, 1.0))
+    larger = covariance * np.outer(factor, factor)
+    np.fill_diagonal(larger, raised)
+    return larger
 
 
 def _sums(values: FloatArray, code: IntArray, units: int) -> FloatArray:
@@ -100,10 +110,11 @@ def _degrees(influences: FloatArray) -> FloatArray:
     g equal normal influences these are g; one is lost to the estimate.
     """
     units = len(influences)
-    squares = (influences**2).sum(axis=0)
-    fourths = (influences**4).sum(axis=0)
+    scaled = influences / np.maximum(np.abs(influences).max(axis=0), SMALLEST)
+    squares = (scaled**2).sum(axis=0)
+    fourths = (scaled**4).sum(axis=0)
     variance = fourths - squares**2 / units
-    alike = 2.0 * squares**2 <= units * variance * (1.0 + 1e-12)
+    fewer = 2.0 * squares**2 < units * variance
     degrees = np.full(influences.shape[1], float(units))
-    np.divide(2.0 * squares**2, variance, out=degrees, where=alike)
+    np.divide(2.0 * squares**2, variance, out=degrees, where=fewer)
     return np.maximum(degrees - 1.0, 1.0)
