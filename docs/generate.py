@@ -79,6 +79,14 @@ BENCHMARKS = {
         " runs. bound: temperatures that are fitted to the new samples themselves; kept: proportion of runs in which"
         " `--by` kept the groups.",
     ),
+    "risk": (
+        "_stored.py",
+        ["benchmarks/risk.json"],
+        "python benchmarks/risk.py 1000 --record benchmarks/risk.json",
+        "Proportion of 1000 samples whose 95 % interval holds the true value; of the joint test of intercept 0 and"
+        " slope 1 the proportion that is rejected at 5 %; no interval: proportion of the samples without one of the"
+        " slope. Units hold 1 to 20 rows. Another link: complementary log-log.",
+    ),
     "by_mcgrad": (
         "_stored.py",
         ["benchmarks/by_mcgrad.json"],

@@ -60,6 +60,8 @@ SMOOTHED_CELLS = 5000
 MOST_REACH = math.log(1000.0)
 """Largest factor, as its logarithm, to which an interval of a ratio goes."""
 
+SMALLEST_SHARE = 1e-300  # of a share that is not 0
+
 ONE_UNIT = "one unit holds the information: no interval"
 
 
@@ -685,13 +687,15 @@ def net_benefit(context: MetricContext, threshold: float = 0.5) -> Value:
     few = _few_units(context) if _dependent(context) else None
     interval = None
     if few is None:
-        interval = _benefit_interval(
-            hits / rows,
-            false_alarms / rows,
-            odds,
-            _effective_rows(positive, threshold),
-            context.settings.level,
+        level = context.settings.level
+        low, high = benefit_interval(
+            np.array(hits / rows),
+            np.array(false_alarms / rows),
+            np.array(odds),
+            np.array(effective_rows(positive, threshold)),
+            level,
         )
+        interval = Interval(float(low), float(high), level, "Wilson, combined")
     else:
         more["ci_reason"] = few
     return Value(
@@ -702,11 +706,12 @@ def net_benefit(context: MetricContext, threshold: float = 0.5) -> Value:
     )
 
 
-def _effective_rows(positive: MetricContext, threshold: float) -> float:
+def effective_rows(positive: MetricContext, threshold: float) -> float:
     """Number of independent rows that would tell the net benefit as well as these.
 
     Rows over the effect of their weights (Kish 1965) and over the design effect of
-    their units, in Student's measure of as many degrees of freedom as units.
+    their units, in Student's measure of as many degrees of freedom as units. positive :
+    context of P(class 1).
     """
     table = positive.table
     if not _dependent(positive):
@@ -722,27 +727,29 @@ def _effective_rows(positive: MetricContext, threshold: float) -> float:
     return rows / wider**2
 
 
-def _benefit_interval(
-    hits: float, false_alarms: float, odds: float, rows: float, level: float
-) -> Interval:
-    """Interval of the net benefit hits - odds * false_alarms, both shares of rows.
+def benefit_interval(
+    hits: FloatArray,
+    false_alarms: FloatArray,
+    odds: FloatArray,
+    rows: FloatArray,
+    level: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Ends of the interval of the net benefit hits - odds * false_alarms, (…,) each.
 
-    From Wilson's intervals of both shares, with their correlation of a multinomial.
+    hits, false_alarms : shares of ``rows`` rows. From Wilson's intervals of both, with
+    their correlation as of a multinomial.
     Reference: Zou, Donner (2008), Statistics in Medicine 27, 1693-1702.
     """
     value = hits - odds * false_alarms
-    rates = np.array([hits, false_alarms])
-    low, high = wilson_interval(rates, np.full(2, rows), level)
-    correlation = -math.sqrt(
-        hits * false_alarms / max((1.0 - hits) * (1.0 - false_alarms), 1e-300)
-    )
-    correlation = max(correlation, -1.0)
+    hits_low, hits_high = wilson_interval(hits, rows, level)
+    alarms_low, alarms_high = wilson_interval(false_alarms, rows, level)
+    others = np.maximum((1.0 - hits) * (1.0 - false_alarms), hits * false_alarms)
+    correlation = -np.sqrt(hits * false_alarms / np.maximum(others, SMALLEST_SHARE))
 
-    def reach(of_hits: float, of_alarms: float) -> float:
-        square = of_hits**2 + of_alarms**2 - 2.0 * correlation * of_hits * of_alarms
-        return math.sqrt(square)
+    def reach(of_hits: FloatArray, of_alarms: FloatArray) -> FloatArray:
+        joint = 2.0 * correlation * of_hits * of_alarms
+        return np.asarray(np.sqrt(of_hits**2 + of_alarms**2 - joint))
 
-    below = reach(hits - float(low[0]), odds * (float(high[1]) - false_alarms))
-    above = reach(float(high[0]) - hits, odds * (false_alarms - float(low[1])))
-    method = "Wilson, combined"
-    return Interval(value - below, value + above, level, method)
+    low = value - reach(hits - hits_low, odds * (alarms_high - false_alarms))
+    high = value + reach(hits_high - hits, odds * (false_alarms - alarms_low))
+    return low, high

@@ -29,36 +29,50 @@ def benefit_of_all(frequency: float, threshold: float) -> float:
 
 @dataclass(frozen=True)
 class DecisionCurve:
-    """Net benefit at some thresholds, (t,) each, with that of treating all rows.
+    """Shares of rows that are acted on rightly and wrongly at thresholds, (t,) each.
 
-    frequency : of class 1.
+    true_positives, false_positives : of all rows, by weight. frequency : of class 1.
     """
 
     threshold: FloatArray
-    benefit: FloatArray
-    treat_all: FloatArray
+    true_positives: FloatArray
+    false_positives: FloatArray
     frequency: float
 
+    @classmethod
+    def of(
+        cls,
+        risk: FloatArray,
+        outcome: FloatArray,
+        thresholds: FloatArray,
+        weight: FloatArray | None = None,
+    ) -> "DecisionCurve":
+        """Measure rows. risk, outcome : (n,). thresholds : (t,) within (0, 1)."""
+        w = np.ones(len(risk)) if weight is None else weight
+        order = np.argsort(risk, kind="stable")
+        ones = np.concatenate([[0.0], np.cumsum((w * outcome)[order])])
+        rows = np.concatenate([[0.0], np.cumsum(w[order])])
+        left_alone = np.searchsorted(risk[order], thresholds)
+        acted_on = (rows[-1] - rows[left_alone]) / rows[-1]
+        true_positives = (ones[-1] - ones[left_alone]) / rows[-1]
+        return cls(
+            threshold=thresholds,
+            true_positives=true_positives,
+            false_positives=acted_on - true_positives,
+            frequency=float(ones[-1] / rows[-1]),
+        )
 
-def decision_curve(
-    risk: FloatArray,
-    outcome: FloatArray,
-    thresholds: FloatArray,
-    weight: FloatArray | None = None,
-) -> DecisionCurve:
-    """Net benefit at every threshold. risk, outcome : (n,). thresholds : within (0, 1)."""
-    w = np.ones(len(risk)) if weight is None else weight
-    order = np.argsort(risk, kind="stable")
-    ones = np.concatenate([[0.0], np.cumsum((w * outcome)[order])])
-    rows = np.concatenate([[0.0], np.cumsum(w[order])])
-    below = np.searchsorted(risk[order], thresholds)  # rows that are not acted on
-    true_positives = (ones[-1] - ones[below]) / rows[-1]
-    acted_on = (rows[-1] - rows[below]) / rows[-1]
-    odds = thresholds / (1.0 - thresholds)
-    frequency = float(ones[-1] / rows[-1])
-    return DecisionCurve(
-        threshold=thresholds,
-        benefit=true_positives - odds * (acted_on - true_positives),
-        treat_all=frequency - (1.0 - frequency) * odds,
-        frequency=frequency,
-    )
+    @property
+    def odds(self) -> FloatArray:
+        """Weight of a needless action, in missed ones, (t,)."""
+        return self.threshold / (1.0 - self.threshold)
+
+    @property
+    def benefit(self) -> FloatArray:
+        """Net benefit at every threshold, (t,)."""
+        return self.true_positives - self.odds * self.false_positives
+
+    @property
+    def treat_all(self) -> FloatArray:
+        """Net benefit of acting on every row, (t,)."""
+        return self.frequency - (1.0 - self.frequency) * self.odds

@@ -14,7 +14,7 @@ from calcli.metrics.collect import class_columns, collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.numerics import sigmoid
 from calcli.rows import ArrayRows
-from calcli.statistics.decisions import decision_curve
+from calcli.statistics.decisions import DecisionCurve
 from calcli.statistics.units import Units
 
 RISKS = ("slope", "intercept", "oe_ratio", "ici", "e50", "e90", "emax", "net_benefit")
@@ -327,7 +327,7 @@ def test_a_decision_curve_has_the_net_benefits():
     log_odds, outcome, weight, _ = example()
     risk, thresholds = sigmoid(log_odds), np.array([0.05, 0.2, 0.6])
     for used in (None, weight):
-        curve = decision_curve(risk, outcome.astype(float), thresholds, used)
+        curve = DecisionCurve.of(risk, outcome.astype(float), thresholds, used)
         rows = context(log_odds, outcome, used)
         for at, threshold in enumerate(thresholds):
             value = metric(f"net_benefit({threshold})").measure(rows)
