@@ -14,7 +14,8 @@ from calcli.numerics import FloatArray, floored_log
 from calcli.solvers import find_root
 
 SMALLEST, LARGEST = 1e-3, 1e3  # slopes between which one is searched
-STEP = 1e-9  # of the search for a slope
+STEP = 1e-12  # of the search for a slope
+FLAT = 1e-13  # mean score of the rows at which it ends
 
 Columns = Callable[[], Iterator[tuple[int, FloatArray, FloatArray]]]
 """Walk over (class, its probability (n,), is it the label (n,)); may be repeated."""
@@ -68,7 +69,8 @@ def fit_inverse_temperature(
         score, information = row_scores(columns, largest, slope)
         return -float(weight @ score), float(weight @ information)
 
-    root = find_root(shortfall, SMALLEST, LARGEST, 1.0, step=STEP)
+    flat = FLAT * float(weight.sum())
+    root = find_root(shortfall, SMALLEST, LARGEST, 1.0, step=STEP, flat=flat)
     if root.status == "at_low":
         return "the scores rank the labels no better than chance: no slope is positive"
     if root.status == "at_high":
