@@ -15,6 +15,7 @@ from calcli.solvers import find_root
 
 SMALLEST, LARGEST = 1e-3, 1e3  # slopes between which one is searched
 STEP = 1e-12  # of the search for a slope
+LEAST_INFORMATION = 1e-6  # about a slope that rows tell
 FLAT = 1e-13  # mean score of the rows at which it ends
 
 Columns = Callable[[], Iterator[tuple[int, FloatArray, FloatArray]]]
@@ -73,7 +74,9 @@ def fit_inverse_temperature(
     root = find_root(shortfall, SMALLEST, LARGEST, 1.0, step=STEP, flat=flat)
     if root.status == "at_low":
         return "the scores rank the labels no better than chance: no slope is positive"
-    if root.status == "at_high":
-        return "the largest probability is always the label's: the slope is not finite"
     score, information = row_scores(columns, largest, root.x)
+    # the score of rows that are all right falls to 0 as the slope grows
+    untold = float(weight @ information) <= LEAST_INFORMATION
+    if root.status == "at_high" or untold:
+        return "the largest probability is always the label's: the slope is not finite"
     return InverseTemperature(root.x, weight * score, weight * information)

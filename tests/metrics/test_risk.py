@@ -207,6 +207,10 @@ def test_scores_without_a_temperature_say_why():
     z, _ = many_classes()
     right = measured(z, z.argmax(axis=1), "slope", "logits")
     assert "the slope is not finite" in right.reason
+    sure = measured(
+        100.0 * np.eye(5)[np.arange(50) % 5], np.arange(50) % 5, "slope", "logits"
+    )
+    assert "the slope is not finite" in sure.reason
     wrong = measured(z, z.argmin(axis=1), "slope", "logits")
     assert "no better than chance" in wrong.reason
 
