@@ -115,6 +115,7 @@ MEMORY = {
 REPORTS = {
     "default": "in every report",
     "two classes": "in the report of two classes",
+    "ordered levels": "in the report of ordered classes",
     "full": "with `--full` or `--metric`",
     None: "with `--metric` only",
 }
@@ -359,13 +360,16 @@ OF_RISKS = (
 )
 """Metrics of two classes whose example has two distinct probabilities, and its rows."""
 
+OF_LEVELS = ("rps", "level_bias", "level_error", "within_one")
+"""Metrics of classes that are levels from low to high."""
+
 
 def worked(name: str) -> list[str]:
     """A few rows, the value of the metric on them, and the same by hand."""
+    words = ", ordered_levels=True" if name in OF_LEVELS else ""
+    given = f'probabilities, labels, kind="probs", metrics=["{name}"]{words}'
     for rows in [RISKS] if name in OF_RISKS else ROWS:
-        call = (
-            f'calcli.evaluate(probabilities, labels, kind="probs", metrics=["{name}"])'
-        )
+        call = f"calcli.evaluate({given})"
         lines = [
             *rows.splitlines(),
             f"found = {call}",

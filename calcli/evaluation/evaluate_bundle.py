@@ -164,9 +164,10 @@ class Plan:
                 for name in self.metrics
                 if not metric(name).whole or name in self.limited
             ]
-        if not self.report or k != 2:
+        ordered = self.settings.ordered_levels
+        if not self.report or not (k == 2 or ordered):
             return list(self.metrics)
-        wanted = {*self.metrics, *report_metrics(k=k)}
+        wanted = {*self.metrics, *report_metrics(k=k, ordered=ordered)}
         at_numbers = [name for name in self.metrics if name not in metric_names()]
         return [name for name in metric_names() if name in wanted] + at_numbers
 
@@ -192,7 +193,9 @@ def assess(
 ) -> Assessed:
     """Evaluate candidates on rows. candidates : the uncalibrated scores first. baseline : reference of the
     differences, None for the first candidate. Raises DataError for calibrators that do not fit."""
-    plan = replace(plan, settings=replace(plan.settings, unit=subject.unit))
+    ordered = plan.settings.ordered_levels or subject.rows.ordered
+    settings = replace(plan.settings, unit=subject.unit, ordered_levels=ordered)
+    plan = replace(plan, settings=settings)
     subject, tables = subject.counted(), list[RowTable]()
     rows, where = subject.rows, subject.location
     known = [
