@@ -5,7 +5,9 @@ Calibration intercept and slope, observed over expected, errors of a smoothed cu
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,8 +28,9 @@ from calcli.metrics.rowtable import RowTable
 from calcli.metrics.ties import Ranked
 from calcli.numerics import FloatArray, IntArray, starts_of_ties, tie_groups
 from calcli.statistics.decisions import benefit_of_all, row_benefit
+from calcli.statistics.event_ratio import EventSums
 from calcli.statistics.inverse_temperature import fit_inverse_temperature
-from calcli.statistics.lowess import Lowess
+from calcli.statistics.lowess import Lowess, SmoothedErrors
 from calcli.statistics.recalibration import (
     CERTAIN,
     ClassRanges,
@@ -59,6 +62,8 @@ SMOOTHED_CELLS = 5000
 
 MOST_REACH = math.log(1000.0)
 """Largest factor, as its logarithm, to which an interval of a ratio goes."""
+
+NO_SIGNATURE: Mapping[str, str] = MappingProxyType({})
 
 SMALLEST_SHARE = 1e-300  # of a share that is not 0
 
@@ -216,36 +221,34 @@ def _sandwich_of(
 def _by_sandwich(
     context: MetricContext,
     estimate: float,
-    neutral: float,
     covariance: Sandwich | None,
+    *,
+    neutral: float,
     parameter: int,
     few: str | None,
-    **facts: Any,
+    more: Mapping[str, Any],
+    signature: Mapping[str, str] = NO_SIGNATURE,
 ) -> Value:
     """An estimate with its sandwich error; Student's interval and test of ``neutral``.
 
     parameter : number of the estimate among those of ``covariance``. few : reason for
-    no interval. facts : further fields of the value; ``more`` may be among them.
+    no interval, None where there is one.
     """
-    more = dict(facts.pop("more", {}))
-    if covariance is None or few is not None:
-        more["ci_reason"] = few or ONE_UNIT
-        se = None
-        if covariance is not None:
-            se = float(covariance.standard_errors[parameter])
-        return Value(estimate, se=se, more=more, **facts)
+    value = Value(estimate, signature=signature, more=more)
+    if covariance is None:
+        return replace(value, more={**more, "ci_reason": few or ONE_UNIT})
+    value = replace(value, se=float(covariance.standard_errors[parameter]))
+    if few is not None:
+        return replace(value, more={**more, "ci_reason": few})
     level = context.settings.level
     error = float(covariance.cautious_errors[parameter])
     degrees = float(covariance.degrees[parameter])
     reach = t_quantile(0.5 + level / 2.0, degrees) * error
     method = "sandwich t" if context.table.units is None else "unit t"
-    return Value(
-        estimate,
-        se=float(covariance.standard_errors[parameter]),
+    return replace(
+        value,
         interval=Interval(estimate - reach, estimate + reach, level, method),
         p_value=t_p_value((estimate - neutral) / error, degrees),
-        more=more,
-        **facts,
     )
 
 
@@ -292,8 +295,15 @@ def slope(context: MetricContext) -> Value:
         covariance = _sandwich_of(context, fit, with_slope=True)
         few = _few_units(context)
         joint = _joint_test_by_sandwich(fit, None if few else covariance)
-        more = data.more | joint
-        return _by_sandwich(context, fit.slope, 1.0, covariance, 1, few, more=more)
+        return _by_sandwich(
+            context,
+            fit.slope,
+            covariance,
+            neutral=1.0,
+            parameter=1,
+            few=few,
+            more=data.more | joint,
+        )
     near = _fit_in_cells(context)
     deviance = deviance_of_calibration(data.cells, near)
     return _by_likelihood(
@@ -328,9 +338,15 @@ def intercept(context: MetricContext) -> Value:
             "P(class 1) is 0 or 1 up to rounding: no intercept is determined"
         )
     if _dependent(context):
-        covariance = _sandwich_of(context, fit, with_slope=False)
-        few, more = _few_units(context), data.more
-        return _by_sandwich(context, fit.intercept, 0.0, covariance, 0, few, more=more)
+        return _by_sandwich(
+            context,
+            fit.intercept,
+            _sandwich_of(context, fit, with_slope=False),
+            neutral=0.0,
+            parameter=0,
+            few=_few_units(context),
+            more=data.more,
+        )
     return _by_likelihood(
         context,
         estimate=fit.intercept,
@@ -387,10 +403,11 @@ def _slope_of_many_classes(context: MetricContext) -> Value:
     return _by_sandwich(
         context,
         fit.slope,
-        1.0,
         covariance,
-        0,
-        context.few_wrong,
+        neutral=1.0,
+        parameter=0,
+        few=context.few_wrong,
+        more={},
         signature={"model": "temperature", "label": "all"},
     )
 
@@ -398,56 +415,18 @@ def _slope_of_many_classes(context: MetricContext) -> Value:
 # ---- observed over expected
 
 
-@dataclass(frozen=True)
-class CountSums:
-    """Sums over rows: of outcomes y, of P(class 1) p, of p^2 and of y p."""
+def _event_sums(ranked: Ranked) -> EventSums:
+    """Sum rows that are ranked by P(class 1)."""
+    sums = EventSums(0.0, 0.0, 0.0, 0.0)
+    for block in ranked:
+        sums += EventSums.of(block.score, block.right, block.wrong)
+    return sums
 
-    observed: float
-    expected: float
-    squares: float
-    products: float
 
-    @classmethod
-    def of(cls, ranked: Ranked) -> "CountSums":
-        """Sum rows that are ranked by P(class 1)."""
-        expected = squares = products = 0.0
-        for block in ranked:
-            rows = block.right + block.wrong
-            expected += float(rows @ block.score)
-            squares += float(rows @ block.score**2)
-            products += float(block.right @ block.score)
-        return cls(ranked.right, expected, squares, products)
-
-    @property
-    def ratio(self) -> float:
-        """Observed over expected."""
-        return self.observed / self.expected
-
-    @property
-    def variance(self) -> float:
-        """Variance of the observed number under calibration, sum p (1 - p)."""
-        return self.expected - self.squares
-
-    def interval(self, level: float) -> Interval | None:
-        """Score interval of the ratio; None where it has no upper end.
-
-        All R with (observed - R expected)^2 <= z^2 V(R). V(R) is the variance of the
-        sum of y - R p over rows that are drawn, in which y is 1 R p times on average
-        and its covariance with p grows as R: V(R) = R expected - R^2 overlap.
-        """
-        z = normal_quantile(0.5 + level / 2.0)
-        overlap = self.squares
-        if self.observed > 0.0:
-            overlap = 2.0 * self.products / self.ratio - self.squares
-        leading = self.expected**2 + z**2 * overlap
-        middle = self.observed * self.expected + z**2 * self.expected / 2.0
-        square = middle**2 - leading * self.observed**2
-        if not (leading > 0.0 and square >= 0.0):
-            return None
-        low = (middle - math.sqrt(square)) / leading
-        high = (middle + math.sqrt(square)) / leading
-        # where an end is the ratio itself, rounding may part them
-        return Interval(min(low, self.ratio), max(high, self.ratio), level, "score")
+def _ratio_interval(sums: EventSums, level: float) -> Interval | None:
+    """Score interval of observed over expected; None where it has no upper end."""
+    ends = sums.score_interval(normal_quantile(0.5 + level / 2.0))
+    return None if ends is None else Interval(*ends, level, "score")
 
 
 @metric("label:positive", better="one", whole=True, reads="order")
@@ -460,7 +439,7 @@ def oe_ratio(context: MetricContext) -> Value:
     In tables: observed over predicted rows of class 1
     """
     positive = _positive(context)
-    sums = CountSums.of(positive.ranked())
+    sums = _event_sums(positive.ranked())
     if not sums.expected > 0.0:
         raise Undefined("P(class 1) is 0 in all rows: no row of class 1 is expected")
     more = {"observed": sums.observed, "expected": sums.expected}
@@ -471,7 +450,7 @@ def oe_ratio(context: MetricContext) -> Value:
         distance = (sums.observed - sums.expected) / math.sqrt(sums.variance)
     return Value(
         sums.ratio,
-        interval=sums.interval(context.settings.level),
+        interval=_ratio_interval(sums, context.settings.level),
         p_value=normal_p_value(distance),
         more=more,
     )
@@ -511,53 +490,6 @@ def _ratio_of_dependent_rows(
 # ---- errors of a smoothed curve
 
 
-@dataclass(frozen=True)
-class SmoothedErrors:
-    """|P(class 1) - smoothed frequency| of the rows: mean, median, 90 %, maximum.
-
-    Each is a number, or (draws,) of outcomes drawn under calibration.
-    """
-
-    mean: FloatArray
-    median: FloatArray
-    ninetieth: FloatArray
-    largest: FloatArray
-
-    @classmethod
-    def of(cls, errors: FloatArray, weight: FloatArray) -> "SmoothedErrors":
-        """Summarise errors (…, u) of points with weight (u,)."""
-        return cls(
-            mean=errors @ weight / weight.sum(),
-            median=_quantile(errors, weight, 0.5),
-            ninetieth=_quantile(errors, weight, 0.9),
-            largest=errors.max(axis=-1),
-        )
-
-
-def _quantile(errors: FloatArray, weight: FloatArray, share: float) -> FloatArray:
-    """Quantile of errors (…, u) of points that stand for ``weight`` rows each.
-
-    Of whole weights the one that R and NumPy have by default: linear between the two
-    rows about it. Of others the smallest error up to which rows have that share.
-    """
-    order = np.argsort(errors, axis=-1)
-    ordered = np.take_along_axis(errors, order, axis=-1)
-    upto = np.cumsum(weight[order], axis=-1)
-    last = len(weight) - 1
-
-    def at(rank: float) -> FloatArray:
-        place = np.minimum((upto <= rank).sum(axis=-1), last)
-        return np.take_along_axis(ordered, place[..., None], axis=-1)[..., 0]
-
-    total = float(weight.sum())
-    if (weight != np.rint(weight)).any():
-        return at(share * total * (1.0 - 1e-12))
-    rank = share * (total - 1.0)
-    below = math.floor(rank)
-    part = rank - below
-    return at(below) * (1.0 - part) + at(below + 1.0) * part
-
-
 @made_once
 def _smoothed(context: MetricContext) -> SmoothedErrors:
     """Errors of the observed outcomes, at every distinct P(class 1)."""
@@ -591,12 +523,7 @@ def _drawn_errors(context: MetricContext) -> SmoothedErrors:
         ones = np.add.reduceat(weighted, first, axis=1, dtype=np.float64)
         errors = np.abs(points - smoother.smooth(ones))
         parts.append(SmoothedErrors.of(errors, mass))
-    return SmoothedErrors(
-        mean=np.concatenate([part.mean for part in parts]),
-        median=np.concatenate([part.median for part in parts]),
-        ninetieth=np.concatenate([part.ninetieth for part in parts]),
-        largest=np.concatenate([part.largest for part in parts]),
-    )
+    return SmoothedErrors.joined(parts)
 
 
 def _smoothed_error(context: MetricContext, which: str) -> Value:

@@ -9,6 +9,9 @@ Reference: Cleveland (1979), Journal of the American Statistical Association 74,
 829-836; Cleveland (1981), The American Statistician 35, 54.
 """
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from calcli.fast_dataclass import dataclass
@@ -130,3 +133,66 @@ def _interpolated(x: FloatArray, knots: IntArray, values: FloatArray) -> FloatAr
     return np.asarray(
         values[..., piece] * (1.0 - share) + values[..., piece + 1] * share
     )
+
+
+# ---- distance of probabilities from their smoothed curve
+
+
+@dataclass(frozen=True)
+class SmoothedErrors:
+    """|p - smoothed frequency| of the rows: mean, median, 90 % quantile and maximum.
+
+    Each is a number, or (draws,) of many outcomes of the same rows.
+    """
+
+    mean: FloatArray
+    median: FloatArray
+    ninetieth: FloatArray
+    largest: FloatArray
+
+    @classmethod
+    def of(cls, errors: FloatArray, weight: FloatArray) -> "SmoothedErrors":
+        """Summarise errors (…, u) of points with weight (u,)."""
+        return cls(
+            mean=errors @ weight / weight.sum(),
+            median=row_quantile(errors, weight, 0.5),
+            ninetieth=row_quantile(errors, weight, 0.9),
+            largest=errors.max(axis=-1),
+        )
+
+    @classmethod
+    def joined(cls, parts: "Sequence[SmoothedErrors]") -> "SmoothedErrors":
+        """Errors of all outcomes from those of some, one after the other."""
+        return cls(
+            mean=np.concatenate([part.mean for part in parts]),
+            median=np.concatenate([part.median for part in parts]),
+            ninetieth=np.concatenate([part.ninetieth for part in parts]),
+            largest=np.concatenate([part.largest for part in parts]),
+        )
+
+
+def row_quantile(errors: FloatArray, weight: FloatArray, share: float) -> FloatArray:
+    """Quantile over rows of errors (…, u) of points that stand for ``weight`` rows.
+
+    Of whole weights the one that R and NumPy have by default: linear between the two
+    rows about it. Of others the smallest error up to which rows have that share.
+    """
+    order = np.argsort(errors, axis=-1)
+    ordered = np.take_along_axis(errors, order, axis=-1)
+    upto = np.cumsum(weight[order], axis=-1)
+    last = len(weight) - 1
+
+    def at(rank: float) -> FloatArray:
+        place = np.minimum((upto <= rank).sum(axis=-1), last)
+        return np.asarray(
+            np.take_along_axis(ordered, place[..., None], axis=-1)[..., 0]
+        )
+
+    total = float(weight.sum())
+    if (weight != np.rint(weight)).any():
+        # a little less, so that rounding passes no error by
+        return at(share * total * (1.0 - 1e-12))
+    rank = share * (total - 1.0)
+    below = math.floor(rank)
+    part = rank - below
+    return at(below) * (1.0 - part) + at(below + 1.0) * part
