@@ -105,16 +105,17 @@ class ClassRanges:
     def of(cls, sample: Sample) -> "ClassRanges":
         """Measure a sample."""
         left_out = wrong = 0.0
-        for part in sample:
-            certain = part.where(np.abs(part.log_odds) >= CERTAIN)
-            above = certain.log_odds > 0.0
-            left_out += float(certain.ones.sum() + certain.zeros.sum())
-            wrong += float(certain.zeros[above].sum() + certain.ones[~above].sum())
-
         ones = zeros = first_moment = second_moment = 0.0
         lowest_one = lowest_zero = math.inf
         highest_one = highest_zero = -math.inf
-        for part in Uncertain(sample):
+        for part in sample:
+            certain = np.abs(part.log_odds) >= CERTAIN
+            if certain.any():
+                sure = part.where(certain)
+                above = sure.log_odds > 0.0
+                left_out += float(sure.ones.sum() + sure.zeros.sum())
+                wrong += float(sure.zeros[above].sum() + sure.ones[~above].sum())
+                part = part.where(~certain)
             weight = part.ones + part.zeros
             ones += float(part.ones.sum())
             zeros += float(part.zeros.sum())
