@@ -209,13 +209,14 @@ def class_words(number: int, names: Sequence[str] | None) -> str:
 
 class Rows(ABC):
     """A re-iterable source of blocks. n, k : number of rows and of classes; k = 1 where only confidences are known.
-    transforms : specs of the transforms that the source holds, ``name:argument``. columns : columns that
-    blocks carry. Subclasses yield every row exactly once, in order."""
+    transforms : specs of the transforms that the source holds, ``name:argument``. ordered : whether classes are levels
+    from low to high. columns : columns that blocks carry. Subclasses yield every row exactly once, in order."""
 
     n: int
     k: int
     kind: ScoreKind
     transforms: tuple[str, ...] = ()
+    ordered: bool = False
     columns: Mapping[str, Codes] = {}
 
     @property

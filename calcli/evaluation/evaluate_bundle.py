@@ -162,9 +162,10 @@ class Plan:
             return list(self.metrics)
         if k == 1:
             return [name for name in self.metrics if self._is_for_confidences(name)]
-        if k != 2:
+        ordered = self.settings.ordered_levels
+        if k != 2 and not ordered:
             return list(self.metrics)
-        wanted = {*self.metrics, *report_metrics(k=k)}
+        wanted = {*self.metrics, *report_metrics(k=k, ordered=ordered)}
         known = [name for name in metric_names() if name in wanted]
         at_numbers = [name for name in self.metrics if name not in metric_names()]
         return known + at_numbers
@@ -200,7 +201,9 @@ def assess(
     candidates : the uncalibrated scores first. baseline : reference of the differences,
     None for the first candidate. Raises DataError for calibrators that do not fit.
     """
-    plan = replace(plan, settings=replace(plan.settings, unit=subject.unit))
+    ordered = plan.settings.ordered_levels or subject.rows.ordered
+    settings = replace(plan.settings, unit=subject.unit, ordered_levels=ordered)
+    plan = replace(plan, settings=settings)
     subject = _with_place_to_fit(subject.counted(), candidates)
     if subject.rows.k == 1 and plan.per_class:
         raise DataError(

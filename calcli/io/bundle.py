@@ -118,6 +118,9 @@ class BundleRows(DataSet):
         self.name = f"{shown}:{group}" if group else shown
         self._node = lookup(file, group)
         check_bundle_format(self._node, self.name)
+        self.ordered = validate.check_ordered(
+            self._node.attrs.get("ordered"), self.name
+        )
         self._scores, self.kind = self._find_scores(layout)
         self.scores_where = self._where(self._scores)
         self._wide = is_bfloat16(self._scores.dtype, self._scores.attrs.get("dtype"))

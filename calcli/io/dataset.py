@@ -340,6 +340,7 @@ class PooledRows(DataSet):
         self.transforms, self.path = first.transforms, first.path
         self.name = f"{first.name} and {len(parts) - 1} more"
         self.has_labels, self.unit = first.has_labels, first.unit
+        self.ordered = first.ordered
         small = sum(part.nbytes for part in parts) <= CACHE_BYTES
         for part in parts:
             part.small = small
@@ -433,6 +434,7 @@ def _shared_properties(rows: "BundleRows") -> Iterator[str]:
         else "is uncalibrated"
     )
     yield f"has the transforms {', '.join(rows.transforms) or 'none'}"
+    yield "has ordered classes" if rows.ordered else "has classes without an order"
     yield "has labels" if rows.has_labels else "has no labels"
     yield "has no weights" if rows.weights() is None else "has weights"
     yield "has predictions" if rows.assigned else "has no predictions"

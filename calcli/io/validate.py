@@ -377,6 +377,22 @@ def to_ignore(labels: AnyArray, ignore: tuple[int, ...]) -> BoolArray:
     return np.isin(labels.astype(np.int64), known) & inside
 
 
+def check_ordered(value: object, where: str) -> bool:
+    """Read the attribute ``ordered`` of a bundle: 1 where classes are levels, else 0.
+
+    Raises DataError for anything else.
+    """
+    if value is None:
+        return False
+    text = value.decode() if isinstance(value, bytes) else str(value)
+    if text not in ("0", "1", "True", "False"):
+        raise DataError(
+            f"{where}: attribute ordered is {text[:40]!r}, expected 1 where the classes"
+            " are levels from low to high, or 0; correct it or delete it"
+        )
+    return text in ("1", "True")
+
+
 def check_weights(weights: AnyArray, n: int, where: str) -> FloatArray:
     """Check sample weights: (n,) finite numbers >= 0, not all zero. Returns float64."""
     if weights.dtype.kind not in "fiu" or weights.shape != (n,):

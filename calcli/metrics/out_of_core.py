@@ -53,6 +53,7 @@ from calcli.metrics.nulls import (
     label_losses,
     poisson_binomial,
 )
+from calcli.metrics.risk import RecalibrationData, recalibration_data
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.significance import MeanGap, direction_of, spiegelhalter_of
 from calcli.metrics.smooth import (
@@ -699,6 +700,7 @@ LongContext.instead = {
     drawn_from_confidences: LongContext._joint_draws,
     drawn_from_positive: LongContext._slope_draws,
     binned: LongContext._confidence_bins,
+    recalibration_data: lambda c: RecalibrationData.of_ranked(c.ranked_by_odds()),
 }
 
 
@@ -709,6 +711,7 @@ LONG = 1 << 17  # rows from which no row table is made
 OF_TWO = {
     "roc_auc",
     "average_precision",
+    "slope",
 }  # metrics that need every class's column unless there are two classes
 
 

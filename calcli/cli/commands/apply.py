@@ -197,6 +197,7 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
                 if rows.corrupted_labels is None
                 else {"corrupted_labels": rows.corrupted_labels}
             ),
+            **({"ordered": "1"} if rows.ordered else {}),
         }
 
     known: dict[str, Any] = {
