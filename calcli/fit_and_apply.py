@@ -15,7 +15,7 @@ from calcli.io.artifact import Artifact, FitRecord
 from calcli.io.bundle import open_bundle
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout, split_where
-from calcli.io.provenance import check_upstream
+from calcli.io.provenance import check_chain, check_upstream
 from calcli.io.row_facts import facts_of, share_seen, sketch, unwritten
 from calcli.kernels.device import idle
 from calcli.kernels.numpy.expansion import summary_at
@@ -167,9 +167,8 @@ def check_fits(artifact: Artifact, where: str, rows: DataSet, *, again: bool = F
     through other calibrators than those it was fitted on."""
     kind, k, calibrator = artifact.input_kind, artifact.n_classes, artifact.calibrator
     if (kind == "confidence") != (rows.kind == "confidence"):
-        alone = "confidences, of which no class is known"
-        fitted = alone if kind == "confidence" else f"the {kind} of {k} classes"
-        found = alone if rows.kind == "confidence" else f"the {rows.kind} of {rows.k} classes"
+        fitted = _contents(kind, k)
+        found = _contents(rows.kind, rows.k)
         advice = "fit a calibrator on rows of the same kind"
         raise DataError(f"{where}: was fitted on {fitted}, {rows.name} holds {found}; {advice}")
     if k != rows.k:
@@ -184,7 +183,33 @@ def check_fits(artifact: Artifact, where: str, rows: DataSet, *, again: bool = F
     for column in calibrator.required_columns:
         rows.carry(column)
     kinds = [] if kind == rows.kind else [f"{rows.name}: holds {rows.kind}, {where} was fitted on {kind}"]
-    return [*kinds, *check_names(artifact, where, rows), *unseen(calibrator, rows, rows.name)]
+    return [*kinds, *check_names(artifact.class_names, where, rows), *unseen(calibrator, rows, rows.name)]
+
+
+def check_same_scores(
+    calibration: DataSet, rows: DataSet, *, again: bool = False
+) -> None:
+    """Refuse rows to which no calibrator fitted to the calibration rows could be
+    applied. Raises DataError for another number or order of classes, for confidences
+    beside scores of classes, and unless ``again`` for rows that have been through other
+    calibrators."""
+    same_kind = (calibration.kind == "confidence") == (rows.kind == "confidence")
+    if rows.k != calibration.k or not same_kind:
+        held = _contents(rows.kind, rows.k)
+        expected = _contents(calibration.kind, calibration.k)
+        told = f"{rows.name}: holds {held}, {calibration.name} {expected}"
+        raise DataError(f"{told}; name two sets of rows of one model")
+    if not again:
+        fit = f"the calibrator of {calibration.name} is fitted"
+        check_chain(rows.upstream, calibration.upstream, rows.name, fit)
+    check_names(calibration.class_names, calibration.name, rows)
+
+
+def _contents(kind: ScoreKind, k: int) -> str:
+    """Kind of scores and number of classes in words."""
+    if kind == "confidence":
+        return "confidences, of which no class is known"
+    return f"the {kind} of {k} classes"
 
 
 def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
@@ -199,10 +224,15 @@ def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
     return told
 
 
-def check_names(artifact: Artifact, where: str, rows: DataSet) -> list[str]:
-    """Refuse rows whose classes are in another order than those of the fit; returns a warning where names differ.
-    Names are compared without case and outer spaces. Raises DataError."""
-    fitted, found = artifact.class_names or [], rows.class_names or []
+def check_names(
+    class_names: list[str] | None, where: str, rows: DataSet
+) -> list[str]:
+    """Refuse rows whose classes are in another order than those of the fit; returns a
+    warning where names differ. Names are compared without case and outer spaces.
+
+    class_names, where : of the fit. Raises DataError.
+    """
+    fitted, found = class_names or [], rows.class_names or []
     if not fitted or not found or fitted == found:
         return []
     known, here = ([name.strip().casefold() for name in names] for names in (fitted, found))

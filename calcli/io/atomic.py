@@ -9,8 +9,8 @@ import io
 import os
 import stat
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from typing import Any, NoReturn
@@ -59,6 +59,44 @@ def is_stream(path: Path) -> bool:
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
+def check_outputs_in(folder: Path, names: Iterable[str], *, force: bool) -> None:
+    """Refuse outputs in a folder that may not exist yet (see ``check_output``). Raises
+    UsageError where the folder could not be made."""
+    if folder.is_dir():
+        for name in names:
+            check_output(folder / name, force=force)
+        return
+    parent = folder.absolute()
+    while not os.path.lexists(parent):
+        parent = parent.parent
+    problem = ""
+    if not parent.is_dir():
+        problem = f"{parent} is no folder"
+    elif not os.access(parent, os.W_OK):
+        problem = f"{parent} is not writable"
+    if problem:
+        raise UsageError(f"{folder}: folder cannot be made: {problem}; choose another -o")
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[None]:
+    """Create a folder and its parents; those that were created are removed again if
+    the block fails. Raises UsageError where it cannot be created."""
+    missing = []
+    parent = path.absolute()
+    while not parent.exists():
+        missing.append(parent)
+        parent = parent.parent
+    make_folder(path)
+    try:
+        yield
+    except BaseException:
+        for folder in missing:
+            with suppress(OSError):  # another process has put a file into it
+                folder.rmdir()
+        raise
+
+
 def make_folder(path: Path) -> None:
     """Create a folder and its parents. Raises UsageError on failure."""
     try:
@@ -75,7 +113,8 @@ def refuse(path: Path, reason: str | None) -> NoReturn:
 class NewFile(io.RawIOBase):
     """Unfinished output file: writes are unbuffered; size and checksum of the bytes are kept.
 
-    path : final name. temporary : current name. Writing raises CalcliError that names the file. Callers that write
+    path : final name. temporary : current name. has_final_name : whether it has been
+    renamed. Writing raises CalcliError that names the file. Callers that write
     through ``descriptor`` instead set ``checked`` and verify the content themselves.
     """
 
@@ -83,6 +122,7 @@ class NewFile(io.RawIOBase):
         self.path, self.temporary, self.descriptor = path, temporary, descriptor
         self.size, self.crc = 0, 0
         self.checked = False
+        self.has_final_name = False
 
     def writable(self) -> bool:
         return True
@@ -147,6 +187,7 @@ def new_file(path: Path, *, force: bool = False, inputs: Iterable[Path] = ()) ->
         refuse_input(path)  # it may have been opened as an input since
         with _naming_output(path):
             os.replace(temporary, place) if force else _rename_to_new(temporary, place)
+        file.has_final_name = True
         with suppress(OSError):  # where the file system supports it
             folder = os.open(place.parent, os.O_RDONLY)
             try:
@@ -167,6 +208,23 @@ def write_bytes(path: Path, data: bytes | str, *, force: bool = False) -> None:
     """Write a whole file at once (see ``new_file``); text is UTF-8."""
     with new_file(path, force=force) as file:
         file.write(data.encode() if isinstance(data, str) else data)
+
+
+def write_together(texts: Mapping[Path, str], *, force: bool = False) -> None:
+    """Write several files: all of them or none (see ``new_file``)."""
+    existed = {path for path in texts if os.path.lexists(path)}
+    files: list[NewFile] = []
+    try:
+        with ExitStack() as stack:
+            for path, text in texts.items():
+                file = stack.enter_context(new_file(path, force=force))
+                files.append(file)
+                file.write(text.encode())
+    except BaseException:
+        for file in files:
+            if file.has_final_name and file.path not in existed:
+                file.path.unlink(missing_ok=True)
+        raise
 
 
 def discard_unfinished() -> None:

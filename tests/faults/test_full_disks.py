@@ -2,6 +2,7 @@
 
 import math
 import re
+import shutil
 
 import pytest
 
@@ -101,3 +102,31 @@ def test_a_job_file_without_room_is_a_sentence(calcli, desk, disk, room):
         assert all(line.startswith(f"calcli: {disk.path}/o") for line in done.err.splitlines()), done.err
         assert done.err.count("No space left on device") == len(done.err.splitlines())
         assert set(state(disk.path)) == {"fill"}
+
+
+def test_run_leaves_both_files_or_none(calcli, desk, disk):
+    """Calibrator and page together; the folder that was made for them goes with them."""
+    folder = disk.path / "new"
+    words = ["run", f"{desk}/good.h5", f"{desk}/again.h5", "-q", "-o", folder]
+    disk.empty()
+    folder.mkdir()
+    done = calcli(*words, cwd=desk)
+    assert done.code == 0, done.err
+    expected = state(folder)
+    assert len(expected) == 2
+    used = disk.used - sum(math.ceil(len(data) / 4096) * 4 for data in expected.values())
+    whole = math.ceil(sum(map(len, expected.values())) / 1024)
+    shutil.rmtree(folder)
+    worked, failed = 0, 0
+    for size in sizes(whole, used):
+        disk.resize(size)
+        done = calcli(*words, cwd=desk)
+        if done.code == 0:
+            worked += 1
+            assert state(folder) == expected
+            shutil.rmtree(folder)
+        else:
+            failed += 1
+            assert done.code in (1, 2) and "Traceback" not in done.err
+        assert not any(disk.path.iterdir())
+    assert worked and failed

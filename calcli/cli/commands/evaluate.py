@@ -269,11 +269,32 @@ class Job:
 # ---- the command
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """Everything that was evaluated, before it is printed."""
+
+    command: CommandContext
+    plan: Plan
+    evaluation: Evaluation
+    outcomes: list[Outcome]
+
+
 def run(args: EvaluateArgs) -> int:
-    """Evaluate bundle by bundle; of several, one that fails does not stop the others."""
+    return show(evaluate(args))
+
+
+def evaluate(
+    args: EvaluateArgs, load_artifact: Callable[[str], Artifact] = load
+) -> Evaluated:
+    """Evaluate bundle by bundle; of several, one that fails does not stop the others.
+
+    load_artifact : gives the calibrator that a path names.
+    """
     command, asked = CommandContext(args), args.limits()
     plan = args.plan([each.metric for each in asked])
-    job = Job(command, plan, None if args.baseline in ("identity", "uncalibrated") else args.baseline)
+    uncalibrated = args.baseline in ("identity", "uncalibrated")
+    baseline = None if uncalibrated else args.baseline
+    job = Job(command, plan, baseline, cache(load_artifact))
     evaluated: list[list[Result]] = []
     outcomes: list[Outcome] = []
     bundles = args.expanded if args.pool else list[str]()
@@ -293,18 +314,33 @@ def run(args: EvaluateArgs) -> int:
                 outcomes += check(asked, result, against)
             if args.wanted == "jsonl":  # as they come
                 args.print("evaluation", [], [result.to_dict() for result in results])
-    in_groups = {id(outcome.limit) for outcome in outcomes if outcome.group is not None}
+    in_groups = {
+        id(outcome.limit) for outcome in outcomes if outcome.group is not None
+    }
     whole = [limit.text for limit in asked if id(limit) not in in_groups]
-    if whole and any(result.per_group for results in evaluated for result in results):
-        command.warn(f"{', '.join(whole)}: held against all rows together only, as single groups have no such value")
+    if whole and any(
+        result.per_group for results in evaluated for result in results
+    ):
+        reason = "as single groups have no such value"
+        command.warn(
+            f"{', '.join(whole)}: held against all rows together only, {reason}"
+        )
     command.tell_warnings()
     evaluation = job.evaluation(evaluated, outcomes)
-    _print(command, plan, evaluation)
+    return Evaluated(command, plan, evaluation, outcomes)
+
+
+def show(done: Evaluated) -> int:
+    """Print an evaluation and the outcomes of its limits; returns the exit code."""
+    command, args = done.command, done.command.args
+    _print(command, done.plan, done.evaluation)
     if args.junit is not None:
-        write_bytes(Path(args.junit), texts.junit(outcomes, evaluation.results), force=args.force)
-    for outcome in outcomes:
+        text = texts.junit(done.outcomes, done.evaluation.results)
+        write_bytes(Path(args.junit), text, force=args.force)
+    for outcome in done.outcomes:
         if outcome.crossed:
-            command.fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code)
+            sentence = f"limit crossed: {outcome.sentence}"
+            command.fail(sentence, LimitCrossed.exit_code)
         else:
             command.say(f"limit holds: {outcome.sentence}")
     return command.code

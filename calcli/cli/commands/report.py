@@ -11,18 +11,22 @@ calcli report 'models.h5:*' -o report.html --max ece=0.05
 calcli report --state watch.json -o watched.html
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from calcli.cli import options as o
 from calcli.cli.commands.evaluate import Job
 from calcli.cli.context import CommandContext, check_weights
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.evaluate_bundle import Plan, Subject
-from calcli.evaluation.metric_limits import check, limits
+from calcli.evaluation.metric_limits import Outcome, check, limits
 from calcli.evaluation.results import Result
 from calcli.evaluation.watch import read as read_state
 from calcli.fast_dataclass import dataclass
+from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.metrics.context import MetricSettings
 from calcli.options import REQUIRED, flag, same, taken, typed
@@ -58,7 +62,6 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     def __post_init__(self) -> None:
         if self.output.suffix.lower() not in (".html", ".htm"):
             raise UsageError(f"-o {self.output}: expected a name that ends in .html; diagram writes pictures")
-        check_output(self.output, force=self.force)
 
     @property
     def unused_options(self) -> dict[str, str]:
@@ -77,37 +80,91 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         return [["calcli", "report", *(word for group in asked for word in group), "-o", str(self.output)], *told]
 
 
+@dataclass(frozen=True)
+class Composed:
+    """A page before it is written. evaluation : the JSON of its numbers."""
+
+    command: CommandContext
+    text: str
+    evaluation: dict[str, Any]
+    outcomes: list[Outcome]
+
+
 def run(args: ReportArgs) -> int:
-    """Evaluate every bundle, write the page, and check the limits."""
+    """Write the page, and check the limits."""
+    check_output(args.output, force=args.force)
+    done = compose(args)
+    write_bytes(args.output, done.text, force=args.force)
+    done.command.tell_warnings()
+    done.command.written(args.output, done.evaluation)
+    for outcome in done.outcomes:
+        if outcome.crossed:
+            sentence = f"limit crossed: {outcome.sentence}"
+            done.command.fail(sentence, LimitCrossed.exit_code)
+    return done.command.code
+
+
+def compose(
+    args: ReportArgs, load_artifact: Callable[[str], Artifact] = load
+) -> Composed:
+    """Evaluate every bundle and compose the page.
+
+    load_artifact : gives the calibrator that a path names.
+    """
     command = CommandContext(args)
     asked = limits(args.max_, args.min_)
-    settings, needed = MetricSettings(**taken(MetricSettings, args)), metrics_of_page([each.metric for each in asked])
-    job = Job(command, Plan(needed, settings, split=args.split, per_group=args.ordered, ordered=args.ordered))
+    settings = MetricSettings(**taken(MetricSettings, args))
+    needed = metrics_of_page([each.metric for each in asked])
+    plan = Plan(
+        needed,
+        settings,
+        split=args.split,
+        per_group=args.ordered,
+        ordered=args.ordered,
+    )
+    job = Job(command, plan, load=cache(load_artifact))
     state = None if args.state is None else (args.state, read_state(args.state))
     models: list[ModelResults] = []
     evaluated: list[list[Result]] = []
     with command:
         for bundles in args.sets if args.given else ():
-            artifacts = [job.artifact(template, bundles[0]) for template in job.calibrators]
+            artifacts = [
+                job.artifact(template, bundles[0]) for template in job.calibrators
+            ]
             with command.rows(bundles) as rows:
                 check_weights(rows)
                 subject = Subject.of(rows, rows.column("group"))
-                model, done = gather(subject, job.candidates(artifacts, rows), job.plan, command.progress)
+                candidates = job.candidates(artifacts, rows)
+                model, done = gather(subject, candidates, plan, command.progress)
                 results = job.warned(rows, artifacts, done.tables[0], done.results)
-                about = {"data_sha256": rows.data_sha256, "source": rows.source}
-            each = zip(model.versions, results, [None, *artifacts], strict=True)
-            versions = tuple(replace(v, result=result, file=file) for v, result, file in each)
-            typed = bundles[0] if len(bundles) == 1 else "BUNDLE"
-            models.append(replace(model, versions=versions, typed=typed, **about))
+                data_sha256, source = rows.data_sha256, rows.source
+            versions = [
+                replace(version, result=result, file=file)
+                for version, result, file in zip(
+                    model.versions, results, [None, *artifacts], strict=True
+                )
+            ]
+            typed_name = bundles[0] if len(bundles) == 1 else "BUNDLE"
+            model = replace(
+                model,
+                versions=tuple(versions),
+                typed=typed_name,
+                data_sha256=data_sha256,
+                source=source,
+            )
+            models.append(model)
             evaluated.append(results)
-    outcomes = [o for each in evaluated for result in each[1:] or each for o in check(asked, result, each[0])]
+    outcomes: list[Outcome] = []
+    for results in evaluated:
+        for result in results[1:] or results:
+            outcomes += check(asked, result, results[0])
     evaluation = job.evaluation(evaluated, outcomes).to_dict()
-    told = [(outcome.crossed, outcome.sentence) for outcome in outcomes]
-    text = page(models, evaluation, title=args.title or "", limits=told, commands=args.commands, watch=state)
-    write_bytes(args.output, text, force=args.force)
-    command.tell_warnings()
-    command.written(args.output, evaluation)
-    for outcome in outcomes:
-        if outcome.crossed:
-            command.fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code)
-    return command.code
+    text = page(
+        models,
+        evaluation,
+        title=args.title or "",
+        limits=[(outcome.crossed, outcome.sentence) for outcome in outcomes],
+        commands=args.commands,
+        watch=state,
+    )
+    return Composed(command, text, evaluation, outcomes)
