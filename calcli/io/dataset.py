@@ -45,6 +45,7 @@ class DataSet(Rows):
     they are one part, else of the hashes of the parts, which other processes can compute. facts : statistics of single
     rows, known then too (see ``facts_of``). spread : runs passes in other processes, or None. progress : callback for
     the rows that a pass has read. unit : dataset of the units as requested, ``none`` for independent rows.
+    likely_unit : unused column of an imported file that looks like units, for commands to propose.
     """
 
     name: str
@@ -58,6 +59,7 @@ class DataSet(Rows):
     spread: Callable[["DataSet", Walk], Iterator[Any]] | None = None
     progress: Callable[[str, int, int], None] | None = None
     unit: str | None = None
+    likely_unit: str | None = None
     options: tuple[str, ...] = ()
 
     @property

@@ -5,6 +5,7 @@ import shlex
 import shutil
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 from conftest import REPOSITORY
@@ -82,6 +83,28 @@ def test_rows_of_one_kind_alone_are_refused_with_commands_that_work(run):
         done = run(*shlex.split(command)[1:])
         assert done.code == 0, done.err
     assert Path("all/rows.halves.beta.json").exists() and Path("all/rows.halves.beta.report.html").exists()
+
+
+@pytest.mark.parametrize("blank", [False, True])
+def test_a_proposed_split_keeps_visits_of_one_patient_together(run, blank):
+    """The commands forgot --unit where scores and labels were named: the visits of one patient lay in both halves."""
+    z, y = truth(400, 2, seed=3)
+    chance = [f"{1 / (1 + np.exp(a - b)):.6f}" for a, b in z]
+    if blank:
+        chance[7] = ""
+    lines = [f"P{i // 4},{chance[i]},{['no', 'yes'][y[i]]}" for i in range(400)]
+    Path("visits.csv").write_text("patient,chance,came\n" + "\n".join(lines) + "\n")
+    named = ["--scores", "chance", "--labels", "came", "--kind", "probs"]
+    done = run("run", "visits.csv", *named)
+    assert "--unit patient" in done.line
+    for command in done.line.partition("to try: ")[2].split(" && "):
+        assert run(*shlex.split(command)[1:]).code == 0, command
+    (bundles,) = Path().glob("*.h5")
+    with h5py.File(bundles) as file:
+        patients = [set(file[part]["unit"].asstr()[:]) for part in ("cal", "test")]
+    assert not patients[0] & patients[1] and len(patients[0] | patients[1]) == 100
+    declined = run("run", "visits.csv", *named, "--unit", "none")
+    assert "--unit patient" not in declined.line
 
 
 def test_a_calibration_part_that_is_named_is_judged_on_the_part_test(run):

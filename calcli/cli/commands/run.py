@@ -9,7 +9,6 @@ calcli run val.npz test.npz
 calcli run logits.h5 --method svs -o calibration/
 """
 
-import shlex
 from pathlib import Path
 from typing import ClassVar
 
@@ -30,6 +29,7 @@ from calcli.options import REQUIRED, argument, flag, typed
 from calcli.registry import method
 
 ORDER = 15
+HALVES = ["--split", "cal=0.5", "--split", "test=0.5"]
 MOST_GROUPS = 50  # groups up to which their table is printed by default
 
 
@@ -50,26 +50,49 @@ class RunArgs(o.Reading, o.OutputOptions):
 def _other_rows(args: RunArgs) -> str:
     """Default of TEST: the file of the calibration rows, if it has other rows too. Raises UsageError, DataError."""
     path, _ = split_where(args.calibration)
-    parts, about = shlex.split("--split cal=0.5 --split test=0.5"), typed(args.where)
-    own = [word for group in typed(args) if len(group) > 1 and group not in about for word in group]
+    reading = typed(args.where)
+    options = [
+        word
+        for group in typed(args)
+        if len(group) > 1 and group not in reading
+        for word in group
+    ]
     try:
-        with open_rows(args.calibration, prefer=o.CALIBRATION, **args.opening) as rows:
+        with open_rows(
+            args.calibration, prefer=o.CALIBRATION, **args.opening
+        ) as rows:
             if rows.group:
                 return str(path)
-            own += ["-m", "platt"] if rows.k == 2 and not args.method else []
+            if rows.k == 2 and not args.method:
+                options += ["-m", "platt"]
+            if rows.likely_unit is not None:
+                reading += (("--unit", rows.likely_unit),)
     except CalcliError as problem:
         if not problem.commands:
             raise
-        *command, option, made = problem.commands[0]  # it ends with its output
-        # No --split for a file with a column that splits it, or perhaps two sets of rows; with one it is refused again.
-        if "(splits?)" in str(problem) or (command[-2:] == ["--kind", "logits"] and "--scores" not in command):
-            parts = []
-        raise problem.advising([*command, option, made, *parts], ["calcli", "run", made, *own]) from None
-    halves = f"{'stdin' if str(path) == '-' else path.stem}.halves.h5"
-    words = ["calcli", "extract", str(path), *(word for group in about for word in group), "-o", halves]
-    told = "holds one set of rows, and what a calibrator shows on the rows of its fit is too good: name a second file"
-    alone = UsageError(f"{path}: {told}, or split this one")
-    raise alone.advising([*words, *parts], ["calcli", "run", halves, *own])
+        raise _advising_halves(problem, options) from None
+    stem = "stdin" if str(path) == "-" else path.stem
+    halves = f"{stem}.halves.h5"
+    words = ["calcli", "extract", str(path)]
+    for group in reading:
+        words += group
+    told = "holds one set of rows, and what a calibrator shows on the rows of its fit is too good"
+    advice = "name a second file, or split this one"
+    alone = UsageError(f"{path}: {told}: {advice}")
+    extract = [*words, "-o", halves, *HALVES]
+    raise alone.advising(extract, ["calcli", "run", halves, *options])
+
+
+def _advising_halves(problem: CalcliError, options: list[str]) -> CalcliError:
+    """The error, its command of ``extract`` extended by a split, and then ``run``."""
+    *command, option, made = problem.commands[0]  # it ends with its output
+    parts = HALVES
+    # No --split for a file with a column that splits it, or perhaps two sets of rows; with one it is refused again.
+    unclear = command[-2:] == ["--kind", "logits"] and "--scores" not in command
+    if "(splits?)" in str(problem) or unclear:
+        parts = []
+    extract = [*command, option, made, *parts]
+    return problem.advising(extract, ["calcli", "run", made, *options])
 
 
 @importing_once()
