@@ -16,7 +16,17 @@ from calcli.io.bundle import open_bundle
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout, split_where
 from calcli.io.provenance import check_chain, check_upstream
-from calcli.io.row_facts import facts_of, share_seen, sketch, unwritten
+from calcli.io.row_facts import (
+    ALL,
+    chance_of_equal,
+    facts_of,
+    matches_by_chance,
+    overlap,
+    part_in_words,
+    sketch,
+    some_signed_rows,
+    unwritten,
+)
 from calcli.kernels.device import idle
 from calcli.kernels.numpy.expansion import summary_at
 from calcli.kernels.numpy.temperature import softmax_at
@@ -32,11 +42,8 @@ from calcli.statistics.paired import PairedSums, fair_signs
 
 BELOW_CHANCE = 4.0  # standard errors from which an accuracy below 1/k is significant
 LEAP = 0.1  # a gain in accuracy that no miscalibration explains, where it at least doubles
-ALL = 0.9  # proportion of recognised rows taken to mean all of them: rounding hides some
+CHANCE_OF_EQUAL = 0.005  # above, equal rows may be others of the same source
 LEVEL = 0.05  # significance level of a lower accuracy
-
-PARTS = ("a few", "about a quarter", "about half", "about three quarters", "most")
-"""Proportions of rows in words: estimates from the 96 rows that an artifact stores are too coarse for percentages."""
 
 WORSE, HURT = 1e-9, 1.01
 """Increase of the NLL above which it is worse (below, rounding), and factor above which the Brier score is worse."""
@@ -261,21 +268,45 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
     if rows.hashed and rows.data_sha256 is None:
         for _ in rows.blocks():
             pass  # a complete walk computes the hash and the row facts
-    if artifact.fit.data_sha256 is not None and artifact.fit.data_sha256 == rows.data_sha256:
+    return _whole_fit(artifact, rows) or _part_of_fit(artifact, rows)
+
+
+def _whole_fit(artifact: Artifact, rows: DataSet) -> str | None:
+    """Words for rows that are those of the fit, all of them; None for others."""
+    fit, facts = artifact.fit, facts_of(rows)
+    is_same = fit.data_sha256 is not None and fit.data_sha256 == rows.data_sha256
+    is_same_file = bool(rows.location.name) and fit.source == rows.name
+    if is_same and is_same_file:
         return "these very rows"
-    share = share_seen(artifact.fit.row_sketch, artifact.fit.n, facts_of(rows))
-    if share >= ALL:
-        return "these very rows, or copies of them"
-    if share:
-        return f"{PARTS[round(4.0 * share)]} of these rows"
+    total = None if fit.row_sketch is None else fit.row_sketch.sum
+    is_shuffled = total is not None and total == facts.total
+    if not (is_same or is_shuffled):
+        return None
+    chance = chance_of_equal(some_signed_rows(rows), stratified=rows.is_stratified)
+    if chance > CHANCE_OF_EQUAL:
+        return None
+    return "these very rows" if is_same else "these very rows, in another order"
+
+
+def _part_of_fit(artifact: Artifact, rows: DataSet) -> str | None:
+    """Words for the part of the rows, or units, that the fit had too; None for none."""
+    fit, facts = artifact.fit, facts_of(rows)
+    shared = overlap(fit.row_sketch, fit.n, facts.signatures, facts.n)
+    if shared is not None:
+        by_chance = matches_by_chance(some_signed_rows(rows), fit.n)
+        if not shared.is_above(by_chance * shared.cells):
+            return None
+        if shared.share >= ALL:
+            return "these very rows, or copies of them"
+        return f"{part_in_words(shared.share)} of these rows"
     # Units with rows in the fit as well; only within one file, as other files may reuse names.
     path, part = split_where(artifact.fit.source or "")
     if part is None or not rows.location.name or path.name != rows.path.name:
         return None
     with suppress(DataError):  # units that are invalid, or a file that is gone
         given, own = rows.given_units, rows.column("unit")
-        with open_bundle(f"{rows.path}:{part}", layout=Layout(unit=rows.unit)) as fit:
-            seen = fit.column("unit")
+        with open_bundle(f"{rows.path}:{part}", layout=Layout(unit=rows.unit)) as bundle:
+            seen = bundle.column("unit")
             if given is None or own is None or seen is None or (own.dtype.kind in "iu") != (seen.dtype.kind in "iu"):
                 return None
             units = np.intersect1d(seen, own)

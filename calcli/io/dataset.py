@@ -85,6 +85,14 @@ class DataSet(Rows):
         """Origin of the scores, as recorded in the file."""
 
     @property
+    def is_stratified(self) -> bool:
+        """True if the rows are recorded as part of a split by label, whose parts have the
+        same proportions of labels."""
+        source = self.source
+        split = source.get("split") if isinstance(source, dict) else None
+        return isinstance(split, dict) and split.get("method") == "stratified"
+
+    @property
     @abstractmethod
     def upstream(self) -> tuple[Link, ...]:
         """Calibrators that have been applied to the scores, oldest first."""

@@ -2,7 +2,9 @@
 
 import base64
 import binascii
+import math
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import floored_log
+from calcli.numerics import IntArray, floored_log
 
 if TYPE_CHECKING:
     from calcli.rows import Block, Rows
@@ -20,6 +22,11 @@ KEPT, STORED = 1 << 16, 96  # most signatures kept per data set, and stored in a
 FEW = 5  # rows with all logits equal that may occur by chance
 CHANCE = 1e-6  # probability below which a run of such rows at the end is not chance
 FEWEST_SHARED, DEVIATIONS = 3, 5.0  # shared signatures needed, and standard deviations above chance
+
+ALL = 0.9  # proportion of recognised rows taken to mean all of them: rounding hides some
+
+PARTS = ("a few", "about a quarter", "about half", "about three quarters", "most")
+"""Proportions of rows in words: estimates from the 96 rows that a sketch holds are too coarse for percentages."""
 
 COPIED, EVEN = 0.25, 3.0
 """Minimum proportion of duplicated rows for a warning, and maximum index of dispersion (variance by mean) of their
@@ -31,6 +38,8 @@ and a class so far below has probability 0 at every temperature."""
 
 LARGEST_GAP = 80.0  # gaps between logits beyond this count as equal: in float32 such probabilities are 0
 
+MODULUS = 1 << 64
+
 Signatures = NDArray[np.uint64]
 
 
@@ -40,7 +49,8 @@ class RowFacts:
 
     n : rows. blank : rows that look never written: all scores are equal, or the one score is 0. tail : blank rows at
     the end. signatures : the ``KEPT`` smallest, sorted. huge : rows with logits that were cut (see
-    ``check_scores``).
+    ``check_scores``). total : sum of all signatures modulo 2^64, the hash of the rows in
+    any order.
     """
 
     n: int
@@ -48,11 +58,19 @@ class RowFacts:
     tail: int
     signatures: Signatures
     huge: int = 0
+    total: int = 0
 
     def __add__(self, other: "RowFacts") -> "RowFacts":
         tail = other.tail + (self.tail if other.tail == other.n else 0)
-        both = np.sort(np.concatenate([self.signatures, other.signatures]))[:KEPT]
-        return RowFacts(self.n + other.n, self.blank + other.blank, tail, both, self.huge + other.huge)
+        both = np.sort(np.concatenate([self.signatures, other.signatures]))
+        return RowFacts(
+            n=self.n + other.n,
+            blank=self.blank + other.blank,
+            tail=tail,
+            signatures=both[:KEPT],
+            huge=self.huge + other.huge,
+            total=(self.total + other.total) % MODULUS,
+        )
 
 
 def row_facts(block: "Block") -> RowFacts:
@@ -64,24 +82,55 @@ def row_facts(block: "Block") -> RowFacts:
         blank = np.asarray(s[:, 0] == s[:, -1])
         blank[blank] = (s[blank] == s[blank, :1]).all(axis=1)
     tail = len(blank) if blank.all() else int(np.argmin(blank[::-1]))
-    found = np.empty(0, np.uint64) if block.y is None else np.sort(signatures(block))[:KEPT]
+    found = np.empty(0, np.uint64) if block.y is None else signatures(block)
     cut = block.kind == "logits" and s.dtype.itemsize == 8 and max(s.max(), -s.min()) >= HUGE
     huge = int((np.abs(s).max(axis=1) >= HUGE).sum()) if cut else 0
-    return RowFacts(len(blank), int(blank.sum()), tail, found, huge)
+    return RowFacts(
+        n=len(blank),
+        blank=int(blank.sum()),
+        tail=tail,
+        signatures=np.sort(found)[:KEPT],
+        huge=huge,
+        total=total_of(found),
+    )
+
+
+def total_of(found: Signatures) -> int:
+    """Sum of signatures modulo 2^64: equal for the same rows in any order."""
+    return int(found.sum(dtype=np.uint64))
 
 
 def signatures(block: "Block") -> Signatures:
-    """Hash every row, (b,), by its label and the gaps of three classes to the largest logit. Logits, probabilities of
-    them and float32 copies have equal hashes, unless a gap rounds differently."""
+    """Hash every row, (b,), by its label and the gaps of three classes to the largest
+    logit.
+
+    Float32 copies have equal hashes, logits and probabilities of them unless a gap rounds
+    differently.
+    """
+    return _scrambled(block.labels.astype(np.uint64), _gaps(block))
+
+
+def _gaps(block: "Block") -> NDArray[np.uint64]:
+    """Gaps of the label and the two classes after it to the largest logit, rounded: fewer
+    of less than three classes, the confidence where there are none. (3, b)"""
     s, y = block.scores, block.labels
     k, row = s.shape[1], np.arange(len(s))
-    picked = np.stack([s.max(axis=1), *(s[row, (y + i) % k] for i in range(min(k, 3)))]).astype(np.float64)
+    classes = [s[row, (y + i) % k] for i in range(min(k, 3))]
+    picked = np.stack([s.max(axis=1), *classes])
+    picked = picked.astype(np.float32).astype(np.float64)  # as a float32 copy holds them
     if block.kind == "probs":
         picked = floored_log(picked)
-    gaps = picked if block.kind == "confidence" else np.minimum(picked[:1] - picked[1:], LARGEST_GAP)
-    cells = np.rint(np.arcsinh(gaps) * 2.0 ** (13 if k > 2 else 15)).astype(np.int64).view(np.uint64)
-    found = y.astype(np.uint64)
-    for column in cells:  # scrambled bits (splitmix64: Steele, Lea and Flood, 2014)
+    gaps = picked
+    if block.kind != "confidence":
+        gaps = np.minimum(picked[:1] - picked[1:], LARGEST_GAP)
+    steps = 2.0 ** (13 if k > 2 else 15)
+    return np.rint(np.arcsinh(gaps) * steps).astype(np.int64).view(np.uint64)
+
+
+def _scrambled(found: Signatures, cells: NDArray[np.uint64]) -> Signatures:
+    """Mix the cells, (m, b), into the numbers found, (b,): splitmix64 (Steele, Lea and
+    Flood, 2014)."""
+    for column in cells:
         x = (found ^ column) + np.uint64(0x9E3779B97F4A7C15)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -142,32 +191,57 @@ def copies(rows: "Rows") -> list[str]:
     return [f"{told} Intervals and p-values take every row for a new one; {advice}"]
 
 
-# ---- overlap with the rows of a fit
+# ---- rows that were seen before: in the fit of a calibrator, in an earlier batch
 
 
 class RowSketch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Sketch of the rows of a fit, stored in the artifact. smallest : their smallest signatures, base64 of sorted
-    little-endian uint64. repeated : proportion of rows that share their signature with another."""
+    """Sketch of a set of rows, by which they are recognised.
+
+    smallest : their smallest signatures, base64 of sorted little-endian uint64. repeated :
+    proportion of rows that share their signature with another. total : sum of all
+    signatures modulo 2^64, in hexadecimal digits; calcli 0.2 did not write it.
+    """
 
     smallest: str
     repeated: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    total: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
 
     @property
     def signatures(self) -> Signatures:
         """Decoded smallest signatures. Raises DataError for an invalid text."""
         with suppress(binascii.Error, ValueError):
-            found = np.frombuffer(base64.b64decode(self.smallest, validate=True), "<u8").astype(np.uint64)
+            data = base64.b64decode(self.smallest, validate=True)
+            found = np.frombuffer(data, "<u8").astype(np.uint64)
             if 0 < len(found) <= STORED and (found[1:] > found[:-1]).all():
                 return found
         raise DataError(f"fit.row_sketch.smallest is no base64 of up to {STORED} sorted numbers")
 
+    @property
+    def sum(self) -> int | None:
+        """Sum of all signatures modulo 2^64; None if unknown."""
+        if isinstance(self.total, msgspec.UnsetType):
+            return None
+        return int(self.total, 16)
+
 
 def sketch(facts: RowFacts) -> RowSketch | None:
     """Make the sketch to store of rows; None without labels."""
-    smallest = np.unique(facts.signatures)[:STORED]
-    if not len(smallest):
+    if not len(facts.signatures):
         return None
-    return RowSketch(base64.b64encode(smallest.astype("<u8").tobytes()).decode(), _repeated(facts.signatures))
+    return sketch_of(facts.signatures, facts.total)
+
+
+def sketch_of(found: Signatures, total: int) -> RowSketch:
+    """Make a sketch of sorted signatures, of which the largest may be left out. total :
+    sum of all."""
+    smallest = np.unique(found)[:STORED]
+    return RowSketch(
+        smallest=base64.b64encode(smallest.astype("<u8").tobytes()).decode(),
+        repeated=_repeated(found),
+        total=f"{total:016x}",
+    )
 
 
 def _repeated(found: Signatures) -> float:
@@ -177,24 +251,179 @@ def _repeated(found: Signatures) -> float:
     return float(same.mean())
 
 
+@dataclass(frozen=True)
+class Overlap:
+    """Signatures that a set of rows shares with a sketch, equal ones counted once.
+
+    cells : the distinct signatures of the rows that the sketch can tell of. shared : those
+    of them that it holds. n_stored : rows of the sketched set.
+    """
+
+    shared: int
+    cells: int
+    n_stored: int
+
+    @property
+    def share(self) -> float:
+        """Estimated proportion of the rows that are in the sketched set."""
+        return self.shared / self.cells
+
+    def is_above(self, expected: float) -> bool:
+        """True if so many shared signatures are no chance where these are expected."""
+        return self.shared > expected + DEVIATIONS * math.sqrt(expected)
+
+
+def overlap(
+    stored: RowSketch | None, n: int, found: Signatures, count: int
+) -> Overlap | None:
+    """Signatures that rows share with a sketch of n rows; None if chance explains them.
+
+    found : signatures of the rows, sorted, of which the largest may be left out. count :
+    number of rows.
+
+    A row of the smaller of two independent sets is as often in the larger one as the rows
+    of this repeat each other: two classes have few signatures, rounded scores still fewer.
+    Where none repeats, it may still happen to 3 / n of them (the rule of three). Bottom-k
+    sketches: Bar-Yossef et al. (2002).
+    """
+    if stored is None or not len(found):
+        return None
+    held, cells = stored.signatures, np.unique(found)
+    last = min(_limit(held, STORED), _limit(found, KEPT))
+    held, cells = held[held <= last], cells[cells <= last]
+    both = Overlap(
+        shared=len(np.intersect1d(cells, held, assume_unique=True)),
+        cells=len(cells),
+        n_stored=n,
+    )
+    smaller, repeated = len(cells), stored.repeated
+    if count > n:
+        smaller, repeated = len(held), _repeated(found)
+    expected = smaller * (repeated + 3.0 / max(count, n))
+    if both.shared < FEWEST_SHARED or not both.is_above(expected):
+        return None
+    return both
+
+
 def share_seen(stored: RowSketch | None, n: int, facts: RowFacts) -> float:
-    """Estimate the proportion of rows that are among the n rows of a sketch; 0 if chance explains the matches. A random
-    row matches a set as often as the rows of the set match each other, estimated from the larger of both sets: two
-    classes have few signatures, rounded scores still fewer. Bottom-k sketches: Bar-Yossef et al. (2002)."""
-    if stored is None or not len(facts.signatures):
-        return 0.0
-    seen, mine = stored.signatures, facts.signatures
-    last = min(_limit(seen, STORED), _limit(mine, KEPT))
-    seen, mine = seen[seen <= last], mine[mine <= last]
-    hits = np.isin(mine, seen)
-    found, expected = int(hits.sum()), len(mine) * (stored.repeated + 1.0 / n)
-    if facts.n > n:
-        found, expected = int(np.isin(seen, mine).sum()), len(seen) * (_repeated(facts.signatures) + 1.0 / facts.n)
-    if found < FEWEST_SHARED or found <= 2.0 * expected + DEVIATIONS * expected**0.5:
-        return 0.0
-    return float(hits.mean())
+    """Estimate the proportion of rows that are among the n rows of a sketch; 0 if chance
+    explains the matches (see ``overlap``)."""
+    both = overlap(stored, n, facts.signatures, facts.n)
+    return 0.0 if both is None else both.share
+
+
+def part_in_words(share: float) -> str:
+    """Words for an estimated proportion of rows: ``about half``."""
+    return PARTS[round(4.0 * min(share, 1.0))]
 
 
 def _limit(smallest: Signatures, most: int) -> Any:
     """Largest signature up to which the set is complete."""
     return smallest[-1] if len(smallest) >= most else np.iinfo(np.uint64).max
+
+
+# ---- what chance explains, once rows look like those of a sketch
+
+
+@dataclass(frozen=True)
+class SignedRows:
+    """Rows by their signatures, (n,) each, in the order of the rows. scores : signatures
+    of the scores alone, which do not tell which class is the label."""
+
+    signatures: Signatures
+    scores: Signatures
+    labels: IntArray
+
+    def __len__(self) -> int:
+        return len(self.signatures)
+
+    def take(self, rows: slice) -> "SignedRows":
+        return SignedRows(self.signatures[rows], self.scores[rows], self.labels[rows])
+
+
+def signed_rows(rows: "Rows", largest: int = MODULUS - 1) -> SignedRows:
+    """Compute the signatures of labelled rows; of those up to ``largest`` alone."""
+    parts = list(rows.each(partial(_signed, largest)))
+    return SignedRows(
+        signatures=np.concatenate([part.signatures for part in parts]),
+        scores=np.concatenate([part.scores for part in parts]),
+        labels=np.concatenate([part.labels for part in parts]),
+    )
+
+
+def _signed(largest: int, block: "Block") -> SignedRows:
+    gaps, labels = _gaps(block), block.labels
+    found = _scrambled(labels.astype(np.uint64), gaps)
+    scores = _scrambled(np.zeros(len(labels), np.uint64), gaps)
+    kept = found <= np.uint64(largest)
+    return SignedRows(found[kept], scores[kept], labels[kept])
+
+
+def some_signed_rows(rows: "Rows") -> SignedRows:
+    """The rows of which ``facts_of`` keeps the signatures."""
+    return signed_rows(rows, int(_limit(facts_of(rows).signatures, KEPT)))
+
+
+def matches_by_chance(rows: SignedRows, n: int) -> float:
+    """Expected proportion of the distinct rows that n independent rows hold too, if these
+    have the same labels and their scores do not depend on the label.
+
+    In a set with one row of each class no two rows are equal, even if all are certain.
+    """
+    _, first = np.unique(rows.signatures, return_index=True)
+    of_label = np.bincount(rows.labels) / len(rows)
+    _, which, times = np.unique(rows.scores, return_inverse=True, return_counts=True)
+    alike = (times[which.reshape(-1)] - 1.0) / max(len(rows) - 1.0, 1.0)
+    expected = n * of_label[rows.labels[first]] * alike[first]
+    return float(np.minimum(expected, 1.0).mean())
+
+
+def chance_of_equal(rows: SignedRows, *, stratified: bool = False) -> float:
+    """Bound for the chance that as many independent rows are equal to these, in any order.
+
+    No distribution gives counts m of n rows a larger chance than their own proportions
+    do, n! / prod m! prod (m / n)^m. Values that occur once show that others are possible:
+    their proportion estimates the chance of a row that is not among these (Good, 1953), so
+    that few rows of many values are recognised, and certain ones are not.
+
+    stratified : the labels are no chance. They never are where all classes have equally
+    many rows.
+    """
+    of_label = np.bincount(rows.labels)
+    of_label = of_label[of_label > 0]
+    counts = _times(rows.signatures)
+    is_design = stratified or of_label.max() - of_label.min() <= 1
+    strata = of_label if is_design else np.array([len(rows)])
+    orders = _log_factorials(strata) - _log_factorials(counts)
+    within = _log_powers(counts) - _log_powers(strata)
+    chance = _bounded(orders + within, counts)
+    if not is_design:
+        return chance
+    # Where each class has few rows only those of all classes show what is possible.
+    of_scores = _times(rows.scores)
+    pooled = _log_powers(of_scores) - len(rows) * math.log(len(rows))
+    return max(chance, _bounded(orders + pooled, of_scores))
+
+
+def _times(found: Signatures) -> IntArray:
+    """How often each of them occurs."""
+    return np.unique(found, return_counts=True)[1]
+
+
+def _bounded(log_chance: float, times: IntArray) -> float:
+    """Chance, at most 1, times that of no row with a value that is not among these."""
+    n = int(times.sum())
+    known = 1.0 - int((times == 1).sum()) / (n + 2.0)
+    return math.exp(min(log_chance + n * math.log(known), 0.0))
+
+
+def _log_powers(counts: IntArray) -> float:
+    """Logarithm of the product of count to the power of count."""
+    return float((counts * np.log(counts)).sum())
+
+
+def _log_factorials(counts: IntArray) -> float:
+    """Sum of the logarithms of the factorials."""
+    distinct, times = np.unique(counts, return_counts=True)
+    pairs = zip(distinct.tolist(), times.tolist(), strict=True)
+    return sum(many * math.lgamma(count + 1.0) for count, many in pairs)

@@ -14,7 +14,7 @@ import pytest
 from synthetic import truth
 
 from calcli.errors import UsageError
-from calcli.evaluation.watch import held
+from calcli.evaluation.watch_state import locked_state
 from calcli.extracting import run as run_of_models
 from calcli.extracting.model_inputs import ModelJob
 from calcli.importers.import_scores import Splitting
@@ -246,13 +246,13 @@ def test_a_child_forked_meanwhile_keeps_no_state_locked(tmp_path, written):
     path, child = tmp_path / "s.json", 0
     path.touch()
     try:
-        with held(path):
+        with locked_state(path):
             if written:
                 with new_file(path, force=True) as file:
                     child = child or os.fork() or wait_to_be_killed()
                     file.write(b"")
             child = child or os.fork() or wait_to_be_killed()
-        with held(path):
+        with locked_state(path):
             pass
     finally:
         os.kill(child, signal.SIGKILL)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from calcli.statistics.betting import ALTERNATIVES, Evidence, batch_log_factors, factors
+from calcli.statistics.betting import ALTERNATIVES, BENDS, Evidence, batch_log_factors, factors
 from calcli.statistics.units import Units
 
 FIRST = np.array([0.9, 0.8, 0.7])
@@ -20,15 +20,71 @@ def evidence(batches, tolerance):
     return found
 
 
-# Computed outside this code from the formulas in the docstring of the module, with another least chance (hence 1e-9).
+BOTH = [(FIRST, [1, 0, 1]), (SECOND, [0, 1])]
+
+
+# Computed outside this code, by a loop over rows and alternatives in plain Python, from the formulas in the docstring
+# of the module, with another least chance (hence 1e-9).
+@pytest.mark.parametrize(
+    ("tolerance", "expected"),
+    [(0.0, (-0.0394541457, 0.3914937058)), (0.02, (-0.0437820767, 0.2146224140))],
+)
+def test_two_batches_by_formula(tolerance, expected):
+    assert evidence(BOTH[:1], tolerance).log_e == pytest.approx(expected[0], abs=1e-10)
+    assert evidence(BOTH, tolerance).log_e == pytest.approx(expected[1], abs=1e-9)
+
+
 @pytest.mark.parametrize(
     ("tolerance", "expected"),
     [(0.0, (-0.0414191384, 0.4006586249)), (0.02, (-0.0459676171, 0.2184147383))],
 )
-def test_two_batches_by_formula(tolerance, expected):
-    both = [(FIRST, [1, 0, 1]), (SECOND, [0, 1])]
-    assert evidence(both[:1], tolerance).log_e == pytest.approx(expected[0], abs=1e-10)
-    assert evidence(both, tolerance).log_e == pytest.approx(expected[1], abs=1e-9)
+def test_the_bends_alone_have_the_evidence_of_calcli_0_2(tolerance, expected):
+    """The mean over the 41 alternatives that calcli 0.2 had, computed outside this code when they were specified."""
+    for count in (1, 2):
+        bends = evidence(BOTH[:count], tolerance).log_sums[: len(BENDS)]
+        mean = np.exp(bends).mean() + 1.0 / (count + 1.0)
+        assert math.log(mean) == pytest.approx(expected[count - 1], abs=1e-9)
+
+
+def test_factors_of_a_cut_by_hand():
+    """At tolerance .02 the score is cut at .95 and .9; below these the alternative is the score itself."""
+    c = np.array([0.8, 0.93, 0.99, 1.0, 1.0, 0.0, 0.0])
+    y = np.array([1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 1.0])
+    by_hand = [
+        (1.0, 1.0),
+        (1.0, 0.9 / 0.91),
+        (0.95 / 0.97, 0.9 / 0.97),
+        (0.95 / 0.98, 0.9 / 0.98),
+        (0.05 / 0.02, 0.1 / 0.02),
+        (0.95 / 0.98, 0.9 / 0.98),
+        (0.05 / 0.02, 0.1 / 0.02),
+    ]
+    assert factors(c, y, 0.02)[:, len(BENDS) :] == pytest.approx(np.array(by_hand), rel=1e-9)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.1, 0.3, 0.45, 0.499])
+def test_a_cut_lies_beyond_every_tolerance(tolerance):
+    """Certain rows that are wrong half of the time, within the tolerance or beyond it."""
+    c, y = np.ones(2000), np.arange(2000) % 2.0
+    assert evidence([(c, y)], tolerance).log_e > (math.log(20) if tolerance < 0.45 else 0.0)
+
+
+def test_evidence_with_fewer_alternatives_goes_on_without_a_jump():
+    """A state of calcli 0.2 has 41 sums. E stays the same with all alternatives, and so does its mean after a row."""
+    former = evidence(BOTH, 0.02)
+    kept = slice(0, len(BENDS))
+    former = Evidence(2, former.log_sums[kept], former.log_best[kept], former.best_start[kept])
+    of_former = math.log(np.exp(former.log_sums).mean() + 1.0 / 3.0)
+    whole = former.extended()
+    assert whole.log_e == pytest.approx(of_former, abs=1e-12) and whole.since == int(
+        former.best_start[former.log_best.argmax()]
+    )
+    expected = 0.0  # over both outcomes of one more row, whose chance is its score
+    for outcome, chance in ((1.0, 0.97), (0.0, 0.03)):
+        factor = batch_log_factors(np.array([0.97]), np.array([outcome]), 0.0)
+        expected += chance * math.exp(whole.after(factor).log_e)
+    assert expected == pytest.approx(math.exp(of_former), abs=1e-12)
+    assert whole.extended() is whole
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.evaluate_bundle import Plan, Subject
 from calcli.evaluation.metric_limits import Outcome, check, limits
 from calcli.evaluation.results import Result
-from calcli.evaluation.watch import read as read_state
+from calcli.evaluation.watch_state import read as read_state
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from calcli.cli import options as o
 from calcli.cli.commands import evaluate, fit, report
-from calcli.cli.context import CommandContext, check_weights
+from calcli.cli.context import CommandContext, check_weights, job_file
 from calcli.cli.render import print_json, print_path
 from calcli.errors import CalcliError, UsageError
 from calcli.fast_dataclass import dataclass
@@ -139,8 +139,8 @@ def run(args: RunArgs) -> int:
     code = max(evaluated.command.code, page.command.code)
     if code:  # one of several test sets failed, and the error is printed
         return code
-    with new_folder(folder):
-        files = {calibrator: text, report_path: page.text}
+    files = {calibrator: text, report_path: page.text}
+    with new_folder(folder), job_file(str(folder / fitting.stem)):
         write_together(files, force=args.force)
 
     if args.json:
