@@ -294,7 +294,7 @@ def _part_of_fit(artifact: Artifact, rows: DataSet) -> str | None:
     shared = overlap(fit.row_sketch, fit.n, facts.signatures, facts.n)
     if shared is not None:
         by_chance = matches_by_chance(some_signed_rows(rows), fit.n)
-        if not shared.is_above(by_chance * shared.cells):
+        if not shared.is_above(by_chance * shared.rows):
             return None
         if shared.share >= ALL:
             return "these very rows, or copies of them"

@@ -16,6 +16,7 @@ from calcli.io.dataset import DataSet
 from calcli.io.row_facts import (
     ALL,
     MODULUS,
+    STORED,
     Overlap,
     RowSketch,
     Signatures,
@@ -25,57 +26,76 @@ from calcli.io.row_facts import (
     overlap,
     part_in_words,
     signed_rows,
+    signed_scores,
     sketch_of,
     total_of,
 )
-from calcli.numerics import AnyArray
+from calcli.numerics import AnyArray, FloatArray
 
-CHANCE = 1e-6
-"""Chance of an equal set of rows above which it counts as new: a state may hold hundreds
-of batches, and each is compared with all before."""
+CHANCE = 1e-4
+"""Chance that rows equal those of any earlier batch above which they count as new: a state
+may hold hundreds of batches, and each is compared with all before."""
 
 MOST_NAMED = 3  # earlier batches that a message names
 
 
 @dataclass(frozen=True)
 class EarlierBatch:
-    """A batch of the state. rows, ids : its sketches, None if it has none."""
+    """A batch of the state. rows, scores, ids : its sketches, None if it has none."""
 
     name: str
     n: int
     rows: RowSketch | None
+    scores: RowSketch | None
     ids: RowSketch | None
 
 
 @dataclass(frozen=True)
 class NewBatch:
-    """The rows of a batch by their hashes, in the order of the file. ids : hashes of the
-    ids, None if they do not tell rows apart."""
+    """The rows of a batch by their hashes, in the order of the file.
+
+    rows : by the scores of all classes and the label, as they are in the file. scores : by
+    the calibrated score that is bet on and its outcome, which are the same in a file that
+    ``apply`` has written, and nearly in one of few digits. ids : hashes of the ids, None if
+    they do not tell rows apart.
+    """
 
     name: str
     rows: SignedRows
+    scores: SignedRows
     ids: Signatures | None
     stratified: bool
 
     @classmethod
-    def of(cls, rows: DataSet) -> "NewBatch":
+    def of(cls, rows: DataSet, score: FloatArray, outcome: FloatArray) -> "NewBatch":
+        """Hash the rows. score, outcome : (n,) what is bet on."""
         ids = rows.column("ids")
         return cls(
             name=rows.name,
             rows=signed_rows(rows),
+            scores=signed_scores(score, outcome),
             ids=None if ids is None else id_signatures(ids, rows.total),
             stratified=rows.is_stratified,
         )
 
     def after(self, first: int) -> "NewBatch":
         """The rows from this one on."""
-        ids = None if self.ids is None else self.ids[first:]
-        rows = self.rows.take(slice(first, None))
-        return NewBatch(self.name, rows, ids, self.stratified)
+        kept = slice(first, None)
+        return NewBatch(
+            name=self.name,
+            rows=self.rows.take(kept),
+            scores=self.scores.take(kept),
+            ids=None if self.ids is None else self.ids[kept],
+            stratified=self.stratified,
+        )
 
     @property
     def row_sketch(self) -> RowSketch:
         return _sketch(self.rows.signatures)
+
+    @property
+    def score_sketch(self) -> RowSketch:
+        return _sketch(self.scores.signatures)
 
     @property
     def id_sketch(self) -> RowSketch | None:
@@ -131,9 +151,15 @@ def run_at_start(batch: NewBatch, earlier: Sequence[EarlierBatch]) -> Run | None
     found = longest_run(batch, earlier)
     if found is None:
         return None
-    start = batch.rows.take(slice(0, found.n))
-    chance = chance_of_equal(start, stratified=batch.stratified)
-    return None if chance > CHANCE else found
+    return found if is_no_chance(batch, found.n, earlier) else None
+
+
+def is_no_chance(batch: NewBatch, n: int, earlier: Sequence[EarlierBatch]) -> bool:
+    """True if the first n rows can hardly be equal to those of an earlier batch by
+    chance."""
+    first = batch.rows.take(slice(0, n))
+    chance = chance_of_equal(first, stratified=batch.stratified)
+    return chance * len(earlier) <= CHANCE
 
 
 def longest_run(batch: NewBatch, earlier: Sequence[EarlierBatch]) -> Run | None:
@@ -163,13 +189,11 @@ def longest_run(batch: NewBatch, earlier: Sequence[EarlierBatch]) -> Run | None:
     return longest
 
 
-def differs_by_one(batch: NewBatch, earlier: EarlierBatch) -> bool:
-    """True for the rows of an earlier batch with one of them left out, or one added."""
-    if earlier.rows is None or earlier.rows.sum is None:
-        return False
-    both_ids = batch.ids is not None and earlier.ids is not None
+def differs_by_one(batch: NewBatch, earlier: EarlierBatch, most: float) -> bool:
+    """True for the rows of an earlier batch with one of them left out, or one added. most :
+    chance above which it may be one."""
     n = len(batch.rows)
-    if both_ids or abs(n - earlier.n) != 1:
+    if earlier.rows is None or earlier.rows.sum is None or abs(n - earlier.n) != 1:
         return False
     difference = earlier.rows.sum - total_of(batch.rows.signatures)
     if n > earlier.n:
@@ -177,7 +201,7 @@ def differs_by_one(batch: NewBatch, earlier: EarlierBatch) -> bool:
     odd_row = np.uint64(difference % MODULUS)
     known = np.concatenate([batch.rows.signatures, earlier.rows.signatures])
     chance = n * chance_of_equal(batch.rows, stratified=batch.stratified)
-    return bool((known == odd_row).any()) and chance <= CHANCE
+    return bool((known == odd_row).any()) and chance <= most
 
 
 # ---- rows among others
@@ -185,36 +209,60 @@ def differs_by_one(batch: NewBatch, earlier: EarlierBatch) -> bool:
 
 def check_new(batch: NewBatch, earlier: Sequence[EarlierBatch]) -> None:
     """Refuse a batch with rows that were in earlier ones. Raises DataError."""
-    names, share = list[str](), 0.0
+    by_ids, by_scores = list[str](), list[str]()
+    share = 0.0
+    most = CHANCE / max(len(earlier), 1)
     for member in earlier:
-        if differs_by_one(batch, member):
-            names, share = [member.name], 1.0
-            break
-        both = _overlap_with(batch, member)
-        if both is not None:
+        if batch.ids is not None and member.ids is not None:
+            found = _share_of_ids(batch.ids, member.ids)
+            names = by_ids
+        else:
+            found = _share_of_rows(batch, member, most)
+            names = by_scores
+        if found:
             names.append(member.name)
-            share += both.share
-    if names:
-        told = f"{part_in_words(share)} of these rows were there before"
-        if share >= ALL:
-            told = "these rows, or copies of them, were there before"
-        advice = "a row counts once: give the new rows alone"
-        raise DataError(f"{batch.name}: {told}, as {_listed(names)}; {advice}")
+            share += found
+    if not (by_ids or by_scores):
+        return
+    told = f"{part_in_words(share)} of these rows were there before"
+    if share >= ALL:
+        told = "these rows, or copies of them, were there before"
+    advice = "a row counts once: give the new rows alone"
+    if by_ids:
+        advice += ", or pass --ids none if every file counts its ids anew"
+    told += f", as {_listed(by_ids + by_scores)}"
+    raise DataError(f"{batch.name}: {told}; {advice}")
 
 
-def _overlap_with(batch: NewBatch, earlier: EarlierBatch) -> Overlap | None:
-    """Rows that the batch shares with an earlier one: by ids where both have them, else
-    by scores and labels."""
-    if batch.ids is not None and earlier.ids is not None:
-        return overlap(earlier.ids, earlier.n, np.sort(batch.ids), len(batch.ids))
-    if earlier.rows is None:
-        return None
-    rows = batch.rows
-    both = overlap(earlier.rows, earlier.n, np.sort(rows.signatures), len(rows))
+def _share_of_ids(ids: Signatures, stored: RowSketch) -> float:
+    """Estimated proportion of the ids that a sketch holds too."""
+    held = stored.signatures
+    last = held[-1] if len(held) >= STORED else np.iinfo(np.uint64).max
+    some = ids[ids <= last]
+    return float(np.isin(some, held).mean()) if len(some) else 0.0
+
+
+def _share_of_rows(batch: NewBatch, earlier: EarlierBatch, most: float) -> float:
+    """Estimated proportion of the rows that an earlier batch has too, by scores and
+    labels; 0 where chance explains it. most : chance above which it may."""
+    if differs_by_one(batch, earlier, most):
+        return 1.0
+    both = _known_overlap(earlier.rows, earlier.n, batch.rows, most)
     if both is None:
+        both = _known_overlap(earlier.scores, earlier.n, batch.scores, most)
+    return 0.0 if both is None else both.share
+
+
+def _known_overlap(
+    stored: RowSketch | None, n: int, rows: SignedRows, most: float
+) -> Overlap | None:
+    """Rows among the n of a sketch, if chance explains neither the matches nor the labels
+    and scores behind them."""
+    both = overlap(stored, n, np.sort(rows.signatures), len(rows))
+    if both is None or both.chance > most:
         return None
-    by_chance = matches_by_chance(rows, earlier.n) * both.cells
-    return both if both.is_above(by_chance) else None
+    expected = matches_by_chance(rows, n) * both.rows
+    return both if both.is_above(expected) else None
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -17,10 +16,10 @@ from msgspec.structs import replace
 from calcli import __version__
 from calcli.errors import DataError, UsageError
 from calcli.evaluation.seen_before import (
-    CHANCE,
     EarlierBatch,
     NewBatch,
     check_new,
+    is_no_chance,
     longest_run,
     run_at_start,
 )
@@ -38,7 +37,6 @@ from calcli.fit_and_apply import fitted_on
 from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import in_sample, link_to
-from calcli.io.row_facts import chance_of_equal
 from calcli.metrics.collect import collect
 from calcli.numerics import FloatArray
 from calcli.statistics.betting import batch_log_factors
@@ -80,7 +78,7 @@ def watch(
     """
     if rows is None and not new_episode:
         state = read(str(path))
-        _check_same_settings(path, state, replace(state.settings, **given))
+        _check_same_settings(path, state, replace(state.settings, **given), artifact)
         return state
     with locked_state(path) as former:
         is_new = former is None
@@ -90,7 +88,7 @@ def watch(
         elif new_episode:
             state = _new_episode(former, settings)
         else:
-            _check_same_settings(path, former, settings)
+            _check_same_settings(path, former, settings, artifact)
             state = former
         if rows is not None:
             state = _with_batch(state, rows, artifact, tell)
@@ -158,11 +156,14 @@ def _chain_of(rows: DataSet, artifact: Artifact | None) -> str | None:
     return "+".join(link.sha256 for link in links) or None
 
 
-def _check_same_settings(path: Path, former: State, settings: Settings) -> None:
+def _check_same_settings(
+    path: Path, former: State, settings: Settings, artifact: Artifact | None
+) -> None:
     """Refuse a batch with other settings than those before. Raises DataError."""
     before = former.settings
-    if former.is_of_former_version and before.calibrator is None:
-        # calcli 0.2 did not look whether the rows of a file were calibrated
+    is_unknown = former.is_of_former_version and before.calibrator is None
+    if is_unknown and artifact is None:
+        # calcli 0.2 did not look whether the rows of a file were calibrated.
         before = replace(before, calibrator=settings.calibrator)
     names = settings.differences(before)
     if names:
@@ -222,7 +223,7 @@ def _with_batch(
     """State after one more batch of labelled rows. Raises DataError."""
     _check_usable(rows, artifact)
     bets = Bets.of(rows, artifact, state.settings.label)
-    batch = NewBatch.of(rows)
+    batch = NewBatch.of(rows, bets.score, bets.outcome)
     earlier = [_earlier(member) for member in state.batches]
     first = _first_new_row(batch, bets, earlier, state.batches, tell)
     if first:
@@ -242,6 +243,7 @@ def _with_batch(
         overconfidence=float((bets.score - bets.outcome).mean()),
         log_e=evidence.log_e,
         row_sketch=batch.row_sketch,
+        score_sketch=batch.score_sketch,
         id_sketch=batch.id_sketch or UNSET,
         left_out=first or UNSET,
     )
@@ -270,12 +272,12 @@ def _check_usable(rows: DataSet, artifact: Artifact | None) -> None:
 
 
 def _earlier(batch: Batch) -> EarlierBatch:
-    rows, ids = batch.row_sketch, batch.id_sketch
     return EarlierBatch(
         name=batch.name,
         n=batch.n,
-        rows=None if isinstance(rows, msgspec.UnsetType) else rows,
-        ids=None if isinstance(ids, msgspec.UnsetType) else ids,
+        rows=batch.row_sketch or None,
+        scores=batch.score_sketch or None,
+        ids=batch.id_sketch or None,
     )
 
 
@@ -290,8 +292,12 @@ def _first_new_row(
     of a log that grows. Raises DataError where all of them were."""
     n = len(batch.rows)
     found = run_at_start(batch, earlier)
-    same_bets = [record.name for record in records if record.sha256 == bets.sha256]
-    by_chance = chance_of_equal(batch.rows, stratified=batch.stratified) > CHANCE
+    same_bets, sha256 = [], bets.sha256
+    for record in records:
+        ids_decide = batch.ids is not None and bool(record.id_sketch)
+        if record.sha256 == sha256 and not ids_decide:
+            same_bets.append(record.name)
+    by_chance = not is_no_chance(batch, n, earlier)
     whole = found.called if found is not None and found.n == n else ""
     if not whole and same_bets and not by_chance:
         whole = same_bets[0]

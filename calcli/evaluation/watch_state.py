@@ -84,9 +84,10 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One batch: name, numbers of rows and units, and the evidence of its episode after it. sha256 : of its sorted
     scores and outcomes. overconfidence : mean score minus frequency of outcome 1.
 
-    row_sketch, id_sketch : to recognise the rows by scores and labels, and by their ids if
-    they have any. left_out : first rows of the file that were in earlier batches, which
-    are not counted in n. calcli 0.2 wrote none of these three.
+    row_sketch, score_sketch, id_sketch : to recognise the rows by the scores of all classes
+    and the label, by what is bet on, and by their ids if they have any. left_out : first
+    rows of the file that were in earlier batches, which are not counted in n. calcli 0.2
+    wrote none of these.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overconfidence: float
     log_e: float
     row_sketch: RowSketch | msgspec.UnsetType = msgspec.UNSET
+    score_sketch: RowSketch | msgspec.UnsetType = msgspec.UNSET
     id_sketch: RowSketch | msgspec.UnsetType = msgspec.UNSET
     left_out: int | msgspec.UnsetType = msgspec.UNSET
 

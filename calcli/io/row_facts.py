@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import IntArray, floored_log
+from calcli.numerics import FloatArray, IntArray, floored_log
 
 if TYPE_CHECKING:
     from calcli.rows import Block, Rows
@@ -37,6 +37,8 @@ HUGE = 1e38
 and a class so far below has probability 0 at every temperature."""
 
 LARGEST_GAP = 80.0  # gaps between logits beyond this count as equal: in float32 such probabilities are 0
+
+SCORE_CELLS = 50_000  # cells of a probability, far wider than the last of six digits
 
 MODULUS = 1 << 64
 
@@ -253,20 +255,30 @@ def _repeated(found: Signatures) -> float:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Signatures that a set of rows shares with a sketch, equal ones counted once.
+    """Rows that a sketch holds too, among those with a signature of their own.
 
-    cells : the distinct signatures of the rows that the sketch can tell of. shared : those
-    of them that it holds. n_stored : rows of the sketched set.
+    rows : number of these rows that the sketch can tell of. shared : those of them that it
+    holds. pairs : about how many signatures occur twice within either set, among those
+    that the sketch can tell of. n, n_stored : all rows of both sets.
     """
 
     shared: int
-    cells: int
+    rows: int
+    pairs: int
+    n: int
     n_stored: int
 
     @property
     def share(self) -> float:
         """Estimated proportion of the rows that are in the sketched set."""
-        return self.shared / self.cells
+        return self.shared / self.rows
+
+    @property
+    def chance(self) -> float:
+        """Chance of so many shared signatures in independent sets of one source: two rows
+        with one signature are in different sets with chance 2 n m / (n + m)^2."""
+        apart = 2.0 * self.n * self.n_stored / (self.n + self.n_stored) ** 2
+        return _binomial_tail(self.shared, self.shared + self.pairs, apart)
 
     def is_above(self, expected: float) -> bool:
         """True if so many shared signatures are no chance where these are expected."""
@@ -276,33 +288,66 @@ class Overlap:
 def overlap(
     stored: RowSketch | None, n: int, found: Signatures, count: int
 ) -> Overlap | None:
-    """Signatures that rows share with a sketch of n rows; None if chance explains them.
+    """Rows that are among the n rows of a sketch; None if chance explains the matches.
 
     found : signatures of the rows, sorted, of which the largest may be left out. count :
     number of rows.
 
-    A row of the smaller of two independent sets is as often in the larger one as the rows
-    of this repeat each other: two classes have few signatures, rounded scores still fewer.
-    Where none repeats, it may still happen to 3 / n of them (the rule of three). Bottom-k
-    sketches: Bar-Yossef et al. (2002).
+    Two bounds for what independent sets share, of which the smaller holds:
+
+    - A row of the smaller set is as often in the larger one as the rows of this repeat
+      each other: two classes have few signatures, rounded scores still fewer.
+    - Signatures that one row has and the other set too are at most n / count times twice
+      as many as those that two rows have (Poisson counts). Certain rows, which many have,
+      do not hide the others then.
+
+    Where none repeats, 3 may still be expected (the rule of three). Bottom-k sketches:
+    Bar-Yossef et al. (2002).
     """
     if stored is None or not len(found):
         return None
-    held, cells = stored.signatures, np.unique(found)
+    held = stored.signatures
+    cells, times = np.unique(found, return_counts=True)
     last = min(_limit(held, STORED), _limit(found, KEPT))
-    held, cells = held[held <= last], cells[cells <= last]
+    held = held[held <= last]
+    can_tell = cells <= last
+    single = cells[can_tell & (times == 1)]
+    if not len(single):
+        return None
+    own_pairs = int((can_tell & (times == 2)).sum())
     both = Overlap(
-        shared=len(np.intersect1d(cells, held, assume_unique=True)),
-        cells=len(cells),
+        shared=len(np.intersect1d(single, held, assume_unique=True)),
+        rows=len(single),
+        pairs=own_pairs + round(0.5 * stored.repeated * len(held)),
+        n=count,
         n_stored=n,
     )
-    smaller, repeated = len(cells), stored.repeated
+    smaller, repeated = len(single), stored.repeated
     if count > n:
         smaller, repeated = len(held), _repeated(found)
-    expected = smaller * (repeated + 3.0 / max(count, n))
-    if both.shared < FEWEST_SHARED or not both.is_above(expected):
+    by_repeats = smaller * (repeated + 3.0 / max(count, n))
+    pairs = (int((times == 2).sum()) + 3.0) * float(can_tell.mean())
+    by_pairs = 2.0 * n / count * pairs
+    if both.shared < FEWEST_SHARED or not both.is_above(min(by_repeats, by_pairs)):
         return None
     return both
+
+
+def _binomial_tail(least: int, trials: int, p: float) -> float:
+    """Chance of at least so many successes."""
+    if least <= trials * p:
+        return 1.0
+    log_odds = math.log(p) - math.log1p(-p)
+    log_term = math.lgamma(trials + 1.0) - math.lgamma(least + 1.0)
+    log_term -= math.lgamma(trials - least + 1.0)
+    log_term += trials * math.log1p(-p) + least * log_odds
+    total, term = 0.0, math.exp(log_term)
+    for successes in range(least, trials + 1):
+        total += term
+        term *= (trials - successes) / (successes + 1.0) * math.exp(log_odds)
+        if term < 1e-12 * total:
+            break
+    return min(total, 1.0)
 
 
 def share_seen(stored: RowSketch | None, n: int, facts: RowFacts) -> float:
@@ -359,18 +404,35 @@ def _signed(largest: int, block: "Block") -> SignedRows:
     return SignedRows(found[kept], scores[kept], labels[kept])
 
 
+def signed_scores(score: FloatArray, outcome: FloatArray) -> SignedRows:
+    """Signatures of probabilities, (n,), beside whether what they are of came true: equal
+    for copies of six digits, whatever the classes are, unless a probability rounds
+    differently."""
+    cells = np.rint(score * SCORE_CELLS).astype(np.int64).view(np.uint64)
+    labels = outcome.astype(np.int64)
+    return SignedRows(
+        signatures=_scrambled(labels.astype(np.uint64), cells[None]),
+        scores=_scrambled(np.zeros(len(score), np.uint64), cells[None]),
+        labels=labels,
+    )
+
+
 def some_signed_rows(rows: "Rows") -> SignedRows:
     """The rows of which ``facts_of`` keeps the signatures."""
     return signed_rows(rows, int(_limit(facts_of(rows).signatures, KEPT)))
 
 
 def matches_by_chance(rows: SignedRows, n: int) -> float:
-    """Expected proportion of the distinct rows that n independent rows hold too, if these
-    have the same labels and their scores do not depend on the label.
+    """Expected proportion of the rows with a signature of their own that n independent
+    rows hold too, if these have the same labels and their scores do not depend on the
+    label.
 
     In a set with one row of each class no two rows are equal, even if all are certain.
     """
-    _, first = np.unique(rows.signatures, return_index=True)
+    _, first, counts = np.unique(
+        rows.signatures, return_index=True, return_counts=True
+    )
+    first = first[counts == 1]
     of_label = np.bincount(rows.labels) / len(rows)
     _, which, times = np.unique(rows.scores, return_inverse=True, return_counts=True)
     alike = (times[which.reshape(-1)] - 1.0) / max(len(rows) - 1.0, 1.0)

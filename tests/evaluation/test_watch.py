@@ -243,3 +243,51 @@ def test_the_state_is_a_file(run):
     refused = run("watch", name, "--state", "-")
     assert refused.code == 2 and "--state -: the evidence is kept in a file" in refused.line
     assert not Path("-").exists()
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_state_behind_a_link(run, exists):
+    """It was "in the way". The link stays, and the state is where it leads to."""
+    Path("elsewhere").mkdir()
+    Path("s.json").symlink_to("elsewhere/watch.json")
+    first, second = batches(2)
+    if exists:
+        assert run("watch", first, "--state", "elsewhere/watch.json").code == 0
+    assert run("watch", second, "--state", "s.json").code == 0
+    assert Path("s.json").is_symlink() and len(read("elsewhere/watch.json").batches) == 1 + exists
+    assert run("watch", "--state", "s.json").code == 0
+
+
+def test_a_state_that_is_an_input_is_refused(run):
+    """Of the batch it said that another calcli was writing it."""
+    (name,) = batches(1)
+    write("cal.h5", *drawn(200, seed=9))
+    assert run("fit", "-m", "ts", "cal.h5", "-o", "ts.json", "-q").code == 0
+    Path("link.json").symlink_to(name)
+    before = Path(name).read_bytes(), Path("ts.json").read_bytes()
+    for words in (("--state", name), ("--state", "link.json"), ("-c", "ts.json", "--state", "ts.json")):
+        done = run("watch", name, *words, "-q")
+        assert done.code == 2 and "which this command reads" in done.line and "such as watch.json" in done.line
+    with pytest.raises(UsageError, match="which this command reads"):
+        calcli.watch(name, state=name)
+    assert (Path(name).read_bytes(), Path("ts.json").read_bytes()) == before
+
+
+def test_the_name_of_a_batch_does_not_reach_the_terminal_raw(run):
+    name = "\x1b[31mred.h5"
+    write(name, *drawn(300, sharpen=3.0))
+    done = run("watch", name, "--state", "s.json")
+    assert done.code == 5 and "\x1b" not in done.out and "\\x1b[31mred.h5" in done.out
+
+
+def test_certain_answers_that_are_often_wrong_raise_an_alarm(run):
+    """10 000 answers of confidence 1, nine in ten exactly, half of them wrong: "no alarm, evidence 1"."""
+    rng = np.random.default_rng(0)
+    for week in range(3):
+        c = np.where(rng.random(400) < 0.9, 1.0, 1.0 - 10.0 ** -rng.uniform(6, 12, 400))
+        right = rng.random(400) < (1.0 if week == 0 else 0.5)
+        with h5py.File(f"{week}.h5", "w") as file:
+            file["confidence"], file["correct"] = c, right
+    codes = [run("watch", f"{week}.h5", "--state", "s.json").code for week in range(3)]
+    assert codes == [0, 5, 5]
+    assert json.loads(run("watch", "--state", "s.json", "--json").out)["since"] == 2
