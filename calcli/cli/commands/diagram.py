@@ -167,6 +167,8 @@ def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> 
             group = rows.column("group") if args.per_group else None
             if args.per_group and group is None:
                 raise DataError(f"{rows.name}: has no dataset 'group' to group by; name one with --group-by COLUMN")
+            if args.ordered and group is not None:
+                command.tell_order(rows, group)
             tables = collect_all(rows, [None, *(a.calibrator for _, a in own)], group=group, progress=command.progress)
             doubts = (*rows.caveats, *label_doubts(tables[0], rows.class_names))
             notes += [f"{rows.name}: {doubt}" for doubt in doubts]

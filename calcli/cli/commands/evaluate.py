@@ -209,6 +209,8 @@ class Job:
             group = rows.column("group") if self.plan.per_group or self.plan.report else None
             if self.plan.per_group and group is None:
                 raise DataError(f"{rows.name}: has no dataset 'group' to group by; name one with --group-by COLUMN")
+            if self.plan.ordered and group is not None:
+                self.command.tell_order(rows, group)
             subject = Subject.of(rows, group)
             done = assess(subject, candidates, self.plan, baseline=against, progress=self.command.progress)
             results = self.warned(rows, artifacts, done.seen, done.results)

@@ -133,7 +133,10 @@ def compose(
             ]
             with command.rows(bundles) as rows:
                 check_weights(rows)
-                subject = Subject.of(rows, rows.column("group"))
+                group = rows.column("group")
+                if args.ordered and group is not None:
+                    command.tell_order(rows, group)
+                subject = Subject.of(rows, group)
                 candidates = job.candidates(artifacts, rows)
                 model, done = gather(subject, candidates, plan, command.progress)
                 results = job.warned(rows, artifacts, done.tables[0], done.results)
