@@ -158,12 +158,22 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
         """Content of ``calcli watch --json``."""
         now, here = self.evidence, self.current
         last = here[-1] if here else None
-        facts: dict[str, Any] = {"alarm": self.alarm_at is not None, "e": math.exp(min(now.log_e, LARGEST_LOG))}
-        facts |= {"log_e": now.log_e, "alarm_at_e": 1.0 / self.settings.level}
-        facts |= {"batches": len(here), "rows": sum(each.n for each in here)}
-        facts |= {"overconfidence": last and last.overconfidence, "accuracy": last and last.accuracy}
-        facts |= {"since": now.since if here and now.log_e > 0.0 else None, "alarm_batch": self.alarm_at}
-        return facts | {"episode": self.episode, "settings": msgspec.to_builtins(self.settings)}
+        has_change = last is not None and now.log_e > 0.0
+        return {
+            "alarm": self.alarm_at is not None,
+            "e": math.exp(min(now.log_e, LARGEST_LOG)),
+            "log_e": now.log_e,
+            "alarm_at_e": 1.0 / self.settings.level,
+            "batches": len(here),
+            "rows": sum(batch.n for batch in here),
+            "overconfidence": None if last is None else last.overconfidence,
+            "accuracy": None if last is None else last.accuracy,
+            "left_out": 0 if last is None else last.left_out or 0,
+            "since": now.since if has_change else None,
+            "alarm_batch": self.alarm_at,
+            "episode": self.episode,
+            "settings": msgspec.to_builtins(self.settings),
+        }
 
     def sentence(self) -> str:
         """One line for people."""
