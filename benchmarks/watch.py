@@ -118,7 +118,7 @@ def streams(z: np.ndarray, y: np.ndarray, runs: int) -> dict[str, list[dict[str,
         watched("calibrated units of 10, with units", confidence[rows], together, units)
         edge = np.clip(confidence[rows] - 0.02, 0.0, 1.0)
         watched("at the edge", confidence[rows], rng.random(rows.shape) < edge)
-        for share, truth in ((0.12, 0.8), (0.5, 0.9), (0.5, 0.95)):
+        for share, truth in ((0.12, 0.8), (0.12, 0.9), (0.5, 0.95)):
             certain = rng.random(rows.shape) < share
             c = np.where(certain, 1.0, confidence[rows])
             changed = certain & (np.arange(BATCHES)[:, None] >= CHANGE)

@@ -8,8 +8,9 @@ that the evidence ever reaches 1/level is at most ``level`` (Ville's inequality)
 
 Most alternatives bend the log-odds of the score: sigmoid(a + b logit c). They hardly move
 a score of 0 or 1, so that rows which are surer than 1 - 4.9e-6 would be no evidence,
-however often they are wrong. Two more alternatives therefore keep the score but cut it at
-some distance from 0 and 1: what is surer is only as often right as the cut.
+however often they are wrong. Four more alternatives therefore keep the score but cut it at
+some distance from 0 and 1: what is surer is only as often right as the cut. Two of them cut
+what is nearly certain alone, as a softmax that rounds to 1.
 
 Reference: Waudby-Smith, Ramdas (2024), JRSS B 86(1); Shin, Ramdas, Rinaldo (2024), e-detectors; Arnold, Henzi,
 Ziegel (2023), JRSS B 85(4).
@@ -34,9 +35,10 @@ class Bend(NamedTuple):
 
 class Cut(NamedTuple):
     """Alternative: the score, but no nearer to 0 and 1 than the tolerance plus
-    ``margin``."""
+    ``margin``; of those alone that are nearer than ``nearest``."""
 
     margin: float
+    nearest: float
 
 
 SHIFTS = (0.0, 0.25, -0.25, 0.5, -0.5, 1.0, -1.0)
@@ -49,7 +51,10 @@ BENDS = [
     for slope in SLOPES
     if (shift, slope) != CALIBRATED
 ]
-CUTS = [Cut(0.03), Cut(0.08)]
+NEARLY_CERTAIN = 5e-6  # no bend moves a score so near to 0 or 1 by the default tolerance
+CUTS = [
+    Cut(margin, nearest) for nearest in (0.5, NEARLY_CERTAIN) for margin in (0.03, 0.08)
+]
 
 ALTERNATIVES: tuple[Bend | Cut, ...] = (*BENDS, *CUTS)
 """Equally weighted. State files hold a number for each, in this order: new ones are added
@@ -61,7 +66,7 @@ PRODUCT = 16  # factors, each in [1e-12, 1e12], multiplied before a logarithm is
 
 
 def factors(score: FloatArray, outcome: FloatArray, tolerance: float) -> FloatArray:
-    """Betting factor of every row under every alternative, (n, 43). score : (n,) 0..1. outcome : (n,) 0 or 1."""
+    """Betting factor of every row under every alternative, (n, 45). score : (n,) 0..1. outcome : (n,) 0 or 1."""
     c = np.clip(score, LEAST, 1.0 - LEAST)
     q = np.column_stack([_bent(c), _cut(c, tolerance)])
     q = np.clip(q, LEAST, 1.0 - LEAST)
@@ -85,18 +90,19 @@ def _bent(c: FloatArray) -> FloatArray:
 
 
 def _cut(c: FloatArray, tolerance: float) -> FloatArray:
-    """Chance to be right under every alternative of ``CUTS``, (n, 2)."""
+    """Chance to be right under every alternative of ``CUTS``, (n, 4)."""
     columns = []
     for cut in CUTS:
         distance = min(tolerance + cut.margin, 0.5)
-        columns.append(np.clip(c, distance, 1.0 - distance))
+        is_cut = np.minimum(c, 1.0 - c) < cut.nearest
+        columns.append(np.where(is_cut, np.clip(c, distance, 1.0 - distance), c))
     return np.column_stack(columns)
 
 
 def batch_log_factors(
     score: FloatArray, outcome: FloatArray, tolerance: float, units: Units | None = None
 ) -> FloatArray:
-    """Log factor of a batch under every alternative, (43,): product over rows, or over units of the mean of their rows.
+    """Log factor of a batch under every alternative, (45,): product over rows, or over units of the mean of their rows.
 
     The mean is valid whatever the dependence within a unit.
     """
@@ -119,7 +125,7 @@ def batch_log_factors(
 
 
 def _log_product(each: FloatArray) -> FloatArray:
-    """Log of the product over the rows of an array (n, 43)."""
+    """Log of the product over the rows of an array (n, 45)."""
     return np.asarray(np.log(np.multiply.reduceat(each, np.arange(0, len(each), PRODUCT), axis=0)).sum(axis=0))
 
 
@@ -128,9 +134,9 @@ class Evidence:
     """Evidence against calibration after some batches, mixed over the unknown start of the change."""
 
     batches: int
-    log_sums: FloatArray  # (43,) log of sum over starts j of the product of factors since j, times 1/(j (j + 1))
-    log_best: FloatArray  # (43,) the largest term of that sum
-    best_start: FloatArray  # (43,) its start
+    log_sums: FloatArray  # (45,) log of sum over starts j of the product of factors since j, times 1/(j (j + 1))
+    log_best: FloatArray  # (45,) the largest term of that sum
+    best_start: FloatArray  # (45,) its start
 
     @classmethod
     def none(cls) -> "Evidence":

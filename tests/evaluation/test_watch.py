@@ -73,7 +73,7 @@ def test_the_evidence_of_a_hand_sized_stream(run):
         with h5py.File(name, "w") as file:
             file["confidence"], file["correct"] = np.array(c), np.array(y, dtype=bool)
         found = json.loads(run("watch", name, "--state", "s.json", "--json", "--tolerance", "0").out)
-    assert found["log_e"] == pytest.approx(0.3914937058, abs=1e-9)
+    assert found["log_e"] == pytest.approx(0.3769911077, abs=1e-9)
 
 
 def test_units_are_bet_on_whole(run):
@@ -99,7 +99,7 @@ def test_risks_that_are_all_too_high_are_found_by_the_probability_of_class_one(r
             told = run("watch", "m.h5", "--state", f"{label}.json", "--label", label, "--json")
             found.append((told.code, json.loads(told.out)["e"]))
     assert [code for code, _ in alarms["top"]] == [0] * 6 and max(e for _, e in alarms["top"]) < 1.02
-    assert [code for code, _ in alarms["positive"]] == [0, *[5] * 5] and alarms["positive"][1][1] > 290
+    assert [code for code, _ in alarms["positive"]] == [0, *[5] * 5] and alarms["positive"][1][1] > 280
 
 
 def test_two_classes_watch_what_is_asked_for(run):
