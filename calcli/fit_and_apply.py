@@ -18,6 +18,7 @@ from calcli.io.locate import Layout, split_where
 from calcli.io.provenance import check_chain, check_upstream
 from calcli.io.row_facts import (
     ALL,
+    SignatureSet,
     chance_of_equal,
     facts_of,
     matches_by_chance,
@@ -291,7 +292,8 @@ def _whole_fit(artifact: Artifact, rows: DataSet) -> str | None:
 def _part_of_fit(artifact: Artifact, rows: DataSet) -> str | None:
     """Words for the part of the rows, or units, that the fit had too; None for none."""
     fit, facts = artifact.fit, facts_of(rows)
-    shared = overlap(fit.row_sketch, fit.n, facts.signatures, facts.n)
+    signatures = SignatureSet(facts.signatures, facts.n)
+    shared = overlap(fit.row_sketch, fit.n, signatures)
     if shared is not None:
         by_chance = matches_by_chance(some_signed_rows(rows), fit.n)
         if not shared.is_above(by_chance * shared.rows):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import cached_property, dataclass
 from calcli.io.dataset import DataSet
 from calcli.io.row_facts import (
     ALL,
@@ -20,6 +20,7 @@ from calcli.io.row_facts import (
     Overlap,
     RowSketch,
     Signatures,
+    SignatureSet,
     SignedRows,
     chance_of_equal,
     matches_by_chance,
@@ -78,6 +79,14 @@ class NewBatch:
             stratified=rows.is_stratified,
         )
 
+    @cached_property
+    def row_set(self) -> SignatureSet:
+        return SignatureSet.of(self.rows.signatures)
+
+    @cached_property
+    def score_set(self) -> SignatureSet:
+        return SignatureSet.of(self.scores.signatures)
+
     def after(self, first: int) -> "NewBatch":
         """The rows from this one on."""
         kept = slice(first, None)
@@ -91,19 +100,17 @@ class NewBatch:
 
     @property
     def row_sketch(self) -> RowSketch:
-        return _sketch(self.rows.signatures)
+        return sketch_of(self.row_set.smallest, total_of(self.rows.signatures))
 
     @property
     def score_sketch(self) -> RowSketch:
-        return _sketch(self.scores.signatures)
+        return sketch_of(self.score_set.smallest, total_of(self.scores.signatures))
 
     @property
     def id_sketch(self) -> RowSketch | None:
-        return None if self.ids is None else _sketch(self.ids)
-
-
-def _sketch(found: Signatures) -> RowSketch:
-    return sketch_of(np.sort(found), total_of(found))
+        if self.ids is None:
+            return None
+        return sketch_of(np.sort(self.ids), total_of(self.ids))
 
 
 def id_signatures(ids: AnyArray, total: int) -> Signatures | None:
@@ -144,16 +151,6 @@ class Run:
         return f"{self.names[0]} to {self.names[-1]}"
 
 
-def run_at_start(batch: NewBatch, earlier: Sequence[EarlierBatch]) -> Run | None:
-    """Longest run of batches whose rows are the first rows of the file, in any order: all
-    rows of a file that is given again, the first ones of a log that grows. None if there
-    is none, or chance explains it."""
-    found = longest_run(batch, earlier)
-    if found is None:
-        return None
-    return found if is_no_chance(batch, found.n, earlier) else None
-
-
 def is_no_chance(batch: NewBatch, n: int, earlier: Sequence[EarlierBatch]) -> bool:
     """True if the first n rows can hardly be equal to those of an earlier batch by
     chance."""
@@ -163,7 +160,9 @@ def is_no_chance(batch: NewBatch, n: int, earlier: Sequence[EarlierBatch]) -> bo
 
 
 def longest_run(batch: NewBatch, earlier: Sequence[EarlierBatch]) -> Run | None:
-    """As ``run_at_start``, also where chance explains it."""
+    """Longest run of batches whose rows are the first rows of the file, in any order: all
+    rows of a file that is given again, the first ones of a log that grows. None if there
+    is none. ``is_no_chance`` tells whether chance explains it."""
     sums = np.cumsum(batch.rows.signatures)  # modulo 2^64
     id_sums = None if batch.ids is None else np.cumsum(batch.ids)
     longest = None
@@ -247,22 +246,21 @@ def _share_of_rows(batch: NewBatch, earlier: EarlierBatch, most: float) -> float
     labels; 0 where chance explains it. most : chance above which it may."""
     if differs_by_one(batch, earlier, most):
         return 1.0
-    both = _known_overlap(earlier.rows, earlier.n, batch.rows, most)
-    if both is None:
-        both = _known_overlap(earlier.scores, earlier.n, batch.scores, most)
-    return 0.0 if both is None else both.share
+    both = overlap(earlier.rows, earlier.n, batch.row_set)
+    share = _no_chance(both, batch.rows, most)
+    if share:
+        return share
+    both = overlap(earlier.scores, earlier.n, batch.score_set)
+    return _no_chance(both, batch.scores, most)
 
 
-def _known_overlap(
-    stored: RowSketch | None, n: int, rows: SignedRows, most: float
-) -> Overlap | None:
-    """Rows among the n of a sketch, if chance explains neither the matches nor the labels
-    and scores behind them."""
-    both = overlap(stored, n, np.sort(rows.signatures), len(rows))
+def _no_chance(both: Overlap | None, rows: SignedRows, most: float) -> float:
+    """Share of an overlap, if neither the matches nor the labels and scores behind them
+    are explained by chance; else 0."""
     if both is None or both.chance > most:
-        return None
-    expected = matches_by_chance(rows, n) * both.rows
-    return both if both.is_above(expected) else None
+        return 0.0
+    expected = matches_by_chance(rows, both.n_stored) * both.rows
+    return both.share if both.is_above(expected) else 0.0
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -21,7 +21,6 @@ from calcli.evaluation.seen_before import (
     check_new,
     is_no_chance,
     longest_run,
-    run_at_start,
 )
 from calcli.evaluation.watch_state import (
     FORMAT,
@@ -291,26 +290,31 @@ def _first_new_row(
     """Number of the rows at the start of a file that were in earlier batches: 0, or those
     of a log that grows. Raises DataError where all of them were."""
     n = len(batch.rows)
-    found = run_at_start(batch, earlier)
-    same_bets, sha256 = [], bets.sha256
-    for record in records:
-        ids_decide = batch.ids is not None and bool(record.id_sketch)
-        if record.sha256 == sha256 and not ids_decide:
-            same_bets.append(record.name)
-    by_chance = not is_no_chance(batch, n, earlier)
-    whole = found.called if found is not None and found.n == n else ""
-    if not whole and same_bets and not by_chance:
-        whole = same_bets[0]
-    if whole:
-        told = f"these rows were there before, as {whole}; a batch counts once"
+    run = longest_run(batch, earlier)
+    if run is not None and run.n < n:
+        if not is_no_chance(batch, run.n, earlier):
+            return 0
+        told = f"the first {run.n} of {n} rows were there before, as {run.called}"
+        tell(f"{batch.name}: {told}; the other {n - run.n} are counted")
+        return run.n
+    same = run.called if run is not None else _batch_with(bets, batch, records)
+    if same is None:
+        return 0
+    if is_no_chance(batch, n, earlier):
+        told = f"these rows were there before, as {same}; a batch counts once"
         raise DataError(f"{batch.name}: {told}")
-    if found is not None:
-        left = f"the first {found.n} of {n} rows were there before, as {found.called}"
-        tell(f"{batch.name}: {left}; the other {n - found.n} are counted")
-        return found.n
-    alike = longest_run(batch, earlier) if by_chance else None
-    if alike is not None and alike.n == n:
-        told = f"the rows are equal to those of {alike.called}"
-        reason = "they have few values, and chance makes that likely"
-        tell(f"{batch.name}: {told}; {reason}: they count as new")
+    reason = "they have few values, and chance makes that likely"
+    told = f"the rows are equal to those of {same}; {reason}"
+    tell(f"{batch.name}: {told}: they count as new")
     return 0
+
+
+def _batch_with(bets: Bets, batch: NewBatch, records: Sequence[Batch]) -> str | None:
+    """Name of the batch with the same scores and outcomes; None if there is none, or ids
+    tell them apart."""
+    sha256 = bets.sha256
+    for record in records:
+        have_ids = batch.ids is not None and bool(record.id_sketch)
+        if record.sha256 == sha256 and not have_ids:
+            return record.name
+    return None

@@ -5,14 +5,14 @@ import binascii
 import math
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import FloatArray, IntArray, floored_log
 
 if TYPE_CHECKING:
@@ -254,6 +254,39 @@ def _repeated(found: Signatures) -> float:
 
 
 @dataclass(frozen=True)
+class SignatureSet:
+    """Smallest signatures of a set of rows: sorted, at most ``KEPT``. n : all rows."""
+
+    smallest: Signatures
+    n: int
+
+    @classmethod
+    def of(cls, found: Signatures) -> "SignatureSet":
+        """The smallest of all signatures, in any order."""
+        return cls(np.sort(found)[:KEPT], len(found))
+
+    @property
+    def limit(self) -> int:
+        """Largest signature up to which the set is complete."""
+        return _limit(self.smallest, KEPT)
+
+    @cached_property
+    def cells(self) -> Signatures:
+        """Distinct signatures, sorted."""
+        return np.unique(self.smallest)
+
+    @cached_property
+    def times(self) -> IntArray:
+        """How often each of ``cells`` occurs."""
+        return np.unique(self.smallest, return_counts=True)[1]
+
+    @cached_property
+    def repeated(self) -> float:
+        """Proportion of rows that share their signature with another."""
+        return _repeated(self.smallest)
+
+
+@dataclass(frozen=True)
 class Overlap:
     """Rows that a sketch holds too, among those with a signature of their own.
 
@@ -285,49 +318,44 @@ class Overlap:
         return self.shared > expected + DEVIATIONS * math.sqrt(expected)
 
 
-def overlap(
-    stored: RowSketch | None, n: int, found: Signatures, count: int
-) -> Overlap | None:
+def overlap(stored: RowSketch | None, n: int, rows: SignatureSet) -> Overlap | None:
     """Rows that are among the n rows of a sketch; None if chance explains the matches.
-
-    found : signatures of the rows, sorted, of which the largest may be left out. count :
-    number of rows.
 
     Two bounds for what independent sets share, of which the smaller holds:
 
     - A row of the smaller set is as often in the larger one as the rows of this repeat
       each other: two classes have few signatures, rounded scores still fewer.
-    - Signatures that one row has and the other set too are at most n / count times twice
+    - Signatures that one row has and the other set too are at most n / rows.n times twice
       as many as those that two rows have (Poisson counts). Certain rows, which many have,
       do not hide the others then.
 
     Where none repeats, 3 may still be expected (the rule of three). Bottom-k sketches:
     Bar-Yossef et al. (2002).
     """
-    if stored is None or not len(found):
+    if stored is None or not len(rows.smallest):
         return None
     held = stored.signatures
-    cells, times = np.unique(found, return_counts=True)
-    last = min(_limit(held, STORED), _limit(found, KEPT))
+    last = min(_limit(held, STORED), rows.limit)
     held = held[held <= last]
-    can_tell = cells <= last
-    single = cells[can_tell & (times == 1)]
+    # Those up to ``last`` are the first of all.
+    count = int(np.searchsorted(rows.cells, np.uint64(last), side="right"))
+    cells, times = rows.cells[:count], rows.times[:count]
+    single = cells[times == 1]
     if not len(single):
         return None
-    own_pairs = int((can_tell & (times == 2)).sum())
     both = Overlap(
         shared=len(np.intersect1d(single, held, assume_unique=True)),
         rows=len(single),
-        pairs=own_pairs + round(0.5 * stored.repeated * len(held)),
-        n=count,
+        pairs=int((times == 2).sum()) + round(0.5 * stored.repeated * len(held)),
+        n=rows.n,
         n_stored=n,
     )
     smaller, repeated = len(single), stored.repeated
-    if count > n:
-        smaller, repeated = len(held), _repeated(found)
-    by_repeats = smaller * (repeated + 3.0 / max(count, n))
-    pairs = (int((times == 2).sum()) + 3.0) * float(can_tell.mean())
-    by_pairs = 2.0 * n / count * pairs
+    if rows.n > n:
+        smaller, repeated = len(held), rows.repeated
+    by_repeats = smaller * (repeated + 3.0 / max(rows.n, n))
+    all_pairs = int((rows.times == 2).sum()) + 3.0
+    by_pairs = 2.0 * n / rows.n * all_pairs * count / len(rows.cells)
     if both.shared < FEWEST_SHARED or not both.is_above(min(by_repeats, by_pairs)):
         return None
     return both
@@ -353,7 +381,7 @@ def _binomial_tail(least: int, trials: int, p: float) -> float:
 def share_seen(stored: RowSketch | None, n: int, facts: RowFacts) -> float:
     """Estimate the proportion of rows that are among the n rows of a sketch; 0 if chance
     explains the matches (see ``overlap``)."""
-    both = overlap(stored, n, facts.signatures, facts.n)
+    both = overlap(stored, n, SignatureSet(facts.signatures, facts.n))
     return 0.0 if both is None else both.share
 
 
@@ -362,9 +390,9 @@ def part_in_words(share: float) -> str:
     return PARTS[round(4.0 * min(share, 1.0))]
 
 
-def _limit(smallest: Signatures, most: int) -> Any:
+def _limit(smallest: Signatures, most: int) -> int:
     """Largest signature up to which the set is complete."""
-    return smallest[-1] if len(smallest) >= most else np.iinfo(np.uint64).max
+    return int(smallest[-1]) if len(smallest) >= most else MODULUS - 1
 
 
 # ---- what chance explains, once rows look like those of a sketch
@@ -419,7 +447,7 @@ def signed_scores(score: FloatArray, outcome: FloatArray) -> SignedRows:
 
 def some_signed_rows(rows: "Rows") -> SignedRows:
     """The rows of which ``facts_of`` keeps the signatures."""
-    return signed_rows(rows, int(_limit(facts_of(rows).signatures, KEPT)))
+    return signed_rows(rows, _limit(facts_of(rows).signatures, KEPT))
 
 
 def matches_by_chance(rows: SignedRows, n: int) -> float:

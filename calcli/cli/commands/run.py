@@ -1,7 +1,7 @@
 """Fit a calibrator, evaluate it on other rows, and write an HTML report: the usual three commands in one.
 
 Writes <CAL's stem>.<method>.json and <TEST's stem>.report.html (with --method <TEST's stem>.<method>.report.html) to a
-folder, and prints the evaluation.
+folder, and prints the evaluation. Both files are checked first; a failure leaves no file behind.
 One file with groups cal and test may stand alone.
 
 \b
