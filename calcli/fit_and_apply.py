@@ -191,7 +191,8 @@ def check_fits(artifact: Artifact, where: str, rows: DataSet, *, again: bool = F
     for column in calibrator.required_columns:
         rows.carry(column)
     kinds = [] if kind == rows.kind else [f"{rows.name}: holds {rows.kind}, {where} was fitted on {kind}"]
-    return [*kinds, *check_names(artifact.class_names, where, rows), *unseen(calibrator, rows, rows.name)]
+    names = check_names(artifact.class_names, where, rows)
+    return [*kinds, *names, *unseen(calibrator, rows, rows.name)]
 
 
 def check_same_scores(
@@ -307,7 +308,8 @@ def _part_of_fit(artifact: Artifact, rows: DataSet) -> str | None:
         return None
     with suppress(DataError):  # units that are invalid, or a file that is gone
         given, own = rows.given_units, rows.column("unit")
-        with open_bundle(f"{rows.path}:{part}", layout=Layout(unit=rows.unit)) as bundle:
+        name = f"{rows.path}:{part}"
+        with open_bundle(name, layout=Layout(unit=rows.unit)) as bundle:
             seen = bundle.column("unit")
             if given is None or own is None or seen is None or (own.dtype.kind in "iu") != (seen.dtype.kind in "iu"):
                 return None

@@ -49,8 +49,8 @@ def tile_rows(k: int) -> int:
 
 
 class TimeOrder(NamedTuple):
-    """Distinct values of a column in order of time. by_numbers : by the numbers in them,
-    else as they first occur."""
+    """Distinct values of a column in order of time. by_numbers : by the numbers in
+    them, else as they first occur."""
 
     values: AnyArray
     by_numbers: bool
@@ -59,9 +59,10 @@ class TimeOrder(NamedTuple):
 def time_order(column: AnyArray) -> TimeOrder:
     """Order the distinct values of a column (n,).
 
-    Numbers by size. Texts by their numbers, where these tell the order: all texts have the
-    same words around them, and begin with a year (2024-9 before 2024-10) or have one number
-    (week 9 before week 10). Other texts (31/01/2024, Jan 2024, Q4 2023) as they first occur.
+    Numbers by size. Texts by their numbers, where these tell the order: all texts have
+    the same words around them, and begin with a year (2024-9 before 2024-10) or have
+    one number (week 9 before week 10). Other texts (31/01/2024, Jan 2024, Q4 2023) as
+    they first occur.
     """
     values, first = np.unique(column, return_index=True)
     if values.dtype.kind in "biuf":

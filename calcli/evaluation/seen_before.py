@@ -1,8 +1,9 @@
-"""Rows of a batch that were in an earlier one: the same file, a copy of it, a log that grows.
+"""Rows of a batch that were in an earlier one: the same file, a copy of it, a log that
+grows.
 
-A set of rows is recognised by the sum of their hashes, in any order; rows among others by
-the smallest hashes (see ``calcli.io.row_facts``). Where confidences have few values other
-rows have the same hashes by chance, and are not refused for it.
+A set of rows is recognised by the sum of their hashes, in any order; rows among others
+by the smallest hashes (see ``calcli.io.row_facts``). Where confidences have few values
+other rows have the same hashes by chance, and are not refused for it.
 """
 
 import hashlib
@@ -34,8 +35,8 @@ from calcli.io.row_facts import (
 from calcli.numerics import AnyArray, FloatArray
 
 CHANCE = 1e-4
-"""Chance that rows equal those of any earlier batch above which they count as new: a state
-may hold hundreds of batches, and each is compared with all before."""
+"""Chance that rows equal those of any earlier batch above which they count as new: a
+state may hold hundreds of batches, and each is compared with all before."""
 
 MOST_NAMED = 3  # earlier batches that a message names
 
@@ -55,10 +56,10 @@ class EarlierBatch:
 class NewBatch:
     """The rows of a batch by their hashes, in the order of the file.
 
-    rows : by the scores of all classes and the label, as they are in the file. scores : by
-    the calibrated score that is bet on and its outcome, which are the same in a file that
-    ``apply`` has written, and nearly in one of few digits. ids : hashes of the ids, None if
-    they do not tell rows apart.
+    rows : by the scores of all classes and the label, as they are in the file. scores :
+    by the calibrated score that is bet on and its outcome, which are the same in a file
+    that ``apply`` has written, and nearly in one of few digits. ids : hashes of the
+    ids, None if they do not tell rows apart.
     """
 
     name: str
@@ -114,8 +115,8 @@ class NewBatch:
 
 
 def id_signatures(ids: AnyArray, total: int) -> Signatures | None:
-    """Hash every id, (n,); None where ids repeat, or are no more than the numbers of the
-    rows of a file, which begin anew in every file. total : rows of the file."""
+    """Hash every id, (n,); None where ids repeat, or are no more than the numbers of
+    the rows of a file, which begin anew in every file. total : rows of the file."""
     texts = [str(value) for value in ids.tolist()]
     if len(set(texts)) < len(texts):
         return None
@@ -160,9 +161,9 @@ def is_no_chance(batch: NewBatch, n: int, earlier: Sequence[EarlierBatch]) -> bo
 
 
 def longest_run(batch: NewBatch, earlier: Sequence[EarlierBatch]) -> Run | None:
-    """Longest run of batches whose rows are the first rows of the file, in any order: all
-    rows of a file that is given again, the first ones of a log that grows. None if there
-    is none. ``is_no_chance`` tells whether chance explains it."""
+    """Longest run of batches whose rows are the first rows of the file, in any order:
+    all rows of a file that is given again, the first ones of a log that grows. None if
+    there is none. ``is_no_chance`` tells whether chance explains it."""
     sums = np.cumsum(batch.rows.signatures)  # modulo 2^64
     id_sums = None if batch.ids is None else np.cumsum(batch.ids)
     longest = None
@@ -189,8 +190,8 @@ def longest_run(batch: NewBatch, earlier: Sequence[EarlierBatch]) -> Run | None:
 
 
 def differs_by_one(batch: NewBatch, earlier: EarlierBatch, most: float) -> bool:
-    """True for the rows of an earlier batch with one of them left out, or one added. most :
-    chance above which it may be one."""
+    """True for the rows of an earlier batch with one of them left out, or one added.
+    most : chance above which it may be one."""
     n = len(batch.rows)
     if earlier.rows is None or earlier.rows.sum is None or abs(n - earlier.n) != 1:
         return False

@@ -1,7 +1,8 @@
-"""Monitor a deployed calibrator on batches of labelled rows, with an alarm of known false-alarm rate.
+"""Monitor a deployed calibrator on batches of labelled rows, with an alarm of known
+false-alarm rate.
 
-The evidence after each batch is kept in a state file (``watch_state.py``). See ``calcli.statistics.betting`` for the
-test.
+The evidence after each batch is kept in a state file (``watch_state.py``). See
+``calcli.statistics.betting`` for the test.
 """
 
 import hashlib
@@ -66,14 +67,17 @@ def watch(
     new_episode: bool = False,
     tell: Tell = lambda text: None,
 ) -> State:
-    """Take a batch of labelled rows into a state file, or only read it where rows is None.
+    """Take a batch of labelled rows into a state file, or only read it where rows is
+    None.
 
-    artifact : the calibrator of the rows, None for the uncalibrated scores. given : ``tolerance``, ``level`` and
-    ``label`` as far as given; the others are those of the batches before. new_episode : evidence starts anew. tell :
-    receives what was left out of the batch, and why.
+    artifact : the calibrator of the rows, None for the uncalibrated scores. given :
+    ``tolerance``, ``level`` and ``label`` as far as given; the others are those of the
+    batches before. new_episode : evidence starts anew. tell : receives what was left
+    out of the batch, and why.
 
-    Raises UsageError for settings out of range, DataError for a batch that was there before, one that the calibrator
-    was fitted to, weighted rows, and where calibrator or settings are others than before; the file is then unchanged.
+    Raises UsageError for settings out of range, DataError for a batch that was there
+    before, one that the calibrator was fitted to, weighted rows, and where calibrator
+    or settings are others than before; the file is then unchanged.
     """
     if rows is None and not new_episode:
         state = read(str(path))
@@ -111,8 +115,8 @@ def _first_state(settings: Settings) -> State:
 
 
 def _new_episode(former: State, settings: Settings) -> State:
-    """State with evidence 1, its own level and perhaps another calibrator; earlier batches
-    are kept."""
+    """State with evidence 1, its own level and perhaps another calibrator; earlier
+    batches are kept."""
     episode = former.episode + 1 if former.current else former.episode
     return replace(
         former,
@@ -147,8 +151,8 @@ def _settings(
 
 
 def _chain_of(rows: DataSet, artifact: Artifact | None) -> str | None:
-    """Hashes of all calibrators that the scores have been through: those applied before,
-    and the one given; None for uncalibrated scores."""
+    """Hashes of all calibrators that the scores have been through: those applied
+    before, and the one given; None for uncalibrated scores."""
     links = list(rows.upstream)
     if artifact is not None:
         links.append(link_to(artifact))
@@ -175,8 +179,7 @@ def _check_same_settings(
 
 @dataclass(frozen=True)
 class Bets:
-    """What is bet on: the score of every row, (n,), its outcome, 0 or 1, and the units.
-    """
+    """What is bet on: the score of every row, (n,), its outcome, and the units."""
 
     score: FloatArray
     outcome: FloatArray
@@ -184,8 +187,8 @@ class Bets:
 
     @classmethod
     def of(cls, rows: DataSet, artifact: Artifact | None, label: str) -> "Bets":
-        """Scores and outcomes through the calibrator. Raises DataError for more than two
-        classes where P(class 1) is watched."""
+        """Scores and outcomes through the calibrator. Raises DataError for more than
+        two classes where P(class 1) is watched."""
         calibrator = None if artifact is None else artifact.calibrator
         table = collect(rows, calibrator, top_only=label == "top")
         units = rows.given_units
@@ -201,17 +204,23 @@ class Bets:
         """Hash that does not depend on the order of the rows."""
         order = np.lexsort((self.outcome, self.score))
         outcome = self.outcome[order].astype(np.uint8)
-        return hashlib.sha256(self.score[order].tobytes() + outcome.tobytes()).hexdigest()
+        return hashlib.sha256(
+            self.score[order].tobytes() + outcome.tobytes()
+        ).hexdigest()
 
     def after(self, first: int, name: str) -> "Bets":
-        """The rows from this one on. Raises DataError where a unit has rows before it."""
+        """The rows from this one on. Raises DataError for a unit that is cut."""
         units = self.units
         if units is not None:
             cut = np.intersect1d(units.code[:first], units.code[first:])
             if len(cut):
-                told = f"{len(cut)} units have rows before row {first}, which were there"
+                told = (
+                    f"{len(cut)} units have rows before row {first}, which were there"
+                )
                 advice = "of a unit all rows lie in one batch"
-                raise DataError(f"{name}: {told} in an earlier batch, and behind it; {advice}")
+                raise DataError(
+                    f"{name}: {told} in an earlier batch, and behind it; {advice}"
+                )
             units = Units.of(units.code[first:])
         return Bets(self.score[first:], self.outcome[first:], units)
 
@@ -259,9 +268,10 @@ def _with_batch(
 
 
 def _check_usable(rows: DataSet, artifact: Artifact | None) -> None:
-    """Refuse weighted rows, and those of the fit of their calibrator. Raises DataError."""
+    """Refuse weighted rows, and those of the calibrator's fit. Raises DataError."""
     if rows.weights() is not None:
-        raise DataError(f"{rows.name}: has sample weights; the evidence is exact for rows that count alike")
+        reason = "the evidence is exact for rows that count alike"
+        raise DataError(f"{rows.name}: has sample weights; {reason}")
     seen = in_sample(rows.upstream)
     if not seen and artifact is not None:
         own = fitted_on(artifact, rows)
@@ -287,8 +297,8 @@ def _first_new_row(
     records: Sequence[Batch],
     tell: Tell,
 ) -> int:
-    """Number of the rows at the start of a file that were in earlier batches: 0, or those
-    of a log that grows. Raises DataError where all of them were."""
+    """Number of the rows at the start of a file that were in earlier batches: 0, or
+    those of a log that grows. Raises DataError where all of them were."""
     n = len(batch.rows)
     run = longest_run(batch, earlier)
     if run is not None and run.n < n:
@@ -310,8 +320,8 @@ def _first_new_row(
 
 
 def _batch_with(bets: Bets, batch: NewBatch, records: Sequence[Batch]) -> str | None:
-    """Name of the batch with the same scores and outcomes; None if there is none, or ids
-    tell them apart."""
+    """Name of the batch with the same scores and outcomes; None if there is none, or
+    ids tell them apart."""
     sha256 = bets.sha256
     for record in records:
         have_ids = batch.ids is not None and bool(record.id_sketch)

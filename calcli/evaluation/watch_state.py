@@ -1,4 +1,5 @@
-"""State file of ``calcli watch``: settings, batches, and the evidence of the current episode."""
+"""State file of ``calcli watch``: settings, batches, and the evidence of the current
+episode."""
 
 import hashlib
 import math
@@ -33,10 +34,12 @@ LARGEST_LOG = 700.0
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of the monitoring. tolerance : largest overconfidence or underconfidence, in any row, that is accepted
-    without an alarm. level : probability of a false alarm, ever, within an episode. label : ``top`` (confidence of the
-    prediction) or ``positive`` (P(class 1)). calibrator : SHA-256 of method and parameters of every calibrator that the
-    scores have been through, joined by ``+``, None for uncalibrated scores. units : are factors taken per unit?"""
+    """Settings of the monitoring. tolerance : largest overconfidence or
+    underconfidence, in any row, that is accepted without an alarm. level : probability
+    of a false alarm, ever, within an episode. label : ``top`` (confidence of the
+    prediction) or ``positive`` (P(class 1)). calibrator : SHA-256 of method and
+    parameters of every calibrator that the scores have been through, joined by ``+``,
+    None for uncalibrated scores. units : are factors taken per unit?"""
 
     tolerance: float = 0.02
     level: float = 0.05
@@ -48,9 +51,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.label not in get_args(Watched):
             raise UsageError(f"label is {self.label}, expected top or positive")
         if not 0.0 <= self.tolerance < 0.5:
-            raise UsageError(f"tolerance is {self.tolerance:g}, expected a number from 0 to below 0.5")
+            expected = "a number from 0 to below 0.5"
+            raise UsageError(f"tolerance is {self.tolerance:g}, expected {expected}")
         if not 0.0 < self.level < 1.0:
-            raise UsageError(f"level is {self.level:g}, expected a number between 0 and 1, both excluded")
+            expected = "a number between 0 and 1, both excluded"
+            raise UsageError(f"level is {self.level:g}, expected {expected}")
 
     def differences(self, other: "Settings") -> list[str]:
         """Names of the settings in which these differ."""
@@ -81,13 +86,14 @@ def is_same_chain(first: str | None, second: str | None) -> bool:
 
 
 class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One batch: name, numbers of rows and units, and the evidence of its episode after it. sha256 : of its sorted
-    scores and outcomes. overconfidence : mean score minus frequency of outcome 1.
+    """One batch: name, numbers of rows and units, and the evidence of its episode after
+    it. sha256 : of its sorted scores and outcomes. overconfidence : mean score minus
+    frequency of outcome 1.
 
-    row_sketch, score_sketch, id_sketch : to recognise the rows by the scores of all classes
-    and the label, by what is bet on, and by their ids if they have any. left_out : first
-    rows of the file that were in earlier batches, which are not counted in n. calcli 0.2
-    wrote none of these.
+    row_sketch, score_sketch, id_sketch : to recognise the rows by the scores of all
+    classes and the label, by what is bet on, and by their ids if they have any.
+    left_out : first rows of the file that were in earlier batches, which are not
+    counted in n. calcli 0.2 wrote none of these.
     """
 
     name: str
@@ -110,7 +116,8 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class State(msgspec.Struct, forbid_unknown_fields=True):
-    """Content of the state file. log_sums, log_best, best_start : as in ``Evidence``, for the current episode."""
+    """Content of the state file. log_sums, log_best, best_start : as in ``Evidence``,
+    for the current episode."""
 
     calcli_watch: int
     calcli_version: str
@@ -129,21 +136,30 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
     @property
     def is_of_former_version(self) -> bool:
         """True where calcli 0.2 has counted the newest batch."""
-        return bool(self.batches) and not isinstance(self.batches[-1].row_sketch, RowSketch)
+        return bool(self.batches) and not isinstance(
+            self.batches[-1].row_sketch, RowSketch
+        )
 
     @property
     def evidence(self) -> Evidence:
         """Evidence of the current episode."""
         if not self.log_sums:
             return Evidence.none()
-        sums, best, start = (np.array(each, dtype=float) for each in (self.log_sums, self.log_best, self.best_start))
+        sums, best, start = (
+            np.array(each, dtype=float)
+            for each in (self.log_sums, self.log_best, self.best_start)
+        )
         return Evidence(len(self.current), sums, best, start).extended()
 
     @property
     def alarm_at(self) -> int | None:
-        """Batch of the current episode, counted from 1, at which the alarm was raised; it stays until a reset."""
+        """Batch of the current episode, counted from 1, at which the alarm was raised;
+        it stays until a reset."""
         least = -math.log(self.settings.level)
-        return next((at for at, batch in enumerate(self.current, 1) if batch.log_e >= least), None)
+        return next(
+            (at for at, batch in enumerate(self.current, 1) if batch.log_e >= least),
+            None,
+        )
 
     def digest(self) -> str:
         """SHA-256 of the state without its ``sha256``."""
@@ -177,17 +193,28 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
 
     def sentence(self) -> str:
         """One line for people."""
-        facts = self.to_dict()
         if not self.current:
             return f"episode {self.episode}: no batch yet"
-        evidence = f"evidence {facts['e']:.3g} of the {facts['alarm_at_e']:g} that raise an alarm"
-        seen = f"{facts['batches']} batch{'es' * (facts['batches'] > 1)}, {facts['rows']} samples"
-        newest = f"overconfidence of the newest batch {facts['overconfidence']:+.4f}"
-        if facts["alarm"]:
-            since = f"the change is estimated to start at {self.current[self.evidence.since - 1].name}"
-            within = f"no longer calibrated within {self.settings.tolerance:g} ({seen}; {evidence}; {newest}; {since})"
-            return f"ALARM since batch {facts['alarm_batch']}: {within}; refit, then --reset"
-        return f"no alarm: {seen}; {evidence}; {newest}"
+        facts = self.to_dict()
+        count = facts["batches"]
+        batches = f"{count} batch" if count == 1 else f"{count} batches"
+        alarm_at = f"{facts['alarm_at_e']:g}"
+        evidence = f"evidence {facts['e']:.3g} of the {alarm_at} that raise an alarm"
+        overconfidence = f"{facts['overconfidence']:+.4f}"
+        numbers = [
+            f"{batches}, {facts['rows']} samples",
+            evidence,
+            f"overconfidence of the newest batch {overconfidence}",
+        ]
+        if not facts["alarm"]:
+            return f"no alarm: {'; '.join(numbers)}"
+        start = self.current[self.evidence.since - 1].name
+        numbers.append(f"the change is estimated to start at {start}")
+        tolerance = f"{self.settings.tolerance:g}"
+        return (
+            f"ALARM since batch {facts['alarm_batch']}: no longer calibrated within"
+            f" {tolerance} ({'; '.join(numbers)}); refit, then --reset"
+        )
 
 
 # ---- the file
@@ -209,19 +236,21 @@ def loads(data: bytes, where: str) -> State:
     except msgspec.DecodeError as problem:
         raise DataError(f"{where}: is no state of calcli watch: {problem}") from None
     if state.calcli_watch != FORMAT:
-        raise DataError(f"{where}: format {state.calcli_watch} is not known to calcli {__version__}; upgrade calcli")
+        told = f"format {state.calcli_watch} is not known to calcli {__version__}"
+        raise DataError(f"{where}: {told}; upgrade calcli")
     known = (FORMER_ALTERNATIVES, len(ALTERNATIVES)) if state.current else (0,)
     sizes = {len(state.log_sums), len(state.log_best), len(state.best_start)}
     is_whole = len(sizes) == 1 and sizes <= set(known) and bool(state.batches)
     if state.sha256 != state.digest() or not is_whole:
-        raise DataError(f"{where}: was edited or damaged (its checksum differs); restore it, or start a new state file")
+        told = "was edited or damaged (its checksum differs)"
+        raise DataError(f"{where}: {told}; restore it, or start a new state file")
     return state
 
 
 @contextmanager
 def locked_state(path: Path) -> Iterator[State | None]:
-    """Open a state file, or a link to one, and lock it until the block ends. Yields None
-    where there is none yet: ``save_state`` then refuses to replace one.
+    """Open a state file, or a link to one, and lock it until the block ends. Yields
+    None where there is none yet: ``save_state`` then refuses to replace one.
 
     Raises DataError for a file that is no state, UsageError while another process holds
     the lock.

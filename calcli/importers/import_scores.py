@@ -202,7 +202,8 @@ def import_scores(
                     report.likely_unit = likely_unit(left)
                 remark_unused(left, kept, report.likely_unit)
         except CalcliError as problem:
-            raise retried(problem, ask, entries, where).translated(settled.translated) from None
+            advised_problem = retried(problem, ask, entries, where)
+            raise advised_problem.translated(settled.translated) from None
         report.notes = [settled.translated(note) for note in told]
     return report
 

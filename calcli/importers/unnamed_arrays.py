@@ -334,10 +334,10 @@ def likely_unit(entries: Entries) -> str | None:
     there is none. Entries of a single value are no columns."""
     for path, entry in entries.items():
         try:
-            is_column = entry.part is not None or np.shape(entry.load()) not in ((), (1,))
+            is_single = entry.part is None and np.shape(entry.load()) in ((), (1,))
         except DataError:
             continue
-        if is_column and looks_like(path, entry) == "units":
+        if not is_single and looks_like(path, entry) == "units":
             return entry.name
     return None
 

@@ -22,8 +22,8 @@ from calcli.io.inputs import PIECE, is_read
 
 DAY = 86400.0  # seconds
 LARGE, MINUTE = 2000, 60.0
-"""Entries of a folder beyond which it is looked through for abandoned files at most once in
-so many seconds: a command may write thousands of outputs to one folder."""
+"""Entries of a folder beyond which it is looked through for abandoned files at most
+once in so many seconds: a command may write thousands of outputs to one folder."""
 
 _unfinished: set[Path] = set()  # temporary files of this process
 _looked_through: dict[Path, float] = {}  # large folders, and when
@@ -83,7 +83,8 @@ def check_outputs_in(folder: Path, names: Iterable[str], *, force: bool) -> None
     elif not os.access(parent, os.W_OK):
         problem = f"{parent} is not writable"
     if problem:
-        raise UsageError(f"{folder}: folder cannot be made: {problem}; choose another -o")
+        told = f"folder cannot be made: {problem}"
+        raise UsageError(f"{folder}: {told}; choose another -o")
 
 
 @contextmanager

@@ -23,10 +23,11 @@ FEW = 5  # rows with all logits equal that may occur by chance
 CHANCE = 1e-6  # probability below which a run of such rows at the end is not chance
 FEWEST_SHARED, DEVIATIONS = 3, 5.0  # shared signatures needed, and standard deviations above chance
 
-ALL = 0.9  # proportion of recognised rows taken to mean all of them: rounding hides some
+ALL = 0.9  # proportion of recognised rows that counts as all: rounding hides some
 
 PARTS = ("a few", "about a quarter", "about half", "about three quarters", "most")
-"""Proportions of rows in words: estimates from the 96 rows that a sketch holds are too coarse for percentages."""
+"""Proportions of rows in words: estimates from the 96 rows that a sketch holds are too
+coarse for percentages."""
 
 COPIED, EVEN = 0.25, 3.0
 """Minimum proportion of duplicated rows for a warning, and maximum index of dispersion (variance by mean) of their
@@ -49,10 +50,10 @@ Signatures = NDArray[np.uint64]
 class RowFacts:
     """Statistics of rows; summed with ``+``, in the order of the rows.
 
-    n : rows. blank : rows that look never written: all scores are equal, or the one score is 0. tail : blank rows at
-    the end. signatures : the ``KEPT`` smallest, sorted. huge : rows with logits that were cut (see
-    ``check_scores``). total : sum of all signatures modulo 2^64, the hash of the rows in
-    any order.
+    n : rows. blank : rows that look never written: all scores are equal, or the one
+    score is 0. tail : blank rows at the end. signatures : the ``KEPT`` smallest,
+    sorted. huge : rows with logits that were cut (see ``check_scores``). total : sum of
+    all signatures modulo 2^64, the hash of the rows in any order.
     """
 
     n: int
@@ -106,20 +107,21 @@ def signatures(block: "Block") -> Signatures:
     """Hash every row, (b,), by its label and the gaps of three classes to the largest
     logit.
 
-    Float32 copies have equal hashes, logits and probabilities of them unless a gap rounds
-    differently.
+    Float32 copies have equal hashes, logits and probabilities of them unless a gap
+    rounds differently.
     """
     return _scrambled(block.labels.astype(np.uint64), _gaps(block))
 
 
 def _gaps(block: "Block") -> NDArray[np.uint64]:
-    """Gaps of the label and the two classes after it to the largest logit, rounded: fewer
-    of less than three classes, the confidence where there are none. (3, b)"""
+    """Gaps of the label and the two classes after it to the largest logit, rounded:
+    fewer of less than three classes, the confidence where there are none. (3, b)"""
     s, y = block.scores, block.labels
     k, row = s.shape[1], np.arange(len(s))
     classes = [s[row, (y + i) % k] for i in range(min(k, 3))]
     picked = np.stack([s.max(axis=1), *classes])
-    picked = picked.astype(np.float32).astype(np.float64)  # as a float32 copy holds them
+    # As a float32 copy holds them.
+    picked = picked.astype(np.float32).astype(np.float64)
     if block.kind == "probs":
         picked = floored_log(picked)
     gaps = picked
@@ -196,19 +198,20 @@ def copies(rows: "Rows") -> list[str]:
 # ---- rows that were seen before: in the fit of a calibrator, in an earlier batch
 
 
+HexDigits = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
+
+
 class RowSketch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Sketch of a set of rows, by which they are recognised.
 
-    smallest : their smallest signatures, base64 of sorted little-endian uint64. repeated :
-    proportion of rows that share their signature with another. total : sum of all
-    signatures modulo 2^64, in hexadecimal digits; calcli 0.2 did not write it.
+    smallest : their smallest signatures, base64 of sorted little-endian uint64.
+    repeated : proportion of rows that share their signature with another. total : sum
+    of all signatures modulo 2^64, in hexadecimal digits; calcli 0.2 did not write it.
     """
 
     smallest: str
     repeated: Annotated[float, msgspec.Meta(ge=0, le=1)]
-    total: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")] | msgspec.UnsetType = (
-        msgspec.UNSET
-    )
+    total: HexDigits | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def signatures(self) -> Signatures:
@@ -290,9 +293,9 @@ class SignatureSet:
 class Overlap:
     """Rows that a sketch holds too, among those with a signature of their own.
 
-    rows : number of these rows that the sketch can tell of. shared : those of them that it
-    holds. pairs : about how many signatures occur twice within either set, among those
-    that the sketch can tell of. n, n_stored : all rows of both sets.
+    rows : number of these rows that the sketch can tell of. shared : those of them that
+    it holds. pairs : about how many signatures occur twice within either set, among
+    those that the sketch can tell of. n, n_stored : all rows of both sets.
     """
 
     shared: int
@@ -308,8 +311,8 @@ class Overlap:
 
     @property
     def chance(self) -> float:
-        """Chance of so many shared signatures in independent sets of one source: two rows
-        with one signature are in different sets with chance 2 n m / (n + m)^2."""
+        """Chance of so many shared signatures in independent sets of one source: two
+        rows with one signature are in different sets with chance 2 n m / (n + m)^2."""
         apart = 2.0 * self.n * self.n_stored / (self.n + self.n_stored) ** 2
         return _binomial_tail(self.shared, self.shared + self.pairs, apart)
 
@@ -325,9 +328,9 @@ def overlap(stored: RowSketch | None, n: int, rows: SignatureSet) -> Overlap | N
 
     - A row of the smaller set is as often in the larger one as the rows of this repeat
       each other: two classes have few signatures, rounded scores still fewer.
-    - Signatures that one row has and the other set too are at most n / rows.n times twice
-      as many as those that two rows have (Poisson counts). Certain rows, which many have,
-      do not hide the others then.
+    - Signatures that one row has and the other set too are at most n / rows.n times
+      twice as many as those that two rows have (Poisson counts). Certain rows, which
+      many have, do not hide the others then.
 
     Where none repeats, 3 may still be expected (the rule of three). Bottom-k sketches:
     Bar-Yossef et al. (2002).
@@ -379,8 +382,8 @@ def _binomial_tail(least: int, trials: int, p: float) -> float:
 
 
 def share_seen(stored: RowSketch | None, n: int, facts: RowFacts) -> float:
-    """Estimate the proportion of rows that are among the n rows of a sketch; 0 if chance
-    explains the matches (see ``overlap``)."""
+    """Estimate the proportion of rows that are among the n rows of a sketch; 0 if
+    chance explains the matches (see ``overlap``)."""
     both = overlap(stored, n, SignatureSet(facts.signatures, facts.n))
     return 0.0 if both is None else both.share
 
@@ -400,8 +403,8 @@ def _limit(smallest: Signatures, most: int) -> int:
 
 @dataclass(frozen=True)
 class SignedRows:
-    """Rows by their signatures, (n,) each, in the order of the rows. scores : signatures
-    of the scores alone, which do not tell which class is the label."""
+    """Rows by their signatures, (n,) each, in the order of the rows. scores :
+    signatures of the scores alone, which do not tell which class is the label."""
 
     signatures: Signatures
     scores: Signatures
@@ -433,9 +436,9 @@ def _signed(largest: int, block: "Block") -> SignedRows:
 
 
 def signed_scores(score: FloatArray, outcome: FloatArray) -> SignedRows:
-    """Signatures of probabilities, (n,), beside whether what they are of came true: equal
-    for copies of six digits, whatever the classes are, unless a probability rounds
-    differently."""
+    """Signatures of probabilities, (n,), beside whether what they are of came true:
+    equal for copies of six digits, whatever the classes are, unless a probability
+    rounds differently."""
     cells = np.rint(score * SCORE_CELLS).astype(np.int64).view(np.uint64)
     labels = outcome.astype(np.int64)
     return SignedRows(
@@ -469,12 +472,14 @@ def matches_by_chance(rows: SignedRows, n: int) -> float:
 
 
 def chance_of_equal(rows: SignedRows, *, stratified: bool = False) -> float:
-    """Bound for the chance that as many independent rows are equal to these, in any order.
+    """Bound for the chance that as many independent rows are equal to these, in any
+    order.
 
     No distribution gives counts m of n rows a larger chance than their own proportions
-    do, n! / prod m! prod (m / n)^m. Values that occur once show that others are possible:
-    their proportion estimates the chance of a row that is not among these (Good, 1953), so
-    that few rows of many values are recognised, and certain ones are not.
+    do, n! / prod m! prod (m / n)^m. Values that occur once show that others are
+    possible: their proportion estimates the chance of a row that is not among these
+    (Good, 1953), so that few rows of many values are recognised, and certain ones are
+    not.
 
     stratified : the labels are no chance. They never are where all classes have equally
     many rows.

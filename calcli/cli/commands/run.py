@@ -37,18 +37,29 @@ MOST_GROUPS = 50  # groups up to which their table is printed by default
 class RunArgs(o.Reading, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
 
-    calibration: str = argument(REQUIRED, "Rows to fit to; group cal (or val) when none is named.", "CAL")
-    test: str | None = argument(None, "Rows to evaluate; those of CAL's file when none are named.", "TEST")
-    method: str = flag("", "Method, or a composition such as ts+hb.", "NAME", "-m", shown=fit.DEFAULTS)
-    set_: list[str] | None = flag(None, "Option of the method (repeatable).", "NAME=VALUE")
-    output: str = flag(".", "Folder of the calibrator and the report.", "FOLDER", "-o", shown="here")
+    calibration: str = argument(
+        REQUIRED, "Rows to fit to; group cal (or val) when none is named.", "CAL"
+    )
+    test: str | None = argument(
+        None, "Rows to evaluate; those of CAL's file when none are named.", "TEST"
+    )
+    method: str = flag(
+        "", "Method, or a composition such as ts+hb.", "NAME", "-m", shown=fit.DEFAULTS
+    )
+    set_: list[str] | None = flag(
+        None, "Option of the method (repeatable).", "NAME=VALUE"
+    )
+    output: str = flag(
+        ".", "Folder of the calibrator and the report.", "FOLDER", "-o", shown="here"
+    )
     seed: int = o.seed()
     again: bool = o.again()
     force: bool = o.force()
 
 
 def _other_rows(args: RunArgs) -> str:
-    """Default of TEST: the file of the calibration rows, if it has other rows too. Raises UsageError, DataError."""
+    """Default of TEST: the file of the calibration rows, if it has other rows too.
+    Raises UsageError, DataError."""
     path, _ = split_where(args.calibration)
     reading = typed(args.where)
     options = [
@@ -58,9 +69,7 @@ def _other_rows(args: RunArgs) -> str:
         for word in group
     ]
     try:
-        with open_rows(
-            args.calibration, prefer=o.CALIBRATION, **args.opening
-        ) as rows:
+        with open_rows(args.calibration, prefer=o.CALIBRATION, **args.opening) as rows:
             if rows.group:
                 return str(path)
             if rows.k == 2 and not args.method:
@@ -76,9 +85,10 @@ def _other_rows(args: RunArgs) -> str:
     words = ["calcli", "extract", str(path)]
     for group in reading:
         words += group
-    told = "holds one set of rows, and what a calibrator shows on the rows of its fit is too good"
+    told = "holds one set of rows"
+    reason = "what a calibrator shows on the rows of its fit is too good"
     advice = "name a second file, or split this one"
-    alone = UsageError(f"{path}: {told}: {advice}")
+    alone = UsageError(f"{path}: {told}, and {reason}: {advice}")
     extract = [*words, "-o", halves, *HALVES]
     raise alone.advising(extract, ["calcli", "run", halves, *options])
 
@@ -87,7 +97,8 @@ def _advising_halves(problem: CalcliError, options: list[str]) -> CalcliError:
     """The error, its command of ``extract`` extended by a split, and then ``run``."""
     *command, option, made = problem.commands[0]  # it ends with its output
     parts = HALVES
-    # No --split for a file with a column that splits it, or perhaps two sets of rows; with one it is refused again.
+    # No --split for a file with a column that splits it, or perhaps two sets of rows;
+    # with one it is refused again.
     unclear = command[-2:] == ["--kind", "logits"] and "--scores" not in command
     if "(splits?)" in str(problem) or unclear:
         parts = []

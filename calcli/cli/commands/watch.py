@@ -3,7 +3,7 @@
 The state file keeps the evidence, so that the command can be run after every batch, by cron or in a pipeline. The
 alarm means: the probabilities are no longer right within the tolerance. It goes off with chance at most --level in
 an episode where they are, however often one looks. It stays until --reset, which opens the next episode.
-Samples that were there before are refused; of a log that grows the new ones are counted.
+Samples that were there before are refused; of a log that grows the new ones count.
 
 \b
 calcli watch week7.h5 -c logits.ts.json --state watch.json
