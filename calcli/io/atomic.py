@@ -38,7 +38,9 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
     """
     try:
         if path.is_dir():
-            raise UsageError(f"{path}: is a folder, expected a file name to write to, e.g. -o {path / 'NAME'}")
+            raise UsageError(
+                f"{path}: is a folder, expected a file name to write to, e.g. -o {path / 'NAME'}"
+            )
         if path.is_symlink():
             with suppress(FileNotFoundError):
                 path.stat()  # raises where links go round in circles
@@ -46,20 +48,30 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
         if is_stream(path):
             return
         if os.path.lexists(path) and not force:
-            raise UsageError(f"{path}: exists already; choose another name or pass --force to replace it")
+            raise UsageError(
+                f"{path}: exists already; choose another name or pass --force to replace it"
+            )
         folder = real_place(path).parent
         if not folder.is_dir():
             raise UsageError(f"{path}: folder {folder} does not exist; create it first")
         if not os.access(folder, os.W_OK):
-            raise UsageError(f"{path}: folder {folder} is not writable; choose another -o")
+            raise UsageError(
+                f"{path}: folder {folder} is not writable; choose another -o"
+            )
     except OSError as problem:  # a name too long, a folder that may not be entered
-        raise UsageError(f"{path}: cannot be written: {problem.strerror}; choose another -o") from None
+        raise UsageError(
+            f"{path}: cannot be written: {problem.strerror}; choose another -o"
+        ) from None
 
 
 def refuse_input(path: Path, inputs: Iterable[Path] = ()) -> None:
     """Refuse an output path that is one of ``inputs``, or a file that this command has read. Raises UsageError."""
-    if path.exists() and (is_read(path) or any(s.exists() and os.path.samefile(path, s) for s in inputs)):
-        raise UsageError(f"{path}: is an input; inputs are never overwritten, choose another -o")
+    if path.exists() and (
+        is_read(path) or any(s.exists() and os.path.samefile(path, s) for s in inputs)
+    ):
+        raise UsageError(
+            f"{path}: is an input; inputs are never overwritten, choose another -o"
+        )
 
 
 def is_stream(path: Path) -> bool:
@@ -111,12 +123,16 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise UsageError(f"{path}: folder cannot be made: {problem.strerror}; choose another -o") from None
+        raise UsageError(
+            f"{path}: folder cannot be made: {problem.strerror}; choose another -o"
+        ) from None
 
 
 def refuse(path: Path, reason: str | None) -> NoReturn:
     """Raise CalcliError for an output that could not be written."""
-    raise CalcliError(f"{path}: cannot be written: {reason}; no part of it was kept") from None
+    raise CalcliError(
+        f"{path}: cannot be written: {reason}; no part of it was kept"
+    ) from None
 
 
 class NewFile(io.RawIOBase):
@@ -159,11 +175,16 @@ class NewFile(io.RawIOBase):
                 size += len(piece)
                 crc = zlib.crc32(piece, crc)
         if (size, crc) != (self.size, self.crc):
-            refuse(self.path, f"{size} bytes read back differ from the {self.size} written (is the disk failing?)")
+            refuse(
+                self.path,
+                f"{size} bytes read back differ from the {self.size} written (is the disk failing?)",
+            )
 
 
 @contextmanager
-def new_file(path: Path, *, force: bool = False, inputs: Iterable[Path] = ()) -> Iterator[NewFile]:
+def new_file(
+    path: Path, *, force: bool = False, inputs: Iterable[Path] = ()
+) -> Iterator[NewFile]:
     """Open a file to write bytes to, which appears under its name only when all of it is on the disk.
 
     After any error, an interruption included, no partial file remains and an old file is unchanged. A symbolic link is
@@ -314,7 +335,9 @@ def _rename_to_new(temporary: Path, path: Path) -> None:
     try:
         os.link(temporary, path)  # unlike a rename it fails when the name is taken
     except FileExistsError:
-        raise UsageError(f"{path}: appeared while it was being made; pass --force to replace it") from None
+        raise UsageError(
+            f"{path}: appeared while it was being made; pass --force to replace it"
+        ) from None
     except OSError:  # a file system without hard links
         os.replace(temporary, path)
 
@@ -339,12 +362,18 @@ def open_job_file(path: Path, mode: int = 0o666, *, create: bool = True) -> int:
     except OSError as problem:
         if os.path.lexists(path):
             what = "a symbolic link" if path.is_symlink() else problem.strerror
-            raise UsageError(f"{path}: is in the way ({what}); move it or choose another -o") from None
+            raise UsageError(
+                f"{path}: is in the way ({what}); move it or choose another -o"
+            ) from None
         kind = CalcliError if problem.errno in NO_ROOM else UsageError
-        raise kind(f"{path}: cannot be written: {problem.strerror}; choose another name") from None
+        raise kind(
+            f"{path}: cannot be written: {problem.strerror}; choose another name"
+        ) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise UsageError(f"{path}: is in the way (no ordinary file); move it or choose another -o")
+        raise UsageError(
+            f"{path}: is in the way (no ordinary file); move it or choose another -o"
+        )
     return descriptor
 
 
@@ -381,6 +410,8 @@ def _has_name(descriptor: int, path: Path) -> bool:
 
 def remove(file: io.FileIO, path: Path) -> None:
     """Close and delete a file, unless its name has passed to another file."""
-    if _has_name(file.fileno(), path):  # while the lock is held: later the name may belong to another process
+    if _has_name(
+        file.fileno(), path
+    ):  # while the lock is held: later the name may belong to another process
         path.unlink(missing_ok=True)
     file.close()

@@ -18,10 +18,16 @@ from calcli.numerics import FloatArray, IntArray, floored_log
 if TYPE_CHECKING:
     from calcli.rows import Block, Rows
 
-KEPT, STORED = 1 << 16, 96  # most signatures kept per data set, and stored in an artifact
+KEPT, STORED = (
+    1 << 16,
+    96,
+)  # most signatures kept per data set, and stored in an artifact
 FEW = 5  # rows with all logits equal that may occur by chance
 CHANCE = 1e-6  # probability below which a run of such rows at the end is not chance
-FEWEST_SHARED, DEVIATIONS = 3, 5.0  # shared signatures needed, and standard deviations above chance
+FEWEST_SHARED, DEVIATIONS = (
+    3,
+    5.0,
+)  # shared signatures needed, and standard deviations above chance
 
 ALL = 0.9  # proportion of recognised rows that counts as all: rounding hides some
 
@@ -86,7 +92,11 @@ def row_facts(block: "Block") -> RowFacts:
         blank[blank] = (s[blank] == s[blank, :1]).all(axis=1)
     tail = len(blank) if blank.all() else int(np.argmin(blank[::-1]))
     found = np.empty(0, np.uint64) if block.y is None else signatures(block)
-    cut = block.kind == "logits" and s.dtype.itemsize == 8 and max(s.max(), -s.min()) >= HUGE
+    cut = (
+        block.kind == "logits"
+        and s.dtype.itemsize == 8
+        and max(s.max(), -s.min()) >= HUGE
+    )
     huge = int((np.abs(s).max(axis=1) >= HUGE).sum()) if cut else 0
     return RowFacts(
         n=len(blank),
@@ -171,12 +181,17 @@ def unwritten(rows: "Rows") -> list[str]:
     share = (facts.blank - run + 1) / (before + 1)
     if run and share**run < CHANCE:
         labels = None if next(iter(rows.blocks())).y is None else rows.labels()
-        if labels is None or len(set(labels[before:].tolist()) - set(labels[:before].tolist())) == 0:
+        if (
+            labels is None
+            or len(set(labels[before:].tolist()) - set(labels[:before].tolist())) == 0
+        ):
             what += " and label 0" * (labels is not None and not labels[before:].any())
             told = f"the last {run} of {facts.n} rows have {what}: was the file written to its end?"
             return [f"{told} Write it again, or leave these rows out"]
     if rows.kind == "logits" and rows.k > 2 and facts.blank > FEW:
-        return [f"{facts.blank} of {facts.n} rows have all scores equal: were they ever written? Leave them out"]
+        return [
+            f"{facts.blank} of {facts.n} rows have all scores equal: were they ever written? Leave them out"
+        ]
     return []
 
 
@@ -221,7 +236,9 @@ class RowSketch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             found = np.frombuffer(data, "<u8").astype(np.uint64)
             if 0 < len(found) <= STORED and (found[1:] > found[:-1]).all():
                 return found
-        raise DataError(f"fit.row_sketch.smallest is no base64 of up to {STORED} sorted numbers")
+        raise DataError(
+            f"fit.row_sketch.smallest is no base64 of up to {STORED} sorted numbers"
+        )
 
     @property
     def sum(self) -> int | None:
@@ -460,9 +477,7 @@ def matches_by_chance(rows: SignedRows, n: int) -> float:
 
     In a set with one row of each class no two rows are equal, even if all are certain.
     """
-    _, first, counts = np.unique(
-        rows.signatures, return_index=True, return_counts=True
-    )
+    _, first, counts = np.unique(rows.signatures, return_index=True, return_counts=True)
     first = first[counts == 1]
     of_label = np.bincount(rows.labels) / len(rows)
     _, which, times = np.unique(rows.scores, return_inverse=True, return_counts=True)

@@ -10,11 +10,19 @@ from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import Label, MetricContext, made_once
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.nulls import EXACT_ROWS
-from calcli.metrics.significance import MeanGap, adjusted, exact_p_value, poisson_p_value, sum_p_value
+from calcli.metrics.significance import (
+    MeanGap,
+    adjusted,
+    exact_p_value,
+    poisson_p_value,
+    sum_p_value,
+)
 from calcli.numerics import FloatArray
 from calcli.statistics.units import effects_of_bins
 
-EDGES = np.array([*np.arange(0, 10) / 10, 0.99, 1.0])  # tens of percent, and the last one by itself
+EDGES = np.array(
+    [*np.arange(0, 10) / 10, 0.99, 1.0]
+)  # tens of percent, and the last one by itself
 
 
 @dataclass(frozen=True)
@@ -40,14 +48,21 @@ class ConfidenceBin:
 
 
 def bin_p_values(
-    bins: BinStats, variance: FloatArray, scores: Callable[[int], FloatArray], weighted: bool = False
+    bins: BinStats,
+    variance: FloatArray,
+    scores: Callable[[int], FloatArray],
+    weighted: bool = False,
 ) -> FloatArray:
     """P-values of the number of correct rows in every bin, (bins,), under calibration. variance : of the sums of
     outcomes under calibration. scores : the confidences of a bin. By the normal law; where the variance is below 10 by
     the exact law, or of very many rows by Poisson's, which is wider."""
     out = np.ones(len(bins.count))
     for b in np.flatnonzero(bins.weight > 0).tolist():
-        said, found, n = float(bins.score[b]), float(bins.outcome[b]), int(bins.count[b])
+        said, found, n = (
+            float(bins.score[b]),
+            float(bins.outcome[b]),
+            int(bins.count[b]),
+        )
         if weighted or variance[b] >= 10.0:
             out[b] = MeanGap.of(said - found, math.sqrt(variance[b])).p_value
         elif n <= EXACT_ROWS:
@@ -58,17 +73,37 @@ def bin_p_values(
     return out
 
 
-def confidence_bins(context: MetricContext, label: Label = "top") -> tuple[ConfidenceBin, ...]:
+def confidence_bins(
+    context: MetricContext, label: Label = "top"
+) -> tuple[ConfidenceBin, ...]:
     """The bins of the confidence, or of P(class 1); significance at a false discovery rate of 5 %."""
     bins, p_values, effect = binned(context.labelled(label))
     with np.errstate(invalid="ignore", divide="ignore"):
-        confidence, accuracy = bins.score / bins.weight, np.minimum(bins.outcome / bins.weight, 1.0)
-    low, high = wilson_interval(accuracy, bins.effective / effect, context.settings.level)
+        confidence, accuracy = (
+            bins.score / bins.weight,
+            np.minimum(bins.outcome / bins.weight, 1.0),
+        )
+    low, high = wilson_interval(
+        accuracy, bins.effective / effect, context.settings.level
+    )
     together = np.ones(len(p_values))
     held = bins.count > 0
     together[held] = adjusted(p_values[held])
-    columns = (EDGES[:-1], EDGES[1:], bins.count, confidence, accuracy, low, high, together, together <= 0.05)
-    return tuple(ConfidenceBin(*values) for values in zip(*(column.tolist() for column in columns), strict=True))
+    columns = (
+        EDGES[:-1],
+        EDGES[1:],
+        bins.count,
+        confidence,
+        accuracy,
+        low,
+        high,
+        together,
+        together <= 0.05,
+    )
+    return tuple(
+        ConfidenceBin(*values)
+        for values in zip(*(column.tolist() for column in columns), strict=True)
+    )
 
 
 @made_once
@@ -79,7 +114,14 @@ def binned(context: MetricContext) -> tuple[BinStats, FloatArray, FloatArray]:
     bins, w = BinStats.at(index, size, c, y, t.weight), t.weights
     if t.units is None:
         variance = np.bincount(index, w**2 * c * (1.0 - c), size).astype(np.float64)
-        return bins, bin_p_values(bins, variance, lambda b: c[index == b], t.weight is not None), np.ones(size)
+        return (
+            bins,
+            bin_p_values(bins, variance, lambda b: c[index == b], t.weight is not None),
+            np.ones(size),
+        )
     parts = [(t.take(at), at) for at in (index == b for b in range(size))]
-    p = [sum_p_value(c[at], y[at], part.weight, part.units) if part.n else 1.0 for part, at in parts]
+    p = [
+        sum_p_value(c[at], y[at], part.weight, part.units) if part.n else 1.0
+        for part, at in parts
+    ]
     return bins, np.array(p), effects_of_bins(c, y, index, size, t.units, t.weight)

@@ -26,16 +26,31 @@ def programs(text):
 def printed_alike(line, others):
     """Whether a line was printed, numbers with a point to the precision that other builds of NumPy have."""
     own = [float(number) for number in NUMBER.findall(line)]
-    alike = [other for other in others if NUMBER.sub("#", other) == NUMBER.sub("#", line)]
-    return any([float(n) for n in NUMBER.findall(other)] == pytest.approx(own, rel=0.05, abs=0.01) for other in alike)
+    alike = [
+        other for other in others if NUMBER.sub("#", other) == NUMBER.sub("#", line)
+    ]
+    return any(
+        [float(n) for n in NUMBER.findall(other)]
+        == pytest.approx(own, rel=0.05, abs=0.01)
+        for other in alike
+    )
 
 
 @pytest.mark.slow
 def test_a_year_of_one_model(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(programs(YEAR)[0], {})
-    asked = [step for block in re.findall(r"```console\n(.*?)```", YEAR, re.S) for step in TRANSCRIPTS.steps(block)]
-    months = {word for step in asked for word in step.command.split() if re.fullmatch(r"\d\d\.h5", word)}
+    asked = [
+        step
+        for block in re.findall(r"```console\n(.*?)```", YEAR, re.S)
+        for step in TRANSCRIPTS.steps(block)
+    ]
+    months = {
+        word
+        for step in asked
+        for word in step.command.split()
+        if re.fullmatch(r"\d\d\.h5", word)
+    }
     assert months == {f"{month:02}.h5" for month in range(1, 13)}
     for command, shown in asked:
         words, _, code = command.partition("  # exit code ")
@@ -45,16 +60,24 @@ def test_a_year_of_one_model(run, tmp_path, monkeypatch):
         done = run(*words.split()[1:])
         assert done.code == int(code or 0), (command, done.err)
         for line in shown:
-            assert printed_alike(line, (done.out + done.err).splitlines()), (command, line, done.out, done.err)
+            assert printed_alike(line, (done.out + done.err).splitlines()), (
+                command,
+                line,
+                done.out,
+                done.err,
+            )
     assert not (tmp_path / "august.json").exists()
     assert (tmp_path / "01.json").read_bytes() == (tmp_path / "svs.json").read_bytes()
     assert "No alarm" in (tmp_path / "year.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
-    ("sharpen", "code", "subject"), [(1.0, 1, None), (3.0, 0, "calibration alarm"), (None, 1, None)]
+    ("sharpen", "code", "subject"),
+    [(1.0, 1, None), (3.0, 0, "calibration alarm"), (None, 1, None)],
 )
-def test_the_line_of_cron_mails_an_alarm_and_nothing_else(run, tmp_path, sharpen, code, subject):
+def test_the_line_of_cron_mails_an_alarm_and_nothing_else(
+    run, tmp_path, sharpen, code, subject
+):
     """It mailed for any failure, with an empty body. A fake ``mail`` keeps what it is given."""
     (line,) = re.findall(r"^0 6 \* \* 1  (.*)$", PAGE, flags=re.M)
     z, y = truth(600, 4, temperature=1.0, seed=5)
@@ -75,7 +98,11 @@ def test_the_line_of_cron_mails_an_alarm_and_nothing_else(run, tmp_path, sharpen
     line = line.replace("/data/", f"{tmp_path}/").replace("/models/", f"{tmp_path}/")
     path = f"{programs_folder}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["sh", "-c", line], env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+        ["sh", "-c", line],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == code
     assert done.stdout == ""
@@ -103,7 +130,10 @@ def test_the_airflow_task_fails_on_an_alarm(run, tmp_path, monkeypatch):
     for name, sharper in {"cal": 1, "good": 1, "bad": 3}.items():
         z = rng.normal(size=(800, 3)) * 2
         with h5py.File(f"{name}.h5", "w") as file:
-            file["logits"], file["labels"] = z * sharper, (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+            file["logits"], file["labels"] = (
+                z * sharper,
+                (z + rng.gumbel(size=z.shape)).argmax(axis=1),
+            )
     run("fit", "--method", "ts", "cal.h5", "-o", "ts.json", "-q")
     (program,) = [text for text in programs(PAGE) if "airflow" in text]
     names = {}

@@ -37,7 +37,10 @@ def write(name, scores, labels, kind="logits", **more):
 def write_csv(name, p, y, digits=6):
     """Probabilities of so many digits, as np.savetxt writes them."""
     head = ",".join([*(f"prob_{c}" for c in range(p.shape[1])), "label"])
-    lines = [",".join([*(f"{value:.{digits}f}" for value in row), str(label)]) for row, label in zip(p, y, strict=True)]
+    lines = [
+        ",".join([*(f"{value:.{digits}f}" for value in row), str(label)])
+        for row, label in zip(p, y, strict=True)
+    ]
     Path(name).write_text("\n".join([head, *lines]) + "\n")
 
 
@@ -90,7 +93,9 @@ def test_rows_in_other_clothes_are_known_again(run, clothes, k):
     assert ("about half of these rows" in line) == (clothes == "half new")
 
 
-@pytest.mark.parametrize(("k", "size"), [(2, 2.0), (4, 2.0), (10, 8.0), (100, 2.0), (100, 8.0)])
+@pytest.mark.parametrize(
+    ("k", "size"), [(2, 2.0), (4, 2.0), (10, 8.0), (100, 2.0), (100, 8.0)]
+)
 def test_probabilities_of_six_digits_are_known_again(run, k, size):
     """Of many classes most entries round to nothing, and near-certain rows have no other."""
     z, y = drawn(300, k, 1, size)
@@ -111,7 +116,12 @@ def test_rows_that_apply_has_written_are_known_again(run):
     write("w2.h5", *drawn(300, seed=2))
     assert run("fit", "--method", "ts", "cal.h5", "-o", "ts.json", "-q").code == 0
     for name in ("w1", "w2"):
-        assert run("apply", "ts.json", f"{name}.h5", "-o", f"{name}.calibrated.csv", "-q").code == 0
+        assert (
+            run(
+                "apply", "ts.json", f"{name}.h5", "-o", f"{name}.calibrated.csv", "-q"
+            ).code
+            == 0
+        )
     taken(run, "w1.h5", "-c", "ts.json")
     refused(run, "w1.calibrated.csv")
     taken(run, "w2.calibrated.csv")
@@ -127,14 +137,23 @@ def test_of_a_log_that_grows_the_new_rows_are_counted(run, few_values):
     sizes = [200, 350, 600, 900]
     for week, n in enumerate(sizes):
         write(f"until{week}.h5", c[:n], right[:n], "confidence")
-        write(f"week{week}.h5", c[([0, *sizes][week]) : n], right[([0, *sizes][week]) : n], "confidence")
+        write(
+            f"week{week}.h5",
+            c[([0, *sizes][week]) : n],
+            right[([0, *sizes][week]) : n],
+            "confidence",
+        )
         said = taken(run, f"until{week}.h5")
         left_out = [0, *sizes][week]
-        assert (f"the first {left_out} of {n} rows were there before, as until0.h5" in said) == (week > 0)
+        assert (
+            f"the first {left_out} of {n} rows were there before, as until0.h5" in said
+        ) == (week > 0)
         assert run("watch", f"week{week}.h5", "--state", "alone.json").code == 0
     grown, alone = read("s.json"), read("alone.json")
     assert [batch.n for batch in grown.batches] == [200, 150, 250, 300]
-    assert [batch.log_e for batch in grown.batches] == [batch.log_e for batch in alone.batches]
+    assert [batch.log_e for batch in grown.batches] == [
+        batch.log_e for batch in alone.batches
+    ]
     refused(run, "until3.h5")
     refused(run, "until1.h5")  # the first weeks again
     write("copy.h5", c.astype("f4"), right, "confidence")
@@ -149,7 +168,11 @@ def test_a_log_that_grows_goes_on_after_a_reset(run):
     taken(run, "a.h5")
     taken(run, "b.h5", "--reset")
     assert "first 600 of 900" in taken(run, "c.h5")
-    assert [(batch.episode, batch.n) for batch in read("s.json").batches] == [(1, 300), (2, 300), (2, 300)]
+    assert [(batch.episode, batch.n) for batch in read("s.json").batches] == [
+        (1, 300),
+        (2, 300),
+        (2, 300),
+    ]
 
 
 def test_a_unit_with_rows_on_both_sides_of_a_log_is_refused(run):
@@ -185,20 +208,29 @@ def confidences(kind, n, rng):
     return c, (rng.random(n) < c).astype(float)
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # that rows are equal by chance, and likely copies
+@pytest.mark.filterwarnings(
+    "ignore::UserWarning"
+)  # that rows are equal by chance, and likely copies
 @pytest.mark.parametrize("n", [20, 100, 400])
-@pytest.mark.parametrize("kind", ["all 1", "three values", "two decimals", "votes", "float16", "certain ones"])
+@pytest.mark.parametrize(
+    "kind",
+    ["all 1", "three values", "two decimals", "votes", "float16", "certain ones"],
+)
 def test_new_rows_with_few_values_are_counted(tmp_path, kind, n):
     """Of 50 batches of 20 rows with confidence 1, 48 "were there before". Nothing here repeats a batch."""
     rng = np.random.default_rng(n)
     for week in range(30):
         c, right = confidences(kind, n, rng)
-        found = calcli.watch(c, right, kind="confidence", state=tmp_path / "s.json", tolerance=0.1)
+        found = calcli.watch(
+            c, right, kind="confidence", state=tmp_path / "s.json", tolerance=0.1
+        )
         assert found["batches"] == week + 1
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("kind", ["integer logits", "trees", "certain classes", "popular questions"])
+@pytest.mark.parametrize(
+    "kind", ["integer logits", "trees", "certain classes", "popular questions"]
+)
 def test_new_rows_of_several_classes_with_few_values_are_counted(tmp_path, kind):
     rng = np.random.default_rng(8)
     questions = rng.normal(size=(30, 3)) * 2
@@ -215,7 +247,9 @@ def test_new_rows_of_several_classes_with_few_values_are_counted(tmp_path, kind)
             p = np.array([rng.multinomial(10, row) for row in p]) / 10.0
         elif kind == "certain classes":
             p = np.eye(3)[y]
-        found = calcli.watch(p, y, kind="probs", state=tmp_path / "s.json", tolerance=0.4)
+        found = calcli.watch(
+            p, y, kind="probs", state=tmp_path / "s.json", tolerance=0.4
+        )
         assert found["batches"] == week + 1
 
 
@@ -224,7 +258,10 @@ def test_equal_rows_that_chance_makes_likely_are_counted_and_said(run):
     write("w2.h5", np.ones(20), np.ones(20), "confidence")
     taken(run, "w1.h5")
     said = taken(run, "w2.h5")
-    assert "w2.h5: the rows are equal to those of w1.h5; they have few values, and chance makes that likely" in said
+    assert (
+        "w2.h5: the rows are equal to those of w1.h5; they have few values, and chance makes that likely"
+        in said
+    )
     assert json.loads(run("watch", "--state", "s.json", "--json").out)["rows"] == 40
 
 
@@ -275,9 +312,17 @@ def test_batches_that_other_calibrators_wrote_are_refused_without_a_calibrator_t
     for name, seed in (("cal", 50), ("other", 51), ("w1", 1), ("w2", 2), ("w3", 3)):
         write(f"{name}.h5", *drawn(300, seed=seed))
     for name in ("cal", "other"):
-        assert run("fit", "--method", "ts", f"{name}.h5", "-o", f"{name}.json", "-q").code == 0
+        assert (
+            run("fit", "--method", "ts", f"{name}.h5", "-o", f"{name}.json", "-q").code
+            == 0
+        )
     for calibrator, name in (("cal", "w1"), ("other", "w2"), ("cal", "w3")):
-        assert run("apply", f"{calibrator}.json", f"{name}.h5", "-o", f"{name}.c.h5", "-q").code == 0
+        assert (
+            run(
+                "apply", f"{calibrator}.json", f"{name}.h5", "-o", f"{name}.c.h5", "-q"
+            ).code
+            == 0
+        )
     taken(run, "w1.c.h5")
     for name in ("w2.c.h5", "w2.h5"):
         done = run("watch", name, "--state", "s.json", "-q")
@@ -299,7 +344,9 @@ def test_a_state_of_calcli_0_2_goes_on(run, name, code):
     shown = run("watch", "--state", "s.json", "--json")
     before = json.loads(shown.out)
     assert shown.code == code and before["batches"] == 3 and before["rows"] == 900
-    expected = {"quiet": -1.2472729006970458, "alarm": 85.11750295241778}[name]  # printed by calcli 0.2.0
+    expected = {"quiet": -1.2472729006970458, "alarm": 85.11750295241778}[
+        name
+    ]  # printed by calcli 0.2.0
     assert before["log_e"] == pytest.approx(expected, abs=1e-9)
     assert before["since"] == (2 if code else None)
     write("same.h5", *drawn(300, seed=0))
@@ -307,7 +354,11 @@ def test_a_state_of_calcli_0_2_goes_on(run, name, code):
     write("w3.h5", *drawn(300, seed=3))
     done = run("watch", "w3.h5", "--state", "s.json", "--json")
     after = json.loads(done.out)
-    assert done.code == code and after["batches"] == 4 and after["alarm_batch"] == before["alarm_batch"]
+    assert (
+        done.code == code
+        and after["batches"] == 4
+        and after["alarm_batch"] == before["alarm_batch"]
+    )
     write("later.h5", *drawn(300, seed=3))
     refused(run, "later.h5")
     assert run("watch", "--state", "s.json", "--reset").code == 0

@@ -45,7 +45,10 @@ def sizes(whole, used):
 
 def untimed(files):
     """Files without the seconds that a comparison took."""
-    return {name: re.sub(rb'"seconds": [^,]*', b"", content) for name, content in files.items()}
+    return {
+        name: re.sub(rb'"seconds": [^,]*', b"", content)
+        for name, content in files.items()
+    }
 
 
 @pytest.mark.parametrize("existing", [False, True], ids=["new", "force"])
@@ -91,15 +94,32 @@ def test_an_output_is_whole_or_not_there(calcli, desk, disk, name, existing):
 def test_a_job_file_without_room_is_a_sentence(calcli, desk, disk, room):
     """The file that --workers keeps beside an output is an output too."""
     for words in (
-        ["fit", "-m", "ts", f"{desk}/good.h5", f"{desk}/again.h5", "-o", f"{disk.path}/o.json"],
-        ["apply", f"{desk}/ts.json", f"{desk}/good.h5", f"{desk}/again.h5", "-o", f"{disk.path}/out"],
+        [
+            "fit",
+            "-m",
+            "ts",
+            f"{desk}/good.h5",
+            f"{desk}/again.h5",
+            "-o",
+            f"{disk.path}/o.json",
+        ],
+        [
+            "apply",
+            f"{desk}/ts.json",
+            f"{desk}/good.h5",
+            f"{desk}/again.h5",
+            "-o",
+            f"{disk.path}/out",
+        ],
     ):
         disk.empty()
         disk.resize(8)
         (disk.path / "fill").write_bytes(b"x" * (8 - room) * 1024)
         done = calcli(*words, "-q", "--workers", "1", cwd=desk)
         assert done.code == 1
-        assert all(line.startswith(f"calcli: {disk.path}/o") for line in done.err.splitlines()), done.err
+        assert all(
+            line.startswith(f"calcli: {disk.path}/o") for line in done.err.splitlines()
+        ), done.err
         assert done.err.count("No space left on device") == len(done.err.splitlines())
         assert set(state(disk.path)) == {"fill"}
 
@@ -114,7 +134,9 @@ def test_run_leaves_both_files_or_none(calcli, desk, disk):
     assert done.code == 0, done.err
     expected = state(folder)
     assert len(expected) == 2
-    used = disk.used - sum(math.ceil(len(data) / 4096) * 4 for data in expected.values())
+    used = disk.used - sum(
+        math.ceil(len(data) / 4096) * 4 for data in expected.values()
+    )
     whole = math.ceil(sum(map(len, expected.values())) / 1024)
     shutil.rmtree(folder)
     worked, failed = 0, 0
@@ -138,7 +160,10 @@ def test_a_state_is_whole_or_as_it_was(calcli, desk, disk, existing):
     path = disk.path / "watch.json"
     disk.empty()
     if existing:
-        assert calcli("watch", f"{desk}/first.h5", "--state", path, cwd=desk).code in (0, 5)
+        assert calcli("watch", f"{desk}/first.h5", "--state", path, cwd=desk).code in (
+            0,
+            5,
+        )
     before = state(disk.path)
     used = disk.used
     assert calcli("watch", f"{desk}/good.h5", "--state", path, cwd=desk).code in (0, 5)
@@ -155,7 +180,10 @@ def test_a_state_is_whole_or_as_it_was(calcli, desk, disk, existing):
             assert state(disk.path) == after
         else:
             failed += 1
-            assert done.code == 1 and "cannot be written: No space left on device" in one_line(done)
+            assert (
+                done.code == 1
+                and "cannot be written: No space left on device" in one_line(done)
+            )
             assert state(disk.path) == before
     assert worked and failed
 

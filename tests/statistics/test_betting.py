@@ -6,7 +6,13 @@ import math
 import numpy as np
 import pytest
 
-from calcli.statistics.betting import ALTERNATIVES, BENDS, Evidence, batch_log_factors, factors
+from calcli.statistics.betting import (
+    ALTERNATIVES,
+    BENDS,
+    Evidence,
+    batch_log_factors,
+    factors,
+)
 from calcli.statistics.units import Units
 
 FIRST = np.array([0.9, 0.8, 0.7])
@@ -16,7 +22,9 @@ SECOND = np.array([0.95, 0.6])
 def evidence(batches, tolerance):
     found = Evidence.none()
     for c, y in batches:
-        found = found.after(batch_log_factors(np.array(c), np.array(y, dtype=float), tolerance))
+        found = found.after(
+            batch_log_factors(np.array(c), np.array(y, dtype=float), tolerance)
+        )
     return found
 
 
@@ -70,14 +78,18 @@ def test_factors_of_a_cut_by_hand():
 def test_a_cut_lies_beyond_every_tolerance(tolerance):
     """Certain rows that are wrong half of the time, within the tolerance or beyond it."""
     c, y = np.ones(2000), np.arange(2000) % 2.0
-    assert evidence([(c, y)], tolerance).log_e > (math.log(20) if tolerance < 0.45 else 0.0)
+    assert evidence([(c, y)], tolerance).log_e > (
+        math.log(20) if tolerance < 0.45 else 0.0
+    )
 
 
 def test_evidence_with_fewer_alternatives_goes_on_without_a_jump():
     """A state of calcli 0.2 has 41 sums. E stays the same with all alternatives, and so does its mean after a row."""
     former = evidence(BOTH, 0.02)
     kept = slice(0, len(BENDS))
-    former = Evidence(2, former.log_sums[kept], former.log_best[kept], former.best_start[kept])
+    former = Evidence(
+        2, former.log_sums[kept], former.log_best[kept], former.best_start[kept]
+    )
     of_former = math.log(np.exp(former.log_sums).mean() + 1.0 / 3.0)
     whole = former.extended()
     assert whole.log_e == pytest.approx(of_former, abs=1e-12) and whole.since == int(
@@ -94,24 +106,37 @@ def test_evidence_with_fewer_alternatives_goes_on_without_a_jump():
 @pytest.mark.parametrize(
     ("tolerance", "expected"),
     [
-        (0.0, (-0.1317494659, 0.4163046310, -0.1142469774, 1.0712942608, -0.0680619400)),
-        (0.02, (-0.1092766100, 0.3209944512, -0.0852594405, 0.7348220241, -0.0341603884)),
+        (
+            0.0,
+            (-0.1317494659, 0.4163046310, -0.1142469774, 1.0712942608, -0.0680619400),
+        ),
+        (
+            0.02,
+            (-0.1092766100, 0.3209944512, -0.0852594405, 0.7348220241, -0.0341603884),
+        ),
     ],
 )
 def test_factors_of_one_alternative_by_formula(tolerance, expected):
     which = [tuple(pair) for pair in ALTERNATIVES].index((0.0, 0.6))
     c, y = np.concatenate([FIRST, SECOND]), np.array([1.0, 0, 1, 0, 1])
-    assert np.log(factors(c, y, tolerance)[:, which]) == pytest.approx(expected, abs=1e-10)
+    assert np.log(factors(c, y, tolerance)[:, which]) == pytest.approx(
+        expected, abs=1e-10
+    )
 
 
-@pytest.mark.parametrize(("tolerance", "shift"), [(0.0, 0.0), (0.02, -0.02), (0.02, 0.0), (0.02, 0.01), (0.02, 0.02)])
+@pytest.mark.parametrize(
+    ("tolerance", "shift"),
+    [(0.0, 0.0), (0.02, -0.02), (0.02, 0.0), (0.02, 0.01), (0.02, 0.02)],
+)
 def test_the_expected_evidence_is_at_most_one(tolerance, shift):
     """All 32 outcomes of five rows, weighted by their chance where the truth lies within the tolerance."""
     c = np.concatenate([FIRST, SECOND])
     total = 0.0
     for y in itertools.product([0, 1], repeat=5):
         chance = float(np.prod(np.where(y, c + shift, 1 - c - shift)))
-        total += chance * math.exp(evidence([(FIRST, y[:3]), (SECOND, y[3:])], tolerance).log_e)
+        total += chance * math.exp(
+            evidence([(FIRST, y[:3]), (SECOND, y[3:])], tolerance).log_e
+        )
     assert total <= 1 + 1e-12
     if tolerance == 0.0:
         assert total == pytest.approx(1, abs=1e-12)
@@ -129,7 +154,10 @@ def test_the_factor_of_a_unit_is_the_mean_of_its_rows():
 def test_many_units_equal_one_at_a_time(size):
     rng = np.random.default_rng(2)
     code = np.repeat(np.arange(40_000 // size), size)
-    c, y = rng.uniform(0.5, 1, len(code)), (rng.uniform(size=len(code)) < 0.7).astype(float)
+    c, y = (
+        rng.uniform(0.5, 1, len(code)),
+        (rng.uniform(size=len(code)) < 0.7).astype(float),
+    )
     shuffled = rng.permutation(len(code))
     whole = batch_log_factors(c[shuffled], y[shuffled], 0.02, Units.of(code[shuffled]))
     each = factors(c, y, 0.02).reshape(-1, size, len(ALTERNATIVES)).mean(axis=1)
@@ -182,7 +210,9 @@ def in_waves(rng, tolerance, past):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stream", [certain_at_the_edge, both_ends, against_the_past, in_waves])
+@pytest.mark.parametrize(
+    "stream", [certain_at_the_edge, both_ends, against_the_past, in_waves]
+)
 @pytest.mark.parametrize("tolerance", [0.0, 0.02, 0.1])
 def test_the_level_holds_in_streams_that_nobody_designed_for(stream, tolerance):
     """25 batches of 80 rows whose truth lies in the band: alarms in at most 5 % of 200 streams.
@@ -204,7 +234,8 @@ def test_the_level_holds_in_streams_that_nobody_designed_for(stream, tolerance):
 
 
 @pytest.mark.parametrize(
-    ("share", "truth", "delay"), [(0.12, 0.5, 3), (0.12, 0.8, 7), (0.12, 0.9, 20), (0.5, 0.95, 18), (0.9, 0.5, 1)]
+    ("share", "truth", "delay"),
+    [(0.12, 0.5, 3), (0.12, 0.8, 7), (0.12, 0.9, 20), (0.5, 0.95, 18), (0.9, 0.5, 1)],
 )
 def test_certain_rows_that_are_wrong_are_found(share, truth, delay):
     """Batches of 100 rows; the certain ones, so many, are right this often from batch 11 on, the others calibrated,
@@ -216,9 +247,13 @@ def test_certain_rows_that_are_wrong_are_found(share, truth, delay):
     for seed in range(20):
         rng, found = np.random.default_rng(seed), Evidence.none()
         for batch in range(11 + 3 * delay):
-            c = np.where(rng.random(100) < share, 1.0, 1.0 - 10.0 ** -rng.uniform(0.3, 4.0, 100))
+            c = np.where(
+                rng.random(100) < share, 1.0, 1.0 - 10.0 ** -rng.uniform(0.3, 4.0, 100)
+            )
             p = np.where((c == 1.0) & (batch >= 10), truth, c)
-            found = found.after(batch_log_factors(c, (rng.random(100) < p).astype(float), 0.02))
+            found = found.after(
+                batch_log_factors(c, (rng.random(100) < p).astype(float), 0.02)
+            )
             if found.log_e >= math.log(20):
                 delays.append(batch - 9)
                 break

@@ -34,20 +34,31 @@ from calcli.reporting.gather import ModelResults, gather, metrics_of_page
 from calcli.reporting.page import page
 
 ORDER = 55
-UNSAID = ("-o", "-q", "--json", "--force", "--workers", "--cluster")  # they change no number; -o is added at the end
+UNSAID = (
+    "-o",
+    "-q",
+    "--json",
+    "--force",
+    "--workers",
+    "--cluster",
+)  # they change no number; -o is added at the end
 
 
 @dataclass(frozen=True)
 class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     output: Path = flag(REQUIRED, "The page to write.", "FILE.html", "-o")
-    bundles: list[str] | None = o.bundles("FILE.h5, FILE.h5:GROUP or FILE.h5:*; group test when none is named.")
+    bundles: list[str] | None = o.bundles(
+        "FILE.h5, FILE.h5:GROUP or FILE.h5:*; group test when none is named."
+    )
     calibrator: list[str] | None = flag(
         None,
         "Artifact to show too (repeatable); {stem} and {group} in its path stand for the bundle's.",
         "ART.json",
         "-c",
     )
-    state: str | None = flag(None, "State of calcli watch to draw, beside bundles or alone.", "STATE.json")
+    state: str | None = flag(
+        None, "State of calcli watch to draw, beside bundles or alone.", "STATE.json"
+    )
     title: str | None = flag(None, "Name of the page.", "TEXT")
     max_: list[str] | None = flag(None, "Limit, as for evaluate.", "NAME=VALUE")
     min_: list[str] | None = flag(None, "Limit, as for evaluate.", "NAME=VALUE")
@@ -61,23 +72,47 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
 
     def __post_init__(self) -> None:
         if self.output.suffix.lower() not in (".html", ".htm"):
-            raise UsageError(f"-o {self.output}: expected a name that ends in .html; diagram writes pictures")
+            raise UsageError(
+                f"-o {self.output}: expected a name that ends in .html; diagram writes pictures"
+            )
 
     @property
     def unused_options(self) -> dict[str, str]:
         return o.unused(
             (not self.group_by, "ordered", o.NO_BATCHES),
-            (not self.given, "calibrator max_ min_", "it is about bundles: name one beside --state"),
+            (
+                not self.given,
+                "calibrator max_ min_",
+                "it is about bundles: name one beside --state",
+            ),
         )
 
     @property
     def commands(self) -> list[list[str]]:
         """Commands that write the page again and print its numbers."""
         asked = [group for group in typed(self) if group[0] not in UNSAID]
-        numbers = [word for group in asked if group[0] not in ("--state", "--title") for word in group]
-        told = [["calcli", "watch", "--state", self.state]] if self.state is not None else []
+        numbers = [
+            word
+            for group in asked
+            if group[0] not in ("--state", "--title")
+            for word in group
+        ]
+        told = (
+            [["calcli", "watch", "--state", self.state]]
+            if self.state is not None
+            else []
+        )
         told += [["calcli", "evaluate", *numbers, "--json"]] if self.given else []
-        return [["calcli", "report", *(word for group in asked for word in group), "-o", str(self.output)], *told]
+        return [
+            [
+                "calcli",
+                "report",
+                *(word for group in asked for word in group),
+                "-o",
+                str(self.output),
+            ],
+            *told,
+        ]
 
 
 @dataclass(frozen=True)
