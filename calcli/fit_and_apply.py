@@ -15,8 +15,19 @@ from calcli.io.artifact import Artifact, FitRecord
 from calcli.io.bundle import open_bundle
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout, split_where
-from calcli.io.provenance import check_upstream
-from calcli.io.row_facts import facts_of, share_seen, sketch, unwritten
+from calcli.io.provenance import check_chain, check_upstream
+from calcli.io.row_facts import (
+    ALL,
+    SignatureSet,
+    chance_of_equal,
+    facts_of,
+    matches_by_chance,
+    overlap,
+    part_in_words,
+    sketch,
+    some_signed_rows,
+    unwritten,
+)
 from calcli.kernels.device import idle
 from calcli.kernels.numpy.expansion import summary_at
 from calcli.kernels.numpy.temperature import softmax_at
@@ -34,13 +45,8 @@ BELOW_CHANCE = 4.0  # standard errors from which an accuracy below 1/k is signif
 LEAP = (
     0.1  # a gain in accuracy that no miscalibration explains, where it at least doubles
 )
-ALL = (
-    0.9  # proportion of recognised rows taken to mean all of them: rounding hides some
-)
+CHANCE_OF_EQUAL = 0.005  # above, equal rows may be others of the same source
 LEVEL = 0.05  # significance level of a lower accuracy
-
-PARTS = ("a few", "about a quarter", "about half", "about three quarters", "most")
-"""Proportions of rows in words: estimates from the 96 rows that an artifact stores are too coarse for percentages."""
 
 WORSE, HURT = 1e-9, 1.01
 """Increase of the NLL above which it is worse (below, rounding), and factor above which the Brier score is worse."""
@@ -263,13 +269,8 @@ def check_fits(
     through other calibrators than those it was fitted on."""
     kind, k, calibrator = artifact.input_kind, artifact.n_classes, artifact.calibrator
     if (kind == "confidence") != (rows.kind == "confidence"):
-        alone = "confidences, of which no class is known"
-        fitted = alone if kind == "confidence" else f"the {kind} of {k} classes"
-        found = (
-            alone
-            if rows.kind == "confidence"
-            else f"the {rows.kind} of {rows.k} classes"
-        )
+        fitted = _contents(kind, k)
+        found = _contents(rows.kind, rows.k)
         advice = "fit a calibrator on rows of the same kind"
         raise DataError(
             f"{where}: was fitted on {fitted}, {rows.name} holds {found}; {advice}"
@@ -296,11 +297,34 @@ def check_fits(
         if kind == rows.kind
         else [f"{rows.name}: holds {rows.kind}, {where} was fitted on {kind}"]
     )
-    return [
-        *kinds,
-        *check_names(artifact, where, rows),
-        *unseen(calibrator, rows, rows.name),
-    ]
+    names = check_names(artifact.class_names, where, rows)
+    return [*kinds, *names, *unseen(calibrator, rows, rows.name)]
+
+
+def check_same_scores(
+    calibration: DataSet, rows: DataSet, *, again: bool = False
+) -> None:
+    """Refuse rows to which no calibrator fitted to the calibration rows could be
+    applied. Raises DataError for another number or order of classes, for confidences
+    beside scores of classes, and unless ``again`` for rows that have been through other
+    calibrators."""
+    same_kind = (calibration.kind == "confidence") == (rows.kind == "confidence")
+    if rows.k != calibration.k or not same_kind:
+        held = _contents(rows.kind, rows.k)
+        expected = _contents(calibration.kind, calibration.k)
+        told = f"{rows.name}: holds {held}, {calibration.name} {expected}"
+        raise DataError(f"{told}; name two sets of rows of one model")
+    if not again:
+        fit = f"the calibrator of {calibration.name} is fitted"
+        check_chain(rows.upstream, calibration.upstream, rows.name, fit)
+    check_names(calibration.class_names, calibration.name, rows)
+
+
+def _contents(kind: ScoreKind, k: int) -> str:
+    """Kind of scores and number of classes in words."""
+    if kind == "confidence":
+        return "confidences, of which no class is known"
+    return f"the {kind} of {k} classes"
 
 
 def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
@@ -317,10 +341,13 @@ def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
     return told
 
 
-def check_names(artifact: Artifact, where: str, rows: DataSet) -> list[str]:
-    """Refuse rows whose classes are in another order than those of the fit; returns a warning where names differ.
-    Names are compared without case and outer spaces. Raises DataError."""
-    fitted, found = artifact.class_names or [], rows.class_names or []
+def check_names(class_names: list[str] | None, where: str, rows: DataSet) -> list[str]:
+    """Refuse rows whose classes are in another order than those of the fit; returns a
+    warning where names differ. Names are compared without case and outer spaces.
+
+    class_names, where : of the fit. Raises DataError.
+    """
+    fitted, found = class_names or [], rows.class_names or []
     if not fitted or not found or fitted == found:
         return []
     known, here = (
@@ -355,24 +382,47 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
     if rows.hashed and rows.data_sha256 is None:
         for _ in rows.blocks():
             pass  # a complete walk computes the hash and the row facts
-    if (
-        artifact.fit.data_sha256 is not None
-        and artifact.fit.data_sha256 == rows.data_sha256
-    ):
+    return _whole_fit(artifact, rows) or _part_of_fit(artifact, rows)
+
+
+def _whole_fit(artifact: Artifact, rows: DataSet) -> str | None:
+    """Words for rows that are those of the fit, all of them; None for others."""
+    fit, facts = artifact.fit, facts_of(rows)
+    is_same = fit.data_sha256 is not None and fit.data_sha256 == rows.data_sha256
+    is_same_file = bool(rows.location.name) and fit.source == rows.name
+    if is_same and is_same_file:
         return "these very rows"
-    share = share_seen(artifact.fit.row_sketch, artifact.fit.n, facts_of(rows))
-    if share >= ALL:
-        return "these very rows, or copies of them"
-    if share:
-        return f"{PARTS[round(4.0 * share)]} of these rows"
+    total = None if fit.row_sketch is None else fit.row_sketch.sum
+    is_shuffled = total is not None and total == facts.total
+    if not (is_same or is_shuffled):
+        return None
+    chance = chance_of_equal(some_signed_rows(rows), stratified=rows.is_stratified)
+    if chance > CHANCE_OF_EQUAL:
+        return None
+    return "these very rows" if is_same else "these very rows, in another order"
+
+
+def _part_of_fit(artifact: Artifact, rows: DataSet) -> str | None:
+    """Words for the part of the rows, or units, that the fit had too; None for none."""
+    fit, facts = artifact.fit, facts_of(rows)
+    signatures = SignatureSet(facts.signatures, facts.n)
+    shared = overlap(fit.row_sketch, fit.n, signatures)
+    if shared is not None:
+        by_chance = matches_by_chance(some_signed_rows(rows), fit.n)
+        if not shared.is_above(by_chance * shared.rows):
+            return None
+        if shared.share >= ALL:
+            return "these very rows, or copies of them"
+        return f"{part_in_words(shared.share)} of these rows"
     # Units with rows in the fit as well; only within one file, as other files may reuse names.
     path, part = split_where(artifact.fit.source or "")
     if part is None or not rows.location.name or path.name != rows.path.name:
         return None
     with suppress(DataError):  # units that are invalid, or a file that is gone
         given, own = rows.given_units, rows.column("unit")
-        with open_bundle(f"{rows.path}:{part}", layout=Layout(unit=rows.unit)) as fit:
-            seen = fit.column("unit")
+        name = f"{rows.path}:{part}"
+        with open_bundle(name, layout=Layout(unit=rows.unit)) as bundle:
+            seen = bundle.column("unit")
             if (
                 given is None
                 or own is None

@@ -16,6 +16,7 @@ from calcli.io.atomic import discard_abandoned, real_place
 from calcli.io.dataset import DataSet
 from calcli.io.inputs import noting
 from calcli.io.provenance import NOT_HELD_OUT
+from calcli.numerics import AnyArray, time_order
 
 if TYPE_CHECKING:
     from calcli.workers.journal import Journal
@@ -83,6 +84,18 @@ class CommandContext(Console):
         """Print the caveats of these rows, which are complete after a pass over them."""
         for caveat in rows.caveats:
             self.warn(f"{rows.name}: {caveat}")
+
+    def tell_order(self, rows: DataSet, column: AnyArray) -> None:
+        """Say in which order batches are shown. column : batch of every row."""
+        order = time_order(column)
+        names = [str(order.values[at]) for at in (0, -1)]
+        how = "in the order of their numbers"
+        if not order.by_numbers:
+            how = "as they first occur in the file"
+        text = f"{rows.name}: batches {how}, from {names[0]} to {names[1]}"
+        if not order.by_numbers:
+            text += " (dates such as 2024-01-31 would be sorted)"
+        self.say(text)
 
     def check_fits(
         self, artifact: Artifact | None, name: str | None, rows: DataSet

@@ -168,6 +168,8 @@ class EvaluationJob:
                 f"{rows.name}: has no dataset 'group' to group by; name one with"
                 " --group-by COLUMN"
             )
+        if self.plan.ordered and group is not None:
+            self.command.tell_order(rows, group)
         return Subject.of(rows, group)
 
     def evaluation(

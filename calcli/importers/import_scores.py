@@ -48,7 +48,7 @@ from calcli.importers.unnamed_arrays import (
     ROWS_CARRIED,
     advised,
     goes_along,
-    looks_like,
+    likely_unit,
     retried,
     take_obvious,
 )
@@ -167,10 +167,12 @@ def absent_classes(labels: IntArray | None, k: int) -> int:
 
 @dataclass
 class ImportReport:
-    """Bundles that an import wrote, and its remarks for the user."""
+    """Bundles that an import wrote, and its remarks for the user. likely_unit : the
+    unused column that looks like units, for commands to propose."""
 
     bundles: list[Written] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    likely_unit: str | None = None
 
     def to_dict(self, output: str) -> dict[str, Any]:
         """The document that ``calcli extract --json`` prints."""
@@ -200,6 +202,7 @@ def import_scores(
     with ExitStack() as stack:
         told = stack.enter_context(remarks())
         settled = settle_sources(sources, stack)
+        entries: Entries = {}
         try:
             units = files_of_units(
                 settled.files, [source for source in sources if source.is_dir()], ask
@@ -286,11 +289,13 @@ def import_scores(
                         splitting,
                         _attributes(one, arrays),
                     )
-                remark_unused(
-                    entries, used, kept, any_unit="unit" in {*kept, *ask.named}
-                )
+                left = unused(entries, used)
+                if "unit" not in kept and "unit" not in ask.named:
+                    report.likely_unit = likely_unit(left)
+                remark_unused(left, kept, report.likely_unit)
         except CalcliError as problem:
-            raise retried(problem, ask, where).translated(settled.translated) from None
+            advised_problem = retried(problem, ask, entries, where)
+            raise advised_problem.translated(settled.translated) from None
         report.notes = [settled.translated(note) for note in told]
     return report
 
@@ -623,36 +628,37 @@ def unused(entries: Entries, used: Iterable[str]) -> dict[str, Entry]:
 
 
 def remark_unused(
-    entries: Entries,
-    used: Iterable[str],
-    kept: Collection[str],
-    *,
-    any_unit: bool = False,
+    entries: Entries, kept: Collection[str], likely_unit: str | None
 ) -> None:
-    """Remark which unused columns and arrays are kept for ``apply`` and which are left out, one line each. kept : names
-    of the former. Single values are no columns. any_unit : units are known or declined, so none is proposed."""
-    stay, left, repeated = list[str](), list[str](), list[str]()
-    for path, entry in unused(entries, used).items():
+    """Remark which unused columns and arrays are kept for ``apply`` and which are left
+    out, one line each. kept : names of the former. likely_unit : the column of units to
+    propose. Single values are no columns."""
+    stay, left = list[str](), list[str]()
+    for path, entry in entries.items():
         with suppress(DataError):
             if entry.part is None and np.shape(entry.load()) in ((), (1,)):
                 continue
-        (
-            left
-            if {path.rpartition("/")[2], parse_name(path).core}.isdisjoint(kept)
-            else stay
-        ).append(entry.name)
-        if not any_unit and looks_like(path, entry) == "units":
-            repeated.append(entry.name)
-    for what, own, more in (
-        ("columns kept for apply to write again", stay, ""),
-        ("columns not used", left, " (see --ids, --group-by, --unit)"),
-    ):
-        all_of = f", … ({len(own)} in all)" if len(own) > MOST_NAMED else ""
-        remark(f"{what}: {', '.join(own[:MOST_NAMED])}{all_of}{more}" if own else "")
-    if repeated:
-        remark(
-            f"{repeated[0]!r} repeats: if rows of one value depend on each other, pass --unit {quote(repeated[0])}"
-        )
+        names = {path.rpartition("/")[2], parse_name(path).core}
+        if names.isdisjoint(kept):
+            left.append(entry.name)
+        else:
+            stay.append(entry.name)
+    if stay:
+        remark(f"columns kept for apply to write again: {_some(stay)}")
+    if left:
+        options = "--ids, --group-by, --unit"
+        remark(f"columns not used: {_some(left)} (see {options})")
+    if likely_unit is not None:
+        told = f"{likely_unit!r} repeats: if rows of one value depend on each other"
+        remark(f"{told}, pass --unit {quote(likely_unit)}")
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of these names, and how many there are if they are more."""
+    shown = ", ".join(names[:MOST_NAMED])
+    if len(names) > MOST_NAMED:
+        shown += f", … ({len(names)} in all)"
+    return shown
 
 
 def write_groups(

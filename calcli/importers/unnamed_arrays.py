@@ -554,15 +554,40 @@ def _called_as_classes(
     return found
 
 
-def retried(problem: CalcliError, ask: ImportRequest, where: str) -> CalcliError:
-    """The error, with the complete command if it advises to add an option or to leave out a given one."""
-    if problem.commands or (found := AGAIN.search(str(problem))) is None:
+def retried(
+    problem: CalcliError, ask: ImportRequest, entries: Entries, where: str
+) -> CalcliError:
+    """The error, with the complete command if it advises to add an option or to leave
+    out a given one. The command names the units, too, if they are likely."""
+    found = AGAIN.search(str(problem))
+    if problem.commands or found is None:
         return problem
+    names = [parse_name(path) for path in entries]
     option = tuple(shlex.split(found[0]))
     kept = replace(ask, typed=tuple(group for group in ask.typed if group != option))
-    return problem.advising(
-        kept.command(where, [] if option in ask.typed else [option])
-    )
+    options = [] if option in ask.typed else [option]
+    # A column with a role of its own, such as the ids, is read without being named.
+    free = [name for name in names if not name.role]
+    is_known = "unit" in ask.named or any(name.role == "unit" for name in names)
+    unit = None
+    if not is_known:
+        unit = likely_unit({path: entries[path] for path in real_names(free)})
+    if unit is not None:
+        options.append(("--unit", unit))
+    return problem.advising(kept.command(where, options))
+
+
+def likely_unit(entries: Entries) -> str | None:
+    """Name of the first column that looks like units, whose values repeat; None if
+    there is none. Entries of a single value are no columns."""
+    for path, entry in entries.items():
+        try:
+            is_single = entry.part is None and np.shape(entry.load()) in ((), (1,))
+        except DataError:
+            continue
+        if not is_single and looks_like(path, entry) == "units":
+            return entry.name
+    return None
 
 
 ROWS_CARRIED = (

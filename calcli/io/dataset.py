@@ -50,12 +50,16 @@ HASHED_LABELS = 1 << 20  # labels hashed at once
 class DataSet(Rows):
     """Labelled rows with a name and an origin.
 
-    name : as the user writes it, ``logits.h5:test``. path : the (first) file. total : all rows, with those left
-    out by label (``ignored``). dtype : of the scores. has_labels : whether there are labels. data_sha256 : hash of
-    scores and labels in row order, known after the first complete pass, unless ``hashed`` is false: of the scores if
-    they are one part, else of the hashes of the parts, which other processes can compute. facts : statistics of single
-    rows, known then too (see ``facts_of``). spread : runs passes in other processes, or None. progress : callback for
-    the rows that a pass has read. unit : dataset of the units as requested, ``none`` for independent rows.
+    name : as the user writes it, ``logits.h5:test``. path : the (first) file. total :
+    all rows, with those left out by label (``ignored``). dtype : of the scores.
+    has_labels : whether there are labels. data_sha256 : hash of scores and labels in
+    row order, known after the first complete pass, unless ``hashed`` is false: of the
+    scores if they are one part, else of the hashes of the parts, which other processes
+    can compute. facts : statistics of single rows, known then too (see ``facts_of``).
+    spread : runs passes in other processes, or None. progress : callback for the rows
+    that a pass has read. unit : dataset of the units as requested, ``none`` for
+    independent rows. likely_unit : unused column of an imported file that looks like
+    units, for commands to propose.
     """
 
     name: str
@@ -69,6 +73,7 @@ class DataSet(Rows):
     spread: Callable[["DataSet", Walk], Iterator[Any]] | None = None
     progress: Callable[[str, int, int], None] | None = None
     unit: str | None = None
+    likely_unit: str | None = None
     options: tuple[str, ...] = ()
 
     @property
@@ -92,6 +97,14 @@ class DataSet(Rows):
     @abstractmethod
     def source(self) -> Any:
         """Origin of the scores, as recorded in the file."""
+
+    @property
+    def is_stratified(self) -> bool:
+        """True if the rows are recorded as part of a split by label, whose parts have
+        the same proportions of labels."""
+        source = self.source
+        split = source.get("split") if isinstance(source, dict) else None
+        return isinstance(split, dict) and split.get("method") == "stratified"
 
     @property
     @abstractmethod

@@ -256,6 +256,8 @@ def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> 
                 raise DataError(
                     f"{rows.name}: has no dataset 'group' to group by; name one with --group-by COLUMN"
                 )
+            if args.ordered and group is not None:
+                command.tell_order(rows, group)
             tables = collect_all(
                 rows,
                 [None, *(a.calibrator for _, a in own)],

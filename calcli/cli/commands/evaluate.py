@@ -249,7 +249,21 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
 # ---- the command
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """Everything that was evaluated, before it is printed."""
+
+    command: CommandContext
+    plan: Plan
+    evaluation: Evaluation
+    outcomes: Sequence[Outcome | VerdictOutcome]
+
+
 def run(args: EvaluateArgs) -> int:
+    return show(evaluate(args))
+
+
+def evaluate(args: EvaluateArgs) -> Evaluated:
     """Evaluate bundle by bundle; of several, one that fails does not stop the others."""
     command = CommandContext(args)
     asked = args.limits()
@@ -282,11 +296,17 @@ def run(args: EvaluateArgs) -> int:
     _warn_of_limits_on_all_rows(command, asked, outcomes, evaluated)
     command.tell_warnings()
     evaluation = job.evaluation(evaluated, outcomes)
-    _print(command, plan, evaluation)
+    return Evaluated(command, plan, evaluation, outcomes)
+
+
+def show(done: Evaluated) -> int:
+    """Print an evaluation and the outcomes of its limits; returns the exit code."""
+    command, args = done.command, done.command.args
+    _print(command, done.plan, done.evaluation)
     if args.junit is not None:
-        document = formats.junit(outcomes, evaluation.results)
+        document = formats.junit(done.outcomes, done.evaluation.results)
         write_bytes(Path(args.junit), document, force=args.force)
-    for outcome in outcomes:
+    for outcome in done.outcomes:
         if outcome.crossed:
             command.fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code)
         else:

@@ -11,17 +11,19 @@ calcli report 'models.h5:*' -o report.html --max ece=0.05
 calcli report --state watch.json -o watched.html
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, check_weights
 from calcli.cli.evaluation_job import EvaluationJob
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.evaluate_bundle import Plan
-from calcli.evaluation.metric_limits import check, limits
+from calcli.evaluation.metric_limits import Outcome, check, limits
 from calcli.evaluation.results import Result
-from calcli.evaluation.watch import read as read_state
+from calcli.evaluation.watch_state import read as read_state
 from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import check_output, write_bytes
 from calcli.metrics.context import MetricSettings
@@ -71,7 +73,6 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             raise UsageError(
                 f"-o {self.output}: expected a name that ends in .html; diagram writes pictures"
             )
-        check_output(self.output, force=self.force)
 
     @property
     def unused_options(self) -> dict[str, str]:
@@ -112,14 +113,36 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         ]
 
 
+@dataclass(frozen=True)
+class Composed:
+    """A page before it is written. evaluation : the JSON of its numbers."""
+
+    command: CommandContext
+    text: str
+    evaluation: dict[str, Any]
+    outcomes: list[Outcome]
+
+
 def run(args: ReportArgs) -> int:
-    """Evaluate every bundle, write the page, and check the limits."""
+    """Write the page, and check the limits."""
+    check_output(args.output, force=args.force)
+    done = compose(args)
+    write_bytes(args.output, done.text, force=args.force)
+    done.command.tell_warnings()
+    done.command.written(args.output, done.evaluation)
+    for outcome in done.outcomes:
+        if outcome.crossed:
+            sentence = f"limit crossed: {outcome.sentence}"
+            done.command.fail(sentence, LimitCrossed.exit_code)
+    return done.command.code
+
+
+def compose(args: ReportArgs) -> Composed:
+    """Evaluate every bundle and compose the page."""
     command = CommandContext(args)
     asked = limits(args.max_, args.min_)
-    settings, needed = (
-        MetricSettings(**taken(MetricSettings, args)),
-        metrics_of_page([each.metric for each in asked]),
-    )
+    settings = MetricSettings(**taken(MetricSettings, args))
+    needed = metrics_of_page([each.metric for each in asked])
     plan = Plan(
         needed,
         settings,
@@ -133,45 +156,47 @@ def run(args: ReportArgs) -> int:
     evaluated: list[list[Result]] = []
     with command:
         for bundles in args.sets if args.given else ():
-            artifacts = job.artifacts(bundles[0])
-            with command.rows(bundles) as rows:
-                check_weights(rows)
-                candidates = job.candidates(artifacts, rows)
-                model, assessed = gather(
-                    job.subject(rows), candidates, job.plan, command.progress
-                )
-                results = job.with_warnings(rows, artifacts, assessed)
-                about = {"data_sha256": rows.data_sha256, "source": rows.source}
-            files = [None, *((named.name, named.artifact) for named in artifacts)]
-            versions = tuple(
-                replace(version, result=result, file=file)
-                for version, result, file in zip(
-                    model.versions, results, files, strict=True
-                )
-            )
-            typed = bundles[0] if len(bundles) == 1 else "BUNDLE"
-            models.append(replace(model, versions=versions, typed=typed, **about))
+            model, results = evaluated_model(job, bundles)
+            models.append(model)
             evaluated.append(results)
-    outcomes = [
-        o
-        for each in evaluated
-        for result in each[1:] or each
-        for o in check(asked, result, each[0])
-    ]
+    outcomes: list[Outcome] = []
+    for results in evaluated:
+        for result in results[1:] or results:
+            outcomes += check(asked, result, results[0])
     evaluation = job.evaluation(evaluated, outcomes).to_dict()
-    told = [(outcome.crossed, outcome.sentence) for outcome in outcomes]
     text = page(
         models,
         evaluation,
         title=args.title or "",
-        limits=told,
+        limits=[(outcome.crossed, outcome.sentence) for outcome in outcomes],
         commands=args.commands,
         watch=state,
     )
-    write_bytes(args.output, text, force=args.force)
-    command.tell_warnings()
-    command.written(args.output, evaluation)
-    for outcome in outcomes:
-        if outcome.crossed:
-            command.fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code)
-    return command.code
+    return Composed(command, text, evaluation, outcomes)
+
+
+def evaluated_model(
+    job: EvaluationJob, bundles: Sequence[str]
+) -> tuple[ModelResults, list[Result]]:
+    """Evaluate bundles as one data set; what a page shows of them, and the results."""
+    artifacts = job.artifacts(bundles[0])
+    with job.command.rows(bundles) as rows:
+        check_weights(rows)
+        candidates = job.candidates(artifacts, rows)
+        subject = job.subject(rows)
+        model, assessed = gather(subject, candidates, job.plan, job.command.progress)
+        results = job.with_warnings(rows, artifacts, assessed)
+        data_sha256, source = rows.data_sha256, rows.source
+    files = [None, *((named.name, named.artifact) for named in artifacts)]
+    versions = [
+        replace(version, result=result, file=file)
+        for version, result, file in zip(model.versions, results, files, strict=True)
+    ]
+    model = replace(
+        model,
+        versions=tuple(versions),
+        typed=bundles[0] if len(bundles) == 1 else "BUNDLE",
+        data_sha256=data_sha256,
+        source=source,
+    )
+    return model, results

@@ -1,7 +1,7 @@
 """Fit a calibrator, evaluate it on other rows, and write an HTML report: the usual three commands in one.
 
 Writes <CAL's stem>.<method>.json and <TEST's stem>.report.html (with --method <TEST's stem>.<method>.report.html) to a
-folder, and prints the evaluation.
+folder, and prints the evaluation. Both files are checked first; a failure leaves no file behind.
 One file with groups cal and test may stand alone.
 
 \b
@@ -9,26 +9,27 @@ calcli run val.npz test.npz
 calcli run logits.h5 --method svs -o calibration/
 """
 
-import json
-import shlex
-import sys
-from contextlib import redirect_stdout, suppress
-from io import StringIO
 from pathlib import Path
 from typing import ClassVar
 
 from calcli.cli import options as o
 from calcli.cli.commands import evaluate, fit, report
-from calcli.cli.context import job_file
-from calcli.cli.render import print_json
+from calcli.cli.context import CommandContext, check_weights, job_file
+from calcli.cli.render import print_json, print_path
 from calcli.errors import CalcliError, UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.importers.open_any_file import importing_once, open_rows
-from calcli.io.atomic import check_output, make_folder
+from calcli.fit_and_apply import check_same_scores
+from calcli.importers.open_any_file import expand, importing_once, open_rows
+from calcli.io.artifact import dumps, loads
+from calcli.io.atomic import check_outputs_in, new_folder, write_together
+from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
+from calcli.io.row_facts import facts_of
 from calcli.options import REQUIRED, argument, flag, typed
+from calcli.registry import method
 
 ORDER = 15
+HALVES = ["--split", "cal=0.5", "--split", "test=0.5"]
 MOST_GROUPS = 50  # groups up to which their table is printed by default
 
 
@@ -57,104 +58,139 @@ class RunArgs(o.Reading, o.OutputOptions):
 
 
 def _other_rows(args: RunArgs) -> str:
-    """Default of TEST: the file of the calibration rows, if it has other rows too. Raises UsageError, DataError."""
+    """Default of TEST: the file of the calibration rows, if it has other rows too.
+    Raises UsageError, DataError."""
     path, _ = split_where(args.calibration)
-    parts, about = shlex.split("--split cal=0.5 --split test=0.5"), typed(args.where)
-    own = [
+    reading = typed(args.where)
+    options = [
         word
         for group in typed(args)
-        if len(group) > 1 and group not in about
+        if len(group) > 1 and group not in reading
         for word in group
     ]
     try:
         with open_rows(args.calibration, prefer=o.CALIBRATION, **args.opening) as rows:
             if rows.group:
                 return str(path)
-            own += ["-m", "platt"] if rows.k == 2 and not args.method else []
+            if rows.k == 2 and not args.method:
+                options += ["-m", "platt"]
+            if rows.likely_unit is not None:
+                reading += (("--unit", rows.likely_unit),)
     except CalcliError as problem:
         if not problem.commands:
             raise
-        *command, option, made = problem.commands[0]  # it ends with its output
-        # No --split for a file with a column that splits it, or perhaps two sets of rows; with one it is refused again.
-        if "(splits?)" in str(problem) or (
-            command[-2:] == ["--kind", "logits"] and "--scores" not in command
-        ):
-            parts = []
-        raise problem.advising(
-            [*command, option, made, *parts], ["calcli", "run", made, *own]
-        ) from None
-    halves = f"{'stdin' if str(path) == '-' else path.stem}.halves.h5"
-    words = [
-        "calcli",
-        "extract",
-        str(path),
-        *(word for group in about for word in group),
-        "-o",
-        halves,
-    ]
-    told = "holds one set of rows, and what a calibrator shows on the rows of its fit is too good: name a second file"
-    alone = UsageError(f"{path}: {told}, or split this one")
-    raise alone.advising([*words, *parts], ["calcli", "run", halves, *own])
+        raise _advising_halves(problem, options) from None
+    stem = "stdin" if str(path) == "-" else path.stem
+    halves = f"{stem}.halves.h5"
+    words = ["calcli", "extract", str(path)]
+    for group in reading:
+        words += group
+    told = "holds one set of rows"
+    reason = "what a calibrator shows on the rows of its fit is too good"
+    advice = "name a second file, or split this one"
+    alone = UsageError(f"{path}: {told}, and {reason}: {advice}")
+    extract = [*words, "-o", halves, *HALVES]
+    raise alone.advising(extract, ["calcli", "run", halves, *options])
+
+
+def _advising_halves(problem: CalcliError, options: list[str]) -> CalcliError:
+    """The error, its command of ``extract`` extended by a split, and then ``run``."""
+    *command, option, made = problem.commands[0]  # it ends with its output
+    parts = HALVES
+    # No --split for a file with a column that splits it, or perhaps two sets of rows;
+    # with one it is refused again.
+    unclear = command[-2:] == ["--kind", "logits"] and "--scores" not in command
+    if "(splits?)" in str(problem) or unclear:
+        parts = []
+    extract = [*command, option, made, *parts]
+    return problem.advising(extract, ["calcli", "run", made, *options])
 
 
 @importing_once()
 def run(args: RunArgs) -> int:
-    """Fit, evaluate, report; the first step that fails ends the command with its exit code."""
-    folder, test = Path(args.output), args.test or _other_rows(args)
-    common = {
-        name: getattr(args, name)
-        for name in (*o.names_of(o.Reading), "seed", "force", "quiet")
-    }
+    """Fit, evaluate and report. The files are written when all of it is done: a
+    failure leaves none behind."""
+    test = args.test or _other_rows(args)
+    shared = (*o.names_of(o.Reading), "seed", "force", "quiet")
+    common = {name: getattr(args, name) for name in shared}
     fitting = fit.FitArgs(
         method=args.method, bundles=[args.calibration], set_=args.set_, **common
     )
-    page = (
-        folder
-        / f"{split_where(test)[0].stem}{f'.{fitting.method}' if args.method else ''}.report.html"
+    fit.check_held_out(fitting)
+    fitting.options()  # refuses unknown ones before rows are read
+    reading = {**common, "bundles": [test], "again": args.again}
+    folder = Path(args.output)
+
+    with (
+        CommandContext(fitting) as command,
+        command.rows(fitting.expanded, o.CALIBRATION) as rows,
+    ):
+        chosen = fit.with_default_method(fitting, rows)
+        calibrator = folder / chosen.default_name
+        report_path = folder / _report_name(args, chosen, test)
+        outputs = (calibrator.name, report_path.name)
+        check_outputs_in(folder, outputs, force=args.force)
+        few_groups = _check_test(args, chosen, rows, test)
+        if fitting.by_default:
+            fit.tell_default(chosen, rows, command)
+        artifact = fit.fit_rows(chosen, rows, command).artifact
+        fit.print_fit(artifact, rows.name, command)
+
+    # Evaluation and report take the calibrator as it will be read from its file.
+    text = dumps(artifact)
+    artifact = loads(text, str(calibrator))
+    reading["calibrator"] = [str(calibrator)]
+    evaluating = evaluate.EvaluateArgs(
+        **reading, json=args.json, per_group=few_groups and not args.json
     )
-    fitting.options()  # refuses unknown ones before a folder is made
-    make_folder(folder)
-    check_output(page, force=args.force)
-    printed = StringIO()
-    with job_file(
-        str(folder / fitting.stem)
-    ):  # the calibrator is read again: no other process may write it meanwhile
-        with redirect_stdout(StringIO() if args.json else sys.stdout):
-            code, calibrator = fit.fitted(fitting, folder)
-        reading = {
-            **common,
-            "bundles": [test],
-            "calibrator": [calibrator],
-            "again": args.again,
-        }
-        few_groups = False  # true for several groups, few enough for a readable table
-        with (
-            suppress(CalcliError),
-            open_rows(test, prefer=("test",), **args.opening) as rows,
-        ):
-            group = rows.column("group")
-            few_groups = (
-                group is not None and 1 < len(set(group.tolist())) <= MOST_GROUPS
-            )
-        with redirect_stdout(printed if args.json else sys.stdout):
-            few_groups = few_groups and not args.json
-            code = code or evaluate.run(
-                evaluate.EvaluateArgs(**reading, json=args.json, per_group=few_groups)
-            )
-        with redirect_stdout(
-            StringIO() if args.json else sys.stdout
-        ):  # quiet, as evaluate has warned
-            code = code or report.run(
-                report.ReportArgs(**{**reading, "quiet": True}, output=page)
-            )
-    if args.json and not code:
-        evaluation = json.loads(printed.getvalue())
-        print_json(
-            {
-                "calcli_run": 1,
-                "calibrator": calibrator,
-                "report": str(page),
-                "evaluation": evaluation,
-            }
-        )
+    evaluated = evaluate.evaluate(evaluating, lambda _: artifact)
+    # The evaluation has warned already.
+    reporting = report.ReportArgs(**{**reading, "quiet": True}, output=report_path)
+    page = report.compose(reporting, lambda _: artifact)
+    code = max(evaluated.command.code, page.command.code)
+    if code:  # one of several test sets failed, and the error is printed
+        return code
+    files = {calibrator: text, report_path: page.text}
+    with new_folder(folder), job_file(str(folder / fitting.stem)):
+        write_together(files, force=args.force)
+
+    if args.json:
+        facts = {"calibrator": str(calibrator), "report": str(report_path)}
+        evaluation = evaluated.evaluation.to_dict()
+        print_json({"calcli_run": 1, **facts, "evaluation": evaluation})
+        return 0
+    print_path(calibrator)
+    code = evaluate.show(evaluated)
+    print_path(report_path)
     return code
+
+
+def _report_name(args: RunArgs, fitting: fit.FitArgs, test: str) -> str:
+    """Name of the page; with a method that was asked for, its name is part of it."""
+    stem = split_where(expand(test, args.where, args.ignored)[0])[0].stem
+    if args.method:
+        return f"{stem}.{fitting.method}.report.html"
+    return f"{stem}.report.html"
+
+
+def _check_test(
+    args: RunArgs, fitting: fit.FitArgs, calibration: DataSet, test: str
+) -> bool:
+    """Read all rows of TEST, so that a fault is found before the fit.
+
+    Returns True where there are several groups, few enough for a readable table.
+    Raises DataError for rows that cannot be read, or that a calibrator fitted to the
+    calibration rows could not be applied to.
+    """
+    few_groups = False
+    for name in expand(test, args.where, args.ignored):
+        with open_rows(name, prefer=("test",), **args.opening) as rows:
+            check_same_scores(calibration, rows, again=args.again)
+            check_weights(rows)
+            for column in method(fitting.method).columns_to_fit(fitting.options()):
+                rows.carry(column)
+            facts_of(rows)  # walks over the rows, which are checked on the way
+            group = rows.column("group")
+            count = 0 if group is None else len(set(group.tolist()))
+            few_groups = few_groups or 1 < count <= MOST_GROUPS
+    return few_groups
