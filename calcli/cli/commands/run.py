@@ -57,60 +57,32 @@ class RunArgs(o.Reading, o.OutputOptions):
     force: bool = o.force()
 
 
-def _other_rows(args: RunArgs) -> str:
-    """Default of TEST: the file of the calibration rows, if it has other rows too.
-    Raises UsageError, DataError."""
-    path, _ = split_where(args.calibration)
-    reading = typed(args.where)
-    options = [
-        word
-        for group in typed(args)
-        if len(group) > 1 and group not in reading
-        for word in group
-    ]
-    try:
-        with open_rows(args.calibration, prefer=o.CALIBRATION, **args.opening) as rows:
-            if rows.group:
-                return str(path)
-            if rows.k == 2 and not args.method:
-                options += ["-m", "platt"]
-            if rows.likely_unit is not None:
-                reading += (("--unit", rows.likely_unit),)
-    except CalcliError as problem:
-        if not problem.commands:
-            raise
-        raise _advising_halves(problem, options) from None
-    stem = "stdin" if str(path) == "-" else path.stem
-    halves = f"{stem}.halves.h5"
-    words = ["calcli", "extract", str(path)]
-    for group in reading:
-        words += group
-    told = "holds one set of rows"
-    reason = "what a calibrator shows on the rows of its fit is too good"
-    advice = "name a second file, or split this one"
-    alone = UsageError(f"{path}: {told}, and {reason}: {advice}")
-    extract = [*words, "-o", halves, *HALVES]
-    raise alone.advising(extract, ["calcli", "run", halves, *options])
+@dataclass(frozen=True)
+class Outputs:
+    """Files that a run writes, into a folder that it may make."""
 
+    folder: Path
+    calibrator: Path
+    page: Path
 
-def _advising_halves(problem: CalcliError, options: list[str]) -> CalcliError:
-    """The error, its command of ``extract`` extended by a split, and then ``run``."""
-    *command, option, made = problem.commands[0]  # it ends with its output
-    parts = HALVES
-    # No --split for a file with a column that splits it, or perhaps two sets of rows;
-    # with one it is refused again.
-    unclear = command[-2:] == ["--kind", "logits"] and "--scores" not in command
-    if "(splits?)" in str(problem) or unclear:
-        parts = []
-    extract = [*command, option, made, *parts]
-    return problem.advising(extract, ["calcli", "run", made, *options])
+    def check(self, *, force: bool) -> None:
+        """Refuse outputs that exist. Raises UsageError."""
+        names = (self.calibrator.name, self.page.name)
+        check_outputs_in(self.folder, names, force=force)
+
+    def write(self, calibrator: str, page: str, *, force: bool) -> None:
+        """Write both files, or neither."""
+        with new_folder(self.folder):
+            texts = {self.calibrator: calibrator, self.page: page}
+            write_together(texts, force=force)
 
 
 @importing_once()
 def run(args: RunArgs) -> int:
-    """Fit, evaluate and report. The files are written when all of it is done: a
-    failure leaves none behind."""
-    test = args.test or _other_rows(args)
+    """Fit, evaluate and report.
+
+    The files are written when all of it is done: a failure leaves none behind.
+    """
     shared = (*o.names_of(o.Reading), "seed", "force", "quiet")
     common = {name: getattr(args, name) for name in shared}
     fitting = fit.FitArgs(
@@ -118,79 +90,143 @@ def run(args: RunArgs) -> int:
     )
     fit.check_held_out(fitting)
     fitting.options()  # refuses unknown ones before rows are read
-    reading = {**common, "bundles": [test], "again": args.again}
+    with CommandContext(args) as command:
+        with command.rows(fitting.expanded, o.CALIBRATION) as calibration:
+            test = args.test
+            if test is None and calibration.group:
+                test = str(split_where(args.calibration)[0])
+            fitting = fit.with_default_method(fitting, calibration)
+            outputs = _outputs(args, fitting, test)
+            outputs.check(force=args.force)
+            if test is not None:
+                _check_test(args, fitting, calibration, test)
+            command.say_read(calibration)
+            fitted = fit.fit_rows(fitting, calibration, command).artifact
+            # It is judged as it will be read from its file.
+            text = dumps(fitted)
+            artifact = loads(text, str(outputs.calibrator))
+            command.say(fit.fitted_sentence(artifact))
+            job = _job(args, command, artifact, outputs)
+            if test is None:
+                model, results = _judge_by_cross_fitting(
+                    job, fitting, artifact, calibration
+                )
+        if test is not None:
+            bundles = expand(test, args.where, args.ignored)
+            model, results = evaluated_model(job, bundles)
+            command.say_read_name(model.name, model.n, model.k)
+        evaluation = job.evaluation([results], [])
+        page = report_page(
+            [model],
+            evaluation.to_dict(),
+            commands=[["calcli", "run", *(w for words in typed(args) for w in words)]],
+        )
+    outputs.write(text, page, force=args.force)
+    _print(args, command, job.plan, evaluation, outputs)
+    return command.code
+
+
+def _outputs(args: RunArgs, fitting: fit.FitArgs, test: str | None) -> Outputs:
+    """Names of the files; a method that was asked for is part of both names."""
     folder = Path(args.output)
-
-    with (
-        CommandContext(fitting) as command,
-        command.rows(fitting.expanded, o.CALIBRATION) as rows,
-    ):
-        chosen = fit.with_default_method(fitting, rows)
-        calibrator = folder / chosen.default_name
-        report_path = folder / _report_name(args, chosen, test)
-        outputs = (calibrator.name, report_path.name)
-        check_outputs_in(folder, outputs, force=args.force)
-        few_groups = _check_test(args, chosen, rows, test)
-        if fitting.by_default:
-            fit.tell_default(chosen, rows, command)
-        artifact = fit.fit_rows(chosen, rows, command).artifact
-        fit.print_fit(artifact, rows.name, command)
-
-    # Evaluation and report take the calibrator as it will be read from its file.
-    text = dumps(artifact)
-    artifact = loads(text, str(calibrator))
-    reading["calibrator"] = [str(calibrator)]
-    evaluating = evaluate.EvaluateArgs(
-        **reading, json=args.json, per_group=few_groups and not args.json
+    name = args.calibration
+    if test is not None:
+        name = expand(test, args.where, args.ignored)[0]
+    stem = split_where(name)[0].stem
+    if str(split_where(name)[0]) == "-":
+        stem = "stdin"
+    method_part = f".{fitting.method}" if args.method else ""
+    return Outputs(
+        folder=folder,
+        calibrator=folder / fitting.default_name,
+        page=folder / f"{stem}{method_part}.report.html",
     )
-    evaluated = evaluate.evaluate(evaluating, lambda _: artifact)
-    # The evaluation has warned already.
-    reporting = report.ReportArgs(**{**reading, "quiet": True}, output=report_path)
-    page = report.compose(reporting, lambda _: artifact)
-    code = max(evaluated.command.code, page.command.code)
-    if code:  # one of several test sets failed, and the error is printed
-        return code
-    files = {calibrator: text, report_path: page.text}
-    with new_folder(folder), job_file(str(folder / fitting.stem)):
-        write_together(files, force=args.force)
-
-    if args.json:
-        facts = {"calibrator": str(calibrator), "report": str(report_path)}
-        evaluation = evaluated.evaluation.to_dict()
-        print_json({"calcli_run": 1, **facts, "evaluation": evaluation})
-        return 0
-    print_path(calibrator)
-    code = evaluate.show(evaluated)
-    print_path(report_path)
-    return code
-
-
-def _report_name(args: RunArgs, fitting: fit.FitArgs, test: str) -> str:
-    """Name of the page; with a method that was asked for, its name is part of it."""
-    stem = split_where(expand(test, args.where, args.ignored)[0])[0].stem
-    if args.method:
-        return f"{stem}.{fitting.method}.report.html"
-    return f"{stem}.report.html"
 
 
 def _check_test(
     args: RunArgs, fitting: fit.FitArgs, calibration: DataSet, test: str
-) -> bool:
+) -> None:
     """Read all rows of TEST, so that a fault is found before the fit.
 
-    Returns True where there are several groups, few enough for a readable table.
     Raises DataError for rows that cannot be read, or that a calibrator fitted to the
     calibration rows could not be applied to.
     """
-    few_groups = False
-    for name in expand(test, args.where, args.ignored):
-        with open_rows(name, prefer=("test",), **args.opening) as rows:
-            check_same_scores(calibration, rows, again=args.again)
-            check_weights(rows)
-            for column in method(fitting.method).columns_to_fit(fitting.options()):
-                rows.carry(column)
-            facts_of(rows)  # walks over the rows, which are checked on the way
-            group = rows.column("group")
-            count = 0 if group is None else len(set(group.tolist()))
-            few_groups = few_groups or 1 < count <= MOST_GROUPS
-    return few_groups
+    names = expand(test, args.where, args.ignored)
+    if len(names) > 1:
+        advice = "calcli fit, then calcli evaluate, take several"
+        raise UsageError(f"{test}: stands for {len(names)} sets of rows; {advice}")
+    with open_rows(names[0], prefer=("test",), **args.opening) as rows:
+        check_same_scores(calibration, rows, again=args.again)
+        check_weights(rows)
+        for column in method(fitting.method).columns_to_fit(fitting.options()):
+            rows.carry(column)
+        facts_of(rows)  # walks over the rows, which are checked on the way
+
+
+def _job(
+    args: RunArgs, command: CommandContext, artifact: Artifact, outputs: Outputs
+) -> EvaluationJob:
+    """The evaluation of the calibrator, by group where there are groups."""
+    plan = Plan(
+        metrics=metrics_of_page(),
+        settings=MetricSettings(seed=args.seed),
+        per_group=False,
+        few_groups=True,
+    )
+    return EvaluationJob(
+        command,
+        plan,
+        templates=[str(outputs.calibrator)],
+        prints_warnings=False,
+        load=lambda _: artifact,
+    )
+
+
+def _judge_by_cross_fitting(
+    job: EvaluationJob, fitting: fit.FitArgs, artifact: Artifact, rows: DataSet
+) -> tuple[ModelResults, list[Result]]:
+    """Judge a calibrator on the rows of its fit, each by a fit that did not see it."""
+    context = Context(fitting.seed, progress=job.command.progress)
+    crossed = cross_fitted(fitting.method, fitting.options(), rows, context)
+    if crossed is None:
+        advice = "folds need two rows; name other rows to evaluate"
+        raise DataError(f"{rows.name}: has too few rows to cross-fit: {advice}")
+    name = job.templates[0]
+    calibrator = Candidate(
+        name=name, method=artifact.method, calibrator=crossed, path=name
+    )
+    candidates = [Candidate(None, "uncalibrated", None), calibrator]
+    model, results = model_of_rows(
+        job, rows, candidates, files=[NamedArtifact(name, artifact)]
+    )
+    folds = len(crossed.parts)
+    results[1] = replace(results[1], n_folds=folds)
+    versions = [
+        replace(version, result=result)
+        for version, result in zip(model.versions, results, strict=True)
+    ]
+    return replace(model, versions=tuple(versions), typed=fitting.given[0]), results
+
+
+def _print(
+    args: RunArgs,
+    command: CommandContext,
+    plan: Plan,
+    evaluation: Evaluation,
+    outputs: Outputs,
+) -> None:
+    """Print headline, findings, tables and what to do next, or all of it as JSON."""
+    if args.json:
+        facts = {
+            "calcli_run": 1,
+            "calibrator": str(outputs.calibrator),
+            "report": str(outputs.page),
+            "evaluation": evaluation.to_dict(),
+        }
+        print_json(facts)
+    elif args.quiet:
+        print_headlines(evaluation)
+    else:
+        print_report(evaluation, plan, most_lines=MOST_LINES - command.lines - 2)
+        print_named_path("calibrator", outputs.calibrator)
+        print_named_path("page", outputs.page)
