@@ -201,7 +201,8 @@ def judge(
         doubt=doubt,
         units=units,
     )
-    what = advice_on(report, test, where, tried, max(table.clipped, table.certain))
+    zeros = max(table.unknown_zeros, table.certain)
+    what = advice_on(report, test, where, tried, zeros)
     return replace(report, found=findings_words(report, test), advice=what)
 
 

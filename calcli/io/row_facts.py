@@ -3,6 +3,7 @@
 import base64
 import binascii
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import floored_log
+from calcli.zeros import SUM_TOLERANCE
 
 if TYPE_CHECKING:
     from calcli.rows import Block, Rows
@@ -46,7 +48,7 @@ class RowFacts:
 
     n : rows. blank : rows that look never written: all scores are equal, or the one score is 0. tail : blank rows at
     the end. signatures : the ``KEPT`` smallest, sorted. huge : rows with logits that were cut (see
-    ``check_scores``).
+    ``check_scores``). zeros : rows with a probability of 0. least_sum, most_sum : of the probabilities of a row.
     """
 
     n: int
@@ -54,6 +56,9 @@ class RowFacts:
     tail: int
     signatures: Signatures
     huge: int = 0
+    zeros: int = 0
+    least_sum: float = 1.0
+    most_sum: float = 1.0
 
     def __add__(self, other: "RowFacts") -> "RowFacts":
         tail = other.tail + (self.tail if other.tail == other.n else 0)
@@ -64,6 +69,9 @@ class RowFacts:
             tail,
             both,
             self.huge + other.huge,
+            self.zeros + other.zeros,
+            min(self.least_sum, other.least_sum),
+            max(self.most_sum, other.most_sum),
         )
 
 
@@ -85,7 +93,23 @@ def row_facts(block: "Block") -> RowFacts:
         and max(s.max(), -s.min()) >= HUGE
     )
     huge = int((np.abs(s).max(axis=1) >= HUGE).sum()) if cut else 0
-    return RowFacts(len(blank), int(blank.sum()), tail, found, huge)
+    facts = RowFacts(len(blank), int(blank.sum()), tail, found, huge)
+    if block.kind not in ("probs", "confidence"):
+        return facts
+    zeros = 0
+    if s.min() <= 0:
+        zeros = int(np.count_nonzero((s <= 0).any(axis=1)))
+    elif k == 1:  # of a confidence of 1, being wrong is a zero
+        zeros = int(np.count_nonzero(s == 1))
+    if k == 1:
+        return replace(facts, zeros=zeros)
+    sums = s.sum(axis=1, dtype=np.float64)
+    return replace(
+        facts,
+        zeros=zeros,
+        least_sum=float(sums.min()),
+        most_sum=float(sums.max()),
+    )
 
 
 def signatures(block: "Block") -> Signatures:
@@ -132,6 +156,26 @@ def cut_off(rows: "Rows") -> list[str]:
     facts = facts_of(rows)
     told = f"{facts.huge} of {facts.n} rows have logits beyond {HUGE:g}: did the model overflow, or a mask stay in?"
     return [f"{told} They count as {HUGE:g} below the largest"] * (facts.huge > 0)
+
+
+def rounding(rows: "Rows") -> list[str]:
+    """Remark on the digit to which probabilities were rounded, where it matters: where some are 0, or rows miss a sum
+    of 1 by it."""
+    zeros = rows.zeros
+    if zeros is None or not zeros.is_rounded or len(zeros.steps) > 1:
+        return []
+    facts = facts_of(rows)
+    lowest, highest = facts.least_sum, facts.most_sum
+    off = max(1.0 - lowest, highest - 1.0) > SUM_TOLERANCE
+    if not (facts.zeros or zeros.clip or off):
+        return []
+    text = zeros.words
+    if off:
+        text += (
+            f"; rows sum to {lowest:.4g} to {highest:.4g} by rounding, and were divided"
+            " by their sums"
+        )
+    return [text]
 
 
 def unwritten(rows: "Rows") -> list[str]:

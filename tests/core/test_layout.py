@@ -33,6 +33,7 @@ LAYERS = [
     ["calibrator"],
     ["fit_summary"],
     ["rows", "binning", "folds", "isotonic", "solvers", "statistics"],
+    ["zeros"],
     ["numerics", "parallel"],
     ["forks", "errors", "fast_dataclass", "options"],
 ]
@@ -41,6 +42,7 @@ NUMERICAL = {
     "metrics",
     "kernels",
     "numerics",
+    "zeros",
     "binning",
     "folds",
     "solvers",

@@ -49,7 +49,7 @@ from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.io.provenance import check_upstream
 from calcli.metrics.catalog import metric, report_metrics, settings_of
-from calcli.metrics.collect import collect
+from calcli.metrics.collect import CALIBRATED, collect
 from calcli.metrics.context import Label, MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.out_of_core import LONG, RunningSums
@@ -399,14 +399,7 @@ class Job:
             )
             common += unit_warnings(some)  # type: ignore[arg-type]
         common += data_warnings(table.n, classes, table.spread, bins)
-        clipped = [
-            each.scores["nll"].more.get("clipped", 0) if "nll" in each.scores else 0
-            for each in results
-        ]
-        zeros = [
-            zero_warnings(n, each.n, rows.kind)
-            for n, each in zip(clipped, results, strict=True)
-        ]
+        zeros = [zeros_of(each, rows) for each in results]
         each = [[*common, *zeros[0]]]
         for text in each[0]:
             self.command.warn(text, about=rows.name)
@@ -437,6 +430,23 @@ class Job:
 
 
 # ---- the command
+
+
+def zeros_of(result: Result, rows: DataSet) -> list[str]:
+    """Warning about an NLL that stored zeros at labels decide."""
+    if "nll" not in result.scores:
+        return []
+    more = result.scores["nll"].more
+    zeros = rows.zeros
+    if zeros is None or result.calibrator is not None:
+        zeros = CALIBRATED
+    return zero_warnings(
+        more.get("clipped", 0),
+        result.n,
+        rows.kind,
+        zeros.counts_as,
+        more.get("between"),
+    )
 
 
 def run(args: EvaluateArgs) -> int:
