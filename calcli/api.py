@@ -199,7 +199,10 @@ def open_unlabelled(scores: Scores, kind: str) -> Iterator[Rows]:
         if own == "confidence"
         else check_scores(array, own, "scores")
     )
-    yield ArrayRows(checked, kind=own)
+    held = ArrayRows(checked, kind=own)
+    held.dtype = array.dtype
+    held.one_column = array.ndim == 1 or array.shape[1] == 1
+    yield held
 
 
 def fit(

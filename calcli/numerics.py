@@ -17,8 +17,6 @@ IntArray = NDArray[np.int64]
 TINY = float(
     np.finfo(np.float64).tiny
 )  # floor under probabilities before a logarithm is taken: the smallest normal
-NLL_FLOOR = 1e-12  # value of a label's probability stored as 0 in the NLL *metric*; others are unchanged
-NLL_OF_ZERO = -math.log(NLL_FLOOR)
 
 LOG_ZERO = math.log(TINY) + 1.0
 """Logarithms from ``floored_log`` at or below this stand for a 0, perhaps normalised or split among classes."""

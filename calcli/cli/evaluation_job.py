@@ -27,7 +27,7 @@ from calcli.io.artifact import Artifact, load
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.io.provenance import check_upstream
-from calcli.metrics.collect import collect
+from calcli.metrics.collect import CALIBRATED, collect
 from calcli.metrics.out_of_core import LONG, RunningSums
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.warnings import (
@@ -303,6 +303,17 @@ def _rows_of_fit(named: NamedArtifact, rows: DataSet) -> str:
 
 
 def _zero_warnings(result: Result, rows: DataSet) -> list[str]:
+    """Warning about an NLL that stored zeros at labels decide."""
     nll = result.scores.get("nll")
-    clipped = 0 if nll is None else int(nll.more.get("clipped", 0))
-    return zero_warnings(clipped, result.n, rows.kind)
+    if nll is None:
+        return []
+    zeros = rows.zeros
+    if zeros is None or result.calibrator is not None:
+        zeros = CALIBRATED
+    return zero_warnings(
+        int(nll.more.get("clipped", 0)),
+        result.n,
+        rows.kind,
+        zeros.counts_as,
+        nll.more.get("between"),
+    )

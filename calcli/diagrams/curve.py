@@ -173,7 +173,10 @@ def measure_curve(
     )
     fit = fit_isotonic(confidence, correct, weight)
     brier = decompose(confidence, correct, weight, fit=fit)
-    log = decompose(confidence, correct, weight, kind="log", fit=fit)
+    sure_miss = table.nll if len(table.nll) else None
+    log = decompose(
+        confidence, correct, weight, kind="log", fit=fit, sure_miss=sure_miss
+    )
     effect = effects_of_bins(confidence, correct, index, count, units, weight)
     ece, null = error_and_null(context, s.scheme)
     inside = band.contains(confidence, fit.at(confidence))

@@ -113,7 +113,7 @@ def measure_facts(
         errors=_error_p_values(scores, factor),
         fit=fit,
         doubts=tuple(doubts),
-        certain=max(table.clipped, table.certain),
+        certain=max(table.unknown_zeros, table.certain),
         too_good=_is_too_good(exact, scores),
     )
 

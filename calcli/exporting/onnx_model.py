@@ -153,15 +153,15 @@ class Writer:
         self.initializers = [each for each in self.initializers if each.name in used]
 
 
-def build_model(artifact: Artifact, graph: Graph) -> Any:
-    """Build an ``onnx.ModelProto``: scores (rows, k) float32 in; probs float32, prediction int64, confidence out."""
+def build_model(artifact: Artifact, graph: Graph, wide: bool = False) -> Any:
+    """Build an ``onnx.ModelProto``: scores (rows, k) in, in float32, or float64 if ``wide``; probs float32, prediction
+    int64, confidence out."""
     onnx = require_onnx()
     writer = Writer(graph, artifact.n_classes, OPSET, "scores", "", NAMES)
     helper, kinds = onnx.helper, onnx.TensorProto
+    kind = kinds.DOUBLE if wide else kinds.FLOAT
     given = [
-        helper.make_tensor_value_info(
-            "scores", kinds.FLOAT, ["rows", artifact.n_classes]
-        )
+        helper.make_tensor_value_info("scores", kind, ["rows", artifact.n_classes])
     ]
     given += [helper.make_tensor_value_info("group", kinds.INT64, ["rows"])] * len(
         groups_of(artifact)

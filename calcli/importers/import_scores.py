@@ -62,6 +62,7 @@ from calcli.io.split import Part, deal_rows
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle, new_bundles
 from calcli.numerics import IntArray
 from calcli.statistics.units import Units
+from calcli.zeros import Digits, Zeros, digits_of_values
 
 ROLE_WORDS = {
     "class_names": "the class names", "ids": "ids", "weights": "weights", "group": "groups", "unit": "units",
@@ -372,7 +373,9 @@ def _bundles(
                 if candidate.labels is None
                 else [candidate.scores, candidate.labels]
             )
-            entries = without_missing(entries, paths, where)
+            are_probabilities = candidate.kind == "probs"
+            probabilities = candidate.scores if are_probabilities else None
+            entries = without_missing(entries, paths, where, probabilities)
         arrays, asked = entries, ask
         if ask.per_label:
             candidate, arrays, asked = labels_as_rows(candidate, entries, ask)
@@ -726,10 +729,40 @@ def write_groups(
     return made
 
 
+def _digits_of_slab(scores: NDArray[Any], imported: Imported) -> Digits:
+    """What the probabilities of a slab show of their rounding."""
+    values = scores.reshape(len(scores), -1)
+    if imported.one_column:
+        values = values[:, -1:]
+    return digits_of_values(values, imported.stored_type)
+
+
+def _record_resolution(digits: Digits, imported: Imported, writers: Writers) -> None:
+    """Record to which digit all probabilities of the source were rounded, in every group of the output. Of numbers that
+    were rounded by their type alone the type says it."""
+    zeros = imported.zeros
+    if zeros is None:
+        zeros = Zeros.of(
+            digits, imported.stored_type, imported.one_column, imported.decimals
+        )
+    zeros = zeros.of_classes(imported.k, imported.where)
+    alone = imported.kind == "confidence"
+    if zeros == Zeros.of_type(imported.dtype, one_column=alone):
+        return
+    for writer, _ in writers:
+        for name, value in zeros.attributes.items():
+            writer.attribute(name, value)
+
+
 def _fill(imported: Imported, writers: Writers, lazy: Mapping[str, Positions]) -> None:
     """Write the rows of every group; warn if accuracy is 1, or not significantly better than 1 / k."""
     n = hits = 0
+    is_probability = imported.kind in ("probs", "confidence")
+    digits: Digits | None = None
     for slab in imported.slabs():
+        if is_probability:
+            found = _digits_of_slab(slab.scores, imported)
+            digits = found if digits is None else digits + found
         here = slice(slab.start, slab.start + len(slab.scores))
         labels = None if imported.labels is None else imported.labels[here]
         if labels is not None and imported.k:
@@ -763,6 +796,8 @@ def _fill(imported: Imported, writers: Writers, lazy: Mapping[str, Positions]) -
             writer.write(
                 int(first), slab.scores if whole else slab.scores[local], **per_row
             )
+    if digits is not None:
+        _record_resolution(digits, imported, writers)
     if n < FEW:
         return
     chance, share = 1 / imported.k, hits / n

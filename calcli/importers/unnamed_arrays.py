@@ -19,7 +19,7 @@ from calcli.importers.labels import GRADES, OPPOSITES
 from calcli.importers.mistaken_for_scores import PREDICTIONS
 from calcli.importers.positions import Parts
 from calcli.io.provenance import carried
-from calcli.io.validate import MOST_BY_CHANCE, SUM_TOLERANCE
+from calcli.io.validate import MOST_BY_CHANCE, tolerance_of
 from calcli.numerics import AnyArray
 
 SCORE_WORDS = {
@@ -284,11 +284,10 @@ def kind_of(values: NDArray[Any]) -> str:
     """Kind of scores by their values: "logits" outside [0, 1], "probabilities" if rows sum to 1, "" if unknown."""
     if values.dtype.kind in "biuf" and ((values < 0) | (values > 1)).any():  # not words
         return "logits"
-    whole = (
-        values.dtype.kind in "biuf"
-        and (np.abs(values.sum(axis=1, dtype=float) - 1) <= SUM_TOLERANCE).all()
-    )
-    return "probabilities" if whole else ""
+    if values.dtype.kind not in "biuf":
+        return ""
+    missed = np.abs(values.sum(axis=1, dtype=float) - 1)
+    return "probabilities" if (missed <= tolerance_of(values)).all() else ""
 
 
 def _evidence(array: Any) -> str:

@@ -21,7 +21,7 @@ from calcli.fast_dataclass import cached_property
 from calcli.io.artifact import Link
 from calcli.io.locate import Location
 from calcli.io.provenance import NOT_HELD_OUT, in_sample, of_several, words
-from calcli.io.row_facts import RowFacts, row_facts
+from calcli.io.row_facts import RowFacts, rounding, row_facts
 from calcli.io.validate import doubts
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.rows import (
@@ -37,6 +37,7 @@ from calcli.rows import (
     sample_runs,
 )
 from calcli.statistics.units import Units
+from calcli.zeros import Zeros, by_bits, float_type, pooled
 
 if TYPE_CHECKING:
     from calcli.io.bundle import BundleRows
@@ -123,6 +124,7 @@ class DataSet(Rows):
         return [
             *([f"{seen}: {NOT_HELD_OUT}"] if seen else []),
             *self.recorded,
+            *rounding(self),
             *doubts(self),
         ]
 
@@ -198,12 +200,13 @@ class DataSet(Rows):
     def blocks(
         self, transforms: Sequence[int] = (), at_once: AtOnce = 1
     ) -> Iterator[Block]:
+        zeros = self.zeros
         step = at_once * self.step(transforms)
         pieces = self.pieces(transforms, self.slab_rows(transforms, step), 0, self.n)
         for block in regular(self._followed(pieces), step):
             here = slice(block.start, block.start + len(block))
             columns = {name: column.take(here) for name, column in self.columns.items()}
-            yield replace(block, columns=columns) if columns else block
+            yield replace(block, columns=columns, zeros=zeros)
 
     def _followed(self, pieces: Iterator[Block]) -> Iterator[Block]:
         """Yield the pieces; the first complete pass also sets the hash and the facts of the rows."""
@@ -280,7 +283,8 @@ class DataSet(Rows):
         drawn = joined(
             [self.run(start, stop) for start, stop in sample_runs(self.n, count)]
         )
-        return ArrayRows(drawn.scores, drawn.labels, self.kind, weight=drawn.weight)
+        rows = ArrayRows(drawn.scores, drawn.labels, self.kind, weight=drawn.weight)
+        return rows.counting(self.zeros)
 
 
 def _carrying(
@@ -354,9 +358,19 @@ class PooledRows(DataSet):
         self.name = f"{first.name} and {len(parts) - 1} more"
         self.has_labels, self.unit = first.has_labels, first.unit
         self.ordered = first.ordered
+        self.one_column = all(part.one_column for part in parts)
         small = sum(part.nbytes for part in parts) <= CACHE_BYTES
         for part in parts:
             part.small = small
+
+    def _found_zeros(self) -> Zeros:
+        recorded = [part.recorded_zeros for part in self.parts]
+        known = [zeros for zeros in recorded if zeros is not None]
+        if len(known) == len(recorded):
+            return pooled(known)
+        # Numbers keep the digits of the type in which they were stored.
+        kind = min((float_type(part.dtype) for part in self.parts), key=by_bits)
+        return Zeros.of(self.digits(kind), kind, self.one_column)
 
     @property
     def class_names(self) -> list[str] | None:

@@ -4,6 +4,7 @@ import base64
 import binascii
 import math
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from calcli.errors import DataError
 from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import FloatArray, IntArray, floored_log
+from calcli.zeros import SUM_TOLERANCE
 
 if TYPE_CHECKING:
     from calcli.rows import Block, Rows
@@ -59,7 +61,8 @@ class RowFacts:
     n : rows. blank : rows that look never written: all scores are equal, or the one
     score is 0. tail : blank rows at the end. signatures : the ``KEPT`` smallest,
     sorted. huge : rows with logits that were cut (see ``check_scores``). total : sum of
-    all signatures modulo 2^64, the hash of the rows in any order.
+    all signatures modulo 2^64, the hash of the rows in any order. zeros : rows with a
+    probability of 0. least_sum, most_sum : of the probabilities of a row.
     """
 
     n: int
@@ -68,6 +71,9 @@ class RowFacts:
     signatures: Signatures
     huge: int = 0
     total: int = 0
+    zeros: int = 0
+    least_sum: float = 1.0
+    most_sum: float = 1.0
 
     def __add__(self, other: "RowFacts") -> "RowFacts":
         tail = other.tail + (self.tail if other.tail == other.n else 0)
@@ -79,6 +85,9 @@ class RowFacts:
             signatures=both[:KEPT],
             huge=self.huge + other.huge,
             total=(self.total + other.total) % MODULUS,
+            zeros=self.zeros + other.zeros,
+            least_sum=min(self.least_sum, other.least_sum),
+            most_sum=max(self.most_sum, other.most_sum),
         )
 
 
@@ -98,13 +107,29 @@ def row_facts(block: "Block") -> RowFacts:
         and max(s.max(), -s.min()) >= HUGE
     )
     huge = int((np.abs(s).max(axis=1) >= HUGE).sum()) if cut else 0
-    return RowFacts(
+    facts = RowFacts(
         n=len(blank),
         blank=int(blank.sum()),
         tail=tail,
         signatures=np.sort(found)[:KEPT],
         huge=huge,
         total=total_of(found),
+    )
+    if block.kind not in ("probs", "confidence"):
+        return facts
+    zeros = 0
+    if s.min() <= 0:
+        zeros = int(np.count_nonzero((s <= 0).any(axis=1)))
+    elif k == 1:  # of a confidence of 1, being wrong is a zero
+        zeros = int(np.count_nonzero(s == 1))
+    if k == 1:
+        return replace(facts, zeros=zeros)
+    sums = s.sum(axis=1, dtype=np.float64)
+    return replace(
+        facts,
+        zeros=zeros,
+        least_sum=float(sums.min()),
+        most_sum=float(sums.max()),
     )
 
 
@@ -167,6 +192,26 @@ def cut_off(rows: "Rows") -> list[str]:
     facts = facts_of(rows)
     told = f"{facts.huge} of {facts.n} rows have logits beyond {HUGE:g}: did the model overflow, or a mask stay in?"
     return [f"{told} They count as {HUGE:g} below the largest"] * (facts.huge > 0)
+
+
+def rounding(rows: "Rows") -> list[str]:
+    """Remark on the digit to which probabilities were rounded, where it matters: where some are 0, or rows miss a sum
+    of 1 by it."""
+    zeros = rows.zeros
+    if zeros is None or not zeros.is_rounded or len(zeros.steps) > 1:
+        return []
+    facts = facts_of(rows)
+    lowest, highest = facts.least_sum, facts.most_sum
+    off = max(1.0 - lowest, highest - 1.0) > SUM_TOLERANCE
+    if not (facts.zeros or zeros.clip or off):
+        return []
+    text = zeros.words
+    if off:
+        text += (
+            f"; rows sum to {lowest:.4g} to {highest:.4g} by rounding, and were divided"
+            " by their sums"
+        )
+    return [text]
 
 
 def unwritten(rows: "Rows") -> list[str]:

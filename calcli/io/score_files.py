@@ -30,6 +30,7 @@ from calcli.io.writer import NewBundle, new_bundles
 from calcli.numerics import AnyArray, whole_number
 from calcli.optional_packages import optional_import
 from calcli.rows import SCORE_KINDS
+from calcli.zeros import Zeros
 
 ROW_GROUP = 32 << 20  # bytes of scores in one row group of a Parquet file
 
@@ -69,13 +70,15 @@ class Sheet(NewBundle):
 
     attributes : returns texts about the whole output (calibrator, calibrated_by) for formats with metadata; called last
     where a format allows it, when all rows have been read. own : columns by their names in the source, by their name
-    in a bundle. label_name : name of the labels in the source, for tables.
+    in a bundle. label_name : name of the labels in the source, for tables. zeros : resolution of the probabilities that
+    were calibrated, where they were rounded.
     """
 
     dtype: np.dtype[Any]
     attributes: Callable[[], Mapping[str, str]] = dict
     own: Mapping[str, Mapping[str, AnyArray]] = field(default_factory=dict)
     label_name: str = "labels"
+    zeros: Zeros | None = None
 
     @property
     def score_names(self) -> list[str]:
@@ -244,6 +247,9 @@ def write_h5(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
             group.write(start, scores, **per_row)
         for name, text in sheet.attributes().items():
             group.attribute(name, text)
+        if sheet.zeros is not None:
+            for name, value in sheet.zeros.attributes.items():
+                group.attribute(name, value)
 
 
 def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:

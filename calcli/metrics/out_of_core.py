@@ -272,6 +272,8 @@ class RunningSums(Sums):
     lowest: Annotated[float, min]
     highest: Annotated[float, max]
     clipped: int
+    unknown_zeros: int
+    zero_shifts: FloatArray
     certain: int
     counts: Mapping[str, int]
     means: Mapping[str, Moments]
@@ -324,6 +326,8 @@ class RunningSums(Sums):
             float(c.min()),
             float(c.max()),
             table.clipped,
+            table.unknown_zeros,
+            table.zero_shifts,
             table.certain,
             table.counts,
             {name: Moments.of(losses.column(context, name)) for name in means},

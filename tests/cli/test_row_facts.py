@@ -537,8 +537,6 @@ def test_units_that_the_fit_had_none_of_or_named_otherwise_are_no_error(run, nam
         ("label_counts", [-10, 110, 100]),
         ("label_counts", [100, 100]),
         ("label_counts", [100, 100, 1]),
-        ("probability_floor", 2),
-        ("probability_floor", 0),
         ("data_sha256", "no hash"),
         ("before", {"accuracy": 1.5}),
         ("after", {"ece": 2.0}),
@@ -551,6 +549,30 @@ def test_what_no_fit_can_have_recorded_is_refused(field, value, run):
     run("fit", "-m", "ts", "cal.h5", "-o", "ts.json")
     content = json.loads(Path("ts.json").read_text("utf-8"))
     assert field in content["fit"]
+    content["fit"][field] = value
+    Path("ts.json").write_text(json.dumps(content), "utf-8")
+    done = run("apply", "ts.json", "cal.h5", "-o", "out.h5")
+    assert done.code == 3 and "is no valid artifact" in done.err
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("resolution", 2),
+        ("resolution", 0),
+        ("resolution", [0.1, 0.1]),
+        ("resolution", [0.1, 0.1, 0.1]),
+        ("resolution", "0.1"),
+        ("clip", -1e-9),
+        ("probability_floor", 2),
+        ("probability_floor", 0),
+    ],
+)
+def test_zeros_that_no_fit_can_have_met_are_refused(field, value, run):
+    """resolution and clip of probabilities, probability_floor of calcli 0.2 and before."""
+    written("cal.h5", *drawn(200, 3))
+    run("fit", "-m", "ts", "cal.h5", "-o", "ts.json")
+    content = json.loads(Path("ts.json").read_text("utf-8"))
     content["fit"][field] = value
     Path("ts.json").write_text(json.dumps(content), "utf-8")
     done = run("apply", "ts.json", "cal.h5", "-o", "out.h5")

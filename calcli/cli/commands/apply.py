@@ -217,8 +217,15 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
         "method": artifact.method,
         "from": rows.source,
     }
+    zeros = rows.zeros
+    is_rounded = zeros is not None and zeros.is_rounded
     return Sheet(
-        **known, columns=columns, own=own, source=source, attributes=attributes
+        **known,
+        columns=columns,
+        own=own,
+        source=source,
+        attributes=attributes,
+        zeros=zeros if is_rounded else None,
     )
 
 

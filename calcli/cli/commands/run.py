@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from calcli.cli import options as o
-from calcli.cli.commands import evaluate, fit, report
-from calcli.cli.context import CommandContext, check_weights, job_file
-from calcli.cli.render import print_json, print_path
-from calcli.errors import CalcliError, UsageError
+from calcli.cli.commands import fit
+from calcli.cli.context import CommandContext, check_weights
+from calcli.cli.render import print_json
+from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_same_scores
 from calcli.importers.open_any_file import expand, importing_once, open_rows
