@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from calcli.cli.render import Console, fail, print_json, print_path
 from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
+from calcli.evaluation.words import samples
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_fits, fitted_on
 from calcli.importers.open_any_file import open_data
@@ -17,6 +18,7 @@ from calcli.io.dataset import DataSet
 from calcli.io.inputs import noting
 from calcli.io.provenance import NOT_HELD_OUT
 from calcli.numerics import AnyArray, time_order
+from calcli.rows import classes
 
 if TYPE_CHECKING:
     from calcli.workers.journal import Journal
@@ -79,6 +81,14 @@ class CommandContext(Console):
                     f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label"
                 )
             yield rows
+
+    def say_read(self, rows: DataSet) -> None:
+        """Say what was read: file, samples and classes."""
+        self.say_read_name(rows.name, rows.n, rows.k)
+
+    def say_read_name(self, name: str, n: int, k: int) -> None:
+        """Say what was read: file, samples and classes."""
+        self.say(f"Read {name}: {samples(n)}, {classes(k)}.")
 
     def caveats(self, rows: DataSet) -> None:
         """Print the caveats of these rows, which are complete after a pass over them."""

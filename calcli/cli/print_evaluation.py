@@ -43,6 +43,9 @@ MOST_TABLES = 3
 MOST_GROUPS = 12
 """Lines of the table of groups without ``--full``."""
 
+GROUP_TABLE_LINES = 5
+"""Lines around those of the groups: an empty one, title, two heads, count of the rest."""
+
 
 def width_of_output() -> int:
     """Columns to fill: those of the terminal or of ``COLUMNS``, at most ``WIDTH``."""
@@ -64,43 +67,55 @@ def print_report(
     plan: Plan,
     *,
     full: bool = False,
-    most_groups: int = MOST_GROUPS,
+    most_lines: int | None = None,
 ) -> None:
     """Print what was evaluated.
 
-    full : everything. most_groups : lines of the table of groups.
+    full : everything. most_lines : lines to print at most, which shortens the table of
+    groups; None for no limit but ``MOST_GROUPS``.
     """
+    for line in report_lines(evaluation, plan, full=full, most_lines=most_lines):
+        say(line)
+
+
+def report_lines(
+    evaluation: Evaluation, plan: Plan, *, full: bool, most_lines: int | None
+) -> Iterator[str]:
+    """The lines of ``print_report``."""
+    step = next_command(evaluation)
+    end = ["", f"next: {step}"] if step else []
     if not plan.report:
         for results in evaluation.bundles:
-            print_metrics(results, plan.metrics)
-            print_changes(results)
+            yield from metrics_lines(results, plan.metrics)
+            yield from changes_lines(results)
     elif len(evaluation.bundles) > MOST_TABLES and not full:
-        print_overview(evaluation)
+        yield from overview_lines(evaluation)
     else:
         for at, results in enumerate(evaluation.bundles):
             if at:
-                say()
-            print_bundle(results, most_groups=None if full else most_groups)
+                yield ""
+            left = None if most_lines is None else most_lines - len(end)
+            yield from bundle_lines(results, full=full, most_lines=left)
     if full:
         for result in evaluation.results:
-            say()
-            print_evidence(result, plan)
+            yield ""
+            yield from full_lines(result, plan)
     for result in evaluation.results:
         if result.per_class is not None:
-            print_class_table(result, result.per_class)
+            yield ""
+            yield from class_lines(result, result.per_class)
     if evaluation.ranks is not None:
-        print_ranks(evaluation.ranks)
-    step = next_command(evaluation)
-    if step:
-        say()
-        say(f"next: {step}")
+        yield ""
+        yield from ranks_lines(evaluation.ranks)
+    yield from end
 
 
 def print_headlines(evaluation: Evaluation) -> None:
     """Print the headline of every result, a line each."""
-    for result in evaluation.results:
-        if result.report is not None:
-            say(named_headline(result, evaluation))
+    for results in evaluation.bundles:
+        for result in results:
+            if result.report is not None:
+                say(named_headline(result, results))
 
 
 def next_command(evaluation: Evaluation) -> str:
@@ -112,20 +127,13 @@ def next_command(evaluation: Evaluation) -> str:
     return ""
 
 
-def named_headline(result: Result, evaluation: Evaluation) -> str:
+def named_headline(result: Result, results: Sequence[Result]) -> str:
     """The headline, headed by the file and, where there are several, the version."""
     assert result.report is not None
     name = name_words(result.bundle, 40)
-    if len(evaluation.results) > len(evaluation.bundles):
-        name = f"{name}, {version_name(result, _siblings(result, evaluation))}"
+    if len(results) > 1:
+        name = f"{name}, {version_name(result, results)}"
     return f"{name}: {result.report.headline}"
-
-
-def _siblings(result: Result, evaluation: Evaluation) -> Sequence[Result]:
-    for results in evaluation.bundles:
-        if any(other is result for other in results):
-            return results
-    return [result]
 
 
 def version_name(result: Result, results: Sequence[Result]) -> str:
@@ -151,43 +159,58 @@ def recommended(results: Sequence[Result]) -> Result:
 # ---- one bundle
 
 
-def print_bundle(results: Sequence[Result], most_groups: int | None) -> None:
-    """Print headlines, findings and tables of one bundle.
+def bundle_lines(
+    results: Sequence[Result], *, full: bool, most_lines: int | None
+) -> Iterator[str]:
+    """Headlines, findings and tables of one bundle.
 
-    most_groups : lines of the table of groups; None prints all findings and groups.
+    full : all findings and groups. most_lines : as for ``print_report``.
     """
-    evaluation = Evaluation([results])
     first = recommended(results)
+    lines = [*headline_lines(results, first, full=full), ""]
+    lines += version_table_lines(results)
+    lines += legend_lines(results)
+    yield from lines
+    if not first.per_group:
+        return
+    most = MOST_GROUPS
+    if most_lines is not None:
+        most = min(most, most_lines - len(lines) - GROUP_TABLE_LINES)
+    if full:
+        most = len(first.per_group)
+    if most < 1:
+        return
+    shown = [results[0]] if first is results[0] else [results[0], first]
+    yield ""
+    yield from group_table_lines(shown, results, most)
+
+
+def headline_lines(
+    results: Sequence[Result], first: Result, *, full: bool
+) -> Iterator[str]:
+    """Headlines of all versions, findings of the first to speak of, or of all."""
     others = [result for result in results[1:] if result is not first]
     if results[0] is not first:
         others.append(results[0])
-    most_findings = None if most_groups is None else MOST_FINDINGS
-    say(named_headline(first, evaluation))
-    print_findings(first, most_findings)
+    yield named_headline(first, results)
+    yield from finding_lines(first, None if full else MOST_FINDINGS)
     for result in others:
-        say(named_headline(result, evaluation))
-        if most_findings is None:
-            print_findings(result, None)
-    say()
-    print_version_table(results)
-    print_legend(results)
-    if first.per_group:
-        say()
-        shown = [results[0]] if first is results[0] else [results[0], first]
-        print_group_table(shown, results, most_groups)
+        yield named_headline(result, results)
+        if full:
+            yield from finding_lines(result, None)
 
 
-def print_findings(result: Result, most: int | None) -> None:
-    """Print the findings on a result, each indented on a line."""
+def finding_lines(result: Result, most: int | None) -> Iterator[str]:
+    """The findings on a result, each indented on a line."""
     report = result.report
     assert report is not None
     lines = report.lines
     shown = lines if most is None else lines[:most]
     for line in shown:
-        say(f"  {line}")
+        yield f"  {line}"
     left = len(lines) - len(shown)
     if left:
-        say(f"  {left} more with --full")
+        yield f"  {left} more with --full"
 
 
 # ---- the table of versions
@@ -201,15 +224,15 @@ class VersionColumn:
     cell: Callable[[Result], str]
 
 
-def print_version_table(results: Sequence[Result]) -> None:
-    """Print a row per version with the metrics that decide, as many as fit."""
+def version_table_lines(results: Sequence[Result]) -> Iterator[str]:
+    """A row per version with the metrics that decide, as many as fit."""
     columns = version_columns(results[0])
     for head in ("Brier", "(calibrated)", "ROC AUC", "slope"):
         lines = version_lines(results, columns)
         if table_width(lines) <= width_of_output():
             break
         columns = [column for column in columns if column.head != head]
-    print_lines(version_lines(results, columns))
+    yield from table_lines(version_lines(results, columns))
 
 
 def version_lines(
@@ -286,8 +309,8 @@ def _expected(name: str, result: Result) -> str:
     return f"({number(score.null.mean)})"
 
 
-def print_legend(results: Sequence[Result]) -> None:
-    """Print what the signs mean, and the changes of the loss."""
+def legend_lines(results: Sequence[Result]) -> Iterator[str]:
+    """What the signs mean, and the changes of the loss."""
     parts = []
     error = _error_name(results[0])
     if any(is_significant_error(error, result) for result in results):
@@ -303,11 +326,10 @@ def print_legend(results: Sequence[Result]) -> None:
     if len(changes) == 1:
         together = f"{legend} {changes[0]}"
         if len(together) <= width_of_output():
-            say(together)
+            yield together
             return
-    say(legend)
-    for line in changes:
-        say(line)
+    yield legend
+    yield from changes
 
 
 def loss_word(result: Result) -> str:
@@ -328,10 +350,10 @@ def change_words(change: Difference) -> str:
 # ---- the table of groups
 
 
-def print_group_table(
+def group_table_lines(
     shown: Sequence[Result], results: Sequence[Result], most: int | None
-) -> None:
-    """Print a line per group, before and after in one line, single columns first.
+) -> Iterator[str]:
+    """A line per group, before and after in one line, single columns first.
 
     shown : the versions, at most two. most : lines; None prints all.
     """
@@ -343,7 +365,13 @@ def print_group_table(
     if of_positive:
         observed, predicted = "observed", "predicted"
     by_name = [{line.group: line for line in r.per_group or ()} for r in shown]
-    order = sorted(last.per_group, key=lambda line: (not line.margin, -abs(line.gap)))
+    largest = {
+        line.group: max(abs(lines[line.group].gap) for lines in by_name)
+        for line in last.per_group
+    }
+    order = sorted(
+        last.per_group, key=lambda line: (not line.margin, -largest[line.group])
+    )
     kept = order if most is None else order[:most]
     titles = ["", "", ""]
     head = ["group", "samples", observed]
@@ -356,10 +384,10 @@ def print_group_table(
         for lines_of_version in by_name:
             row += _gap_cells(lines_of_version[line.group])
         lines.append(row)
-    say(f"by group (p adjusted for {len(order)} rows; gap in points)")
-    print_lines(lines, n_heads=len(lines) - len(kept))
+    yield f"by group (p adjusted for {len(order)} rows; gap in points)"
+    yield from table_lines(lines)
     if len(kept) < len(order):
-        say(f"{len(order) - len(kept)} more with --full")
+        yield f"{len(order) - len(kept)} more with --full"
 
 
 def _gap_cells(line: GroupLine) -> list[str]:
@@ -374,8 +402,8 @@ def _gap_cells(line: GroupLine) -> list[str]:
 # ---- many bundles
 
 
-def print_overview(evaluation: Evaluation) -> None:
-    """Print a line per result; columns that do not fit are left out."""
+def overview_lines(evaluation: Evaluation) -> Iterator[str]:
+    """A line per result; columns that do not fit are left out."""
     several = len(evaluation.results) > len(evaluation.bundles)
     columns = [
         VersionColumn("bundle", lambda result: name_words(result.bundle, 36)),
@@ -394,8 +422,8 @@ def print_overview(evaluation: Evaluation) -> None:
         if table_width(lines) <= width_of_output():
             break
         columns = [column for column in columns if column.head != head]
-    print_lines(_overview_lines(evaluation, columns))
-    say("* significant; more with --full")
+    yield from table_lines(_overview_lines(evaluation, columns))
+    yield "* significant; more with --full"
 
 
 def _overview_lines(
@@ -431,25 +459,16 @@ def verdict_word(report: Judgement | None) -> str:
 # ---- metrics that were asked for
 
 
-def print_metrics(results: Sequence[Result], names: Sequence[str]) -> None:
-    """Print a row per version with the metrics asked for, as many side by side as fit."""
-    say(
-        f"{results[0].bundle}: {samples(results[0].n)}, {classes(results[0].n_classes)}"
-    )
+def metrics_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
+    """A row per version with the metrics asked for, as many side by side as fit."""
+    first = results[0]
+    yield f"{first.bundle}: {samples(first.n)}, {classes(first.n_classes)}"
     if results[0].units is not None:
-        say(results[0].units.sentence)
-    left = [name for name in names if name in results[0].scores]
-    while left:
-        fitting = 1
-        while fitting < len(left):
-            lines = _metric_lines(results, left[: fitting + 1])
-            if table_width(lines) > width_of_output():
-                break
-            fitting += 1
-        print_lines(_metric_lines(results, left[:fitting]))
-        left = left[fitting:]
-    _print_reasons(results, names)
-    _print_signs(results, names)
+        yield results[0].units.sentence
+    known = [name for name in names if name in results[0].scores]
+    yield from side_by_side(known, partial(_metric_lines, results))
+    yield from _reason_lines(results, names)
+    yield from _sign_lines(results, names)
 
 
 def _metric_lines(results: Sequence[Result], names: Sequence[str]) -> list[list[str]]:
@@ -477,8 +496,8 @@ def score_cell(score: Score) -> str:
     return text
 
 
-def _print_reasons(results: Sequence[Result], names: Sequence[str]) -> None:
-    """Print why metrics are undefined, and why some have no interval."""
+def _reason_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
+    """Why metrics are undefined, and why some have no interval."""
     for result in results:
         without: dict[str, list[str]] = {}
         for name in names:
@@ -486,15 +505,15 @@ def _print_reasons(results: Sequence[Result], names: Sequence[str]) -> None:
             if score is None:
                 continue
             if score.reason is not None:
-                say(f"{name}: undefined for {result.title}: {score.reason}")
+                yield f"{name}: undefined for {result.title}: {score.reason}"
             elif score.no_interval is not None:
                 without.setdefault(score.no_interval, []).append(name)
         for reason, those in without.items():
-            say(f"{', '.join(those)} of {result.title}: {reason}")
+            yield f"{', '.join(those)} of {result.title}: {reason}"
 
 
-def _print_signs(results: Sequence[Result], names: Sequence[str]) -> None:
-    """Print what the signs in the cells mean."""
+def _sign_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
+    """What the signs in the cells mean."""
     cells = [
         score_cell(result.scores[name])
         for result in results
@@ -512,11 +531,11 @@ def _print_signs(results: Sequence[Result], names: Sequence[str]) -> None:
         if any(sign in cell for cell in cells):
             shown.append(words)
     if shown:
-        say("; ".join(shown))
+        yield "; ".join(shown)
 
 
-def print_changes(results: Sequence[Result]) -> None:
-    """Print the differences of the metrics to the baseline on the same rows."""
+def changes_lines(results: Sequence[Result]) -> Iterator[str]:
+    """The differences of the metrics to the baseline on the same rows."""
     for result in results[1:]:
         if result.paired is None:
             continue
@@ -526,10 +545,10 @@ def print_changes(results: Sequence[Result]) -> None:
             if name in result.scores:
                 changes.append(f"{name} {change_words(change)}")
         for change_line in changes:
-            say(f"{version_name(result, results)} minus {against}: {change_line}")
+            yield f"{version_name(result, results)} minus {against}: {change_line}"
         nll = result.paired.differences.get("nll")
         if result.paired.baseline is not None and nll is not None:
-            say(replacement_advice(result.title, against, nll))
+            yield replacement_advice(result.title, against, nll)
 
 
 def replacement_advice(new: str, old: str, change: Difference) -> str:
@@ -550,31 +569,31 @@ def replacement_advice(new: str, old: str, change: Difference) -> str:
 # ---- everything else, for --full
 
 
-def print_evidence(result: Result, plan: Plan) -> None:
-    """Print all metrics of a result, and the evidence behind its verdict."""
-    say(f"evidence: {result.bundle}, {result.title}")
-    say(f"  {data_sentence(result)}")
+def full_lines(result: Result, plan: Plan) -> Iterator[str]:
+    """All metrics of a result, and the evidence behind its verdict."""
+    yield f"evidence: {result.bundle}, {result.title}"
+    yield f"  {data_sentence(result)}"
     if result.units is not None:
-        say(f"  {result.units.sentence}")
+        yield f"  {result.units.sentence}"
     lines = [["metric", "value", "meaning"]]
     for name in result.shown:
         words = meaning(name, plan.settings)
         lines.append([name, score_cell(result.scores[name]), words])
-    print_lines(lines, left=(0, 2))
-    _print_reasons([result], result.shown)
-    _print_signs([result], result.shown)
+    yield from table_lines(lines, left=(0, 2))
+    yield from _reason_lines([result], result.shown)
+    yield from _sign_lines([result], result.shown)
     if result.report is not None:
         for line in evidence_lines(result, result.report):
-            say(f"  {line}")
-    say(f"  {result.p_legend(result.shown)}")
+            yield f"  {line}"
+    yield f"  {result.p_legend(result.shown)}"
     if result.paired is not None:
         against = result.paired.baseline or result.given_name
-        say(f"  minus {against}:")
+        yield f"  minus {against}:"
         for name, change in result.paired.differences.items():
             p = "" if change.p_value is None else f" {p_text(change.p_value)}"
-            say(f"    {name} {change_words(change)}{p}")
+            yield f"    {name} {change_words(change)}{p}"
     if result.per_group:
-        print_group_metrics(result, result.per_group)
+        yield from group_metrics_lines(result, result.per_group)
 
 
 def data_sentence(result: Result) -> str:
@@ -655,20 +674,12 @@ def _split_line(loss: str, part: LossPart, method: str) -> str:
     return f"{loss} {number(part.loss)} = {parts} {by}"
 
 
-def print_group_metrics(result: Result, lines: Sequence[GroupLine]) -> None:
-    """Print the metrics in every group, as many side by side as fit."""
+def group_metrics_lines(result: Result, lines: Sequence[GroupLine]) -> Iterator[str]:
+    """The metrics in every group, as many side by side as fit."""
     names = [name for name in lines[0].scores if metric(name).in_table]
-    say()
-    say(f"metrics by group: {result.bundle}, {result.title}")
-    while names:
-        fitting = 1
-        while fitting < len(names):
-            rows = _group_metric_lines(lines, names[: fitting + 1])
-            if table_width(rows) > width_of_output():
-                break
-            fitting += 1
-        print_lines(_group_metric_lines(lines, names[:fitting]))
-        names = names[fitting:]
+    yield ""
+    yield f"metrics by group: {result.bundle}, {result.title}"
+    yield from side_by_side(names, partial(_group_metric_lines, lines))
 
 
 def _group_metric_lines(
@@ -681,11 +692,11 @@ def _group_metric_lines(
     return rows
 
 
-def print_class_table(result: Result, lines: Sequence[ClassLine]) -> None:
-    """Print a line per class."""
-    say()
+def class_lines(result: Result, lines: Sequence[ClassLine]) -> Iterator[str]:
+    """A line per class."""
+    yield ""
     adjusted = "p: adjusted for all classes and the verdict; * significant"
-    say(f"{result.bundle}, {result.title}, by class ({adjusted})")
+    yield f"{result.bundle}, {result.title}, by class ({adjusted})"
     named = lines[0].name is not None
     head = ["class", "samples", "predicted", "share", "mean p", "gap", "p"]
     rows = [[*head, "precision", "recall", "ECE"]]
@@ -706,23 +717,42 @@ def print_class_table(result: Result, lines: Sequence[ClassLine]) -> None:
                 number(line.ece),
             ]
         )
-    print_lines(rows)
+    yield from table_lines(rows)
 
 
-def print_ranks(ranks: Ranks) -> None:
-    """Print the average ranks of calibrators over bundles."""
-    say()
-    say(f"average ranks over {ranks.n_bundles} bundles (1 is best), Friedman test")
+def ranks_lines(ranks: Ranks) -> Iterator[str]:
+    """The average ranks of calibrators over bundles."""
+    yield ""
+    yield f"average ranks over {ranks.n_bundles} bundles (1 is best), Friedman test"
     calibrators = [name_words(name, 20) for name in ranks.calibrators]
     rows = [["metric", *calibrators, "chi2", "p", "p (Iman-Davenport)"]]
     for name, test in ranks.tests.items():
         numbers = [f"{rank:.2f}" for rank in test.ranks]
         tests = [f"{test.chi2:.2f}", p_cell(test.p_value), p_cell(test.f_p_value)]
         rows.append([name, *numbers, *tests])
-    print_lines(rows)
+    yield from table_lines(rows)
 
 
 # ---- tables of texts
+
+
+def side_by_side(
+    names: Sequence[str], lines_of: Callable[[Sequence[str]], list[list[str]]]
+) -> Iterator[str]:
+    """Tables of columns, as many beside each other as fit; more continue below.
+
+    lines_of : makes the lines of the table of some columns.
+    """
+    left = list(names)
+    while left:
+        n_fitting = 1
+        while n_fitting < len(left):
+            wider = lines_of(left[: n_fitting + 1])
+            if table_width(wider) > width_of_output():
+                break
+            n_fitting += 1
+        yield from table_lines(lines_of(left[:n_fitting]))
+        left = left[n_fitting:]
 
 
 def table_width(lines: Sequence[Sequence[str]]) -> int:
@@ -731,18 +761,13 @@ def table_width(lines: Sequence[Sequence[str]]) -> int:
     return sum(max(map(len, column)) + 2 for column in columns) - 2
 
 
-def print_lines(
-    lines: Sequence[Sequence[str]], left: Sequence[int] = (0,), n_heads: int = 1
-) -> None:
-    """Print lines of cells; columns in ``left`` are aligned left, the others right.
-
-    The first ``n_heads`` lines are heads; on a terminal they are bold.
-    """
+def table_lines(
+    lines: Sequence[Sequence[str]], left: Sequence[int] = (0,)
+) -> Iterator[str]:
+    """Lines of cells; columns in ``left`` are aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    bold = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    for at, line in enumerate(lines):
+    for line in lines:
         cells = []
         for column, (cell, width) in enumerate(zip(line, widths, strict=True)):
             cells.append(cell.ljust(width) if column in left else cell.rjust(width))
-        text = plain("  ".join(cells).rstrip())
-        print(f"\x1b[1m{text}\x1b[0m" if bold and at < n_heads else text)
+        yield "  ".join(cells).rstrip()

@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 from calcli.calibrator import Context, Options
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, job_file
+from calcli.cli.print_fit import print_fit
 from calcli.cli.render import Cell, Console, print_json, print_path, print_table
 from calcli.composition import Mixture
 from calcli.errors import CalcliError, DataError, FitError, UsageError
@@ -89,6 +90,7 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     thorough: bool = flag(
         False, "With --method all: also methods with more parameters than rows."
     )
+    full: bool = flag(False, "Print the candidates of auto, and all metrics.")
     strict: bool = flag(False, "Exit with 4 for any status other than ok.")
     force: bool = o.force()
 
@@ -289,61 +291,6 @@ def in_sample(after: Mapping[str, float | None]) -> list[Cell]:
     ]
 
 
-def print_fit(artifact: Artifact, source: str, talk: Console) -> None:
-    """Print on stderr the fit's status and in-sample metrics before and after it."""
-    if talk.quiet:
-        return
-    fit, names, k = artifact.fit, artifact.class_names, artifact.n_classes
-    temperature = getattr(artifact.calibrator, "temperature", None)
-    found = f", T = {temperature:.6g}" if isinstance(temperature, float) else ""
-    named = f" (class 1 = {names[1]})" if names is not None and k == 2 else ""
-    talk.say(
-        f"{artifact.method} on {source}: {fit.n} rows, {classes(k)}{named}, status {fit.status}{found}"
-    )
-    if "auto" in fit.details:  # held-out figures first
-        print_candidates(artifact, talk)
-    lines: list[list[Cell]] = [
-        ["before", *fit.before.values()],
-        ["after", *in_sample(fit.after)],
-    ]
-    print_table(["in-sample (calibration data)", *fit.before], lines, file=sys.stderr)
-    for warning in fit.warnings:
-        talk.warn(warning)
-
-
-def print_candidates(artifact: Artifact, talk: Console) -> None:
-    """Print the candidates of a cross-validated choice or average, and whether the average is accuracy-preserving."""
-    record = artifact.fit.details["auto"]
-    done = [row for row in record["table"] if "failed" not in row]
-    if not done:
-        return
-    loss = "brier" if "brier" in done[0] else "nll"
-    head = ["candidate", f"held-out {loss}", "standard error", "weight", "seconds"]
-    lines = []
-    for row in sorted(done, key=lambda row: float(row[loss])):
-        weight = row.get("weight", "chosen" if row.get("chosen") else "")
-        lines.append(
-            [
-                row["method"],
-                row[loss],
-                row["error"],
-                weight,
-                artifact.seconds.get(row["method"], ""),
-            ]
-        )
-    print_table(head, lines, file=sys.stderr)
-    for row in record["table"]:
-        if "failed" in row:
-            talk.say(f"{row['method']}: {row['failed']}")
-    if isinstance(artifact.calibrator, Mixture):
-        kept = (
-            "every member is accuracy-preserving"
-            if artifact.calibrator.keeps_argmax
-            else "predictions may change"
-        )
-        talk.say(f"average of {len(artifact.calibrator.members)}: {kept}")
-
-
 # ---- the command
 
 
@@ -368,7 +315,7 @@ def run(args: FitArgs) -> int:
         target = args.target()
         fitted = fit_rows(args, rows, command)
         save(fitted.artifact, target, force=args.force)
-        print_fit(fitted.artifact, rows.name, command)
+        print_fit(fitted.artifact, command, full=args.full)
     facts = {**as_json(fitted.artifact, target), "seconds": fitted.seconds}
     command.written(target, facts)
     if args.strict and fitted.artifact.fit.status != "ok":

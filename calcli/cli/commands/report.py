@@ -18,20 +18,25 @@ from typing import Any
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, check_weights
-from calcli.cli.evaluation_job import EvaluationJob
+from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
 from calcli.errors import LimitCrossed, UsageError
-from calcli.evaluation.evaluate_bundle import Plan
+from calcli.evaluation.evaluate_bundle import Candidate, Plan
 from calcli.evaluation.metric_limits import Outcome, check, limits
 from calcli.evaluation.results import Result
 from calcli.evaluation.watch_state import read as read_state
 from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import check_output, write_bytes
+from calcli.io.dataset import DataSet
 from calcli.metrics.context import MetricSettings
 from calcli.options import REQUIRED, flag, same, taken, typed
 from calcli.reporting.gather import ModelResults, gather, metrics_of_page
 from calcli.reporting.page import page
 
 ORDER = 55
+
+MOST_GROUPS = 50
+"""Groups up to which they are measured without being asked for."""
+
 UNSAID = (
     "-o",
     "-q",
@@ -176,17 +181,39 @@ def compose(args: ReportArgs) -> Composed:
 
 
 def evaluated_model(
-    job: EvaluationJob, bundles: Sequence[str]
+    job: EvaluationJob, bundles: Sequence[str], *, by_few_groups: bool = False
 ) -> tuple[ModelResults, list[Result]]:
-    """Evaluate bundles as one data set; what a page shows of them, and the results."""
+    """Evaluate bundles as one data set; what a page shows of them, and the results.
+
+    by_few_groups : measure every group, too, where there are few.
+    """
     artifacts = job.artifacts(bundles[0])
     with job.command.rows(bundles) as rows:
-        check_weights(rows)
         candidates = job.candidates(artifacts, rows)
-        subject = job.subject(rows)
-        model, assessed = gather(subject, candidates, job.plan, job.command.progress)
-        results = job.with_warnings(rows, artifacts, assessed)
-        data_sha256, source = rows.data_sha256, rows.source
+        if by_few_groups:
+            job = replace(job, plan=replace(job.plan, per_group=has_few_groups(rows)))
+        model, results = model_of_rows(job, rows, candidates, artifacts)
+    typed_name = bundles[0] if len(bundles) == 1 else "BUNDLE"
+    return replace(model, typed=typed_name), results
+
+
+def model_of_rows(
+    job: EvaluationJob,
+    rows: DataSet,
+    candidates: Sequence[Candidate],
+    artifacts: Sequence[NamedArtifact],
+    in_sample: bool = False,
+) -> tuple[ModelResults, list[Result]]:
+    """Evaluate candidates on open rows; what a page shows of them, and the results.
+
+    artifacts : of the candidates but the first, in their order. in_sample : they were
+    fitted to these rows, and the candidates are not what they hold.
+    """
+    check_weights(rows)
+    subject = job.subject(rows)
+    model, assessed = gather(subject, candidates, job.plan, job.command.progress)
+    warned = [] if in_sample else artifacts
+    results = job.with_warnings(rows, warned, assessed)
     files = [None, *((named.name, named.artifact) for named in artifacts)]
     versions = [
         replace(version, result=result, file=file)
@@ -195,8 +222,15 @@ def evaluated_model(
     model = replace(
         model,
         versions=tuple(versions),
-        typed=bundles[0] if len(bundles) == 1 else "BUNDLE",
-        data_sha256=data_sha256,
-        source=source,
+        data_sha256=rows.data_sha256,
+        source=rows.source,
     )
     return model, results
+
+
+def has_few_groups(rows: DataSet) -> bool:
+    """True for rows of several groups, few enough for a table of them."""
+    group = rows.column("group")
+    if group is None:
+        return False
+    return 1 < len(set(group.tolist())) <= MOST_GROUPS

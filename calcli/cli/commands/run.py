@@ -1,36 +1,55 @@
-"""Fit a calibrator, evaluate it on other rows, and write an HTML report: the usual three commands in one.
+"""Fit a calibrator, judge it on other rows, and write an HTML report.
 
-Writes <CAL's stem>.<method>.json and <TEST's stem>.report.html (with --method <TEST's stem>.<method>.report.html) to a
-folder, and prints the evaluation. Both files are checked first; a failure leaves no file behind.
-One file with groups cal and test may stand alone.
+Writes <CAL's stem>.<method>.json and <TEST's stem>.report.html to a folder, and prints the
+verdict. Both files are read before anything is fitted; a failure leaves no file behind. One
+file may stand alone: with groups cal and test it is split by them; with one set of rows the
+calibrator is fitted to all of them, and judged by cross-fitting (every row is scored by a fit
+that did not see it).
 
 \b
 calcli run val.npz test.npz
-calcli run logits.h5 --method svs -o calibration/
+calcli run scores.npz
+calcli run logits.h5 --method ts -o calibration/
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from calcli.calibrator import Context
 from calcli.cli import options as o
 from calcli.cli.commands import fit
+from calcli.cli.commands.report import (
+    evaluated_model,
+    has_few_groups,
+    model_of_rows,
+)
 from calcli.cli.context import CommandContext, check_weights
+from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
+from calcli.cli.print_evaluation import print_headlines, print_report, say
 from calcli.cli.render import print_json
-from calcli.errors import UsageError
+from calcli.errors import DataError, UsageError
+from calcli.evaluation.cross_fitting import cross_fitted
+from calcli.evaluation.evaluate_bundle import Candidate, Plan
+from calcli.evaluation.results import Evaluation, Result
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_same_scores
 from calcli.importers.open_any_file import expand, importing_once, open_rows
-from calcli.io.artifact import dumps, loads
+from calcli.io.artifact import Artifact, dumps, loads
 from calcli.io.atomic import check_outputs_in, new_folder, write_together
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.io.row_facts import facts_of
+from calcli.metrics.context import MetricSettings
 from calcli.options import REQUIRED, argument, flag, typed
 from calcli.registry import method
+from calcli.reporting.gather import ModelResults, metrics_of_page
+from calcli.reporting.page import page as report_page
 
 ORDER = 15
-HALVES = ["--split", "cal=0.5", "--split", "test=0.5"]
-MOST_GROUPS = 50  # groups up to which their table is printed by default
+
+MOST_LINES = 24
+"""Lines that are printed without ``--full``, whatever the data."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +68,7 @@ class RunArgs(o.Reading, o.OutputOptions):
     set_: list[str] | None = flag(
         None, "Option of the method (repeatable).", "NAME=VALUE"
     )
+    full: bool = flag(False, "Print all findings, metrics and evidence.")
     output: str = flag(
         ".", "Folder of the calibrator and the report.", "FOLDER", "-o", shown="here"
     )
@@ -113,7 +133,7 @@ def run(args: RunArgs) -> int:
                 )
         if test is not None:
             bundles = expand(test, args.where, args.ignored)
-            model, results = evaluated_model(job, bundles)
+            model, results = evaluated_model(job, bundles, by_few_groups=True)
             command.say_read_name(model.name, model.n, model.k)
         evaluation = job.evaluation([results], [])
         page = report_page(
@@ -167,12 +187,7 @@ def _job(
     args: RunArgs, command: CommandContext, artifact: Artifact, outputs: Outputs
 ) -> EvaluationJob:
     """The evaluation of the calibrator, by group where there are groups."""
-    plan = Plan(
-        metrics=metrics_of_page(),
-        settings=MetricSettings(seed=args.seed),
-        per_group=False,
-        few_groups=True,
-    )
+    plan = Plan(metrics=metrics_of_page(), settings=MetricSettings(seed=args.seed))
     return EvaluationJob(
         command,
         plan,
@@ -196,8 +211,9 @@ def _judge_by_cross_fitting(
         name=name, method=artifact.method, calibrator=crossed, path=name
     )
     candidates = [Candidate(None, "uncalibrated", None), calibrator]
+    job = replace(job, plan=replace(job.plan, per_group=has_few_groups(rows)))
     model, results = model_of_rows(
-        job, rows, candidates, files=[NamedArtifact(name, artifact)]
+        job, rows, candidates, [NamedArtifact(name, artifact)], in_sample=True
     )
     folds = len(crossed.parts)
     results[1] = replace(results[1], n_folds=folds)
@@ -227,6 +243,7 @@ def _print(
     elif args.quiet:
         print_headlines(evaluation)
     else:
-        print_report(evaluation, plan, most_lines=MOST_LINES - command.lines - 2)
-        print_named_path("calibrator", outputs.calibrator)
-        print_named_path("page", outputs.page)
+        most_lines = None if args.full else MOST_LINES - command.n_lines - 2
+        print_report(evaluation, plan, full=args.full, most_lines=most_lines)
+        say(f"calibrator: {outputs.calibrator}")
+        say(f"page: {outputs.page}")
