@@ -134,11 +134,11 @@ def test_logits_beyond_rounding_count_in_full():
 
 
 def test_certain_rows_that_are_right_are_left_out_and_counted():
+    """Log-odds of 800, whose probability no number below 1 can hold."""
     log_odds, outcome, *_ = example()
-    risk = np.concatenate([sigmoid(log_odds), [0.0, 1.0, 1.0]])
-    labels = np.concatenate([outcome, [0, 1, 1]])
-    found = measure("slope", context(risk, labels, kind="probs"))
-    plain = measure("slope", context(sigmoid(log_odds), outcome, kind="probs"))
+    more = np.concatenate([log_odds, [-800.0, 800.0, 800.0]])
+    found = measure("slope", context(more, np.concatenate([outcome, [0, 1, 1]])))
+    plain = measure("slope", context(log_odds, outcome))
     assert found.value == pytest.approx(plain.value, rel=1e-9)
     assert found.more["left_out"] == 3.0
     assert "left_out" not in plain.more
