@@ -87,10 +87,16 @@ def shortened(answer: Answer) -> Answer:
 def trust(version: Version) -> Answer:
     """Whether the probabilities of a version can be trusted."""
     report = version.report
+    answer = _TRUST[report.kind](report)
     doubt = _doubt(report)
-    if doubt is not None and report.kind != "check_labels":
+    if doubt is None or report.kind == "check_labels":
+        return answer
+    if not report.verdict.has_findings:
         return Answer("With caution:", sentence(doubt))
-    return _TRUST[report.kind](report)
+    longer = Answer(answer.lead, f"{answer.rest} Doubt: {doubt.rstrip('.')}.")
+    if len(longer.words) <= MOST_WORDS:
+        return longer
+    return Answer(answer.lead, f"{answer.rest} There are doubts about the data.")
 
 
 def _doubt(report: Judgement) -> str | None:
@@ -127,7 +133,7 @@ def _trust_one_way(report: Judgement) -> Answer:
         return Answer("On average.", found)
     low, high = gap.interval.low, gap.interval.high
     if gap.value > 0.0:
-        lead = "Not as it is." if abs(gap.value) >= TINY_GAP else "For most uses."
+        lead = "No." if abs(gap.value) >= TINY_GAP else "For most uses."
         much = f"It claims {points(gap.value)} points too much"
         return Answer(lead, f"{much} ({span(low, high)}).")
     much = f"It is right {points(gap.value)} points more often than it says"

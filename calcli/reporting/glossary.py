@@ -25,9 +25,9 @@ brier | Brier score | Squared error of the probabilities, averaged. Lower is bet
 split | NLL decomposition | Calibration loss, which recalibration could remove, and \
 refinement loss, which only a better model could.
 band | Grey band | Where the curve of a calibrated model with these confidences lies with \
-probability {level} %, at each place.
+probability {level}%, at each place.
 interval | Interval | Confidence interval: intervals made like this contain the true value \
-with probability {level} %.
+with probability {level}%.
 coverage | Coverage | The proportion of samples whose confidence is at or above a threshold.
 beyond | Significant | Larger than chance explains, adjusted for all classes, groups or bins \
 of the table (Benjamini and Hochberg, 5%).

@@ -26,7 +26,12 @@ from calcli.metrics.catalog import report_metrics
 from calcli.metrics.collect import collect
 from calcli.metrics.confidence_bins import confidence_bins
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.reporting.answers import MOST_WORDS, answers_on, headline_of_several
+from calcli.reporting.answers import (
+    MOST_WORDS,
+    Answer,
+    answers_on,
+    headline_of_several,
+)
 from calcli.reporting.figures.svg import element, line_class
 from calcli.reporting.gather import Part, gather, thresholds_of
 from calcli.reporting.glossary import GLOSSARY
@@ -443,8 +448,8 @@ def test_intervals_and_bins_of_the_page_are_those_asked_for():
     )
     words = Elements(page_of(model_of(z, y, plan=plan)[0])).text()
     assert (
-        "probability 95 %" not in words
-        and "contain the true value with probability 90 %" in words
+        "probability 95%" not in words
+        and "contain the true value with probability 90%" in words
     )
     assert "over 7 bins" in words
 
@@ -1073,4 +1078,11 @@ def test_a_doubt_names_the_versions_that_it_is_about():
     text = Elements(page_of(model)).text()
     said = f"Doubt. alike Doubt. {one}, {two}: stored 0 Doubt. {two}: at its bound"
     assert said in text
-    assert answers_on(model).trust.lead == "With caution:"
+    assert answers_on(model).trust == Answer("With caution:", "Alike.")
+    z, y = truth(3000, 3, temperature=3.0)
+    sure, _ = model_of(z, y)
+    result = sure.versions[0].result
+    doubtful = result.report.with_caveats(["ids repeat", "and more"])
+    version = replace(sure.versions[0], result=replace(result, report=doubtful))
+    trusted = answers_on(replace(sure, versions=(version,))).trust
+    assert trusted.lead == "No." and trusted.rest.endswith(" Doubt: ids repeat.")

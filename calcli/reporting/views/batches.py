@@ -70,9 +70,11 @@ def batch_tables(chapter: Chapter) -> list[BatchTable]:
 
 def _sentence(parts: Sequence[Part]) -> str:
     n = sum(part.is_significant for part in parts)
+    total = count(len(parts))
+    if not n:
+        return f"None of {total} batches is significantly miscalibrated."
     are = "is" if n == 1 else "are"
-    of_all = f"{count(n)} of {count(len(parts))} batches"
-    return f"{of_all} {are} significantly miscalibrated."
+    return f"{count(n)} of {total} batches {are} significantly miscalibrated."
 
 
 def _rows(version: Version) -> list[BatchRow]:
