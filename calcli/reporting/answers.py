@@ -202,11 +202,11 @@ _TRUST: Mapping[str, Callable[[Judgement], Answer]] = {
 
 def where(report: Judgement) -> Answer:
     """The place that miscalibration shows in most, as the findings name it."""
+    if report.kind == "check_labels":
+        return Answer("Unknown.", "Look at labels and samples first.")
     places = [finding for finding in report.findings if finding.kind in PLACES]
     if places:
         return _place_answer(places)
-    if report.kind == "check_labels":
-        return Answer("Unknown.", "Look at the labels first.")
     if report.kind == "too_few":
         return Answer("Cannot be seen.", "So few samples show no single place.")
     parts = _parts_words(report.facts)
@@ -259,8 +259,7 @@ def action(model: ModelResults) -> Answer:
     first = model.versions[0]
     report = first.report
     if report.kind == "check_labels":
-        compare = "Compare their order and the classes' with the source of the scores."
-        return Answer("Check the labels.", compare)
+        return _check_first(report)
     if model.recommended is not None:
         return _apply_or_check(model.versions[model.recommended], report, model.n)
     harmful = _harmful(model.versions[1:])
@@ -271,6 +270,14 @@ def action(model: ModelResults) -> Answer:
     if not report.verdict.has_findings:
         return _nothing_found(report)
     return _try_methods(model, report)
+
+
+def _check_first(report: Judgement) -> Answer:
+    """Look at the data before anything else."""
+    if report.facts.doubts:
+        compare = "Compare their order and the classes' with the source of the scores."
+        return Answer("Check the labels.", compare)
+    return Answer("Evaluate other samples.", "Those that no calibrator was fitted to.")
 
 
 def _apply_or_check(version: Version, report: Judgement, n: int) -> Answer:

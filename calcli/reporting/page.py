@@ -25,6 +25,7 @@ from calcli.reporting.views.evidence import (
     signatures,
     split_view,
     temperature_view,
+    test_lines,
 )
 from calcli.reporting.views.first_screen import FirstScreen, first_screen
 from calcli.reporting.views.overview import overview_view
@@ -235,6 +236,7 @@ def _body(chapter: Chapter, drawn: Chapter) -> Markup:
         parts=[part for part in parts if part is not None],
         selective=selective_view(drawn),
         temperature=temperature_view(drawn),
+        tests=test_lines(drawn),
         split=split_view(drawn),
         files=files_view(drawn),
         numbers=numbers_view(drawn),

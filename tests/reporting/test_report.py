@@ -18,8 +18,10 @@ import calcli
 from calcli.calibrator import Context
 from calcli.diagrams.caption_text import distinct
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject
+from calcli.evaluation.facts import FitSize
 from calcli.evaluation.findings import DOUBTS
 from calcli.evaluation.json_output import result_json
+from calcli.evaluation.results import UnitFacts
 from calcli.evaluation.words import samples_needed
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import report_metrics
@@ -759,6 +761,19 @@ def test_one_case_is_one_case_and_shows_nothing():
     assert "· 1 sample ·" in page_of(model)
 
 
+def test_folds_of_cross_fitting_units_and_tests_are_said():
+    z, y = truth(600, 3, temperature=1.6)
+    model, _ = model_of(z, y, fitted(z, y))
+    units = UnitFacts("patient", 100, 6, 2.0, 300.0)
+    first, second = model.versions
+    first = replace(first, result=replace(first.result, units=units))
+    second = replace(second, result=replace(second.result, n_folds=5))
+    text = Elements(page_of(replace(model, versions=(first, second)))).text()
+    assert "cross-fitted, 5 folds" in text
+    assert "100 units (patient) of up to 6 rows" in text
+    assert f"ts: confidence calibrated: {second.report.p_text}" in text
+
+
 def test_nothing_that_is_missing_is_printed_as_none():
     model, _ = model_of(*truth(300, 3, temperature=1.6))
     shown = Elements(page_of(model)).text()
@@ -882,6 +897,21 @@ def test_the_table_of_classes_is_about_what_the_verdict_tests():
         assert sure == share(p.max(axis=1)[answered].mean())
         assert right == share((y == c)[answered].mean())
         assert " to " in interval
+
+
+def test_classes_are_counted_up_to_the_error_of_the_fit_in_table_and_finding():
+    """A temperature leaves the bias of the classes; the fit had as many rows."""
+    z, y = truth(4000, 6, temperature=1.0)
+    z = z + np.array([0.6, -0.5, 0.15, 0, 0, 0])
+    candidates = [
+        Candidate(None, "uncalibrated", None),
+        Candidate("ts.json", "ts", fitted(z, y), fit_size=FitSize(4000)),
+    ]
+    model, assessed = gather(Subject(ArrayRows(z, y), "a"), candidates, PLAN)
+    report = result_json(assessed.results[1])["report"]
+    assert "classes" in report["findings"]
+    off = [part for part in model.versions[1].classes if part.is_significant]
+    assert len(off) == report["classwise"]["n_significant"]
 
 
 def test_groups_of_two_classes_are_about_the_probability_of_class_one(

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from calcli.evaluation.facts import LossPart
 from calcli.evaluation.scores import Score
 from calcli.metrics.intervals import normal_quantile
-from calcli.metrics.significance import p_cell
+from calcli.metrics.significance import p_cell, p_text
 from calcli.reporting.figures.temperature import temperature_figure
 from calcli.reporting.gather import ModelResults, Version
 from calcli.reporting.markup import beginning
@@ -17,6 +17,7 @@ from calcli.reporting.number_format import (
     count,
     fixed,
     in_words,
+    samples,
     sentence,
     share,
     span,
@@ -136,6 +137,33 @@ def _split_row(version: Version, loss: str, part: LossPart, method: str) -> Spli
     )
 
 
+# ---- the tests behind the verdicts
+
+
+@dataclass(frozen=True)
+class TestLine:
+    """The joint test behind the verdict on one version, in words."""
+
+    version: str
+    text: str
+
+
+def test_lines(chapter: Chapter) -> list[TestLine]:
+    """The test of every version; where a fit is known, the exact one too."""
+    lines = []
+    for version in chapter.model.versions:
+        report = version.report
+        facts = report.facts
+        tested = "P(class 1)" if facts.is_about_class_one else "confidence"
+        text = f"{tested} calibrated: {report.p_text}"
+        if facts.fit is not None:
+            n_fit = samples(facts.fit.n)
+            exact = p_text(report.verdict.exact.p_value, report.verdict.draws)
+            text = f"{text} up to the error of a fit to {n_fit}, else {exact}"
+        lines.append(TestLine(version.name, typeset(text)))
+    return lines
+
+
 # ---- all numbers
 
 
@@ -223,6 +251,7 @@ class FileRow:
     samples: str
     origin: str
     rows_of_fit: str
+    units: str
     sha256: str
 
 
@@ -248,6 +277,7 @@ def files_view(chapter: Chapter) -> FilesView:
             samples=count(model.n),
             origin=sentence(source),
             rows_of_fit="",
+            units=_units_sentence(model),
             sha256=model.data_sha256 or NOT_RECORDED,
         )
     ]
@@ -255,6 +285,12 @@ def files_view(chapter: Chapter) -> FilesView:
         if version.file is not None:
             rows.append(_calibrator_row(version))
     return FilesView(chapter.ident("files"), rows)
+
+
+def _units_sentence(model: ModelResults) -> str:
+    """How many units the samples belong to, empty where none are known."""
+    units = model.versions[0].result.units
+    return "" if units is None else typeset(sentence(units.sentence))
 
 
 def _calibrator_row(version: Version) -> FileRow:
@@ -270,5 +306,6 @@ def _calibrator_row(version: Version) -> FileRow:
         samples=count(artifact.fit.n),
         origin=f"Method {artifact.method}{options}; fitted on",
         rows_of_fit=artifact.fit.source or "unknown samples",
+        units="",
         sha256=artifact.fit.data_sha256 or NOT_RECORDED,
     )

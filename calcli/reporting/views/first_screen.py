@@ -9,10 +9,7 @@ from calcli.reporting.figures.reliability import DrawnCurve, reliability_figure
 from calcli.reporting.gather import ModelResults
 from calcli.reporting.number_format import typeset
 from calcli.reporting.views.room import Chapter
-from calcli.reporting.views.states import SIGNS, tone_of
-
-MOST_STRONG = 3
-"""Words of a headline that are printed strong, at most."""
+from calcli.reporting.views.states import SIGNS, WORDS, tone_of
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ def first_screen(chapter: Chapter, ident: str, level: int) -> FirstScreen:
     version = model.versions[focus]
     report = version.report
     headline = typeset(report.headline)
-    strong = _strong_words(headline)
+    strong = _strong_words(headline, WORDS[report.kind])
     before = ""
     if focus:
         before = typeset(model.versions[0].report.headline)
@@ -77,11 +74,11 @@ def first_screen(chapter: Chapter, ident: str, level: int) -> FirstScreen:
     )
 
 
-def _strong_words(headline: str) -> str:
-    """The words of a headline that are its verdict."""
-    kind, _, _ = headline.partition(":")
-    words = kind.split()
-    return kind if len(words) <= MOST_STRONG else words[0]
+def _strong_words(headline: str, word: str) -> str:
+    """The words of a headline that are its verdict. word : of its kind."""
+    if headline.startswith(word):
+        return word
+    return headline.partition(":")[0]
 
 
 def before_and_after(model: ModelResults, ident: str) -> Markup:

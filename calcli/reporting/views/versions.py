@@ -40,9 +40,10 @@ EMPTY = Cell(NONE)
 
 @dataclass(frozen=True)
 class VersionRow:
-    """A row of the table of versions."""
+    """A row of the table of versions. folds : of cross-fitting, if there was one."""
 
     name: str
+    folds: str
     sample: Markup
     is_recommended: bool
     state: State
@@ -120,6 +121,7 @@ def _row(model: ModelResults, number: int) -> VersionRow:
         changed = _changed_cell(version.n_changed, model.n)
     return VersionRow(
         name=version.name,
+        folds=f"cross-fitted, {result.n_folds} folds" if result.n_folds else "",
         sample=line_sample(number),
         is_recommended=number == model.recommended,
         state=state_of(version.report),
