@@ -37,7 +37,7 @@ class CompareSettings:
     """Settings of a comparison of methods, for Python and the command line."""
 
     baseline: str | None = flag(
-        None, "What differences are taken to.", "METHOD", shown="ts"
+        None, "Reference for differences.", "METHOD", shown="ts"
     )
     folds: int = flag(5, "Random parts of a bundle.", "N", min=2, max=1000)
     seed: int = seed()
@@ -140,7 +140,8 @@ def _numbers(cls: type[Calibrator], k: int) -> int:
 class LeaderboardEntry:
     """One method on one bundle: metrics, or the reason why there are none. differences : paired, this minus baseline,
     by metric; None for the baseline itself. against : bundle and method of the baseline. fits : number of fits by
-    status; empty for the uncalibrated scores. unit : name of the units. units : facts about them (``json_output.units_json``).
+    status; empty for the uncalibrated scores. unit : name of the units. units : facts about them
+    (``json_output.units_json``).
     given : as in ``Result``."""
 
     bundle: str

@@ -46,8 +46,6 @@ from calcli.registry import method
 from calcli.reporting.gather import ModelResults, metrics_of_page
 from calcli.reporting.page import page as report_page
 
-ORDER = 15
-
 MOST_LINES = 24
 """Lines that are printed without ``--full``, whatever the data."""
 
