@@ -394,11 +394,10 @@ class Auto(Mixture):
                 "there is one row only, too few to weigh candidates; took the first"
             )
             return replace(fit, warnings=(*fit.warnings, warning))
-        rng, y, units = context.rng(), rows.labels(), rows.units()
-        folds = min(options.folds, rows.n if units is None else units.n)
+        folds = min(options.folds, rows.n)
         draws = [
-            sampled_folds(y, rows.k, folds, rng, units)
-            for _ in range(2 if rows.n <= REPEATED_ROWS else 1)
+            sampled_folds(rows, folds, context.seed, draw)
+            for draw in range(2 if rows.n <= REPEATED_ROWS else 1)
         ]
         trials = cross_validate(
             candidates, rows, np.stack(draws), context, options.budget
