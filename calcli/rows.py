@@ -84,7 +84,8 @@ class Block:
     convention. y : (b,) int64 labels, or None when the source has none. weight : (b,) float64 sample weights, or None
     (all equal). transformed : (m, b, k) logits of the same rows under the m transforms asked for. assigned : (b,) int64
     predictions made upstream, by an earlier calibrator whose prediction need not be the argmax of the scores; None when
-    there was none. columns : further columns, of the names that were asked for (``DataSet.carry``).
+    there was none. columns : further columns, of the names that were asked for (``DataSet.carry``). original : (b,)
+    int64 predictions of the scores that earlier stages of a composition were given; None before the first stage.
 
     Of kind ``confidence``, scores are (b, 1), the confidence in the answer that was given, and y is 1 where it is
     right, else 0.
@@ -98,20 +99,29 @@ class Block:
     transformed: AnyArray | None = None
     assigned: IntArray | None = None
     columns: Mapping[str, Codes] = field(default_factory=dict)
+    original: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
 
     def take(self, rows: "slice | IntArray", start: int) -> "Block":
         """Select rows, as a block that starts at row ``start``; views where ``rows`` is a slice."""
-        given: tuple[Any, ...] = self.y, self.weight, self.assigned
-        y, weight, assigned = (
+        given: tuple[Any, ...] = self.y, self.weight, self.assigned, self.original
+        y, weight, assigned, original = (
             None if column is None else column[rows] for column in given
         )
         moved = None if self.transformed is None else self.transformed[:, rows]
         columns = {name: column.take(rows) for name, column in self.columns.items()}
         return Block(
-            start, self.scores[rows], self.kind, y, weight, moved, assigned, columns
+            start,
+            self.scores[rows],
+            self.kind,
+            y,
+            weight,
+            moved,
+            assigned,
+            columns,
+            original,
         )
 
     def cut(self, low: int, high: int) -> "Block":
@@ -126,6 +136,7 @@ class Block:
             self.y,
             self.weight,
             columns=self.columns,
+            original=self.original_prediction,
         )
 
     @cached_property
@@ -137,6 +148,11 @@ class Block:
     def prediction(self) -> IntArray:
         """Predicted class of every row, (b,): as assigned upstream, else the argmax of the scores."""
         return self.scores.argmax(axis=1) if self.assigned is None else self.assigned
+
+    @property
+    def original_prediction(self) -> IntArray:
+        """Predicted class of every row before any stage of a composition, (b,)."""
+        return self.prediction if self.original is None else self.original
 
     @property
     def labels(self) -> IntArray:
@@ -190,6 +206,7 @@ def joined(blocks: Sequence[Block]) -> Block:
         weight,
         column("transformed", 1),
         assigned,
+        original=column("original"),
     )
 
 
@@ -325,7 +342,8 @@ class Rows(ABC):
 
 class ArrayRows(Rows):
     """Rows in memory. scores : (n, k) of kind ``kind``; labels, weight : (n,); units : units of the
-    rows; transformed : (m, n, k) logits with ``transforms`` naming its first axis."""
+    rows; transformed : (m, n, k) logits with ``transforms`` naming its first axis; original : (n,)
+    predictions of the scores that these were made from."""
 
     def __init__(
         self,
@@ -338,8 +356,9 @@ class ArrayRows(Rows):
         transformed: AnyArray | None = None,
         transforms: Sequence[str] = (),
         block_rows: int | None = None,
+        original: IntArray | None = None,
     ) -> None:
-        self.scores, self.kind = scores, kind
+        self.scores, self.kind, self.original = scores, kind, original
         self.n, self.k = scores.shape
         self.y = None if labels is None else np.asarray(labels, dtype=np.int64)
         self.weight = None if weight is None else np.asarray(weight, dtype=np.float64)
@@ -352,7 +371,13 @@ class ArrayRows(Rows):
     ) -> Iterator[Block]:
         step = at_once * self.block_rows
         whole = Block(
-            0, self.scores, self.kind, self.y, self.weight, columns=self.columns
+            0,
+            self.scores,
+            self.kind,
+            self.y,
+            self.weight,
+            columns=self.columns,
+            original=self.original,
         )
         for start in range(0, self.n, step):
             block = whole.cut(start, start + step)
