@@ -93,8 +93,9 @@ class Context:
 
     device : "cpu" or "cuda", already resolved. progress(what, done, total) may be called any number of times. seconds :
     time per part of the work, by name; reported, never stored. start : a warm start, a calibrator of the same method
-    fitted to nearly the same rows (folds of a cross-validation): a search may begin near its parameters, and end when
-    the loss is accurate to about 1e-7.
+    fitted to nearly the same rows (folds of a cross-validation): a search may begin near its parameters. loose : a
+    search may end with a Newton step that promises to lower the mean loss by at most this, in nats; 0 for the digits
+    of float64.
     """
 
     seed: int = 0
@@ -102,6 +103,7 @@ class Context:
     progress: Progress = lambda what, done, total: None
     seconds: dict[str, float] = field(default_factory=dict)
     start: "Calibrator | None" = None
+    loose: float = 0.0
 
     def rng(
         self,

@@ -259,7 +259,7 @@ def composition(stages: tuple[tuple[str, type[Calibrator]], ...]) -> type[Compos
         "title": titles,
         "laws": Laws(**promises),
     }
-    facts["Options"] = _joint_options(names, classes)
+    facts["Options"] = _options_struct(names, classes)
     return type(
         "Composition_" + "_".join(names).replace("-", "_"), (Composition,), facts
     )
@@ -279,7 +279,17 @@ def attribute(stage: int, field: str) -> str:
     return f"stage{stage}_{field}"
 
 
-def _joint_options(
+def joint_options(cls: type[Calibrator], stages: Sequence[Options]) -> Options:
+    """Options of a composition from those of its stages."""
+    values = {
+        attribute(i, name): getattr(own, name)
+        for i, own in enumerate(stages)
+        for name in own.__struct_fields__
+    }
+    return cls.Options(**values)
+
+
+def _options_struct(
     names: Sequence[str], classes: Sequence[type[Calibrator]]
 ) -> type[Options]:
     """Options of a composition: its stages' as ``stage.option``, numbered from the second stage of the same name on."""
@@ -462,13 +472,13 @@ class Mixture(Calibrator):
     def apply(self, block: Block) -> Prediction:
         if block.kind == "confidence":
             return Prediction.of_confidence(self.mean_confidence(block))
-        prediction = self.average(block)
+        prediction = self.mean(block)
         for stage in self.then:
             block = block.calibrated(argmax_at_prediction(prediction))
             prediction = stage.calibrator.apply(block)
         return prediction
 
-    def average(self, block: Block) -> Prediction:
+    def mean(self, block: Block) -> Prediction:
         """Weighted mean of the members, without the stages that follow."""
         needed = self.required_transforms
         total: FloatArray | None = None

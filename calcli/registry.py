@@ -10,7 +10,12 @@ from typing import Any
 import msgspec
 
 from calcli.calibrator import Calibrator, Laws, Options
-from calcli.composition import composition, full_option_names
+from calcli.composition import (
+    Composition,
+    composition,
+    full_option_names,
+    joint_options,
+)
 from calcli.errors import UsageError, has_file, unknown_name
 from calcli.rows import Rows
 
@@ -100,6 +105,34 @@ def by_group(name: str) -> str:
             f"by group there are the methods {' and '.join(able)}, not {name!r}"
         )
     return f"{name.removesuffix('-by')}-by"
+
+
+def with_predictions_kept(name: str, options: Options) -> tuple[str, Options]:
+    """Name and options of the method that does the same and keeps predictions.
+
+    ``keep`` comes after the last stage that moves them; ``auto`` has an option for it.
+    options : as of ``resolve_options``.
+    """
+    cls = method(name)
+    if not cls.moves_predictions(options):
+        return name, options
+    stages = [(name, options)]
+    if issubclass(cls, Composition):
+        stages = list(zip(cls.names, cls.split(options), strict=True))
+    moving = [
+        place
+        for place, (stage, own) in enumerate(stages)
+        if method(stage).moves_predictions(own)
+    ]
+    last, own = stages[moving[-1]]
+    if last == "auto":
+        stages[moving[-1]] = last, msgspec.structs.replace(own, keep_argmax=True)
+    else:
+        stages.insert(moving[-1] + 1, ("keep", method("keep").Options()))
+    if len(stages) == 1:
+        return stages[0]
+    joined = "+".join(stage for stage, _ in stages)
+    return joined, joint_options(method(joined), [own for _, own in stages])
 
 
 def split_list(text: str, by: str = ",") -> list[str]:

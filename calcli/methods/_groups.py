@@ -240,7 +240,7 @@ class ByGroup(Calibrator):
         common = cls.OF_COMMON.fit(rows, plain, context)
         names = [
             name
-            for name, weight in rows.sum(partial(_weights, options.by)).items()
+            for name, weight in rows.sum(partial(group_weights, options.by)).items()
             if weight > 0
         ]
         kept = replace(common, chosen=(cls.COMMON, plain))
@@ -320,7 +320,7 @@ class ByGroup(Calibrator):
         return own, one
 
 
-def _weights(by: str, block: Block) -> Counter[str]:
+def group_weights(by: str, block: Block) -> Counter[str]:
     """Total weight of the rows of every group, by its name."""
     names, code = groups_of(block, by)
     found = np.bincount(code, weights=block.weight, minlength=len(names))

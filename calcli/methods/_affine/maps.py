@@ -545,10 +545,15 @@ def solve(
     Separable rows under a weak ridge make a loss like a hinge, on which Newton steps zigzag. Along the path the same
     optimum takes a few steps for each ridge (Marteau-Ferey, Bach, Rudi 2019).
     """
-    aim = LOOSE_AIM if context.start else objective.aim
+    aim = LOOSE_AIM if context.loose else objective.aim
     progress = lambda done: context.progress(what, done, 0)  # noqa: E731
     found = minimise_convex(
-        objective, objective.aligned(start), aim=aim, steps=60, progress=progress
+        objective,
+        objective.aligned(start),
+        aim=aim,
+        steps=60,
+        close=context.loose,
+        progress=progress,
     )
     ridge = objective.ridge
     if found.converged or objective.strength == 0.0:
