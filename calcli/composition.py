@@ -29,12 +29,14 @@ from calcli.calibrator import (
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, FloatArray, IntArray, mixed_with_uniform
+from calcli.parallel import available_memory
 from calcli.rows import ArrayRows, AtOnce, Block, Result, Rows, Walk
 from calcli.statistics.units import Units
 
 CACHED_BYTES = (
     1 << 27
 )  # larger log-probabilities are not kept between stages, but recomputed in every pass
+LARGE_BYTES = 1 << 28  # up to this size they are kept where memory is plenty
 STATUSES: tuple[Status, ...] = get_args(Status)  # from the best to the worst
 
 
@@ -405,11 +407,16 @@ def rows_after(rows: Rows, fit: Fit[Any]) -> Rows:
 def mapped(rows: Rows, calibrator: Calibrator) -> Rows:
     """Map rows by a calibrator, kept in memory when they are small."""
     lazy = MappedRows(rows, calibrator)
-    if 8 * rows.n * rows.k > CACHED_BYTES:
+    size = 8 * rows.n * rows.k
+    free = available_memory() or 0
+    if size > CACHED_BYTES and not (size <= LARGE_BYTES and 12 * size <= free):
         return lazy
-    blocks = list(lazy.blocks())
-    scores = np.concatenate([block.scores for block in blocks])
-    original = np.concatenate([block.original_prediction for block in blocks])
+    scores = np.empty((rows.n, rows.k))
+    original = np.empty(rows.n, dtype=np.int64)
+    for block in lazy.blocks():
+        to = slice(block.start, block.start + len(block))
+        scores[to] = block.scores
+        original[to] = block.original_prediction
     return ArrayRows(
         scores,
         lazy.labels(),

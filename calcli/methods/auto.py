@@ -34,7 +34,15 @@ from calcli.methods._auto.candidates import (
     parse_candidate,
 )
 from calcli.methods._auto.progress import Work, cost_of
-from calcli.methods._auto.trials import FINAL, Plan, Trial, Trying, in_memory
+from calcli.methods._auto.trials import (
+    CHEAP_SCORES,
+    FINAL,
+    FINAL_MANY,
+    Plan,
+    Trial,
+    Trying,
+    in_memory,
+)
 from calcli.methods._auto.weights import (
     LEAST_WEIGHT,
     PRIOR_ROWS,
@@ -371,7 +379,7 @@ def refitted(
                 context.device,
                 piece.walked,
                 start=member.calibrator,
-                loose=FINAL,
+                loose=FINAL if rows.n * rows.k <= CHEAP_SCORES else FINAL_MANY,
             )
             fits[name] = fit_candidate(member.candidate, rows, known, own)
             piece.end()

@@ -47,9 +47,10 @@ FEWEST_SAMPLED = 1000  # rows of the sample on which all candidates are tried fi
 SOME_CLASSES_SCORES, FEWEST_CLASSES = 500_000, 20
 """Scores of the sample with fewer classes, and the fewest classes that stand for all."""
 
-TRIAL, FINAL = 3e-4, 1e-7
-"""What the last Newton step of a fit may promise, in nats: of those that are compared, and of
-members of the average. It leaves a small part of that."""
+TRIAL, FINAL, FINAL_MANY = 3e-4, 1e-7, 1e-4
+"""What the last Newton step of a fit may promise, in nats: of those that are compared, of
+members of the average, and of members beyond ``CHEAP_SCORES``. A step leaves a small part of
+what it promises."""
 
 Part = tuple[int, int]  # number of a draw of folds, and of the fold that is held out
 
