@@ -26,7 +26,12 @@ from calcli.metrics.significance import p_text
 from calcli.metrics.warnings import data_warnings, zero_warnings
 from calcli.numerics import AnyArray
 from calcli.parallel import same_threads
-from calcli.registry import method, method_names
+from calcli.registry import (
+    method,
+    method_names,
+    with_predictions_free,
+    with_predictions_kept,
+)
 from calcli.rows import Block, Rows, ScoreKind
 from calcli.statistics.paired import PairedSums, fair_signs
 
@@ -48,11 +53,18 @@ WORSE, HURT = 1e-9, 1.01
 
 @same_threads()
 def fit_artifact(
-    name: str, options: Options, rows: DataSet, context: Context
+    name: str,
+    options: Options,
+    rows: DataSet,
+    context: Context,
+    keep_predictions: bool | None = None,
 ) -> Artifact:
-    """Fit a method and describe what it did to the calibration data. options : the method's own, from
-    ``parse_options``. Raises DataError for bad rows, FitError for a fit that is impossible. A fit that merely failed to
-    help has a status and warnings."""
+    """Fit a method and describe what it did to the calibration data.
+
+    options : the method's own, from ``parse_options``. keep_predictions : of a method that moves predictions, keep them
+    by a projection; False lets ``auto`` change them; None leaves the method as it is. Raises DataError
+    for bad rows, FitError for a fit that is impossible. A fit that merely failed to help has a status and warnings.
+    """
     try:
         if rows.kind == "confidence" and not method(name).laws.confidence:
             able = [each for each in method_names() if method(each).laws.confidence]
@@ -61,11 +73,9 @@ def fit_artifact(
                 f"method {name} {told}: {', '.join(sorted(able, key=lambda each: method(each).list_order))}"
             )
         options = method(name).resolve_options(options, rows.k)
-        asked = (
-            f"{name} --set keep_argmax=true, "
-            if getattr(options, "keep_argmax", None) is False
-            else ""
-        )
+        if keep_predictions is not None and rows.kind != "confidence":
+            keep = with_predictions_kept if keep_predictions else with_predictions_free
+            name, options = keep(name, options)
         for column in method(name).columns_to_fit(options):
             rows.carry(column)
         counted = rows.counted()
@@ -93,7 +103,7 @@ def fit_artifact(
         raise _breakdown(name, rows, str(problem)) from problem
     was, became = before.values(), after.values()
     fell = became["accuracy"] < was["accuracy"] - WORSE
-    lost = fallen(asked, counted, fitted.calibrator, was, became) if fell else []
+    lost = fallen(counted, fitted.calibrator, was, became) if fell else []
     if not np.isfinite(list(became.values())).all():
         raise _breakdown(name, rows, "its probabilities are not finite")
     said = (
@@ -183,25 +193,27 @@ def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
 
 
 def fallen(
-    able: str,
     rows: Rows,
     calibrator: Calibrator,
-    b: dict[str, float],
-    a: dict[str, float],
+    before: dict[str, float],
+    after: dict[str, float],
 ) -> list[str]:
-    """Warning where the accuracy fell significantly, by McNemar's test on the same rows. able : how the method can
-    preserve accuracy. b, a : values of the summaries before and after."""
-    p = fair_signs(
-        reduce(
-            add,
-            reduced(
-                rows, [None, calibrator], _change_of_right, top_only=True, add_up=True
-            ),
-        )
+    """Warning where the accuracy fell significantly, by McNemar's test on the same rows.
+
+    before, after : values of the summaries.
+    """
+    changes = reduced(
+        rows, [None, calibrator], _change_of_right, top_only=True, add_up=True
     )
-    fell = f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f}"
-    kept = f"{able}ts, ec, ets and ft are accuracy-preserving"
-    return [f"{fell} ({p_text(p)}, McNemar's test); {kept}"] if p <= LEVEL else []
+    p = fair_signs(reduce(add, changes))
+    if p > LEVEL:
+        return []
+    fell = (
+        "accuracy on the calibration data fell from"
+        f" {before['accuracy']:.4f} to {after['accuracy']:.4f}"
+    )
+    kept = "--keep-predictions keeps it; ts, ec, ets and ft are accuracy-preserving"
+    return [f"{fell} ({p_text(p)}, McNemar's test); {kept}"]
 
 
 def _change_of_right(tables: Sequence[RowTable]) -> PairedSums:

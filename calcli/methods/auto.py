@@ -347,8 +347,13 @@ def weighed(
         return members, weights
     if safe not in members:
         members, weights = [safe, *members], np.append(0.0, weights)
-    taken_over = moved * (np.array([member is safe for member in members]))
-    return members, (1.0 - moved) * weights + taken_over
+    is_safe = np.array([member is safe for member in members])
+    weights = (1.0 - moved) * weights + moved * is_safe
+    heavy = weights >= LEAST_WEIGHT
+    members = [
+        member for member, is_heavy in zip(members, heavy, strict=True) if is_heavy
+    ]
+    return members, weights[heavy] / weights[heavy].sum()
 
 
 def ran_into_bound(trial: Trial) -> bool:

@@ -52,7 +52,7 @@ HELD_OUT = re.compile(
     r"(^|[^a-z])(tests?|hold[-_ ]?outs?|held[-_ ]?out)([^a-z]|$)", re.IGNORECASE
 )
 EPILOG = "calcli methods lists the methods, calcli methods NAME the options of one."
-DEFAULTS = "ts; of confidences platt, or venn-abers where some are 0 or 1"
+DEFAULTS = "auto; with --by ts, of confidences platt"
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,12 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     set_: list[str] | None = flag(
         None, "Option of the method (repeatable).", "NAME=VALUE"
     )
+    keep_predictions: bool = flag(
+        False, "Keep every prediction, by a projection, whatever the method."
+    )
+    free_predictions: bool = flag(
+        False, "Let auto change predictions of three and more classes."
+    )
     device: str = flag(
         "auto",
         "Where the heavy loops run; auto by a model of the cost, not measured on a GPU.",
@@ -94,7 +100,9 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_default", not self.method)
-        name, settings = split_method(self.method or DEFAULT_METHOD)
+        name, settings = split_method(
+            self.method or ("ts" if self.by else DEFAULT_METHOD)
+        )
         if self.by is not None:
             if len(self.by) > 1:
                 raise UsageError(
@@ -114,6 +122,10 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
                 *(self.set_ or ()),
             ],
         )
+        if self.keep_predictions and self.free_predictions:
+            raise UsageError(
+                "--keep-predictions --free-predictions: one excludes the other; name one"
+            )
         if self.method == "all" and self.set_:
             raise UsageError(
                 "--set has no one meaning with --method all; fit the method by itself"
@@ -129,6 +141,8 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
                 "-o - writes the artifact to standard output, which is JSON already",
             ),
             (self.method != "all", "thorough", "it belongs to --method all"),
+            (self.method == "all", "keep_predictions", "it is for one method"),
+            (self.method == "all", "free_predictions", "it is for one method"),
         )
 
     @property
@@ -136,6 +150,13 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         """First part of the names of default outputs: the stem of the first bundle's file, or stdin."""
         path = split_where(self.expanded[0])[0]
         return "stdin" if str(path) == "-" else path.stem
+
+    @property
+    def keep(self) -> bool | None:
+        """Whether predictions are kept, where the user has decided it."""
+        if self.keep_predictions:
+            return True
+        return False if self.free_predictions else None
 
     def options(self) -> Options:
         """The method's options. Raises UsageError for unknown names and values."""
@@ -308,7 +329,7 @@ def print_fit(artifact: Artifact, source: str, talk: Console) -> None:
 def print_candidates(artifact: Artifact, talk: Console) -> None:
     """Print the candidates of a cross-validated choice or average, and whether the average is accuracy-preserving."""
     record = artifact.fit.details["auto"]
-    done = [row for row in record["table"] if "failed" not in row]
+    done = [row for row in record.get("table", ()) if "failed" not in row]
     if not done:
         return
     loss = "brier" if "brier" in done[0] else "nll"
@@ -329,13 +350,20 @@ def print_candidates(artifact: Artifact, talk: Console) -> None:
     for row in record["table"]:
         if "failed" in row:
             talk.say(f"{row['method']}: {row['failed']}")
-    if isinstance(artifact.calibrator, Mixture):
-        kept = (
-            "every member is accuracy-preserving"
-            if artifact.calibrator.keeps_argmax
-            else "predictions may change"
-        )
-        talk.say(f"average of {len(artifact.calibrator.members)}: {kept}")
+    calibrator = artifact.calibrator
+    if isinstance(calibrator, Mixture):
+        change = predictions_changed(record.get("predictions"))
+        told = "predictions kept" if calibrator.keeps_argmax else change
+        talk.say(f"average of {len(calibrator.members)}: {told}")
+
+
+def predictions_changed(found: Mapping[str, Any] | None) -> str:
+    """Say how many predictions an average changes, and what that does to the accuracy."""
+    if found is None:
+        return "predictions may change"
+    points = 100.0 * found["accuracy_difference"]
+    told = f"{found['changed']} of {found['rows']} predictions change"
+    return f"{told}, accuracy {points:+.1f} points (held out)"
 
 
 # ---- the command
@@ -366,15 +394,8 @@ def fitted(args: FitArgs, folder: Path = Path()) -> tuple[int, str]:
                 ]  # it is set again
                 args = replace(args, method=name, set_=kept)
                 target, options = args.target(folder), args.options()
-            more = (
-                "calcli methods lists them"
-                if rows.k != 2
-                else "of two classes platt corrects a bias too"
-            )
-            what = f"{method(args.method).title}, the default{' for confidences' * (rows.k == 1)}"
-            command.say(
-                f"method {args.method}, {what} (--method chooses another; {more})"
-            )
+            what = f"method {args.method}, {method(args.method).title}, the default"
+            command.say(f"{what} (--method chooses another; calcli methods lists them)")
         rows.progress = command.progress
         context = Context(
             args.seed,
@@ -384,7 +405,7 @@ def fitted(args: FitArgs, folder: Path = Path()) -> tuple[int, str]:
         if options is None:
             return fit_all(args, rows, context, command), target
         start = time.process_time()
-        artifact = fit_artifact(args.method, options, rows, context)
+        artifact = fit_artifact(args.method, options, rows, context, args.keep)
         seconds = (
             time.process_time() - start
         )  # printed, never stored: an artifact has the same bytes every time

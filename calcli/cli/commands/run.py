@@ -48,6 +48,12 @@ class RunArgs(o.Reading, o.OutputOptions):
     set_: list[str] | None = flag(
         None, "Option of the method (repeatable).", "NAME=VALUE"
     )
+    keep_predictions: bool = flag(
+        False, "Keep every prediction, by a projection, whatever the method."
+    )
+    free_predictions: bool = flag(
+        False, "Let auto change predictions of three and more classes."
+    )
     output: str = flag(
         ".", "Folder of the calibrator and the report.", "FOLDER", "-o", shown="here"
     )
@@ -70,7 +76,6 @@ def _other_rows(args: RunArgs) -> str:
         with open_rows(args.calibration, prefer=o.CALIBRATION, **args.opening) as rows:
             if rows.group:
                 return str(path)
-            own += ["-m", "platt"] if rows.k == 2 and not args.method else []
     except CalcliError as problem:
         if not problem.commands:
             raise
@@ -106,7 +111,12 @@ def run(args: RunArgs) -> int:
         for name in (*o.names_of(o.Reading), "seed", "force", "quiet")
     }
     fitting = fit.FitArgs(
-        method=args.method, bundles=[args.calibration], set_=args.set_, **common
+        method=args.method,
+        bundles=[args.calibration],
+        set_=args.set_,
+        keep_predictions=args.keep_predictions,
+        free_predictions=args.free_predictions,
+        **common,
     )
     page = (
         folder

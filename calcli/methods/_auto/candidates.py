@@ -12,7 +12,14 @@ from calcli.calibrator import Calibrator, Context, Fit, Options
 from calcli.composition import Composition, FittedPrefixes
 from calcli.errors import FitError
 from calcli.methods._temperature import USUAL_PRIOR
-from calcli.registry import method, parse_options, spelled, split_list, split_method
+from calcli.registry import (
+    method,
+    parse_options,
+    spelled,
+    split_list,
+    split_method,
+    stages_of,
+)
 from calcli.rows import Rows
 
 CONFIDENCE = (
@@ -109,15 +116,6 @@ def candidates_for(
     return found
 
 
-def stages_of(candidate: Candidate) -> list[Candidate]:
-    """Stages of a candidate, itself where it is no composition."""
-    name, options = candidate
-    cls = method(name)
-    if not issubclass(cls, Composition):
-        return [candidate]
-    return list(zip(cls.names, cls.split(options), strict=True))
-
-
 def chained(candidates: Mapping[str, Candidate]) -> list[list[str]]:
     """Group candidates by their first stage, so that it is fitted once; longest groups first.
 
@@ -125,7 +123,7 @@ def chained(candidates: Mapping[str, Candidate]) -> list[list[str]]:
     """
     chains: dict[Any, list[str]] = {}
     for name, candidate in candidates.items():
-        stages = stages_of(candidate)
+        stages = stages_of(*candidate)
         length = 2 if stages[0][0] == "floor" else 1
         chains.setdefault(tuple(stages[:length]), []).append(name)
     return sorted(chains.values(), key=len, reverse=True)
@@ -133,7 +131,7 @@ def chained(candidates: Mapping[str, Candidate]) -> list[list[str]]:
 
 def is_per_class(candidate: Candidate) -> bool:
     """True for a candidate with parameters of every class."""
-    return any(name in PER_CLASS for name, _ in stages_of(candidate))
+    return any(name in PER_CLASS for name, _ in stages_of(*candidate))
 
 
 def fit_candidate(

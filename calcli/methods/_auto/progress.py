@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from threading import Lock
 
 from calcli.calibrator import Progress
-from calcli.methods._auto.candidates import Candidate, stages_of
+from calcli.methods._auto.candidates import Candidate
+from calcli.registry import stages_of
 
 WHAT = "weighing methods"
 STEPS = 1000  # parts into which the whole work is divided for the report
@@ -19,7 +20,7 @@ CLOSER = 0.85  # share of the way to the end that remains after each walk of a s
 
 def cost_of(candidate: Candidate) -> float:
     """Expected cost of fitting a candidate from scratch."""
-    return sum(COSTS.get(name, USUAL_COST) for name, _ in stages_of(candidate))
+    return sum(COSTS.get(name, USUAL_COST) for name, _ in stages_of(*candidate))
 
 
 class Work:

@@ -18,11 +18,11 @@ from calcli.methods._auto.candidates import (
     chained,
     fit_candidate,
     is_per_class,
-    stages_of,
 )
 from calcli.methods._auto.progress import Work, cost_of
 from calcli.numerics import NLL_OF_ZERO, FloatArray, IntArray
 from calcli.parallel import available_memory, in_order
+from calcli.registry import stages_of
 from calcli.rows import ArrayRows, Rows, ScoreKind
 from calcli.statistics.units import Units
 
@@ -228,7 +228,7 @@ class HeldRows:
         """Log-probability of the label and Brier score of every row, under a candidate's fit."""
         rows = self.rows
         if isinstance(calibrator, Composition):
-            stages = stages_of(candidate)
+            stages = stages_of(*candidate)
             for i, stage in enumerate(calibrator.stages[:-1]):
                 prefix = tuple(stages[: i + 1])
                 if prefix not in self.after:
