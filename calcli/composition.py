@@ -417,14 +417,15 @@ def mapped(rows: Rows, calibrator: Calibrator) -> Rows:
         to = slice(block.start, block.start + len(block))
         scores[to] = block.scores
         original[to] = block.original_prediction
-    return ArrayRows(
+    cached = ArrayRows(
         scores,
         lazy.labels(),
         "log_probs",
         weight=lazy.weights(),
         units=lazy.units(),
-        original=original,
     )
+    cached.original = original
+    return cached
 
 
 # ---- mixtures: weighted means of the probabilities of several fitted calibrators

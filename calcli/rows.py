@@ -342,8 +342,10 @@ class Rows(ABC):
 
 class ArrayRows(Rows):
     """Rows in memory. scores : (n, k) of kind ``kind``; labels, weight : (n,); units : units of the
-    rows; transformed : (m, n, k) logits with ``transforms`` naming its first axis; original : (n,)
-    predictions of the scores that these were made from."""
+    rows; transformed : (m, n, k) logits with ``transforms`` naming its first axis."""
+
+    original: IntArray | None = None
+    """Predictions of the scores that these were made from, (n,), where a calibrator has made them."""
 
     def __init__(
         self,
@@ -356,9 +358,8 @@ class ArrayRows(Rows):
         transformed: AnyArray | None = None,
         transforms: Sequence[str] = (),
         block_rows: int | None = None,
-        original: IntArray | None = None,
     ) -> None:
-        self.scores, self.kind, self.original = scores, kind, original
+        self.scores, self.kind = scores, kind
         self.n, self.k = scores.shape
         self.y = None if labels is None else np.asarray(labels, dtype=np.int64)
         self.weight = None if weight is None else np.asarray(weight, dtype=np.float64)

@@ -23,15 +23,21 @@ Fold = tuple[
 ]  # training rows, held-out rows, and the indices of the latter among the rows
 
 
-def folds_of(rows: Rows, context: Context, folds: int = 5) -> list[Fold]:
+def folds_of(
+    rows: Rows, context: Context, folds: int = 5, same_rows: Rows | None = None
+) -> list[Fold]:
     """Random folds of the rows of positive weight, each held out once.
 
-    Their contents decide (see ``content_folds``). Empty for fewer than two rows.
+    Their contents decide (see ``content_folds``), or those of another model's scores of the
+    same rows. Empty for fewer than two rows.
     """
     rows = rows.counted()
     if rows.n < 2:
         return []
-    parts = _parts(content_folds(rows, folds, context.seed))
+    decisive = rows
+    if same_rows is not None and same_rows.counted().n == rows.n:
+        decisive = same_rows.counted()
+    parts = _parts(content_folds(decisive, folds, context.seed))
     return [(rows.take(learn), rows.take(held), held) for learn, held in parts]
 
 

@@ -57,14 +57,15 @@ def out_of_fold(
     order = np.argsort(index)
     kept = rows.take(index)
     predictions = [block.original_prediction for block in kept.blocks()]
-    return ArrayRows(
+    made = ArrayRows(
         np.concatenate(log_p)[order],
         kept.labels(),
         "log_probs",
         weight=kept.weights(),
         units=kept.units(),
-        original=np.concatenate(predictions),
     )
+    made.original = np.concatenate(predictions)
+    return made
 
 
 # ---- kept predictions

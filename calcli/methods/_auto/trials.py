@@ -75,17 +75,12 @@ def in_memory(rows: Rows, seed: int | None = None) -> Rows:
     else:
         kind = "logits" if rows.kind == "logits" else "log_probs"
         scores = np.concatenate([block.z for block in blocks])
-    original = None
-    if blocks[0].original is not None:
-        original = np.concatenate([block.original_prediction for block in blocks])
     in_place = ArrayRows(
-        scores,
-        rows.labels(),
-        kind,
-        weight=rows.weights(),
-        units=rows.units(),
-        original=original,
+        scores, rows.labels(), kind, weight=rows.weights(), units=rows.units()
     )
+    if blocks[0].original is not None:
+        predictions = [block.original_prediction for block in blocks]
+        in_place.original = np.concatenate(predictions)
     if seed is None:
         return in_place
     return reordered(in_place, content_order(rows, seed))
@@ -94,14 +89,16 @@ def in_memory(rows: Rows, seed: int | None = None) -> Rows:
 def reordered(rows: ArrayRows, order: IntArray) -> ArrayRows:
     """Rows in memory in another order. order : (n,) indices."""
     weight, units = rows.weight, rows.units()
-    return ArrayRows(
+    found = ArrayRows(
         rows.scores[order],
         rows.labels()[order],
         rows.kind,
         weight=None if weight is None else weight[order],
         units=None if units is None else units.take(order),
-        original=None if rows.original is None else rows.original[order],
     )
+    if rows.original is not None:
+        found.original = rows.original[order]
+    return found
 
 
 def fits_in_memory(rows: Rows) -> bool:
