@@ -48,6 +48,7 @@ class Stage(NamedTuple):
     calibrator: Calibrator
 
 
+CHANGED = "predictions_changed"  # name of a count of rows
 Prefix = tuple[tuple[str, Options], ...]
 
 
@@ -117,6 +118,8 @@ class Composition(Calibrator):
             block = block.calibrated(argmax_at_prediction(prediction))
         prediction = last.calibrator.apply(block)
         counts.update(prediction.counts)
+        if self.laws.keeps_argmax:
+            counts.pop(CHANGED, None)  # a later stage has restored them
         return replace(prediction, counts=dict(counts))
 
     @classmethod

@@ -1,7 +1,7 @@
 """``auto``: weigh compositions by trying them inside the calibration data."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -246,11 +246,7 @@ class Auto(Mixture):
             uniform,
         )
         status = max((fit.status for fit in fits.values()), key=STATUSES.index)
-        warnings = tuple(
-            f"{name}: {warning}"
-            for name, fit in fits.items()
-            for warning in fit.warnings
-        )
+        warnings = joint_warnings(fits)
         record: dict[str, Any] = {"rule": "average", "table": list(table.values())}
         if rows.kind == "confidence":
             return Fit(calibrator, status, warnings, {"auto": record})
@@ -394,6 +390,18 @@ def refitted(
     for fits in in_order(fit, chains):
         found |= fits
     return {name: found[name] for name in by_name}
+
+
+def joint_warnings(fits: Mapping[str, Fit[Any]]) -> tuple[str, ...]:
+    """Warnings of the members, each once: under the member's name, or alone if several have it."""
+    members: dict[str, list[str]] = {}
+    for name, fit in fits.items():
+        for warning in fit.warnings:
+            members.setdefault(warning, []).append(name)
+    return tuple(
+        f"{names[0]}: {warning}" if len(names) == 1 else warning
+        for warning, names in members.items()
+    )
 
 
 # ---- the choice of one candidate
