@@ -98,7 +98,9 @@ class TemperatureByGroup(ByGroup):
             walk = partial(_sums, of_block, scale)
             sums = rows.sum(walk, groups.code, at_once=at_once(rows.k))
             slope = sums.gradient[:, 0] + d / by.tau**2
-            bend = sums.information[:, 0, 0] + 1.0 / by.tau**2
+            # the second derivative by log T, without the part that may be negative
+            curvature = sums.information[:, 0, 0] + np.maximum(sums.gradient[:, 0], 0.0)
+            bend = curvature + 1.0 / by.tau**2
             step = np.clip(slope / bend, -LARGEST_STEP, LARGEST_STEP)
             d = d - step
             if np.abs(step).max() <= EXACT:
