@@ -62,17 +62,17 @@ class RowHashes:
         The first walk takes a row's scores for a set. Rows that are alike by it may differ in
         which class has which score, which the second walk tells.
         """
-        found = joined(list(rows.each(hashes_of_block)))
-        repeated = np.flatnonzero(is_repeated(found.scores))
+        hashes = joined(list(rows.each(hashes_of_block)))
+        repeated = np.flatnonzero(is_repeated(hashes.scores))
         if rows.kind == "confidence" or len(repeated) == 0:
-            return found
+            return hashes
         total = np.zeros(rows.k, dtype=np.uint64)
-        np.add.at(total, rows.labels(), scrambled(found.whole))
+        np.add.at(total, rows.labels(), scrambled(hashes.whole))
         work = partial(hashes_of_block, class_keys=scrambled(total))
-        again = joined(list(rows.take(repeated).each(work)))
-        found.scores[repeated] = again.scores
-        found.whole[repeated] = again.whole
-        return found
+        by_class = joined(list(rows.take(repeated).each(work)))
+        hashes.scores[repeated] = by_class.scores
+        hashes.whole[repeated] = by_class.whole
+        return hashes
 
 
 def joined(parts: list[RowHashes]) -> RowHashes:

@@ -163,12 +163,12 @@ class Auto(Mixture):
     @classmethod
     def check_options(cls, options: AutoOptions) -> None:
         for candidate in listed(options.candidates):
-            name, own = parse_candidate(candidate)
+            name, stage_options = parse_candidate(candidate)
             if "auto" in name.split("+"):
                 raise UsageError(
                     f"option candidates of method 'auto': {name} cannot choose itself"
                 )
-            if not method(name).is_stage(own):
+            if not method(name).is_stage(stage_options):
                 raise UsageError(
                     f"option candidates of method 'auto': {name} keeps a choice of its"
                     " own, so it is no candidate"
@@ -229,10 +229,10 @@ class Auto(Mixture):
         context: Context,
     ) -> Fit["Auto"]:
         """Weigh the candidates, and fit what follows their average."""
-        held = rows.take(plan.index)
-        share = shares(held)
+        held_rows = rows.take(plan.index)
+        share = shares(held_rows)
         table = table_of(trials, share, options.criterion)
-        members, weights = weighed(trials, rows, held)
+        members, weights = weighed(trials, rows, held_rows)
         for member, weight in zip(members, weights.tolist(), strict=True):
             table[member.name]["weight"] = weight
         work.expect(cost_of(member.candidate) for member in members)
@@ -311,10 +311,10 @@ def safe_candidates(first: str, rows: Rows) -> dict[str, Candidate]:
 
 
 def weighed(
-    trials: Sequence[Trial], rows: Rows, held: Rows
+    trials: Sequence[Trial], rows: Rows, held_rows: Rows
 ) -> tuple[list[Trial], FloatArray]:
-    """Members of the average and their weights. held : the held-out rows of the trials."""
-    share = shares(held)
+    """Members of the average and their weights. held_rows : those of the trials."""
+    share = shares(held_rows)
     able = [trial for trial in trials if not trial.failed]
     plain = [trial for trial in able if trial.name.endswith(f"({PLAIN})")]
     weighable = [trial for trial in able if trial not in plain] or able
@@ -331,13 +331,13 @@ def weighed(
         gain = float(share @ (trial.log_p - safe.log_p).mean(axis=0))
         if gain > 0.0 and not ran_into_bound(trial):
             safe = trial
-    wrong = [(b.original_prediction != b.labels).sum() for b in held.blocks()]
+    wrong = [(b.original_prediction != b.labels).sum() for b in held_rows.blocks()]
     moved = share_of_safe(
         mixture.mean(axis=0),
         floored(safe.log_p, rows.n, rows.k).mean(axis=0),
         share,
         int(sum(wrong)),
-        held.units(),
+        held_rows.units(),
     )
     if moved < LEAST_WEIGHT:
         return members, weights
@@ -375,21 +375,21 @@ def refitted(
         for name in chain:
             member = by_name[name]
             piece = work.begin(cost_of(member.candidate))
-            own = Context(
+            nearby = Context(
                 context.seed,
                 context.device,
                 piece.walked,
                 start=member.calibrator,
                 loose=FINAL if rows.n * rows.k <= CHEAP_SCORES else FINAL_MANY,
             )
-            fits[name] = fit_candidate(member.candidate, rows, known, own)
+            fits[name] = fit_candidate(member.candidate, rows, known, nearby)
             piece.end()
         return fits
 
-    found: dict[str, Fit[Any]] = {}
+    whole: dict[str, Fit[Any]] = {}
     for fits in in_order(fit, chains):
-        found |= fits
-    return {name: found[name] for name in by_name}
+        whole |= fits
+    return {name: whole[name] for name in by_name}
 
 
 def joint_warnings(fits: Mapping[str, Fit[Any]]) -> tuple[str, ...]:
@@ -420,8 +420,8 @@ def chosen(
     context: Context,
 ) -> Fit[Any]:
     """Fit of the one candidate that the rule chooses, to all rows."""
-    held = rows.take(plan.index)
-    table = table_of(trials, shares(held), options.criterion)
+    held_rows = rows.take(plan.index)
+    table = table_of(trials, shares(held_rows), options.criterion)
     name = pick(table, options.rule, options.criterion)
     table[name]["chosen"] = True
     trial = next(trial for trial in trials if trial.name == name)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -51,18 +52,19 @@ def out_of_fold(
             for trial, weight in zip(trials, weights, strict=True)
         )
         average = kind(members, uniform)
-        held = rows.take(plan.held(part))
-        transforms = held.places_of(average.required_transforms)
-        log_p += [average.mean(block).log_probs for block in held.blocks(transforms)]
+        held_rows = rows.take(plan.held(part))
+        transforms = held_rows.places_of(average.required_transforms)
+        blocks = held_rows.blocks(transforms)
+        log_p += [average.mean(block).log_probs for block in blocks]
     order = np.argsort(index)
-    kept = rows.take(index)
-    predictions = [block.original_prediction for block in kept.blocks()]
+    tested = rows.take(index)
+    predictions = [block.original_prediction for block in tested.blocks()]
     made = ArrayRows(
         np.concatenate(log_p)[order],
-        kept.labels(),
+        tested.labels(),
         "log_probs",
-        weight=kept.weights(),
-        units=kept.units(),
+        weight=tested.weights(),
+        units=tested.units(),
     )
     made.original = np.concatenate(predictions)
     return made
@@ -129,8 +131,8 @@ def judged_predictions(draws: Sequence[ArrayRows], keep: bool | None) -> Predict
         changed += prediction != original
     gain /= len(draws)
     right /= len(draws)
-    found = Predictions(
-        True,
+    judgement = Predictions(
+        False,
         first.n,
         round(float(changed.sum()) / len(draws)),
         float(share @ right),
@@ -138,15 +140,8 @@ def judged_predictions(draws: Sequence[ArrayRows], keep: bool | None) -> Predict
         better_p_value(right, first.units()),
     )
     if keep is None:
-        keep = first.k > 2 and not found.helps
-    return Predictions(
-        keep,
-        found.rows,
-        found.changed,
-        found.accuracy_difference,
-        found.brier_z,
-        found.p_value,
-    )
+        keep = first.k > 2 and not judgement.helps
+    return replace(judgement, kept=keep)
 
 
 def brier(log_p: FloatArray, y: IntArray) -> FloatArray:
@@ -192,24 +187,23 @@ def last_step(rows: ArrayRows, *, keep: bool, context: Context) -> LastStep:
     """
     stages: list[Stage] = []
     record: dict[str, Any] = {}
-    held: Rows = rows
     if keep:
         stages.append(Stage("keep", Keep.Options(), Keep()))
-        held = mapped(held, Keep())
-    if held.n < LEAST_ROWS:
-        return LastStep(tuple(stages), held, record)
-    fold = content_folds(held, FOLDS, context.seed)
-    gains = TemperatureByGroup.held_out_gain(held, BY_PREDICTION, fold)
-    gain = float(np.average(gains, weights=held.weights()))
+    current: Rows = mapped(rows, Keep()) if keep else rows
+    if current.n < LEAST_ROWS:
+        return LastStep(tuple(stages), current, record)
+    fold = content_folds(current, FOLDS, context.seed)
+    gains = TemperatureByGroup.held_out_gain(current, BY_PREDICTION, fold)
+    gain = float(np.average(gains, weights=current.weights()))
     record["by_prediction_gain"] = gain
     if gain > 0.0:
-        by_class = TemperatureByGroup.around_one(held, BY_PREDICTION)
+        by_class = TemperatureByGroup.around_one(current, BY_PREDICTION)
         stages.append(Stage("ts-by", BY_PREDICTION, by_class))
-        held = mapped(held, by_class)
+        current = mapped(current, by_class)
     quiet = Context(context.seed, context.device)
-    bent = SharedMonotone.fit(held, GENTLE, quiet)
+    bent = SharedMonotone.fit(current, GENTLE, quiet)
     if bent.status == "ok":
         stages.append(Stage("mono", GENTLE, bent.calibrator))
-        held = mapped(held, bent.calibrator)
+        current = mapped(current, bent.calibrator)
     record["stages"] = [stage.method for stage in stages]
-    return LastStep(tuple(stages), held, record)
+    return LastStep(tuple(stages), current, record)

@@ -102,18 +102,18 @@ def candidates_for(
     names: Sequence[str], rows: Rows, *, alone: bool
 ) -> dict[str, Candidate]:
     """Candidates that these rows allow, by name. Raises FitError when none is left."""
-    found = {}
+    candidates = {}
     for name in names:
         bare, options = parse_candidate(name, alone)
         if method(bare).laws.needs_transforms and not rows.transforms:
             continue
-        found[name] = bare, method(bare).resolve_options(options, rows.k)
-    if not found:
+        candidates[name] = bare, method(bare).resolve_options(options, rows.k)
+    if not candidates:
         raise FitError(
             "no candidate is left: those listed need scores under transforms, which this"
             " bundle lacks"
         )
-    return found
+    return candidates
 
 
 def chained(candidates: Mapping[str, Candidate]) -> list[list[str]]:

@@ -89,7 +89,7 @@ def in_memory(rows: Rows, seed: int | None = None) -> Rows:
 def reordered(rows: ArrayRows, order: IntArray) -> ArrayRows:
     """Rows in memory in another order. order : (n,) indices."""
     weight, units = rows.weight, rows.units()
-    found = ArrayRows(
+    moved = ArrayRows(
         rows.scores[order],
         rows.labels()[order],
         rows.kind,
@@ -97,8 +97,8 @@ def reordered(rows: ArrayRows, order: IntArray) -> ArrayRows:
         units=None if units is None else units.take(order),
     )
     if rows.original is not None:
-        found.original = rows.original[order]
-    return found
+        moved.original = rows.original[order]
+    return moved
 
 
 def fits_in_memory(rows: Rows) -> bool:
@@ -133,12 +133,12 @@ class Plan:
         folds = min(folds, rows.n)
         draws = 2 if rows.n <= REPEATED_ROWS else 1
         fold = [sampled_folds(rows, folds, seed, draw) for draw in range(draws)]
-        n_folds = [int(each.max()) + 1 for each in fold]
+        n_folds = [int(numbers.max()) + 1 for numbers in fold]
         if scores > CHEAP_SCORES:
             n_folds = [min(n, math.ceil(HELD_ROWS * n / rows.n)) for n in n_folds]
         parts = [(draw, f) for draw in range(draws) for f in range(n_folds[draw])]
-        held = np.flatnonzero(fold[0] < n_folds[0])
-        return cls(np.stack(fold), tuple(parts), held)
+        index = np.flatnonzero(fold[0] < n_folds[0])
+        return cls(np.stack(fold), tuple(parts), index)
 
     def held(self, part: Part) -> IntArray:
         """Rows that a part holds out, ascending."""
@@ -154,8 +154,8 @@ class Plan:
         draw, number = part
         is_held = self.fold[draw] == number
         learn = in_memory(rows.take(np.flatnonzero(~is_held)))
-        held = in_memory(rows.take(np.flatnonzero(is_held)))
-        return learn, held
+        held_rows = in_memory(rows.take(np.flatnonzero(is_held)))
+        return learn, held_rows
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class Outcome:
 def tried(
     candidate: Candidate,
     learn: Rows,
-    held: "HeldRows",
+    scored: "ScoredRows",
     known: FittedPrefixes,
     context: Context,
 ) -> Outcome:
@@ -206,13 +206,13 @@ def tried(
     began = time.monotonic()
     try:
         fit = fit_candidate(candidate, learn, known, context)
-        log_p, brier = held.losses(candidate, fit.calibrator)
+        log_p, brier = scored.losses(candidate, fit.calibrator)
     except (CalcliError, np.linalg.LinAlgError, FloatingPointError) as error:
         return Outcome(failed=str(error), seconds=time.monotonic() - began)
     return Outcome(fit.calibrator, log_p, brier, "", time.monotonic() - began)
 
 
-class HeldRows:
+class ScoredRows:
     """Held-out rows, and what the first stages of compositions made of them."""
 
     def __init__(self, rows: Rows) -> None:
@@ -340,7 +340,7 @@ class Trying:
     def fit_first(self, part: Part) -> None:
         """Fit the candidates without the first part, and score them on it."""
         learn, held_rows = self.plan.split(self.rows, part)
-        held = HeldRows(held_rows)
+        scored = ScoredRows(held_rows)
         remaining = {name: self.candidates[name] for name in self.remaining}
         chains = chained(remaining) if self.budget is None else [list(remaining)]
 
@@ -351,7 +351,7 @@ class Trying:
                     why = f"left out: the budget of {self.budget:g} s was spent"
                     outcomes[name] = Outcome(failed=why)
                     continue
-                outcomes[name] = self.outcome(name, learn, held, known, self.starts)
+                outcomes[name] = self.outcome(name, learn, scored, known, self.starts)
             return outcomes
 
         for outcomes in in_order(fit, chains):
@@ -362,7 +362,7 @@ class Trying:
         self,
         name: str,
         learn: Rows,
-        held: HeldRows,
+        scored: ScoredRows,
         known: FittedPrefixes,
         starts: Mapping[str, Calibrator],
     ) -> Outcome:
@@ -376,7 +376,7 @@ class Trying:
             start=start,
             loose=TRIAL,
         )
-        outcome = tried(self.candidates[name], learn, held, known, context)
+        outcome = tried(self.candidates[name], learn, scored, known, context)
         piece.end()
         return outcome
 
@@ -390,8 +390,8 @@ class Trying:
     def leave_out_after(self, part: Part) -> None:
         """Leave out candidates that are clearly behind on a part."""
         outcomes = {name: self.outcomes[name][part] for name in self.remaining}
-        held = self.rows.take(self.plan.held(part))
-        self.leave_out_behind(outcomes, held, self.remaining)
+        held_rows = self.rows.take(self.plan.held(part))
+        self.leave_out_behind(outcomes, held_rows, self.remaining)
 
     # ---- the other parts
 
@@ -418,9 +418,9 @@ class Trying:
         ) -> tuple[Part, dict[str, Outcome]]:
             part, halves, chain = task
             learn, held_rows = halves()
-            held, known = HeldRows(held_rows), FittedPrefixes()
+            scored, known = ScoredRows(held_rows), FittedPrefixes()
             outcomes = {
-                name: self.outcome(name, learn, held, known, starts) for name in chain
+                name: self.outcome(name, learn, scored, known, starts) for name in chain
             }
             return part, outcomes
 
@@ -479,7 +479,8 @@ class Trying:
         chains = chained({name: self.candidates[name] for name in names})
 
         def fit(chain: list[str]) -> dict[str, Outcome]:
-            held, known, outcomes = HeldRows(judge), FittedPrefixes(), {}
+            scored, known = ScoredRows(judge), FittedPrefixes()
+            outcomes = {}
             for name in chain:
                 piece = self.work.begin(share * cost_of(self.candidates[name]))
                 context = Context(
@@ -488,16 +489,16 @@ class Trying:
                     piece.walked,
                     loose=TRIAL,
                 )
-                outcome = tried(self.candidates[name], learn, held, known, context)
+                outcome = tried(self.candidates[name], learn, scored, known, context)
                 piece.end()
                 if not outcome.failed:
                     outcomes[name] = outcome
             return outcomes
 
-        found: dict[str, Outcome] = {}
+        whole: dict[str, Outcome] = {}
         for outcomes in in_order(fit, chains):
-            found |= outcomes
-        return found
+            whole |= outcomes
+        return whole
 
     def leave_out_behind(
         self, outcomes: Mapping[str, Outcome], judge: Rows, only: Sequence[str]
@@ -519,17 +520,17 @@ def clearly_behind(
     """
     if not log_p:
         return {}
-    nll = {name: np.minimum(-each, NLL_OF_ZERO) for name, each in log_p.items()}
+    nll = {name: np.minimum(-values, NLL_OF_ZERO) for name, values in log_p.items()}
     n = len(next(iter(nll.values())))
     if n < FEWEST_TO_JUDGE:
         return {}
     share = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
-    best = min(nll.values(), key=lambda each: float(share @ each))
+    best = min(nll.values(), key=lambda losses: float(share @ losses))
     reasons = {}
-    for name, each in nll.items():
-        z = standardised_mean(each - best, share, units)
+    for name, losses in nll.items():
+        z = standardised_mean(losses - best, share, units)
         if z > BEHIND:
-            gap = float(share @ (each - best))
+            gap = float(share @ (losses - best))
             reasons[name] = (
                 f"left out: NLL {gap:.4f} above the best on {n} held-out rows,"
                 f" {z:.1f} standard errors"
