@@ -75,7 +75,8 @@ def find_root(
             if evaluations > 8 and width > 0.5 * last_width and abs(newton - x) > step:
                 following = 0.5 * (lo + hi)
             last_width = width
-        if abs(following - x) <= step:
+        is_end = following in (low, high) and not (seen_low and seen_high)
+        if abs(following - x) <= step and not is_end:
             return Root(following, value, evaluations, "ok")
         x = following
     return Root(x, value, limit, "not_converged")

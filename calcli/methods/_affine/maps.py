@@ -355,6 +355,7 @@ PRODUCTS_TIGHT, PRODUCTS_LOOSE = (
     400,
     100,
 )  # gradients and Hessian products of the last fit, and of one on the path
+SAME_LOSS = 1e-7  # relative fall of the held-out NLL that rounding may make
 CLEARLY_WORSE = 1e-3  # relative rise of the held-out NLL that ends a path; errors of loose fits are well below it
 
 Fold = tuple[
@@ -482,7 +483,7 @@ class FitNotes:
             for value, mass in held_out:
                 mean += mass / total * value
             nll.append(mean)
-            if mean < nll[best] or index == 0:
+            if mean < (1 - SAME_LOSS) * nll[best] or index == 0:
                 best, best_thetas = index, list(thetas)
             if index - best >= 2 and mean > (1 + CLEARLY_WORSE) * nll[best]:
                 break
