@@ -220,7 +220,7 @@ def test_a_fit_that_makes_probabilities_with_zeros_worse_says_so(run):
             np.stack([rng.multinomial(20, each) for each in p]) / 20.0,
             y,
         )
-    told = run("fit", "m.h5").err
+    told = run("fit", "-m", "ts", "m.h5").err
     assert re.search(
         r"the Brier score on the calibration data rose from 0\.4\d+ to 0\.5\d+: .*--method auto",
         told,
