@@ -15,7 +15,7 @@ from calcli.calibrator import Calibrator, Context, Fit, Options
 from calcli.errors import DataError
 from calcli.fast_dataclass import Sums, dataclass
 from calcli.folds import content_folds
-from calcli.numerics import NLL_OF_ZERO, FloatArray, IntArray, entries
+from calcli.numerics import FloatArray, IntArray, entries, floored_log
 from calcli.rows import Block, Codes, Rows
 
 PREDICTION = "prediction"  # grouping by predicted class, which needs no column
@@ -337,4 +337,4 @@ def _losses_of(calibrator: Calibrator, block: Block) -> FloatArray:
     if block.kind != "confidence":
         return -found.log_probs[np.arange(len(block)), block.labels]
     q = np.where(block.labels == 1, found.confidence, 1.0 - found.confidence)
-    return np.minimum(-np.log(np.maximum(q, np.finfo(float).tiny)), NLL_OF_ZERO)
+    return -floored_log(q)

@@ -273,8 +273,14 @@ def usual_candidates(rows: Rows) -> list[str]:
     names = default_candidates(rows.n, rows.k)
     if rows.kind == "confidence":
         return names
-    zeros = method("floor").fit(rows, None, Context()).details["zeros"]
-    return [f"floor+{name}" for name in names] if zeros else names
+    return [f"floor+{name}" for name in names] if needs_floor(rows) else names
+
+
+def needs_floor(rows: Rows) -> bool:
+    """True where probabilities are stored as 0, and no rounding says how large they are."""
+    if rows.zeros is not None and rows.zeros.is_rounded:
+        return False
+    return bool(method("floor").fit(rows, None, Context()).details["zeros"])
 
 
 def reason_not_to_weigh(rows: Rows, plan: Plan) -> str:

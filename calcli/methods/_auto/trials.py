@@ -20,7 +20,7 @@ from calcli.methods._auto.candidates import (
     is_per_class,
 )
 from calcli.methods._auto.progress import Work, cost_of
-from calcli.numerics import NLL_OF_ZERO, FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray
 from calcli.parallel import available_memory, in_order
 from calcli.registry import stages_of
 from calcli.rows import ArrayRows, Rows, ScoreKind
@@ -81,6 +81,7 @@ def in_memory(rows: Rows, seed: int | None = None) -> Rows:
     if blocks[0].original is not None:
         predictions = [block.original_prediction for block in blocks]
         in_place.original = np.concatenate(predictions)
+    in_place = in_place.counting(rows.zeros)
     if seed is None:
         return in_place
     return reordered(in_place, content_order(rows, seed))
@@ -98,7 +99,7 @@ def reordered(rows: ArrayRows, order: IntArray) -> ArrayRows:
     )
     if rows.original is not None:
         moved.original = rows.original[order]
-    return moved
+    return moved.counting(rows.zeros)
 
 
 def fits_in_memory(rows: Rows) -> bool:
@@ -520,7 +521,7 @@ def clearly_behind(
     """
     if not log_p:
         return {}
-    nll = {name: np.minimum(-values, NLL_OF_ZERO) for name, values in log_p.items()}
+    nll = {name: -values for name, values in log_p.items()}
     n = len(next(iter(nll.values())))
     if n < FEWEST_TO_JUDGE:
         return {}

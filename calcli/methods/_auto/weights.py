@@ -7,7 +7,7 @@ import numpy as np
 
 from calcli.methods._auto.candidates import stored_numbers
 from calcli.methods._auto.trials import Trial, standardised_mean
-from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, FloatArray
+from calcli.numerics import FloatArray
 from calcli.statistics.units import Units
 
 MEMBERS = 6
@@ -106,8 +106,7 @@ def table_of(
         if criterion == "brier":
             losses[trial.name] = trial.brier.mean(axis=0)
         else:
-            nll = np.where(trial.log_p <= LOG_ZERO, NLL_OF_ZERO, -trial.log_p)
-            losses[trial.name] = nll.mean(axis=0)
+            losses[trial.name] = -trial.log_p.mean(axis=0)
     best = min(losses.values(), key=lambda loss: float(share @ loss))
     table: dict[str, dict[str, Any]] = {}
     for trial in trials:
