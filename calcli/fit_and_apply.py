@@ -81,10 +81,7 @@ def fit_artifact(
             raise FitError(
                 f"method {name} {told}: {', '.join(sorted(able, key=lambda each: method(each).list_order))}"
             )
-        options = method(name).resolve_options(options, rows.k)
-        if keep_predictions is not None and rows.kind != "confidence":
-            keep = with_predictions_kept if keep_predictions else with_predictions_free
-            name, options = keep(name, options)
+        name, options = resolved(name, options, rows, keep_predictions)
         for column in method(name).columns_to_fit(options):
             rows.carry(column)
         counted = rows.counted()
@@ -159,6 +156,21 @@ def fit_artifact(
         fit=record,
         seconds=context.seconds,
     )
+
+
+def resolved(
+    name: str, options: Options, rows: Rows, keep_predictions: bool | None
+) -> tuple[str, Options]:
+    """The method for these rows, with all options explicit.
+
+    keep_predictions : as for ``fit_artifact``. Raises FitError.
+    """
+    options = method(name).resolve_options(options, rows.k)
+    if keep_predictions is None or rows.kind == "confidence":
+        return name, options
+    if keep_predictions:
+        return with_predictions_kept(name, options)
+    return with_predictions_free(name, options)
 
 
 def _breakdown(name: str, rows: Rows, reason: str) -> FitError:

@@ -52,7 +52,7 @@ def fold_fits(
 ) -> list[Fit[Any] | None]:
     """Fit a method as ``calcli fit`` does to each fold's training rows, without closures; None for ``identity``."""
     return [
-        None if name == "identity" else _fitted(name, options, learn, context)
+        None if name == "identity" else fitted_part(name, options, learn, context)
         for learn, _, _ in folds
     ]
 
@@ -85,7 +85,8 @@ def held_out_table(
     return replace(whole.take(order), expected=whole.expected, units=units)
 
 
-def _fitted(name: str, options: Options, rows: Rows, context: Context) -> Fit[Any]:
+def fitted_part(name: str, options: Options, rows: Rows, context: Context) -> Fit[Any]:
+    """Fit a method to training rows as ``calcli fit`` does, without closures."""
     cls = method(name)
     fit = cls.fit(
         rows.counted(),

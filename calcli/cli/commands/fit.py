@@ -328,7 +328,7 @@ def run(args: FitArgs) -> int:
     ):
         if together:
             rows.progress = command.progress
-            return fit_all(args, rows, _context(args, rows, command), command)
+            return fit_all(args, rows, context_of(args, rows, command), command)
         if args.by_default:
             args = with_default_method(args, rows)
             tell_default(args, rows, command)
@@ -379,7 +379,7 @@ def tell_default(args: FitArgs, rows: DataSet, command: CommandContext) -> None:
 def fit_rows(args: FitArgs, rows: DataSet, command: CommandContext) -> Fitted:
     """Fit the method to the rows. Raises DataError, FitError."""
     rows.progress = command.progress
-    context = _context(args, rows, command)
+    context = context_of(args, rows, command)
     start = time.process_time()
     artifact = fit_artifact(args.method, args.options(), rows, context, args.keep)
     seconds = time.process_time() - start
@@ -387,7 +387,8 @@ def fit_rows(args: FitArgs, rows: DataSet, command: CommandContext) -> Fitted:
     return Fitted(artifact, seconds)
 
 
-def _context(args: FitArgs, rows: DataSet, command: CommandContext) -> Context:
+def context_of(args: FitArgs, rows: DataSet, command: CommandContext) -> Context:
+    """Seed, device and progress of a fit to these rows."""
     device = resolve(args.device, args.method, rows.n * rows.k)
     return Context(args.seed, device, command.progress)
 
