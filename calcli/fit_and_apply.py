@@ -40,7 +40,12 @@ from calcli.metrics.significance import p_text
 from calcli.metrics.warnings import data_warnings, zero_warnings
 from calcli.numerics import AnyArray, FloatArray
 from calcli.parallel import same_threads
-from calcli.registry import method, method_names
+from calcli.registry import (
+    method,
+    method_names,
+    with_predictions_free,
+    with_predictions_kept,
+)
 from calcli.rows import Block, Rows, ScoreKind
 from calcli.statistics.paired import PairedSums, fair_signs
 
@@ -57,11 +62,18 @@ WORSE, HURT = 1e-9, 1.01
 
 @same_threads()
 def fit_artifact(
-    name: str, options: Options, rows: DataSet, context: Context
+    name: str,
+    options: Options,
+    rows: DataSet,
+    context: Context,
+    keep_predictions: bool | None = None,
 ) -> Artifact:
-    """Fit a method and describe what it did to the calibration data. options : the method's own, from
-    ``parse_options``. Raises DataError for bad rows, FitError for a fit that is impossible. A fit that merely failed to
-    help has a status and warnings."""
+    """Fit a method and describe what it did to the calibration data.
+
+    options : the method's own, from ``parse_options``. keep_predictions : of a method that moves predictions, keep them
+    by a projection; False lets ``auto`` change them; None leaves the method as it is. Raises DataError
+    for bad rows, FitError for a fit that is impossible. A fit that merely failed to help has a status and warnings.
+    """
     try:
         if rows.kind == "confidence" and not method(name).laws.confidence:
             able = [each for each in method_names() if method(each).laws.confidence]
@@ -69,12 +81,7 @@ def fit_artifact(
             raise FitError(
                 f"method {name} {told}: {', '.join(sorted(able, key=lambda each: method(each).list_order))}"
             )
-        options = method(name).resolve_options(options, rows.k)
-        asked = (
-            f"{name} --set keep_argmax=true, "
-            if getattr(options, "keep_argmax", None) is False
-            else ""
-        )
+        name, options = resolved(name, options, rows, keep_predictions)
         for column in method(name).columns_to_fit(options):
             rows.carry(column)
         counted = rows.counted()
@@ -105,7 +112,7 @@ def fit_artifact(
         raise _breakdown(name, rows, "its probabilities are not finite")
     lost = list[str]()
     if became["accuracy"] < was["accuracy"] - WORSE:
-        lost = fallen(asked, counted, fitted.calibrator, was, became)
+        lost = fallen(counted, fitted.calibrator, was, became)
     start = before
     if rows.kind == "probs" and after.nll > before.nll:
         # What zeros count as is more than rows sum to; calibrated rows sum to 1.
@@ -149,6 +156,21 @@ def fit_artifact(
         fit=record,
         seconds=context.seconds,
     )
+
+
+def resolved(
+    name: str, options: Options, rows: Rows, keep_predictions: bool | None
+) -> tuple[str, Options]:
+    """The method for these rows, with all options explicit.
+
+    keep_predictions : as for ``fit_artifact``. Raises FitError.
+    """
+    options = method(name).resolve_options(options, rows.k)
+    if keep_predictions is None or rows.kind == "confidence":
+        return name, options
+    if keep_predictions:
+        return with_predictions_kept(name, options)
+    return with_predictions_free(name, options)
 
 
 def _breakdown(name: str, rows: Rows, reason: str) -> FitError:
@@ -195,25 +217,27 @@ def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
 
 
 def fallen(
-    able: str,
     rows: Rows,
     calibrator: Calibrator,
-    b: dict[str, float],
-    a: dict[str, float],
+    before: dict[str, float],
+    after: dict[str, float],
 ) -> list[str]:
-    """Warning where the accuracy fell significantly, by McNemar's test on the same rows. able : how the method can
-    preserve accuracy. b, a : values of the summaries before and after."""
-    p = fair_signs(
-        reduce(
-            add,
-            reduced(
-                rows, [None, calibrator], _change_of_right, top_only=True, add_up=True
-            ),
-        )
+    """Warning where the accuracy fell significantly, by McNemar's test on the same rows.
+
+    before, after : values of the summaries.
+    """
+    changes = reduced(
+        rows, [None, calibrator], _change_of_right, top_only=True, add_up=True
     )
-    fell = f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f}"
-    kept = f"{able}ts, ec, ets and ft are accuracy-preserving"
-    return [f"{fell} ({p_text(p)}, McNemar's test); {kept}"] if p <= LEVEL else []
+    p = fair_signs(reduce(add, changes))
+    if p > LEVEL:
+        return []
+    fell = (
+        "accuracy on the calibration data fell from"
+        f" {before['accuracy']:.4f} to {after['accuracy']:.4f}"
+    )
+    kept = "--keep-predictions keeps it; ts, ec, ets and ft are accuracy-preserving"
+    return [f"{fell} ({p_text(p)}, McNemar's test); {kept}"]
 
 
 def _change_of_right(tables: Sequence[RowTable]) -> PairedSums:

@@ -13,6 +13,7 @@ import numpy as np
 
 from calcli import __version__
 from calcli.calibrator import Calibrator, Context, Fit
+from calcli.composition import Mixture
 from calcli.errors import CalcliError, UsageError
 from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.differences import compared, friedman_tests
@@ -92,11 +93,7 @@ def title_of(text: str) -> str:
 def applicable(rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str, str]]:
     """Methods that can be fitted to such rows, recommended ones first, and reasons for omitted ones. thorough : include
     methods with more parameters than rows."""
-    names = [
-        name
-        for name in method_names()
-        if name != "identity" and method(name).composable
-    ]
+    names = [name for name in method_names() if is_entrant(name)]
     if rows.kind == "confidence":
         names = [name for name in names if method(name).laws.confidence]
     left_out = {}
@@ -114,6 +111,16 @@ def applicable(rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str,
         (name for name in names if name not in left_out),
         key=lambda name: method(name).list_order,
     ), left_out
+
+
+def is_entrant(name: str) -> bool:
+    """True for a method that maps scores by itself, and is not named only by whoever wants it.
+
+    ``auto`` weighs the others, ``keep`` and ``identity`` change nothing.
+    """
+    cls = method(name)
+    selects = not cls.composable or issubclass(cls, Mixture)
+    return name != "identity" and not selects and not cls.laws.restores_argmax
 
 
 def _numbers(cls: type[Calibrator], k: int) -> int:

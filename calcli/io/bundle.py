@@ -35,6 +35,7 @@ from calcli.io.locate import (
     Layout,
     Location,
     choose_group,
+    find_bundles,
     intersections,
     kinds_in,
     split_where,
@@ -181,6 +182,11 @@ class BundleRows(DataSet):
         self.small = self.nbytes <= (
             max(CACHE_BYTES, most) if self._scores.chunks else CACHE_BYTES
         )
+
+    @property
+    def bundles_of_file(self) -> list[str]:
+        """Groups of all bundles in the file of these rows; "" is the root."""
+        return find_bundles(self._node.file)
 
     @property
     def location(self) -> Location:

@@ -14,7 +14,7 @@ from msgspec import Meta
 from calcli.calibrator import Calibrator, Context, Fit, Options
 from calcli.errors import DataError
 from calcli.fast_dataclass import Sums, dataclass
-from calcli.folds import content_folds, random_folds
+from calcli.folds import content_folds
 from calcli.numerics import FloatArray, IntArray, entries, floored_log
 from calcli.rows import Block, Codes, Rows
 
@@ -240,7 +240,7 @@ class ByGroup(Calibrator):
         common = cls.OF_COMMON.fit(rows, plain, context)
         names = [
             name
-            for name, weight in rows.sum(partial(_weights, options.by)).items()
+            for name, weight in rows.sum(partial(group_weights, options.by)).items()
             if weight > 0
         ]
         kept = replace(common, chosen=(cls.COMMON, plain))
@@ -301,13 +301,8 @@ class ByGroup(Calibrator):
 
         start : results of the fits to all rows.
         """
-        units, losses = rows.units(), np.empty((2, rows.n))
-        if units is not None:
-            fold = random_folds(units.n, FOLDS, context.rng())[units.code]
-        else:
-            fold = content_folds(
-                groups.code, _losses(start[0], rows), FOLDS, context.rng()
-            )
+        losses = np.empty((2, rows.n))
+        fold = content_folds(rows, FOLDS, context.seed, along=(groups.code,))
         for f in np.unique(fold):
             context.progress("cross-validating", int(f), FOLDS)
             held, others = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
@@ -325,7 +320,7 @@ class ByGroup(Calibrator):
         return own, one
 
 
-def _weights(by: str, block: Block) -> Counter[str]:
+def group_weights(by: str, block: Block) -> Counter[str]:
     """Total weight of the rows of every group, by its name."""
     names, code = groups_of(block, by)
     found = np.bincount(code, weights=block.weight, minlength=len(names))

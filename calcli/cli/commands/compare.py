@@ -118,7 +118,8 @@ def opened(
                 f"{rows.name}: holds confidences, which have no NLL of the label; use fit --method all"
             )
         if args.test is None:
-            folds = folds_of(rows, Context(args.seed), args.folds)
+            with same_rows(args) as other:
+                folds = folds_of(rows, Context(args.seed), args.folds, other)
             if not folds:
                 raise DataError(
                     f"{rows.name}: has {rows.n} row, folds need two or more; name rows with --test GROUP"
@@ -142,6 +143,17 @@ def opened(
                         f"{held.name}: {name} {got}, expected {expected} as in {rows.name}"
                     )
             yield board.OpenedFolds(rows, held, [(rows, held, np.arange(held.n))])
+
+
+@contextmanager
+def same_rows(args: "CompareArgs") -> Iterator[DataSet | None]:
+    """Open the other model's scores, whose contents decide the folds of both; None without."""
+    if args.baseline_bundle is None:
+        yield None
+        return
+    files = tuple(args.expand(args.baseline_bundle))
+    with open_data(files, prefer=o.CALIBRATION, **args.opening) as rows:
+        yield rows
 
 
 def _places(rows: DataSet) -> set[tuple[Path, str]]:
