@@ -20,6 +20,7 @@ from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import AnyArray, FloatArray, IntArray, floored_log
 from calcli.parallel import check_memory, in_order
 from calcli.statistics.units import Units
+from calcli.statistics.weights import effective_weights
 
 ClassScoreKind = Literal["logits", "log_probs", "probs"]
 SCORE_KINDS: tuple[str, ...] = get_args(ClassScoreKind)
@@ -74,8 +75,8 @@ class Block:
     """Consecutive rows.
 
     start : index of the first row. scores : (b, k) in the precision of the source, of kind ``kind``. Read-only by
-    convention. y : (b,) int64 labels, or None when the source has none. weight : (b,) float64 sample weights, or None
-    (all equal). transformed : (m, b, k) logits of the same rows under the m transforms asked for. assigned : (b,) int64
+    convention. y : (b,) int64 labels, or None when the source has none. weight : (b,) float64 sample weights in
+    effective rows, or None (all equal). transformed : (m, b, k) logits of the same rows under the m transforms asked for. assigned : (b,) int64
     predictions made upstream, by an earlier calibrator whose prediction need not be the argmax of the scores; None when
     there was none. columns : further columns, of the names that were asked for (``DataSet.carry``).
 
@@ -242,8 +243,19 @@ class Rows(ABC):
         """All labels, (n,) int64."""
 
     def weights(self) -> FloatArray | None:
-        """All sample weights, (n,) float64, or None when all are equal."""
+        """All sample weights, (n,) float64, or None when all are equal.
+
+        They sum to the effective number of rows (see ``effective_weights``).
+        """
         return None
+
+    @property
+    def effective_n(self) -> float:
+        """Kish's effective number of rows, which penalties, priors and counts are held against."""
+        w = self.weights()
+        if w is None or not w.any():
+            return float(self.n)
+        return float(w.sum()) ** 2 / float(w @ w)
 
     def units(self) -> Units | None:
         """Unit of every row, None where rows are independent."""
@@ -284,7 +296,7 @@ class Rows(ABC):
 
 
 class ArrayRows(Rows):
-    """Rows in memory. scores : (n, k) of kind ``kind``; labels, weight : (n,); units : units of the
+    """Rows in memory. scores : (n, k) of kind ``kind``; labels, weight : (n,), of any scale; units : units of the
     rows; transformed : (m, n, k) logits with ``transforms`` naming its first axis."""
 
     def __init__(
@@ -302,7 +314,8 @@ class ArrayRows(Rows):
         self.scores, self.kind = scores, kind
         self.n, self.k = scores.shape
         self.y = None if labels is None else np.asarray(labels, dtype=np.int64)
-        self.weight = None if weight is None else np.asarray(weight, dtype=np.float64)
+        given = None if weight is None else np.asarray(weight, dtype=np.float64)
+        self.weight = None if given is None else effective_weights(given)
         self._units = units
         self.transformed, self.transforms = transformed, tuple(transforms)
         self.block_rows = block_rows or rows_per_block(self.k)

@@ -93,10 +93,10 @@ class BundleRows(DataSet):
         self._keep: BoolArray | None = None
         self._labels = self._find_labels(layout, ignore, need_labels)
         self.n = self.total if self._keep is None else int(self._keep.sum())
-        self._weights: FloatArray | None = None
+        self._given_weights: FloatArray | None = None
         if given := list(self._datasets("weights").values()):
             w = validate.check_weights(self._read_column(given[0]), self.total, self._where(given[0]))
-            self._weights = w if self._keep is None else w[self._keep]
+            self._given_weights = w if self._keep is None else w[self._keep]
         self._assigned: AnyArray | h5py.Dataset | None = None
         if self.kind != "confidence" and (dataset := self._find("prediction")) is not None:
             self._check_length(dataset)
@@ -363,8 +363,9 @@ class BundleRows(DataSet):
         assert labels is not None, "opened without need of labels"
         return labels
 
-    def weights(self) -> FloatArray | None:
-        return self._weights
+    @property
+    def given_weights(self) -> FloatArray | None:
+        return self._given_weights
 
     def pieces(self, transforms: Sequence[int], rows: int, start: int, stop: int) -> Iterator[Block]:
         if self.small and self._cache is None:
@@ -402,8 +403,10 @@ class BundleRows(DataSet):
             slab, under = slab[keep], [scores[keep] for scores in under]
         end = at + len(slab)
         labels, assigned = (self._classes_at(source, at, end) for source in (self._labels, self._assigned))
-        weight = None if self._weights is None else self._weights[at:end]
-        return Block(at, slab, self.kind, labels, weight, np.stack(under) if under else None, assigned)
+        moved = np.stack(under) if under else None
+        return Block(
+            at, slab, self.kind, labels, transformed=moved, assigned=assigned
+        )
 
     def _checked(self, start: int, stop: int) -> AnyArray:
         if self._cache is None and not self.small and is_tall(self._scores):

@@ -26,6 +26,7 @@ from calcli.io.validate import doubts
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.rows import ArrayRows, AtOnce, Block, Codes, Rows, Walk, joined, part_blocks, rows_per_block, sample_runs
 from calcli.statistics.units import Units
+from calcli.statistics.weights import effective_weights
 
 if TYPE_CHECKING:
     from calcli.io.bundle import BundleRows
@@ -146,11 +147,27 @@ class DataSet(Rows):
 
     @abstractmethod
     def pieces(self, transforms: Sequence[int], rows: int, start: int, stop: int) -> Iterator[Block]:
-        """Read rows start..stop-1 in pieces of about ``rows`` rows, multiples of it where possible."""
+        """Read rows start..stop-1 in pieces of about ``rows`` rows, multiples of it where possible, without their
+        weights, whose scale only all rows together give."""
+
+    @property
+    @abstractmethod
+    def given_weights(self) -> FloatArray | None:
+        """Sample weights as the files hold them, (n,), or None if there are none."""
+
+    @cached_property
+    def _effective_weights(self) -> FloatArray | None:
+        given = self.given_weights
+        return None if given is None else effective_weights(given)
+
+    def weights(self) -> FloatArray | None:
+        return self._effective_weights
 
     def run(self, start: int, stop: int) -> Block:
         """Read rows start..stop-1 as one block."""
-        return joined([*self.pieces((), stop - start, start, stop)])
+        block = joined([*self.pieces((), stop - start, start, stop)])
+        weight = self.weights()
+        return block if weight is None else replace(block, weight=weight[start:stop])
 
     @abstractmethod
     def labels_at(self, start: int, stop: int) -> IntArray:
@@ -162,10 +179,17 @@ class DataSet(Rows):
     def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
         step = at_once * self.step(transforms)
         pieces = self.pieces(transforms, self.slab_rows(transforms, step), 0, self.n)
+        weight = self.weights()
         for block in regular(self._followed(pieces), step):
             here = slice(block.start, block.start + len(block))
-            columns = {name: column.take(here) for name, column in self.columns.items()}
-            yield replace(block, columns=columns) if columns else block
+            if weight is not None:
+                block = replace(block, weight=weight[here])
+            if self.columns:
+                columns = {
+                    name: column.take(here) for name, column in self.columns.items()
+                }
+                block = replace(block, columns=columns)
+            yield block
 
     def _followed(self, pieces: Iterator[Block]) -> Iterator[Block]:
         """Yield the pieces; the first complete pass also sets the hash and the facts of the rows."""
@@ -205,6 +229,10 @@ class DataSet(Rows):
     def walked(self, walk: Walk) -> Iterator[Any]:
         if self.spread is None or self.n <= self.part_rows(walk.transforms):
             return super().walked(walk)
+        weight = self.weights()
+        if weight is not None:
+            work = partial(_weighted, walk.work)
+            walk = replace(walk, work=work, along=(weight, *walk.along))
         if self.columns:
             names = {name: column.names for name, column in self.columns.items()}
             along = (*(column.code for column in self.columns.values()), *walk.along)
@@ -224,6 +252,13 @@ class DataSet(Rows):
     def sample(self, count: int) -> ArrayRows:
         drawn = joined([self.run(start, stop) for start, stop in sample_runs(self.n, count)])
         return ArrayRows(drawn.scores, drawn.labels, self.kind, weight=drawn.weight)
+
+
+def _weighted(
+    work: Callable[..., Any], block: Block, weight: FloatArray, *along: Any
+) -> Any:
+    """Attach weights to a block in another process, and call ``work``."""
+    return work(replace(block, weight=weight), *along)
 
 
 def _carrying(work: Callable[..., Any], names: Mapping[str, tuple[str, ...]], block: Block, *along: Any) -> Any:
@@ -335,8 +370,10 @@ class PooledRows(DataSet):
         parts = within(self._counts, start, stop)
         return np.concatenate([self.parts[at].labels_at(low, high) for at, _, low, high in parts])
 
-    def weights(self) -> FloatArray | None:
-        given = [w for part in self.parts if (w := part.weights()) is not None]
+    @property
+    def given_weights(self) -> FloatArray | None:
+        weights = [part.given_weights for part in self.parts]
+        given = [weight for weight in weights if weight is not None]
         return np.concatenate(given) if given else None
 
     def pieces(self, transforms: Sequence[int], rows: int, start: int, stop: int) -> Iterator[Block]:
@@ -355,5 +392,5 @@ def _shared_properties(rows: "BundleRows") -> Iterator[str]:
     yield f"is calibrated by {words(rows.upstream)}" if rows.upstream else "is uncalibrated"
     yield f"has the transforms {', '.join(rows.transforms) or 'none'}"
     yield "has labels" if rows.has_labels else "has no labels"
-    yield "has no weights" if rows.weights() is None else "has weights"
+    yield "has no weights" if rows.given_weights is None else "has weights"
     yield "has predictions" if rows.assigned else "has no predictions"

@@ -311,7 +311,7 @@ class Auto(Mixture):
             # One row cannot be held out; the first candidate is the simplest by convention.
             name, candidate = next(iter(candidates.items()))
             only = Trial(name, candidate, fit_candidate(candidate, rows, FittedPrefixes(), context))
-            fit = cls.average([only], [1.0], rows.n) if averaged else alone(only)
+            fit = cls.average([only], [1.0], rows.effective_n) if averaged else alone(only)
             warning = "there is one row only, too few to weigh candidates; took the first"
             return replace(fit, warnings=(*fit.warnings, warning))
         rng, y, units = context.rng(), rows.labels(), rows.units()
@@ -325,14 +325,14 @@ class Auto(Mixture):
         share = np.full(rows.n, 1.0 / rows.n) if weight is None else weight / weight.sum()
         table = compare(trials, share, options.criterion)
         if averaged:
-            prior = PRIOR_ROWS + PRIOR_ROWS_PER_CLASS * rows.k / rows.n
+            prior = PRIOR_ROWS + PRIOR_ROWS_PER_CLASS * rows.k / rows.effective_n
             log_p = np.stack([trial.log_p for trial in good], axis=-1)
-            floor = FLOOR_ROWS / (rows.n + 1)  # mixed in, of the uniform distribution
+            floor = FLOOR_ROWS / (rows.effective_n + 1)  # mixed in, of the uniform distribution
             log_p = np.logaddexp(log_p + np.log1p(-floor), np.log(floor / rows.k))
             kept, weights = sparse_weights(log_p, share, prior)
             for j, weight_j in zip(kept, weights.tolist(), strict=True):
                 table[good[j].name]["weight"] = weight_j
-            fit = cls.average([good[j] for j in kept], weights, rows.n)
+            fit = cls.average([good[j] for j in kept], weights, rows.effective_n)
         else:
             chosen = pick(table, options)
             table[chosen]["chosen"] = True
@@ -344,8 +344,8 @@ class Auto(Mixture):
         return replace(fit, details={**fit.details, "auto": record})
 
     @classmethod
-    def average(cls, trials: Sequence[Trial], weights: Iterable[float], n: int) -> Fit["Auto"]:
-        """Weighted mean of candidates fitted to all n rows."""
+    def average(cls, trials: Sequence[Trial], weights: Iterable[float], n: float) -> Fit["Auto"]:
+        """Weighted mean of candidates fitted to all rows, n effective ones."""
         fits = {trial.name: trial.fit for trial in trials if trial.fit is not None}
         status = max((fit.status for fit in fits.values()), key=STATUSES.index)
         warnings = tuple(f"{name}: {warning}" for name, fit in fits.items() for warning in fit.warnings)
@@ -381,16 +381,24 @@ def alone(trial: Trial) -> Fit[Any]:
     return replace(trial.fit, chosen=trial.candidate, before=None, verify=None, after=None)
 
 
+def effective_number(share: FloatArray) -> float:
+    """Kish's effective number of rows of shares (n,) that sum to 1."""
+    if share.min() == share.max():
+        return float(len(share))  # without rounding
+    return 1.0 / float(share @ share)
+
+
 def likelihood_weights(log_p: FloatArray, share: FloatArray, prior_rows: float = 0.0) -> FloatArray:
     """Mixture weights (m,) by EM from equal ones, with ``prior_rows`` of prior weight on the first.
 
     log_p : (draws, n, m) held-out log-probabilities of the labels; share : (n,) row weights, sum 1.
     """
-    draws, n, m = log_p.shape
-    likelihood = np.exp(log_p - log_p.max(axis=2, keepdims=True)).reshape(draws * n, m)
+    draws, rows, m = log_p.shape
+    n = effective_number(share)
+    likelihood = np.exp(log_p - log_p.max(axis=2, keepdims=True)).reshape(draws * rows, m)
     share = np.tile(share / draws, draws)
     w, prior = np.full(m, 1.0 / m), np.eye(m)[0] * prior_rows
-    for _ in range(min(max(LEAST_STEPS, n // ROWS_PER_STEP), MOST_STEPS)):
+    for _ in range(min(max(LEAST_STEPS, round(n) // ROWS_PER_STEP), MOST_STEPS)):
         w = w * (likelihood.T @ (share / (likelihood @ w)))
         w = (n * w + prior) / (n + prior_rows)
     return np.asarray(w / w.sum())

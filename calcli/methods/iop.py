@@ -266,14 +266,14 @@ class IntraOrderPreserving(Calibrator):
             fit = cls._fit_curve(rows, options.knots, options.prior, context)
         else:
             fit = cls._fit_networks(rows, options, context)
-        uniform = 1.0 / (rows.n + 1) if options.mixture else 0.0
+        uniform = 1.0 / (rows.effective_n + 1) if options.mixture else 0.0
         return replace(fit, calibrator=replace(fit.calibrator, uniform=uniform))
 
     @classmethod
     def _fit_curve(cls, rows: Rows, knots: int, prior: float, context: Context) -> Fit[Self]:
         edges = np.linspace(*logit_range(rows), knots + 2)[1:-1]
 
-        def loss(nll: Quadratic, n: int, slopes: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        def loss(nll: Quadratic, n: float, slopes: FloatArray) -> tuple[float, FloatArray, FloatArray]:
             value, gradient, hessian = nll(slopes)
             penalty, pull, stiffness = pull_together(slopes, 1.0 / n)
             held, push, curvature = sharpening(float(np.log(slopes).mean()), prior, n)

@@ -57,7 +57,7 @@ class SharedMonotone(Calibrator):
     def fit(cls, rows: Rows, options: SharedMonotoneOptions, context: Context) -> Fit[Self]:
         edges = -np.geomspace(30.0, 0.05, options.knots)
 
-        def loss(nll: Quadratic, n: int, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        def loss(nll: Quadratic, n: float, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
             slopes = np.exp(theta)
             value, gradient, hessian = nll(slopes)
             penalty, pull, stiffness = pull_together(theta, options.smooth / n)
@@ -72,7 +72,7 @@ class SharedMonotone(Calibrator):
         if isinstance(context.start, cls) and len(context.start.edges) == len(edges):
             begin = np.log(context.start.slopes)
         found = minimise_map(rows, edges, log_softmax, loss, begin, context, LOG_SLOPES)
-        fitted = cls(edges, np.exp(found.x), 1.0 / (rows.n + 1) if options.mixture else 0.0)
+        fitted = cls(edges, np.exp(found.x), 1.0 / (rows.effective_n + 1) if options.mixture else 0.0)
         return ended(fitted, found, LOG_SLOPES)
 
     def apply(self, block: Block) -> Prediction:

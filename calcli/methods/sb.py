@@ -183,7 +183,7 @@ def fit_whole_rows(rows: Rows, options: ScalingBinningOptions, context: Context)
         full = RegularisedDirichlet.fit(rows, penalised, context)
         scale, features = full.calibrator.weight, log_probabilities
         fitted = Fit(DirichletCalibration(scale, full.calibrator.bias), full.status, full.warnings, full.details)
-        ridge = odir_ridge(rows.k, penalised, 1.0, DIRICHLET_PENALTY, rows.n).weight
+        ridge = odir_ridge(rows.k, penalised, 1.0, DIRICHLET_PENALTY, rows.effective_n).weight
     else:
         loss: Literal["nll", "brier"] = "brier" if options.loss == "brier" else "nll"
         return TemperatureScaling.fit(rows, TemperatureOptions(loss=loss), context)

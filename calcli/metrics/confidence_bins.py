@@ -10,7 +10,14 @@ from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import Label, MetricContext, made_once
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.nulls import EXACT_ROWS
-from calcli.metrics.significance import MeanGap, adjusted, exact_p_value, poisson_p_value, sum_p_value
+from calcli.metrics.significance import (
+    FEW_OUTCOMES,
+    MeanGap,
+    adjusted,
+    exact_p_value,
+    rarer_p_value,
+    sum_p_value,
+)
 from calcli.numerics import FloatArray
 from calcli.statistics.units import effects_of_bins
 
@@ -40,21 +47,20 @@ class ConfidenceBin:
 
 
 def bin_p_values(
-    bins: BinStats, variance: FloatArray, scores: Callable[[int], FloatArray], weighted: bool = False
+    bins: BinStats, variance: FloatArray, scores: Callable[[int], FloatArray]
 ) -> FloatArray:
-    """P-values of the number of correct rows in every bin, (bins,), under calibration. variance : of the sums of
-    outcomes under calibration. scores : the confidences of a bin. By the normal law; where the variance is below 10 by
-    the exact law, or of very many rows by Poisson's, which is wider."""
+    """P-values of the number of correct rows in every bin, (bins,), under calibration. variance : of the numbers
+    of outcomes under calibration. scores : the confidences of a bin. By the normal law; where the variance is below 10
+    by the exact law, or of very many rows by Poisson's, which is wider."""
     out = np.ones(len(bins.count))
     for b in np.flatnonzero(bins.weight > 0).tolist():
         said, found, n = float(bins.score[b]), float(bins.outcome[b]), int(bins.count[b])
-        if weighted or variance[b] >= 10.0:
+        if variance[b] >= FEW_OUTCOMES:
             out[b] = MeanGap.of(said - found, math.sqrt(variance[b])).p_value
         elif n <= EXACT_ROWS:
             out[b] = exact_p_value(scores(b), round(found))
         else:
-            mean, count = min((said, found), (n - said, n - found))
-            out[b] = poisson_p_value(round(count), mean)
+            out[b] = rarer_p_value(said, round(found), n)
     return out
 
 
@@ -76,10 +82,14 @@ def binned(context: MetricContext) -> tuple[BinStats, FloatArray, FloatArray]:
     """Sums over the bins, the p-value of each, and by how much its variance grows as rows belong together."""
     t, c, y = context.table, context.scores, context.outcomes
     index, size = bin_index(c, EDGES), len(EDGES) - 1
-    bins, w = BinStats.at(index, size, c, y, t.weight), t.weights
-    if t.units is None:
-        variance = np.bincount(index, w**2 * c * (1.0 - c), size).astype(np.float64)
-        return bins, bin_p_values(bins, variance, lambda b: c[index == b], t.weight is not None), np.ones(size)
-    parts = [(t.take(at), at) for at in (index == b for b in range(size))]
-    p = [sum_p_value(c[at], y[at], part.weight, part.units) if part.n else 1.0 for part, at in parts]
-    return bins, np.array(p), effects_of_bins(c, y, index, size, t.units, t.weight)
+    bins = BinStats.at(index, size, c, y, t.weight)
+    if t.units is None and t.weight is None:
+        variance = np.bincount(index, c * (1.0 - c), size).astype(np.float64)
+        p_values = bin_p_values(bins, variance, lambda b: c[index == b])
+        return bins, p_values, np.ones(size)
+    p_values = np.ones(size)
+    for b in np.unique(index).tolist():
+        here = index == b
+        part = t.take(here)
+        p_values[b] = sum_p_value(c[here], y[here], part.weight, part.units)
+    return bins, p_values, effects_of_bins(c, y, index, size, t.units, t.weight)

@@ -287,7 +287,7 @@ def class_p_values_of(context: MetricContext) -> FloatArray | None:
     t = context.table
     if t.classes is None or (t.units is not None and context.columns is None):
         return None
-    return class_p_values(t.classes, t.weight is not None) if t.units is None else classes_by_unit(context)[0]
+    return class_p_values(t.classes) if t.units is None else classes_by_unit(context)[0]
 
 
 @made_once

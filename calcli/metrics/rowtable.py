@@ -15,6 +15,7 @@ from calcli.fast_dataclass import Sums, cached_property, dataclass
 from calcli.metrics.warnings import LabelAgreement
 from calcli.numerics import NLL_OF_ZERO, AnyArray, FloatArray, IntArray
 from calcli.statistics.units import Units, design_effect
+from calcli.statistics.weights import effective_weights
 
 TOP_COLUMNS = ("confidence", "correct", "prediction", "y")
 ROW_COLUMNS = (*TOP_COLUMNS, "nll", "brier", "entropy", "varentropy", "positive", "log_odds", "weight", "group")
@@ -23,9 +24,11 @@ ROW_COLUMNS = (*TOP_COLUMNS, "nll", "brier", "entropy", "varentropy", "positive"
 @dataclass(frozen=True)
 class ClassStats(BinStats):
     """Width-bin sums (k, bins) of every class's probability against "this is the label". Adds. variance : (k, bins)
-    sums of w^2 p (1 - p), the variance of ``outcome`` under calibration. Right-closed bins of [0, 1]."""
+    sums of w^2 p (1 - p), the variance of ``outcome`` under calibration. jumps : of weighted rows sums over all bins,
+    (2, k), of w^4 p (1 - p), and of w^2 p (1 - p) where p < 1/2. Right-closed bins of [0, 1]."""
 
     variance: FloatArray
+    jumps: FloatArray | None = None
 
     @property
     def whole(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -141,9 +144,12 @@ class RowTable(Sums):
         return design_effect(self.correct, self.units, self.weight)
 
     def take(self, index: AnyArray) -> "RowTable":
-        """Table of the rows at ``index`` (indices or a mask), without sums over rows."""
+        """Table of the rows at ``index`` (indices or a mask), without sums over rows. Their weights sum to the
+        effective number of these rows, and are None where all are equal."""
         held = {name: getattr(self, name) for name in ROW_COLUMNS}
         columns = {name: c[index] for name, c in held.items() if c is not None and (len(c) or name in TOP_COLUMNS)}
+        if "weight" in columns:
+            columns["weight"] = effective_weights(columns["weight"])
         return RowTable(
             self.k,
             **columns,

@@ -136,7 +136,7 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
     facts: dict[str, Any] = {"bundle": rows.name, "kind": rows.kind, "n": rows.n}
     facts |= {"n_classes": None if confidences else rows.k, "dtype": str(rows.dtype), "ignored": rows.ignored}
     facts |= {"min": low, "max": high, "tied_rows": ties}
-    facts |= {"labels": rows.has_labels, "weights": rows.weights() is not None, "class_names": rows.class_names}
+    facts |= {"labels": rows.has_labels, "weights": rows.given_weights is not None, "class_names": rows.class_names}
     facts |= {"transforms": list(rows.transforms), "data_sha256": rows.data_sha256}
     facts |= {"calibrated_by": [msgspec.to_builtins(link) for link in rows.upstream], "source": rows.source}
     facts |= {"corrupted_labels": rows.corrupted_labels, "warnings": []}

@@ -17,7 +17,7 @@ from calcli.folds import content_folds
 from calcli.methods._affine.matrix import MatrixObjective
 from calcli.methods._affine.objective import AffineObjective, Chunked, Ridge, logits_as, mean_nll, rows_to_fit
 from calcli.methods._affine.vector import VectorObjective
-from calcli.methods._temperature import LaterPrior, effective_rows, likeliest
+from calcli.methods._temperature import LaterPrior, likeliest
 from calcli.numerics import FloatArray, IntArray, floored_log, log_softmax, softmax
 from calcli.rows import Block, Rows
 from calcli.solvers import LOOSE_AIM, Optimum, minimise_convex
@@ -149,7 +149,7 @@ class OdirMap(FullMap):
         if len(grid) > 1:
             lam, thetas = notes.search_path(parts, grid, ridge, thetas[0], long)
         notes.details |= {"lambda": lam, "mu": lam if options.mu is None else options.mu}
-        last = ridge(lam, effective_rows(rows))
+        last = ridge(lam, rows.effective_n)
         if options.final == "refit":
             start = lambda: np.mean(thetas, axis=0)  # noqa: E731
             found = notes.fit_map(cls, objective_of(source.chunks(), last), start, f"fitting{long}")
@@ -211,7 +211,7 @@ class Structured(AffineMap):
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         notes, k, theta = FitNotes(rows, context), rows.k, cls.identity(rows.k)
         search = likeliest(rows, context, options.prior)
-        temperature, smoothing, notes.before = search.temperature, 1.0 / (rows.n + 1), search.before
+        temperature, smoothing, notes.before = search.temperature, 1.0 / (rows.effective_n + 1), search.before
         if search.root.status in ("at_low", "at_high"):
             notes.warn(f"the temperature of the first step ran into its bound: T = {temperature:g}", "at_bound")
         features = partial(smoothed_log_probs, temperature, smoothing)
@@ -229,8 +229,8 @@ class Structured(AffineMap):
             return notes.fit(build(*split_map(theta)))
         lam, folds, long = options.lambda_, min(5, rows.n), ""
         if cls.full:
-            if rows.n < ROWS_PER_CLASS * k:
-                notes.warn(f"{rows.n} rows are fewer than {ROWS_PER_CLASS} per class: svs serves better")
+            if rows.effective_n < ROWS_PER_CLASS * k:
+                notes.warn(f"{rows.effective_n:.0f} rows are fewer than {ROWS_PER_CLASS} per class: svs serves better")
                 lam = "cv" if lam == "auto" else lam
             lam = 1.0 if lam == "auto" else lam
             fits = folds * len(LAMBDAS) + 1 if lam == "cv" else 1
@@ -242,7 +242,7 @@ class Structured(AffineMap):
             lam, thetas = notes.search_path(parts, LAMBDAS, ridge, theta, long)
             theta = np.mean(thetas, axis=0) if cls.full else theta
         notes.details["lambda"] = lam
-        objective = objective_of(source.chunks(), ridge(lam, effective_rows(rows)), complete=True)
+        objective = objective_of(source.chunks(), ridge(lam, rows.effective_n), complete=True)
         what = f"fitting{long}" if cls.full else SCALES
         return notes.fit(build(*split_map(notes.fit_map(cls, objective, lambda: theta, what))))
 
@@ -265,6 +265,7 @@ LONG_FIT = 1e14  # floating-point operations, an hour at 30 GFlop/s, above which
 TYPICAL_RATE = 3e10  # operations per second, for the estimates in messages
 HIGH_LEVEL = 1e8  # level of logits, in units of their spread, beyond which products in float64 keep too few digits
 PRODUCTS_TIGHT, PRODUCTS_LOOSE = 400, 100  # gradients and Hessian products of the last fit, and of one on the path
+EQUAL = 1e-9  # relative difference of held-out NLLs below which the stronger ridge is chosen
 CLEARLY_WORSE = 1e-3  # relative rise of the held-out NLL that ends a path; errors of loose fits are well below it
 
 Fold = tuple[AffineObjective, Chunked]  # the objective on the other rows, and the fold's own rows
@@ -362,7 +363,7 @@ class FitNotes:
             for value, mass in held_out:
                 mean += mass / total * value
             nll.append(mean)
-            if mean < nll[best] or index == 0:
+            if index == 0 or mean < nll[best] - EQUAL * abs(nll[best]):
                 best, best_thetas = index, list(thetas)
             if index - best >= 2 and mean > (1 + CLEARLY_WORSE) * nll[best]:
                 break
@@ -388,12 +389,17 @@ def uniform_ridge(weight: float, k: int, columns: int) -> Ridge:
     return Ridge(np.full((k, columns), weight), identity_map(k, columns))
 
 
+SHARPENS = 1.0 - 1e-6
+"""Temperature below which a map sharpens: after a step that calibrates, 1 is found up to
+rounding, on which the penalty must not depend."""
+
+
 def held_back(ridge: Ridge, diagonal: float, temperature: float, prior: float, rows: float) -> Ridge:
     """Ridge plus, to second order, the prior on the mean of the map's diagonal (see ``Prior``).
 
     diagonal : diagonal at which the map is temperature scaling; where that does not sharpen, the ridge is unchanged.
     """
-    if not prior or temperature >= 1.0:
+    if not prior or temperature >= SHARPENS:
         return ridge
     k, columns = ridge.weight.shape
     at = (np.arange(k), np.zeros(k, np.int64) if columns == 2 else np.arange(k))
