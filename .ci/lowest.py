@@ -12,10 +12,16 @@ REQUIREMENT = re.compile(r"([A-Za-z0-9_-]+)>=([0-9][0-9.]*)")
 
 
 def main() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
     declared = {
         *project["dependencies"],
-        *(text for extra in project["optional-dependencies"].values() for text in extra),
+        *(
+            text
+            for extra in project["optional-dependencies"].values()
+            for text in extra
+        ),
     }
     for text in sorted(declared):
         match = REQUIREMENT.match(text)

@@ -37,7 +37,9 @@ def cost(command, cwd=None, limit=None):
     """
     begun = time.perf_counter()
     with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=said)
+        process = subprocess.Popen(
+            command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=said
+        )
         watch = threading.Timer(limit, process.kill) if limit else None
         if watch is not None:
             watch.start()
@@ -60,7 +62,12 @@ def median_costs(commands, repeats, cwd=None):
         for name, command in commands.items():
             seen[name].append(cost(command, cwd))
     return {
-        name: Cost(*(float(np.median([getattr(c, f) for c in costs])) for f in ("wall", "cpu", "peak")))
+        name: Cost(
+            *(
+                float(np.median([getattr(c, f) for c in costs]))
+                for f in ("wall", "cpu", "peak")
+            )
+        )
         for name, costs in seen.items()
     }
 
@@ -97,4 +104,14 @@ def workspace():
     return tempfile.TemporaryDirectory(prefix="calcli-bench-")
 
 
-__all__ = ["Cost", "Path", "TooLong", "calcli", "cost", "make_bundle", "median_costs", "own_peak", "workspace"]
+__all__ = [
+    "Cost",
+    "Path",
+    "TooLong",
+    "calcli",
+    "cost",
+    "make_bundle",
+    "median_costs",
+    "own_peak",
+    "workspace",
+]

@@ -9,7 +9,11 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-GROUPS = {"cifar100": "CIFAR-100 nets", "cifar10": "ten-class nets", "vlm": "vision-language"}
+GROUPS = {
+    "cifar100": "CIFAR-100 nets",
+    "cifar10": "ten-class nets",
+    "vlm": "vision-language",
+}
 
 
 class Problem(NamedTuple):
@@ -30,8 +34,17 @@ def saved(path: Path) -> Iterator[Problem]:
             z = file[array].astype(float)
             z = np.log(np.maximum(z, 1e-30)) if array == "probs" else z
             other = "two classes" if z.shape[1] == 2 else "other fields"
-            group = next((group for start, group in GROUPS.items() if path.stem.startswith(start)), other)
-            yield Problem(f"{path.stem}:{array[7:]}".rstrip(":"), group, z, file["labels"])
+            group = next(
+                (
+                    group
+                    for start, group in GROUPS.items()
+                    if path.stem.startswith(start)
+                ),
+                other,
+            )
+            yield Problem(
+                f"{path.stem}:{array[7:]}".rstrip(":"), group, z, file["labels"]
+            )
 
 
 def simulated(seed: int = 0) -> Iterator[Problem]:
@@ -39,14 +52,22 @@ def simulated(seed: int = 0) -> Iterator[Problem]:
     rng = np.random.default_rng(seed)
 
     def drawn(name: str, z: Array, true: Array) -> Problem:
-        return Problem(name, "simulated", z, (true + rng.gumbel(size=true.shape)).argmax(axis=1))
+        return Problem(
+            name, "simulated", z, (true + rng.gumbel(size=true.shape)).argmax(axis=1)
+        )
 
     s = 3 * rng.standard_normal(10_000)
     bent = 0.5 * s + 1.5 - 0.05 * s**2
-    yield drawn("two classes, bias and curvature", np.stack([0 * s, s], 1), np.stack([0 * s, bent], 1))
+    yield drawn(
+        "two classes, bias and curvature",
+        np.stack([0 * s, s], 1),
+        np.stack([0 * s, bent], 1),
+    )
     z = 2 * rng.standard_normal((10_000, 4))
     yield drawn("two of four classes absent", z, z + np.array([0.0, 0.5, -30.0, -30.0]))
-    z = 12 * np.eye(10)[rng.integers(0, 10, 10_000)] + 2 * rng.standard_normal((10_000, 10))
+    z = 12 * np.eye(10)[rng.integers(0, 10, 10_000)] + 2 * rng.standard_normal(
+        (10_000, 10)
+    )
     yield drawn("near-perfect accuracy", z, 0.8 * z)
     z = 2 * rng.standard_normal((10_000, 50)) - 0.1 * np.arange(50)
     yield drawn("long tail", z, 0.6 * z - 0.05 * np.arange(50))
@@ -62,20 +83,41 @@ def tables(seed: int = 1) -> Iterator[tuple[str, Array, Array, int]]:
     rng = np.random.default_rng(seed)
     x, y = load_digits(return_X_y=True)
     yield "digits", x, y, 500
-    yield "digits, noise", x, np.where(rng.random(len(y)) < 0.2, rng.integers(0, 10, len(y)), y), 500
+    yield (
+        "digits, noise",
+        x,
+        np.where(rng.random(len(y)) < 0.2, rng.integers(0, 10, len(y)), y),
+        500,
+    )
     yield "digits, even", x, y % 2, 400
-    yield "digits, noise, above 4", x, np.where(rng.random(len(y)) < 0.15, rng.integers(0, 2, len(y)), y > 4), 400
+    yield (
+        "digits, noise, above 4",
+        x,
+        np.where(rng.random(len(y)) < 0.15, rng.integers(0, 2, len(y)), y > 4),
+        400,
+    )
     yield "digits, eights", x, (y == 8).astype(int), 400
     yield "breast cancer", *load_breast_cancer(return_X_y=True), 150
     for positive in (0.01, 0.06):
-        made = make_classification(9000, 20, n_informative=8, weights=[1 - positive], flip_y=0, random_state=seed)
+        made = make_classification(
+            9000,
+            20,
+            n_informative=8,
+            weights=[1 - positive],
+            flip_y=0,
+            random_state=seed,
+        )
         yield f"{100 * positive:.0f} % positive", *made, 3000
     yield (
         "five, noise",
-        *make_classification(9000, 20, n_informative=10, n_classes=5, flip_y=0.15, random_state=4),
+        *make_classification(
+            9000, 20, n_informative=10, n_classes=5, flip_y=0.15, random_state=4
+        ),
         2000,
     )
-    many = make_classification(9000, 30, n_informative=15, n_classes=26, n_clusters_per_class=1, random_state=3)
+    many = make_classification(
+        9000, 30, n_informative=15, n_classes=26, n_clusters_per_class=1, random_state=3
+    )
     yield "26 classes", *many, 3000
 
 

@@ -13,7 +13,10 @@ import numpy as np
 
 def mean(values):
     """What a cell holds of repeated runs: mean and standard error."""
-    return [float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values)))]
+    return [
+        float(np.mean(values)),
+        float(np.std(values, ddof=1) / math.sqrt(len(values))),
+    ]
 
 
 def shown(cell):
@@ -21,7 +24,13 @@ def shown(cell):
     if not isinstance(cell, list):
         return "" if cell is None else str(cell)
     value, error = cell
-    digits = max(1 - math.floor(math.log10(error)), 0) if error > 0 else 0 if value == int(value) else 3
+    digits = (
+        max(1 - math.floor(math.log10(error)), 0)
+        if error > 0
+        else 0
+        if value == int(value)
+        else 3
+    )
     return f"{value:.{digits}f}" + f" ± {error:.{digits}f}" * (error > 0)
 
 
@@ -38,7 +47,10 @@ class Lines:
         self.kept.append(cells)
         print(f"| {' | '.join(map(shown, cells.values()))} |", flush=True)
         if self.path is not None:
-            self.path.write_text("[\n" + ",\n".join(map(json.dumps, self.kept)) + "\n]\n", encoding="utf-8")
+            self.path.write_text(
+                "[\n" + ",\n".join(map(json.dumps, self.kept)) + "\n]\n",
+                encoding="utf-8",
+            )
 
 
 if __name__ == "__main__":

@@ -22,15 +22,28 @@ from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows, AtOnce, Block, Rows, rows_per_block
 
 
-def stratified_halves(y: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    first = np.concatenate([rng.permutation(np.flatnonzero(y == c))[: (y == c).sum() // 2] for c in np.unique(y)])
+def stratified_halves(
+    y: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    first = np.concatenate(
+        [
+            rng.permutation(np.flatnonzero(y == c))[: (y == c).sum() // 2]
+            for c in np.unique(y)
+        ]
+    )
     return first, np.setdiff1d(np.arange(len(y)), first)
 
 
-def held_out_nll(name: str, z: np.ndarray, y: np.ndarray, fit: np.ndarray, test: np.ndarray) -> float:
-    found = method(name).fit(ArrayRows(z[fit], y[fit]), parse_options(name, {}), Context())
+def held_out_nll(
+    name: str, z: np.ndarray, y: np.ndarray, fit: np.ndarray, test: np.ndarray
+) -> float:
+    found = method(name).fit(
+        ArrayRows(z[fit], y[fit]), parse_options(name, {}), Context()
+    )
     block = next(ArrayRows(z[test], block_rows=len(test)).blocks())
-    return float(-found.calibrator.apply(block).log_probs[np.arange(len(test)), y[test]].mean())
+    return float(
+        -found.calibrator.apply(block).log_probs[np.arange(len(test)), y[test]].mean()
+    )
 
 
 def halves(path: Path, splits: int) -> None:
@@ -39,7 +52,12 @@ def halves(path: Path, splits: int) -> None:
     names = ("ts", "svs", "sms")
     found = np.array(
         [
-            [held_out_nll(name, z, y, *stratified_halves(y, np.random.default_rng(seed))) for name in names]
+            [
+                held_out_nll(
+                    name, z, y, *stratified_halves(y, np.random.default_rng(seed))
+                )
+                for name in names
+            ]
             for seed in range(splits)
         ]
     )
@@ -66,11 +84,18 @@ class FileRows(Rows):
     def labels(self) -> np.ndarray:
         return self.file["labels"][:]
 
-    def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
+    def blocks(
+        self, transforms: Sequence[int] = (), at_once: AtOnce = 1
+    ) -> Iterator[Block]:
         self.passes += 1
         y, step = self.labels(), at_once * rows_per_block(self.k)
         for start in range(0, self.n, step):
-            yield Block(start, self.file["logits"][start : start + step], "logits", y[start : start + step])
+            yield Block(
+                start,
+                self.file["logits"][start : start + step],
+                "logits",
+                y[start : start + step],
+            )
 
 
 def write(path: Path, n: int, k: int) -> None:
@@ -85,7 +110,9 @@ def write(path: Path, n: int, k: int) -> None:
         file["labels"] = y
         for start in range(0, n, 1000):
             z = 1.5 * rng.standard_normal((min(1000, n - start), k), dtype=np.float32)
-            z[np.arange(len(z)), y[start : start + 1000]] += 6 + 1.5 * rng.standard_normal(len(z))
+            z[np.arange(len(z)), y[start : start + 1000]] += (
+                6 + 1.5 * rng.standard_normal(len(z))
+            )
             scores[start : start + 1000] = 1.4 * z + bias
 
 
@@ -106,7 +133,9 @@ def size(name: str, n: int, k: int, settings: dict[str, str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command")
     one = commands.add_parser("halves")
     one.add_argument("data", type=Path, nargs="+")
@@ -123,7 +152,12 @@ def main() -> None:
         for path in asked.data:
             halves(path, asked.splits)
     else:
-        size(asked.method, asked.rows, asked.classes, dict(s.split("=", 1) for s in asked.set))
+        size(
+            asked.method,
+            asked.rows,
+            asked.classes,
+            dict(s.split("=", 1) for s in asked.set),
+        )
 
 
 if __name__ == "__main__":

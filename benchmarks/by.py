@@ -36,7 +36,11 @@ def simulated(groups: int, rows: int, tau: float) -> Rows:
     g = np.repeat(np.arange(groups), rows)
     z = 2.0 * rng.normal(size=(len(g), 10))
     d = rng.normal(size=groups) * tau
-    return 1.5 * z, (z * np.exp(d[g])[:, None] + rng.gumbel(size=z.shape)).argmax(axis=1), g
+    return (
+        1.5 * z,
+        (z * np.exp(d[g])[:, None] + rng.gumbel(size=z.shape)).argmax(axis=1),
+        g,
+    )
 
 
 def sources(paths: list[str]) -> Iterator[tuple[str, Rows]]:
@@ -46,16 +50,33 @@ def sources(paths: list[str]) -> Iterator[tuple[str, Rows]]:
     for path in paths:
         with np.load(path) as file:
             name, y = Path(path).stem, file["labels"]
-            models = [file[key].astype(float) for key in file.files if key.startswith("logits_")]
+            models = [
+                file[key].astype(float)
+                for key in file.files
+                if key.startswith("logits_")
+            ]
             if "transforms" in file.files:
-                zooms = [i for i, spec in enumerate(file["transforms"]) if spec.startswith("zoom")]
-                models = [file["logits"].astype(float), *(file["transformed_logits"][i].astype(float) for i in zooms)]
+                zooms = [
+                    i
+                    for i, spec in enumerate(file["transforms"])
+                    if spec.startswith("zoom")
+                ]
+                models = [
+                    file["logits"].astype(float),
+                    *(file["transformed_logits"][i].astype(float) for i in zooms),
+                ]
             if models:
                 groups = np.repeat(np.arange(len(models)), len(y))
-                yield f"{name}, {len(models)} groups", (np.concatenate(models), np.tile(y, len(models)), groups)
+                yield (
+                    f"{name}, {len(models)} groups",
+                    (np.concatenate(models), np.tile(y, len(models)), groups),
+                )
             else:
                 random = np.random.default_rng(0).permutation(len(y)) % 20
-                yield f"{name}, 20 random groups", (file["logits"].astype(float), y, random)
+                yield (
+                    f"{name}, 20 random groups",
+                    (file["logits"].astype(float), y, random),
+                )
 
 
 def nll(p: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -63,11 +84,16 @@ def nll(p: np.ndarray, y: np.ndarray) -> np.ndarray:
     return -np.log(np.maximum(p[np.arange(len(y)), y], 1e-300))
 
 
-def fitted(cal: Rows, new: Rows, how: dict[str, str], **options: object) -> tuple[np.ndarray, bool]:
+def fitted(
+    cal: Rows, new: Rows, how: dict[str, str], **options: object
+) -> tuple[np.ndarray, bool]:
     """NLL of new rows by a fit with groups, and whether it kept them."""
     by = calcli.fit(cal[0], cal[1], groups=cal[2], **how, **options)
     kept = by.method.endswith("-by")
-    return nll(by.predict_proba(new[0], groups=new[2]) if kept else by.predict_proba(new[0]), new[1]), kept
+    return nll(
+        by.predict_proba(new[0], groups=new[2]) if kept else by.predict_proba(new[0]),
+        new[1],
+    ), kept
 
 
 def separate(cal: Rows, new: Rows, how: dict[str, str]) -> np.ndarray:
@@ -75,7 +101,10 @@ def separate(cal: Rows, new: Rows, how: dict[str, str]) -> np.ndarray:
     (z, y, g), (zn, yn, gn), found = cal, new, np.empty(len(new[1]))
     for group in np.unique(g):
         here = gn == group
-        found[here] = nll(calcli.fit(z[g == group], y[g == group], **how).predict_proba(zn[here]), yn[here])
+        found[here] = nll(
+            calcli.fit(z[g == group], y[g == group], **how).predict_proba(zn[here]),
+            yn[here],
+        )
     return found
 
 
@@ -89,7 +118,10 @@ def changes(cal: Rows, new: Rows, how: dict[str, str]) -> dict[str, float]:
         "partial pooling": fitted(cal, new, how, guard=False)[0],
         "--by": guarded,
     }
-    return {**{way: 1e3 * float((each - one).mean()) for way, each in ways.items()}, "kept": float(kept)}
+    return {
+        **{way: 1e3 * float((each - one).mean()) for way, each in ways.items()},
+        "kept": float(kept),
+    }
 
 
 def right_or_wrong(rows: Rows) -> Rows:
@@ -103,7 +135,14 @@ def by_mcgrad(python: str, cal: Rows, new: Rows) -> float:
     one = nll(calcli.fit(*cal[:2], **CONFIDENCE).predict_proba(new[0]), new[1])
     with tempfile.TemporaryDirectory() as folder:
         np.savez(
-            f"{folder}/rows.npz", **dict(zip(("c", "y", "g", "new_c", "new_g"), (*cal, new[0], new[2]), strict=True))
+            f"{folder}/rows.npz",
+            **dict(
+                zip(
+                    ("c", "y", "g", "new_c", "new_g"),
+                    (*cal, new[0], new[2]),
+                    strict=True,
+                )
+            ),
         )
         command = [
             python,
@@ -117,7 +156,9 @@ def by_mcgrad(python: str, cal: Rows, new: Rows) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("runs", nargs="?", type=int, default=10)
     parser.add_argument("data", nargs="*")
     parser.add_argument("--mcgrad", metavar="PYTHON")
@@ -136,12 +177,20 @@ def main() -> None:
                 old_rows, new_rows = (z[cal], y[cal], g[cal]), (z[new], y[new], g[new])
                 how = {}
                 if args.mcgrad:
-                    old_rows, new_rows, how = right_or_wrong(old_rows), right_or_wrong(new_rows), CONFIDENCE
+                    old_rows, new_rows, how = (
+                        right_or_wrong(old_rows),
+                        right_or_wrong(new_rows),
+                        CONFIDENCE,
+                    )
                     theirs.append(by_mcgrad(args.mcgrad, old_rows, new_rows))
                 found.append(changes(old_rows, new_rows, how))
-            cells = {column: mean([each[column] for each in found]) for column in found[0]}
+            cells = {
+                column: mean([each[column] for each in found]) for column in found[0]
+            }
             peer = {"MCGrad": mean(theirs)} if theirs else {}
-            lines.add(groups=name, **{"rows each": size}, runs=args.runs, **cells, **peer)
+            lines.add(
+                groups=name, **{"rows each": size}, runs=args.runs, **cells, **peer
+            )
 
 
 if __name__ == "__main__":

@@ -44,9 +44,15 @@ def seconds(work, wait, repeats=3):
 def loops(module, rows, draws, **device):
     """The loops by name, each a function without arguments."""
     return {
-        "Hoki exact, one scale": lambda: module.retention_rates(rows, "gaussian", [SIGMA], **device),
-        "Hoki exact, 13 scales": lambda: module.retention_rates(rows, "gaussian", SEARCH, **device),
-        "Hoki 1000 draws": lambda: module.retention_rates(rows, "gaussian", [SIGMA], draws, **device),
+        "Hoki exact, one scale": lambda: module.retention_rates(
+            rows, "gaussian", [SIGMA], **device
+        ),
+        "Hoki exact, 13 scales": lambda: module.retention_rates(
+            rows, "gaussian", SEARCH, **device
+        ),
+        "Hoki 1000 draws": lambda: module.retention_rates(
+            rows, "gaussian", [SIGMA], draws, **device
+        ),
     }
 
 
@@ -60,7 +66,9 @@ def bandwidth(torch, device):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sizes", type=int, nargs="+", default=[25000, 100000])
     parser.add_argument("--classes", type=int, default=1000)
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
@@ -68,7 +76,9 @@ def main():
     try:
         import torch
     except ImportError:
-        sys.exit("torch is not installed, so there is nothing to measure: pip install 'calcli[torch]'")
+        sys.exit(
+            "torch is not installed, so there is nothing to measure: pip install 'calcli[torch]'"
+        )
     if args.device == "cuda" and not torch.cuda.is_available():
         print("torch finds no CUDA device on this machine: no GPU times were measured")
         return
@@ -82,8 +92,12 @@ def main():
         rows = logits(n, args.classes)
         draws = standard_noise("gaussian", 1000, args.classes, 0)
         limit = rows.scores.nbytes / rate
-        print(f"{n} x {args.classes} float32: one read of the scores takes at least {limit * 1e3:.2f} ms")
-        print(f"  {'':<28}{'NumPy, ms':>12}{'torch, ms':>14}{'x limit':>9}{'difference':>12}")
+        print(
+            f"{n} x {args.classes} float32: one read of the scores takes at least {limit * 1e3:.2f} ms"
+        )
+        print(
+            f"  {'':<28}{'NumPy, ms':>12}{'torch, ms':>14}{'x limit':>9}{'difference':>12}"
+        )
         cpu = loops(kernels, rows, draws)
         double = loops(kernels_torch, rows, draws, device=args.device)
         for what, work in cpu.items():

@@ -35,15 +35,36 @@ def reports(repeats):
         for n, k in ((25_000, 1000), (10_000, 10)):
             path = Path(folder) / f"{n}x{k}.h5"
             # In a process of its own: a child's peak memory starts from its parent's.
-            subprocess.run([sys.executable, "-c", MAKE, str(path), str(n), str(k)], cwd=HERE, check=True)
+            subprocess.run(
+                [sys.executable, "-c", MAKE, str(path), str(n), str(k)],
+                cwd=HERE,
+                check=True,
+            )
             commands = {
                 "read": [sys.executable, "-c", READ, str(path)],
-                "evaluate --no-split": [sys.executable, "-m", "calcli", "evaluate", str(path), "--no-split", "-q"],
-                "evaluate": [sys.executable, "-m", "calcli", "evaluate", str(path), "-q"],
+                "evaluate --no-split": [
+                    sys.executable,
+                    "-m",
+                    "calcli",
+                    "evaluate",
+                    str(path),
+                    "--no-split",
+                    "-q",
+                ],
+                "evaluate": [
+                    sys.executable,
+                    "-m",
+                    "calcli",
+                    "evaluate",
+                    str(path),
+                    "-q",
+                ],
             }
             costs = median_costs(commands, repeats)
             for name, c in costs.items():
-                print(f"{f'{n} x {k}, {name}':34} {c.wall:8.2f} {c.cpu:8.2f} {c.peak:9.0f}")
+                print(
+                    f"{f'{n} x {k}, {name}':34} {c.wall:8.2f} {c.cpu:8.2f} {c.peak:9.0f}"
+                )
             ratio = costs["evaluate --no-split"].cpu / costs["read"].cpu
             print(f"{'':34} {ratio:8.1f} times the processor time of reading")
 
@@ -53,14 +74,22 @@ def by_unit(repeats):
     n, k, units = 100_000, 100, 1000
     with workspace() as folder:
         path = Path(folder) / "units.h5"
-        subprocess.run([sys.executable, "-c", MAKE, str(path), str(n), str(k)], cwd=HERE, check=True)
+        subprocess.run(
+            [sys.executable, "-c", MAKE, str(path), str(n), str(k)],
+            cwd=HERE,
+            check=True,
+        )
         with h5py.File(path, "a") as file:
             file["unit"] = np.random.default_rng(1).integers(0, units, n)
         page = calcli("report", path, "-o", Path(folder) / "page.html", "--force", "-q")
-        costs = median_costs({"by unit": page, "without": [*page, "--unit", "none"]}, repeats)
+        costs = median_costs(
+            {"by unit": page, "without": [*page, "--unit", "none"]}, repeats
+        )
     ratio = costs["by unit"].cpu / costs["without"].cpu
     for name, c in costs.items():
-        print(f"{f'report of {n} x {k}, {units} units, {name}':44} {c.wall:8.2f} {c.cpu:8.2f} {c.peak:9.0f}")
+        print(
+            f"{f'report of {n} x {k}, {units} units, {name}':44} {c.wall:8.2f} {c.cpu:8.2f} {c.peak:9.0f}"
+        )
     print(f"{'':44} {ratio:8.2f} times the processor time; at most 3 are promised")
     return int(ratio > 3.0)
 
@@ -84,15 +113,21 @@ def many_rows(rows):
             here = index == b
             conf_sum[b] += int(ticks[here].sum())
             hit_sum[b] += int(hits[here].astype(np.int64).sum())
-    exact = sum(abs(a - (b << 20)) for a, b in zip(conf_sum, hit_sum, strict=True)) / (rows << 20)
+    exact = sum(abs(a - (b << 20)) for a, b in zip(conf_sum, hit_sum, strict=True)) / (
+        rows << 20
+    )
     found = float(binned_error(total))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"\n{rows} rows: ECE {found!r}, exact {exact!r}, relative error {abs(found / exact - 1):.1e}")
+    print(
+        f"\n{rows} rows: ECE {found!r}, exact {exact!r}, relative error {abs(found / exact - 1):.1e}"
+    )
     print(f"binning took {seconds:.1f} s, peak {peak:.0f} MiB")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=40_000_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--units", action="store_true", help="only what units cost")

@@ -31,7 +31,11 @@ def rows_of(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Logits and labels to fit to, and logits to try."""
     if path.suffix == ".h5":
         with h5py.File(path) as file:
-            return file["cal/logits"][()], file["cal/labels"][()], file["test/logits"][()]
+            return (
+                file["cal/logits"][()],
+                file["cal/labels"][()],
+                file["test/logits"][()],
+            )
     with np.load(path) as file:
         z, y = file["logits"], file["labels"]
     return z[: len(z) // 2], y[: len(z) // 2], z[len(z) // 2 :]
@@ -71,8 +75,13 @@ def main() -> None:
             start = time.process_time()
             line = line_of(method, path)
             found.append(line)
-            told = line.get("refused") or " ".join(f"{target} {line[target]:.1e}" for target in TARGETS)
-            print(f"{path.stem} {method}: {told} ({time.process_time() - start:.1f} CPU s)", flush=True)
+            told = line.get("refused") or " ".join(
+                f"{target} {line[target]:.1e}" for target in TARGETS
+            )
+            print(
+                f"{path.stem} {method}: {told} ({time.process_time() - start:.1f} CPU s)",
+                flush=True,
+            )
             if args.out:
                 args.out.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -23,11 +23,31 @@ from calcli.cli.main import run
 PACKAGE = Path(calcli.__file__).parent
 
 PATHS = {
-    "fit -m ts, to its arithmetic": (["fit", "rows.h5", "-m", "ts", "-q"], "kernels/numpy/temperature.py", None),
-    "evaluate -m ece, to the formula": (["evaluate", "rows.h5", "-m", "ece", "-q"], "metrics/binned_errors.py", "ece"),
-    "--kind, to where it is read": (["evaluate", "rows.h5", "--kind", "logits", "-q"], "io/bundle.py", "_find_scores"),
-    "one block of rows, to its check": (["evaluate", "rows.h5", "-m", "ece", "-q"], "io/validate.py", "check_scores"),
-    "an error, back to its exit code": (["evaluate", "wrong.h5", "-q"], "io/validate.py", None),
+    "fit -m ts, to its arithmetic": (
+        ["fit", "rows.h5", "-m", "ts", "-q"],
+        "kernels/numpy/temperature.py",
+        None,
+    ),
+    "evaluate -m ece, to the formula": (
+        ["evaluate", "rows.h5", "-m", "ece", "-q"],
+        "metrics/binned_errors.py",
+        "ece",
+    ),
+    "--kind, to where it is read": (
+        ["evaluate", "rows.h5", "--kind", "logits", "-q"],
+        "io/bundle.py",
+        "_find_scores",
+    ),
+    "one block of rows, to its check": (
+        ["evaluate", "rows.h5", "-m", "ece", "-q"],
+        "io/validate.py",
+        "check_scores",
+    ),
+    "an error, back to its exit code": (
+        ["evaluate", "wrong.h5", "-q"],
+        "io/validate.py",
+        None,
+    ),
 }
 """By name the command, and the file and function that its path ends in; without a function the first one called."""
 
@@ -37,7 +57,9 @@ def rooms() -> None:
     found = defaultdict(list)
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).parts
-        found[f"{parts[0]}/" if len(parts) > 1 else "*.py"].append(len(path.read_text(encoding="utf-8").splitlines()))
+        found[f"{parts[0]}/" if len(parts) > 1 else "*.py"].append(
+            len(path.read_text(encoding="utf-8").splitlines())
+        )
     found["all"] = [lines for room in found.values() for lines in room]
     for room, files in found.items():
         print(f"{room:14} {len(files):4} files {sum(files):6} lines")
@@ -60,10 +82,17 @@ def path_of(command: list[str], file: str, function: str | None) -> list[str]:
 
     def seen(frame, event, argument) -> None:
         code = frame.f_code
-        if found or event != "call" or not code.co_filename.endswith(file) or function not in (None, code.co_name):
+        if (
+            found
+            or event != "call"
+            or not code.co_filename.endswith(file)
+            or function not in (None, code.co_name)
+        ):
             return
         names = stack(frame)
-        if not any(name.endswith(":<module>") for name in names):  # while it is imported
+        if not any(
+            name.endswith(":<module>") for name in names
+        ):  # while it is imported
             found.extend(names)
 
     sys.setprofile(seen)
@@ -73,7 +102,10 @@ def path_of(command: list[str], file: str, function: str | None) -> list[str]:
     except calcli.errors.CalcliError as error:
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
         found = [
-            name for frame in frames for name in stack(frame)[-1:] if frame.f_code.co_filename.startswith(str(PACKAGE))
+            name
+            for frame in frames
+            for name in stack(frame)[-1:]
+            if frame.f_code.co_filename.startswith(str(PACKAGE))
         ]
     finally:
         sys.setprofile(None)
@@ -85,7 +117,10 @@ def main() -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     rng = np.random.default_rng(0)
     os.chdir(tempfile.mkdtemp())
-    for name, labels in (("rows", rng.integers(0, 5, 1000)), ("wrong", np.full(1000, 5))):
+    for name, labels in (
+        ("rows", rng.integers(0, 5, 1000)),
+        ("wrong", np.full(1000, 5)),
+    ):
         with h5py.File(f"{name}.h5", "w") as file:
             file["logits"], file["labels"] = rng.normal(size=(1000, 5)), labels
     output = sys.stdout
@@ -93,7 +128,9 @@ def main() -> None:
         with open(os.devnull, "w", encoding="utf-8") as sys.stdout:
             calls = path_of(*about)
         sys.stdout = output
-        print(f"\n{what}: {len(calls)} calls in {len({call.partition(':')[0] for call in calls})} files")
+        print(
+            f"\n{what}: {len(calls)} calls in {len({call.partition(':')[0] for call in calls})} files"
+        )
         print("  " + "\n  ".join(calls))
 
 

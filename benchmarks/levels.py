@@ -38,7 +38,15 @@ from calcli.evaluation.cross_validation import cross_fitted_split
 from calcli.evaluation.evaluate_bundle import differences
 from calcli.evaluation.results import Score
 from calcli.evaluation.selective_threshold import ThresholdSearch
-from calcli.evaluation.verdict_rules import CLAUSE, ERRORS, LEVEL, MAIN, data_summary, judge, normal_tail
+from calcli.evaluation.verdict_rules import (
+    CLAUSE,
+    ERRORS,
+    LEVEL,
+    MAIN,
+    data_summary,
+    judge,
+    normal_tail,
+)
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import class_columns, collect
 from calcli.metrics.context import MetricContext, MetricSettings
@@ -64,7 +72,9 @@ def calibrated(n, k, rng, spread=None):
 
 def drawn(p, rng):
     """Labels by probabilities (n, k)."""
-    return np.minimum((p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1), p.shape[1] - 1)
+    return np.minimum(
+        (p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1), p.shape[1] - 1
+    )
 
 
 def sure(n, k, rng):
@@ -96,11 +106,20 @@ def verdict(z, y, seed, with_split=True):
     table = collect(rows, class_bins=15)
     context = MetricContext(table, MetricSettings(seed=seed, interval="t"))
     split = cross_fitted_split(rows, None, table, seed) if with_split else None
-    report = judge(data_summary("logits", context), context, split, scores=evaluate_bundle.scores_of(context, ERRORS))
+    report = judge(
+        data_summary("logits", context),
+        context,
+        split,
+        scores=evaluate_bundle.scores_of(context, ERRORS),
+    )
     parts = {
         "not clean": report.p_overall <= LEVEL,
-        "joint test": joint_test(context, report.tested != "confidence").p_value <= MAIN,
-        **{clause: clause in report.findings for clause in ("classes", "bins", "errors")},
+        "joint test": joint_test(context, report.tested != "confidence").p_value
+        <= MAIN,
+        **{
+            clause: clause in report.findings
+            for clause in ("classes", "bins", "errors")
+        },
         "split": split is not None and normal_tail(split.nll.z) <= CLAUSE,
     }
     return {name: float(value) for name, value in parts.items()}
@@ -109,7 +128,9 @@ def verdict(z, y, seed, with_split=True):
 def level(cell, r):
     n, k = cell["rows"], cell["classes"]
     made = SCORES[cell.get("scores", "plain")]
-    return verdict(*made(n, k, np.random.default_rng([1, n, k, r])), r, cell.get("split", True))
+    return verdict(
+        *made(n, k, np.random.default_rng([1, n, k, r])), r, cell.get("split", True)
+    )
 
 
 def normal_share(x):
@@ -120,8 +141,12 @@ def normal_share(x):
 UNIT_SCORES = {
     "wide": lambda n, rng: 0.5 + 0.5 * rng.beta(2, 1, n),
     "mixed": lambda n, rng: rng.uniform(0.5, 1.0, n),
-    "near": lambda n, rng: 1.0 - np.exp(rng.uniform(math.log(0.001), math.log(0.05), n)),
-    "nearer": lambda n, rng: 1.0 - np.exp(rng.uniform(math.log(0.0001), math.log(0.01), n)),
+    "near": lambda n, rng: (
+        1.0 - np.exp(rng.uniform(math.log(0.001), math.log(0.05), n))
+    ),
+    "nearer": lambda n, rng: (
+        1.0 - np.exp(rng.uniform(math.log(0.0001), math.log(0.01), n))
+    ),
     "threshold": lambda n, rng: 1.0 / (1.0 + np.exp(-rng.normal(1.6, 1.6, n))),
 }
 """Confidences of the cells of units, by name."""
@@ -136,9 +161,15 @@ def in_units(cell, rng):
     if size == "exponential":
         count = np.maximum(1, np.rint(rng.exponential(cell["mean"], g)).astype(int))
     else:
-        count = rng.integers(size[0], size[1] + 1, g) if isinstance(size, list) else np.full(g, size)
+        count = (
+            rng.integers(size[0], size[1] + 1, g)
+            if isinstance(size, list)
+            else np.full(g, size)
+        )
     unit = np.repeat(np.arange(g), count)
-    both = math.sqrt(rho) * rng.normal(size=g)[unit] + math.sqrt(1.0 - rho) * rng.normal(size=len(unit))
+    both = math.sqrt(rho) * rng.normal(size=g)[unit] + math.sqrt(
+        1.0 - rho
+    ) * rng.normal(size=len(unit))
     return Units.of(unit), normal_share(both)
 
 
@@ -148,28 +179,53 @@ def units(cell, r):
     known, v = in_units(cell, rng)
     if k == 1:
         c = UNIT_SCORES[cell["scores"]](len(v), rng)
-        rows = ArrayRows(c[:, None], (v < c).astype(np.int64), "confidence", units=known)
+        rows = ArrayRows(
+            c[:, None], (v < c).astype(np.int64), "confidence", units=known
+        )
     else:
         z, _ = calibrated(len(v), k, rng)
         top, p = z.argmax(axis=1), softmax(z)
-        if cell.get("luck") == "class":  # units are lucky to be of a class, not to be right
+        if (
+            cell.get("luck") == "class"
+        ):  # units are lucky to be of a class, not to be right
             top = np.zeros(len(v), dtype=np.int64)
         here = np.arange(len(v))
         p[here, top] = 0.0
-        left = np.maximum(v - softmax(z)[here, top], 0.0)[:, None]  # the prediction first, then the other classes
-        y = np.where(v < softmax(z)[here, top], top, np.minimum((p.cumsum(axis=1) <= left).sum(axis=1), k - 1))
+        left = np.maximum(v - softmax(z)[here, top], 0.0)[
+            :, None
+        ]  # the prediction first, then the other classes
+        y = np.where(
+            v < softmax(z)[here, top],
+            top,
+            np.minimum((p.cumsum(axis=1) <= left).sum(axis=1), k - 1),
+        )
         rows = ArrayRows(z, y, units=known)
     context = MetricContext(
-        collect(rows, class_bins=15 if k > 1 else 0), MetricSettings(seed=r), partial(class_columns, rows, None)
+        collect(rows, class_bins=15 if k > 1 else 0),
+        MetricSettings(seed=r),
+        partial(class_columns, rows, None),
     )
     split = cross_fitted_split(rows, None, context.table, r) if k > 1 else None
-    report = judge(data_summary(rows.kind, context), context, split, scores=evaluate_bundle.scores_of(context, ERRORS))
+    report = judge(
+        data_summary(rows.kind, context),
+        context,
+        split,
+        scores=evaluate_bundle.scores_of(context, ERRORS),
+    )
     found = {"not clean": float(report.p_overall <= LEVEL or report.p_value <= LEVEL)}
-    found |= {name: float(name in report.findings) for name in ("confidence", "classes", "bins", "split")}
+    found |= {
+        name: float(name in report.findings)
+        for name in ("confidence", "classes", "bins", "split")
+    }
     for name in ("gap", "ece", "ece_mass", "tce2", "smece", "ks"):
-        found[name] = float(Score.of(name, measure(name, context), context.settings).p_value <= 0.05)
+        found[name] = float(
+            Score.of(name, measure(name, context), context.settings).p_value <= 0.05
+        )
     over = report.overconfidence.interval
-    found["no interval"], found["misses 0"] = float(not over.known), float(over.low > 0.0 or over.high < 0.0)
+    found["no interval"], found["misses 0"] = (
+        float(not over.known),
+        float(over.low > 0.0 or over.high < 0.0),
+    )
     return found
 
 
@@ -183,8 +239,13 @@ def promise(cell, r):
     for name, together in (("", known), (", rows", None)):
         best = ThresholdSearch.of(c, right, together).choose(accuracy).best
         held = many[many >= best.threshold] if best is not None else many[:0]
-        broken = len(held) > 0 and (bool(cell.get("flat")) or float(held.mean()) < accuracy)
-        found[f"broken{name}"], found[f"coverage{name}"] = float(broken), len(held) / len(many)
+        broken = len(held) > 0 and (
+            bool(cell.get("flat")) or float(held.mean()) < accuracy
+        )
+        found[f"broken{name}"], found[f"coverage{name}"] = (
+            float(broken),
+            len(held) / len(many),
+        )
     return found
 
 
@@ -217,7 +278,9 @@ def truth_of(k, made={}):  # noqa: B006
         sums = dict.fromkeys(LOSSES, 0.0)
         for _ in range(TRUTH_ROWS // step):
             z, y = calibrated(step, k, rng)
-            context = MetricContext(collect(ArrayRows(2 * z, y)), MetricSettings(interval="t"))
+            context = MetricContext(
+                collect(ArrayRows(2 * z, y)), MetricSettings(interval="t")
+            )
             for name in LOSSES:
                 sums[name] += measure(name, context).value * step / TRUTH_ROWS
         made[k] = sums
@@ -230,7 +293,9 @@ def coverage(cell, r):
     z, y = calibrated(n, k, np.random.default_rng([4, n, k, r]))
     context = MetricContext(collect(ArrayRows(2 * z, y)), MetricSettings(seed=r))
     intervals = {name: measure(name, context).interval for name in LOSSES}
-    return {name: float(i.low <= truth[name] <= i.high) for name, i in intervals.items()}
+    return {
+        name: float(i.low <= truth[name] <= i.high) for name, i in intervals.items()
+    }
 
 
 AREAS = ("auroc", "aurc", "eaurc")
@@ -239,9 +304,13 @@ AREAS = ("auroc", "aurc", "eaurc")
 def areas(cell, r, truths={}):  # noqa: B006
     n, kind = cell["rows"], cell["scores"]
     if kind not in truths:
-        whole = MetricContext(collect(ArrayRows(*area_rows(kind, 200_000, np.random.default_rng(7)))))
+        whole = MetricContext(
+            collect(ArrayRows(*area_rows(kind, 200_000, np.random.default_rng(7))))
+        )
         truths[kind] = {name: measure(name, whole).value for name in AREAS}
-    context = MetricContext(collect(ArrayRows(*area_rows(kind, n, np.random.default_rng([7, n, r])))))
+    context = MetricContext(
+        collect(ArrayRows(*area_rows(kind, n, np.random.default_rng([7, n, r]))))
+    )
     found = {}
     for name in AREAS:
         i, true = measure(name, context).interval, truths[kind][name]
@@ -274,7 +343,9 @@ def scores_of(kind, n, rng, pools={}):  # noqa: B006
     if kind == "1 % positive":
         return np.stack([np.zeros(n), rng.normal(size=n) * 1.8 - 6.2], axis=1)
     if kind == "near-certain":
-        return rng.permuted(np.hstack([9 + 1.5 * rng.normal(size=(n, 1)), np.zeros((n, 9))]), axis=1)
+        return rng.permuted(
+            np.hstack([9 + 1.5 * rng.normal(size=(n, 1)), np.zeros((n, 9))]), axis=1
+        )
     if kind not in pools:
         pools[kind] = np.load(kind)["logits"].astype(np.float64)
     return pools[kind][rng.integers(0, len(pools[kind]), n)]
@@ -296,7 +367,11 @@ def expected_loss(kind, loss, truth, stated, made={}):  # noqa: B006
     key = (kind, loss, truth, stated)
     if key not in made:
         z = scores_of(kind, 20_000, np.random.default_rng(5))
-        made[key] = float((chances(z, truth) * losses_by_label(mapped(z, stated), loss)).sum(axis=1).mean())
+        made[key] = float(
+            (chances(z, truth) * losses_by_label(mapped(z, stated), loss))
+            .sum(axis=1)
+            .mean()
+        )
     return made[key]
 
 
@@ -311,8 +386,17 @@ def rival_of(cell):
     if "rival" in cell:
         return truth, first, tuple(cell["rival"])
     high, goal = 5.0, expected_loss(cell["scores"], cell["loss"], truth, first)
-    steps = np.linspace(first[0], 1.5, 13)  # the least loss in between, behind which it rises
-    low = float(min(steps, key=lambda slope: expected_loss(cell["scores"], cell["loss"], truth, (float(slope), 0.0))))
+    steps = np.linspace(
+        first[0], 1.5, 13
+    )  # the least loss in between, behind which it rises
+    low = float(
+        min(
+            steps,
+            key=lambda slope: expected_loss(
+                cell["scores"], cell["loss"], truth, (float(slope), 0.0)
+            ),
+        )
+    )
     for _ in range(30):
         middle = (low + high) / 2
         less = expected_loss(cell["scores"], cell["loss"], truth, (middle, 0.0)) < goal
@@ -328,11 +412,15 @@ def paired(cell, r):
     y = drawn(chances(z, truth), rng)
     a, b = mapped(z, first), mapped(z, rival)
     by_label = losses_by_label(a, loss) - losses_by_label(b, loss)
-    sums = PairedSums.of(by_label[np.arange(n), y], None, expected_powers(by_label, np.exp(a), np.exp(b)))
+    sums = PairedSums.of(
+        by_label[np.arange(n), y], None, expected_powers(by_label, np.exp(a), np.exp(b))
+    )
     mean, se, _ = sums.student()
     t = mean / se if se else math.copysign(math.inf, mean)
     found, found_t = differences({loss: sums}, 0.95)[loss], t_p_value(t, n - 1)
-    true = expected_loss(kind, loss, truth, first) - expected_loss(kind, loss, truth, rival)
+    true = expected_loss(kind, loss, truth, first) - expected_loss(
+        kind, loss, truth, rival
+    )
     student, held = t_interval(Mean(mean, se, n), 0.95), found.interval
     return {
         "better": float(found.p_value <= 0.05 and mean < 0),
@@ -361,11 +449,21 @@ SHIFTS = [
     {"rows": 1000, "classes": 10, "temperature": 0.85},
     {"rows": 10000, "classes": 10, "bias": 0.3},
 ]
-DEPARTURES = [{"temperature": 0.77}, {"temperature": 1.1}, {"temperature": 1.3}, {"bias": 0.5}]
+DEPARTURES = [
+    {"temperature": 0.77},
+    {"temperature": 1.1},
+    {"temperature": 1.3},
+    {"bias": 0.5},
+]
 
 
 GENERATORS = ["c10", "1 % positive", "60 % right"]
-RIVALS = [((0.6, 0.0), (1.0, 0.0)), ((1.5, 0.0), (1.0, 0.0)), ((1.0, 1.0), (1.0, 0.0)), ((2.0, 0.0), (1.4, 0.0))]
+RIVALS = [
+    ((0.6, 0.0), (1.0, 0.0)),
+    ((1.5, 0.0), (1.0, 0.0)),
+    ((1.0, 1.0), (1.0, 0.0)),
+    ((2.0, 0.0), (1.4, 0.0)),
+]
 
 
 def paired_cells(args):
@@ -373,34 +471,100 @@ def paired_cells(args):
     cells = []
     for n in args.rows or [100, 500]:
         for kind in args.pool or GENERATORS:
-            cells += [{"rows": n, "scores": kind, "loss": loss, "first": (0.9, 0.0)} for loss in ("nll", "brier")]
-            cells.append({"rows": n, "scores": kind, "loss": "nll", "first": (0.6, 0.0)})
-            cells += [{"rows": n, "scores": kind, "loss": "nll", "first": a, "rival": b} for a, b in RIVALS]
+            cells += [
+                {"rows": n, "scores": kind, "loss": loss, "first": (0.9, 0.0)}
+                for loss in ("nll", "brier")
+            ]
+            cells.append(
+                {"rows": n, "scores": kind, "loss": "nll", "first": (0.6, 0.0)}
+            )
+            cells += [
+                {"rows": n, "scores": kind, "loss": "nll", "first": a, "rival": b}
+                for a, b in RIVALS
+            ]
         if not args.pool:
-            cells.append({"rows": n, "scores": "near-certain", "loss": "nll", "first": (0.9, 0.0)})
-            cells.append({"rows": n, "scores": "c10", "loss": "nll", "first": (0.9, 0.0), "noise": 0.01})
-    return [json.loads(json.dumps(cell)) for cell in cells]  # tuples as a record has them
+            cells.append(
+                {
+                    "rows": n,
+                    "scores": "near-certain",
+                    "loss": "nll",
+                    "first": (0.9, 0.0),
+                }
+            )
+            cells.append(
+                {
+                    "rows": n,
+                    "scores": "c10",
+                    "loss": "nll",
+                    "first": (0.9, 0.0),
+                    "noise": 0.01,
+                }
+            )
+    return [
+        json.loads(json.dumps(cell)) for cell in cells
+    ]  # tuples as a record has them
 
 
 UNIT_CELLS = [
-    *(("nearer", 30, 1, 0.0), ("nearer", 100, [1, 5], 0.9), ("nearer", 1000, 1, 0.0), ("nearer", 1000, [1, 5], 0.9)),
-    *(("near", 30, [1, 5], 0.9), ("near", 100, [1, 5], 0.3), ("near", 100, 5, 0.9), ("near", 300, [1, 5], 0.9)),
+    *(
+        ("nearer", 30, 1, 0.0),
+        ("nearer", 100, [1, 5], 0.9),
+        ("nearer", 1000, 1, 0.0),
+        ("nearer", 1000, [1, 5], 0.9),
+    ),
+    *(
+        ("near", 30, [1, 5], 0.9),
+        ("near", 100, [1, 5], 0.3),
+        ("near", 100, 5, 0.9),
+        ("near", 300, [1, 5], 0.9),
+    ),
     *(("near", 1000, [1, 5], 0.9), ("near", 3000, [1, 5], 0.9), ("near", 30, 50, 0.3)),
-    *(("wide", 30, 1, 0.0), ("wide", 30, 50, 0.3), ("wide", 100, 50, 0.3), ("wide", 400, 5, 0.3)),
+    *(
+        ("wide", 30, 1, 0.0),
+        ("wide", 30, 50, 0.3),
+        ("wide", 100, 50, 0.3),
+        ("wide", 400, 5, 0.3),
+    ),
     *(("wide", 400, 5, 0.9), ("wide", 200, 50, 0.05), ("wide", 200, 50, 0.3)),
-    *(("mixed", 12, 20, 0.3), ("mixed", 30, 50, 0.3), ("mixed", 100, [1, 5], 0.9), ("mixed", 1000, [1, 5], 0.9)),
+    *(
+        ("mixed", 12, 20, 0.3),
+        ("mixed", 30, 50, 0.3),
+        ("mixed", 100, [1, 5], 0.9),
+        ("mixed", 1000, [1, 5], 0.9),
+    ),
 ]
-CLASS_CELLS = [(2, 100, 10, 0.3), (2, 30, 20, 0.9), (10, 100, 10, 0.3), (10, 30, 20, 0.3), (100, 200, 10, 0.3)]
-PROMISES = [(400, 5, 0.9), (200, 50, 0.3), (60, 20, 0.3), (30, 50, 0.3), (400, "exponential", 0.9)]
+CLASS_CELLS = [
+    (2, 100, 10, 0.3),
+    (2, 30, 20, 0.9),
+    (10, 100, 10, 0.3),
+    (10, 30, 20, 0.3),
+    (100, 200, 10, 0.3),
+]
+PROMISES = [
+    (400, 5, 0.9),
+    (200, 50, 0.3),
+    (60, 20, 0.3),
+    (30, 50, 0.3),
+    (400, "exponential", 0.9),
+]
 FLAT = [(400, 5, 0.9), (60, 20, 0.3), (60, 20, 0.99), (200, 20, 0.99)]
 
 
 def unit_cells(what):
     """Units of few and many rows that are hardly and nearly alike, of scores that are wide and nearly certain."""
     if what == "units":
-        cells = [{"scores": s, "units": g, "rows": m, "rho": rho} for s, g, m, rho in UNIT_CELLS]
-        cells += [{"classes": k, "units": g, "rows": m, "rho": rho} for k, g, m, rho in CLASS_CELLS]
-        return cells + [{"classes": k, "units": 30, "rows": 20, "rho": 0.9, "luck": "class"} for k in (2, 10)]
+        cells = [
+            {"scores": s, "units": g, "rows": m, "rho": rho}
+            for s, g, m, rho in UNIT_CELLS
+        ]
+        cells += [
+            {"classes": k, "units": g, "rows": m, "rho": rho}
+            for k, g, m, rho in CLASS_CELLS
+        ]
+        return cells + [
+            {"classes": k, "units": 30, "rows": 20, "rho": 0.9, "luck": "class"}
+            for k in (2, 10)
+        ]
     mean = {"exponential": {"mean": 5}}
     return [
         {"units": g, "rows": m, "rho": rho, "accuracy": a, **mean.get(m, {}), **flat}
@@ -418,18 +582,36 @@ def cells_of(args):
         return paired_cells(args)
     if args.what == "areas":
         return [
-            {"rows": n, "scores": kind} for kind in args.pool or ["tied"] for n in args.rows or [100, 300, 1000, 5000]
+            {"rows": n, "scores": kind}
+            for kind in args.pool or ["tied"]
+            for n in args.rows or [100, 300, 1000, 5000]
         ]
     without = {"split": False} if args.without_split else {}
     if args.what == "power":
-        spreads = [{} if spread is None else {"spread": spread} for spread in args.spread]
-        sizes = [{"rows": n, "classes": k} for k in args.classes or GRID["classes"] for n in args.rows or []]
-        shifts = [{**size, **departure} for size in sizes for departure in DEPARTURES] or SHIFTS
-        return [{**shift, **spread, **without} for spread in spreads for shift in shifts]
-    default = {"classes": [100], "rows": [500, 1000, 2000, 5000]} if args.what == "split" else GRID
+        spreads = [
+            {} if spread is None else {"spread": spread} for spread in args.spread
+        ]
+        sizes = [
+            {"rows": n, "classes": k}
+            for k in args.classes or GRID["classes"]
+            for n in args.rows or []
+        ]
+        shifts = [
+            {**size, **departure} for size in sizes for departure in DEPARTURES
+        ] or SHIFTS
+        return [
+            {**shift, **spread, **without} for spread in spreads for shift in shifts
+        ]
+    default = (
+        {"classes": [100], "rows": [500, 1000, 2000, 5000]}
+        if args.what == "split"
+        else GRID
+    )
     if args.what == "coverage":
         default = {"classes": [2, 10, 100], "rows": [200, 1000]}
-    kinds = [{} if kind == "plain" else {"scores": kind} for kind in args.scores or ["plain"]]
+    kinds = [
+        {} if kind == "plain" else {"scores": kind} for kind in args.scores or ["plain"]
+    ]
     return [
         {"rows": n, "classes": k, **kind, **without}
         for kind in kinds
@@ -442,7 +624,10 @@ def simulate(args, record):
     """Run every cell to its number of replicates, or until the time is up; sums go into the record."""
     end = time.monotonic() + args.seconds
     for cell in cells_of(args):
-        kept = next((e for e in record if e["experiment"] == args.what and e["cell"] == cell), None)
+        kept = next(
+            (e for e in record if e["experiment"] == args.what and e["cell"] == cell),
+            None,
+        )
         if kept is None:
             kept = {"experiment": args.what, "cell": cell, "replicates": 0, "sums": {}}
             record.append(kept)
@@ -461,13 +646,18 @@ def line_of(kept):
     words = [f"{name} {value}" for name, value in kept["cell"].items()]
     for name, (first, second) in kept["sums"].items():
         mean = first / count
-        words.append(f"{name} {mean:.4f} ±{math.sqrt(max(second / count - mean**2, 0.0) / count):.4f}")
+        words.append(
+            f"{name} {mean:.4f} ±{math.sqrt(max(second / count - mean**2, 0.0) / count):.4f}"
+        )
     return f"{kept['experiment']} ({count}): " + ", ".join(words)
 
 
 def save(record, path):
     """One cell a line, so that a change can be read."""
-    path.write_text("[\n" + ",\n".join(json.dumps(each) for each in record) + "\n]\n", encoding="utf-8")
+    path.write_text(
+        "[\n" + ",\n".join(json.dumps(each) for each in record) + "\n]\n",
+        encoding="utf-8",
+    )
 
 
 def numbers(text):
@@ -475,24 +665,58 @@ def numbers(text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=[*EXPERIMENTS, "table"])
-    parser.add_argument("file", nargs="?", type=Path, help="record whose lines table prints")
+    parser.add_argument(
+        "file", nargs="?", type=Path, help="record whose lines table prints"
+    )
     parser.add_argument("--replicates", type=int, default=2000)
     parser.add_argument("--classes", type=numbers)
     parser.add_argument("--rows", type=numbers)
-    parser.add_argument("--scores", action="append", choices=list(SCORES), help="whose level (default plain)")
-    parser.add_argument("--pool", action="append", help="file of logits that paired and areas draw from, an .npz")
-    parser.add_argument("--spread", type=float, action="append", help="standard deviation of the true logits")
     parser.add_argument(
-        "--without-split", action="store_true", help="leave out the split, nearly all the time of large cells"
+        "--scores",
+        action="append",
+        choices=list(SCORES),
+        help="whose level (default plain)",
     )
-    parser.add_argument("--record", type=Path, help="JSON file of sums, from which the next run goes on")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="time after which no replicate is begun")
-    args = parser.parse_args(sys.argv[1:] or ["level", "--replicates", "50", "--rows", "200,1000", "--seconds", "120"])
+    parser.add_argument(
+        "--pool",
+        action="append",
+        help="file of logits that paired and areas draw from, an .npz",
+    )
+    parser.add_argument(
+        "--spread",
+        type=float,
+        action="append",
+        help="standard deviation of the true logits",
+    )
+    parser.add_argument(
+        "--without-split",
+        action="store_true",
+        help="leave out the split, nearly all the time of large cells",
+    )
+    parser.add_argument(
+        "--record", type=Path, help="JSON file of sums, from which the next run goes on"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=math.inf,
+        help="time after which no replicate is begun",
+    )
+    args = parser.parse_args(
+        sys.argv[1:]
+        or ["level", "--replicates", "50", "--rows", "200,1000", "--seconds", "120"]
+    )
     args.spread = args.spread or [None]
     path = args.file if args.what == "table" else args.record
-    record = json.loads(path.read_text(encoding="utf-8")) if path is not None and path.exists() else []
+    record = (
+        json.loads(path.read_text(encoding="utf-8"))
+        if path is not None and path.exists()
+        else []
+    )
     if args.what == "table":
         print(*map(line_of, record), sep="\n")
         return

@@ -43,7 +43,9 @@ def test_nll(calibrator: Any, z: Array, y: Array) -> float:
 
     total = 0.0
     for block in ArrayRows(z, y).blocks():
-        total -= float(calibrator.apply(block).log_probs[np.arange(len(block)), block.labels].sum())
+        total -= float(
+            calibrator.apply(block).log_probs[np.arange(len(block)), block.labels].sum()
+        )
     return total / len(y)
 
 
@@ -58,17 +60,27 @@ def ours(wanted: list[str], z: Array, y: Array, z_test: Array, y_test: Array) ->
     found: Scores = {}
     rows, k = ArrayRows(z, y), z.shape[1]
     for name in wanted:
-        if (name == "sms" and k > MANY_CLASSES) or (name in ("beta", "logit-spline") and k > 2):
+        if (name == "sms" and k > MANY_CLASSES) or (
+            name in ("beta", "logit-spline") and k > 2
+        ):
             continue
         began = time.process_time()
         fit = method(name).fit(rows, parse_options(name, {}), Context())
         spent = time.process_time() - began
-        found[name] = {"nll": test_nll(fit.calibrator, z_test, y_test), "cpu_seconds": spent}
+        found[name] = {
+            "nll": test_nll(fit.calibrator, z_test, y_test),
+            "cpu_seconds": spent,
+        }
         if name == "auto":
             tried = [row for row in fit.details["auto"]["table"] if "failed" not in row]
             best = min(tried, key=lambda row: row["nll"])["method"]
-            chosen = fit_candidate(parse_candidate(best, alone=True), rows, FittedPrefixes(), Context()).calibrator
-            found[BEST] = {"nll": test_nll(chosen, z_test, y_test), "cpu_seconds": spent}
+            chosen = fit_candidate(
+                parse_candidate(best, alone=True), rows, FittedPrefixes(), Context()
+            ).calibrator
+            found[BEST] = {
+                "nll": test_nll(chosen, z_test, y_test),
+                "cpu_seconds": spent,
+            }
     return found
 
 
@@ -76,9 +88,17 @@ class Peers:
     """The other libraries, behind their own Python. seconds : of the processor, for one calibrator on one task."""
 
     def __init__(self, python: str | None, seconds: int) -> None:
-        worker = [python, str(Path(__file__).with_name("peers") / "quality_worker.py"), str(seconds)]
+        worker = [
+            python,
+            str(Path(__file__).with_name("peers") / "quality_worker.py"),
+            str(seconds),
+        ]
         self.process = (
-            subprocess.Popen(worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) if python else None  # type: ignore[arg-type]
+            subprocess.Popen(
+                worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            if python
+            else None  # type: ignore[arg-type]
         )
 
     def scores(self, z: Array, y: Array, z_test: Array, y_test: Array) -> Scores:
@@ -110,7 +130,10 @@ def places(tasks: list[dict[str, Any]], names: list[str]) -> dict[str, float]:
     table = {name: tidy(tasks, name) for name in names}
     whole = [name for name in names if np.isfinite(table[name]).all()]
     values = np.stack([table[name] for name in whole], axis=1)
-    ranks = [(values < v[:, None]).sum(1) + 0.5 * ((values == v[:, None]).sum(1) + 1) for v in values.T]
+    ranks = [
+        (values < v[:, None]).sum(1) + 0.5 * ((values == v[:, None]).sum(1) + 1)
+        for v in values.T
+    ]
     return dict(zip(whole, np.mean(ranks, axis=1).tolist(), strict=True))
 
 
@@ -124,7 +147,10 @@ def table(tasks: list[dict[str, Any]]) -> str:
     names = list(dict.fromkeys(name for task in tasks for name in task["scores"]))
     peers = [name for name in names if name not in (*OURS, BEST)]
     head = [f"{g} ({sum(task['group'] == g for task in tasks)})" for g in groups]
-    lines = [f"| | {' | '.join(head)} | worse than `ts` | CPU s |", "|---" * (len(groups) + 3) + "|"]
+    lines = [
+        f"| | {' | '.join(head)} | worse than `ts` | CPU s |",
+        "|---" * (len(groups) + 3) + "|",
+    ]
     for name in sorted(names, key=lambda name: (name in peers, name != "auto")):
         cells = []
         for group in groups:
@@ -133,16 +159,27 @@ def table(tasks: list[dict[str, Any]]) -> str:
             rank = places(here, ["auto" if name in peers else name, *peers]).get(name)
             cells.append("" if rank is None else f"{d:+.1f} ({rank:.1f})")
         above = tidy(tasks, name) - tidy(tasks, "ts")
-        cost = np.mean([s["cpu_seconds"] for task in tasks if "cpu_seconds" in (s := task["scores"].get(name, {}))])
+        cost = np.mean(
+            [
+                s["cpu_seconds"]
+                for task in tasks
+                if "cpu_seconds" in (s := task["scores"].get(name, {}))
+            ]
+        )
         worse = f"{int((above > WORSE).sum())} of {np.isfinite(above).sum()}"
-        lines.append(f"| {name if name in peers else f'`{name}`'} | {' | '.join(cells)} | {worse} | {cost:.2f} |")
+        lines.append(
+            f"| {name if name in peers else f'`{name}`'} | {' | '.join(cells)} | {worse} | {cost:.2f} |"
+        )
     return "\n".join(lines)
 
 
 def by_size(tasks: list[dict[str, Any]]) -> str:
     """A table for every number of calibration rows, under a line that names it."""
     sizes = sorted({task["rows"] for task in tasks})
-    return "\n\n".join(f"{n} calibration rows:\n\n{table([t for t in tasks if t['rows'] == n])}" for n in sizes)
+    return "\n\n".join(
+        f"{n} calibration rows:\n\n{table([t for t in tasks if t['rows'] == n])}"
+        for n in sizes
+    )
 
 
 def reasons(tasks: list[dict[str, Any]]) -> list[str]:
@@ -151,8 +188,13 @@ def reasons(tasks: list[dict[str, Any]]) -> list[str]:
     for task in tasks:
         for name, score in task["scores"].items():
             if "skipped" in score:
-                found.setdefault((name, score["skipped"]), []).append(f"{task['data']} {task['rows']}")
-    return [f"- {name}, {len(at)} tasks (as {at[0]}): {why}" for (name, why), at in found.items()]
+                found.setdefault((name, score["skipped"]), []).append(
+                    f"{task['data']} {task['rows']}"
+                )
+    return [
+        f"- {name}, {len(at)} tasks (as {at[0]}): {why}"
+        for (name, why), at in found.items()
+    ]
 
 
 # ---- the run
@@ -166,11 +208,20 @@ def save(path: Path, tasks: list[dict[str, Any]]) -> None:
     """A task per line, losses to 1e-7 nats."""
     for task in tasks:
         for score in task["scores"].values():
-            score |= {name: round(value, 7) for name, value in score.items() if name != "skipped"}
-    path.write_text("[\n" + ",\n".join(json.dumps(task) for task in tasks) + "\n]\n", encoding="utf-8")
+            score |= {
+                name: round(value, 7)
+                for name, value in score.items()
+                if name != "skipped"
+            }
+    path.write_text(
+        "[\n" + ",\n".join(json.dumps(task) for task in tasks) + "\n]\n",
+        encoding="utf-8",
+    )
 
 
-def todo(problems: Iterator[Problem], args: argparse.Namespace) -> Iterator[tuple[Problem, int, int]]:
+def todo(
+    problems: Iterator[Problem], args: argparse.Namespace
+) -> Iterator[tuple[Problem, int, int]]:
     for problem in problems:
         if args.only and args.only not in problem.name:
             continue
@@ -179,7 +230,14 @@ def todo(problems: Iterator[Problem], args: argparse.Namespace) -> Iterator[tupl
                 yield from ((problem, rows, seed) for seed in range(args.seeds))
 
 
-def compare(problem: Problem, rows: int, seed: int, task: dict[str, Any], peers: Peers, again: list[str]) -> None:
+def compare(
+    problem: Problem,
+    rows: int,
+    seed: int,
+    task: dict[str, Any],
+    peers: Peers,
+    again: list[str],
+) -> None:
     """Add to a task what it lacks."""
     scores = task["scores"]
     a, b = split(problem.labels, rows, seed)
@@ -191,26 +249,55 @@ def compare(problem: Problem, rows: int, seed: int, task: dict[str, Any], peers:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n", 1)[0] if __doc__ else None
+    )
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--simulated", action="store_true")
-    parser.add_argument("--trained", action="store_true", help="also models trained on tables (scikit-learn)")
+    parser.add_argument(
+        "--trained",
+        action="store_true",
+        help="also models trained on tables (scikit-learn)",
+    )
     parser.add_argument("--rows", default="500,1000,2500,5000")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--only", default="", help="part of the names of the problems to do")
-    parser.add_argument("--again", default="", help="calibrators of ours to do again, with semicolons")
+    parser.add_argument(
+        "--only", default="", help="part of the names of the problems to do"
+    )
+    parser.add_argument(
+        "--again", default="", help="calibrators of ours to do again, with semicolons"
+    )
     parser.add_argument("--peers-python", metavar="PYTHON")
-    parser.add_argument("--peer-seconds", type=int, default=120, help="processor seconds for one peer on one task")
-    parser.add_argument("-o", "--output", type=Path, default=Path(__file__).with_suffix(".json"))
+    parser.add_argument(
+        "--peer-seconds",
+        type=int,
+        default=120,
+        help="processor seconds for one peer on one task",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path(__file__).with_suffix(".json")
+    )
     args = parser.parse_args()
-    tasks = json.loads(args.output.read_text(encoding="utf-8")) if args.output.exists() else []
+    tasks = (
+        json.loads(args.output.read_text(encoding="utf-8"))
+        if args.output.exists()
+        else []
+    )
     known = {key_of(task): task for task in tasks}
-    problems = [p for path in args.files for p in saved(path)] + (list(simulated()) if args.simulated else [])
+    problems = [p for path in args.files for p in saved(path)] + (
+        list(simulated()) if args.simulated else []
+    )
     problems += list(trained()) if args.trained else []
     peers = Peers(args.peers_python, args.peer_seconds)
     again = [name for name in args.again.split(";") if name]
     for problem, rows, seed in todo(iter(problems), args):
-        fresh = {"data": problem.name, "group": problem.group, "rows": rows, "seed": seed, "scores": {}}
+        fresh = {
+            "data": problem.name,
+            "group": problem.group,
+            "rows": rows,
+            "seed": seed,
+            "scores": {},
+        }
         task = known.setdefault((problem.name, rows, seed), fresh)
         compare(problem, rows, seed, task, peers, again)
         save(args.output, list(known.values()))

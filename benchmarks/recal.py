@@ -32,8 +32,16 @@ def make(path: Path, n: int, k: int, m: int) -> None:
             b = min(500, n - start)
             centre = rng.normal(size=(b, k), scale=1.3).astype(np.float32)
             y = (centre + rng.gumbel(size=(b, k))).argmax(axis=1)
-            noise = rng.normal(size=(m, b, k)).astype(np.float32) * np.linspace(1.0, 0.1, m)[:, None, None]
-            group.write(start, 2.5 * centre, labels=y, transformed=(2.5 * (centre + noise)).astype(np.float32))
+            noise = (
+                rng.normal(size=(m, b, k)).astype(np.float32)
+                * np.linspace(1.0, 0.1, m)[:, None, None]
+            )
+            group.write(
+                start,
+                2.5 * centre,
+                labels=y,
+                transformed=(2.5 * (centre + noise)).astype(np.float32),
+            )
 
 
 def pass_seconds(rows: BundleRows) -> float:
@@ -44,10 +52,19 @@ def pass_seconds(rows: BundleRows) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("rows", 5000), ("classes", 100), ("transforms", 20), ("rounds", 200)):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, default in (
+        ("rows", 5000),
+        ("classes", 100),
+        ("transforms", 20),
+        ("rounds", 200),
+    ):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--guard", action="store_true", help="the released code's guards")
+    parser.add_argument(
+        "--guard", action="store_true", help="the released code's guards"
+    )
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--file", type=Path)
     args = parser.parse_args()
@@ -57,17 +74,26 @@ def main() -> None:
             make(path, args.rows, args.classes, args.transforms)
         with open_bundle(str(path)) as rows:
             size = (1 + len(rows.transforms)) * rows.n * rows.k * 4 / 2**20
-            print(f"{rows.n} rows x {rows.k} classes, {len(rows.transforms)} transforms: {size:.0f} MiB of float32")
-            print(f"one plain pass (log-normaliser of the originals): {pass_seconds(rows):.2f} s")
+            print(
+                f"{rows.n} rows x {rows.k} classes, {len(rows.transforms)} transforms: {size:.0f} MiB of float32"
+            )
+            print(
+                f"one plain pass (log-normaliser of the originals): {pass_seconds(rows):.2f} s"
+            )
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             start = time.perf_counter()
             options = ReCal.Options(guard=args.guard, rounds=args.rounds)
             fit = ReCal.fit(rows, options, Context(device=args.device))
             seconds = time.perf_counter() - start
             details = fit.details
-            print(f"fit: {seconds:.1f} s for {details['rounds']} rounds, {details['passes']} passes, {fit.status}")
+            print(
+                f"fit: {seconds:.1f} s for {details['rounds']} rounds, {details['passes']} passes, {fit.status}"
+            )
             start = time.perf_counter()
-            index = [rows.transforms.index(spec) for spec in fit.calibrator.required_transforms]
+            index = [
+                rows.transforms.index(spec)
+                for spec in fit.calibrator.required_transforms
+            ]
             for block in rows.blocks(index):
                 fit.calibrator.apply(block)
             print(f"apply: {time.perf_counter() - start:.1f} s")

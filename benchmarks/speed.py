@@ -32,7 +32,12 @@ PEERS = "scikit-learn netcal probmetrics numba torchmetrics torch scipy h5py"
 
 QUICK = ((5_000, 100, "float32"), (25_000, 1000, "float32"))
 FULL = (
-    *((1_000, 10, "float32"), *QUICK, (50_000, 1000, "float32"), (1_000_000, 10, "float32")),
+    *(
+        (1_000, 10, "float32"),
+        *QUICK,
+        (50_000, 1000, "float32"),
+        (1_000_000, 10, "float32"),
+    ),
     *((10_000_000, 2, "float16"), (2_000, 128_000, "float16")),
 )
 SLOW = 10.0
@@ -62,8 +67,14 @@ def streaming():
     return {
         "fit ts": ("fit", calcli(*FIT, "ts.json", "-m", "ts")),
         "fit ec": ("fit", calcli(*FIT, "ec.json", "-m", "ec")),
-        "apply": ("apply", calcli("apply", "ts.json", "a.h5", "-o", "out.h5", "--force", "-q")),
-        "evaluate --metric ece": ("ece", calcli("evaluate", "a.h5", "--metric", "ece", "-q")),
+        "apply": (
+            "apply",
+            calcli("apply", "ts.json", "a.h5", "-o", "out.h5", "--force", "-q"),
+        ),
+        "evaluate --metric ece": (
+            "ece",
+            calcli("evaluate", "a.h5", "--metric", "ece", "-q"),
+        ),
     }
 
 
@@ -76,14 +87,30 @@ WITH_MANY_CLASSES = ("hoki", "ets", "ft", "mono", "iop", "vs", "svs")
 def others_of_ours(k):
     """More of ours, at the sizes of ``QUICK``: the report, every method that k classes allow, workers and shards."""
     shards = ("fit", "shard-*.h5", "--force", "-q", "-o", "shards.json", "-m", "ts")
-    slower = [m for m in method_names() if m not in LEFT_OUT] if k <= 100 else WITH_MANY_CLASSES
+    slower = (
+        [m for m in method_names() if m not in LEFT_OUT]
+        if k <= 100
+        else WITH_MANY_CLASSES
+    )
     return {
         "evaluate": ("", calcli("evaluate", "a.h5", "-q")),
         **{f"fit {m}": ("", calcli(*FIT, f"{m}.json", "-m", m)) for m in slower},
-        **{f"fit ts --workers {n}": ("", calcli(*FIT, "ts.json", "-m", "ts", "--workers", n)) for n in (1, 2)},
+        **{
+            f"fit ts --workers {n}": (
+                "",
+                calcli(*FIT, "ts.json", "-m", "ts", "--workers", n),
+            )
+            for n in (1, 2)
+        },
         f"fit ts, {SHARDS} shards": ("", calcli(*shards)),
-        f"fit ts, {SHARDS} shards, --workers 2": ("", calcli(*shards, "--workers", "2")),
-        f"fit ts, {SHARDS} shards, Dask cluster and its start": ("", peer("dask_fit", *shards)),
+        f"fit ts, {SHARDS} shards, --workers 2": (
+            "",
+            calcli(*shards, "--workers", "2"),
+        ),
+        f"fit ts, {SHARDS} shards, Dask cluster and its start": (
+            "",
+            peer("dask_fit", *shards),
+        ),
     }
 
 
@@ -99,7 +126,10 @@ def bare():
 def peers(python):
     """The other programs: (what they do, how to run them)."""
     return {
-        "SciPy softmax": ("apply", peer("scipy_softmax", "a.h5", "peer.h5", python=python)),
+        "SciPy softmax": (
+            "apply",
+            peer("scipy_softmax", "a.h5", "peer.h5", python=python),
+        ),
         "scikit-learn": ("fit", peer("sklearn_fit", "a.h5", python=python)),
         "netcal, float64": ("fit", peer("netcal_fit", "a.h5", python=python)),
         "probmetrics": ("fit", peer("probmetrics_fit", "a.h5", python=python)),
@@ -115,7 +145,10 @@ def cut(source, folder):
         for i in range(SHARDS):
             rows = slice(i * n // SHARDS, (i + 1) * n // SHARDS)
             with h5py.File(folder / f"shard-{i:02d}.h5", "w") as out:
-                out["logits"], out["labels"] = file["logits"][rows], file["labels"][rows]
+                out["logits"], out["labels"] = (
+                    file["logits"][rows],
+                    file["labels"][rows],
+                )
 
 
 def in_turns(commands, ours, folder, turns, limit):
@@ -126,7 +159,9 @@ def in_turns(commands, ours, folder, turns, limit):
             if name in skipped or (turn and name in slow):
                 continue
             try:
-                seen[name].append(cost(command, folder, None if name in ours else limit))
+                seen[name].append(
+                    cost(command, folder, None if name in ours else limit)
+                )
             except (TooLong, RuntimeError, OSError) as problem:
                 skipped[name] = " ".join(str(problem).strip().splitlines()[-1:])
                 continue
@@ -144,9 +179,22 @@ def measure(size, turns, python, limit):
         if size in QUICK:
             cut(Path(folder) / "a.h5", Path(folder))
         commands = base() | ours | (bare() | peers(python) if size in QUICK else {})
-        seen, skipped = in_turns(commands, ours, folder, turns if size in QUICK else min(turns, 3), limit)
-    lines = [line(name, what, seen, name in ours) for name, (what, _) in commands.items() if seen[name]]
-    return {"n": n, "k": k, "dtype": dtype, "turns": len(seen["floor"]), "lines": lines, "skipped": skipped}
+        seen, skipped = in_turns(
+            commands, ours, folder, turns if size in QUICK else min(turns, 3), limit
+        )
+    lines = [
+        line(name, what, seen, name in ours)
+        for name, (what, _) in commands.items()
+        if seen[name]
+    ]
+    return {
+        "n": n,
+        "k": k,
+        "dtype": dtype,
+        "turns": len(seen["floor"]),
+        "lines": lines,
+        "skipped": skipped,
+    }
 
 
 def line(name, what, seen, ours):
@@ -173,7 +221,14 @@ def versions():
     model = platform.processor()
     if os.path.exists("/proc/cpuinfo"):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), model)
+        model = next(
+            (
+                line.split(":")[1].strip()
+                for line in lines
+                if line.startswith("model name")
+            ),
+            model,
+        )
     return {
         "processor": model,
         "cores": os.cpu_count(),
@@ -188,10 +243,16 @@ def table(run):
     """The run as Markdown."""
     cases = run["cases"]
     out = [
-        "| CPU s (ratio), wall s, MiB | " + " | ".join(f"{c['n']} x {c['k']}, {c['dtype']}" for c in cases) + " |",
+        "| CPU s (ratio), wall s, MiB | "
+        + " | ".join(f"{c['n']} x {c['k']}, {c['dtype']}" for c in cases)
+        + " |",
         "|---" * (1 + len(cases)) + "|",
     ]
-    known = [name for case in cases for name in [*(each["name"] for each in case["lines"]), *case["skipped"]]]
+    known = [
+        name
+        for case in cases
+        for name in [*(each["name"] for each in case["lines"]), *case["skipped"]]
+    ]
     for name in dict.fromkeys(known):
         cells = [cell(name, case) for case in cases]
         out.append(f"| {name} | " + " | ".join(cells) + " |")
@@ -221,14 +282,33 @@ def install(venv):
     """An environment of their own for the other programs."""
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
     pinned = ["--constraint", str(HERE.parent / "constraints.txt")]
-    subprocess.run([f"{venv}/bin/python", "-m", "pip", "install", "--quiet", *pinned, *PEERS.split()], check=True)
+    subprocess.run(
+        [
+            f"{venv}/bin/python",
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            *pinned,
+            *PEERS.split(),
+        ],
+        check=True,
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="of another program's turn")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="of another program's turn",
+    )
     parser.add_argument("--peers", metavar="VENV")
     parser.add_argument("--install-peers", metavar="VENV")
     parser.add_argument("--json", metavar="FILE")
@@ -238,7 +318,9 @@ def main():
         return install(given.install_peers)
     if given.table:
         return print(table(json.loads(Path(given.table).read_text())), end="")
-    python = f"{os.path.abspath(given.peers)}/bin/python" if given.peers else sys.executable
+    python = (
+        f"{os.path.abspath(given.peers)}/bin/python" if given.peers else sys.executable
+    )
     run = {"machine": versions(), "cases": []}
     for size in FULL if given.full else QUICK:
         run["cases"].append(measure(size, given.turns, python, given.limit))

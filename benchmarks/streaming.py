@@ -30,18 +30,39 @@ def main(n=50_000, k=1000):
         path = make_bundle(Path(folder) / "big.h5", n, k)
         size = path.stat().st_size / 2**20
         print(f"{n} x {k} float32, {size:.0f} MiB")
-        print(f"{'command':30} {'wall s':>8} {'cpu s':>8} {'peak MiB':>9} {'passes':>7}")
+        print(
+            f"{'command':30} {'wall s':>8} {'cpu s':>8} {'peak MiB':>9} {'passes':>7}"
+        )
         jobs = {
             "fit ts": ("fit", "-m", "ts", "big.h5", "--force", "-q"),
             "fit ec": ("fit", "-m", "ec", "big.h5", "--force", "-q"),
-            "apply ts": ("apply", "big.ts.json", "big.h5", "-o", "out.h5", "--force", "-q"),
+            "apply ts": (
+                "apply",
+                "big.ts.json",
+                "big.h5",
+                "-o",
+                "out.h5",
+                "--force",
+                "-q",
+            ),
             "evaluate": ("evaluate", "big.h5", "--no-split", "-q"),
-            "evaluate --calibrator ts": ("evaluate", "big.h5", "--calibrator", "big.ts.json", "--no-split", "-q"),
+            "evaluate --calibrator ts": (
+                "evaluate",
+                "big.h5",
+                "--calibrator",
+                "big.ts.json",
+                "--no-split",
+                "-q",
+            ),
         }
         for name, words in jobs.items():
             c = cost(calcli(*words), folder)
             counted = subprocess.run(
-                [sys.executable, "-c", COUNT, str(n), *words], cwd=folder, capture_output=True, text=True, check=True
+                [sys.executable, "-c", COUNT, str(n), *words],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=True,
             )
             passes = float(counted.stdout.split()[-1])
             print(f"{name:30} {c.wall:8.2f} {c.cpu:8.2f} {c.peak:9.0f} {passes:7.1f}")

@@ -24,15 +24,27 @@ def problems() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     from sklearn.datasets import make_classification, make_hastie_10_2, make_moons
 
     made = {"n_samples": 9000, "n_features": 20, "n_informative": 8, "n_redundant": 6}
-    yield "even", *make_classification(**made, flip_y=0.1, class_sep=0.7, random_state=0)
-    yield "rare", *make_classification(**made, flip_y=0.02, class_sep=0.8, weights=[0.93], random_state=1)
+    yield (
+        "even",
+        *make_classification(**made, flip_y=0.1, class_sep=0.7, random_state=0),
+    )
+    yield (
+        "rare",
+        *make_classification(
+            **made, flip_y=0.02, class_sep=0.8, weights=[0.93], random_state=1
+        ),
+    )
     yield "hastie", *make_hastie_10_2(9000, random_state=2)
     yield "moons", *make_moons(9000, noise=0.35, random_state=3)
 
 
 def models() -> dict[str, object]:
     """Classifiers as people use them."""
-    from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+    from sklearn.ensemble import (
+        AdaBoostClassifier,
+        HistGradientBoostingClassifier,
+        RandomForestClassifier,
+    )
     from sklearn.linear_model import LogisticRegression
     from sklearn.naive_bayes import GaussianNB
     from sklearn.neighbors import KNeighborsClassifier
@@ -72,18 +84,25 @@ def main() -> None:
             order = np.random.default_rng(n).permutation(len(y))
             cal, new = order[:n], order[n : n + NEW]
             for name in METHODS:
-                q = calcli.fit(p[cal], y[cal], method=name, kind="probs").predict_proba(p[new])
+                q = calcli.fit(p[cal], y[cal], method=name, kind="probs").predict_proba(
+                    p[new]
+                )
                 loss = -np.log(np.maximum(q[np.arange(len(new)), y[new]], 1e-12)).mean()
                 off = abs(q.max(axis=1).mean() - (q.argmax(axis=1) == y[new]).mean())
                 found[certain, n, name].append((loss, off))
     for certain in (False, True):
         runs = len(found.get((certain, sizes[0], "ts"), ()))
-        print(f"{runs} models that {'say 0 or 1 somewhere' if certain else 'never say 0 or 1'}")
+        print(
+            f"{runs} models that {'say 0 or 1 somewhere' if certain else 'never say 0 or 1'}"
+        )
         print("rows   " + "".join(f"{name:>22}" for name in METHODS))
         for n in sizes if runs else ():
             table = {name: np.array(found[certain, n, name]) for name in METHODS}
             more = {name: 1e3 * (table[name] - table["ts"])[:, 0] for name in METHODS}
-            cells = (f"{more[m].mean():+.1f} ({more[m].max():+.1f}) {table[m][:, 1].mean():.3f}" for m in METHODS)
+            cells = (
+                f"{more[m].mean():+.1f} ({more[m].max():+.1f}) {table[m][:, 1].mean():.3f}"
+                for m in METHODS
+            )
             print(f"{n:<7}" + "".join(f"{cell:>22}" for cell in cells))
 
 

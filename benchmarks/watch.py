@@ -34,18 +34,24 @@ def first(flags: np.ndarray) -> int | None:
     return int(flags.argmax()) if flags.any() else None
 
 
-def monitors(c: np.ndarray, y: np.ndarray, units: Units | None = None) -> dict[str, int | None]:
+def monitors(
+    c: np.ndarray, y: np.ndarray, units: Units | None = None
+) -> dict[str, int | None]:
     """First alarm of each monitor; c, y : (batches, rows)."""
     gap, variance = (c - y).sum(axis=1), (c * (1 - c)).sum(axis=1)
     found = {
         "each batch": first(np.abs(gap) > 1.96 * np.sqrt(variance)),
         "all so far": first(np.abs(gap.cumsum()) > 1.96 * np.sqrt(variance.cumsum())),
-        "running mean": first(np.abs(gap.cumsum()) > 0.02 * c.shape[1] * np.arange(1, len(c) + 1)),
+        "running mean": first(
+            np.abs(gap.cumsum()) > 0.02 * c.shape[1] * np.arange(1, len(c) + 1)
+        ),
     }
     for tolerance in (0.0, 0.02):
         evidence, at = Evidence.none(), None
         for batch in range(len(c)):
-            evidence = evidence.after(batch_log_factors(c[batch], y[batch], tolerance, units))
+            evidence = evidence.after(
+                batch_log_factors(c[batch], y[batch], tolerance, units)
+            )
             if evidence.log_e >= math.log(20):
                 at = batch
                 break
@@ -62,15 +68,21 @@ def simulated(k: int = 100, n: int = 8000) -> Stream:
 
 def drawn(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Labels by probabilities (n, k)."""
-    return np.minimum((p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1), p.shape[1] - 1)
+    return np.minimum(
+        (p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1), p.shape[1] - 1
+    )
 
 
-def streams(z: np.ndarray, y: np.ndarray, runs: int) -> dict[str, list[dict[str, int | None]]]:
+def streams(
+    z: np.ndarray, y: np.ndarray, runs: int
+) -> dict[str, list[dict[str, int | None]]]:
     """First alarms of every run, by case."""
     rng = np.random.default_rng(1)
     cases: dict[str, list[dict[str, int | None]]] = {}
 
-    def watched(case: str, c: np.ndarray, right: np.ndarray, units: Units | None = None) -> None:
+    def watched(
+        case: str, c: np.ndarray, right: np.ndarray, units: Units | None = None
+    ) -> None:
         cases.setdefault(case, []).append(monitors(c, right.astype(float), units))
 
     true = softmax(z / calcli.fit(z, y).params["temperature"])
@@ -78,17 +90,35 @@ def streams(z: np.ndarray, y: np.ndarray, runs: int) -> dict[str, list[dict[str,
         order = rng.permutation(len(y))
         pool, rows = order[1000:], rng.integers(0, len(y) - 1000, (BATCHES, ROWS))
         labels = drawn(true, rng)
-        for case, own in (("ts of 1000 rows, true model", labels), ("ts of 1000 rows, no change", y)):
-            scaled = z[pool] / calcli.fit(z[order[:1000]], own[order[:1000]]).params["temperature"]
-            confidence, right = softmax(scaled).max(axis=1), scaled.argmax(axis=1) == own[pool]
+        for case, own in (
+            ("ts of 1000 rows, true model", labels),
+            ("ts of 1000 rows, no change", y),
+        ):
+            scaled = (
+                z[pool]
+                / calcli.fit(z[order[:1000]], own[order[:1000]]).params["temperature"]
+            )
+            confidence, right = (
+                softmax(scaled).max(axis=1),
+                scaled.argmax(axis=1) == own[pool],
+            )
             watched(case, confidence[rows], right[rows])
-        watched("exactly calibrated", confidence[rows], rng.random(rows.shape) < confidence[rows])
+        watched(
+            "exactly calibrated",
+            confidence[rows],
+            rng.random(rows.shape) < confidence[rows],
+        )
         for factor in (1.15, 1.3):
             sharper = softmax(scaled * factor).max(axis=1)
-            c = np.where(np.arange(BATCHES)[:, None] < CHANGE, confidence[rows], sharper[rows])
+            c = np.where(
+                np.arange(BATCHES)[:, None] < CHANGE, confidence[rows], sharper[rows]
+            )
             watched(f"ts, then logits x {factor:g}", c, right[rows])
         luck = np.repeat(rng.random((BATCHES, ROWS // 10)), 10, axis=1)
-        together = np.where(rng.random(rows.shape) < 0.95, luck, rng.random(rows.shape)) < confidence[rows]
+        together = (
+            np.where(rng.random(rows.shape) < 0.95, luck, rng.random(rows.shape))
+            < confidence[rows]
+        )
         watched("calibrated units of 10, taken as rows", confidence[rows], together)
         units = Units.of(np.repeat(np.arange(ROWS // 10), 10))
         watched("calibrated units of 10, with units", confidence[rows], together, units)
@@ -99,11 +129,15 @@ def cell(at: list[int | None], change: int) -> str:
     """Share of streams with a false alarm; share found after the change, and the median delay."""
     false = sum(a is not None and a < change for a in at) / len(at)
     delays = [a - change + 1 for a in at if a is not None and a >= change]
-    return f"{false:.3g}" + (f"; {len(delays) / len(at):.3g} in {np.median(delays):.0f}" if delays else "")
+    return f"{false:.3g}" + (
+        f"; {len(delays) / len(at):.3g} in {np.median(delays):.0f}" if delays else ""
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("runs", nargs="?", type=int, default=100)
     parser.add_argument("data", nargs="*", type=Path)
     parser.add_argument("--record", type=Path, help="JSON file for the table")
@@ -116,7 +150,10 @@ def main() -> None:
     for name, (z, y) in sources.items():
         for case, alarms in streams(z, y, args.runs).items():
             change = CHANGE if "then" in case else BATCHES
-            cells = {monitor: cell([alarm[monitor] for alarm in alarms], change) for monitor in alarms[0]}
+            cells = {
+                monitor: cell([alarm[monitor] for alarm in alarms], change)
+                for monitor in alarms[0]
+            }
             lines.add(file=name, case=case, streams=args.runs, **cells)
 
 

@@ -51,12 +51,30 @@ class Adapted:
         """Content of ``calcli adapt --json``."""
         shift, k = self.shift, len(self.source)
         names: Sequence[str | None] = self.artifact.class_names or [None] * k
-        ends = [None] * k if shift is None else np.stack([shift.low, shift.high], axis=1).tolist()
+        ends = (
+            [None] * k
+            if shift is None
+            else np.stack([shift.low, shift.high], axis=1).tolist()
+        )
         keys = "index", "name", "source", "target", "ci"
-        lines = zip(range(k), names, self.source.tolist(), self.target.tolist(), ends, strict=True)
+        lines = zip(
+            range(k),
+            names,
+            self.source.tolist(),
+            self.target.tolist(),
+            ends,
+            strict=True,
+        )
         facts = {"adapted": self.changed, "method": self.artifact.method, "n": self.n}
-        p_values = {"no_shift_p_value": shift and shift.ratio_p, "label_shift_p_value": shift and shift.distance_p}
-        return {**facts, **p_values, "classes": [dict(zip(keys, line, strict=True)) for line in lines]}
+        p_values = {
+            "no_shift_p_value": shift and shift.ratio_p,
+            "label_shift_p_value": shift and shift.distance_p,
+        }
+        return {
+            **facts,
+            **p_values,
+            "classes": [dict(zip(keys, line, strict=True)) for line in lines],
+        }
 
 
 def adapt(
@@ -83,27 +101,45 @@ def adapt(
     k = artifact.n_classes
     laws = artifact.calibrator.laws
     if artifact.method.endswith("+prior"):
-        raise UsageError(f"{where}: is adapted already; adapt the calibrator that it was made from")
-    if not laws.class_shares or (laws.top_label_only and k != 2) or artifact.input_kind == "confidence":
+        raise UsageError(
+            f"{where}: is adapted already; adapt the calibrator that it was made from"
+        )
+    if (
+        not laws.class_shares
+        or (laws.top_label_only and k != 2)
+        or artifact.input_kind == "confidence"
+    ):
         lacks = "has no class biases, so it shows no class frequencies"
-        raise UsageError(f"{where}: method {artifact.method} {lacks}; fit svs (or vs, auto) and adapt that")
+        raise UsageError(
+            f"{where}: method {artifact.method} {lacks}; fit svs (or vs, auto) and adapt that"
+        )
     shift, n = None, 0 if rows is None else rows.n
     if rows is not None and source is not None:
         for each in (rows, source):
             check_fits(artifact, where, each)
         if n < ROWS_A_CLASS * k:
             needed = f"at least {ROWS_A_CLASS * k}"
-            raise FitError(f"{rows.name}: {n} rows say too little of {k} class frequencies; {needed}")
+            raise FitError(
+                f"{rows.name}: {n} rows say too little of {k} class frequencies; {needed}"
+            )
         raw = Identity()
-        before = Source(_held_out(artifact, source, context, own), source.labels(), _probabilities(raw, source))
+        before = Source(
+            _held_out(artifact, source, context, own),
+            source.labels(),
+            _probabilities(raw, source),
+        )
         p = _probabilities(artifact.calibrator, rows)
-        shift = estimate_shift(p, _probabilities(raw, rows), before, RESAMPLES, context.rng())
+        shift = estimate_shift(
+            p, _probabilities(raw, rows), before, RESAMPLES, context.rng()
+        )
         shares = before.shares
     elif source is not None:
         shares = _probabilities(artifact.calibrator, source).mean(axis=0)
     elif not artifact.fit.label_counts:
         lacks = "lacks the class frequencies of its fit, as calibrators of older versions do"
-        raise DataError(f"{where}: {lacks}; fit again, or name labelled rows of then: --source BUNDLE")
+        raise DataError(
+            f"{where}: {lacks}; fit again, or name labelled rows of then: --source BUNDLE"
+        )
     else:
         shares = np.array(artifact.fit.label_counts, dtype=float) + 0.5
     shares = np.maximum(shares / shares.sum(), LEAST)
@@ -112,7 +148,9 @@ def adapt(
         target = np.array(prior, dtype=float)
         if len(target) != k or not np.all(target > 0) or abs(target.sum() - 1.0) > 1e-6:
             given = ",".join(f"{share:g}" for share in prior)
-            raise UsageError(f"--prior {given}: expected {k} positive shares that sum to 1")
+            raise UsageError(
+                f"--prior {given}: expected {k} positive shares that sum to 1"
+            )
     changed = prior is not None or (shift is not None and shift.ratio_p <= OPEN)
     target = np.maximum(target / target.sum(), LEAST)
     adapted = with_prior(artifact, shares, target, n) if changed else artifact
@@ -125,15 +163,25 @@ def adapt(
 
 def _contradiction(name: str, source: DataSet, p_value: float) -> FitError:
     gone = np.flatnonzero(np.bincount(source.labels(), minlength=source.k) == 0)
-    lacks = f" or are of class {gone[0]}, which {source.name} lacks" if len(gone) else ""
+    lacks = (
+        f" or are of class {gone[0]}, which {source.name} lacks" if len(gone) else ""
+    )
     told = f"is not what other class frequencies would make of {source.name} (p = {p_value:.3f})"
     why = f"the inputs have changed too{lacks}, and shares estimated from such rows do harm"
-    return FitError(f"{name}: {told}: {why}; label some rows and refit, or pass --force-shift")
+    return FitError(
+        f"{name}: {told}: {why}; label some rows and refit, or pass --force-shift"
+    )
 
 
-def with_prior(artifact: Artifact, source: FloatArray, target: FloatArray, n: int) -> Artifact:
+def with_prior(
+    artifact: Artifact, source: FloatArray, target: FloatArray, n: int
+) -> Artifact:
     """Append the prior shift as a last stage; the record of the fit is kept, with the number of rows adapted to."""
-    old, options, name = artifact.calibrator, artifact.options, f"{artifact.method}+prior"
+    old, options, name = (
+        artifact.calibrator,
+        artifact.options,
+        f"{artifact.method}+prior",
+    )
     if isinstance(old, Composition):
         stages = old.stages
     else:
@@ -141,8 +189,12 @@ def with_prior(artifact: Artifact, source: FloatArray, target: FloatArray, n: in
         options = {f"{artifact.method}.{key}": value for key, value in options.items()}
     last = Stage("prior", PriorShift.Options(), PriorShift(source, target))
     calibrator = method(name)((*stages, last))  # type: ignore[call-arg]
-    fit = msgspec.structs.replace(artifact.fit, details={**artifact.fit.details, "adapted_to": n})
-    return msgspec.structs.replace(artifact, method=name, options=options, calibrator=calibrator, fit=fit)
+    fit = msgspec.structs.replace(
+        artifact.fit, details={**artifact.fit.details, "adapted_to": n}
+    )
+    return msgspec.structs.replace(
+        artifact, method=name, options=options, calibrator=calibrator, fit=fit
+    )
 
 
 def _options(artifact: Artifact) -> Any:
@@ -153,7 +205,9 @@ def _probabilities(calibrator: Calibrator, rows: Rows) -> FloatArray:
     return np.exp(predicted(rows, calibrator).log_probs)
 
 
-def _held_out(artifact: Artifact, source: DataSet, context: Context, own: bool) -> FloatArray:
+def _held_out(
+    artifact: Artifact, source: DataSet, context: Context, own: bool
+) -> FloatArray:
     """Calibrated probabilities of labelled rows, (n, k); cross-fitted in 5 folds where they are the rows of the fit."""
     p = _probabilities(artifact.calibrator, source)
     if artifact.fit.data_sha256 != source.data_sha256:
@@ -165,6 +219,10 @@ def _held_out(artifact: Artifact, source: DataSet, context: Context, own: bool) 
     for f in range(FOLDS):
         context.progress("cross-fitting", f, FOLDS)
         kept, held = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
-        fitted = method(artifact.method).fit(source.take(kept), _options(artifact), Context(context.seed)).calibrator
+        fitted = (
+            method(artifact.method)
+            .fit(source.take(kept), _options(artifact), Context(context.seed))
+            .calibrator
+        )
         p[held] = _probabilities(fitted, source.take(held))
     return p

@@ -28,7 +28,13 @@ from calcli.evaluation.cross_validation import folds_of
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
 from calcli.evaluation.results import Evaluation as Evaluation
 from calcli.evaluation.results import html_table
-from calcli.fit_and_apply import calibrated_blocks, check_fits, fit_artifact, fitted_on, unseen
+from calcli.fit_and_apply import (
+    calibrated_blocks,
+    check_fits,
+    fit_artifact,
+    fitted_on,
+    unseen,
+)
 from calcli.importers.archive import remarks
 from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import expand, open_data, open_rows
@@ -41,7 +47,13 @@ from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout
 from calcli.io.memory import as_array, bundle_in_memory, plain_array
 from calcli.io.provenance import title_of
-from calcli.io.validate import check_confidences, check_scores, check_shape, doubts, score_kind
+from calcli.io.validate import (
+    check_confidences,
+    check_scores,
+    check_shape,
+    doubts,
+    score_kind,
+)
 from calcli.kernels.device import resolve
 from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.collect import collect_all
@@ -49,7 +61,13 @@ from calcli.metrics.context import MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.warnings import label_doubts
 from calcli.numerics import FloatArray, IntArray
-from calcli.registry import by_group, default_method, held_to, parse_options, split_method
+from calcli.registry import (
+    by_group,
+    default_method,
+    held_to,
+    parse_options,
+    split_method,
+)
 from calcli.rows import ArrayRows, Codes, Rows, ScoreKind, classes
 
 # ---- input: arrays, tensors and paths of bundles as rows, keyword arguments as settings
@@ -72,9 +90,15 @@ def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
     types = get_type_hints(cls, include_extras=True)
     for each in fields(cls) if is_dataclass(cls) else ():
         bounds = each.metadata.get("flag", {}).get("bounds", {})
-        types[each.name] = Annotated[types[each.name], Meta(ge=bounds.get("min"), le=bounds.get("max"))]
+        types[each.name] = Annotated[
+            types[each.name], Meta(ge=bounds.get("min"), le=bounds.get("max"))
+        ]
     types.pop("unit", None)  # no setting: the rows say what their units are called
-    return cls(**held_to(types, {name: plain(value) for name, value in given.items()}, "setting"))
+    return cls(
+        **held_to(
+            types, {name: plain(value) for name, value in given.items()}, "setting"
+        )
+    )
 
 
 @contextmanager
@@ -92,9 +116,13 @@ def open_scores(
     given = scores if isinstance(scores, list | tuple) else [scores]
     if given and all(isinstance(name, str | PathLike) for name in given):
         if labels is not None:
-            raise DataError(f"{given[0]}: a bundle brings its own labels; leave labels out")
+            raise DataError(
+                f"{given[0]}: a bundle brings its own labels; leave labels out"
+            )
         if units is not None and not isinstance(units, str):
-            raise DataError(f"{given[0]}: a bundle brings its own units; name their dataset, units='NAME', or 'none'")
+            raise DataError(
+                f"{given[0]}: a bundle brings its own units; name their dataset, units='NAME', or 'none'"
+            )
         layout = Layout(unit=units)
         names = [bundle for name in given for bundle in expand(str(name), layout)]
         with open_data(names, prefer=prefer, layout=layout) as rows:
@@ -106,30 +134,49 @@ def open_scores(
             labels, words = labels_in_memory(labels, scores.shape, class_names)
         class_names = class_names or words
         warn_all(told)
-    with bundle_in_memory(scores, labels, own, weights=weights, units=units, class_names=class_names) as rows:
+    with bundle_in_memory(
+        scores, labels, own, weights=weights, units=units, class_names=class_names
+    ) as rows:
         yield rows
 
 
-def _bring(rows: Rows, groups: Any, artifacts: Sequence[Artifact], *columns: str) -> None:
+def _bring(
+    rows: Rows, groups: Any, artifacts: Sequence[Artifact], *columns: str
+) -> None:
     """Attach groups (n,) to rows of arrays, as ``columns`` and as the columns that calibrators by group read. Raises
     DataError for groups of another shape."""
     if groups is None:
         return
     values = as_array(groups, "groups")
     if values.shape != (rows.n,):
-        raise DataError(f"groups: have shape {values.shape}, expected ({rows.n},): one per row")
+        raise DataError(
+            f"groups: have shape {values.shape}, expected ({rows.n},): one per row"
+        )
     names = [name for each in artifacts for name in each.calibrator.required_columns]
-    rows.columns = {**rows.columns, **dict.fromkeys([*columns, *names], Codes.of(values))}
+    rows.columns = {
+        **rows.columns,
+        **dict.fromkeys([*columns, *names], Codes.of(values)),
+    }
 
 
 @contextmanager
 def _held_out(
-    scores: Scores, labels: Any, kind: str, given: Sequence[Artifact], groups: Any, again: bool = False, **about: Any
+    scores: Scores,
+    labels: Any,
+    kind: str,
+    given: Sequence[Artifact],
+    groups: Any,
+    again: bool = False,
+    **about: Any,
 ) -> Iterator[tuple[DataSet, list[str]]]:
     """Open labelled rows that the calibrators fit, with a list of warnings, issued at the end, to append to."""
     with open_scores(scores, labels, kind, prefer=("test",), **about) as rows:
         _bring(rows, groups, given)
-        notes = [note for each in given for note in check_fits(each, each.method, rows, again=again)]
+        notes = [
+            note
+            for each in given
+            for note in check_fits(each, each.method, rows, again=again)
+        ]
         yield rows, notes
         warn_all(notes)
 
@@ -144,8 +191,14 @@ def open_unlabelled(scores: Scores, kind: str) -> Iterator[Rows]:
     array, own = plain_array(scores, "scores"), score_kind(kind, confidence=True)
     n, _ = check_shape(array.shape, array.dtype, "scores")
     if own == "confidence" and array.size != n:
-        raise DataError(f"scores: have shape {array.shape}, expected one confidence a row, ({n},)")
-    checked = check_confidences(array, "scores") if own == "confidence" else check_scores(array, own, "scores")
+        raise DataError(
+            f"scores: have shape {array.shape}, expected one confidence a row, ({n},)"
+        )
+    checked = (
+        check_confidences(array, "scores")
+        if own == "confidence"
+        else check_scores(array, own, "scores")
+    )
     yield ArrayRows(checked, kind=own)
 
 
@@ -189,10 +242,19 @@ def fit(
     seed = checked(MetricSettings, {"seed": seed}).seed
     more = {"weights": weights, "units": units, "class_names": class_names}
     with open_scores(scores, labels, kind, prefer=("cal", "val"), **more) as rows:
-        method, written = split_method(method or default_method(rows, groups is not None))
+        method, written = split_method(
+            method or default_method(rows, groups is not None)
+        )
         if groups is not None:
-            method, written = by_group(method), written | {"by": groups if isinstance(groups, str) else "group"}
-        chosen = parse_options(method, written | {name.rstrip("_"): plain(value) for name, value in options.items()})
+            method, written = (
+                by_group(method),
+                written | {"by": groups if isinstance(groups, str) else "group"},
+            )
+        chosen = parse_options(
+            method,
+            written
+            | {name.rstrip("_"): plain(value) for name, value in options.items()},
+        )
         _bring(rows, None if isinstance(groups, str) else groups, (), "group")
         context = Context(seed=seed, device=resolve(device, method, rows.n * rows.k))
         fitted = FittedCalibrator(fit_artifact(method, chosen, rows, context))
@@ -233,9 +295,22 @@ def evaluate(
     """
     asked = [metrics] if isinstance(metrics, str) else metrics
     plan = _plan(asked and [metric(name).name for name in asked], settings)
-    about = {"weights": weights, "units": units, "class_names": class_names, "groups": groups, "again": again}
-    with _tried(scores, labels, kind, _artifacts(calibrators), **about) as (_, subject, candidates, doubts):
-        found = assess(subject if plan.report else replace(subject, group=None), candidates, plan)
+    about = {
+        "weights": weights,
+        "units": units,
+        "class_names": class_names,
+        "groups": groups,
+        "again": again,
+    }
+    with _tried(scores, labels, kind, _artifacts(calibrators), **about) as (
+        _,
+        subject,
+        candidates,
+        doubts,
+    ):
+        found = assess(
+            subject if plan.report else replace(subject, group=None), candidates, plan
+        )
         doubts += label_doubts(found.seen, subject.class_names)
         return Evaluation([found.results])
 
@@ -270,14 +345,27 @@ def report(
     if target.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{target}: expected a name that ends in .html")
     _check_free(target, force)
-    about = {name: how.pop(name) for name in ("weights", "units", "class_names", "groups", "again") if name in how}
+    about = {
+        name: how.pop(name)
+        for name in ("weights", "units", "class_names", "groups", "again")
+        if name in how
+    }
     plan = replace(_plan(None, how), metrics=metrics_of_page())
-    with _tried(scores, labels, kind, artifacts, **about) as (rows, subject, candidates, doubts):
+    with _tried(scores, labels, kind, artifacts, **about) as (
+        rows,
+        subject,
+        candidates,
+        doubts,
+    ):
         model, found = gather(subject, candidates, plan)
         doubts += label_doubts(found.seen, rows.class_names)
         files = [None, *((f"{each.method}.json", each) for each in artifacts)]
-        versions = tuple(replace(v, file=own) for v, own in zip(model.versions, files, strict=True))
-        model = replace(model, versions=versions, source=rows.source, data_sha256=rows.data_sha256)
+        versions = tuple(
+            replace(v, file=own) for v, own in zip(model.versions, files, strict=True)
+        )
+        model = replace(
+            model, versions=versions, source=rows.source, data_sha256=rows.data_sha256
+        )
         evaluation = Evaluation([found.results])
     write_bytes(target, page([model], evaluation.to_dict(), title=title), force=force)
     return evaluation
@@ -289,12 +377,22 @@ def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
     norm_of("max" if math.isinf(how.norm) else str(how.norm))
     if how.compat is not None and how.compat not in PROGRAMS:
         raise unknown_name("program", how.compat, PROGRAMS)
-    return Plan(tuple(names or report_metrics()), how, report=names is None, about=settings.get("label"))
+    return Plan(
+        tuple(names or report_metrics()),
+        how,
+        report=names is None,
+        about=settings.get("label"),
+    )
 
 
 @contextmanager
 def _tried(
-    scores: Scores, labels: Any, kind: str, artifacts: Sequence[Artifact], groups: Any = None, **about: Any
+    scores: Scores,
+    labels: Any,
+    kind: str,
+    artifacts: Sequence[Artifact],
+    groups: Any = None,
+    **about: Any,
 ) -> Iterator[tuple[DataSet, Subject, list[Candidate], list[str]]]:
     """Open rows to evaluate: rows, subject, candidates, and a list of warnings to append to."""
     with _held_out(scores, labels, kind, artifacts, groups, **about) as (rows, notes):
@@ -302,12 +400,24 @@ def _tried(
         methods = [each.method for each in artifacts]
         for i, own in enumerate(artifacts):
             rows.places_of(own.calibrator.required_transforms, rows.name)
-            name = own.method if methods.count(own.method) == 1 else f"{own.method} {i + 1}"
-            candidates.append(Candidate(name, own.method, own.calibrator, seen=partial(fitted_on, own, rows)))
+            name = (
+                own.method
+                if methods.count(own.method) == 1
+                else f"{own.method} {i + 1}"
+            )
+            candidates.append(
+                Candidate(
+                    name, own.method, own.calibrator, seen=partial(fitted_on, own, rows)
+                )
+            )
         group = rows.column("group") if groups is None else as_array(groups, "groups")
         yield rows, Subject.of(rows, group), candidates, doubts
         met = [(own.method, fitted_on(own, rows)) for own in artifacts]
-        seen = [f"{name} was fitted on {what}: evaluate it on held-out rows" for name, what in met if what is not None]
+        seen = [
+            f"{name} was fitted on {what}: evaluate it on held-out rows"
+            for name, what in met
+            if what is not None
+        ]
         notes += [*rows.caveats, *doubts, *seen]
 
 
@@ -345,13 +455,17 @@ def compare(
     """
     from calcli.evaluation import leaderboard as board
 
-    asked = methods if methods is None or isinstance(methods, str) else ",".join(methods)
+    asked = (
+        methods if methods is None or isinstance(methods, str) else ",".join(methods)
+    )
     s = checked(board.CompareSettings, settings)
     how = MetricSettings(seed=s.seed, level=s.level)
     more = {"weights": weights, "units": units, "class_names": class_names}
     with open_scores(scores, labels, kind, prefer=("cal", "val"), **more) as rows:
         if rows.kind == "confidence":
-            raise DataError(f"{rows.name}: holds confidences, which have no NLL of the label")
+            raise DataError(
+                f"{rows.name}: holds confidences, which have no NLL of the label"
+            )
         parts = folds_of(rows, Context(s.seed), s.folds)
         if not parts:
             raise DataError(f"{rows.name}: has {rows.n} row, folds need two or more")
@@ -359,7 +473,10 @@ def compare(
             pass  # a complete walk checks every row and makes the hash
         warn_all(rows.caveats)
         names, _ = board.entrants(asked, rows, s.thorough)
-        base, scene = board.baseline_of(s.baseline, names), board.OpenedFolds(rows, rows, parts)
+        base, scene = (
+            board.baseline_of(s.baseline, names),
+            board.OpenedFolds(rows, rows, parts),
+        )
         first = board.held_out(base, scene, s.seed, nullcontext(()))
         fits = first.fits if first.table is not None else ()
         against = [(held, fit) for (_, held, _), fit in zip(parts, fits, strict=False)]
@@ -371,7 +488,13 @@ def compare(
                 plan = replace(planned, method=name, against=(rows.name, base))
                 done = board.held_out(name, scene, s.seed, nullcontext(against))
                 entries.append(board.entered(plan, done, first, how))
-    common = {"folds": s.folds, "test": None, "seed": s.seed, "level": s.level, "baseline": base}
+    common = {
+        "folds": s.folds,
+        "test": None,
+        "seed": s.seed,
+        "level": s.level,
+        "baseline": base,
+    }
     return dict(finite(board.comparison(entries, common, None)))
 
 
@@ -404,10 +527,17 @@ def threshold(
 
     given = _artifacts(() if calibrator is None else calibrator)
     own, name = (given[0], given[0].method) if given else (None, None)
-    with _held_out(scores, labels, kind, given, groups, again, units=units) as (rows, notes):
+    with _held_out(scores, labels, kind, given, groups, again, units=units) as (
+        rows,
+        notes,
+    ):
         searched = search_threshold(rows, own, accuracy, confidence, name)
         met = None if own is None else fitted_on(own, rows)
-        seen = [] if met is None else [f"{name} was fitted on {met}: here the guarantee does not hold"]
+        seen = (
+            []
+            if met is None
+            else [f"{name} was fitted on {met}: here the guarantee does not hold"]
+        )
         notes += [*rows.caveats, *seen]
     if searched.choice.best is None:
         raise FitError(searched.why_not)
@@ -485,13 +615,29 @@ def extract(
     from calcli.importers.import_scores import Splitting, import_scores
     from calcli.io.split import parse_split
 
-    where = [Path(file) for file in ([sources] if isinstance(sources, str | PathLike) else sources)]
+    where = [
+        Path(file)
+        for file in ([sources] if isinstance(sources, str | PathLike) else sources)
+    ]
     texts = (split,) if isinstance(split, str) else tuple(split)
-    splitting = Splitting(tuple(map(parse_split, texts)), seed, stratify, ordered, texts)
+    splitting = Splitting(
+        tuple(map(parse_split, texts)), seed, stratify, ordered, texts
+    )
     lists = ("scores", "labels", "groups")  # one name or several
-    many = {name: (value,) for name, value in options.items() if name in lists and isinstance(value, str)}
+    many = {
+        name: (value,)
+        for name, value in options.items()
+        if name in lists and isinstance(value, str)
+    }
     ask = checked(ImportRequest, {**options, **many, "seed": seed})
-    made = import_scores(where, Path(path), ask, splitting, ignore_labels=tuple(ignore_labels), force=force)
+    made = import_scores(
+        where,
+        Path(path),
+        ask,
+        splitting,
+        ignore_labels=tuple(ignore_labels),
+        force=force,
+    )
     return made.to_dict(str(path))
 
 
@@ -554,11 +700,16 @@ def diagram(
     if how.needs_scores:
         raise UsageError(f"style {style!r} is drawn by calcli diagram only")
     curves = checked(CurveSettings, settings)
-    with _held_out(scores, labels, kind, given, groups, again, weights=weights, units=units) as (rows, notes):
+    with _held_out(
+        scores, labels, kind, given, groups, again, weights=weights, units=units
+    ) as (rows, notes):
         tables = collect_all(rows, [None, *(each.calibrator for each in given)])
         notes += [*rows.caveats, *label_doubts(tables[0], rows.class_names)]
         names = [title_of(rows.upstream), *(each.method for each in given)]
-        sets = [Measured(rows.name, name, table) for name, table in zip(names, tables, strict=True)]
+        sets = [
+            Measured(rows.name, name, table)
+            for name, table in zip(names, tables, strict=True)
+        ]
         request = Request(curves, sets=sets, title=title, names=rows.class_names)
         return Picture(how.measure(request))
 
@@ -590,25 +741,41 @@ def watch(
     from calcli.evaluation.watch import watch as take_in
 
     own = None if calibrator is None else _artifacts(calibrator)[0]
-    given = {name: getattr(checked(Settings, {name: value}), name) for name, value in settings.items()}
-    with _held_out(scores, labels, kind, [own] if own else [], groups, again, units=units) as (rows, notes):
+    given = {
+        name: getattr(checked(Settings, {name: value}), name)
+        for name, value in settings.items()
+    }
+    with _held_out(
+        scores, labels, kind, [own] if own else [], groups, again, units=units
+    ) as (rows, notes):
         notes += rows.caveats
         return take_in(Path(state), rows, own, given, new_episode=reset).to_dict()
 
 
-def _artifacts(calibrators: "FittedCalibrator | Sequence[FittedCalibrator]") -> list[Artifact]:
+def _artifacts(
+    calibrators: "FittedCalibrator | Sequence[FittedCalibrator]",
+) -> list[Artifact]:
     """Artifacts of one calibrator or a list of them. Raises UsageError for anything else."""
-    given = [calibrators] if isinstance(calibrators, FittedCalibrator | str | PathLike) else list(calibrators)
+    given = (
+        [calibrators]
+        if isinstance(calibrators, FittedCalibrator | str | PathLike)
+        else list(calibrators)
+    )
     for each in given:
         if not isinstance(each, FittedCalibrator):
-            raise UsageError(f"calibrators: found {each!r}, expected what fit or load gives: calcli.load(PATH)")
+            raise UsageError(
+                f"calibrators: found {each!r}, expected what fit or load gives: calcli.load(PATH)"
+            )
     return [each._artifact for each in given]
 
 
 def warn_all(notes: Sequence[str]) -> None:
     """Issue Python warnings, attributed to the nearest caller outside calcli."""
     level, frame, ours = 1, sys._getframe(), ("calcli", "contextlib")
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
+    while (
+        frame.f_back is not None
+        and frame.f_globals.get("__name__", "").partition(".")[0] in ours
+    ):
         level, frame = level + 1, frame.f_back
     for note in notes:
         warnings.warn(note, stacklevel=level)
@@ -633,7 +800,11 @@ class FittedCalibrator:
 
     def __init__(self, artifact: Artifact) -> None:
         self._artifact, fit = artifact, artifact.fit
-        self.method, self.kind, self.n_classes = artifact.method, artifact.input_kind, artifact.n_classes
+        self.method, self.kind, self.n_classes = (
+            artifact.method,
+            artifact.input_kind,
+            artifact.n_classes,
+        )
         self.options: Mapping[str, Any] = artifact.options
         self.status, self.warnings = fit.status, tuple(fit.warnings)
         self.before: Mapping[str, float | None] = fit.before
@@ -644,7 +815,9 @@ class FittedCalibrator:
         """Fitted parameters under the names of the artifact."""
         return dict(self.to_dict()["params"])
 
-    def predict_proba(self, scores: Scores, kind: str | None = None, groups: Any = None) -> FloatArray:
+    def predict_proba(
+        self, scores: Scores, kind: str | None = None, groups: Any = None
+    ) -> FloatArray:
         """Calibrated probabilities, (n, k) float64; every row sums to 1.
 
         scores : as for ``fit``. kind : of the scores, where it is not that of the fit. groups : (n,), which a
@@ -654,7 +827,9 @@ class FittedCalibrator:
         """
         return self._applied(scores, kind, groups)[0]
 
-    def predict(self, scores: Scores, kind: str | None = None, groups: Any = None) -> IntArray:
+    def predict(
+        self, scores: Scores, kind: str | None = None, groups: Any = None
+    ) -> IntArray:
         """Predicted classes, (n,) int64; of confidences 1 where the answer is likelier right than wrong.
 
         They need not be the largest probability's: see the method's laws.
@@ -670,7 +845,9 @@ class FittedCalibrator:
         """The artifact as plain values, those of its JSON."""
         return dict(json.loads(dumps(self._artifact)))
 
-    def _applied(self, scores: Scores, kind: str | None, groups: Any) -> tuple[FloatArray, IntArray]:
+    def _applied(
+        self, scores: Scores, kind: str | None, groups: Any
+    ) -> tuple[FloatArray, IntArray]:
         calibrator = self._artifact.calibrator
         with open_unlabelled(scores, kind or self.kind) as rows:
             _bring(rows, groups, [self._artifact])
@@ -678,18 +855,31 @@ class FittedCalibrator:
             if isinstance(rows, DataSet):
                 check_fits(self._artifact, self.method, rows)
             elif "confidence" in {rows.kind, self.kind} and rows.kind != self.kind:
-                raise DataError(f"scores are {rows.kind}, this calibrator was fitted on {self.kind}: the kinds differ")
+                raise DataError(
+                    f"scores are {rows.kind}, this calibrator was fitted on {self.kind}: the kinds differ"
+                )
             elif rows.k != self.n_classes:
-                raise DataError(f"scores have {rows.k} classes, this calibrator was fitted for {self.n_classes}")
-            elif lacking := [c for c in calibrator.required_columns if c not in rows.columns]:
-                raise DataError(f"scores: this calibrator is by {lacking[0]!r}; pass groups= with one value per row")
+                raise DataError(
+                    f"scores have {rows.k} classes, this calibrator was fitted for {self.n_classes}"
+                )
+            elif lacking := [
+                c for c in calibrator.required_columns if c not in rows.columns
+            ]:
+                raise DataError(
+                    f"scores: this calibrator is by {lacking[0]!r}; pass groups= with one value per row"
+                )
             else:
                 warn_all(unseen(calibrator, rows, "scores"))
             transforms = rows.places_of(calibrator.required_transforms, "scores")
             alone = rows.kind == "confidence"
-            probs, labels = np.empty((rows.n, max(rows.k, 2))), np.empty(rows.n, dtype=np.int64)
+            probs, labels = (
+                np.empty((rows.n, max(rows.k, 2))),
+                np.empty(rows.n, dtype=np.int64),
+            )
             what: ScoreKind = "confidence" if alone else "probs"
-            for start, p, columns, _ in calibrated_blocks(calibrator, rows, what, transforms):
+            for start, p, columns, _ in calibrated_blocks(
+                calibrator, rows, what, transforms
+            ):
                 stop = start + len(p)
                 probs[start:stop] = np.stack([1.0 - p, p], axis=1) if alone else p
                 labels[start:stop] = p > 0.5 if alone else columns["prediction"]
@@ -702,7 +892,10 @@ class FittedCalibrator:
     def _repr_html_(self) -> str:
         """A table for notebooks: what the fit did to the calibration rows."""
         rows = {"before": self.before, "after": self.after}
-        lines = {name: ["-" if x is None else f"{x:.4f}" for x in found.values()] for name, found in rows.items()}
+        lines = {
+            name: ["-" if x is None else f"{x:.4f}" for x in found.values()]
+            for name, found in rows.items()
+        }
         title = f"{self.method}, {classes(self.n_classes)}, {self._artifact.fit.n} rows, status {self.status}"
         return html_table(title, list(self.before), lines, self.warnings)
 
@@ -710,4 +903,6 @@ class FittedCalibrator:
 def _check_free(path: Path, force: bool) -> None:
     """Raise UsageError where a file exists, unless ``force``. (The command line names its own option.)"""
     if path.exists() and not force:
-        raise UsageError(f"{path}: exists already; choose another name or pass force=True to replace it")
+        raise UsageError(
+            f"{path}: exists already; choose another name or pass force=True to replace it"
+        )

@@ -24,7 +24,11 @@ def ends(*, log_odds: bool) -> tuple[float, float]:
 
 
 def mass_edges(
-    scores: FloatArray, bins: int, weight: FloatArray | None = None, *, log_odds: bool = False
+    scores: FloatArray,
+    bins: int,
+    weight: FloatArray | None = None,
+    *,
+    log_odds: bool = False,
 ) -> FloatArray:
     """Edges of equal-mass bins: each holds equally many scores, or equal weight.
 
@@ -39,7 +43,9 @@ def mass_edges(
     """
     if weight is None:
         ordered = np.sort(scores)
-        size, longer = divmod(len(ordered), min(bins, len(ordered)))  # the first chunks have a row more
+        size, longer = divmod(
+            len(ordered), min(bins, len(ordered))
+        )  # the first chunks have a row more
         chunk = np.arange(1, min(bins, len(ordered)))
         above = chunk * size + np.minimum(chunk, longer)
         below = above - 1
@@ -50,24 +56,39 @@ def mass_edges(
     last = np.append(first[1:], len(ordered)) - 1
     own = np.searchsorted(first, below, side="right") - 1
     tied = above <= last[own]
-    edges = distinct(np.append(np.where(tied, ordered[last[own]], 0.5 * (ordered[below] + ordered[above])), most))
+    edges = distinct(
+        np.append(
+            np.where(tied, ordered[last[own]], 0.5 * (ordered[below] + ordered[above])),
+            most,
+        )
+    )
     return np.concatenate([[least], edges])
 
 
-def _weighted_cuts(scores: FloatArray, bins: int, weight: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
+def _weighted_cuts(
+    scores: FloatArray, bins: int, weight: FloatArray
+) -> tuple[FloatArray, IntArray, IntArray]:
     """Sorted scores of positive weight, and the indices of those just below and above each cut into equal weights."""
     order = np.argsort(scores, kind="stable")
     order = order[weight[order] > 0]
     upto, j = np.cumsum(weight[order]), np.arange(1, bins)
     total = upto[-1]
     if (weight == np.rint(weight)).all():
-        cuts = j * (total // bins) + np.minimum(j, total % bins)  # sizes as array_split makes them
+        cuts = j * (total // bins) + np.minimum(
+            j, total % bins
+        )  # sizes as array_split makes them
     else:
         cuts = j * (total / bins)
     cuts = cuts[(cuts > 0) & (cuts < total)]
     rounding = 1e-12 * total
     below = np.searchsorted(upto, cuts - rounding, side="left")
-    return scores[order], below, np.minimum(np.searchsorted(upto, cuts + rounding, side="right"), len(order) - 1)
+    return (
+        scores[order],
+        below,
+        np.minimum(
+            np.searchsorted(upto, cuts + rounding, side="right"), len(order) - 1
+        ),
+    )
 
 
 def bin_index(scores: FloatArray, edges: FloatArray) -> IntArray:
@@ -75,14 +96,19 @@ def bin_index(scores: FloatArray, edges: FloatArray) -> IntArray:
     return edges_below(scores, edges[1:-1])
 
 
-FEW_EDGES, MANY_SCORES = 64, 500  # edges up to which, and scores from which, each edge is compared with all scores
+FEW_EDGES, MANY_SCORES = (
+    64,
+    500,
+)  # edges up to which, and scores from which, each edge is compared with all scores
 
 
 def edges_below(scores: FloatArray, edges: FloatArray) -> IntArray:
     """Number of ascending edges below every score, in the shape of the scores."""
     if len(edges) > FEW_EDGES or scores.size < MANY_SCORES:
         return np.searchsorted(edges, scores, side="left")
-    scores = np.asarray(scores, dtype=np.float64)  # as a search compares; NumPy 1 would round the edges to float32
+    scores = np.asarray(
+        scores, dtype=np.float64
+    )  # as a search compares; NumPy 1 would round the edges to float32
     below = np.zeros(scores.shape, dtype=np.uint8)  # ten times as fast as a search
     for edge in edges:
         below += scores > edge
@@ -105,40 +131,70 @@ class BinStats(Sums):
     weight_square: FloatArray
 
     @classmethod
-    def of(cls, scores: FloatArray, outcomes: FloatArray, edges: FloatArray, weight: FloatArray | None = None) -> Self:
+    def of(
+        cls,
+        scores: FloatArray,
+        outcomes: FloatArray,
+        edges: FloatArray,
+        weight: FloatArray | None = None,
+    ) -> Self:
         """Statistics of scores (n,) in [0, 1] with outcomes (n,) 0/1 over the given edges."""
-        return cls.at(bin_index(scores, edges), len(edges) - 1, scores, outcomes, weight)
+        return cls.at(
+            bin_index(scores, edges), len(edges) - 1, scores, outcomes, weight
+        )
 
     @classmethod
     def at(
-        cls, index: IntArray, bins: int, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None
+        cls,
+        index: IntArray,
+        bins: int,
+        scores: FloatArray,
+        outcomes: FloatArray,
+        weight: FloatArray | None = None,
     ) -> Self:
         """Statistics of scores (n,) and outcomes (n,) whose bins, (n,) in 0..bins - 1, are known."""
 
         def sums(of: FloatArray) -> FloatArray:
-            return np.asarray(np.bincount(index, weights=of, minlength=bins), dtype=np.float64)
+            return np.asarray(
+                np.bincount(index, weights=of, minlength=bins), dtype=np.float64
+            )
 
         count = np.bincount(index, minlength=bins)
         if weight is None:
             rows = count.astype(np.float64)
             return cls(count, sums(scores), sums(outcomes), rows, rows)
-        return cls(count, sums(scores * weight), sums(outcomes * weight), sums(weight), sums(weight**2))
+        return cls(
+            count,
+            sums(scores * weight),
+            sums(outcomes * weight),
+            sums(weight),
+            sums(weight**2),
+        )
 
     def with_outcomes(self, outcome: FloatArray) -> "BinStats":
         """Replace the sums of outcomes, (…, bins)."""
-        return BinStats(self.count, self.score, outcome, self.weight, self.weight_square)
+        return BinStats(
+            self.count, self.score, outcome, self.weight, self.weight_square
+        )
 
     @property
     def effective(self) -> FloatArray:
         """Kish's effective number of rows, (sum w)^2 / sum w^2; the count where there are no weights."""
         square = self.weight_square
-        return np.divide(self.weight**2, square, out=np.zeros(square.shape), where=square > 0)
+        return np.divide(
+            self.weight**2, square, out=np.zeros(square.shape), where=square > 0
+        )
 
     @property
     def gaps(self) -> FloatArray:
         """Mean score minus mean outcome per bin; 0 where a bin is empty."""
         gap = self.score - self.outcome
-        return np.divide(gap, self.weight, out=np.zeros(gap.shape), where=np.broadcast_to(self.weight > 0, gap.shape))
+        return np.divide(
+            gap,
+            self.weight,
+            out=np.zeros(gap.shape),
+            where=np.broadcast_to(self.weight > 0, gap.shape),
+        )
 
     @property
     def share(self) -> FloatArray:

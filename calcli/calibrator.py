@@ -18,7 +18,9 @@ Status = Literal["ok", "at_bound", "no_root", "degenerate", "not_converged"]
 Memory = Literal["stream", "row", "array"]
 Progress = Callable[[str, int, int], None]
 
-Curves = FloatArray | tuple[FloatArray, ...]  # one 1-D array (one map for all), or one per class (lengths may differ)
+Curves = (
+    FloatArray | tuple[FloatArray, ...]
+)  # one 1-D array (one map for all), or one per class (lengths may differ)
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -73,7 +75,13 @@ class Laws:
     needs_transforms: bool = False
 
 
-ORDER_PRESERVING = Laws(keeps_argmax=True, monotone=True, shift_invariant=True, equivariant=True, weights=True)
+ORDER_PRESERVING = Laws(
+    keeps_argmax=True,
+    monotone=True,
+    shift_invariant=True,
+    equivariant=True,
+    weights=True,
+)
 """Guarantees of a method that applies one increasing map to all scores of a row."""
 
 
@@ -93,7 +101,9 @@ class Context:
     seconds: dict[str, float] = field(default_factory=dict)
     start: "Calibrator | None" = None
 
-    def rng(self) -> "np.random.Generator":  # quoted: np.random is imported on first use
+    def rng(
+        self,
+    ) -> "np.random.Generator":  # quoted: np.random is imported on first use
         """A fresh generator; the same seed gives the same draws."""
         return np.random.default_rng(self.seed)
 
@@ -131,7 +141,9 @@ class Prediction:
         """Probability of the predicted class, (b,) float64 in [0, 1]."""
         if self.stated is not None:
             return self.stated
-        return np.minimum(np.exp(self.log_probs[np.arange(len(self.label)), self.label]), 1.0)
+        return np.minimum(
+            np.exp(self.log_probs[np.arange(len(self.label)), self.label]), 1.0
+        )
 
 
 C = TypeVar("C", bound="Calibrator")
@@ -159,7 +171,11 @@ class Fit(Generic[C]):
 
 
 def param(
-    *shape: str | int, dtype: str = "float64", optional: bool = False, default: Any = MISSING, within: str = ""
+    *shape: str | int,
+    dtype: str = "float64",
+    optional: bool = False,
+    default: Any = MISSING,
+    within: str = "",
 ) -> Any:
     """Declare a fitted parameter of a calibrator: a field that the artifact stores.
 
@@ -170,7 +186,15 @@ def param(
     last (below ``_: KW_ONLY``). within : a key of ``WITHIN``, the condition on the numbers; finite by
     default. For a str, its allowed values: ``oi|op``.
     """
-    return field(default=default, metadata={"shape": shape, "dtype": dtype, "optional": optional, "within": within})
+    return field(
+        default=default,
+        metadata={
+            "shape": shape,
+            "dtype": dtype,
+            "optional": optional,
+            "within": within,
+        },
+    )
 
 
 @dataclass(frozen=True)
@@ -254,9 +278,15 @@ class Calibrator(ABC):
             for one in value if isinstance(value, tuple) else (value,):
                 if isinstance(one, str) and within and one not in within.split("|"):
                     expected = " or ".join(within.replace("|", ", ").rsplit(", ", 1))
-                    raise DataError(f"params.{each.name} is {one!r}, expected {expected}")
+                    raise DataError(
+                        f"params.{each.name} is {one!r}, expected {expected}"
+                    )
                 kind = getattr(getattr(one, "dtype", None), "kind", "")
-                if kind == "f" or isinstance(one, float) or (within and isinstance(one, int)):
+                if (
+                    kind == "f"
+                    or isinstance(one, float)
+                    or (within and isinstance(one, int))
+                ):
                     check_numbers(each.name, one, within)
         self.check_own(k)
 
@@ -285,10 +315,22 @@ WITHIN: dict[str, tuple[Callable[[Any], Any], str]] = {
     "from 0": (lambda v: (v >= 0) & (v < np.inf), "a number from 0"),
     "share": (lambda v: (v >= 0) & (v < 1), "a share in [0, 1)"),
     "0 to 1": (lambda v: (v >= 0) & (v <= 1), "a number between 0 and 1"),
-    "gaps": (lambda v: np.isnan(v) | ((v >= 0) & (v <= 1)), "a number between 0 and 1, or null"),
-    "weights": (lambda v: (v >= 0).all() and abs(v.sum() - 1.0) <= 1e-9, "numbers from 0 that sum to 1"),
-    "shares": (lambda v: (v > 0).all() and abs(v.sum() - 1.0) < 1e-6, "positive shares that sum to 1"),
-    "rising": (lambda v: np.isfinite(v).all() and (np.diff(v) > 0).all(), "finite numbers that rise"),
+    "gaps": (
+        lambda v: np.isnan(v) | ((v >= 0) & (v <= 1)),
+        "a number between 0 and 1, or null",
+    ),
+    "weights": (
+        lambda v: (v >= 0).all() and abs(v.sum() - 1.0) <= 1e-9,
+        "numbers from 0 that sum to 1",
+    ),
+    "shares": (
+        lambda v: (v > 0).all() and abs(v.sum() - 1.0) < 1e-6,
+        "positive shares that sum to 1",
+    ),
+    "rising": (
+        lambda v: np.isfinite(v).all() and (np.diff(v) > 0).all(),
+        "finite numbers that rise",
+    ),
 }
 """Conditions on a parameter or on each of its numbers, by name: a test, and its description for messages."""
 

@@ -15,14 +15,26 @@ from typing import Any, ClassVar, NamedTuple, Self, cast, get_args, get_type_hin
 import msgspec
 import numpy as np
 
-from calcli.calibrator import Calibrator, Context, Fit, Laws, Memory, Options, Prediction, Status, check_numbers
+from calcli.calibrator import (
+    Calibrator,
+    Context,
+    Fit,
+    Laws,
+    Memory,
+    Options,
+    Prediction,
+    Status,
+    check_numbers,
+)
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, FloatArray, IntArray, mixed_with_uniform
 from calcli.rows import ArrayRows, AtOnce, Block, Result, Rows, Walk
 from calcli.statistics.units import Units
 
-CACHED_BYTES = 1 << 27  # larger log-probabilities are not kept between stages, but recomputed in every pass
+CACHED_BYTES = (
+    1 << 27
+)  # larger log-probabilities are not kept between stages, but recomputed in every pass
 STATUSES: tuple[Status, ...] = get_args(Status)  # from the best to the worst
 
 
@@ -60,24 +72,36 @@ class Composition(Calibrator):
         return cls.fit_reusing(rows, options, context, FittedPrefixes())
 
     @classmethod
-    def fit_reusing(cls, rows: Rows, options: Any, context: Context, known: FittedPrefixes) -> Fit[Self]:
+    def fit_reusing(
+        cls, rows: Rows, options: Any, context: Context, known: FittedPrefixes
+    ) -> Fit[Self]:
         """Fit, reusing the prefixes in ``known`` that are fitted to these rows, and adding new ones to it."""
         cls.check_options(options)
         stages, warnings, details = list[Stage](), list[str](), list[dict[str, Any]]()
         options, done = cls.resolve_options(options, rows.k), Prefix()
-        for i, (name, method, own) in enumerate(zip(cls.names, cls.classes, cls.split(options), strict=True)):
+        for i, (name, method, own) in enumerate(
+            zip(cls.names, cls.classes, cls.split(options), strict=True)
+        ):
             if i:
                 if done not in known.rows:
                     known.rows[done] = mapped(rows, stages[-1].calibrator)
                 rows = known.rows[done]
             done = (*done, (name, own))
             if done not in known.fits:
-                begin = context.start.stages[i].calibrator if isinstance(context.start, Composition) else None
+                begin = (
+                    context.start.stages[i].calibrator
+                    if isinstance(context.start, Composition)
+                    else None
+                )
                 told = partial(_told, context, name)
-                known.fits[done] = method.fit(rows, own, replace(context, progress=told, start=begin))
+                known.fits[done] = method.fit(
+                    rows, own, replace(context, progress=told, start=begin)
+                )
             fitted = known.fits[done]
             stages.append(Stage(name, own, fitted.calibrator))
-            warnings += [f"stage {i + 1} ({name}): {warning}" for warning in fitted.warnings]
+            warnings += [
+                f"stage {i + 1} ({name}): {warning}" for warning in fitted.warnings
+            ]
             details.append({"method": name, "status": fitted.status, **fitted.details})
         worst = max((d["status"] for d in details), key=STATUSES.index)
         return Fit(cls(tuple(stages)), worst, tuple(warnings), {"stages": details})
@@ -111,12 +135,18 @@ class Composition(Calibrator):
 
     @property
     def required_columns(self) -> Mapping[str, Sequence[str]]:
-        return {name: known for stage in self.stages for name, known in stage.calibrator.required_columns.items()}
+        return {
+            name: known
+            for stage in self.stages
+            for name, known in stage.calibrator.required_columns.items()
+        }
 
     def check_own(self, k: int) -> None:
         found = tuple(stage.method for stage in self.stages)
         if found != self.names:
-            raise DataError(f"the stages are {'+'.join(found)}, expected {'+'.join(self.names)}")
+            raise DataError(
+                f"the stages are {'+'.join(found)}, expected {'+'.join(self.names)}"
+            )
         for stage in self.stages:
             stage.calibrator.check(k)
 
@@ -124,35 +154,56 @@ class Composition(Calibrator):
     def split(cls, options: Any) -> tuple[Options, ...]:
         """The options of every stage."""
         return tuple(
-            method.Options(**{f: getattr(options, attribute(i, f)) for f in method.Options.__struct_fields__})
+            method.Options(
+                **{
+                    f: getattr(options, attribute(i, f))
+                    for f in method.Options.__struct_fields__
+                }
+            )
             for i, method in enumerate(cls.classes)
         )
 
     @classmethod
     def resolve_options(cls, options: Any, k: int) -> Any:
         changed: dict[str, Any] = {}
-        for i, (method, own) in enumerate(zip(cls.classes, cls.split(options), strict=True)):
+        for i, (method, own) in enumerate(
+            zip(cls.classes, cls.split(options), strict=True)
+        ):
             explicit = method.resolve_options(own, k)
-            changed |= {attribute(i, f): getattr(explicit, f) for f in method.Options.__struct_fields__}
+            changed |= {
+                attribute(i, f): getattr(explicit, f)
+                for f in method.Options.__struct_fields__
+            }
         return msgspec.structs.replace(options, **changed)
 
     @classmethod
     def check_options(cls, options: Any) -> None:
         """Raise UsageError for a stage that cannot be composed, or that must be the last and is not."""
-        stages, whole = list(zip(cls.names, cls.classes, cls.split(options), strict=True)), "+".join(cls.names)
+        stages, whole = (
+            list(zip(cls.names, cls.classes, cls.split(options), strict=True)),
+            "+".join(cls.names),
+        )
         for name, method, _ in stages:
             if not method.composable:
-                raise UsageError(f"method {whole!r}: {name} chooses a whole composition and cannot be part of one")
+                raise UsageError(
+                    f"method {whole!r}: {name} chooses a whole composition and cannot be part of one"
+                )
         for name, method, own in stages[:-1]:
             mode = getattr(own, "mode", None)
             if method.laws.top_label_only and mode in (None, "auto", "top"):
-                other = "" if mode is None else f", or set {name}.mode=ova, or {name}.mode=binary for two classes"
+                other = (
+                    ""
+                    if mode is None
+                    else f", or set {name}.mode=ova, or {name}.mode=binary for two classes"
+                )
                 told = "calibrates only the confidence of the predicted class: it must come last"
                 raise UsageError(f"{name} {told} in {whole}{other}")
 
 
 def _recomposed(stages: tuple[Stage, ...]) -> Composition:
-    return composition(tuple((stage.method, type(stage.calibrator)) for stage in stages))(stages)
+    return composition(
+        tuple((stage.method, type(stage.calibrator)) for stage in stages)
+    )(stages)
 
 
 @cache
@@ -162,21 +213,38 @@ def composition(stages: tuple[tuple[str, type[Calibrator]], ...]) -> type[Compos
     names, classes = zip(*stages, strict=True)
     for name, method in stages[1:]:
         if method.laws.needs_transforms:
-            raise UsageError(f"{name} reads scores under transforms of the input: it must come first")
+            raise UsageError(
+                f"{name} reads scores under transforms of the input: it must come first"
+            )
     titles = ", then ".join(method.title for method in classes)
-    parts = "\n\n".join(f"{name}: {(getdoc(method) or '').splitlines()[0]}" for name, method in stages)
+    parts = "\n\n".join(
+        f"{name}: {(getdoc(method) or '').splitlines()[0]}" for name, method in stages
+    )
     laws = [method.laws for method in classes]
     kept = ("keeps_argmax", "monotone", "equivariant", "improves_nll", "weights")
-    promises: dict[str, Any] = {promise: all(getattr(law, promise) for law in laws) for promise in kept}
+    promises: dict[str, Any] = {
+        promise: all(getattr(law, promise) for law in laws) for promise in kept
+    }
     # Later stages read normalised log-probabilities, where a row has no free constant. None is top_label_only: the
     # other classes keep their proportions after the stage before, not those of the input.
-    promises |= {promise: getattr(laws[0], promise) for promise in ("shift_invariant", "needs_transforms")}
+    promises |= {
+        promise: getattr(laws[0], promise)
+        for promise in ("shift_invariant", "needs_transforms")
+    }
     promises["class_shares"] = laws[-1].class_shares and not laws[-1].top_label_only
     promises["memory"] = max((law.memory for law in laws), key=get_args(Memory).index)
     words = f"Apply {titles}.\n\nEach stage is fitted on the log-probabilities of the one before.\n\n{parts}"
-    facts = {"__doc__": words, "names": names, "classes": classes, "title": titles, "laws": Laws(**promises)}
+    facts = {
+        "__doc__": words,
+        "names": names,
+        "classes": classes,
+        "title": titles,
+        "laws": Laws(**promises),
+    }
     facts["Options"] = _joint_options(names, classes)
-    return type("Composition_" + "_".join(names).replace("-", "_"), (Composition,), facts)
+    return type(
+        "Composition_" + "_".join(names).replace("-", "_"), (Composition,), facts
+    )
 
 
 # ---- options
@@ -187,28 +255,44 @@ def attribute(stage: int, field: str) -> str:
     return f"stage{stage}_{field}"
 
 
-def _joint_options(names: Sequence[str], classes: Sequence[type[Calibrator]]) -> type[Options]:
+def _joint_options(
+    names: Sequence[str], classes: Sequence[type[Calibrator]]
+) -> type[Options]:
     """Options of a composition: its stages' as ``stage.option``, numbered from the second stage of the same name on."""
     fields: list[tuple[str, Any, Any]] = []
     for i, (name, method) in enumerate(zip(names, classes, strict=True)):
-        prefix = name if name not in names[:i] else f"{name}{names[: i + 1].count(name)}"
+        prefix = (
+            name if name not in names[:i] else f"{name}{names[: i + 1].count(name)}"
+        )
         hints = get_type_hints(method.Options, include_extras=True)
         for option in msgspec.structs.fields(method.Options):
-            declared = msgspec.field(default=option.default, name=f"{prefix}.{option.encode_name}")
+            declared = msgspec.field(
+                default=option.default, name=f"{prefix}.{option.encode_name}"
+            )
             fields.append((attribute(i, option.name), hints[option.name], declared))
-    struct = msgspec.defstruct("CompositionOptions", fields, bases=(Options,), frozen=True, kw_only=True)
+    struct = msgspec.defstruct(
+        "CompositionOptions", fields, bases=(Options,), frozen=True, kw_only=True
+    )
     return cast(type[Options], struct)
 
 
-def full_option_names(name: str, struct: type[Options], settings: Mapping[str, Any]) -> dict[str, Any]:
+def full_option_names(
+    name: str, struct: type[Options], settings: Mapping[str, Any]
+) -> dict[str, Any]:
     """Expand ``option`` to ``stage.option`` in a composition's settings, where only one stage has it. Unknown names are
     left unchanged. Raises UsageError for an option of several stages."""
     known = [option.encode_name for option in msgspec.structs.fields(struct)]
     full: dict[str, Any] = {}
     for key, value in settings.items():
-        matches = [] if key in known else [option for option in known if option.partition(".")[2] == key]
+        matches = (
+            []
+            if key in known
+            else [option for option in known if option.partition(".")[2] == key]
+        )
         if len(matches) > 1:
-            raise UsageError(f"option {key} of {name!r} belongs to several stages: use {' or '.join(matches)}")
+            raise UsageError(
+                f"option {key} of {name!r} belongs to several stages: use {' or '.join(matches)}"
+            )
         target = matches[0] if matches else key
         if target in full:
             raise UsageError(f"option {target} of {name!r} is set twice")
@@ -239,7 +323,9 @@ def through(calibrator: Calibrator, block: Block) -> Block:
     return block.calibrated(argmax_at_prediction(calibrator.apply(block)))
 
 
-def _through(calibrator: Calibrator, work: Callable[..., Result], block: Block, *along: AnyArray) -> Result:
+def _through(
+    calibrator: Calibrator, work: Callable[..., Result], block: Block, *along: AnyArray
+) -> Result:
     return work(through(calibrator, block), *along)
 
 
@@ -252,12 +338,18 @@ class MappedRows(Rows):
         self.kind = "log_probs"
         self.reads = source.places_of(calibrator.required_transforms)
 
-    def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
-        return map(partial(through, self.calibrator), self.source.blocks(self.reads, at_once))
+    def blocks(
+        self, transforms: Sequence[int] = (), at_once: AtOnce = 1
+    ) -> Iterator[Block]:
+        return map(
+            partial(through, self.calibrator), self.source.blocks(self.reads, at_once)
+        )
 
     def walked(self, walk: Walk) -> Iterator[Any]:
         work = partial(_through, self.calibrator, walk.work)
-        return self.source.walked(replace(walk, work=work, transforms=tuple(self.reads)))
+        return self.source.walked(
+            replace(walk, work=work, transforms=tuple(self.reads))
+        )
 
     def labels(self) -> IntArray:
         return self.source.labels()
@@ -274,7 +366,13 @@ def mapped(rows: Rows, calibrator: Calibrator) -> Rows:
     lazy = MappedRows(rows, calibrator)
     if 8 * rows.n * rows.k > CACHED_BYTES:
         return lazy
-    return ArrayRows(lazy.array(), lazy.labels(), "log_probs", weight=lazy.weights(), units=lazy.units())
+    return ArrayRows(
+        lazy.array(),
+        lazy.labels(),
+        "log_probs",
+        weight=lazy.weights(),
+        units=lazy.units(),
+    )
 
 
 # ---- mixtures: weighted means of the probabilities of several fitted calibrators
@@ -300,11 +398,18 @@ class Mixture(Calibrator):
     @property
     def keeps_argmax(self) -> bool:
         """True if accuracy-preserving: every member keeps the prediction and the argmax of the vector."""
-        return all(m.calibrator.laws.keeps_argmax and m.calibrator.laws.monotone for m in self.members)
+        return all(
+            m.calibrator.laws.keeps_argmax and m.calibrator.laws.monotone
+            for m in self.members
+        )
 
     @property
     def required_transforms(self) -> Sequence[str]:
-        return list(dict.fromkeys(spec for m in self.members for spec in m.calibrator.required_transforms))
+        return list(
+            dict.fromkeys(
+                spec for m in self.members for spec in m.calibrator.required_transforms
+            )
+        )
 
     def apply(self, block: Block) -> Prediction:
         needed = self.required_transforms
@@ -312,18 +417,26 @@ class Mixture(Calibrator):
         for member in self.members:
             here = block
             if block.transformed is not None:
-                own = [needed.index(spec) for spec in member.calibrator.required_transforms]
+                own = [
+                    needed.index(spec) for spec in member.calibrator.required_transforms
+                ]
                 here = replace(block, transformed=block.transformed[own])
             part = member.calibrator.apply(here).log_probs + np.log(member.weight)
             total = part if total is None else np.logaddexp(total, part, out=total)
         assert total is not None
         log_p = mixed_with_uniform(total, self.uniform)
-        return Prediction(log_p, block.prediction if self.keeps_argmax else log_p.argmax(axis=1))
+        return Prediction(
+            log_p, block.prediction if self.keeps_argmax else log_p.argmax(axis=1)
+        )
 
     def check_own(self, k: int) -> None:
         weights = np.array([member.weight for member in self.members])
-        if not (len(weights) and np.all(weights > 0) and abs(weights.sum() - 1.0) <= 1e-9):
-            raise DataError(f"weights of the members are {weights.tolist()}, expected positive ones that sum to 1")
+        if not (
+            len(weights) and np.all(weights > 0) and abs(weights.sum() - 1.0) <= 1e-9
+        ):
+            raise DataError(
+                f"weights of the members are {weights.tolist()}, expected positive ones that sum to 1"
+            )
         check_numbers("uniform", self.uniform, "share")
         for member in self.members:
             member.calibrator.check(k)

@@ -19,7 +19,11 @@ class CalcliError(Exception):
     commands: tuple[tuple[str, ...], ...] = ()
 
     def __str__(self) -> str:
-        return "; to try: ".join(filter(None, [super().__str__(), " && ".join(map(shlex.join, self.commands))]))
+        return "; to try: ".join(
+            filter(
+                None, [super().__str__(), " && ".join(map(shlex.join, self.commands))]
+            )
+        )
 
     def advising(self, *commands: Sequence[str], more: str = "") -> Self:
         """Copy of the error, its message extended by ``more``. commands : replace its commands, if any are given."""
@@ -73,11 +77,15 @@ def needed(sentence: str, extra: str = "") -> Iterator[None]:
     try:
         yield
     except ImportError:
-        raise UsageError(f"{sentence}: pip install 'calcli[{extra}]'" if extra else sentence) from None
+        raise UsageError(
+            f"{sentence}: pip install 'calcli[{extra}]'" if extra else sentence
+        ) from None
 
 
 @contextmanager
-def blaming(sentence: str, kind: type[Exception] = Exception, *, advice: str = "") -> Iterator[None]:
+def blaming(
+    sentence: str, kind: type[Exception] = Exception, *, advice: str = ""
+) -> Iterator[None]:
     """Turn an exception inside, other than calcli's own, into DataError. sentence : what could not be done."""
     try:
         yield
@@ -107,4 +115,6 @@ def unknown_name(what: str, name: str, valid: Iterable[str]) -> UsageError:
     known = sorted(valid)
     near = get_close_matches(name.lower(), known, n=3, cutoff=0.5)
     hint = f" did you mean {' or '.join(near)}?" if near else ""
-    return UsageError(f"no {what} is named {name!r};{hint} valid names: {', '.join(known)}")
+    return UsageError(
+        f"no {what} is named {name!r};{hint} valid names: {', '.join(known)}"
+    )

@@ -23,18 +23,39 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(
-        cls: type | None = None, /, *, frozen: bool = False, eq: bool = True, kw_only: bool = False
+        cls: type | None = None,
+        /,
+        *,
+        frozen: bool = False,
+        eq: bool = True,
+        kw_only: bool = False,
     ) -> type | Callable[[type], type]:
         """Make a class a dataclass (see ``dataclasses.dataclass``)."""
 
         def made(cls: type) -> type:
-            above = any(getattr(base, PARAMS).frozen for base in cls.__mro__[1:] if hasattr(base, PARAMS))
+            above = any(
+                getattr(base, PARAMS).frozen
+                for base in cls.__mro__[1:]
+                if hasattr(base, PARAMS)
+            )
             own = set(vars(cls))
-            dataclasses.dataclass(cls, init=False, repr=False, eq=False, frozen=above, kw_only=kw_only)
+            dataclasses.dataclass(
+                cls, init=False, repr=False, eq=False, frozen=above, kw_only=kw_only
+            )
             getattr(cls, PARAMS).frozen = frozen
-            methods = {"__init__": _init, "__repr__": _repr, "__signature__": _Signature()}
-            methods |= {"__eq__": _eq, "__hash__": _hash if frozen else None} if eq else {}
-            methods |= {"__setattr__": _refuse, "__delattr__": _refuse} if frozen and not above else {}
+            methods = {
+                "__init__": _init,
+                "__repr__": _repr,
+                "__signature__": _Signature(),
+            }
+            methods |= (
+                {"__eq__": _eq, "__hash__": _hash if frozen else None} if eq else {}
+            )
+            methods |= (
+                {"__setattr__": _refuse, "__delattr__": _refuse}
+                if frozen and not above
+                else {}
+            )
             for name, method in methods.items():
                 if name not in own:
                     setattr(cls, name, method)
@@ -69,7 +90,10 @@ def as_json(value: Any) -> Any:
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if dataclasses.is_dataclass(value):
-        return {each.name: as_json(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        return {
+            each.name: as_json(getattr(value, each.name))
+            for each in dataclasses.fields(value)
+        }
     if isinstance(value, Mapping):
         return {name: as_json(held) for name, held in value.items()}
     if isinstance(value, list | tuple):
@@ -89,7 +113,9 @@ class Record:
         found: dict[str, Any] = {}
         for each in _fields(type(self)):
             key, held = self.JSON.get(each.name, each.name), getattr(self, each.name)
-            if key is None or (each.name in self.OPTIONAL and (held is None or held == {})):
+            if key is None or (
+                each.name in self.OPTIONAL and (held is None or held == {})
+            ):
                 continue
             found |= {key: as_json(held)} if key else as_json(held) or {}
         return found
@@ -102,7 +128,9 @@ class Sums:
     def __add__(self, other: Self) -> Self:
         values = []
         for each in _fields(type(self)):
-            how: Callable[[Any, Any], Any] = getattr(each.type, "__metadata__", (_plus,))[0]
+            how: Callable[[Any, Any], Any] = getattr(
+                each.type, "__metadata__", (_plus,)
+            )[0]
             a, b = getattr(self, each.name), getattr(other, each.name)
             values.append(None if a is None or b is None else how(a, b))
         return type(self)(*values)
@@ -111,22 +139,32 @@ class Sums:
 def _plus(a: Any, b: Any) -> Any:
     if not isinstance(a, Mapping):
         return a + b
-    return {key: a[key] + b[key] if key in a and key in b else (a if key in a else b)[key] for key in {**a, **b}}
+    return {
+        key: a[key] + b[key] if key in a and key in b else (a if key in a else b)[key]
+        for key in {**a, **b}
+    }
 
 
 PARAMS = "__dataclass_params__"
-_fields: Callable[[Any], tuple[Any, ...]] = cache(dataclasses.fields)  # it builds the tuple anew at every call
+_fields: Callable[[Any], tuple[Any, ...]] = cache(
+    dataclasses.fields
+)  # it builds the tuple anew at every call
 
 
 @cache
 def _taken(cls: Any) -> tuple[list[str], list[Any]]:
     """Names of the positional fields, and all fields of ``__init__``, positional ones first."""
-    taken = sorted((each for each in _fields(cls) if each.init), key=lambda each: each.kw_only)
+    taken = sorted(
+        (each for each in _fields(cls) if each.init), key=lambda each: each.kw_only
+    )
     return [each.name for each in taken if not each.kw_only], taken
 
 
 def _init(self: Any, *given: Any, **named: Any) -> None:
-    values, (places, taken) = self.__dict__, _taken(self.__class__)  # past __setattr__, which a frozen class refuses
+    values, (places, taken) = (
+        self.__dict__,
+        _taken(self.__class__),
+    )  # past __setattr__, which a frozen class refuses
     values.update(zip(places, given, strict=False))
     for each in taken[len(given) :]:
         name = each.name
@@ -137,15 +175,21 @@ def _init(self: Any, *given: Any, **named: Any) -> None:
         elif each.default_factory is not dataclasses.MISSING:
             values[name] = each.default_factory()
         else:
-            raise TypeError(f"{type(self).__name__}() missing required argument {name!r}")
+            raise TypeError(
+                f"{type(self).__name__}() missing required argument {name!r}"
+            )
     if len(given) > len(places) or named:
-        raise TypeError(f"{type(self).__name__}() got unexpected arguments: {[*given[len(places) :], *named]}")
+        raise TypeError(
+            f"{type(self).__name__}() got unexpected arguments: {[*given[len(places) :], *named]}"
+        )
     if hasattr(self, "__post_init__"):
         self.__post_init__()
 
 
 def _repr(self: Any) -> str:
-    shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in _fields(type(self)) if f.repr)
+    shown = ", ".join(
+        f"{f.name}={getattr(self, f.name)!r}" for f in _fields(type(self)) if f.repr
+    )
     return f"{type(self).__qualname__}({shown})"
 
 
@@ -154,7 +198,11 @@ def _compared(self: Any) -> tuple[Any, ...]:
 
 
 def _eq(self: Any, other: object) -> Any:
-    return _compared(self) == _compared(other) if other.__class__ is self.__class__ else NotImplemented
+    return (
+        _compared(self) == _compared(other)
+        if other.__class__ is self.__class__
+        else NotImplemented
+    )
 
 
 def _hash(self: Any) -> int:

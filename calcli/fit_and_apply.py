@@ -31,8 +31,12 @@ from calcli.rows import Block, Rows, ScoreKind
 from calcli.statistics.paired import PairedSums, fair_signs
 
 BELOW_CHANCE = 4.0  # standard errors from which an accuracy below 1/k is significant
-LEAP = 0.1  # a gain in accuracy that no miscalibration explains, where it at least doubles
-ALL = 0.9  # proportion of recognised rows taken to mean all of them: rounding hides some
+LEAP = (
+    0.1  # a gain in accuracy that no miscalibration explains, where it at least doubles
+)
+ALL = (
+    0.9  # proportion of recognised rows taken to mean all of them: rounding hides some
+)
 LEVEL = 0.05  # significance level of a lower accuracy
 
 PARTS = ("a few", "about a quarter", "about half", "about three quarters", "most")
@@ -43,7 +47,9 @@ WORSE, HURT = 1e-9, 1.01
 
 
 @same_threads()
-def fit_artifact(name: str, options: Options, rows: DataSet, context: Context) -> Artifact:
+def fit_artifact(
+    name: str, options: Options, rows: DataSet, context: Context
+) -> Artifact:
     """Fit a method and describe what it did to the calibration data. options : the method's own, from
     ``parse_options``. Raises DataError for bad rows, FitError for a fit that is impossible. A fit that merely failed to
     help has a status and warnings."""
@@ -51,9 +57,15 @@ def fit_artifact(name: str, options: Options, rows: DataSet, context: Context) -
         if rows.kind == "confidence" and not method(name).laws.confidence:
             able = [each for each in method_names() if method(each).laws.confidence]
             told = "needs the scores of every class, this bundle holds one confidence a row; these methods need no more"
-            raise FitError(f"method {name} {told}: {', '.join(sorted(able, key=lambda each: method(each).list_order))}")
+            raise FitError(
+                f"method {name} {told}: {', '.join(sorted(able, key=lambda each: method(each).list_order))}"
+            )
         options = method(name).resolve_options(options, rows.k)
-        asked = f"{name} --set keep_argmax=true, " if getattr(options, "keep_argmax", None) is False else ""
+        asked = (
+            f"{name} --set keep_argmax=true, "
+            if getattr(options, "keep_argmax", None) is False
+            else ""
+        )
         for column in method(name).columns_to_fit(options):
             rows.carry(column)
         counted = rows.counted()
@@ -62,36 +74,81 @@ def fit_artifact(name: str, options: Options, rows: DataSet, context: Context) -
             name, options = fitted.chosen
             options = method(name).resolve_options(options, rows.k)
         before = fitted.before or _summary(counted, None, context)
-        after = fitted.after() if fitted.after else _summary(counted, fitted.calibrator, context)
+        after = (
+            fitted.after()
+            if fitted.after
+            else _summary(counted, fitted.calibrator, context)
+        )
         better = None if fitted.verify is None else fitted.verify(after)
         if better is not None:
             fitted, after = better, _summary(counted, better.calibrator, context)
     except FitError as problem:
         raise FitError(f"{rows.name}: {problem}") from None
-    except (np.linalg.LinAlgError, OverflowError, FloatingPointError, ZeroDivisionError) as problem:
+    except (
+        np.linalg.LinAlgError,
+        OverflowError,
+        FloatingPointError,
+        ZeroDivisionError,
+    ) as problem:
         raise _breakdown(name, rows, str(problem)) from problem
     was, became = before.values(), after.values()
     fell = became["accuracy"] < was["accuracy"] - WORSE
     lost = fallen(asked, counted, fitted.calibrator, was, became) if fell else []
     if not np.isfinite(list(became.values())).all():
         raise _breakdown(name, rows, "its probabilities are not finite")
-    said = *fitted.warnings, *idle(name, context), *lost, *harm(name, rows.kind, was, became, before, after)
-    how: dict[str, Any] = {"warnings": [*fit_warnings(rows, before, fitted.calibrator.laws), *said]}
-    how |= {"status": "degenerate" if fitted.status == "ok" and unwritten(rows) else fitted.status}
-    how |= {"before": {**was}, "after": {**became}, "details": dict(fitted.details), "seed": context.seed}
-    data: dict[str, Any] = {"source": rows.name, "data_sha256": rows.data_sha256, "row_sketch": sketch(facts_of(rows))}
-    data |= {"label_counts": before.label_counts.tolist() if rows.k > 1 else [], "ignored": rows.ignored}
+    said = (
+        *fitted.warnings,
+        *idle(name, context),
+        *lost,
+        *harm(name, rows.kind, was, became, before, after),
+    )
+    how: dict[str, Any] = {
+        "warnings": [*fit_warnings(rows, before, fitted.calibrator.laws), *said]
+    }
+    how |= {
+        "status": "degenerate"
+        if fitted.status == "ok" and unwritten(rows)
+        else fitted.status
+    }
+    how |= {
+        "before": {**was},
+        "after": {**became},
+        "details": dict(fitted.details),
+        "seed": context.seed,
+    }
+    data: dict[str, Any] = {
+        "source": rows.name,
+        "data_sha256": rows.data_sha256,
+        "row_sketch": sketch(facts_of(rows)),
+    }
+    data |= {
+        "label_counts": before.label_counts.tolist() if rows.k > 1 else [],
+        "ignored": rows.ignored,
+    }
     record = FitRecord(n=before.n, upstream=list(rows.upstream) or None, **how, **data)
-    made: dict[str, Any] = {"method": name, "options": options.recorded(), "calibrator": fitted.calibrator}
-    made |= {"n_classes": rows.k, "input_kind": rows.kind, "class_names": rows.class_names}
+    made: dict[str, Any] = {
+        "method": name,
+        "options": options.recorded(),
+        "calibrator": fitted.calibrator,
+    }
+    made |= {
+        "n_classes": rows.k,
+        "input_kind": rows.kind,
+        "class_names": rows.class_names,
+    }
     return Artifact(**made, fit=record, seconds=context.seconds)
 
 
 def _breakdown(name: str, rows: Rows, reason: str) -> FitError:
-    ends = [(float(block.scores.min()), float(block.scores.max())) for block in rows.blocks()]
+    ends = [
+        (float(block.scores.min()), float(block.scores.max()))
+        for block in rows.blocks()
+    ]
     reach = f"their {rows.kind} go from {min(ends)[0]:.3g} to {max(high for _, high in ends):.3g}"
     masks = "are some of them masks? ts and ec stand any range"
-    return FitError(f"method {name} broke down on these rows ({reason}); {reach}: {masks}")
+    return FitError(
+        f"method {name} broke down on these rows ({reason}); {reach}: {masks}"
+    )
 
 
 def _summary(rows: Rows, calibrator: Calibrator | None, context: Context) -> Summary:
@@ -107,22 +164,41 @@ def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
     classes = int((before.label_counts > 0).sum()) if rows.k > 1 else None
     found = [*rows.caveats, *data_warnings(before.n, classes, before.spread)]
     accuracy, chance = before.correct / before.weight, 1.0 / rows.k
-    if rows.k > 1 and accuracy + BELOW_CHANCE * np.sqrt(chance * (1.0 - chance) / before.n) < chance:
+    if (
+        rows.k > 1
+        and accuracy + BELOW_CHANCE * np.sqrt(chance * (1.0 - chance) / before.n)
+        < chance
+    ):
         doubt = "do labels and scores belong to the same rows and the same order of classes?"
         found.append(f"accuracy {accuracy:.4f} is below chance ({chance:.4f}): {doubt}")
     absent = np.flatnonzero(before.label_counts == 0)
     if len(absent):
         have = "class has" if len(absent) == 1 else "classes have"
-        found.append(f"{len(absent)} of {rows.k} {have} no row in the calibration data: {rows.called(absent)}")
+        found.append(
+            f"{len(absent)} of {rows.k} {have} no row in the calibration data: {rows.called(absent)}"
+        )
     if before.weighted and not laws.weights:
         found.append("the bundle has sample weights, which this method does not use")
     return found
 
 
-def fallen(able: str, rows: Rows, calibrator: Calibrator, b: dict[str, float], a: dict[str, float]) -> list[str]:
+def fallen(
+    able: str,
+    rows: Rows,
+    calibrator: Calibrator,
+    b: dict[str, float],
+    a: dict[str, float],
+) -> list[str]:
     """Warning where the accuracy fell significantly, by McNemar's test on the same rows. able : how the method can
     preserve accuracy. b, a : values of the summaries before and after."""
-    p = fair_signs(reduce(add, reduced(rows, [None, calibrator], _change_of_right, top_only=True, add_up=True)))
+    p = fair_signs(
+        reduce(
+            add,
+            reduced(
+                rows, [None, calibrator], _change_of_right, top_only=True, add_up=True
+            ),
+        )
+    )
     fell = f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f}"
     kept = f"{able}ts, ec, ets and ft are accuracy-preserving"
     return [f"{fell} ({p_text(p)}, McNemar's test); {kept}"] if p <= LEVEL else []
@@ -134,7 +210,12 @@ def _change_of_right(tables: Sequence[RowTable]) -> PairedSums:
 
 
 def harm(
-    name: str, kind: ScoreKind, b: dict[str, float], a: dict[str, float], before: Summary, after: Summary
+    name: str,
+    kind: ScoreKind,
+    b: dict[str, float],
+    a: dict[str, float],
+    before: Summary,
+    after: Summary,
 ) -> list[str]:
     """Warnings where a method made the calibration data worse; b, a : values of the summaries before and after."""
     found = zero_warnings(before.zeros, before.n, kind)
@@ -143,24 +224,39 @@ def harm(
         how = "floor+ts" if alone == name else f"floor+{alone}, for all groups alike"
         advice = f"fit with --method auto, or put floor+ before the method ({how})"
         found.append(f"a probability of 0 has no logarithm: {advice}")
-    rose = {each: f"on the calibration data rose from {b[each]:.4f} to {a[each]:.4f}" for each in a}
+    rose = {
+        each: f"on the calibration data rose from {b[each]:.4f} to {a[each]:.4f}"
+        for each in a
+    }
     if a["accuracy"] > max(2.0 * b["accuracy"], b["accuracy"] + LEAP):
         doubt = "are the classes of scores and labels in the same order?"
-        found.append(f"accuracy {rose['accuracy']}, more than miscalibration explains: {doubt}")
+        found.append(
+            f"accuracy {rose['accuracy']}, more than miscalibration explains: {doubt}"
+        )
     if "nll" in a and a["nll"] > b["nll"] + WORSE:
-        found.append(f"NLL {rose['nll']}{'' if before.zeros else '; ts, iop and mono never worsen it'}")
+        found.append(
+            f"NLL {rose['nll']}{'' if before.zeros else '; ts, iop and mono never worsen it'}"
+        )
     if "brier" in a and a["brier"] > HURT * b["brier"]:
         advice = "by it these samples are better left uncalibrated; --method auto compares methods by cross-validation"
         found.append(f"the Brier score {rose['brier']}: {advice}")
     for what, number in after.counts.items():
         if number:
             points = 100 * (a["accuracy"] - b["accuracy"])
-            gain = f" (accuracy {points:+.1f} points)" if what == "predictions_changed" else ""
-            found.append(f"{number} of {after.n} calibration rows: {what.replace('_', ' ')}{gain}")
+            gain = (
+                f" (accuracy {points:+.1f} points)"
+                if what == "predictions_changed"
+                else ""
+            )
+            found.append(
+                f"{number} of {after.n} calibration rows: {what.replace('_', ' ')}{gain}"
+            )
     return found
 
 
-def check_fits(artifact: Artifact, where: str, rows: DataSet, *, again: bool = False) -> list[str]:
+def check_fits(
+    artifact: Artifact, where: str, rows: DataSet, *, again: bool = False
+) -> list[str]:
     """Refuse a calibrator that was fitted to other scores than these; returns warnings for what is allowed. Raises
     DataError for another number of classes, for logits where the calibrator knows only log-probabilities (or the
     reverse) when it can tell the difference, for classes in another order, and unless ``again`` for rows that have been
@@ -169,22 +265,42 @@ def check_fits(artifact: Artifact, where: str, rows: DataSet, *, again: bool = F
     if (kind == "confidence") != (rows.kind == "confidence"):
         alone = "confidences, of which no class is known"
         fitted = alone if kind == "confidence" else f"the {kind} of {k} classes"
-        found = alone if rows.kind == "confidence" else f"the {rows.kind} of {rows.k} classes"
+        found = (
+            alone
+            if rows.kind == "confidence"
+            else f"the {rows.kind} of {rows.k} classes"
+        )
         advice = "fit a calibrator on rows of the same kind"
-        raise DataError(f"{where}: was fitted on {fitted}, {rows.name} holds {found}; {advice}")
+        raise DataError(
+            f"{where}: was fitted on {fitted}, {rows.name} holds {found}; {advice}"
+        )
     if k != rows.k:
         advice = "fit a calibrator on this model's own scores"
-        raise DataError(f"{where}: was fitted for {k} classes, {rows.name} has {rows.k}; {advice}")
+        raise DataError(
+            f"{where}: was fitted for {k} classes, {rows.name} has {rows.k}; {advice}"
+        )
     if not again:
         check_upstream(artifact, where, rows.name, rows.upstream)
-    if (kind == "logits") != (rows.kind == "logits") and not calibrator.laws.shift_invariant:
-        level = f"method {artifact.method} was fitted on {kind} and depends on their level"
+    if (kind == "logits") != (
+        rows.kind == "logits"
+    ) and not calibrator.laws.shift_invariant:
+        level = (
+            f"method {artifact.method} was fitted on {kind} and depends on their level"
+        )
         advice = "fit and apply on the same kind of scores"
         raise DataError(f"{where}: {level}, {rows.name} holds {rows.kind}; {advice}")
     for column in calibrator.required_columns:
         rows.carry(column)
-    kinds = [] if kind == rows.kind else [f"{rows.name}: holds {rows.kind}, {where} was fitted on {kind}"]
-    return [*kinds, *check_names(artifact, where, rows), *unseen(calibrator, rows, rows.name)]
+    kinds = (
+        []
+        if kind == rows.kind
+        else [f"{rows.name}: holds {rows.kind}, {where} was fitted on {kind}"]
+    )
+    return [
+        *kinds,
+        *check_names(artifact, where, rows),
+        *unseen(calibrator, rows, rows.name),
+    ]
 
 
 def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
@@ -195,7 +311,9 @@ def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
         new = np.flatnonzero([name not in set(known) for name in names])
         if count := int(np.isin(code, new).sum()):
             groups = f"groups that the fit has not seen ({column}: {_some([names[c] for c in new])})"
-            told.append(f"{where}: {count} of {rows.n} rows are of {groups}; they get the common map")
+            told.append(
+                f"{where}: {count} of {rows.n} rows are of {groups}; they get the common map"
+            )
     return told
 
 
@@ -205,18 +323,24 @@ def check_names(artifact: Artifact, where: str, rows: DataSet) -> list[str]:
     fitted, found = artifact.class_names or [], rows.class_names or []
     if not fitted or not found or fitted == found:
         return []
-    known, here = ([name.strip().casefold() for name in names] for names in (fitted, found))
+    known, here = (
+        [name.strip().casefold() for name in names] for names in (fitted, found)
+    )
     differ = [c for c, name in enumerate(here) if known[c] != name]
     for c in differ:
         if known.count(here[c]) == here.count(here[c]) == 1:
             other = f"class {c} is {found[c]!r}, which is class {known.index(here[c])} of {where}"
-            advice = f"put the columns of scores and the labels in the order {_some(fitted)}"
+            advice = (
+                f"put the columns of scores and the labels in the order {_some(fitted)}"
+            )
             told = f"{other}: the classes are in another order; {advice}, or fit a calibrator to these rows"
             raise DataError(f"{rows.name}: {told}")
     if not differ:
         return []
     c = differ[0]
-    return [f"{rows.name}: class {c} is {found[c]!r}, {where} was fitted with {fitted[c]!r}; check the class order"]
+    return [
+        f"{rows.name}: class {c} is {found[c]!r}, {where} was fitted with {fitted[c]!r}; check the class order"
+    ]
 
 
 def _some(names: Sequence[str]) -> str:
@@ -231,7 +355,10 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
     if rows.hashed and rows.data_sha256 is None:
         for _ in rows.blocks():
             pass  # a complete walk computes the hash and the row facts
-    if artifact.fit.data_sha256 is not None and artifact.fit.data_sha256 == rows.data_sha256:
+    if (
+        artifact.fit.data_sha256 is not None
+        and artifact.fit.data_sha256 == rows.data_sha256
+    ):
         return "these very rows"
     share = share_seen(artifact.fit.row_sketch, artifact.fit.n, facts_of(rows))
     if share >= ALL:
@@ -246,10 +373,19 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
         given, own = rows.given_units, rows.column("unit")
         with open_bundle(f"{rows.path}:{part}", layout=Layout(unit=rows.unit)) as fit:
             seen = fit.column("unit")
-            if given is None or own is None or seen is None or (own.dtype.kind in "iu") != (seen.dtype.kind in "iu"):
+            if (
+                given is None
+                or own is None
+                or seen is None
+                or (own.dtype.kind in "iu") != (seen.dtype.kind in "iu")
+            ):
                 return None
             units = np.intersect1d(seen, own)
-            return f"other rows of {len(units)} of these {given.n} units" if len(units) else None
+            return (
+                f"other rows of {len(units)} of these {given.n} units"
+                if len(units)
+                else None
+            )
     return None
 
 
@@ -261,7 +397,11 @@ Calibrated = tuple[int, AnyArray, dict[str, AnyArray], dict[str, int]]
 
 
 def calibrated_blocks(
-    calibrator: Calibrator, rows: Rows, kind: ScoreKind, transforms: Sequence[int], dtype: np.dtype[Any] = FLOAT64
+    calibrator: Calibrator,
+    rows: Rows,
+    kind: ScoreKind,
+    transforms: Sequence[int],
+    dtype: np.dtype[Any] = FLOAT64,
 ) -> Iterator[Calibrated]:
     """Walk over calibrated rows: (first row, scores (b, k) of ``kind``, per-row columns, counts).
 
@@ -270,15 +410,23 @@ def calibrated_blocks(
     correct. Counts are the calibrator's own and ``argmax_conflicts``: rows whose largest probability is not that of the
     prediction. Raises DataError for a number that is no probability.
     """
-    return rows.each(partial(_calibrated, calibrator, kind, dtype), transforms=transforms)
+    return rows.each(
+        partial(_calibrated, calibrator, kind, dtype), transforms=transforms
+    )
 
 
-def _calibrated(calibrator: Calibrator, kind: ScoreKind, dtype: np.dtype[Any], block: Block) -> Calibrated:
+def _calibrated(
+    calibrator: Calibrator, kind: ScoreKind, dtype: np.dtype[Any], block: Block
+) -> Calibrated:
     labels: dict[str, AnyArray] = {} if block.y is None else {"labels": block.y}
     beta = calibrator.logit_scale
     if beta is not None and kind == "probs" and block.kind in ("logits", "log_probs"):
         p, confidence, label = softmax_at(block.scores, beta, block.assigned, dtype)
-        conflicts = 0 if block.assigned is None else int((block.scores.argmax(axis=1) != label).sum())
+        conflicts = (
+            0
+            if block.assigned is None
+            else int((block.scores.argmax(axis=1) != label).sum())
+        )
         columns = {"prediction": label, "confidence": confidence, **labels}
         return block.start, p, columns, {"argmax_conflicts": conflicts}
     result = calibrator.apply(block)
@@ -287,14 +435,32 @@ def _calibrated(calibrator: Calibrator, kind: ScoreKind, dtype: np.dtype[Any], b
     if kind == "confidence":
         sound, cause = bool(((p >= 0) & (p <= 1)).all()), ""
     else:
-        sound = bool((np.abs(p.sum(axis=1) - 1.0) <= SUM_ERROR).all() and not np.isneginf(result.log_probs.min()))
+        sound = bool(
+            (np.abs(p.sum(axis=1) - 1.0) <= SUM_ERROR).all()
+            and not np.isneginf(result.log_probs.min())
+        )
         cause = ", or fitted on scores of another size"
     if not sound:
         told = f"the calibrator gave numbers that are no probabilities in rows from {block.start} on"
         raise DataError(f"{told}; were its parameters edited{cause}?")
     if kind == "confidence":
-        return block.start, p, {} if block.y is None else {"correct": block.y.astype(bool)}, {**result.counts}
+        return (
+            block.start,
+            p,
+            {} if block.y is None else {"correct": block.y.astype(bool)},
+            {**result.counts},
+        )
     conflicts = int((result.log_probs.argmax(axis=1) != result.label).sum())
-    columns = {"prediction": result.label, "confidence": result.confidence, **result.columns, **labels}
+    columns = {
+        "prediction": result.label,
+        "confidence": result.confidence,
+        **result.columns,
+        **labels,
+    }
     scores = p if kind == "probs" else result.log_probs
-    return block.start, scores, columns, {**result.counts, "argmax_conflicts": conflicts}
+    return (
+        block.start,
+        scores,
+        columns,
+        {**result.counts, "argmax_conflicts": conflicts},
+    )

@@ -54,11 +54,26 @@ class Summary(Sums):
         def total(values: FloatArray) -> float:
             return float(values.sum() if weight is None else weight @ values)
 
-        bins, per_class = BinStats.of(confidence, correct, EDGES, weight), np.bincount(labels, minlength=k)
+        bins, per_class = (
+            BinStats.of(confidence, correct, EDGES, weight),
+            np.bincount(labels, minlength=k),
+        )
         nll, brier, entropy_gap = (total(values) for values in losses)
-        ends, zeros = (float(confidence.min()), float(confidence.max())), int((losses[0] == NLL_OF_ZERO).sum())
+        ends, zeros = (
+            (float(confidence.min()), float(confidence.max())),
+            int((losses[0] == NLL_OF_ZERO).sum()),
+        )
         sums = total(correct), nll, brier, entropy_gap
-        return cls(len(labels), *sums, bins, per_class, *ends, zeros, weight is not None, dict(counts or {}))
+        return cls(
+            len(labels),
+            *sums,
+            bins,
+            per_class,
+            *ends,
+            zeros,
+            weight is not None,
+            dict(counts or {}),
+        )
 
     @property
     def weight(self) -> float:
@@ -78,6 +93,10 @@ class Summary(Sums):
         """Accuracy, NLL, Brier score and ECE over 15 equal-width bins, as an artifact records them. With
         confidences alone (one class) NLL and Brier score are of being right: ``nll_top``, ``brier_top``."""
         top = "_top" if len(self.label_counts) == 1 else ""
-        sums = {"accuracy": self.correct, f"nll{top}": self.nll, f"brier{top}": self.brier}
+        sums = {
+            "accuracy": self.correct,
+            f"nll{top}": self.nll,
+            f"brier{top}": self.brier,
+        }
         means = {name: total / self.weight for name, total in sums.items()}
         return means | {"ece": float(np.abs(self.bins.gaps) @ self.bins.share)}

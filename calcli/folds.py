@@ -8,7 +8,9 @@ from calcli.statistics.units import Units
 LOWER_TAIL = 3.09  # normal quantile at 0.999
 
 
-def random_folds(n: int, folds: int, rng: np.random.Generator, units: Units | None = None) -> IntArray:
+def random_folds(
+    n: int, folds: int, rng: np.random.Generator, units: Units | None = None
+) -> IntArray:
     """Fold of every row, (n,), at random; sizes differ by at most one.
 
     Where rows belong together whole units are assigned (see ``unit_folds``).
@@ -57,7 +59,13 @@ def even_by_design(y: IntArray, k: int) -> bool:
     return int(np.ptp(count)) <= 2 and chance < 1.0 - spread - LOWER_TAIL * spread**0.5
 
 
-def sampled_folds(y: IntArray, k: int, folds: int, rng: np.random.Generator, units: Units | None = None) -> IntArray:
+def sampled_folds(
+    y: IntArray,
+    k: int,
+    folds: int,
+    rng: np.random.Generator,
+    units: Units | None = None,
+) -> IntArray:
     """Fold of every row, (n,), by the sampling design of the rows: random, or stratified if even by class.
 
     y : (n,) labels of k classes. Where rows belong together whole units are assigned at random.
@@ -66,11 +74,19 @@ def sampled_folds(y: IntArray, k: int, folds: int, rng: np.random.Generator, uni
     class rare among the training rows is frequent among those held out.
     """
     even = units is None and even_by_design(y, k)
-    return stratified_folds(y, folds, rng) if even else random_folds(len(y), folds, rng, units)
+    return (
+        stratified_folds(y, folds, rng)
+        if even
+        else random_folds(len(y), folds, rng, units)
+    )
 
 
 def content_folds(
-    y: IntArray, loss: FloatArray, folds: int, rng: np.random.Generator, units: Units | None = None
+    y: IntArray,
+    loss: FloatArray,
+    folds: int,
+    rng: np.random.Generator,
+    units: Units | None = None,
 ) -> IntArray:
     """Fold of every row, (n,), at random but independent of the order of rows and classes, so that a fit is so too. y :
     (n,) labels; loss : (n,). Rows are sorted by class and by loss within a class before the random assignment. Units

@@ -17,7 +17,9 @@ PATIENCE = 5.0  # most seconds that a fork waits: the importing thread may itsel
 LOCKS = [("h5py._objects", "phil"), ("logging", "_lock")]
 """Locks that these modules hold across a fork; an import in progress may wait for one, or have created it."""
 
-_holder: int | None = None  # the thread that forks; it holds the import lock, so that no import begins
+_holder: int | None = (
+    None  # the thread that forks; it holds the import lock, so that no import begins
+)
 
 
 def _wait() -> None:
@@ -28,7 +30,9 @@ def _wait() -> None:
         _imp.acquire_lock()
         if time.monotonic() > end or not _are_importing(me):
             new = [lock for lock in _locks() if lock not in taken]
-            had = [lock for lock in new if lock.acquire(False)]  # after the fork their own hooks release them
+            had = [
+                lock for lock in new if lock.acquire(False)
+            ]  # after the fork their own hooks release them
             if had == new or time.monotonic() > end:
                 _holder = me
                 return
@@ -66,7 +70,9 @@ def _let_go(locks: list[Any]) -> list[Any]:
 
 def _are_importing(me: int) -> bool:
     """Check whether another thread holds a module's import lock."""
-    locks = [known() for known in list(getattr(_bootstrap, "_module_locks", {}).values())]
+    locks = [
+        known() for known in list(getattr(_bootstrap, "_module_locks", {}).values())
+    ]
     return any(getattr(lock, "owner", None) not in (None, me) for lock in locks)
 
 

@@ -8,7 +8,9 @@ from calcli.numerics import TIE, BoolArray, FloatArray, IntArray, tie_groups
 _PASSES = 60  # vectorised pooling passes before the linear-time loop takes over
 
 
-def pool_adjacent_violators(total: FloatArray, mass: FloatArray, begins: BoolArray | None = None) -> IntArray:
+def pool_adjacent_violators(
+    total: FloatArray, mass: FloatArray, begins: BoolArray | None = None
+) -> IntArray:
     """First index of every block of the isotonic (non-decreasing) least-squares fit.
 
     total : (n,) weighted sums of the response. mass : (n,) weights, all > 0. begins : (n,) True where a new,
@@ -36,7 +38,9 @@ def pool_adjacent_violators(total: FloatArray, mass: FloatArray, begins: BoolArr
         total, mass = np.add.reduceat(total, first), np.add.reduceat(mass, first)
         start, fresh = start[first], fresh[first]
     stack: list[tuple[int, float, float]] = []
-    for at, s, m, new in zip(start.tolist(), total.tolist(), mass.tolist(), fresh.tolist(), strict=True):
+    for at, s, m, new in zip(
+        start.tolist(), total.tolist(), mass.tolist(), fresh.tolist(), strict=True
+    ):
         while not new and stack and stack[-1][1] * m >= s * stack[-1][2]:
             at, s_left, m_left = stack.pop()
             s, m, new = s + s_left, m + m_left, bool(begins is not None and begins[at])
@@ -69,7 +73,10 @@ class IsotonicFit:
 
 
 def fit_isotonic(
-    confidence: FloatArray, correct: FloatArray, weight: FloatArray | None = None, least: float = 0.0
+    confidence: FloatArray,
+    correct: FloatArray,
+    weight: FloatArray | None = None,
+    least: float = 0.0,
 ) -> IsotonicFit:
     """Isotonic regression of 0/1 outcomes on confidences: the CORP reliability curve.
 
@@ -82,12 +89,16 @@ def fit_isotonic(
         confidence, correct, weight = confidence[used], correct[used], weight[used]
     x, index = tie_groups(confidence, least)
     mass = np.bincount(index, weights=weight, minlength=len(x)).astype(np.float64)
-    right = np.asarray(correct if weight is None else correct * weight, dtype=np.float64)
+    right = np.asarray(
+        correct if weight is None else correct * weight, dtype=np.float64
+    )
     hits = np.bincount(index, weights=right, minlength=len(x)).astype(np.float64)
     return _pooled(x, x, hits, mass)
 
 
-def _pooled(low: FloatArray, high: FloatArray, hits: FloatArray, mass: FloatArray) -> IsotonicFit:
+def _pooled(
+    low: FloatArray, high: FloatArray, hits: FloatArray, mass: FloatArray
+) -> IsotonicFit:
     """Isotonic fit to ascending intervals of scores [low, high] with total weight ``mass``, ``hits`` of it right."""
     first = pool_adjacent_violators(hits, mass)
     last = np.append(first[1:], len(low)) - 1
@@ -118,7 +129,9 @@ class PooledOutcomes:
         self.end = np.concatenate([[-np.inf], self.start])
         self.least = np.inf
 
-    def add_negative(self, scores: FloatArray, weight: FloatArray | None = None) -> None:
+    def add_negative(
+        self, scores: FloatArray, weight: FloatArray | None = None
+    ) -> None:
         """Add negative outcomes. scores : (m,); weight : (m,) or None (1 each)."""
         if not len(scores):
             return

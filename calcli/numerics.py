@@ -14,7 +14,9 @@ BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-TINY = float(np.finfo(np.float64).tiny)  # floor under probabilities before a logarithm is taken: the smallest normal
+TINY = float(
+    np.finfo(np.float64).tiny
+)  # floor under probabilities before a logarithm is taken: the smallest normal
 NLL_FLOOR = 1e-12  # value of a label's probability stored as 0 in the NLL *metric*; others are unchanged
 NLL_OF_ZERO = -math.log(NLL_FLOOR)
 
@@ -56,7 +58,9 @@ def in_order(column: AnyArray) -> AnyArray:
     if not all(any(map(str.isdigit, text)) for text in texts):
         return np.asarray(values[np.argsort(first)])
     parts = [re.split(r"(\d+)", text) for text in texts]
-    keys = [[int(part) if i % 2 else part for i, part in enumerate(each)] for each in parts]
+    keys = [
+        [int(part) if i % 2 else part for i, part in enumerate(each)] for each in parts
+    ]
     return np.asarray(values[sorted(range(len(keys)), key=keys.__getitem__)])
 
 
@@ -78,7 +82,9 @@ def quantile(values: FloatArray, share: float) -> FloatArray:
     above, part = min(below + 1, len(values) - 1), at - below
     ordered = np.partition(values, (below, above), axis=0)
     low, step = ordered[below], ordered[above] - ordered[below]
-    return np.asarray(ordered[above] - step * (1 - part) if part >= 0.5 else low + step * part)
+    return np.asarray(
+        ordered[above] - step * (1 - part) if part >= 0.5 else low + step * part
+    )
 
 
 TIE = 1e-12  # relative difference up to which scores are tied: equal but for rounding
@@ -112,7 +118,9 @@ def tie_groups(values: FloatArray, least: float = 0.0) -> tuple[FloatArray, IntA
 def distinct(values: FloatArray) -> FloatArray:
     """Unique values, ascending: ``np.unique`` without ``numpy.ma``."""
     ordered = np.sort(values, axis=None)
-    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]]
+    return ordered[
+        np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]
+    ]
 
 
 FEW_COLUMNS = 32  # columns up to which a maximum per row is taken column by column, many times as fast
@@ -163,14 +171,19 @@ def sigmoid(u: FloatArray) -> FloatArray:
 def mixed_with_uniform(log_p: FloatArray, share: float) -> FloatArray:
     """log((1 - share) p + share / k): no probability is below share / k. log_p : (n, k), overwritten."""
     if share > 0:
-        p = np.exp(log_p, out=log_p)  # the share keeps the logarithm away from 0; logaddexp takes nine times as long
+        p = np.exp(
+            log_p, out=log_p
+        )  # the share keeps the logarithm away from 0; logaddexp takes nine times as long
         p *= 1.0 - share
         p += share / p.shape[1]
         np.log(p, out=p)
     return log_p
 
 
-HALF, LEAST = 2.0**-14, np.uint16(0x0400)  # least normal float16 and its bits; below, bits count multiples of 2^-24
+HALF, LEAST = (
+    2.0**-14,
+    np.uint16(0x0400),
+)  # least normal float16 and its bits; below, bits count multiples of 2^-24
 
 
 def store(out: AnyArray, values: AnyArray) -> None:
@@ -186,7 +199,11 @@ def store(out: AnyArray, values: AnyArray) -> None:
         multiples = np.fmin(size, HALF)  # fmin drops NaN here
         multiples *= 2.0**24
         np.maximum(size, HALF, out=size)
-        np.add(size.astype(np.float16).view(np.uint16), np.rint(multiples, out=multiples).astype(np.uint16), out=bits)
+        np.add(
+            size.astype(np.float16).view(np.uint16),
+            np.rint(multiples, out=multiples).astype(np.uint16),
+            out=bits,
+        )
         bits -= LEAST
         if np.signbit(v).any():
             bits |= np.signbit(v) * np.uint16(0x8000)
@@ -200,7 +217,11 @@ def whole_number(text: str) -> int | None:
 def is_bfloat16(dtype: np.dtype[Any], declared: object = None) -> bool:
     """Detect bfloat16: the type itself, 2 untyped bytes, as files store arrays of ml_dtypes, or uint16 declared so.
     declared : the attribute ``dtype`` of an HDF5 dataset."""
-    return dtype == np.dtype("V2") or dtype.name == "bfloat16" or (dtype == np.uint16 and declared == "bfloat16")
+    return (
+        dtype == np.dtype("V2")
+        or dtype.name == "bfloat16"
+        or (dtype == np.uint16 and declared == "bfloat16")
+    )
 
 
 def bfloat16_to_float32(bits: AnyArray) -> AnyArray:

@@ -93,7 +93,9 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[
                 waiting.append((given[-1], item))
             else:
                 waiting.append((_done_here(Future(), work, item), item))
-            while waiting and (waiting[0][0].done() or len(waiting) > WAITING * WORKERS):
+            while waiting and (
+                waiting[0][0].done() or len(waiting) > WAITING * WORKERS
+            ):
                 yield first_result()
         while waiting:
             yield first_result()
@@ -105,7 +107,9 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[
             threads.end()
 
 
-def _done_here(future: "Future[Result]", work: Callable[[Item], Result], item: Item) -> "Future[Result]":
+def _done_here(
+    future: "Future[Result]", work: Callable[[Item], Result], item: Item
+) -> "Future[Result]":
     """Set a future to the result of the work, or to its error, which is raised in turn as results are."""
     try:
         future.set_result(work(item))
@@ -126,11 +130,20 @@ def check_memory(needed: int, what: str, instead: str = STREAM) -> None:
     available = available_memory()
     if available is not None and needed > 0.9 * available:
         free = f"{available / 2**20:.0f} MiB are free"
-        raise FitError(f"{what} need {needed / 2**20:.0f} MiB of memory, {free}; {instead}")
+        raise FitError(
+            f"{what} need {needed / 2**20:.0f} MiB of memory, {free}; {instead}"
+        )
 
 
 def available_memory() -> int | None:
     """Bytes of memory available to new allocations, or None where unknown."""
     with suppress(OSError), open("/proc/meminfo", encoding="ascii") as lines:
-        return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
+        return next(
+            (
+                1024 * int(line.split()[1])
+                for line in lines
+                if line.startswith("MemAvailable:")
+            ),
+            None,
+        )
     return None

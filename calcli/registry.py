@@ -14,25 +14,42 @@ from calcli.composition import composition, full_option_names
 from calcli.errors import UsageError, has_file, unknown_name
 from calcli.rows import Rows
 
-HOMES = ("calcli.methods", "calcli.methods.compared")  # recommended methods, and those kept for comparison
+HOMES = (
+    "calcli.methods",
+    "calcli.methods.compared",
+)  # recommended methods, and those kept for comparison
 
 
 @cache
 def method_names() -> tuple[str, ...]:
-    found = (module for home in HOMES for module in iter_modules(import_module(home).__path__) if not module.ispkg)
-    return tuple(sorted(module.name.replace("_", "-") for module in found if module.name[0] != "_"))
+    found = (
+        module
+        for home in HOMES
+        for module in iter_modules(import_module(home).__path__)
+        if not module.ispkg
+    )
+    return tuple(
+        sorted(
+            module.name.replace("_", "-") for module in found if module.name[0] != "_"
+        )
+    )
 
 
 def _file(name: str) -> str | None:
     """Module of the method with exactly this name; None if there is none. Neither lists nor imports methods."""
-    return next((f"{home}.{name.replace('-', '_')}" for home in HOMES if has_file(home, name)), None)
+    return next(
+        (f"{home}.{name.replace('-', '_')}" for home in HOMES if has_file(home, name)),
+        None,
+    )
 
 
 def canonical(name: str) -> str:
     """Canonical name of a method: ``TS+Histogram`` is ``ts+hb``. Every part is resolved by itself; unknown names are
     returned unchanged."""
     parts = [(part, _plain(part)) for part in name.split("+")]
-    return "+".join(plain if _file(plain) else _aliases().get(plain, part) for part, plain in parts)
+    return "+".join(
+        plain if _file(plain) else _aliases().get(plain, part) for part, plain in parts
+    )
 
 
 def _plain(name: str) -> str:
@@ -45,7 +62,10 @@ def _aliases() -> dict[str, str]:
     found: dict[str, str] = {}
     for name in method_names():
         cls = method(name)
-        for alias in (*vars(cls).get("aliases", ()), _plain(cls.title)):  # a subclass has names of its own
+        for alias in (
+            *vars(cls).get("aliases", ()),
+            _plain(cls.title),
+        ):  # a subclass has names of its own
             found.setdefault(alias, name)
     return found
 
@@ -60,7 +80,12 @@ def method(name: str) -> type[Calibrator]:
     if file is None:
         raise unknown_name("method", name, method_names())
     for cls in vars(import_module(file)).values():
-        if isinstance(cls, type) and cls.__module__ == file and "title" in vars(cls) and issubclass(cls, Calibrator):
+        if (
+            isinstance(cls, type)
+            and cls.__module__ == file
+            and "title" in vars(cls)
+            and issubclass(cls, Calibrator)
+        ):
             if not isinstance(getattr(cls, "laws", None), Laws):
                 raise TypeError(f"method {name!r} does not declare its laws")
             return cls
@@ -71,7 +96,9 @@ def by_group(name: str) -> str:
     """Name of the method that fits another one group by group. Raises UsageError where there is none."""
     able = [each.removesuffix("-by") for each in method_names() if each.endswith("-by")]
     if name.removesuffix("-by") not in able:
-        raise UsageError(f"by group there are the methods {' and '.join(able)}, not {name!r}")
+        raise UsageError(
+            f"by group there are the methods {' and '.join(able)}, not {name!r}"
+        )
     return f"{name.removesuffix('-by')}-by"
 
 
@@ -105,7 +132,9 @@ def split_method(text: str) -> tuple[str, dict[str, str]]:
     UsageError for brackets that are not paired."""
     found = re.fullmatch(r"([^()]*)(?:\((.*)\))?", text.strip(), re.DOTALL)
     if found is None:
-        raise UsageError(f"{text!r}: expected a method, with options as in hb(bins=20;scheme=mass)")
+        raise UsageError(
+            f"{text!r}: expected a method, with options as in hb(bins=20;scheme=mass)"
+        )
     name = canonical(found[1].strip())
     return name, settings_of(split_list(found[2] or "", ";"), f"{name}: ")
 
@@ -118,14 +147,20 @@ def default_method(rows: Rows, by: bool = False) -> str:
     infinite. by : fit by group, which only ``ts`` and ``platt`` support."""
     if rows.kind != "confidence":
         return DEFAULT_METHOD
-    certain = not by and any(((block.scores == 0) | (block.scores == 1)).any() for block in rows.blocks())
+    certain = not by and any(
+        ((block.scores == 0) | (block.scores == 1)).any() for block in rows.blocks()
+    )
     return "venn-abers" if certain else "platt"
 
 
 def spelled(text: str) -> str:
     """Canonical spelling of a method with its options, as tables and records name it."""
     name, settings = split_method(text)
-    return name + (f"({';'.join(f'{key}={value}' for key, value in settings.items())})" if settings else "")
+    return name + (
+        f"({';'.join(f'{key}={value}' for key, value in settings.items())})"
+        if settings
+        else ""
+    )
 
 
 def parse_method(text: str) -> tuple[str, Options]:
@@ -142,16 +177,31 @@ def parse_options(name: str, settings: Mapping[str, Any]) -> Options:
         settings = full_option_names(name, struct, settings)
     fields = {f.encode_name: f for f in msgspec.structs.fields(struct)}
     if settings and not fields:
-        raise UsageError(f"method {name!r} has no options, got --set {next(iter(settings))}=…")
+        raise UsageError(
+            f"method {name!r} has no options, got --set {next(iter(settings))}=…"
+        )
     types = {key: option.type for key, option in fields.items()}
-    values = held_to(types, settings, "option", f" of method {name!r}", f"; see calcli methods {name}", strict=False)
+    values = held_to(
+        types,
+        settings,
+        "option",
+        f" of method {name!r}",
+        f"; see calcli methods {name}",
+        strict=False,
+    )
     options = struct(**{fields[key].name: value for key, value in values.items()})
     cls.check_options(options)
     return options
 
 
 def held_to(
-    types: Mapping[str, Any], given: Mapping[str, Any], what: str, of: str = "", see: str = "", *, strict: bool = True
+    types: Mapping[str, Any],
+    given: Mapping[str, Any],
+    what: str,
+    of: str = "",
+    see: str = "",
+    *,
+    strict: bool = True,
 ) -> dict[str, Any]:
     """Validate values by name against declared types and bounds. strict : do not convert text to numbers. Raises
     UsageError that names the setting (``what``, ``of``), the value, what is allowed and where to ``see`` it."""
@@ -163,15 +213,22 @@ def held_to(
             values[name] = msgspec.convert(value, types[name], strict=strict)
         except msgspec.ValidationError:
             allowed = allowed_text(msgspec.json.schema(types[name]))
-            raise UsageError(f"{what} {name}={value!r}{of}: expected {allowed}{see}") from None
+            raise UsageError(
+                f"{what} {name}={value!r}{of}: expected {allowed}{see}"
+            ) from None
     return values
 
 
 def option_facts(struct: type[Any]) -> list[dict[str, Any]]:
     """Table of a method's options: name, default, allowed values, description."""
     described = []
-    for name, facts in msgspec.json.schema(struct)["$defs"][struct.__name__]["properties"].items():
-        words = {"allowed": allowed_text(facts), "description": facts.get("description", "")}
+    for name, facts in msgspec.json.schema(struct)["$defs"][struct.__name__][
+        "properties"
+    ].items():
+        words = {
+            "allowed": allowed_text(facts),
+            "description": facts.get("description", ""),
+        }
         described.append({"name": name, "default": facts.get("default"), **words})
     return described
 
@@ -188,6 +245,24 @@ def allowed_text(facts: dict[str, Any]) -> str:
     kind = plain.get(facts["type"], facts["type"])
     low, high = facts.get("minimum"), facts.get("maximum")
     if low is not None and high is not None:
-        return f"{kind} from {low:g} to {high:g}" if kind == "number" else f"{kind} from {low} to {high}"
-    signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
-    return " ".join([kind, *(f"{sign} {facts[bound]}" for bound, sign in signs.items() if bound in facts)])
+        return (
+            f"{kind} from {low:g} to {high:g}"
+            if kind == "number"
+            else f"{kind} from {low} to {high}"
+        )
+    signs = {
+        "minimum": ">=",
+        "exclusiveMinimum": ">",
+        "maximum": "<=",
+        "exclusiveMaximum": "<",
+    }
+    return " ".join(
+        [
+            kind,
+            *(
+                f"{sign} {facts[bound]}"
+                for bound, sign in signs.items()
+                if bound in facts
+            ),
+        ]
+    )

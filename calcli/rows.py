@@ -33,7 +33,9 @@ BLOCK_BYTES = 1 << 20  # size of one block in float64
 PART_BLOCKS, PART_ROWS = 32, 1 << 18
 """Most blocks and rows in a part: sums are taken within each part of consecutive blocks first, then over the parts."""
 
-AtOnce = Literal[1, 2, 4, 8, 16]  # blocks passed to ``work`` as one; divides the number of blocks of a part
+AtOnce = Literal[
+    1, 2, 4, 8, 16
+]  # blocks passed to ``work`` as one; divides the number of blocks of a part
 
 Result = TypeVar("Result")
 
@@ -44,7 +46,9 @@ def to_logits(scores: AnyArray, kind: ScoreKind) -> FloatArray:
     """Logits of scores (n, k) of a declared kind: probabilities enter as their floored logarithm. Returns (n, k)
     float64, natural log, where a constant per row has no meaning. Raises DataError for confidences."""
     if kind == "confidence":
-        raise DataError("these rows hold one confidence each and no scores of classes, which are needed here")
+        raise DataError(
+            "these rows hold one confidence each and no scores of classes, which are needed here"
+        )
     z = scores.astype(np.float64, copy=False)
     return floored_log(z) if kind == "probs" else z
 
@@ -59,7 +63,10 @@ class Codes(NamedTuple):
     def of(cls, values: AnyArray) -> "Codes":
         """Encode a column (n,) of texts or numbers; a number is named by its digits."""
         names, code = np.unique(values, return_inverse=True)
-        return cls(tuple(str(name) for name in names.tolist()), code.reshape(-1).astype(np.int64))
+        return cls(
+            tuple(str(name) for name in names.tolist()),
+            code.reshape(-1).astype(np.int64),
+        )
 
     def take(self, rows: "slice | IntArray") -> "Codes":
         return Codes(self.names, self.code[rows])
@@ -74,11 +81,13 @@ def classes(k: int | None) -> str:
 class Block:
     """Consecutive rows.
 
-    start : index of the first row. scores : (b, k) in the precision of the source, of kind ``kind``. Read-only by
-    convention. y : (b,) int64 labels, or None when the source has none. weight : (b,) float64 sample weights in
-    effective rows, or None (all equal). transformed : (m, b, k) logits of the same rows under the m transforms asked for. assigned : (b,) int64
-    predictions made upstream, by an earlier calibrator whose prediction need not be the argmax of the scores; None when
-    there was none. columns : further columns, of the names that were asked for (``DataSet.carry``).
+    start : index of the first row. scores : (b, k) in the precision of the source, of kind
+    ``kind``. Read-only by convention. y : (b,) int64 labels, or None when the source has
+    none. weight : (b,) float64 sample weights in effective rows, or None (all equal).
+    transformed : (m, b, k) logits of the same rows under the m transforms asked for.
+    assigned : (b,) int64 predictions made upstream, by an earlier calibrator whose
+    prediction need not be the argmax of the scores; None when there was none. columns :
+    further columns, of the names that were asked for (``DataSet.carry``).
 
     Of kind ``confidence``, scores are (b, 1), the confidence in the answer that was given, and y is 1 where it is
     right, else 0.
@@ -99,17 +108,28 @@ class Block:
     def take(self, rows: "slice | IntArray", start: int) -> "Block":
         """Select rows, as a block that starts at row ``start``; views where ``rows`` is a slice."""
         given: tuple[Any, ...] = self.y, self.weight, self.assigned
-        y, weight, assigned = (None if column is None else column[rows] for column in given)
+        y, weight, assigned = (
+            None if column is None else column[rows] for column in given
+        )
         moved = None if self.transformed is None else self.transformed[:, rows]
         columns = {name: column.take(rows) for name, column in self.columns.items()}
-        return Block(start, self.scores[rows], self.kind, y, weight, moved, assigned, columns)
+        return Block(
+            start, self.scores[rows], self.kind, y, weight, moved, assigned, columns
+        )
 
     def cut(self, low: int, high: int) -> "Block":
         return self.take(slice(low, high), self.start + low)
 
     def calibrated(self, log_probs: FloatArray) -> "Block":
         """Replace the scores by calibrated log-probabilities; drops transforms and assigned predictions."""
-        return Block(self.start, log_probs, "log_probs", self.y, self.weight, columns=self.columns)
+        return Block(
+            self.start,
+            log_probs,
+            "log_probs",
+            self.y,
+            self.weight,
+            columns=self.columns,
+        )
 
     @cached_property
     def z(self) -> FloatArray:
@@ -165,7 +185,15 @@ def joined(blocks: Sequence[Block]) -> Block:
         return None if parts[0] is None else np.concatenate(parts, axis=axis)
 
     y, weight, assigned = (column(name) for name in ("y", "weight", "assigned"))
-    return Block(first.start, column("scores"), first.kind, y, weight, column("transformed", 1), assigned)
+    return Block(
+        first.start,
+        column("scores"),
+        first.kind,
+        y,
+        weight,
+        column("transformed", 1),
+        assigned,
+    )
 
 
 def rows_per_block(k: int) -> int:
@@ -203,11 +231,17 @@ class Rows(ABC):
         return shown + (f" and {len(classes) - 8} more" if len(classes) > 8 else "")
 
     @abstractmethod
-    def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
+    def blocks(
+        self, transforms: Sequence[int] = (), at_once: AtOnce = 1
+    ) -> Iterator[Block]:
         """Walk over all rows, ``at_once`` blocks as one; ``transforms`` are indices into ``self.transforms``."""
 
     def each(
-        self, work: Callable[..., Result], *along: AnyArray, transforms: Sequence[int] = (), at_once: AtOnce = 1
+        self,
+        work: Callable[..., Result],
+        *along: AnyArray,
+        transforms: Sequence[int] = (),
+        at_once: AtOnce = 1,
     ) -> Iterator[Result]:
         """Yield the result of ``work(block, …)`` on every block, in the order of the rows.
 
@@ -217,7 +251,9 @@ class Rows(ABC):
         """
         return self.walked(Walk(work, along, tuple(transforms), at_once))
 
-    def sum(self, work: Callable[..., Result], *along: AnyArray, at_once: AtOnce = 1) -> Result:
+    def sum(
+        self, work: Callable[..., Result], *along: AnyArray, at_once: AtOnce = 1
+    ) -> Result:
         """Sum the results of ``each``, part by part, in an order that depends on the rows alone."""
         return reduce(add, self.walked(Walk(work, along, (), at_once, add_up=True)))
 
@@ -235,7 +271,9 @@ class Rows(ABC):
         if missing := [spec for spec in specs if spec not in self.transforms]:
             lacks = f"lacks the scores under {len(missing)} transforms that this calibrator needs: {', '.join(missing)}"
             has = f"it has: {', '.join(self.transforms) or 'none'}"
-            raise DataError(f"{where}: {lacks}; {has}; run calcli extract with these --transform options")
+            raise DataError(
+                f"{where}: {lacks}; {has}; run calcli extract with these --transform options"
+            )
         return [self.transforms.index(spec) for spec in specs]
 
     @abstractmethod
@@ -265,7 +303,9 @@ class Rows(ABC):
         """All scores in one array, (n, k), in the precision of the source, for methods that need it. Raises FitError if
         they exceed the free memory."""
         first = next(iter(self.blocks()))
-        check_memory(self.n * self.k * first.scores.itemsize, f"{self.n} x {self.k} scores")
+        check_memory(
+            self.n * self.k * first.scores.itemsize, f"{self.n} x {self.k} scores"
+        )
         whole = np.empty((self.n, self.k), dtype=first.scores.dtype)
         for block in self.blocks():
             whole[block.start : block.start + len(block)] = block.scores
@@ -277,7 +317,9 @@ class Rows(ABC):
 
     def sample(self, count: int) -> "ArrayRows":
         """About ``count`` rows in memory, in slabs spread evenly over the source; deterministic."""
-        index = np.concatenate([np.arange(start, stop) for start, stop in sample_runs(self.n, count)])
+        index = np.concatenate(
+            [np.arange(start, stop) for start, stop in sample_runs(self.n, count)]
+        )
         some = SubsetRows(self, index)
         return ArrayRows(some.array(), some.labels(), self.kind, weight=some.weights())
 
@@ -320,13 +362,22 @@ class ArrayRows(Rows):
         self.transformed, self.transforms = transformed, tuple(transforms)
         self.block_rows = block_rows or rows_per_block(self.k)
 
-    def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
+    def blocks(
+        self, transforms: Sequence[int] = (), at_once: AtOnce = 1
+    ) -> Iterator[Block]:
         step = at_once * self.block_rows
-        whole = Block(0, self.scores, self.kind, self.y, self.weight, columns=self.columns)
+        whole = Block(
+            0, self.scores, self.kind, self.y, self.weight, columns=self.columns
+        )
         for start in range(0, self.n, step):
             block = whole.cut(start, start + step)
             if len(transforms) and self.transformed is not None:
-                block = replace(block, transformed=self.transformed[np.asarray(transforms), start : start + step])
+                block = replace(
+                    block,
+                    transformed=self.transformed[
+                        np.asarray(transforms), start : start + step
+                    ],
+                )
             yield block
 
     def labels(self) -> IntArray:
@@ -356,7 +407,9 @@ class SubsetRows(Rows):
     def class_names(self) -> list[str] | None:
         return self.source.class_names
 
-    def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
+    def blocks(
+        self, transforms: Sequence[int] = (), at_once: AtOnce = 1
+    ) -> Iterator[Block]:
         at = 0
         for block in self.source.blocks(transforms, at_once):
             stop = int(np.searchsorted(self.index, block.start + len(block)))
@@ -381,7 +434,9 @@ class SubsetRows(Rows):
 def sample_runs(n: int, count: int) -> list[tuple[int, int]]:
     """Runs of consecutive rows, (first, last + 1), about ``count`` of n rows in all, spread evenly."""
     height = max(1, count // SAMPLE_SLABS)
-    starts = np.linspace(0, max(n - height, 0), min(SAMPLE_SLABS, count), dtype=np.int64)
+    starts = np.linspace(
+        0, max(n - height, 0), min(SAMPLE_SLABS, count), dtype=np.int64
+    )
     runs, done = list[tuple[int, int]](), 0
     for start in sorted(set(starts.tolist())):
         start = max(start, done)

@@ -15,7 +15,9 @@ try:
     from sklearn.utils.multiclass import check_classification_targets, unique_labels
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ModuleNotFoundError as problem:
-    raise ImportError("calcli.sklearn needs scikit-learn 1.6 or later: pip install 'calcli[sklearn]'") from problem
+    raise ImportError(
+        "calcli.sklearn needs scikit-learn 1.6 or later: pip install 'calcli[sklearn]'"
+    ) from problem
 
 __all__ = ["ScoreCalibrator"]
 
@@ -51,7 +53,11 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self, method: str = "ts", kind: str = "logits", options: Mapping[str, Any] | None = None, seed: int = 0
+        self,
+        method: str = "ts",
+        kind: str = "logits",
+        options: Mapping[str, Any] | None = None,
+        seed: int = 0,
     ) -> None:
         self.method = method
         self.kind = kind
@@ -64,14 +70,26 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_classification_targets(y)
         self.classes_ = unique_labels(y)
         if len(self.classes_) < 2:
-            raise ValueError(f"Classifier can't train when only one class is present, got {self.classes_[0]!r}")
-        if X.shape[1] != len(self.classes_) and not (X.shape[1] == 1 and len(self.classes_) == 2):
+            raise ValueError(
+                f"Classifier can't train when only one class is present, got {self.classes_[0]!r}"
+            )
+        if X.shape[1] != len(self.classes_) and not (
+            X.shape[1] == 1 and len(self.classes_) == 2
+        ):
             found = f"X has {X.shape[1]} columns but y has {len(self.classes_)} classes"
             raise ValueError(f"{found}: expected one score per class")
         labels = np.searchsorted(self.classes_, y)
         options = dict(self.options or {})
         try:
-            self.calibrator_ = fit(X, labels, self.method, self.kind, weights=sample_weight, seed=self.seed, **options)
+            self.calibrator_ = fit(
+                X,
+                labels,
+                self.method,
+                self.kind,
+                weights=sample_weight,
+                seed=self.seed,
+                **options,
+            )
         except CalcliError as problem:  # scikit-learn's callers look out for ValueError
             raise ValueError(str(problem)) from problem
         return self

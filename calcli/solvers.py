@@ -24,7 +24,14 @@ Slope = Callable[[float], tuple[float, float]]  # maps a point to value and deri
 
 
 def find_root(
-    f: Slope, low: float, high: float, start: float, *, step: float = 1e-10, flat: float = 0.0, limit: int = 100
+    f: Slope,
+    low: float,
+    high: float,
+    start: float,
+    *,
+    step: float = 1e-10,
+    flat: float = 0.0,
+    limit: int = 100,
 ) -> Root:
     """Find the root of a non-decreasing function by Newton steps kept inside a bracket.
 
@@ -36,7 +43,9 @@ def find_root(
     when \\|f\\| <= ``flat``; ``at_low`` / ``at_high`` say that f has no sign change inside.
     """
     lo, hi = low, high
-    seen_low = seen_high = False  # has f been seen negative (below the root) / positive?
+    seen_low = seen_high = (
+        False  # has f been seen negative (below the root) / positive?
+    )
     x = min(max(start, low), high)
     last_width = hi - lo
     for evaluations in range(1, limit + 1):
@@ -74,7 +83,10 @@ def find_root(
 
 # ---- a handful of parameters, derivatives to order two
 
-GRADIENT, LOOSE_GRADIENT = 1e-10, 1e-5  # gradient at which a search ends; and where the loss needs 1e-7 only
+GRADIENT, LOOSE_GRADIENT = (
+    1e-10,
+    1e-5,
+)  # gradient at which a search ends; and where the loss needs 1e-7 only
 
 Quadratic = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
 """Maps parameters (m,) to value, gradient (m,) and Hessian (m, m)."""
@@ -121,7 +133,9 @@ def minimise_box(
         step = np.zeros_like(x)
         curvature, axes = np.linalg.eigh(hessian[np.ix_(free, free)])
         floor = 1e-12 * max(1e-30, float(np.abs(curvature).max()))
-        step[free] = -axes @ ((axes.T @ gradient[free]) / np.maximum(np.abs(curvature), floor))
+        step[free] = -axes @ (
+            (axes.T @ gradient[free]) / np.maximum(np.abs(curvature), floor)
+        )
         step *= min(1.0, longest / max(1e-300, float(np.abs(step).max())))
         rounding = 1e-14 * (1.0 + abs(value))
         for halvings in range(40):
@@ -141,9 +155,14 @@ def minimise_box(
 
 # ---- many parameters, convex
 
-AIM, LOOSE_AIM = 1e-10, 1e-7  # relative distance to the optimum (estimated) at which the search ends
+AIM, LOOSE_AIM = (
+    1e-10,
+    1e-7,
+)  # relative distance to the optimum (estimated) at which the search ends
 ACCEPT = 1e-9  # relative distance above which a stalled search (rounding, limits) has not converged
-ROUNDING = 1e-13  # distance to the optimum, in nats, below the precision of sums of losses
+ROUNDING = (
+    1e-13  # distance to the optimum, in nats, below the precision of sums of losses
+)
 
 
 class Convex(Protocol):
@@ -186,7 +205,11 @@ class Optimum:
 
     def details(self) -> dict[str, Any]:
         """Numbers to record in an artifact."""
-        found = {"objective": self.value, "gradient_norm": self.gradient, "optimality_gap": self.gap}
+        found = {
+            "objective": self.value,
+            "gradient_norm": self.gradient,
+            "optimality_gap": self.gap,
+        }
         return {**found, "newton_steps": self.steps}
 
 
@@ -220,7 +243,11 @@ def minimise_convex(
         if not exact and f.strength > 0:
             # Inexact conjugate gradients underestimate the decrement; strong convexity bounds the gap.
             gap, exact = float(np.vdot(gradient, gradient)) / (2 * f.strength), True
-        if (exact and gap <= aim * value + 0.1 * ROUNDING) or spent >= products or decrement <= 0:
+        if (
+            (exact and gap <= aim * value + 0.1 * ROUNDING)
+            or spent >= products
+            or decrement <= 0
+        ):
             break
         reached = _line_search(f, theta, direction.step, value, decrement)
         if reached is None:
@@ -228,9 +255,13 @@ def minimise_convex(
         theta, value, gradient = reached
         # Increasingly exact directions make the search superlinear; no more exact than the aim needs.
         enough = np.sqrt(0.1 * aim * value / max(gap, 1e-300))
-        forcing = float(np.clip(max(np.sqrt(decrement / max(value, 1e-300)), enough), 1e-4, 0.1))
+        forcing = float(
+            np.clip(max(np.sqrt(decrement / max(value, 1e-300)), enough), 1e-4, 0.1)
+        )
     converged = exact and gap <= max(aim, ACCEPT) * value + ROUNDING
-    return Optimum(theta, value, gap, float(np.abs(gradient).max()), step, spent, converged)
+    return Optimum(
+        theta, value, gap, float(np.abs(gradient).max()), step, spent, converged
+    )
 
 
 def _line_search(
@@ -246,7 +277,11 @@ def _line_search(
             return there, reached, gradient
         # Minimum of the parabola through the value, its slope, and the new value.
         parabola = 0.5 * t * t * decrement / (reached - value + t * decrement)
-        t = float(np.clip(parabola, 0.1 * t, 0.5 * t)) if np.isfinite(parabola) else 0.1 * t
+        t = (
+            float(np.clip(parabola, 0.1 * t, 0.5 * t))
+            if np.isfinite(parabola)
+            else 0.1 * t
+        )
     return None
 
 
@@ -254,7 +289,11 @@ Linear = Callable[[FloatArray], FloatArray]  # the product of a matrix with a ve
 
 
 def conjugate_gradients(
-    product: Linear, right: FloatArray, precondition: Linear, tolerance: float, limit: int
+    product: Linear,
+    right: FloatArray,
+    precondition: Linear,
+    tolerance: float,
+    limit: int,
 ) -> NewtonDirection:
     """Solve H s = right by preconditioned conjugate gradients, H symmetric positive definite. Ends when the residual's
     norm (in the preconditioner) is ``tolerance`` of its first."""
@@ -263,12 +302,16 @@ def conjugate_gradients(
     z = precondition(residual)
     d = z
     energy = first = float(np.vdot(residual, z))
-    if first <= 0:  # zero right-hand side, or rounding has made the preconditioner indefinite
+    if (
+        first <= 0
+    ):  # zero right-hand side, or rounding has made the preconditioner indefinite
         return NewtonDirection(s, not right.any())
     for done in range(1, limit + 1):
         h = product(d)
         curvature = float(np.vdot(d, h))
-        if curvature <= 0:  # a flat direction, lost to rounding: the step so far is a descent step
+        if (
+            curvature <= 0
+        ):  # a flat direction, lost to rounding: the step so far is a descent step
             return NewtonDirection(s if done > 1 else d, False, done)
         length = energy / curvature
         s = s + length * d

@@ -22,9 +22,16 @@ def findings(pages: Iterable[Path]) -> Iterator[str]:
     axe = files(axe_playwright_python).joinpath("axe.min.js").read_text("utf-8")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--headless", "--no-sandbox", "--disable-gpu"])
+        browser = driver.chromium.launch(
+            executable_path=chromium,
+            args=["--headless", "--no-sandbox", "--disable-gpu"],
+        )
         contexts = [
-            browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce")
+            browser.new_context(
+                viewport={"width": width, "height": 900},
+                color_scheme=scheme,
+                reduced_motion="reduce",
+            )
             for width, scheme in SCREENS
         ]
         for path in pages:
@@ -32,7 +39,9 @@ def findings(pages: Iterable[Path]) -> Iterator[str]:
                 page = context.new_page()
                 page.goto(path.resolve().as_uri())
                 page.evaluate(axe)
-                for found in page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]:
+                for found in page.evaluate(
+                    "axe.run(document, {resultTypes: ['violations']})"
+                )["violations"]:
                     if found["impact"] in GRAVE:
                         where = found["nodes"][0]["html"][:120]
                         yield f"{path.name} {screen}: {found['id']} ({found['impact']}, {len(found['nodes'])}): {where}"

@@ -47,7 +47,9 @@ def put_outputs(app, name, source):
     """Below the commands of a page marked ``show``, put what they print."""
     if "<!-- show -->" in source[0]:
         with TemporaryDirectory() as folder:
-            source[0] = transcripts.with_output(source[0], transcripts.prepare(Path(folder), source[0]), ["show"])
+            source[0] = transcripts.with_output(
+                source[0], transcripts.prepare(Path(folder), source[0]), ["show"]
+            )
 
 
 def mathml(display):
@@ -56,7 +58,9 @@ def mathml(display):
     def visit(writer, node):
         drawn = convert(node.astext(), display="block" if display else "inline")
         if "\\" in drawn:  # a word of LaTeX that the converter does not know
-            getLogger(__name__).warning("formula %s: not all of it is drawn", node.astext())
+            getLogger(__name__).warning(
+                "formula %s: not all of it is drawn", node.astext()
+            )
         writer.body.append(drawn)
         raise SkipNode
 
@@ -84,7 +88,9 @@ def make_reachable(app, problem):
         better_text = text
         for found, better in REACHED.items():
             better_text = better_text.replace(found, better)
-        if better_text != text and 'name="generator" content="calcli' not in text:  # a report is as it is
+        if (
+            better_text != text and 'name="generator" content="calcli' not in text
+        ):  # a report is as it is
             path.write_text(better_text, "utf-8")
 
 

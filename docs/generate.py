@@ -92,7 +92,9 @@ BENCHMARKS = {
 LAWS = {
     law: " ".join(words.split())
     for law, words in re.findall(
-        r"^(\w+) : (.+?)\.?$(?=\n\w+ :|\n*\Z)", inspect.getdoc(Laws) or "", re.DOTALL | re.MULTILINE
+        r"^(\w+) : (.+?)\.?$(?=\n\w+ :|\n*\Z)",
+        inspect.getdoc(Laws) or "",
+        re.DOTALL | re.MULTILINE,
     )
     if law != "memory"
 }
@@ -112,7 +114,11 @@ REPORTS = {
 
 def shown(own: Metric) -> str:
     """Which reports a metric is in."""
-    return REPORTS[own.report] if own.in_table else "in `--json` and `--format` of every report, not in its text"
+    return (
+        REPORTS[own.report]
+        if own.in_table
+        else "in `--json` and `--format` of every report, not in its text"
+    )
 
 
 def write(folder: Path) -> None:
@@ -133,7 +139,9 @@ def write(folder: Path) -> None:
         **{f"benchmark_{name}.md": benchmark(name) for name in BENCHMARKS},
     }
     for room in ("methods", "metrics", "commands"):
-        shutil.rmtree(folder / room, ignore_errors=True)  # a method that is gone leaves no page behind
+        shutil.rmtree(
+            folder / room, ignore_errors=True
+        )  # a method that is gone leaves no page behind
     for name, text in pages.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +155,10 @@ def write(folder: Path) -> None:
 def escaped(text: str) -> str:
     """Plain text as Markdown that shows it unchanged; what stands in backticks stays code."""
     parts = re.split(r"(``.+?``|`[^`]+`)", text)
-    return "".join(p if i % 2 else re.sub(r"([\\*_<>\[\]{}$#|~])", r"\\\1", p) for i, p in enumerate(parts))
+    return "".join(
+        p if i % 2 else re.sub(r"([\\*_<>\[\]{}$#|~])", r"\\\1", p)
+        for i, p in enumerate(parts)
+    )
 
 
 def prose(text: str) -> Iterator[str]:
@@ -161,14 +172,24 @@ def prose(text: str) -> Iterator[str]:
         else:
             joined = " ".join(line.strip() for line in lines)
             head, found, rest = joined.partition("Reference: ")
-            marked = f"**Reference.** {escaped(rest)}" if found and not head else escaped(joined)
-            yield from [re.sub(r"^(\d+)([.)])", r"\1\\\2", re.sub(r"^([-+])", r"\\\1", marked)), ""]
+            marked = (
+                f"**Reference.** {escaped(rest)}"
+                if found and not head
+                else escaped(joined)
+            )
+            yield from [
+                re.sub(r"^(\d+)([.)])", r"\1\\\2", re.sub(r"^([-+])", r"\\\1", marked)),
+                "",
+            ]
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
     """A Markdown table of cells that are Markdown already."""
     lines = [head, ["---"] * len(head), *rows]
-    return [f"| {' | '.join(str(cell).replace(chr(10), ' ') for cell in row)} |" for row in lines] + [""]
+    return [
+        f"| {' | '.join(str(cell).replace(chr(10), ' ') for cell in row)} |"
+        for row in lines
+    ] + [""]
 
 
 def code(text: object) -> str:
@@ -193,18 +214,33 @@ def method_page(name: str) -> str:
         lines += [f"*When to use it:* {escaped(facts['use'])}.", ""]
     if facts["aliases"]:
         lines += [f"*Also called* {', '.join(map(code, facts['aliases']))}.", ""]
-    lines += [*formula("methods", name), *prose(facts["description"]), *fitted(name), "## Options", ""]
+    lines += [
+        *formula("methods", name),
+        *prose(facts["description"]),
+        *fitted(name),
+        "## Options",
+        "",
+    ]
     if facts["options"]:
         lines += table(
             ["`--set`", "default", "allowed", "meaning"],
             [
-                [code(o["name"]), code(spelt(o["default"])), spaced(o["allowed"]), escaped(o["description"])]
+                [
+                    code(o["name"]),
+                    code(spelt(o["default"])),
+                    spaced(o["allowed"]),
+                    escaped(o["description"]),
+                ]
                 for o in facts["options"]
             ],
         )
     else:
         lines += ["None.", ""]
-    lines += ["## What it promises", "", *(f"- {escaped(words)}" for law, words in LAWS.items() if facts[law])]
+    lines += [
+        "## What it promises",
+        "",
+        *(f"- {escaped(words)}" for law, words in LAWS.items() if facts[law]),
+    ]
     return "\n".join([*lines, f"- memory: {MEMORY[facts['memory']]}", ""])
 
 
@@ -215,7 +251,13 @@ def spaced(choices: str) -> str:
 
 def spelt(value: Any) -> str:
     """A default as it is typed."""
-    return str(value).lower() if isinstance(value, bool) else "none" if value is None else str(value)
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else "none"
+        if value is None
+        else str(value)
+    )
 
 
 def methods_table() -> str:
@@ -242,7 +284,9 @@ def methods_table() -> str:
 
 def formula(kind: str, name: str) -> list[str]:
     """The formula of a method or metric, and where its letters are said."""
-    parts = FORMULAS[kind][name].split(r", \qquad ")  # one below the other: telephones are narrow
+    parts = FORMULAS[kind][name].split(
+        r", \qquad "
+    )  # one below the other: telephones are narrow
     lines = [line for part in parts for line in ("$$", part, "$$", "")]
     return [*lines, f"[The letters of the formulas](../../{kind}.md#formulas)", ""]
 
@@ -250,18 +294,35 @@ def formula(kind: str, name: str) -> list[str]:
 def metric_page(name: str) -> str:
     """One metric: definition, direction, signature, reference."""
     facts, own = describe_metric(name), metric(name)
-    lines = [f"# {name}", "", f"{escaped(facts['summary'])}.", "", *formula("metrics", name)]
+    lines = [
+        f"# {name}",
+        "",
+        f"{escaped(facts['summary'])}.",
+        "",
+        *formula("metrics", name),
+    ]
     lines += ["```console", f"$ calcli evaluate logits.h5 --metric {name}", "```", ""]
-    rows = [["in a line", code(facts["formula"])], ["direction", facts["direction"]], ["shown", shown(own)]]
+    rows = [
+        ["in a line", code(facts["formula"])],
+        ["direction", facts["direction"]],
+        ["shown", shown(own)],
+    ]
     rows += [["also called", ", ".join(map(code, own.aliases))]] if own.aliases else []
-    rows += [["signature", code(facts["signature"])], ["reference", escaped(facts["reference"])]]
+    rows += [
+        ["signature", code(facts["signature"])],
+        ["reference", escaped(facts["reference"])],
+    ]
     lines += table(["", ""], rows)
     near = [
         other
         for other in metric_names()
         if other != name and metric(other).measure.__module__ == own.measure.__module__
     ]
-    beside = ["## See also", "", ", ".join(f"[{other}]({other}.md)" for other in near), ""] if near else []
+    beside = (
+        ["## See also", "", ", ".join(f"[{other}]({other}.md)" for other in near), ""]
+        if near
+        else []
+    )
     return "\n".join([*lines, *worked(name), *beside])
 
 
@@ -279,11 +340,21 @@ labels = [0, 5, 1, 1]  # two rows of confidence .6: right, wrong; two of .4: bot
 def worked(name: str) -> list[str]:
     """A few rows, the value of the metric on them, and the same by hand."""
     for rows in ROWS:
-        call = f'calcli.evaluate(probabilities, labels, kind="probs", metrics=["{name}"])'
-        lines = [*rows.splitlines(), f"found = {call}", f'found.results[0].scores["{metric(name).name}"].value']
+        call = (
+            f'calcli.evaluate(probabilities, labels, kind="probs", metrics=["{name}"])'
+        )
+        lines = [
+            *rows.splitlines(),
+            f"found = {call}",
+            f'found.results[0].scores["{metric(name).name}"].value',
+        ]
         value = last_value(lines)
         if value is not None and not math.isnan(value):
-            by_hand = [f"By hand: `{FORMULAS['by_hand'][name]}`", ""] if name in FORMULAS["by_hand"] else []
+            by_hand = (
+                [f"By hand: `{FORMULAS['by_hand'][name]}`", ""]
+                if name in FORMULAS["by_hand"]
+                else []
+            )
             return [
                 "## Worked example",
                 "",
@@ -331,7 +402,16 @@ def fitted(name: str) -> list[str]:
     params, after = last_value([*lines, f"(found.params, {call})"])
     shown = str(rounded(params))
     told = [f"found.params  # {shown}"] if len(shown) <= 90 else []
-    return ["## Worked example", "", "```python", *lines, *told, f"{call}  # {rounded(after)}", "```", ""]
+    return [
+        "## Worked example",
+        "",
+        "```python",
+        *lines,
+        *told,
+        f"{call}  # {rounded(after)}",
+        "```",
+        "",
+    ]
 
 
 def rounded(value: Any) -> Any:
@@ -346,11 +426,16 @@ def rounded(value: Any) -> Any:
 def metrics_table() -> str:
     """All metrics."""
     rows = [
-        [f"[{name}](generated/metrics/{name}.md)", escaped(metric(name).title), shown(metric(name))]
+        [
+            f"[{name}](generated/metrics/{name}.md)",
+            escaped(metric(name).title),
+            shown(metric(name)),
+        ]
         for name in metric_names()
     ]
     return "\n".join(
-        table(["metric", "what it measures", "shown"], rows) + toctree(f"generated/metrics/{n}" for n in metric_names())
+        table(["metric", "what it measures", "shown"], rows)
+        + toctree(f"generated/metrics/{n}" for n in metric_names())
     )
 
 
@@ -362,18 +447,30 @@ def levels() -> str:
     record = json.loads(LEVELS.read_text(encoding="utf-8"))
     lines: list[str] = []
     for experiment in dict.fromkeys(entry["experiment"] for entry in record):
-        own = [entry for entry in record if entry["experiment"] == experiment and entry["replicates"]]
+        own = [
+            entry
+            for entry in record
+            if entry["experiment"] == experiment and entry["replicates"]
+        ]
         cells = list(dict.fromkeys(name for entry in own for name in entry["cell"]))
         means = list(dict.fromkeys(name for entry in own for name in entry["sums"]))
         rows = [
             [
                 *(str(entry["cell"].get(name, "")) for name in cells),
                 str(entry["replicates"]),
-                *(simulated(entry["sums"].get(name), entry["replicates"]) for name in means),
+                *(
+                    simulated(entry["sums"].get(name), entry["replicates"])
+                    for name in means
+                ),
             ]
             for entry in own
         ]
-        lines += [f"**{experiment}**", "", *table([*cells, "replicates", *means], rows), ""]
+        lines += [
+            f"**{experiment}**",
+            "",
+            *table([*cells, "replicates", *means], rows),
+            "",
+        ]
     return "\n".join(lines)
 
 
@@ -392,7 +489,12 @@ def help_text(text: str) -> Iterator[str]:
     """Help as Markdown; paragraphs that the help leaves unfilled are commands."""
     for paragraph in text.strip().split("\n\n"):
         if paragraph.startswith("\b\n"):
-            yield from ["```console", *(f"$ {line}" for line in paragraph.splitlines()[1:]), "```", ""]
+            yield from [
+                "```console",
+                *(f"$ {line}" for line in paragraph.splitlines()[1:]),
+                "```",
+                "",
+            ]
         else:
             yield from prose(paragraph)
 
@@ -406,12 +508,24 @@ def command_page(name: str) -> str:
         lines += ["## Arguments", ""]
         lines += table(
             ["argument", "meaning"],
-            [[code(p.metavar or (p.name or "").upper()), escaped(getattr(p, "help", "") or "")] for p in arguments],
+            [
+                [
+                    code(p.metavar or (p.name or "").upper()),
+                    escaped(getattr(p, "help", "") or ""),
+                ]
+                for p in arguments
+            ],
         )
     lines += ["## Options", ""]
     own = flags(name)
     if own:
-        rows = [[f"{', '.join(map(code, f.names))} {code(f.value)}".strip(), escaped(f.help)] for f in own]
+        rows = [
+            [
+                f"{', '.join(map(code, f.names))} {code(f.value)}".strip(),
+                escaped(f.help),
+            ]
+            for f in own
+        ]
         lines += table(["option", "meaning"], rows)
     else:
         lines += ["None.", ""]
@@ -420,7 +534,10 @@ def command_page(name: str) -> str:
 
 def commands_table() -> str:
     """All commands."""
-    rows = [[f"[calcli {name}](generated/commands/{name}.md)", escaped(line)] for name, line in summaries().items()]
+    rows = [
+        [f"[calcli {name}](generated/commands/{name}.md)", escaped(line)]
+        for name, line in summaries().items()
+    ]
     return "\n".join(
         [
             *table(["command", "does"], rows),
@@ -447,7 +564,11 @@ def formats_table() -> str:
     lines = table(["format", "names end in", "what it is", "extra"], kinds)
     lines += ["## From a file to its command", ""]
     return "\n".join(
-        lines + table(["file", "command"], [[code(file), code(line)] for _, file, line in format_commands()])
+        lines
+        + table(
+            ["file", "command"],
+            [[code(file), code(line)] for _, file, line in format_commands()],
+        )
     )
 
 
@@ -455,14 +576,37 @@ def exports_table() -> str:
     """How far every export is from ``apply``, as ``make exports`` has measured it on real logits."""
     found = json.loads(EXPORTS.read_text(encoding="utf-8"))
     files = list(dict.fromkeys(line["file"] for line in found))
-    head = ["method", *(f"{file}: {target}" for file in files for target in ("ONNX", "torch", "NumPy"))]
+    head = [
+        "method",
+        *(
+            f"{file}: {target}"
+            for file in files
+            for target in ("ONNX", "torch", "NumPy")
+        ),
+    ]
     rows = []
     for name in dict.fromkeys(line["method"] for line in found):
-        cells = [f"`{name}`" if "+" in name else f"[{name}](generated/methods/{name}.md)"]
+        cells = [
+            f"`{name}`" if "+" in name else f"[{name}](generated/methods/{name}.md)"
+        ]
         for file in files:
-            line = next((line for line in found if (line["file"], line["method"]) == (file, name)), {})
-            refused = escaped(line.get("refused", "not measured").split(";")[0].removeprefix("scores: "))
-            cells += [f"{line[t]:.1e}" if t in line else refused for t in ("onnx", "torch", "python")]
+            line = next(
+                (
+                    line
+                    for line in found
+                    if (line["file"], line["method"]) == (file, name)
+                ),
+                {},
+            )
+            refused = escaped(
+                line.get("refused", "not measured")
+                .split(";")[0]
+                .removeprefix("scores: ")
+            )
+            cells += [
+                f"{line[t]:.1e}" if t in line else refused
+                for t in ("onnx", "torch", "python")
+            ]
         rows.append(cells)
     tried = max((line.get("rows", 0) for line in found), default=0)
     told = f"Largest difference of a probability to `apply`, on {tried} rows: half of a file, random and extreme ones."
@@ -481,7 +625,11 @@ def python_api() -> str:
             lines += list(prose(inspect.getdoc(thing) or ""))
             members = [(n, m) for n, m in vars(thing).items() if not n.startswith("_")]
             for member, value in members:
-                function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+                function = (
+                    value.fget
+                    if isinstance(value, property)
+                    else getattr(value, "__func__", value)
+                )
                 if not callable(function):
                     continue
                 lines += [f"### {name}.{member}", ""]
@@ -489,7 +637,10 @@ def python_api() -> str:
                     lines += signature(member, function)
                 lines += list(prose(inspect.getdoc(function) or ""))
         else:
-            lines += [*signature(f"calcli.{name}", thing), *prose(inspect.getdoc(thing) or "")]
+            lines += [
+                *signature(f"calcli.{name}", thing),
+                *prose(inspect.getdoc(thing) or ""),
+            ]
     return "\n".join(lines)
 
 
@@ -540,7 +691,9 @@ def benchmark(name: str) -> str:
     if not (FOLDER / f"{name}.json").exists():
         return f"No run is stored here. `{make}` makes and stores one.\n"
     command = [sys.executable, str(FOLDER / script), *words]
-    done = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, cwd=FOLDER.parent, capture_output=True, text=True, check=True
+    )
     return f"{shows}\n\n{done.stdout.strip()}\n\nRun anew: `{make}`.\n"
 
 
@@ -549,5 +702,10 @@ def schemas() -> str:
     rows = []
     for path in sorted(SCHEMAS.glob("*.json")):
         facts = json.loads(path.read_text(encoding="utf-8"))
-        rows.append([f"{{download}}`{path.name} <schemas/{path.name}>`", escaped(facts["title"])])
+        rows.append(
+            [
+                f"{{download}}`{path.name} <schemas/{path.name}>`",
+                escaped(facts["title"]),
+            ]
+        )
     return "\n".join(table(["schema", "of what"], rows))

@@ -31,7 +31,9 @@ GALLERY = {
 """Name -> words of ``calcli diagram``; every style is here."""
 
 
-def simulate(n: int, temperature: float, seed: int = 0, classes: int = 10) -> tuple[np.ndarray, np.ndarray]:
+def simulate(
+    n: int, temperature: float, seed: int = 0, classes: int = 10
+) -> tuple[np.ndarray, np.ndarray]:
     """Logits (n, classes) and labels (n,) drawn from softmax(logits / temperature)."""
     rng = np.random.default_rng(seed)
     z = 2.5 * rng.normal(size=(n, classes))
@@ -44,7 +46,9 @@ def calcli(*arguments: object) -> str:
     with redirect_stdout(out), redirect_stderr(words):
         code = run([str(a) for a in arguments])
     if code:
-        raise RuntimeError(f"calcli {' '.join(map(str, arguments))} ended with {code}: {words.getvalue()}")
+        raise RuntimeError(
+            f"calcli {' '.join(map(str, arguments))} ended with {code}: {words.getvalue()}"
+        )
     return out.getvalue()
 
 
@@ -59,19 +63,44 @@ def draw(folder: Path) -> None:
         with h5py.File(bundle, "w") as file:
             file["logits"], file["labels"] = z.astype(np.float32), y
         for theme in ("light", "dark"):
-            calcli("diagram", bundle, "-o", folder / f"{name}-{theme}.png", "--theme", theme, "--force", "-q")
-        (folder / f"{name}.txt").write_text(calcli("evaluate", bundle), encoding="utf-8")
+            calcli(
+                "diagram",
+                bundle,
+                "-o",
+                folder / f"{name}-{theme}.png",
+                "--theme",
+                theme,
+                "--force",
+                "-q",
+            )
+        (folder / f"{name}.txt").write_text(
+            calcli("evaluate", bundle), encoding="utf-8"
+        )
     calibrators = {method: folder / f"{method}.json" for method in ("ts", "svs", "hb")}
     if not (folder / "sample-dark.png").exists():
         for method, path in calibrators.items():
             calcli("fit", "--method", method, SAMPLE, "-o", path, "--force", "-q")
         for theme in ("light", "dark"):
             picture = folder / f"sample-{theme}.png"
-            calcli("diagram", SAMPLE, "-c", calibrators["ts"], "-o", picture, "--theme", theme, "--force", "-q")
+            calcli(
+                "diagram",
+                SAMPLE,
+                "-c",
+                calibrators["ts"],
+                "-o",
+                picture,
+                "--theme",
+                theme,
+                "--force",
+                "-q",
+            )
     write_epochs(folder / "epochs.h5")
     write_groups(folder / "groups.h5")
     for name, words in GALLERY.items():
-        given = [str(folder / word) if word.endswith((".h5", ".json", ".h5:*")) else word for word in words.split()]
+        given = [
+            str(folder / word) if word.endswith((".h5", ".json", ".h5:*")) else word
+            for word in words.split()
+        ]
         given = [str(SAMPLE) if word == "SAMPLE" else word for word in given]
         for theme in ("light", "dark"):
             target = folder / f"gallery-{name}-{theme}.png"
@@ -87,7 +116,10 @@ def write_epochs(path: Path) -> None:
         for epoch in (1, 2, 5, 10, 20, 40, 80, 160):
             learnt = 2.2 * (1 - np.exp(-epoch / 12)) * np.eye(10)[y]
             group = file.create_group(f"epoch{epoch}")
-            group["logits"], group["labels"] = ((1 + epoch / 15) * (noise + learnt)).astype(np.float32), y
+            group["logits"], group["labels"] = (
+                ((1 + epoch / 15) * (noise + learnt)).astype(np.float32),
+                y,
+            )
 
 
 def write_groups(path: Path) -> None:
@@ -95,5 +127,8 @@ def write_groups(path: Path) -> None:
     z, y = simulate(6000, 1.0, classes=20)
     odd = np.arange(len(y)) % 2
     with h5py.File(path, "w") as file:
-        file["logits"], file["labels"] = (z * np.where(odd, 1.5, 1.0)[:, None]).astype(np.float32), y
+        file["logits"], file["labels"] = (
+            (z * np.where(odd, 1.5, 1.0)[:, None]).astype(np.float32),
+            y,
+        )
         file["group"] = np.array(["day", "night"], dtype=object)[odd]

@@ -21,16 +21,30 @@ JUDGED, FITTED, FRESH = 20, 3, 5_000
 
 def measured() -> dict[str, dict[str, list[float]]]:
     """Name of the panel -> curve -> a value for each number of rows."""
-    by_chance = [float(np.mean([ece(n, 1.0, seed).value for seed in range(JUDGED)])) for n in ROWS]
+    by_chance = [
+        float(np.mean([ece(n, 1.0, seed).value for seed in range(JUDGED)]))
+        for n in ROWS
+    ]
     found = {
-        f"T = {t:g}": [float(np.mean([ece(n, t, seed).p_value <= 0.05 for seed in range(JUDGED)])) for n in ROWS]
+        f"T = {t:g}": [
+            float(np.mean([ece(n, t, seed).p_value <= 0.05 for seed in range(JUDGED)]))
+            for n in ROWS
+        ]
         for t in TEMPERATURES
     }
     z, y = simulate(FRESH, 1.6, seed=1000)
     best = nll(softmax(z / 1.6), y)
     excess = {
         name: [
-            float(np.mean([nll(fitted(n, name, seed).predict_proba(z), y) for seed in range(FITTED)])) - best
+            float(
+                np.mean(
+                    [
+                        nll(fitted(n, name, seed).predict_proba(z), y)
+                        for seed in range(FITTED)
+                    ]
+                )
+            )
+            - best
             for n in ROWS
         ]
         for name in ("identity", *METHODS)
@@ -41,7 +55,11 @@ def measured() -> dict[str, dict[str, list[float]]]:
 def ece(n: int, temperature: float, seed: int) -> "calcli.Evaluation":
     """The ECE of n rows with its p-value."""
     z, y = simulate(n, temperature, seed)
-    return calcli.evaluate(z, y, metrics=["ece"], resamples=200, seed=seed).results[0].scores["ece"]
+    return (
+        calcli.evaluate(z, y, metrics=["ece"], resamples=200, seed=seed)
+        .results[0]
+        .scores["ece"]
+    )
 
 
 def fitted(n: int, method: str, seed: int) -> "calcli.FittedCalibrator":
@@ -75,10 +93,14 @@ def draw(folder: Path) -> None:
         numbers.write_text(json.dumps(measured()), encoding="utf-8")
     for panel, curves in json.loads(numbers.read_text(encoding="utf-8")).items():
         for theme in ("light", "dark"):
-            _picture(folder / f"rows-{panel}-{theme}.svg", *PANELS[panel], curves, theme)
+            _picture(
+                folder / f"rows-{panel}-{theme}.svg", *PANELS[panel], curves, theme
+            )
 
 
-def _picture(path: Path, title: str, scale: str, curves: dict[str, list[float]], theme: str) -> None:
+def _picture(
+    path: Path, title: str, scale: str, curves: dict[str, list[float]], theme: str
+) -> None:
     """One panel over the number of rows, each curve named at its end."""
     import matplotlib
 
@@ -87,12 +109,29 @@ def _picture(path: Path, title: str, scale: str, curves: dict[str, list[float]],
 
     ink = {"light": "#222222", "dark": "#dddddd"}[theme]
     colours = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377"]
-    style = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink)
+    style = dict.fromkeys(
+        (
+            "text.color",
+            "axes.labelcolor",
+            "axes.edgecolor",
+            "xtick.color",
+            "ytick.color",
+        ),
+        ink,
+    )
     with plt.rc_context({**style, "svg.hashsalt": "calcli", "font.size": 10}):
         figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
-        for (name, values), colour, marker in zip(curves.items(), colours, "os^Dvx", strict=False):
+        for (name, values), colour, marker in zip(
+            curves.items(), colours, "os^Dvx", strict=False
+        ):
             axes.plot(ROWS, values, label=name, color=colour, marker=marker)
-        axes.set(xscale="log", xlabel="rows", title=title, xticks=ROWS, xticklabels=[f"{n}" for n in ROWS])
+        axes.set(
+            xscale="log",
+            xlabel="rows",
+            title=title,
+            xticks=ROWS,
+            xticklabels=[f"{n}" for n in ROWS],
+        )
         axes.minorticks_off()
         axes.set_yscale(scale, **({"linthresh": 0.01} if scale == "symlog" else {}))
         axes.set_ylim(bottom=0 if scale != "log" else None)

@@ -18,10 +18,16 @@ def main(report: Path, folder: Path) -> None:
     except ImportError:
         chromium = None
     if chromium is None:
-        print("no Chromium or no Playwright: the pictures stay as they are", file=sys.stderr)
+        print(
+            "no Chromium or no Playwright: the pictures stay as they are",
+            file=sys.stderr,
+        )
         return
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--headless", "--no-sandbox", "--disable-gpu"])
+        browser = driver.chromium.launch(
+            executable_path=chromium,
+            args=["--headless", "--no-sandbox", "--disable-gpu"],
+        )
         for scheme in ("light", "dark"):
             page = browser.new_context(viewport=SCREEN, color_scheme=scheme).new_page()
             page.goto(report.resolve().as_uri())

@@ -34,7 +34,9 @@ class Step(NamedTuple):
 
 def steps(block: str) -> list[Step]:
     """The commands of a block with what is shown of each."""
-    found = [part.splitlines() for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
+    found = [
+        part.splitlines() for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+    ]
     return [Step(lines[0], lines[1:]) for lines in found]
 
 
@@ -54,7 +56,13 @@ def run(command: str, folder: Path) -> tuple[int, str]:
         stderr=subprocess.STDOUT,
         text=True,
         encoding="utf-8",
-        env={**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1", "COLUMNS": "100"},
+        env={
+            **os.environ,
+            "PATH": path,
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONUTF8": "1",
+            "COLUMNS": "100",
+        },
         check=False,
     )
     return done.returncode, done.stdout
@@ -63,7 +71,9 @@ def run(command: str, folder: Path) -> tuple[int, str]:
 def prepare(folder: Path, text: str) -> Path:
     """A folder as a page finds it: the files of sample_data/scores.py beside sample_data/, and those of START."""
     folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run([sys.executable, REPOSITORY / "sample_data" / "scores.py", folder], check=True)
+    subprocess.run(
+        [sys.executable, REPOSITORY / "sample_data" / "scores.py", folder], check=True
+    )
     (folder / "sample_data").symlink_to(REPOSITORY / "sample_data")
     own = {step.command for step in page_steps(text)}
     for command in () if own & set(START) else START:
@@ -75,7 +85,10 @@ def prepare(folder: Path, text: str) -> Path:
 
 def agrees(shown: Sequence[str], printed: str) -> bool:
     """Does what a page shows agree with what was printed? A line that is ``…`` stands for any lines."""
-    pattern = "".join(r"(?:.*\n)*?" if line == "…" else re.escape(line.rstrip()) + "\n" for line in shown)
+    pattern = "".join(
+        r"(?:.*\n)*?" if line == "…" else re.escape(line.rstrip()) + "\n"
+        for line in shown
+    )
     lines = "".join(line.rstrip() + "\n" for line in printed.splitlines())
     return re.fullmatch(pattern, lines) is not None
 
@@ -90,8 +103,13 @@ def with_output(text: str, folder: Path, marks: Sequence[str]) -> str:
             code, printed = run(step.command, folder)
             if code:
                 raise RuntimeError(f"{step.command} ended with {code}: {printed}")
-            asked = mark in marks and (mark == "show" or (step.shown and "…" not in step.shown))
-            lines += [f"$ {step.command}", *(map(str.rstrip, printed.splitlines()) if asked else step.shown)]
+            asked = mark in marks and (
+                mark == "show" or (step.shown and "…" not in step.shown)
+            )
+            lines += [
+                f"$ {step.command}",
+                *(map(str.rstrip, printed.splitlines()) if asked else step.shown),
+            ]
         return f"<!-- {mark} -->\n```console\n" + "\n".join(lines) + "\n```"
 
     return BLOCK.sub(block, text)

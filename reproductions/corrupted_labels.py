@@ -39,18 +39,36 @@ def one_seed(z, y, seed):
     y[low] = rng.integers(0, classes, len(low))
     cal, test = np.split(order, [len(y) // 2])
     fitted = [calcli.fit(z[cal], y[cal], method) for method in ("ts", "ec")]
-    found = calcli.evaluate(z[test], y[test], fitted, metrics=["accuracy", "ece", "brier"], resamples=1)
-    scores = [[100 * result.scores[name].value for result in found.results] for name in ("accuracy", "ece", "brier")]
+    found = calcli.evaluate(
+        z[test], y[test], fitted, metrics=["accuracy", "ece", "brier"], resamples=1
+    )
+    scores = [
+        [100 * result.scores[name].value for result in found.results]
+        for name in ("accuracy", "ece", "brier")
+    ]
     temperatures = (each.params["temperature"] for each in fitted)
     return [100 - scores[0][0], *temperatures, *scores[1], *scores[2]]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, metavar="FOLDER")
-    parser.add_argument("--seeds", type=int, default=40, help="splits and corruptions (default: %(default)s)")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=40,
+        help="splits and corruptions (default: %(default)s)",
+    )
     parser.add_argument("--only", metavar="NAME", help="one of the files")
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="also write the numbers as JSON")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="also write the numbers as JSON",
+    )
     given = parser.parse_args()
     near, cells, kept = 0, 0, {}
     print(f"{'':20}", *(f"{name:>14}" for name in COLUMNS))
@@ -59,18 +77,41 @@ def main():
         if (given.only and given.only != name) or not path.exists():
             continue
         data = np.load(path)
-        runs = np.array([one_seed(data["logits"], data["labels"], seed) for seed in range(given.seeds)])
-        mean, spread = runs.mean(axis=0), runs.std(axis=0, ddof=1) if given.seeds > 1 else np.full(9, np.nan)
-        print(f"{name:20}", *(f"{m:7.3f}({s:.3f})" for m, s in zip(mean, spread, strict=True)))
+        runs = np.array(
+            [
+                one_seed(data["logits"], data["labels"], seed)
+                for seed in range(given.seeds)
+            ]
+        )
+        mean, spread = (
+            runs.mean(axis=0),
+            runs.std(axis=0, ddof=1) if given.seeds > 1 else np.full(9, np.nan),
+        )
+        print(
+            f"{name:20}",
+            *(f"{m:7.3f}({s:.3f})" for m, s in zip(mean, spread, strict=True)),
+        )
         print(f"{'published':20}", *(f"{value:>14g}" for value in published))
         near += int((np.abs(mean - published) <= 2 * spread).sum())
         cells += len(published)
-        kept[name] = {"published": published, "mean": mean.tolist(), "sd": spread.tolist()}
+        kept[name] = {
+            "published": published,
+            "mean": mean.tolist(),
+            "sd": spread.tolist(),
+        }
     if given.output:
         given.output.mkdir(parents=True, exist_ok=True)
-        numbers = {"seeds": given.seeds, "columns": COLUMNS, "rows": kept, "near": near, "cells": cells}
+        numbers = {
+            "seeds": given.seeds,
+            "columns": COLUMNS,
+            "rows": kept,
+            "near": near,
+            "cells": cells,
+        }
         text = json.dumps(numbers, indent=1)
-        (given.output / "corrupted_labels.json").write_text(text + "\n", encoding="utf-8")
+        (given.output / "corrupted_labels.json").write_text(
+            text + "\n", encoding="utf-8"
+        )
     print(f"published values within two standard deviations: {near} of {cells}")
 
 

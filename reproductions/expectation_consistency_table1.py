@@ -32,7 +32,9 @@ PUBLISHED = {
 
 def calcli(folder, *words):
     command = [sys.executable, "-m", "calcli", *map(str, words), "-q"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise SystemExit(done.stderr)
     return done.stdout
@@ -41,14 +43,31 @@ def calcli(folder, *words):
 def one_half(source, seed):
     """The nine numbers of one random half, every one from a calcli command."""
     with tempfile.TemporaryDirectory() as folder:
-        halves = ("--split", "cal=0.5", "--split", "test=0.5", "--no-stratify", "--seed", seed)
+        halves = (
+            "--split",
+            "cal=0.5",
+            "--split",
+            "test=0.5",
+            "--no-stratify",
+            "--seed",
+            seed,
+        )
         calcli(folder, "extract", source, "-o", "z.h5", *halves)
         for method in ("ts", "ec"):
             calcli(folder, "fit", "--method", method, "z.h5", "-o", f"{method}.json")
-        fitted = [json.loads((Path(folder) / f"{m}.json").read_text())["params"]["temperature"] for m in ("ts", "ec")]
-        metrics = [w for name in ("accuracy", "ece_mass", "brier") for w in ("--metric", name)]
+        fitted = [
+            json.loads((Path(folder) / f"{m}.json").read_text())["params"][
+                "temperature"
+            ]
+            for m in ("ts", "ec")
+        ]
+        metrics = [
+            w for name in ("accuracy", "ece_mass", "brier") for w in ("--metric", name)
+        ]
         both = ("--calibrator", "ts.json", "--calibrator", "ec.json")
-        results = json.loads(calcli(folder, "evaluate", "z.h5", *both, *metrics, "--json"))["results"]
+        results = json.loads(
+            calcli(folder, "evaluate", "z.h5", *both, *metrics, "--json")
+        )["results"]
     value = [{name: m["value"] for name, m in r["metrics"].items()} for r in results]
     return (
         100 * (1 - value[0]["accuracy"]),
@@ -62,8 +81,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--halves", type=int, default=40)
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="also write the numbers as JSON")
-    parser.add_argument("--only", choices=PUBLISHED, action="append", help="only this row (repeatable)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="also write the numbers as JSON",
+    )
+    parser.add_argument(
+        "--only", choices=PUBLISHED, action="append", help="only this row (repeatable)"
+    )
     arguments = parser.parse_args()
     chosen = arguments.only or list(PUBLISHED)
     print(f"mean (sd) of {arguments.halves} random halves / published")
@@ -72,7 +99,12 @@ def main():
     for name in chosen:
         source = (arguments.folder / f"{name}.npz").resolve()
         with ThreadPoolExecutor(2) as pool:
-            halves = list(pool.map(lambda seed, source=source: one_half(source, seed), range(arguments.halves)))
+            halves = list(
+                pool.map(
+                    lambda seed, source=source: one_half(source, seed),
+                    range(arguments.halves),
+                )
+            )
         cells = []
         for j, target in enumerate(PUBLISHED[name]):
             column = [half[j] for half in halves]
@@ -82,15 +114,28 @@ def main():
             cells.append(f"{mean:.{digits}f} ({sd:.{digits}f}) / {target:g}".rjust(22))
         print(name.ljust(20), *cells)
         columns = list(zip(*halves, strict=True))
-        spreads = {"mean": [statistics.mean(c) for c in columns], "sd": [statistics.stdev(c) for c in columns]}
+        spreads = {
+            "mean": [statistics.mean(c) for c in columns],
+            "sd": [statistics.stdev(c) for c in columns],
+        }
         kept[name] = {"published": PUBLISHED[name], **spreads}
     cells = len(chosen) * len(COLUMNS)
-    print(f"cells further than two standard deviations from the published value: {outside} of {cells}")
+    print(
+        f"cells further than two standard deviations from the published value: {outside} of {cells}"
+    )
     if arguments.output:
         arguments.output.mkdir(parents=True, exist_ok=True)
-        numbers = {"halves": arguments.halves, "columns": COLUMNS, "rows": kept, "outside": outside, "cells": cells}
+        numbers = {
+            "halves": arguments.halves,
+            "columns": COLUMNS,
+            "rows": kept,
+            "outside": outside,
+            "cells": cells,
+        }
         text = json.dumps(numbers, indent=1)
-        (arguments.output / "expectation_consistency_table1.json").write_text(text + "\n", encoding="utf-8")
+        (arguments.output / "expectation_consistency_table1.json").write_text(
+            text + "\n", encoding="utf-8"
+        )
     return outside > 0
 
 

@@ -37,7 +37,9 @@ def one_half(z, y, seed):
         start = time.process_time()
         fits[name] = fitted(z[cal], y[cal], method, **options)
         seconds.append(time.process_time() - start)
-    found = np.array(measured(z[test], y[test], list(fits.values()), ("accuracy", *METRICS[1:])))
+    found = np.array(
+        measured(z[test], y[test], list(fits.values()), ("accuracy", *METRICS[1:]))
+    )
     found[:, 0] = 1 - found[:, 0]
     scale = np.array(fits["vector"].params["scale"])
     return found, seconds, scale.std() / scale.mean()
@@ -45,12 +47,17 @@ def one_half(z, y, seed):
 
 def one_file(z, y, given):
     """Means over halves of all tables of one file."""
-    scores, seconds, scales = zip(*(one_half(z, y, seed) for seed in range(given.halves)), strict=True)
+    scores, seconds, scales = zip(
+        *(one_half(z, y, seed) for seed in range(given.halves)), strict=True
+    )
     names, mean = ("uncalibrated", *METHODS), np.mean(scores, axis=0)
     return {
         "rows": len(y) - len(y) // 2,
         "classes": z.shape[1],
-        "scores": {name: dict(zip(METRICS, row, strict=True)) for name, row in zip(names, mean.tolist(), strict=True)},
+        "scores": {
+            name: dict(zip(METRICS, row, strict=True))
+            for name, row in zip(names, mean.tolist(), strict=True)
+        },
         "ece": dict(zip(names, np.array(scores)[:, :, 1].T.tolist(), strict=True)),
         "seconds": dict(zip(METHODS, np.mean(seconds, axis=0).tolist(), strict=True)),
         "scale_variation": float(np.mean(scales)),
@@ -64,14 +71,25 @@ def reliability(z, y, title, path):
     cal, test = half(len(y), 0)
     kinds = {"uncalibrated": None, "temperature scaling": "ts", "vector scaling": "vs"}
     figure = Figure(figsize=(4.6, 8.4), layout="constrained")
-    for axes, (name, method) in zip(figure.subplots(3, 1, sharex=True), kinds.items(), strict=True):
-        p = softmax(z[test]) if method is None else fitted(z[cal], y[cal], method).predict_proba(z[test])
+    for axes, (name, method) in zip(
+        figure.subplots(3, 1, sharex=True), kinds.items(), strict=True
+    ):
+        p = (
+            softmax(z[test])
+            if method is None
+            else fitted(z[cal], y[cal], method).predict_proba(z[test])
+        )
         sure, hits = p.max(axis=1), p.argmax(axis=1) == y[test]
         bins = np.minimum((10 * sure).astype(int), 9)
         rows = np.bincount(bins, minlength=10)
-        rate, mean = (np.bincount(bins, values, 10) / np.maximum(rows, 1) for values in (hits, sure))
+        rate, mean = (
+            np.bincount(bins, values, 10) / np.maximum(rows, 1)
+            for values in (hits, sure)
+        )
         middle = (np.arange(10) + 0.5) / 10
-        axes.bar(middle, rate, 0.1, color="#9ecae1", edgecolor="#08519c", label="accuracy")
+        axes.bar(
+            middle, rate, 0.1, color="#9ecae1", edgecolor="#08519c", label="accuracy"
+        )
         axes.plot(mean[rows > 0], rate[rows > 0], "k.", label="at the mean confidence")
         axes.plot([0, 1], [0, 1], "--", color="grey", lw=1)
         axes.set(title=f"{title}, {name}", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1))
@@ -87,21 +105,34 @@ def softmax(z):
 
 def main():
     options = parser(__doc__, halves=(3, "random halves"))
-    options.add_argument("--draw", default="", metavar="NAMES", help="files to draw reliability diagrams of")
+    options.add_argument(
+        "--draw",
+        default="",
+        metavar="NAMES",
+        help="files to draw reliability diagrams of",
+    )
     given = options.parse_args()
     files = each_file(one_file, given.sources, given)
     store({"halves": given.halves, "files": files}, given.output, "guo_tables")
     for source in given.sources:
         if source.stem in given.draw.split(","):
-            reliability(*read(source), source.stem, given.output / f"reliability_{source.stem}.png")
+            reliability(
+                *read(source),
+                source.stem,
+                given.output / f"reliability_{source.stem}.png",
+            )
     for name, own in files.items():
         print(f"\n{name}, {own['classes']} classes, {own['rows']} rows to calibrate")
         print(f"{'':20}", *(f"{metric:>10}" for metric in (*METRICS, "seconds")))
         for method, row in own["scores"].items():
             seconds = own["seconds"].get(method)
-            cells = [f"{row[key]:10.4f}" for key in METRICS] + ([] if seconds is None else [f"{seconds:10.2f}"])
+            cells = [f"{row[key]:10.4f}" for key in METRICS] + (
+                [] if seconds is None else [f"{seconds:10.2f}"]
+            )
             print(f"{method:20}", *cells)
-        print(f"vector scaling: standard deviation over mean of the scales {own['scale_variation']:.3f}")
+        print(
+            f"vector scaling: standard deviation over mean of the scales {own['scale_variation']:.3f}"
+        )
 
 
 if __name__ == "__main__":

@@ -37,13 +37,21 @@ def all_methods(z, y, seed, methods):
     """Tables 2 to 8 of one file and one seed."""
     cal, test = half(len(y), seed)
     for method in methods:
-        fitted(z[cal[:200]], y[cal[:200]], method)  # what a first fit imports is not timed
+        fitted(
+            z[cal[:200]], y[cal[:200]], method
+        )  # what a first fit imports is not timed
     fits = {method: timed(z[cal], y[cal], method) for method in methods}
     names, calibrators = ["uncalibrated", *fits], [each for each, _ in fits.values()]
-    error = {bins: measured(z[test], y[test], calibrators, ("ece",), bins) for bins in BINS}
+    error = {
+        bins: measured(z[test], y[test], calibrators, ("ece",), bins) for bins in BINS
+    }
     return {
-        "ece": {name: [error[bins][i][0] for bins in BINS] for i, name in enumerate(names)},
-        "scores": dict(zip(names, measured(z[test], y[test], calibrators, SCORES), strict=True)),
+        "ece": {
+            name: [error[bins][i][0] for bins in BINS] for i, name in enumerate(names)
+        },
+        "scores": dict(
+            zip(names, measured(z[test], y[test], calibrators, SCORES), strict=True)
+        ),
         "seconds": {method: [seconds] for method, (_, seconds) in fits.items()},
     }
 
@@ -55,9 +63,15 @@ def hoki_alone(z, y, seed):
     chosen = {"noise": best.params["noise"], "scale": best.params["scale"]}
     again = fitted(z[cal], y[cal], "hoki", init="confidence", **chosen)
     fewer = [fitted(z[cal[:size]], y[cal[:size]], "hoki", **FAMILIES) for size in SIZES]
-    error = [row[0] for row in measured(z[test], y[test], [best, again, *fewer], ("ece",))]
-    printed, repaired = measured(z[test], y[test], [best], ("bound_printed", "bound_repaired"))[1]
-    accuracy = [float((z[part].argmax(axis=1) == y[part]).mean()) for part in (cal, test)]
+    error = [
+        row[0] for row in measured(z[test], y[test], [best, again, *fewer], ("ece",))
+    ]
+    printed, repaired = measured(
+        z[test], y[test], [best], ("bound_printed", "bound_repaired")
+    )[1]
+    accuracy = [
+        float((z[part].argmax(axis=1) == y[part]).mean()) for part in (cal, test)
+    ]
     record = best.to_dict()["fit"]
     return chosen | {
         "families": record["details"]["families"],
@@ -75,16 +89,23 @@ def hoki_alone(z, y, seed):
 
 def mean(halves, table):
     """Means over seeds of one table."""
-    return {name: np.mean([one[table][name] for one in halves], axis=0).tolist() for name in halves[0][table]}
+    return {
+        name: np.mean([one[table][name] for one in halves], axis=0).tolist()
+        for name in halves[0][table]
+    }
 
 
 def draw(files, path):
     """Figures 3-6: confidence variance against ECE, every method, a panel for each of two files."""
     from matplotlib.figure import Figure
 
-    shown = [name for name in ("cifar10_resnet20", "cifar100_resnet20") if name in files] or list(files)[:1]
+    shown = [
+        name for name in ("cifar10_resnet20", "cifar100_resnet20") if name in files
+    ] or list(files)[:1]
     figure = Figure(figsize=(4.6, 3.4 * len(shown)), layout="constrained")
-    for axes, name in zip(np.atleast_1d(figure.subplots(len(shown), 1)), shown, strict=True):
+    for axes, name in zip(
+        np.atleast_1d(figure.subplots(len(shown), 1)), shown, strict=True
+    ):
         own = files[name]
         for method, marker in zip(own["ece"], "Xov^<>sPD*", strict=False):
             at = 100 * own["ece"][method][BINS.index(15)], own["scores"][method][1]
@@ -103,22 +124,47 @@ def show(title, table, columns, factor=1.0, digits=4):
 
 def one_file(z, y, given):
     """All tables of one file."""
-    halves = [all_methods(z, y, seed, given.methods.split(",")) for seed in range(given.seeds)]
+    halves = [
+        all_methods(z, y, seed, given.methods.split(",")) for seed in range(given.seeds)
+    ]
     own = {table: mean(halves, table) for table in ("ece", "scores", "seconds")}
-    return {"classes": z.shape[1], **own, "halves": [hoki_alone(z, y, seed) for seed in range(given.halves)]}
+    return {
+        "classes": z.shape[1],
+        **own,
+        "halves": [hoki_alone(z, y, seed) for seed in range(given.halves)],
+    }
 
 
 def main():
-    options = parser(__doc__, seeds=(2, "halves for all methods"), halves=(8, "halves for Hoki alone"))
+    options = parser(
+        __doc__,
+        seeds=(2, "halves for all methods"),
+        halves=(8, "halves for Hoki alone"),
+    )
     options.add_argument("--methods", default=METHODS, help="default: %(default)s")
     given = options.parse_args()
     files = each_file(one_file, given.sources, given)
     for name, own in files.items():
-        show(f"{name}: ECE in % over the number of bins (tables 2, 4-8)", own["ece"], BINS, 100.0, 2)
+        show(
+            f"{name}: ECE in % over the number of bins (tables 2, 4-8)",
+            own["ece"],
+            BINS,
+            100.0,
+            2,
+        )
         show("other scores", own["scores"], ("brier_top", "variance", "nll"))
         show("seconds of CPU (table 3)", own["seconds"], ("seconds",), 1.0, 2)
-        print("\nnoise chosen (table 1):", *(f"{one['noise']} {one['scale']:g}" for one in own["halves"]), sep="  ")
-    runs = {"seeds": given.seeds, "halves": given.halves, "bins": list(BINS), "sizes": list(SIZES)}
+        print(
+            "\nnoise chosen (table 1):",
+            *(f"{one['noise']} {one['scale']:g}" for one in own["halves"]),
+            sep="  ",
+        )
+    runs = {
+        "seeds": given.seeds,
+        "halves": given.halves,
+        "bins": list(BINS),
+        "sizes": list(SIZES),
+    }
     store(runs | {"files": files}, given.output, "hoki_tables")
     draw(files, given.output / "variance.png")
 

@@ -25,7 +25,11 @@ from pathlib import Path
 
 def calcli(folder, *words):
     done = subprocess.run(
-        [sys.executable, "-m", "calcli", *map(str, words)], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "calcli", *map(str, words)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise SystemExit(done.stderr)
@@ -33,11 +37,23 @@ def calcli(folder, *words):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sources", nargs="+", type=Path, metavar="SCORES.npz")
-    parser.add_argument("--methods", default="ts,ec,ets,irova,svs", help="default: %(default)s")
-    parser.add_argument("--metrics", default="ece,brier,nll", help="default: %(default)s")
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="also write the evaluation as JSON")
+    parser.add_argument(
+        "--methods", default="ts,ec,ets,irova,svs", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--metrics", default="ece,brier,nll", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="also write the evaluation as JSON",
+    )
     given = parser.parse_args()
     if len(given.sources) < 2:
         parser.error("ranks need two files or more")
@@ -46,17 +62,42 @@ def main():
         bundles = []
         for source in given.sources:
             bundles.append(f"{source.stem}.h5")
-            calcli(folder, "extract", source.resolve(), "-o", bundles[-1], "--split", "cal=0.5", "--split", "test=0.5")
+            calcli(
+                folder,
+                "extract",
+                source.resolve(),
+                "-o",
+                bundles[-1],
+                "--split",
+                "cal=0.5",
+                "--split",
+                "test=0.5",
+            )
             for method in methods:
-                calcli(folder, "fit", "--method", method, bundles[-1], "-o", f"{source.stem}.{method}.json", "-q")
-        chosen = [word for method in methods for word in ("-c", f"{{stem}}.{method}.json")]
+                calcli(
+                    folder,
+                    "fit",
+                    "--method",
+                    method,
+                    bundles[-1],
+                    "-o",
+                    f"{source.stem}.{method}.json",
+                    "-q",
+                )
+        chosen = [
+            word for method in methods for word in ("-c", f"{{stem}}.{method}.json")
+        ]
         asked = [word for metric in given.metrics.split(",") for word in ("-m", metric)]
         print(calcli(folder, "evaluate", *bundles, *chosen, *asked), end="")
         if given.output:
             given.output.mkdir(parents=True, exist_ok=True)
-            ranks = json.loads(calcli(folder, "evaluate", *bundles, *chosen, *asked, "--json"))["ranks"]
+            ranks = json.loads(
+                calcli(folder, "evaluate", *bundles, *chosen, *asked, "--json")
+            )["ranks"]
             text = json.dumps(ranks, indent=1)
-            (given.output / "ranks_over_models.json").write_text(text + "\n", encoding="utf-8")
+            (given.output / "ranks_over_models.json").write_text(
+                text + "\n", encoding="utf-8"
+            )
 
 
 if __name__ == "__main__":

@@ -77,7 +77,10 @@ def counts(found, family):
 def rounds(path, pool, count):
     """ECE on the calibration rows before and after one, two, … rounds of the same draws, as printed."""
     each = [fitted(path, rounds=r, pool=pool, **PRINTED) for r in range(1, count + 1)]
-    return [each[0].before["ece"], *(one.to_dict()["fit"]["details"]["ece"] for one in each)]
+    return [
+        each[0].before["ece"],
+        *(one.to_dict()["fit"]["details"]["ece"] for one in each),
+    ]
 
 
 def calibrators(path, families):
@@ -88,7 +91,10 @@ def calibrators(path, families):
         yield f"recal, {family}, after one temperature", fitted(path, pool=family)
         yield f"hoki, {family}", fitted(path, "hoki", noise="transforms", pool=family)
     yield "hoki, gaussian", fitted(path, "hoki")
-    yield f"hoki, gaussian and {families[0]}", fitted(path, "hoki", mix=0.5, pool=families[0])
+    yield (
+        f"hoki, gaussian and {families[0]}",
+        fitted(path, "hoki", mix=0.5, pool=families[0]),
+    )
 
 
 def halves(folder, data, families, count, rounds_of):
@@ -96,9 +102,16 @@ def halves(folder, data, families, count, rounds_of):
     found, paths = {}, {family: [] for family in families}
     for seed in range(count):
         cal, test = (np.sort(part) for part in half(len(data["labels"]), seed))
-        here, there = bundle(folder, "cal", data, cal), bundle(folder, "test", data, test)
+        here, there = (
+            bundle(folder, "cal", data, cal),
+            bundle(folder, "test", data, test),
+        )
         each = dict(calibrators(here, families))
-        for name, row in zip(("uncalibrated", *each), measured(there, None, list(each.values()), METRICS), strict=True):
+        for name, row in zip(
+            ("uncalibrated", *each),
+            measured(there, None, list(each.values()), METRICS),
+            strict=True,
+        ):
             own = found.setdefault(name, {metric: [] for metric in METRICS})
             for metric, value in zip(METRICS, row, strict=True):
                 own[metric].append(value)
@@ -121,26 +134,51 @@ def draw(results, path):
             share = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
             left = np.zeros(4)
             for rank, colour in enumerate(("#08519c", "#4292c6", "#9ecae1", "#deebf7")):
-                axes[row, column].barh(range(4), share[:, rank], left=left, color=colour, label=f"rank {rank + 1}")
+                axes[row, column].barh(
+                    range(4),
+                    share[:, rank],
+                    left=left,
+                    color=colour,
+                    label=f"rank {rank + 1}",
+                )
                 left += share[:, rank]
-            axes[row, column].set(title=f"{family},\n{start}", yticks=range(4), xlim=(0, 1))
+            axes[row, column].set(
+                title=f"{family},\n{start}", yticks=range(4), xlim=(0, 1)
+            )
             axes[row, column].set_yticklabels([f"group {g + 1}" for g in range(4)])
             axes[row, column].invert_yaxis()
     axes[-1, 0].set_xlabel("share of the transforms")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    figure.legend(
+        *axes[0, 0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=4,
+        fontsize=8,
+    )
     figure.savefig(path, dpi=100, metadata={"Software": None})
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("source", type=Path, metavar="SCORES.npz")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER")
-    parser.add_argument("--halves", type=int, default=12, help="random halves (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=25, help="rounds that are followed (default: %(default)s)")
+    parser.add_argument(
+        "--halves", type=int, default=12, help="random halves (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=25,
+        help="rounds that are followed (default: %(default)s)",
+    )
     given = parser.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
     with np.load(given.source) as file:
-        data = {name: file[name] for name in ("logits", "labels", "transformed_logits", "transforms")}
+        data = {
+            name: file[name]
+            for name in ("logits", "labels", "transformed_logits", "transforms")
+        }
     specs = [str(spec) for spec in data["transforms"]]
     families = list(dict.fromkeys(spec.partition(":")[0] for spec in specs))
     with tempfile.TemporaryDirectory() as folder:
@@ -149,7 +187,10 @@ def main():
         scores, paths = halves(folder, data, families, given.halves, given.rounds)
     results = {
         "groups": found,
-        "ranks": {start: {family: counts(each, family) for family in families} for start, each in found.items()},
+        "ranks": {
+            start: {family: counts(each, family) for family in families}
+            for start, each in found.items()
+        },
         "ece_after_round": paths,
         "scores": scores,
     }
@@ -159,9 +200,15 @@ def main():
         for family, table in each.items():
             print(f"{family}, {start}: groups 1-4, how often of rank 1 2 3 4: {table}")
     for family, each in paths.items():
-        print(f"ECE after each round, {family}:", " ".join(f"{value:.5f}" for value in each[0]))
+        print(
+            f"ECE after each round, {family}:",
+            " ".join(f"{value:.5f}" for value in each[0]),
+        )
     for name, own in scores.items():
-        print(f"{name:40}", *(f"{metric} {np.mean(values):.5f}" for metric, values in own.items()))
+        print(
+            f"{name:40}",
+            *(f"{metric} {np.mean(values):.5f}" for metric, values in own.items()),
+        )
 
 
 if __name__ == "__main__":

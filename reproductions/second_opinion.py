@@ -18,7 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
-TEN_CLASSES = ("cifar10_vgg16_verified", "cifar10_vgg16_bn", "cifar10_resnet20", "cifar10_resnet20_transformed")
+TEN_CLASSES = (
+    "cifar10_vgg16_verified",
+    "cifar10_vgg16_bn",
+    "cifar10_resnet20",
+    "cifar10_resnet20_transformed",
+)
 MOVED = "cifar10_resnet20_transformed"
 BARS = (2, 8, 32, 128, 512)
 
@@ -32,7 +37,11 @@ def logistic_curve(x, hits):
     design, w = np.column_stack([np.ones_like(x), x]), np.array([0.0, 0.5])
     for _ in range(200):
         p = sigmoid(design @ w)
-        change = np.linalg.lstsq(design.T @ (design * (p * (1 - p))[:, None]), design.T @ (hits - p), rcond=None)[0]
+        change = np.linalg.lstsq(
+            design.T @ (design * (p * (1 - p))[:, None]),
+            design.T @ (hits - p),
+            rcond=None,
+        )[0]
         w = w + change * min(1, 2 / max(abs(change)))
         if max(abs(change)) < 1e-11:
             return w
@@ -45,13 +54,19 @@ def logistic_curve(x, hits):
 def top_log_odds(path):
     """Log-odds of the prediction, and whether it is right."""
     with np.load(path) as file:
-        z = np.log(np.maximum(file["probs"].astype(float), 1e-300)) if "probs" in file else file["logits"].astype(float)
+        z = (
+            np.log(np.maximum(file["probs"].astype(float), 1e-300))
+            if "probs" in file
+            else file["logits"].astype(float)
+        )
         y = file["labels"]
     top = z.argmax(axis=1)
     rest = z.copy()
     rest[np.arange(len(y)), top] = -np.inf
     most = rest.max(axis=1)
-    return z.max(axis=1) - most - np.log(np.exp(rest - most[:, None]).sum(axis=1)), (top == y).astype(float)
+    return z.max(axis=1) - most - np.log(np.exp(rest - most[:, None]).sum(axis=1)), (
+        top == y
+    ).astype(float)
 
 
 def root_mean_square(bins, values, outcome, count):
@@ -67,7 +82,11 @@ def coverage(path, sets, resamples=100):
     tenth, rng = len(odds) // 10, np.random.default_rng(7)
     intercept, slope = logistic_curve(odds[:tenth], hits[:tenth])
     g = sigmoid(intercept + slope * odds)
-    edge_rows, g, hits = np.sort(g[tenth : 2 * tenth]), g[2 * tenth :], hits[2 * tenth :]
+    edge_rows, g, hits = (
+        np.sort(g[tenth : 2 * tenth]),
+        g[2 * tenth :],
+        hits[2 * tenth :],
+    )
     x = -np.log(np.maximum(1 - g, 1e-12))
     chance = sigmoid(np.column_stack([np.ones_like(x), x]) @ logistic_curve(x, hits))
     held = []
@@ -80,7 +99,10 @@ def coverage(path, sets, resamples=100):
             rows = rng.integers(0, len(g), len(g))
             outcome = (rng.random(len(g)) < chance[rows]).astype(float)
             again = (rng.integers(0, len(g), len(g)) for _ in range(resamples))
-            bar = [root_mean_square(bins[rows[i]], g[rows[i]], outcome[i], count) for i in again]
+            bar = [
+                root_mean_square(bins[rows[i]], g[rows[i]], outcome[i], count)
+                for i in again
+            ]
             inside += np.quantile(bar, 0.05) <= truth <= np.quantile(bar, 0.95)
         held.append(inside / sets)
     return held
@@ -136,15 +158,27 @@ def eces_of_rounds(z, y, moved, draws):
 def rising_rounds(path, halves, rounds):
     """{family: [rounds that raise the ECE, rounds]} over halves; draws are those of a generator seeded 0."""
     with np.load(path) as file:
-        z, y, moved = (file[name].astype(float) for name in ("logits", "labels", "transformed_logits"))
+        z, y, moved = (
+            file[name].astype(float)
+            for name in ("logits", "labels", "transformed_logits")
+        )
         families = [str(spec).partition(":")[0] for spec in file["transforms"]]
     out, y = {}, y.astype(int)
     for family in dict.fromkeys(families):
         pool, risen = [m for m, own in enumerate(families) if own == family], 0
         for seed in range(halves):
-            rows = np.sort(np.array_split(np.random.default_rng(seed).permutation(len(y)), 2)[0])
-            draws = [pool[i] for i in np.random.default_rng(0).integers(len(pool), size=rounds)]
-            risen += int((np.diff(eces_of_rounds(z[rows], y[rows], moved[:, rows], draws)) > 0).sum())
+            rows = np.sort(
+                np.array_split(np.random.default_rng(seed).permutation(len(y)), 2)[0]
+            )
+            draws = [
+                pool[i]
+                for i in np.random.default_rng(0).integers(len(pool), size=rounds)
+            ]
+            risen += int(
+                (
+                    np.diff(eces_of_rounds(z[rows], y[rows], moved[:, rows], draws)) > 0
+                ).sum()
+            )
         out[family] = [risen, halves * rounds]
     return out
 
@@ -165,8 +199,12 @@ def chance_and_slope(teacher, w, variance):
     s = np.sqrt(variance)
     low, high = normal_cdf((-1 - w) / s), normal_cdf((1 - w) / s)
     if teacher == "constant":
-        return 1 - (low + high) / 2, (density((-1 - w) / s) + density((1 - w) / s)) / (2 * s)
-    inside = (w + 1) / 2 * (high - low) + s / 2 * (density((-1 - w) / s) - density((1 - w) / s))
+        return 1 - (low + high) / 2, (density((-1 - w) / s) + density((1 - w) / s)) / (
+            2 * s
+        )
+    inside = (w + 1) / 2 * (high - low) + s / 2 * (
+        density((-1 - w) / s) - density((1 - w) / s)
+    )
     return inside + 1 - high, (high - low) / 2
 
 
@@ -185,8 +223,13 @@ def modest_levels(teacher, alpha, ridge=1e-4):
         f = sigmoid(-(low + high) / 2)
         u = f * (1 - f)
         chance, slope = chance_and_slope(teacher, m * xi / q, 1 - m * m / q)
-        mean, square, stiff = (2 * alpha * weight @ x for x in (slope * f, chance * f * f, chance * u / (1 + v * u)))
-        after = np.array([mean, (square + mean**2) / (ridge + stiff), 1]) / (ridge + stiff)
+        mean, square, stiff = (
+            2 * alpha * weight @ x
+            for x in (slope * f, chance * f * f, chance * u / (1 + v * u))
+        )
+        after = np.array([mean, (square + mean**2) / (ridge + stiff), 1]) / (
+            ridge + stiff
+        )
         if np.abs(after / (m, q, v) - 1).max() < 1e-9:
             break
         m, q, v = 0.5 * (np.array([m, q, v]) + after)
@@ -197,24 +240,53 @@ def modest_levels(teacher, alpha, ridge=1e-4):
     if not below.any():
         return None
     share = float(2 * (density(t) * below).sum() * (t[1] - t[0]))
-    return {"from": float(level[below].min()), "share": share, "worst": float(gap.min())}
+    return {
+        "from": float(level[below].min()),
+        "share": share,
+        "worst": float(gap.min()),
+    }
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, metavar="FOLDER")
-    parser.add_argument("--sets", type=int, default=40, help="data sets of the bars (default: %(default)s)")
-    parser.add_argument("--halves", type=int, default=5, help="halves of the rounds (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=25, help="rounds that are followed (default: %(default)s)")
+    parser.add_argument(
+        "--sets",
+        type=int,
+        default=40,
+        help="data sets of the bars (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--halves",
+        type=int,
+        default=5,
+        help="halves of the rounds (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=25,
+        help="rounds that are followed (default: %(default)s)",
+    )
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER")
     given = parser.parse_args()
     files = {name: given.folder / f"{name}.npz" for name in TEN_CLASSES}
     moved = files[MOVED]
     results = {
-        "bars": {name: coverage(path, given.sets) for name, path in files.items() if path.exists()},
-        "rounds": rising_rounds(moved, given.halves, given.rounds) if moved.exists() else {},
+        "bars": {
+            name: coverage(path, given.sets)
+            for name, path in files.items()
+            if path.exists()
+        },
+        "rounds": rising_rounds(moved, given.halves, given.rounds)
+        if moved.exists()
+        else {},
         "levels": {
-            f"{name} {alpha}": modest_levels(name, alpha) for name in ("affine", "constant") for alpha in (5, 20)
+            f"{name} {alpha}": modest_levels(name, alpha)
+            for name in ("affine", "constant")
+            for alpha in (5, 20)
         },
     }
     text = json.dumps(results, indent=1)

@@ -25,7 +25,10 @@ def confidences(z, temperature):
 def error(confidence, hits):
     """ECE over bins of equal mass."""
     order = np.argsort(confidence, kind="stable")
-    gaps = [abs((confidence[part] - hits[part]).sum()) for part in np.array_split(order, BINS)]
+    gaps = [
+        abs((confidence[part] - hits[part]).sum())
+        for part in np.array_split(order, BINS)
+    ]
     return sum(gaps) / len(hits)
 
 
@@ -33,10 +36,15 @@ def one_half(z, y, seed):
     """Temperatures and errors of TS, EC and the least ECE on one half."""
     cal, test = half(len(y), seed)
     hits = (z[test].argmax(axis=1) == y[test]).astype(float)
-    chosen = [fitted(z[cal], y[cal], method).params["temperature"] for method in ("ts", "ec")]
+    chosen = [
+        fitted(z[cal], y[cal], method).params["temperature"] for method in ("ts", "ec")
+    ]
     errors = [error(confidences(z[test], t), hits) for t in GRID]
     least = int(np.argmin(errors))
-    return [*chosen, GRID[least]], [*(error(confidences(z[test], t), hits) for t in chosen), errors[least]]
+    return [*chosen, GRID[least]], [
+        *(error(confidences(z[test], t), hits) for t in chosen),
+        errors[least],
+    ]
 
 
 def draw(z, y, title, path):
@@ -47,7 +55,11 @@ def draw(z, y, title, path):
     sure = [confidences(z, t) for t in GRID]
     label = z[own, y] - z.max(axis=1)
     nll = [-(label / t + np.log(p)).mean() for t, p in zip(GRID, sure, strict=True)]
-    series = {"NLL": nll, "ECE": [error(p, hits) for p in sure], "mean confidence": [p.mean() for p in sure]}
+    series = {
+        "NLL": nll,
+        "ECE": [error(p, hits) for p in sure],
+        "mean confidence": [p.mean() for p in sure],
+    }
     figure = Figure(figsize=(4.6, 6.6), layout="constrained")
     panels = figure.subplots(3, 1, sharex=True)
     for axes, (name, values) in zip(panels, series.items(), strict=True):
@@ -67,16 +79,25 @@ def draw(z, y, title, path):
 
 def one_file(z, y, given):
     """Temperatures and errors of every half."""
-    temperatures, errors = zip(*(one_half(z, y, seed) for seed in range(given.halves)), strict=True)
-    return {"temperatures": np.array(temperatures).tolist(), "errors": np.array(errors).tolist()}
+    temperatures, errors = zip(
+        *(one_half(z, y, seed) for seed in range(given.halves)), strict=True
+    )
+    return {
+        "temperatures": np.array(temperatures).tolist(),
+        "errors": np.array(errors).tolist(),
+    }
 
 
 def main():
     given = parser(__doc__, halves=(4, "random halves")).parse_args()
     files = each_file(one_file, given.sources, given)
     store({"halves": given.halves, "files": files}, given.output, "temperatures")
-    draw(*read(given.sources[0]), given.sources[0].stem, given.output / "temperature.png")
-    print(f"{'':36}{'T: TS':>9}{'EC':>9}{'least':>9}{'ECE: TS':>9}{'EC':>9}{'least':>9}")
+    draw(
+        *read(given.sources[0]), given.sources[0].stem, given.output / "temperature.png"
+    )
+    print(
+        f"{'':36}{'T: TS':>9}{'EC':>9}{'least':>9}{'ECE: TS':>9}{'EC':>9}{'least':>9}"
+    )
     for name, own in files.items():
         means = (*np.mean(own["temperatures"], axis=0), *np.mean(own["errors"], axis=0))
         print(f"{name:36}", *(f"{value:8.4f}" for value in means))

@@ -25,8 +25,16 @@ from verified.claims import claims, line
 def without_draws(results):
     """The results without the values of every trial and resample, which fill megabytes."""
     if isinstance(results, dict):
-        return {k: without_draws(v) for k, v in results.items() if k not in ("each", "values")}
-    return [without_draws(each) for each in results] if isinstance(results, list) else results
+        return {
+            k: without_draws(v)
+            for k, v in results.items()
+            if k not in ("each", "values")
+        }
+    return (
+        [without_draws(each) for each in results]
+        if isinstance(results, list)
+        else results
+    )
 
 
 def listed(text):
@@ -41,7 +49,9 @@ def main():
         "sets": (100, "data sets that coverage is counted on"),
     }
     options = parser(__doc__, **counts)
-    options.add_argument("--bins", type=listed, default=experiments.BINS, help="of figures 5 to 8")
+    options.add_argument(
+        "--bins", type=listed, default=experiments.BINS, help="of figures 5 to 8"
+    )
     given = options.parse_args()
     if given.trials < 2:
         options.error("--trials: intervals need at least 2")

@@ -25,11 +25,21 @@ def main() -> None:
     for i in range(600):
         subject = list(SUBJECTS)[i % 4]
         stated = float(rng.choice(STATED, p=OFTEN))
-        gold, right = int(rng.integers(4)), rng.random() < 0.25 + 0.72 * stated - SUBJECTS[subject]
+        gold, right = (
+            int(rng.integers(4)),
+            rng.random() < 0.25 + 0.72 * stated - SUBJECTS[subject],
+        )
         answer = gold if right else (gold + int(rng.integers(1, 4))) % 4
-        record = {"id": f"q{i:03d}", "subject": subject, "answer": "ABCD"[answer], "gold": "ABCD"[gold]}
+        record = {
+            "id": f"q{i:03d}",
+            "subject": subject,
+            "answer": "ABCD"[answer],
+            "gold": "ABCD"[gold],
+        }
         lines.append(json.dumps({**record, "confidence": stated}))
-    (Path(__file__).parent / "answers.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    (Path(__file__).parent / "answers.jsonl").write_text(
+        "\n".join(lines) + "\n", "utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -51,11 +51,16 @@ def network() -> torch.nn.Module:
 def enlarged(images: np.ndarray) -> np.ndarray:
     """(n, 8, 8) of 0..16 to (n, SIZE, SIZE, 1) bytes."""
     small = (images * 255 / 16).round().astype(np.uint8)
-    large = [np.asarray(Image.fromarray(i).resize((SIZE, SIZE), Image.Resampling.BILINEAR)) for i in small]
+    large = [
+        np.asarray(Image.fromarray(i).resize((SIZE, SIZE), Image.Resampling.BILINEAR))
+        for i in small
+    ]
     return np.stack(large)[..., None]
 
 
-def train(images: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> torch.nn.Module:
+def train(
+    images: np.ndarray, labels: np.ndarray, rng: np.random.Generator
+) -> torch.nn.Module:
     """Fit the network to the images and two zoom-outs of them, one after another."""
     wrong = rng.random(len(labels)) < NOISE
     labels = np.where(wrong, rng.integers(10, size=len(labels)), labels)
@@ -64,13 +69,17 @@ def train(images: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> t
     for spec in ("zoom:1", "zoom:0.85", "zoom:0.7"):
         kind, argument = parse(spec)
         moved = kind.apply(x, argument, np.zeros(len(x)))
-        views.append(torch.from_numpy(np.ascontiguousarray(moved.transpose(0, 3, 1, 2))))
+        views.append(
+            torch.from_numpy(np.ascontiguousarray(moved.transpose(0, 3, 1, 2)))
+        )
     torch.manual_seed(SEED)
     net = network()
     optimiser = torch.optim.Adam(net.parameters(), 3e-3)
     for epoch in range(EPOCHS):
         optimiser.zero_grad()
-        loss = torch.nn.functional.cross_entropy(net(views[epoch % len(views)]), torch.from_numpy(labels))
+        loss = torch.nn.functional.cross_entropy(
+            net(views[epoch % len(views)]), torch.from_numpy(labels)
+        )
         loss.backward()
         optimiser.step()
     return net.eval()
@@ -86,7 +95,10 @@ def main() -> None:
     net = train(images[seen], digits.target[seen], rng)
     batch = torch.export.Dim("batch")
     example = torch.zeros(2, 1, SIZE, SIZE)
-    torch.export.save(torch.export.export(net, (example,), dynamic_shapes=({0: batch},)), HERE / "digits.pt2")
+    torch.export.save(
+        torch.export.export(net, (example,), dynamic_shapes=({0: batch},)),
+        HERE / "digits.pt2",
+    )
     np.savez_compressed(
         HERE / "digits_images.npz",
         images=images[unseen],
@@ -98,7 +110,13 @@ def main() -> None:
     job = ModelJob(
         model=str(HERE / "digits.pt2"),
         inputs=str(HERE / "digits_images.npz"),
-        transform=("zoom:0.5:0.9", "brightness:0.2", "brightness:0.35", "brightness:0.5", "brightness:0.65"),
+        transform=(
+            "zoom:0.5:0.9",
+            "brightness:0.2",
+            "brightness:0.35",
+            "brightness:0.5",
+            "brightness:0.65",
+        ),
         transforms=8,
         seed=SEED,
         device="cpu",
@@ -106,7 +124,9 @@ def main() -> None:
     splitting = Splitting(tuple(map(parse_split, texts)), seed=SEED, texts=texts)
     report = run_model(job, HERE / "digits.h5", splitting, force=True)
     for bundle in report.bundles:
-        print(f"digits.h5:{bundle.name}: {bundle.n} x {bundle.k}, {bundle.transforms} transforms")
+        print(
+            f"digits.h5:{bundle.name}: {bundle.n} x {bundle.k}, {bundle.transforms} transforms"
+        )
 
 
 if __name__ == "__main__":

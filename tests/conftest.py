@@ -4,7 +4,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as the command does; read when NumPy is imported
+os.environ["OPENBLAS_NUM_THREADS"] = (
+    "1"  # as the command does; read when NumPy is imported
+)
 
 import h5py
 import numpy as np
@@ -17,7 +19,9 @@ from calcli.io import probe
 os.fsync = lambda descriptor: None
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-SHARED_DATA = Path(os.environ.get("CALCLI_TEST_DATA", REPOSITORY.parent / "shared" / "data"))
+SHARED_DATA = Path(
+    os.environ.get("CALCLI_TEST_DATA", REPOSITORY.parent / "shared" / "data")
+)
 
 
 WHOLE = set()
@@ -36,7 +40,10 @@ def close(file, plain=h5py.File.close):
     plain(file)
     with suppress(OSError):
         if written is not None:
-            os.utime(written, ns=(os.stat(written).st_atime_ns, os.stat(written).st_mtime_ns - 10**9))
+            os.utime(
+                written,
+                ns=(os.stat(written).st_atime_ns, os.stat(written).st_mtime_ns - 10**9),
+            )
             WHOLE.add(version(written))
 
 
@@ -45,7 +52,9 @@ def forked(paths, *more, plain=probe._forked):
 
     Damaged files, those of the tests of such files and all commands in processes of their own have their child.
     """
-    whole = "/fuzz/" not in os.environ.get("PYTEST_CURRENT_TEST", "") and all(version(path) in WHOLE for path in paths)
+    whole = "/fuzz/" not in os.environ.get("PYTEST_CURRENT_TEST", "") and all(
+        version(path) in WHOLE for path in paths
+    )
     return probe.FINE if whole else plain(paths, *more)
 
 

@@ -30,7 +30,9 @@ def figure_of(sets, name="corp", **more):
 def rows_of(confidence, correct, weight=None):
     """Rows of which the confidence is known, and whether they are right."""
     y = np.asarray(correct, dtype=np.int64)
-    return RowTable(1, confidence, np.asarray(correct, dtype=float), y, y, weight=weight)
+    return RowTable(
+        1, confidence, np.asarray(correct, dtype=float), y, y, weight=weight
+    )
 
 
 def rows_like(n=1500, seed=0, power=1.6):
@@ -40,16 +42,28 @@ def rows_like(n=1500, seed=0, power=1.6):
 
 
 def one(**more):
-    return Corp((Panel("a title", (measure_curve("uncalibrated", rows_of(*rows_like()), FAST),)),), **more)
+    return Corp(
+        (
+            Panel(
+                "a title", (measure_curve("uncalibrated", rows_of(*rows_like()), FAST),)
+            ),
+        ),
+        **more,
+    )
 
 
 def tables(k=4):
     rng = np.random.default_rng(3)
     z, y = truth(2000, k, temperature=1.0)
     top = z.argmax(axis=1)
-    y = np.where((top == 2) & (rng.random(2000) < 0.8), (top + 1) % k, y)  # class 2 is badly wrong
+    y = np.where(
+        (top == 2) & (rng.random(2000) < 0.8), (top + 1) % k, y
+    )  # class 2 is badly wrong
     z[top == 3] *= 1.0
-    return [Measured("a.h5", label, collect(ArrayRows(z / t, y))) for label, t in (("uncalibrated", 1.0), ("hot", 1.5))]
+    return [
+        Measured("a.h5", label, collect(ArrayRows(z / t, y)))
+        for label, t in (("uncalibrated", 1.0), ("hot", 1.5))
+    ]
 
 
 def matplotlib_bytes(figure, form, paper=PLAIN):
@@ -86,6 +100,9 @@ def every_figure():
         "variance": figure_of([*sets, *many], "variance"),
         "risk": figure_of(sets, "risk"),
         "gaps": figure_of(sets, "gaps"),
-        "epochs": figure_of([replace(s, bundle=f"e.h5:{at}") for at in (1, 2, 10) for s in sets], "epochs"),
+        "epochs": figure_of(
+            [replace(s, bundle=f"e.h5:{at}") for at in (1, 2, 10) for s in sets],
+            "epochs",
+        ),
         "temperature": sweep_temperature(ArrayRows(z, y), "a", points=9),
     }

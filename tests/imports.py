@@ -18,5 +18,9 @@ def bring(sources, out, splitting=Splitting(), ignore=(), **ask):
     )
     found = {"notes": " | ".join(report.notes)}
     with h5py.File(out) as file:
-        file.visititems(lambda path, node: found.update({path: node[()]} if hasattr(node, "shape") else {}))
+        file.visititems(
+            lambda path, node: found.update(
+                {path: node[()]} if hasattr(node, "shape") else {}
+            )
+        )
     return found

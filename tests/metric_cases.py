@@ -36,7 +36,9 @@ def softmax(z):
 
 def draw_labels(p, rng):
     """One label per row of probabilities."""
-    return np.minimum((p.cumsum(axis=1) < rng.random_sample((len(p), 1))).sum(axis=1), p.shape[1] - 1)
+    return np.minimum(
+        (p.cumsum(axis=1) < rng.random_sample((len(p), 1))).sum(axis=1), p.shape[1] - 1
+    )
 
 
 def measured(p, y, name, kind="probs", **settings):
@@ -44,7 +46,12 @@ def measured(p, y, name, kind="probs", **settings):
     rows = ArrayRows(np.asarray(p), np.asarray(y), kind)
     s = MetricSettings(**settings)
     table = collect(rows, class_bins=s.bins, tops=(2, 3, 5))
-    return measure(name, MetricContext(table, s, lambda: class_columns(rows), lambda: class_columns(rows, raw=True)))
+    return measure(
+        name,
+        MetricContext(
+            table, s, lambda: class_columns(rows), lambda: class_columns(rows, raw=True)
+        ),
+    )
 
 
 def edge_scores():

@@ -41,7 +41,9 @@ class Result:
 
 def runner(monkeypatch, capsys):
     """A function that runs ``calcli`` with the given words, fast."""
-    monkeypatch.setenv("PYTHONSAFEPATH", "")  # the command sets it for its process, which this is not
+    monkeypatch.setenv(
+        "PYTHONSAFEPATH", ""
+    )  # the command sets it for its process, which this is not
 
     def run(*words):
         count()

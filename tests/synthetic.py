@@ -46,7 +46,9 @@ def predict(calibrator, rows):
     """Log-probabilities (n, k) and predictions (n,) of all rows."""
     wanted = [rows.transforms.index(spec) for spec in calibrator.required_transforms]
     parts = [calibrator.apply(block) for block in rows.blocks(wanted)]
-    return np.concatenate([p.log_probs for p in parts]), np.concatenate([p.label for p in parts])
+    return np.concatenate([p.log_probs for p in parts]), np.concatenate(
+        [p.label for p in parts]
+    )
 
 
 def _degenerate():

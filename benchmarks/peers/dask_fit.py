@@ -6,6 +6,15 @@ import sys
 from dask.distributed import LocalCluster
 
 if __name__ == "__main__":
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
-        words = [sys.executable, "-m", "calcli", *sys.argv[1:], "--cluster", cluster.scheduler_address]
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        words = [
+            sys.executable,
+            "-m",
+            "calcli",
+            *sys.argv[1:],
+            "--cluster",
+            cluster.scheduler_address,
+        ]
         subprocess.run(words, check=True)

@@ -11,4 +11,7 @@ with np.load(sys.argv[1]) as file:
     learn = pd.DataFrame({"p": file["c"], "y": file["y"], "g": file["g"].astype(str)})
     new = pd.DataFrame({"p": file["new_c"], "g": file["new_g"].astype(str)})
 names = {"prediction_column_name": "p", "categorical_feature_column_names": ["g"]}
-np.save(sys.argv[2], MCGrad().fit(learn, label_column_name="y", **names).predict(new, **names))
+np.save(
+    sys.argv[2],
+    MCGrad().fit(learn, label_column_name="y", **names).predict(new, **names),
+)

@@ -18,7 +18,12 @@ from typing import Any
 
 import numpy as np
 
-LIBRARIES = ("probmetrics.calibrators", "netcal.scaling", "sklearn.calibration", "venn_abers")
+LIBRARIES = (
+    "probmetrics.calibrators",
+    "netcal.scaling",
+    "sklearn.calibration",
+    "venn_abers",
+)
 
 FLOOR = 1e-12
 """Probabilities of 0 are raised to this, so that a peer's mean is finite."""
@@ -44,7 +49,9 @@ def probmetrics_beta(z: Any, y: Any, z_test: Any) -> Any:
     from probmetrics.calibrators.base import MulticlassOneVsRestCalibrator
     from probmetrics.calibrators.logistic import BetacalCalibrator
 
-    fitted = MulticlassOneVsRestCalibrator(BetacalCalibrator()).fit(np.exp(log_softmax(z)), y)
+    fitted = MulticlassOneVsRestCalibrator(BetacalCalibrator()).fit(
+        np.exp(log_softmax(z)), y
+    )
     return fitted.predict_proba(np.exp(log_softmax(z_test)))
 
 
@@ -95,7 +102,9 @@ def venn_abers(z: Any, y: Any, z_test: Any) -> Any:
     from venn_abers import VennAbersCalibrator
 
     p, p_test = np.exp(log_softmax(z)), np.exp(log_softmax(z_test))
-    return VennAbersCalibrator().predict_proba(p_cal=p, y_cal=y, p_test=p_test, va_type="one_vs_all")
+    return VennAbersCalibrator().predict_proba(
+        p_cal=p, y_cal=y, p_test=p_test, va_type="one_vs_all"
+    )
 
 
 TWO, TEN, ANY = 2, 12, 1_000_000
@@ -136,12 +145,21 @@ def answer(path: str, seconds: int) -> dict[str, Any]:
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             q = np.maximum(np.asarray(run(z, y, z_test), dtype=float), FLOOR)
-            nll = -np.log((q / q.sum(axis=1, keepdims=True))[np.arange(len(y_test)), y_test]).mean()
-            found[name] = {"nll": float(nll), "cpu_seconds": time.process_time() - began}
+            nll = -np.log(
+                (q / q.sum(axis=1, keepdims=True))[np.arange(len(y_test)), y_test]
+            ).mean()
+            found[name] = {
+                "nll": float(nll),
+                "cpu_seconds": time.process_time() - began,
+            }
         except TooLong:
             found[name] = {"skipped": f"not done after {seconds} processor seconds"}
-        except Exception as problem:  # a peer that breaks, or is not there, is a result too
-            found[name] = {"skipped": f"{type(problem).__name__}: {problem}".split("\n")[0][:200]}
+        except (
+            Exception
+        ) as problem:  # a peer that breaks, or is not there, is a result too
+            found[name] = {
+                "skipped": f"{type(problem).__name__}: {problem}".split("\n")[0][:200]
+            }
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
     return found
@@ -152,11 +170,15 @@ def main() -> None:
     sys.stdout = sys.stderr  # some libraries print
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGPROF, ring)
-    for library in LIBRARIES:  # outside any limit: an interrupted import breaks what comes after
+    for (
+        library
+    ) in LIBRARIES:  # outside any limit: an interrupted import breaks what comes after
         with contextlib.suppress(Exception):
             importlib.import_module(library)
     for line in sys.stdin:
-        print(json.dumps(answer(line.strip(), int(sys.argv[1]))), file=answers, flush=True)
+        print(
+            json.dumps(answer(line.strip(), int(sys.argv[1]))), file=answers, flush=True
+        )
 
 
 if __name__ == "__main__":

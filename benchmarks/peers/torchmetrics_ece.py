@@ -7,5 +7,14 @@ import torch
 from torchmetrics.functional.classification import multiclass_calibration_error
 
 with h5py.File(sys.argv[1]) as file:
-    z, y = torch.from_numpy(file["logits"][()]).float(), torch.from_numpy(file["labels"][()]).long()
-print(float(multiclass_calibration_error(z.softmax(dim=1), y, num_classes=z.shape[1], n_bins=15, norm="l1")))
+    z, y = (
+        torch.from_numpy(file["logits"][()]).float(),
+        torch.from_numpy(file["labels"][()]).long(),
+    )
+print(
+    float(
+        multiclass_calibration_error(
+            z.softmax(dim=1), y, num_classes=z.shape[1], n_bins=15, norm="l1"
+        )
+    )
+)

@@ -26,7 +26,8 @@ EPILOG = (
 OUTPUTS = ("output", "junit", "diagram")  # options that name a file to write
 
 INPUTS = (
-    "artifact bundle bundles calibration calibrator baseline baseline_bundle check files_from gold source sources test"
+    "artifact bundle bundles calibration calibrator baseline baseline_bundle check"
+    " files_from gold source sources test"
 )
 """Options that name an input file (- for standard input), which no output may overwrite."""
 
@@ -55,7 +56,10 @@ OWN = {
 """Command -> {field name of an option: its heading there, instead of that in HEADINGS; "" for Options}."""
 
 HOW: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
-HOW["context_settings"] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+HOW["context_settings"] = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 100,
+}
 
 
 @cache
@@ -64,10 +68,19 @@ def summaries() -> dict[str, str]:
     found = []
     for module in iter_modules(import_module(PACKAGE).__path__):
         text = (get_data(PACKAGE, f"{module.name}.py") or b"").decode()
-        summary, order = re.match(r'"""(.+)\n', text), re.search(r"^ORDER = (\d+)$", text, re.MULTILINE)
+        summary, order = (
+            re.match(r'"""(.+)\n', text),
+            re.search(r"^ORDER = (\d+)$", text, re.MULTILINE),
+        )
         if summary is None or order is None:
             raise TypeError(f"{PACKAGE}.{module.name} lacks its docstring or its ORDER")
-        found.append((int(order[1]), module.name.replace("_", "-"), summary[1].removesuffix('"""')))
+        found.append(
+            (
+                int(order[1]),
+                module.name.replace("_", "-"),
+                summary[1].removesuffix('"""'),
+            )
+        )
     return {name: line for _, name, line in sorted(found)}
 
 
@@ -82,7 +95,9 @@ def load(name: str) -> TyperCommand:
         return struct(**typed)
 
     made.__signature__ = inspect.Signature(_parameters(struct))  # type: ignore[attr-defined]
-    alone.command(name, cls=Command, help=getdoc(module), epilog=getattr(module, "EPILOG", None))(made)
+    alone.command(
+        name, cls=Command, help=getdoc(module), epilog=getattr(module, "EPILOG", None)
+    )(made)
     command = typer.main.get_command(alone)
     assert isinstance(command, Command)
     command.work, command.struct = module.run, struct
@@ -102,11 +117,19 @@ def _parameters(struct: type) -> list[inspect.Parameter]:
             names = list(told["names"])
             if not any(name.startswith("--") for name in names):
                 names.insert(0, _spelt(each.name))
-            about: Any = {"help": told["help"], "metavar": told["metavar"], **told["bounds"]}
+            about: Any = {
+                "help": told["help"],
+                "metavar": told["metavar"],
+                **told["bounds"],
+            }
             option = typer.Option(*names, show_default=told["shown"], **about)
         default = inspect.Parameter.empty if default is dataclasses.MISSING else default
         keyword, annotation = inspect.Parameter.KEYWORD_ONLY, Annotated[kind, option]
-        parameters.append(inspect.Parameter(each.name, keyword, default=default, annotation=annotation))
+        parameters.append(
+            inspect.Parameter(
+                each.name, keyword, default=default, annotation=annotation
+            )
+        )
     return parameters
 
 
@@ -124,12 +147,22 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """Write the arguments, then the options under their headings; the command's own come first."""
-        listed: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", "Options", *HEADINGS)}
-        own_heading = {name: heading for heading, names in HEADINGS.items() for name in names.split()}
+        listed: dict[str, list[tuple[str, str]]] = {
+            name: [] for name in ("Arguments", "Options", *HEADINGS)
+        }
+        own_heading = {
+            name: heading
+            for heading, names in HEADINGS.items()
+            for name in names.split()
+        }
         own_heading |= OWN.get(str(self.name), {})
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
-            own = "Arguments" if param.param_type_name == "argument" else own_heading.get(str(param.name))
+            own = (
+                "Arguments"
+                if param.param_type_name == "argument"
+                else own_heading.get(str(param.name))
+            )
             if record is not None:
                 listed[own or "Options"].append(record)
         for heading, records in listed.items():
@@ -140,30 +173,50 @@ class Command(TyperCommand):
     def make_parser(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """Build the parser, which also accepts former names of options."""
         parser = super().make_parser(ctx)
-        for told in (each.metadata.get("flag", {}) for each in dataclasses.fields(self.struct)):
+        for told in (
+            each.metadata.get("flag", {}) for each in dataclasses.fields(self.struct)
+        ):
             if told.get("formerly"):
-                parser._long_opt.setdefault(told["formerly"], parser._long_opt[told["names"][0]])
+                parser._long_opt.setdefault(
+                    told["formerly"], parser._long_opt[told["names"][0]]
+                )
         return parser
 
     def invoke(self, ctx: typer.Context) -> int:  # type: ignore[override]
         """Run the command. Raises UsageError for invalid values, and for options that have no effect in this call."""
         assert self.callback is not None
-        typed = {name: value if isinstance(value, list | tuple) else [value] for name, value in ctx.params.items()}
+        typed = {
+            name: value if isinstance(value, list | tuple) else [value]
+            for name, value in ctx.params.items()
+        }
         for name, values in typed.items():
             for number in values:
-                if isinstance(number, float | int) and not abs(number) < 2**64:  # NaN is not smaller either
-                    raise UsageError(f"{_spelt(name)} {str(number)[:30]}: expected a finite number below 2^64")
-        inputs = [str(value) for name in INPUTS.split() for value in typed.get(name, ()) if value is not None]
+                if (
+                    isinstance(number, float | int) and not abs(number) < 2**64
+                ):  # NaN is not smaller either
+                    raise UsageError(
+                        f"{_spelt(name)} {str(number)[:30]}: expected a finite number below 2^64"
+                    )
+        inputs = [
+            str(value)
+            for name in INPUTS.split()
+            for value in typed.get(name, ())
+            if value is not None
+        ]
         if inputs.count("-") > 1:
             raise UsageError("standard input can be read once: only one name may be -")
         if inputs:
-            from calcli.io.locate import note_bundles  # with h5py, which not every command needs
+            from calcli.io.locate import (
+                note_bundles,
+            )  # with h5py, which not every command needs
 
             note_bundles(inputs)  # no output may lie over them
         args = self.callback(**ctx.params)
         for name in () if getattr(args, "FOLDERS", False) else OUTPUTS:
             if str(ctx.params.get(name) or "").endswith(("/", os.sep)):
-                raise UsageError(f"{ctx.params[name]}: names a folder, expected a file to write")
+                raise UsageError(
+                    f"{ctx.params[name]}: names a folder, expected a file to write"
+                )
         for name, why in getattr(args, "unused_options", {}).items():
             source = ctx.get_parameter_source(name)
             if source is not None and source.name == "COMMANDLINE":
@@ -193,12 +246,18 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
         return load(cmd_name) if has_file(PACKAGE, cmd_name) else None
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+    def resolve_command(
+        self, ctx: Any, args: list[str]
+    ) -> tuple[str | None, Any, list[str]]:
         name = args[0]
         if not has_file(PACKAGE, name) and not name.startswith("-"):
-            near = [own for own, words in OTHER_WORDS.items() if name in words] or get_close_matches(name, summaries())
+            near = [
+                own for own, words in OTHER_WORDS.items() if name in words
+            ] or get_close_matches(name, summaries())
             hint = f" did you mean {' or '.join(near)}?" if near else ""
-            ctx.fail(f"no command is named {name!r};{hint} commands: {', '.join(summaries())}")
+            ctx.fail(
+                f"no command is named {name!r};{hint} commands: {', '.join(summaries())}"
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -213,12 +272,16 @@ def _version(asked: bool) -> None:
 
 
 app = typer.Typer(name="calcli", cls=Commands, **HOW)
-VERSION = typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+VERSION = typer.Option(
+    "--version", callback=_version, is_eager=True, help="Print the version and exit."
+)
 DEBUG = typer.Option("--debug", help="Show tracebacks (allowed anywhere).")
 
 
 @app.callback(epilog=EPILOG)
-def calcli(version: Annotated[bool, VERSION] = False, debug: Annotated[bool, DEBUG] = False) -> None:
+def calcli(
+    version: Annotated[bool, VERSION] = False, debug: Annotated[bool, DEBUG] = False
+) -> None:
     """Post-hoc confidence calibration of classifiers on saved logit files.
 
     \b

@@ -5,12 +5,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calcli.cli.render import Cell, Table, number, plain, print_table
-from calcli.evaluation.leaderboard import COMPARED, LEADERBOARD_METRICS, LeaderboardEntry, Ranking, holm
+from calcli.evaluation.leaderboard import (
+    COMPARED,
+    LEADERBOARD_METRICS,
+    LeaderboardEntry,
+    Ranking,
+    holm,
+)
 from calcli.evaluation.results import end_of
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.friedman import not_told_apart
 
-MOST_TABLES = 3  # bundles up to which each has a table in the terminal, before the summary
+MOST_TABLES = (
+    3  # bundles up to which each has a table in the terminal, before the summary
+)
 
 
 @dataclass(frozen=True)
@@ -27,7 +35,10 @@ class Leaderboard:
     def of(self, bundle: str) -> list[LeaderboardEntry]:
         """The entries of a bundle, the smallest NLL first, failures last."""
         own = [entry for entry in self.entries if entry.bundle == bundle]
-        return sorted(own, key=lambda e: math.inf if math.isnan(e.value("nll")) else e.value("nll"))
+        return sorted(
+            own,
+            key=lambda e: math.inf if math.isnan(e.value("nll")) else e.value("nll"),
+        )
 
     @property
     def bundles(self) -> list[str]:
@@ -43,14 +54,36 @@ class Leaderboard:
         """Table of a bundle: a line per method, best first."""
         own = self.of(bundle)
         beyond = self._significant(own)
-        against = next((e.against[0] if self.models else e.called(e.against[1]) for e in own if e.against), None)
+        against = next(
+            (
+                e.against[0] if self.models else e.called(e.against[1])
+                for e in own
+                if e.against
+            ),
+            None,
+        )
         title = "" if against is None else f"minus {against}"
-        head = ["method", "nll", *[title] * bool(title), "brier", "ece", "ece floor", "accuracy", "CPU s"]
+        head = [
+            "method",
+            "nll",
+            *[title] * bool(title),
+            "brier",
+            "ece",
+            "ece floor",
+            "accuracy",
+            "CPU s",
+        ]
         rows: list[list[Cell]] = []
         for e in own:
             change = [_difference(e, e.method in beyond)] if title else []
             floor = e.metrics.get("ece", {}).get("null_mean")
-            values: list[Cell] = [e.value("brier"), e.value("ece"), floor, e.value("accuracy"), e.seconds]
+            values: list[Cell] = [
+                e.value("brier"),
+                e.value("ece"),
+                floor,
+                e.value("accuracy"),
+                e.seconds,
+            ]
             rows.append([self._called(e), e.value("nll"), *change, *values])
         return Table(head, rows)
 
@@ -61,57 +94,147 @@ class Leaderboard:
 
     def _significant(self, own: Sequence[LeaderboardEntry]) -> set[str]:
         """Methods whose NLL differs significantly, all comparisons of the bundle considered."""
-        compared = [e for e in own if e.differences is not None and "p_value" in e.differences["nll"]]
-        p_values = holm([e.differences["nll"]["p_value"] for e in compared if e.differences is not None])
-        return {e.method for e, p in zip(compared, p_values, strict=True) if p <= 1.0 - self.level}
+        compared = [
+            e
+            for e in own
+            if e.differences is not None and "p_value" in e.differences["nll"]
+        ]
+        p_values = holm(
+            [
+                e.differences["nll"]["p_value"]
+                for e in compared
+                if e.differences is not None
+            ]
+        )
+        return {
+            e.method
+            for e, p in zip(compared, p_values, strict=True)
+            if p <= 1.0 - self.level
+        }
 
     def summary(self) -> Table:
         """Table over all bundles: a line per method, by average rank."""
         assert self.ranks is not None
         tests = self.ranks.tests
-        head = ["method", *(f"rank by {name}" for name in tests), "mean nll", f"better than {self.baseline}", "worse"]
+        head = [
+            "method",
+            *(f"rank by {name}" for name in tests),
+            "mean nll",
+            f"better than {self.baseline}",
+            "worse",
+        ]
         rows: list[list[Cell]] = []
         beyond = {bundle: self._significant(self.of(bundle)) for bundle in self.bundles}
-        for at in sorted(range(len(self.ranks.calibrators)), key=lambda i: float(tests["nll"].ranks[i])):
+        for at in sorted(
+            range(len(self.ranks.calibrators)),
+            key=lambda i: float(tests["nll"].ranks[i]),
+        ):
             name = self.ranks.calibrators[at]
             own = [e for e in self.entries if e.method == name]
-            signs = [e.differences["nll"]["value"] for e in own if e.differences and name in beyond[e.bundle]]
+            signs = [
+                e.differences["nll"]["value"]
+                for e in own
+                if e.differences and name in beyond[e.bundle]
+            ]
             against: list[Cell] = [sum(s < 0 for s in signs), sum(s > 0 for s in signs)]
             against = [None, None] if name == self.baseline else against
             means = sum(e.value("nll") for e in own) / len(own)
             ranks = [float(test.ranks[at]) for test in tests.values()]
-            rows.append([self._called(own[0]), *ranks, means, *against, sum(e.seconds for e in own)])
+            rows.append(
+                [
+                    self._called(own[0]),
+                    *ranks,
+                    means,
+                    *against,
+                    sum(e.seconds for e in own),
+                ]
+            )
         return Table([*head, "CPU s"], rows)
 
     def whole(self) -> Table:
         """Table of every number: a line per bundle and method."""
-        facts = [f"{name}{end}" for name in LEADERBOARD_METRICS for end in ("", ".lo", ".hi", ".p", ".null")]
-        minus = [f"{name}_minus_baseline{end}" for name in COMPARED for end in ("", ".lo", ".hi", ".p")]
-        own = [f for f in facts if any(_fact(e.metrics.get(f.partition(".")[0]), f) is not None for e in self.entries)]
+        facts = [
+            f"{name}{end}"
+            for name in LEADERBOARD_METRICS
+            for end in ("", ".lo", ".hi", ".p", ".null")
+        ]
+        minus = [
+            f"{name}_minus_baseline{end}"
+            for name in COMPARED
+            for end in ("", ".lo", ".hi", ".p")
+        ]
+        own = [
+            f
+            for f in facts
+            if any(
+                _fact(e.metrics.get(f.partition(".")[0]), f) is not None
+                for e in self.entries
+            )
+        ]
         rows: list[list[Cell]] = []
         for e in self.entries:
             cells = [_fact(e.metrics.get(f.partition(".")[0]), f) for f in own]
-            changes = [_fact((e.differences or {}).get(f.partition("_minus_")[0]), f) for f in minus]
+            changes = [
+                _fact((e.differences or {}).get(f.partition("_minus_")[0]), f)
+                for f in minus
+            ]
             against = ":".join(e.against) if e.against is not None else None
-            rows.append([e.bundle, e.method, e.n, e.n_classes, e.seconds, *cells, against, *changes, e.reason])
-        return Table(["bundle", "method", "n", "n_classes", "seconds", *own, "baseline", *minus, "reason"], rows)
+            rows.append(
+                [
+                    e.bundle,
+                    e.method,
+                    e.n,
+                    e.n_classes,
+                    e.seconds,
+                    *cells,
+                    against,
+                    *changes,
+                    e.reason,
+                ]
+            )
+        return Table(
+            [
+                "bundle",
+                "method",
+                "n",
+                "n_classes",
+                "seconds",
+                *own,
+                "baseline",
+                *minus,
+                "reason",
+            ],
+            rows,
+        )
 
     def print(self) -> None:
         bundles = self.bundles
         if len(bundles) <= MOST_TABLES or self.ranks is None:
             for bundle in bundles:
                 own = self.of(bundle)
-                print(plain(f"{bundle}: {own[0].n} rows x {own[0].n_classes} classes, {self.how}"))
+                print(
+                    plain(
+                        f"{bundle}: {own[0].n} rows x {own[0].n_classes} classes, {self.how}"
+                    )
+                )
                 print_table(*self.table(bundle))
                 for e in own:
                     if e.reason is not None:
                         print(plain(f"{e.method}: failed: {e.reason}"))
                     for status, count in e.fits.items():
                         if status != "ok":
-                            print(plain(f"{e.method}: {count} of {sum(e.fits.values())} fits ended {status}"))
+                            print(
+                                plain(
+                                    f"{e.method}: {count} of {sum(e.fits.values())} fits ended {status}"
+                                )
+                            )
                 print()
-            print(f"[ ]: {self.level:.0%} interval of the difference on the same rows; * significant,")
-            print("adjusted (Holm); no bound: few rows carry the loss; ece floor: expected under calibration;")
+            print(
+                f"[ ]: {self.level:.0%} interval of the difference on the same rows; * significant,"
+            )
+            print(
+                "adjusted (Holm); no bound: few rows carry the loss; ece floor: expected under calibration;"
+            )
             print("CPU s: all fits and their scoring")
         if self.ranks is not None:
             self._print_ranks(self.ranks)
@@ -119,18 +242,32 @@ class Leaderboard:
     def _print_ranks(self, ranks: Ranking) -> None:
         print(f"\naverage ranks over {ranks.n_bundles} bundles (1 is best), {self.how}")
         print_table(*self.summary())
-        print(f"better, worse: bundles on which the NLL differs from {plain(self.baseline)}'s significantly (Holm)")
+        print(
+            f"better, worse: bundles on which the NLL differs from {plain(self.baseline)}'s significantly (Holm)"
+        )
         for name, t in ranks.tests.items():
             f = "infinite" if math.isinf(t.f) else f"{t.f:.2f}"
             chi2 = f"Friedman chi2 {t.chi2:.2f}, p {number(t.p_value)}"
-            print(plain(f"{name}: all alike? {chi2}; Iman-Davenport F {f}, p {number(t.f_p_value)}"))
+            print(
+                plain(
+                    f"{name}: all alike? {chi2}; Iman-Davenport F {f}, p {number(t.f_p_value)}"
+                )
+            )
         distance, level = ranks.nemenyi["critical_difference"], ranks.nemenyi["level"]
-        print(f"ranks less than {distance:.2f} apart do not differ significantly (Nemenyi, {level:.0%}); by nll:")
+        print(
+            f"ranks less than {distance:.2f} apart do not differ significantly (Nemenyi, {level:.0%}); by nll:"
+        )
         for alike in not_told_apart(ranks.tests["nll"].ranks, distance):
             print(plain(f"  {' = '.join(ranks.calibrators[i] for i in alike)}"))
-        absent = [m for m in dict.fromkeys(e.method for e in self.entries) if m not in ranks.calibrators]
+        absent = [
+            m
+            for m in dict.fromkeys(e.method for e in self.entries)
+            if m not in ranks.calibrators
+        ]
         if absent:
-            print(plain(f"not ranked, as they failed on some bundle: {', '.join(absent)}"))
+            print(
+                plain(f"not ranked, as they failed on some bundle: {', '.join(absent)}")
+            )
 
 
 def _difference(entry: LeaderboardEntry, beyond: bool) -> str | None:
@@ -139,7 +276,11 @@ def _difference(entry: LeaderboardEntry, beyond: bool) -> str | None:
     if entry.differences is None:
         return None
     d = entry.differences["nll"]
-    ends = f" [{d['ci'][0]:+.4f}, {d['ci'][1]:+.4f}]" if d.get("ci") else " no bound" * ("ci_reason" in d)
+    ends = (
+        f" [{d['ci'][0]:+.4f}, {d['ci'][1]:+.4f}]"
+        if d.get("ci")
+        else " no bound" * ("ci_reason" in d)
+    )
     return f"{d['value']:+.4f}{ends}{'*' if beyond else ''}"
 
 

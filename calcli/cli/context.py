@@ -32,9 +32,14 @@ class CommandContext(Console):
         self.executor: Executor | None = None
 
     def __enter__(self) -> Self:
-        workers, cluster = getattr(self.args, "workers", None), getattr(self.args, "cluster", None)
+        workers, cluster = (
+            getattr(self.args, "workers", None),
+            getattr(self.args, "cluster", None),
+        )
         if workers is not None and cluster is not None:
-            raise UsageError("--workers and --cluster exclude each other: the cluster has workers of its own")
+            raise UsageError(
+                "--workers and --cluster exclude each other: the cluster has workers of its own"
+            )
         if cluster is not None:
             from calcli.workers.dask_cluster import DaskCluster
 
@@ -69,7 +74,9 @@ class CommandContext(Console):
 
                 spread_over(rows, names, self.executor, how, journal)
             if rows.ignored:
-                self.say(f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label")
+                self.say(
+                    f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label"
+                )
             yield rows
 
     def caveats(self, rows: DataSet) -> None:
@@ -77,10 +84,17 @@ class CommandContext(Console):
         for caveat in rows.caveats:
             self.warn(f"{rows.name}: {caveat}")
 
-    def check_fits(self, artifact: Artifact | None, name: str | None, rows: DataSet) -> list[str]:
+    def check_fits(
+        self, artifact: Artifact | None, name: str | None, rows: DataSet
+    ) -> list[str]:
         """Warn of doubts about a calibrator on these rows; returns them. Raises DataError where it does not fit."""
-        again, where = getattr(self.args, "again", False), "<stdin>" if name == "-" else str(name)
-        notes = [] if artifact is None else check_fits(artifact, where, rows, again=again)
+        again, where = (
+            getattr(self.args, "again", False),
+            "<stdin>" if name == "-" else str(name),
+        )
+        notes = (
+            [] if artifact is None else check_fits(artifact, where, rows, again=again)
+        )
         for note in notes:
             self.warn(note)
         return notes
@@ -100,7 +114,9 @@ class CommandContext(Console):
         self.code = max(self.code, fail(str(problem), code))
 
     @contextmanager
-    def trying(self, several: bool, kind: type[CalcliError] = CalcliError) -> Iterator[None]:
+    def trying(
+        self, several: bool, kind: type[CalcliError] = CalcliError
+    ) -> Iterator[None]:
         """Print the failure of one of several items and go on to the others. A single item or WorkersLost raises."""
         try:
             yield
@@ -116,13 +132,17 @@ def check_weights(rows: DataSet) -> None:
     """Refuse rows whose weights are all 0. Raises DataError."""
     weights = rows.weights()
     if weights is not None and not weights.any():
-        raise DataError(f"{rows.name}: all rows that are left have weight 0, expected one above; nothing can be shown")
+        raise DataError(
+            f"{rows.name}: all rows that are left have weight 0, expected one above; nothing can be shown"
+        )
 
 
 def not_held_out(artifact: Artifact | None, rows: DataSet) -> str | None:
     """Warning that a calibrator was fitted on these rows; None where it was not."""
     own = None if artifact is None else fitted_on(artifact, rows)
-    return None if own is None else f"the calibrator was fitted on {own}: {NOT_HELD_OUT}"
+    return (
+        None if own is None else f"the calibrator was fitted on {own}: {NOT_HELD_OUT}"
+    )
 
 
 @contextmanager
@@ -142,7 +162,9 @@ def job_file(target: str | None) -> "Iterator[Journal | None]":
         yield journal
         done = True
     except WorkersLost as problem:
-        raise WorkersLost(f"{problem}{f'; what is done is kept in {path}' if len(journal) else ''}") from None
+        raise WorkersLost(
+            f"{problem}{f'; what is done is kept in {path}' if len(journal) else ''}"
+        ) from None
     except CalcliError as problem:  # a full disk, too, has no room for what is done
         done = not isinstance(problem, DataError)
         raise
@@ -193,10 +215,16 @@ class Shard:
         from calcli.workers.journal import key_of
         from calcli.workers.task import mark
 
-        return key_of(repr((self.asked, self.target, [mark(name) for name in self.files])).encode())
+        return key_of(
+            repr(
+                (self.asked, self.target, [mark(name) for name in self.files])
+            ).encode()
+        )
 
 
-def made(shards: Sequence[Shard], command: CommandContext, output: str) -> Iterator[Callable[[], Any]]:
+def made(
+    shards: Sequence[Shard], command: CommandContext, output: str
+) -> Iterator[Callable[[], Any]]:
     """Yield, per shard in order, a call that returns its facts or raises its error. The call makes the bundle, unless
     there are workers and several shards: then they have made it. output : folder of the bundles; the job file lies
     beside it until all are made, and those that an earlier run of the command has completed are kept."""
@@ -209,7 +237,9 @@ def made(shards: Sequence[Shard], command: CommandContext, output: str) -> Itera
         assert journal is not None
         known: dict[Path, ShardOutcome] = {}
         for shard in shards:
-            with suppress(KeyError, DataError, TypeError, ValueError):  # absent or changed; not these three values
+            with suppress(
+                KeyError, DataError, TypeError, ValueError
+            ):  # absent or changed; not these three values
                 facts, words, was = journal[shard.key]
                 if mark(str(shard.target)) == was:
                     known[shard.target] = facts, list(words), None
@@ -218,7 +248,9 @@ def made(shards: Sequence[Shard], command: CommandContext, output: str) -> Itera
         try:
             for done, shard in enumerate(shards):
                 command.progress("bundles made", done, len(shards))
-                facts, words, error = known[shard.target] if shard.target in known else next(answers)
+                facts, words, error = (
+                    known[shard.target] if shard.target in known else next(answers)
+                )
                 if error is not None:
                     journal.keep = True
                 elif shard.target not in known:
@@ -229,10 +261,14 @@ def made(shards: Sequence[Shard], command: CommandContext, output: str) -> Itera
             for shard in fresh:
                 discard_abandoned(shard.target)
         if known:
-            command.say(f"kept {len(known)} of {len(shards)} outputs that were whole already")
+            command.say(
+                f"kept {len(known)} of {len(shards)} outputs that were whole already"
+            )
 
 
-def _told(command: CommandContext, facts: Any, words: list[str], error: CalcliError | None) -> Any:
+def _told(
+    command: CommandContext, facts: Any, words: list[str], error: CalcliError | None
+) -> Any:
     command.clear()
     for word in words:
         command.say(word)

@@ -13,7 +13,16 @@ from calcli import __version__
 from calcli.cli.render import Cell, Table, number, plain, print_table
 from calcli.evaluation.evaluate_bundle import Plan
 from calcli.evaluation.metric_limits import Outcome
-from calcli.evaluation.results import ClassLine, Difference, Evaluation, GroupLine, Ranks, Result, Score, end_of
+from calcli.evaluation.results import (
+    ClassLine,
+    Difference,
+    Evaluation,
+    GroupLine,
+    Ranks,
+    Result,
+    Score,
+    end_of,
+)
 from calcli.evaluation.term_meanings import meaning as meaning_of
 from calcli.metrics.catalog import metric
 from calcli.metrics.significance import p_cell, p_text
@@ -55,7 +64,11 @@ def print_report(evaluation: Evaluation, plan: Plan, full: bool = False) -> None
 def print_verdicts(evaluation: Evaluation, plan: Plan) -> None:
     """Print the verdict of every result, where the plan has one: a line each."""
     for result in evaluation.results if plan.report else ():
-        where = f"{result.bundle}, {result.title}" if len(evaluation.results) > 1 else result.bundle
+        where = (
+            f"{result.bundle}, {result.title}"
+            if len(evaluation.results) > 1
+            else result.bundle
+        )
         assert result.report is not None
         say(f"verdict: {where}: {result.report.verdict}")
 
@@ -67,44 +80,93 @@ def _print_overview(evaluation: Evaluation) -> None:
     for result in evaluation.results:
         report = result.report
         assert report is not None
-        facts = [_cell(result.scores[name]) if name in result.scores else "-" for name in ("accuracy", "ece", "nll")]
-        verdict: list[Cell] = [report.word, result.n, facts[0], str(report.overconfidence)]
+        facts = [
+            _cell(result.scores[name]) if name in result.scores else "-"
+            for name in ("accuracy", "ece", "nll")
+        ]
+        verdict: list[Cell] = [
+            report.word,
+            result.n,
+            facts[0],
+            str(report.overconfidence),
+        ]
         advice = report.advice
-        what = report.doubt or advice.lead.rstrip(".,") * (bool(advice.command) or report.verdict_kind == "too_few")
-        body.append([result.bundle, *[result.title] * several, *verdict, *facts[1:], what])
-    head = ["bundle", *["version"] * several, "verdict", "n", "accuracy", "overconfidence", "ECE", "NLL", "what to do"]
+        what = report.doubt or advice.lead.rstrip(".,") * (
+            bool(advice.command) or report.verdict_kind == "too_few"
+        )
+        body.append(
+            [result.bundle, *[result.title] * several, *verdict, *facts[1:], what]
+        )
+    head = [
+        "bundle",
+        *["version"] * several,
+        "verdict",
+        "n",
+        "accuracy",
+        "overconfidence",
+        "ECE",
+        "NLL",
+        "what to do",
+    ]
     if _width(head, body) <= _room():
         print_table(head, body)
     else:
         for line in body:
             for name, cell in zip(head, line, strict=True):
                 say(f"{'  ' * (name != 'bundle')}{name}: {cell}")
-    print(_legend([str(cell) for line in body for cell in line], "evidence with --full, terms with --explain"))
+    print(
+        _legend(
+            [str(cell) for line in body for cell in line],
+            "evidence with --full, terms with --explain",
+        )
+    )
 
 
-SIGNS = {"±": "±: one standard error", " (": "( ): expected under calibration", "[": "[ ]: interval"}
+SIGNS = {
+    "±": "±: one standard error",
+    " (": "( ): expected under calibration",
+    "[": "[ ]: interval",
+}
 SIGNS["p "] = "p: p-value (null: perfect calibration)"
 
 
 def _legend(cells: Sequence[str], *more: str) -> str:
     """Legend of the signs in the cells of a table, and of p-values bounded by the number of draws."""
-    found = [words for sign, words in SIGNS.items() if any(sign in cell for cell in cells)]
-    bounds = sorted({bound for cell in cells for bound in re.findall(r"p < (0[.]\d+)", cell)})
-    least = [f"p < {', '.join(bounds)}: the least that the draws of a test can show"] * (bounds[-1:] > ["0.001"])
+    found = [
+        words for sign, words in SIGNS.items() if any(sign in cell for cell in cells)
+    ]
+    bounds = sorted(
+        {bound for cell in cells for bound in re.findall(r"p < (0[.]\d+)", cell)}
+    )
+    least = [
+        f"p < {', '.join(bounds)}: the least that the draws of a test can show"
+    ] * (bounds[-1:] > ["0.001"])
     return "; ".join([*found, *least, *more])
 
 
 def _room() -> int:
     """Columns of the terminal, or those that ``COLUMNS`` gives; without either, WIDTH."""
-    return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH
+    return (
+        shutil.get_terminal_size((WIDTH, 24)).columns
+        if sys.stdout.isatty() or "COLUMNS" in os.environ
+        else WIDTH
+    )
 
 
 def _width(head: Sequence[str], body: Sequence[Sequence[Cell]]) -> int:
     """Characters in a line of a printed table."""
-    return sum(max(len(str(cell)) for cell in column) + 2 for column in zip(head, *body, strict=True)) - 2
+    return (
+        sum(
+            max(len(str(cell)) for cell in column) + 2
+            for column in zip(head, *body, strict=True)
+        )
+        - 2
+    )
 
 
-def _print_columns(first: Sequence[str], columns: Sequence[Sequence[str]], last: Sequence[str] = ()) -> None:
+def _print_columns(
+    first: Sequence[str], columns: Sequence[Sequence[str]], last: Sequence[str] = ()
+) -> None:
     """Print a table with ``first`` as its first column, as many columns side by side as fit, and ``last`` if it fits
     too. A column is a head with a cell per line."""
     longest = max(len(cell) for column in columns for cell in column) + 2
@@ -125,18 +187,33 @@ def _print_bundle(results: Sequence[Result], plan: Plan) -> None:
     if results[0].units_words:
         say(results[0].units_words)
     shown = results[0].shown
-    meaning = ["meaning", *(meaning_of(name, plan.settings) for name in shown)] if plan.report else ()
-    columns = [[result.title, *(_cell(result.scores[name]) for name in shown)] for result in results]
+    meaning = (
+        ["meaning", *(meaning_of(name, plan.settings) for name in shown)]
+        if plan.report
+        else ()
+    )
+    columns = [
+        [result.title, *(_cell(result.scores[name]) for name in shown)]
+        for result in results
+    ]
     _print_columns(["metric", *shown], columns, meaning)
     for result in results:
         for name, score in result.scores.items():
             if score.reason is not None and name in shown:
                 say(f"{name}: undefined for {result.title}: {score.reason}")
-        few = {name: str(s.more["ci_reason"]) for name, s in result.scores.items() if "ci_reason" in s.more}
+        few = {
+            name: str(s.more["ci_reason"])
+            for name, s in result.scores.items()
+            if "ci_reason" in s.more
+        }
         for reason in dict.fromkeys(few.values()):
-            say(f"{', '.join(name for name in few if few[name] == reason)} of {result.title}: {reason}")
+            say(
+                f"{', '.join(name for name in few if few[name] == reason)} of {result.title}: {reason}"
+            )
     tests = [result.report.p_text for result in results if result.report is not None]
-    if legend := _legend([*(cell for column in columns for cell in column[1:]), *tests]):
+    if legend := _legend(
+        [*(cell for column in columns for cell in column[1:]), *tests]
+    ):
         print(legend)
     _print_paired(results, None if plan.report else plan.metrics)
     print()
@@ -152,11 +229,15 @@ def _data_sentence(result: Result) -> str:
         shares = f"class frequencies {d.smallest_class_share:.2%} to {d.largest_class_share:.2%}"
         parts = [f"{text}, {d.kind}", *named, shares]
     if d.absent_classes:
-        parts.append(f"{d.absent_classes} class{'es' * (d.absent_classes > 1)} without a sample")
+        parts.append(
+            f"{d.absent_classes} class{'es' * (d.absent_classes > 1)} without a sample"
+        )
     if d.weighted:
         parts.append("weighted")
     if d.distinct_confidences < d.n // 2:
-        parts.append(f"only {d.distinct_confidences} distinct confidence{'s'[: d.distinct_confidences != 1]}")
+        parts.append(
+            f"only {d.distinct_confidences} distinct confidence{'s'[: d.distinct_confidences != 1]}"
+        )
     return "; ".join(parts)
 
 
@@ -169,13 +250,23 @@ def _cell(score: Score) -> str:
     if score.interval is not None and score.p_value is None:
         return f"{text} [{number(score.interval.low)}, {number(score.interval.high)}]"
     null = "" if score.null is None else f" ({number(score.null.mean)})"
-    return text + null + ("" if score.p_value is None else f" {p_text(score.p_value, score.draws)}")
+    return (
+        text
+        + null
+        + ("" if score.p_value is None else f" {p_text(score.p_value, score.draws)}")
+    )
 
 
 def _print_paired(results: Sequence[Result], chosen: Sequence[str] | None) -> None:
     """Print the differences of mean losses to the baseline on the same rows. chosen : only these metrics."""
-    pairs = [(result.title, result.paired) for result in results if result.paired is not None]
-    names = [name for name in (pairs[0][1].differences if pairs else ()) if chosen is None or name in chosen]
+    pairs = [
+        (result.title, result.paired) for result in results if result.paired is not None
+    ]
+    names = [
+        name
+        for name in (pairs[0][1].differences if pairs else ())
+        if chosen is None or name in chosen
+    ]
     if not names:
         return
     against = pairs[0][1].baseline or results[0].given
@@ -184,19 +275,31 @@ def _print_paired(results: Sequence[Result], chosen: Sequence[str] | None) -> No
         column = [title]
         for name in names:
             d = paired.differences[name]
-            ends = f" [{number(d.interval.low)}, {number(d.interval.high)}]" if d.interval else ""
+            ends = (
+                f" [{number(d.interval.low)}, {number(d.interval.high)}]"
+                if d.interval
+                else ""
+            )
             ends = ends if d.reason is None else f" ({d.reason.partition(':')[0]})"
-            column.append(f"{d.value:+.4f}{ends}{f' {p_text(d.p_value)}' if d.p_value is not None else ''}")
+            column.append(
+                f"{d.value:+.4f}{ends}{f' {p_text(d.p_value)}' if d.p_value is not None else ''}"
+            )
         columns.append(column)
     _print_columns([f"minus {against}", *names], columns)
     if pairs[0][1].baseline is not None:
         for title, paired in pairs:
             if title not in (against, results[0].given) and "nll" in paired.differences:
                 say(advice(title, against, paired.differences["nll"]))
-    intervals = [d.interval for d in pairs[0][1].differences.values() if d.interval is not None]
+    intervals = [
+        d.interval for d in pairs[0][1].differences.values() if d.interval is not None
+    ]
     if intervals:
-        few = "; no bound: few rows carry the loss" * any(d.reason for _, p in pairs for d in p.differences.values())
-        say(f"[ ]: {intervals[0].level:.0%} interval of the difference on the same rows; p: two-sided{few}")
+        few = "; no bound: few rows carry the loss" * any(
+            d.reason for _, p in pairs for d in p.differences.values()
+        )
+        say(
+            f"[ ]: {intervals[0].level:.0%} interval of the difference on the same rows; p: two-sided{few}"
+        )
 
 
 def advice(new: str, old: str, change: Difference) -> str:
@@ -222,7 +325,9 @@ def _evidence(result: Result) -> Iterator[str]:
     for name in ("ece", "ece_positive", "ece_mass", "smece"):
         if (score := result.scores.get(name)) is not None and score.null is not None:
             p = p_text(score.null.p_value, score.draws)
-            null = f"{number(score.null.mean)}, 95th percentile {number(score.null.q95)}"
+            null = (
+                f"{number(score.null.mean)}, 95th percentile {number(score.null.q95)}"
+            )
             yield f"{name} {number(score.value)} (expected under calibration {null}, {p})"
     if (score := result.scores.get("tce2")) is not None and score.interval is not None:
         i = score.interval
@@ -244,47 +349,81 @@ def _evidence(result: Result) -> Iterator[str]:
         by = f"{g.worst_gap:+.4f}{' of P(class 1)' * g.of_positive} ({p_text(g.p_value)}, adjusted)"
         yield f"groups: {off}; most significant {g.worst} ({g.worst_n} rows) by {by}"
     if report.split is not None:
-        for loss, part in (("NLL", report.split.nll), ("Brier score", report.split.brier)):
+        for loss, part in (
+            ("NLL", report.split.nll),
+            ("Brier score", report.split.brier),
+        ):
             found = f"calibration {number(part.calibration)} ±{number(part.se)} (cross-validated {report.split.method})"
             split = f"{loss} {number(part.loss)} = refinement {number(part.refinement)} + {found}"
-            yield split if part.detected else f"{loss} {number(part.loss)}: no calibration loss detected ({found})"
+            yield (
+                split
+                if part.detected
+                else f"{loss} {number(part.loss)}: no calibration loss detected ({found})"
+            )
 
 
 def _say_which(result: Result, one: str, all_of_them: str) -> None:
     verdict = " and the verdict" * (result.report is not None)
-    say(f"\n{result.bundle}, {result.title}, by {one} (p: adjusted for all {all_of_them}{verdict}; * significant)")
+    say(
+        f"\n{result.bundle}, {result.title}, by {one} (p: adjusted for all {all_of_them}{verdict}; * significant)"
+    )
 
 
 def _print_per_class(result: Result, lines: Sequence[ClassLine]) -> None:
     _say_which(result, "class", "classes")
     named = lines[0].name is not None
-    first, then = ["class", *["name"] * named], ["rows", "predicted", "share", "mean p", "gap", "p"]
+    first, then = (
+        ["class", *["name"] * named],
+        ["rows", "predicted", "share", "mean p", "gap", "p"],
+    )
     body: list[list[Cell]] = []
     for line in lines:
         gap = f"{line.gap:+.4f}{'*' if line.significant else ' '}"
-        row: list[Cell] = [line.index, *[line.name] * named, line.n, line.predicted, line.share, line.mean_probability]
-        body.append([*row, gap, p_cell(line.p_adjusted), line.precision, line.recall, line.ece])
+        row: list[Cell] = [
+            line.index,
+            *[line.name] * named,
+            line.n,
+            line.predicted,
+            line.share,
+            line.mean_probability,
+        ]
+        body.append(
+            [*row, gap, p_cell(line.p_adjusted), line.precision, line.recall, line.ece]
+        )
     print_table([*first, *then, "precision", "recall", "ECE"], body)
 
 
 def _print_per_group(result: Result, lines: Sequence[GroupLine]) -> None:
     _say_which(result, "group", "groups")
     positive = lines[0].of_positive
-    gaps = ["mean confidence minus accuracy", "mean P(class 1) minus the frequency of class 1"]
+    gaps = [
+        "mean confidence minus accuracy",
+        "mean P(class 1) minus the frequency of class 1",
+    ]
     print(f"gap: {gaps[positive]}, with its interval")
-    if also := [f"{x.group} {x.other.gap:+.4f} ({p_text(x.other.p_adjusted)})" for x in lines if x.other is not None]:
+    if also := [
+        f"{x.group} {x.other.gap:+.4f} ({p_text(x.other.p_adjusted)})"
+        for x in lines
+        if x.other is not None
+    ]:
         way = "top" if positive else "positive"
-        say(f"significant is also {gaps[not positive]}: {', '.join(also)}; --label {way} shows it")
+        say(
+            f"significant is also {gaps[not positive]}: {', '.join(also)}; --label {way} shows it"
+        )
     two = ["frequency of class 1", "mean P(class 1)"] * positive
     names = [name for name in lines[0].scores if metric(name).in_table]
-    for some in (names[at : at + SIDE_BY_SIDE] for at in range(0, len(names), SIDE_BY_SIDE)):
+    for some in (
+        names[at : at + SIDE_BY_SIDE] for at in range(0, len(names), SIDE_BY_SIDE)
+    ):
         print()
         body: list[list[Cell]] = []
         for line in lines:
             means = [line.frequency, line.mean] if positive else []
             gap = f"{line.gap:+.4f}{'*' if line.significant else ' '} {line.interval}"
             cells = (_cell(line.scores[name]) for name in some)
-            body.append([str(line.group), line.n, *means, gap, p_cell(line.p_adjusted), *cells])
+            body.append(
+                [str(line.group), line.n, *means, gap, p_cell(line.p_adjusted), *cells]
+            )
         print_table(["group", "rows", *two, "gap", "p", *some], body)
 
 
@@ -305,11 +444,25 @@ def result_table(evaluation: Evaluation, form: str) -> Table:
     p-values and expected values named as in limits: ``nll.lo``, ``ece.p``. Other forms have the metrics of the table
     for people, and the bundle only where there are several."""
     results, whole = evaluation.results, form == "csv"
-    names = list(dict.fromkeys(name for result in results for name in (result.scores if whole else result.shown)))
+    names = list(
+        dict.fromkeys(
+            name
+            for result in results
+            for name in (result.scores if whole else result.shown)
+        )
+    )
     several = whole or len(evaluation.bundles) > 1
     ends = ("", ".lo", ".hi", ".p", ".null") if whole else ("",)
-    held = {(name, end) for result in results for name in names for end in ends if _fact(result, name, end) is not None}
-    facts = [(name, end) for name in names for end in ends if not end or (name, end) in held]
+    held = {
+        (name, end)
+        for result in results
+        for name in names
+        for end in ends
+        if _fact(result, name, end) is not None
+    }
+    facts = [
+        (name, end) for name in names for end in ends if not end or (name, end) in held
+    ]
     head = [*["bundle"] * several, "calibrator", *["method", "n", "n_classes"] * whole]
     rows: list[list[Cell]] = []
     for result in results:
@@ -321,7 +474,11 @@ def result_table(evaluation: Evaluation, form: str) -> Table:
 
 def _fact(result: Result, name: str, end: str) -> float | None:
     """Value of a score, or the part that the suffix names (.lo, .hi, .p, .null)."""
-    return end_of(result.scores[name].to_dict(), end[1:]) if name in result.scores else None
+    return (
+        end_of(result.scores[name].to_dict(), end[1:])
+        if name in result.scores
+        else None
+    )
 
 
 def batch_table(evaluation: Evaluation, form: str) -> Table:
@@ -329,7 +486,17 @@ def batch_table(evaluation: Evaluation, form: str) -> Table:
     its value expected under calibration stand beside each other: small batches have a large one by chance."""
     several = len(evaluation.bundles) > 1
     ends = ["overconfidence.lo", "overconfidence.hi"] if form == "csv" else ["interval"]
-    head = ["batch", "rows", "accuracy", "overconfidence", *ends, "p", "ECE", "expected", "NLL"]
+    head = [
+        "batch",
+        "rows",
+        "accuracy",
+        "overconfidence",
+        *ends,
+        "p",
+        "ECE",
+        "expected",
+        "NLL",
+    ]
     rows: list[list[Cell]] = []
     for result in evaluation.results:
         for line in result.per_group or ():
@@ -338,10 +505,28 @@ def batch_table(evaluation: Evaluation, form: str) -> Table:
             low, high, p = line.interval.low, line.interval.high, line.p_adjusted
             gap: list[Cell] = [line.gap, low, high, p]
             if form != "csv":
-                gap = [f"{line.gap:+.4f}{'*' * line.significant}", f"[{low:+.4f}, {high:+.4f}]", p_cell(p)]
+                gap = [
+                    f"{line.gap:+.4f}{'*' * line.significant}",
+                    f"[{low:+.4f}, {high:+.4f}]",
+                    p_cell(p),
+                ]
             expected = None if ece is None or ece.null is None else ece.null.mean
-            row: list[Cell] = [*[result.bundle] * several, result.title, str(line.group), line.n]
-            rows.append([*row, values.get("accuracy"), *gap, values.get("ece"), expected, values.get("nll")])
+            row: list[Cell] = [
+                *[result.bundle] * several,
+                result.title,
+                str(line.group),
+                line.n,
+            ]
+            rows.append(
+                [
+                    *row,
+                    values.get("accuracy"),
+                    *gap,
+                    values.get("ece"),
+                    expected,
+                    values.get("nll"),
+                ]
+            )
     return Table([*["bundle"] * several, "calibrator", *head], rows)
 
 
@@ -352,25 +537,50 @@ def model_index(evaluation: Evaluation) -> str:
 
     Reference: Hugging Face Hub documentation, model cards, "model-index".
     """
-    lines = ["# task and dataset: put the Hub's own names, e.g. image-classification and cifar10", "model-index:"]
+    lines = [
+        "# task and dataset: put the Hub's own names, e.g. image-classification and cifar10",
+        "model-index:",
+    ]
     for results in evaluation.bundles:
         where = results[0].bundle
-        lines += [f"- name: {_quoted(Path(where.partition(':')[0]).stem)}", "  results:", "  - task:"]
+        lines += [
+            f"- name: {_quoted(Path(where.partition(':')[0]).stem)}",
+            "  results:",
+            "  - task:",
+        ]
         lines += ['      type: "classification"', "    dataset:"]
-        lines += [f"      name: {_quoted(where)}", f"      type: {_quoted(where)}", "    metrics:"]
+        lines += [
+            f"      name: {_quoted(where)}",
+            f"      type: {_quoted(where)}",
+            "    metrics:",
+        ]
         for result in results:
             for name in result.shown:
                 score = result.scores[name]
                 if score.value is not None:
-                    lines += [f"    - type: {_quoted(name)}", f"      value: {_number(score.value)}"]
+                    lines += [
+                        f"    - type: {_quoted(name)}",
+                        f"      value: {_number(score.value)}",
+                    ]
                     lines += [f"      name: {_quoted(f'{name}, {result.title}')}"]
-                    lines += ["      args:", f"        signature: {_quoted(score.signature)}"]
+                    lines += [
+                        "      args:",
+                        f"        signature: {_quoted(score.signature)}",
+                    ]
             if (report := result.report) is not None:
                 over, known = report.overconfidence, report.overconfidence.interval
-                lines += ['    - type: "overconfidence"', f"      value: {_number(over.value)}"]
-                lines += [f"      name: {_quoted(f'overconfidence, {result.title}')}", "      args:"]
+                lines += [
+                    '    - type: "overconfidence"',
+                    f"      value: {_number(over.value)}",
+                ]
+                lines += [
+                    f"      name: {_quoted(f'overconfidence, {result.title}')}",
+                    "      args:",
+                ]
                 if known.known:
-                    lines += [f"        ci: [{_number(known.low)}, {_number(known.high)}]"]
+                    lines += [
+                        f"        ci: [{_number(known.low)}, {_number(known.high)}]"
+                    ]
                     lines += [f"        ci_level: {known.level}"]
                 lines += [f'        verdict_kind: "{report.verdict_kind}"']
                 lines += [f"        verdict: {_quoted(report.verdict)}"]
@@ -391,14 +601,20 @@ def _number(value: float) -> str:
 def quotable(evaluation: Evaluation, name: str) -> Iterator[str]:
     """Yield a line per bundle to quote in a paper: a metric's values with definition, rows, floor and version."""
     for results in evaluation.bundles:
-        where = f"{results[0].bundle} ({results[0].n} rows, {results[0].n_classes} classes)"
+        where = (
+            f"{results[0].bundle} ({results[0].n} rows, {results[0].n_classes} classes)"
+        )
         shown = []
         for score, title in ((result.scores[name], result.title) for result in results):
             floor = "" if score.null is None else f" (floor {number(score.null.mean)})"
             shown.append(f"{number(score.value)}{floor} {title}")
         values = ", ".join(shown)
         settings = " ".join(results[0].scores[name].signature.split("|")[1:-1])
-        floor = "floor: the value expected under calibration; " if "(floor" in values else ""
+        floor = (
+            "floor: the value expected under calibration; "
+            if "(floor" in values
+            else ""
+        )
         yield f"signature: {where}: {name} {values}; {settings}{'; ' * bool(settings)}{floor}calcli {__version__}"
 
 
@@ -411,7 +627,9 @@ def _xml(text: str) -> str:
     from xml.sax.saxutils import escape
 
     named = {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
-    spelt = re.sub(NOT_IN_XML, lambda found: found.group().encode("unicode_escape").decode(), text)
+    spelt = re.sub(
+        NOT_IN_XML, lambda found: found.group().encode("unicode_escape").decode(), text
+    )
     return escape(spelt, named)
 
 
@@ -419,16 +637,31 @@ def junit(outcomes: Sequence[Outcome], results: Sequence[Result] = ()) -> str:
     """Limits as a JUnit XML document, one test case each; the verdicts on the results are its properties."""
     failures = sum(o.crossed for o in outcomes)
     lines = ['<?xml version="1.0" encoding="UTF-8"?>']
-    lines.append(f'<testsuite name="calcli evaluate" tests="{len(outcomes)}" failures="{failures}">')
+    lines.append(
+        f'<testsuite name="calcli evaluate" tests="{len(outcomes)}" failures="{failures}">'
+    )
     properties = []
     for r in results:
-        facts = () if r.report is None else (("verdict_kind", r.report.verdict_kind), ("verdict", r.report.verdict))
+        facts = (
+            ()
+            if r.report is None
+            else (
+                ("verdict_kind", r.report.verdict_kind),
+                ("verdict", r.report.verdict),
+            )
+        )
         for what, words in facts:
-            properties.append(f'    <property name="{_xml(f"{what}: {r.bundle} {r.title}")}" value="{_xml(words)}"/>')
+            properties.append(
+                f'    <property name="{_xml(f"{what}: {r.bundle} {r.title}")}" value="{_xml(words)}"/>'
+            )
     if properties:
         lines += ["  <properties>", *properties, "  </properties>"]
     for o in outcomes:
         case = f'  <testcase classname="{_xml(f"{o.bundle} {o.title}{o.where}")}" name="{_xml(o.limit.text)}"'
         told = _xml(o.sentence)
-        lines.append(f'{case}><failure message="{told}">{told}</failure></testcase>' if o.crossed else f"{case}/>")
+        lines.append(
+            f'{case}><failure message="{told}">{told}</failure></testcase>'
+            if o.crossed
+            else f"{case}/>"
+        )
     return "\n".join([*lines, "</testsuite>", ""])

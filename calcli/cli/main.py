@@ -20,10 +20,22 @@ from typing import Any, NoReturn, TextIO
 
 from calcli.errors import CalcliError, UsageError
 
-SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+SIGNALS = [
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    if hasattr(signal, name)
+]
 
 # Errors in the name of an input; ``io.atomic`` reports those of outputs.
-UNREADABLE = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
+UNREADABLE = (
+    errno.ENAMETOOLONG,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ELOOP,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+)
 
 _stopped_by = 0  # the signal that has asked this process to stop
 
@@ -38,10 +50,14 @@ def main() -> NoReturn:
     # with them the bytes of an artifact. Our loops run side by side over blocks of rows; BLAS threads beside them gain
     # a tenth of the clock on large full matrices, and where a core is shared wait for each other 200 times longer.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    os.environ["PYTHONSAFEPATH"] = "1"  # no interpreter that a library starts runs files of the working folder
+    os.environ["PYTHONSAFEPATH"] = (
+        "1"  # no interpreter that a library starts runs files of the working folder
+    )
     gc.set_threshold(100_000)  # imports make many objects and no garbage
     if not debug:
-        warnings.simplefilter("ignore")  # calcli prints its own; those of libraries do not help its users
+        warnings.simplefilter(
+            "ignore"
+        )  # calcli prints its own; those of libraries do not help its users
     try:
         code = run(arguments)
         sys.stdout.flush()
@@ -82,10 +98,16 @@ def run(arguments: list[str]) -> int:
 
     for before, each in pairwise(["calcli", *arguments]):
         if not each.strip() or (each.startswith("--") and each.endswith("=")):
-            raise UsageError(f"{each!r} after {before}: expected a value; is a variable of the script empty?")
+            raise UsageError(
+                f"{each!r} after {before}: expected a value; is a variable of the script empty?"
+            )
     command = typer.main.get_command(app)
     try:
-        with noting(), same_threads(), command.make_context("calcli", arguments or ["--help"]) as context:
+        with (
+            noting(),
+            same_threads(),
+            command.make_context("calcli", arguments or ["--help"]) as context,
+        ):
             code = command.invoke(context)
     except typer.Exit as end:
         return end.exit_code
@@ -98,17 +120,32 @@ def _message_and_code(error: BaseException) -> tuple[str, int]:
         return _stopped(), 128 + (_stopped_by or signal.SIGINT)
     if isinstance(error, CalcliError):
         return str(error), error.exit_code
-    if any(c.__name__ == "ClickException" for c in type(error).__mro__):  # Typer hides Click's own name
+    if any(
+        c.__name__ == "ClickException" for c in type(error).__mro__
+    ):  # Typer hides Click's own name
         context = getattr(error, "ctx", None)
         message = error.format_message()  # type: ignore[attr-defined]
         sentence = (message[:1].lower() + message[1:]).rstrip(". ")
-        return f"{sentence}; see {context.command_path if context else 'calcli'} --help", 2
+        return (
+            f"{sentence}; see {context.command_path if context else 'calcli'} --help",
+            2,
+        )
     if isinstance(error, MemoryError):
-        return "out of memory; use a method that streams (calcli methods) or fewer rows", 1
+        return (
+            "out of memory; use a method that streams (calcli methods) or fewer rows",
+            1,
+        )
     if isinstance(error, OSError) and error.strerror:
-        where = os.fsdecode(error.filename) if error.filename else "reading or writing failed"
+        where = (
+            os.fsdecode(error.filename)
+            if error.filename
+            else "reading or writing failed"
+        )
         if isinstance(error.filename, str | bytes) and error.errno in UNREADABLE:
-            return f"{where}: cannot be read: {error.strerror}; is it the right name?", 3
+            return (
+                f"{where}: cannot be read: {error.strerror}; is it the right name?",
+                3,
+            )
         return f"{where}: {error.strerror}; --debug shows more", 1
     return f"internal error: {type(error).__name__}: {error}; --debug shows more", 1
 
@@ -124,7 +161,9 @@ def _open_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+            os.open(
+                os.devnull, os.O_RDWR
+            )  # takes the lowest number that is free: this one
     codecs.register_error("calcli", _spell_out)
     sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
     if sys.stdout is sys.__stdout__:
@@ -146,7 +185,12 @@ class _Output(io.FileIO):
 def _stream(number: int, now: TextIO | None, errors: str) -> TextIO:
     encoding = "utf-8" if now is None else now.encoding
     raw = _Output(number, "w", closefd=False)
-    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=number == 2 or raw.isatty())
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding,
+        errors,
+        line_buffering=number == 2 or raw.isatty(),
+    )
 
 
 def _spell_out(error: UnicodeError) -> tuple[str | bytes, int]:
@@ -174,10 +218,14 @@ def _catch_signals() -> None:
     global _stopped_by
     _stopped_by = 0
     for number in SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and background jobs leave it
+        if (
+            signal.getsignal(number) is not signal.SIG_IGN
+        ):  # as nohup and background jobs leave it
             signal.signal(number, _stop)
     if hasattr(signal, "SIGCHLD"):
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started this one may have left it ignored
+        signal.signal(
+            signal.SIGCHLD, signal.SIG_DFL
+        )  # whoever started this one may have left it ignored
     sys.unraisablehook = _unraisable
 
 
@@ -200,7 +248,11 @@ def _unraisable(event: Any) -> None:
 
 def _stopped() -> str:
     """Message that a signal has stopped the command; nothing half-written is left then."""
-    return "interrupted" if _stopped_by in (0, signal.SIGINT) else f"stopped by {signal.Signals(_stopped_by).name}"
+    return (
+        "interrupted"
+        if _stopped_by in (0, signal.SIGINT)
+        else f"stopped by {signal.Signals(_stopped_by).name}"
+    )
 
 
 def _leave() -> None:
@@ -209,5 +261,7 @@ def _leave() -> None:
 
     discard_unfinished()
     with suppress(OSError):
-        os.write(2, f"calcli: {_stopped()}\n".encode())  # stderr itself may be in the middle of a line
+        os.write(
+            2, f"calcli: {_stopped()}\n".encode()
+        )  # stderr itself may be in the middle of a line
     os._exit(128 + _stopped_by)

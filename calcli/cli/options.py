@@ -20,8 +20,14 @@ from calcli.options import argument, flag, taken
 from calcli.options import seed as seed
 
 force = partial(flag, False, "Replace an output that exists.")
-ignore_label = partial(flag, None, "Leave out rows with this label (repeatable).", "L", shown=False)
-ordered = partial(flag, False, "Groups are batches, a line each in order of time: --group-by month --ordered.")
+ignore_label = partial(
+    flag, None, "Leave out rows with this label (repeatable).", "L", shown=False
+)
+ordered = partial(
+    flag,
+    False,
+    "Groups are batches, a line each in order of time: --group-by month --ordered.",
+)
 again = partial(flag, False, "Allow scores that are already calibrated.")
 json = partial(flag, False, "Print one JSON object on stdout.")
 
@@ -31,7 +37,14 @@ def bundles(words: str) -> Any:
     return argument(None, f"{words} Quoted patterns are expanded.", "BUNDLE…")
 
 
-split = partial(flag, None, "Cross-fitted split of the losses.", None, "--split/--no-split", shown="up to 2e6 scores")
+split = partial(
+    flag,
+    None,
+    "Cross-fitted split of the losses.",
+    None,
+    "--split/--no-split",
+    shown="up to 2e6 scores",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,14 +68,23 @@ class Reading(Layout):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingSeveral(Reading):
-    files_from: str | None = flag(None, "Read names of bundles from a file, one a line; - is stdin.", "LIST")
+    files_from: str | None = flag(
+        None, "Read names of bundles from a file, one a line; - is stdin.", "LIST"
+    )
 
     @cached_property
     def given(self) -> list[str]:
         """Names as typed and listed, patterns included; empty if a state of calcli watch is given instead. Raises
         UsageError, DataError."""
-        names, state = getattr(self, "bundles", None) or (), getattr(self, "state", None)
-        return [] if state and not names and not self.files_from else bundle_names(names, self.files_from)
+        names, state = (
+            getattr(self, "bundles", None) or (),
+            getattr(self, "state", None),
+        )
+        return (
+            []
+            if state and not names and not self.files_from
+            else bundle_names(names, self.files_from)
+        )
 
     @cached_property
     def expanded(self) -> list[str]:
@@ -73,7 +95,11 @@ class ReadingSeveral(Reading):
         """Expand a name into bundles, with absolute paths for the workers of a cluster. Raises DataError."""
         found = expand(name, self.where, self.ignored)
         note_bundles(found)
-        return found if getattr(self, "cluster", None) is None else [absolute(bundle) for bundle in found]
+        return (
+            found
+            if getattr(self, "cluster", None) is None
+            else [absolute(bundle) for bundle in found]
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +119,9 @@ def unused(*cases: tuple[object, str, str]) -> dict[str, str]:
     return {name: why for so, names, why in cases if so for name in names.split()}
 
 
-NO_BATCHES = "it puts batches in order of time: name their column, e.g. --group-by month"
+NO_BATCHES = (
+    "it puts batches in order of time: name their column, e.g. --group-by month"
+)
 
 
 def names_of(struct: type) -> tuple[str, ...]:
@@ -102,16 +130,22 @@ def names_of(struct: type) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
-    workers: int | None = flag(None, "Spread shards and ranges of rows over N processes.", "N", min=1, max=4096)
+    workers: int | None = flag(
+        None, "Spread shards and ranges of rows over N processes.", "N", min=1, max=4096
+    )
     cluster: str | None = flag(
-        None, "Spread them over a Dask cluster that is there: tcp://HOST:8786 or a scheduler's JSON file.", "ADDRESS"
+        None,
+        "Spread them over a Dask cluster that is there: tcp://HOST:8786 or a scheduler's JSON file.",
+        "ADDRESS",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
     json: bool = json()
-    quiet: bool = flag(False, "Only errors, verdicts, and what machines read.", None, "-q")
+    quiet: bool = flag(
+        False, "Only errors, verdicts, and what machines read.", None, "-q"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,11 +156,22 @@ class TableOptions:
 
     json: bool = json()
     jsonl: bool = flag(False, "Print one JSON object per line of the table.")
-    form: str = flag("table", "How the table is written.", "table|markdown|latex|csv|json|jsonl", "--format")
+    form: str = flag(
+        "table",
+        "How the table is written.",
+        "table|markdown|latex|csv|json|jsonl",
+        "--format",
+    )
 
     def __post_init__(self) -> None:
         check_choice("--format", self.form, self.FORMATS)
-        if len({self.form, self.wanted, "jsonl" if self.jsonl else self.wanted} - {"table"}) > 1:
+        if (
+            len(
+                {self.form, self.wanted, "jsonl" if self.jsonl else self.wanted}
+                - {"table"}
+            )
+            > 1
+        ):
             raise UsageError("--json, --jsonl and --format exclude each other")
 
     @property
@@ -138,7 +183,13 @@ class TableOptions:
     def people(self) -> bool:
         return self.wanted == "table"
 
-    def print(self, name: str, tables: Sequence[Table], lines: list[dict[str, Any]], whole: Any = None) -> None:
+    def print(
+        self,
+        name: str,
+        tables: Sequence[Table],
+        lines: list[dict[str, Any]],
+        whole: Any = None,
+    ) -> None:
         """Print the tables; for jsonl ``lines``, each marked calcli_<name>; for json all of them together. whole : the
         object printed for json, if it is more than the lines under ``name``."""
         if self.wanted == "json":

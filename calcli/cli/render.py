@@ -14,13 +14,19 @@ from typing import Any, NamedTuple, TextIO
 
 from calcli.io.cells import HIDDEN, finite, harmless_cell
 
-LONGEST_LINE = 2000  # characters of an error; what a file or a user wrote may be far longer
+LONGEST_LINE = (
+    2000  # characters of an error; what a file or a user wrote may be far longer
+)
 
 
 def fail(message: str, code: int) -> int:
     """Print an error as one line on stderr; returns the exit code."""
     text = " ".join(message.split())
-    text = text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE // 2]} … {text[-LONGEST_LINE // 2 :]}"
+    text = (
+        text
+        if len(text) <= LONGEST_LINE
+        else f"{text[: LONGEST_LINE // 2]} … {text[-LONGEST_LINE // 2 :]}"
+    )
     with suppress(OSError):  # if stderr is on a full disk too, the exit code remains
         print("calcli:", plain(text), file=sys.stderr)
     return code
@@ -31,7 +37,9 @@ class Console:
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
-        self._rates: dict[str, tuple[float, int, int]] = {}  # (start time, done at the start, done now)
+        self._rates: dict[
+            str, tuple[float, int, int]
+        ] = {}  # (start time, done at the start, done now)
         self._due, self._drawn, self._step = 0.0, False, ""
         self._kept: dict[str, list[str]] = {}
 
@@ -56,9 +64,15 @@ class Console:
         for texts in alike.values():
             joined = [texts] if len(texts) > ALIKE else [[text] for text in texts]
             for text, *others in joined:
-                things = [thing for each in (text, *others) for thing in self._kept[each]]
-                shown = ", ".join(things[:3]) + (f" and {len(things) - 3} more" if len(things) > 3 else "")
-                self.say(f"warning: {shown}: {text}{' (numbers of the first)' if others else ''}")
+                things = [
+                    thing for each in (text, *others) for thing in self._kept[each]
+                ]
+                shown = ", ".join(things[:3]) + (
+                    f" and {len(things) - 3} more" if len(things) > 3 else ""
+                )
+                self.say(
+                    f"warning: {shown}: {text}{' (numbers of the first)' if others else ''}"
+                )
         self._kept = {}
 
     def step(self, text: str) -> None:
@@ -73,9 +87,16 @@ class Console:
         if done < before:  # it begins again, as passes over rows do
             begun, first = now, done
         self._rates[what] = begun, first, done
-        text = f"{what}: {done}/{total} ({done / total:.0%})" if total else f"{what}: {done}, {_clock(now - begun)}"
+        text = (
+            f"{what}: {done}/{total} ({done / total:.0%})"
+            if total
+            else f"{what}: {done}, {_clock(now - begun)}"
+        )
         if total and done > first:  # else no speed is known yet
-            speed, left = (done - first) / max(now - begun, 1e-9), (now - begun) * (total - done) / (done - first)
+            speed, left = (
+                (done - first) / max(now - begun, 1e-9),
+                (now - begun) * (total - done) / (done - first),
+            )
             text += f", {float(f'{speed:.3g}'):.9g}/s, {_clock(left)} left"
         self._draw(f"{self._step} {text}".strip())
 
@@ -87,7 +108,12 @@ class Console:
         if self.quiet or (now < self._due and not at_once):
             return
         self._due, self._drawn = now + (0.1 if terminal else 60.0), terminal
-        print(f"{ERASE}{plain(text)}" if terminal else f"{plain(text)}\n", end="", file=sys.stderr, flush=True)
+        print(
+            f"{ERASE}{plain(text)}" if terminal else f"{plain(text)}\n",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def clear(self) -> None:
         """Remove the line of progress; the step is over."""
@@ -117,7 +143,9 @@ def print_json(value: Any) -> None:
     """Write one JSON object to stdout; a number that is not finite becomes null."""
     text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    if not unicode or len(text.encode(errors="ignore")) < len(text.encode(errors="surrogatepass")):  # lone surrogates
+    if not unicode or len(text.encode(errors="ignore")) < len(
+        text.encode(errors="surrogatepass")
+    ):  # lone surrogates
         text = json.dumps(finite(value), allow_nan=False)
     print(text.translate(IN_JSON))
 
@@ -132,10 +160,25 @@ IN_JSON = {code: f"\\u{code:04x}" for code in (*range(127, 160), *HIDDEN)}
 Cell = str | float | int | None
 CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 CONTROL |= {code: f"\\u{code:04x}" for code in HIDDEN}
-CONTROL |= {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)}  # bytes of a file's name that are no UTF-8
-NAMED = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "|": "bar", "<": "less", ">": "greater"}
-LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {c: rf"\text{name}{{}}" for c, name in NAMED.items()}
-LATEX |= {"±": r"$\pm$", "[": "{[}", "*": "{*}"}  # at the start of a row, [ and * are arguments of the line end before
+CONTROL |= {
+    0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)
+}  # bytes of a file's name that are no UTF-8
+NAMED = {
+    "\\": "backslash",
+    "~": "asciitilde",
+    "^": "asciicircum",
+    "|": "bar",
+    "<": "less",
+    ">": "greater",
+}
+LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
+    c: rf"\text{name}{{}}" for c, name in NAMED.items()
+}
+LATEX |= {
+    "±": r"$\pm$",
+    "[": "{[}",
+    "*": "{*}",
+}  # at the start of a row, [ and * are arguments of the line end before
 MARKDOWN = re.compile(r"[\\|`*<>\[\]&$~]|(?<![^\W_])_|_(?![^\W_])")
 """Characters with a meaning in Markdown; an underscore inside a word has none."""
 
@@ -155,12 +198,17 @@ class Table(NamedTuple):
     @property
     def right(self) -> list[bool]:
         """True for every column of numbers alone, which is aligned right."""
-        return [all(not isinstance(row[j], str) for row in self.rows) for j in range(len(self.columns))]
+        return [
+            all(not isinstance(row[j], str) for row in self.rows)
+            for j in range(len(self.columns))
+        ]
 
     @property
     def lines(self) -> list[list[str]]:
         """Names of the columns, then the rows, as text for people with rounded numbers."""
-        return [[plain(number(cell)) for cell in row] for row in (self.columns, *self.rows)]
+        return [
+            [plain(number(cell)) for cell in row] for row in (self.columns, *self.rows)
+        ]
 
 
 ROUNDING = 1e-12  # a smaller number in a table is a rounding error of 0
@@ -172,13 +220,25 @@ def number(value: Any) -> str:
         return "-"
     if isinstance(value, str | bool | int):
         return str(value)
-    return f"{value:.3e}" if abs(value) >= 1e6 or ROUNDING < abs(value) < 1e-4 else f"{value:.4f}"
+    return (
+        f"{value:.3e}"
+        if abs(value) >= 1e6 or ROUNDING < abs(value) < 1e-4
+        else f"{value:.4f}"
+    )
 
 
-def print_table(head: Sequence[str], body: Sequence[Sequence[Cell]], *, file: TextIO | None = None) -> None:
+def print_table(
+    head: Sequence[str], body: Sequence[Sequence[Cell]], *, file: TextIO | None = None
+) -> None:
     """Write a table: plain text, or with rules and colour when ``file`` (stdout) is a terminal."""
     out, table = file or sys.stdout, Table(head, body)
-    print(_rich(table, out) if out.isatty() and not os.environ.get("CALCLI_PLAIN") else _text(table), end="", file=out)
+    print(
+        _rich(table, out)
+        if out.isatty() and not os.environ.get("CALCLI_PLAIN")
+        else _text(table),
+        end="",
+        file=out,
+    )
 
 
 def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
@@ -189,7 +249,10 @@ def _text(table: Table) -> str:
     lines, right = table.lines, table.right
     widths, text = _widths(lines), ""
     for line in lines:
-        cells = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True))
+        cells = (
+            c.rjust(w) if r else c.ljust(w)
+            for c, w, r in zip(line, widths, right, strict=True)
+        )
         text += "  ".join(cells).rstrip() + "\n"
     return text
 
@@ -201,8 +264,12 @@ def _rich(table: Table, out: TextIO) -> str:
     drawn = RichTable(box=None, pad_edge=False, header_style="bold")
     head, *lines = table.lines
     least = 0
-    for name, right, width in zip(head, table.right, _widths([head, *lines]), strict=True):
-        drawn.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
+    for name, right, width in zip(
+        head, table.right, _widths([head, *lines]), strict=True
+    ):
+        drawn.add_column(
+            name, justify="right" if right else "left", no_wrap=right, overflow="fold"
+        )
         least += 2 + (width if right else min(width, 12))
     for line in lines:
         drawn.add_row(*line)
@@ -222,9 +289,19 @@ def _markdown(table: Table) -> str:
 
 def _latex(table: Table) -> str:
     """LaTeX tabular for the package booktabs."""
-    lines = [" & ".join("".join(LATEX.get(c, c) for c in cell) for cell in line) + r" \\" for line in table.lines]
+    lines = [
+        " & ".join("".join(LATEX.get(c, c) for c in cell) for cell in line) + r" \\"
+        for line in table.lines
+    ]
     columns = "".join("r" if right else "l" for right in table.right)
-    parts = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
+    parts = [
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        lines[0],
+        r"\midrule",
+        *lines[1:],
+        r"\bottomrule",
+    ]
     return "\n".join([*parts, r"\end{tabular}", ""])
 
 
@@ -233,10 +310,23 @@ def _csv(table: Table) -> str:
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for row in (table.columns, *table.rows):
-        cells = [None if isinstance(cell, float) and math.isnan(cell) else cell for cell in row]
-        writer.writerow([harmless_cell(plain(cell)) if isinstance(cell, str) else cell for cell in cells])
+        cells = [
+            None if isinstance(cell, float) and math.isnan(cell) else cell
+            for cell in row
+        ]
+        writer.writerow(
+            [
+                harmless_cell(plain(cell)) if isinstance(cell, str) else cell
+                for cell in cells
+            ]
+        )
     return text.getvalue()
 
 
-TEXTS: dict[str, Callable[[Table], str]] = {"table": _text, "markdown": _markdown, "latex": _latex, "csv": _csv}
+TEXTS: dict[str, Callable[[Table], str]] = {
+    "table": _text,
+    "markdown": _markdown,
+    "latex": _latex,
+    "csv": _csv,
+}
 """Name of a format -> function that writes a table in it."""

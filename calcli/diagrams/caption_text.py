@@ -17,7 +17,11 @@ def p_value(curve: Curve) -> str:
 def direction(curve: Curve) -> str:
     """Size and direction of mean confidence minus accuracy as text: ``0.1033 too high``, or ``equal``."""
     gap = curve.mean_confidence - curve.accuracy
-    return "equal" if abs(gap) < 5e-5 else f"{abs(gap):.4f} too {'high' if gap > 0 else 'low'}"
+    return (
+        "equal"
+        if abs(gap) < 5e-5
+        else f"{abs(gap):.4f} too {'high' if gap > 0 else 'low'}"
+    )
 
 
 def fall_words(curve: Curve, show: str = "the dots show bins") -> str:
@@ -26,7 +30,10 @@ def fall_words(curve: Curve, show: str = "the dots show bins") -> str:
         return ""
     x, y = curve.words
     b = curve.bins
-    ends = [f"{b.accuracy[at]:.2f} for {x} {b.low[at]:.2g} to {b.high[at]:.2g}" for at in curve.fall]
+    ends = [
+        f"{b.accuracy[at]:.2f} for {x} {b.low[at]:.2g} to {b.high[at]:.2g}"
+        for at in curve.fall
+    ]
     return f"{y} is significantly not monotone: {' but '.join(ends)}; the isotonic curve is level there, {show}"
 
 
@@ -51,7 +58,8 @@ def squeeze(text: str, width: int) -> str:
 
 def distinct(names: Sequence[str]) -> list[str]:
     """Strip the folders and the extension and group that all names share; unchanged if a name would become empty."""
-    head, tail = (commonprefix([name[::way] for name in names])[::way] for way in (1, -1))  # noqa: RUF071 (by letters)
+    head = commonprefix(list(names))  # noqa: RUF071 (by letters)
+    tail = commonprefix([name[::-1] for name in names])[::-1]  # noqa: RUF071
     begin = 1 + max(head.rfind(sign) for sign in "/\\:")
     ends = [at for sign in ".:" if (at := tail.find(sign)) >= 0]
     end = len(tail) - min(ends) if ends else 0
@@ -62,7 +70,10 @@ def distinct(names: Sequence[str]) -> list[str]:
 def table(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
     """Format rows of texts as lines, the first column aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [gap.join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+    return [
+        gap.join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
+        for row in rows
+    ]
 
 
 def round_ticks(low: float, high: float) -> list[float]:
@@ -70,10 +81,14 @@ def round_ticks(low: float, high: float) -> list[float]:
     ratio = high / low
     steps = (1,) if ratio > 1000 else (1, 2, 5) if ratio > 20 else (1, 1.5, 2, 3, 5, 7)
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    ticks = [float(f"{m}e{d}") for d in decades for m in steps]  # parsed, so that no product is rounded
+    ticks = [
+        float(f"{m}e{d}") for d in decades for m in steps
+    ]  # parsed, so that no product is rounded
     return [t for t in ticks if low * 0.999 <= t <= high * 1.001]
 
 
 def printable(text: str) -> str:
     """Escape characters that XML cannot hold or nobody can see, such as control characters and lone surrogates."""
-    return "".join(c if c.isprintable() or c == " " else f"\\x{ord(c):02x}" for c in text)
+    return "".join(
+        c if c.isprintable() or c == " " else f"\\x{ord(c):02x}" for c in text
+    )

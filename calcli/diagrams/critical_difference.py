@@ -17,13 +17,19 @@ ROW, BAR, HEAD = 0.19, 0.13, 0.78
 def check_ending(path: Path) -> None:
     """Raise UsageError for an extension that is no picture format, and where matplotlib is missing."""
     if path.suffix.lower().lstrip(".") not in METADATA:
-        raise UsageError(f"--diagram {path}: expected a name that ends in .{', .'.join(METADATA)}")
+        raise UsageError(
+            f"--diagram {path}: expected a name that ends in .{', .'.join(METADATA)}"
+        )
     import_matplotlib()
 
 
-def picture(path: Path, names: Sequence[str], ranks: FloatArray, distance: float, what: str) -> bytes:
+def picture(
+    path: Path, names: Sequence[str], ranks: FloatArray, distance: float, what: str
+) -> bytes:
     """Draw the diagram (see ``draw``) as the bytes of a file with this extension. what : its title."""
-    return Paper().picture(lambda _: draw(names, ranks, distance, what), path.suffix.lower().lstrip("."))
+    return Paper().picture(
+        lambda _: draw(names, ranks, distance, what), path.suffix.lower().lstrip(".")
+    )
 
 
 def draw(names: Sequence[str], ranks: FloatArray, distance: float, what: str) -> Any:
@@ -53,18 +59,49 @@ def draw(names: Sequence[str], ranks: FloatArray, distance: float, what: str) ->
         axes.text(x(tick), 0.09, str(tick), ha="center", va="bottom", fontsize=7.5)
     end = min(x(1) + x(1 + distance) - x(1), width - 0.1)
     axes.plot([x(1), end], [0.34, 0.34], color=theme.main, lw=1.4, marker="|", ms=5)
-    axes.text(end + 0.06, 0.34, f"critical difference {distance:.2f}", va="center", fontsize=7.5, color=theme.main)
-    axes.text(width / 2, 0.6, squeeze(what, int(width * 13)), fontsize=8.5, ha="center", va="center")
+    axes.text(
+        end + 0.06,
+        0.34,
+        f"critical difference {distance:.2f}",
+        va="center",
+        fontsize=7.5,
+        color=theme.main,
+    )
+    axes.text(
+        width / 2,
+        0.6,
+        squeeze(what, int(width * 13)),
+        fontsize=8.5,
+        ha="center",
+        va="center",
+    )
     for at, members in enumerate(alike):
         low, high = float(ranks[members[0]]), float(ranks[members[-1]])
         y = -0.12 - BAR * at
-        axes.plot([x(low) - 0.04, x(high) + 0.04], [y, y], color=theme.ink, lw=3, solid_capstyle="butt")
+        axes.plot(
+            [x(low) - 0.04, x(high) + 0.04],
+            [y, y],
+            color=theme.ink,
+            lw=3,
+            solid_capstyle="butt",
+        )
     for place, i in enumerate(order):
         left = place < half
         y = -depth - ROW * (place if left else k - 1 - place) - 0.1
-        edge, side = (margin - 0.12, "right") if left else (width - margin + 0.12, "left")
-        axes.plot([x(float(ranks[i]))] * 2 + [edge], [0, y, y], color=theme.muted, lw=0.7)
+        edge, side = (
+            (margin - 0.12, "right") if left else (width - margin + 0.12, "left")
+        )
+        axes.plot(
+            [x(float(ranks[i]))] * 2 + [edge], [0, y, y], color=theme.muted, lw=0.7
+        )
         name, rank = squeeze(names[i], int((margin - 0.3) * 11)), f"{ranks[i]:.2f}"
         text = f"{name}  {rank}" if left else f"{rank}  {name}"
-        axes.text(edge + (-0.05 if left else 0.05), y, text, ha=side, va="center", fontsize=7.5)
+        axes.text(
+            edge + (-0.05 if left else 0.05),
+            y,
+            text,
+            ha=side,
+            va="center",
+            fontsize=7.5,
+        )
     return figure

@@ -9,7 +9,14 @@ from calcli.fast_dataclass import dataclass
 from calcli.isotonic import IsotonicFit, fit_isotonic
 from calcli.metrics.binned_errors import error_and_null
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.corp import RESAMPLES, Band, Decomposition, UnitDraws, consistency_band, decompose
+from calcli.metrics.corp import (
+    RESAMPLES,
+    Band,
+    Decomposition,
+    UnitDraws,
+    consistency_band,
+    decompose,
+)
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import BoolArray, FloatArray, IntArray
@@ -115,11 +122,18 @@ class Curve:
     @property
     def words(self) -> tuple[str, str]:
         """Labels of its x and its y axis."""
-        return ("confidence", "accuracy") if self.quantity == "top" else ("P(class 1)", "frequency of class 1")
+        return (
+            ("confidence", "accuracy")
+            if self.quantity == "top"
+            else ("P(class 1)", "frequency of class 1")
+        )
 
 
 def measure_curve(
-    label: str, table: RowTable, settings: CurveSettings = CurveSettings(), quantity: Quantity = "top"
+    label: str,
+    table: RowTable,
+    settings: CurveSettings = CurveSettings(),
+    quantity: Quantity = "top",
 ) -> Curve:
     """Measure the reliability curve of one set of rows.
 
@@ -129,13 +143,17 @@ def measure_curve(
     """
     s, weight, units = settings, table.weight, table.units
     # The context of ``evaluate``, so that its ECE has the same bins and the same draws.
-    context = MetricContext(table, MetricSettings(bins=s.bins, label=quantity, seed=s.seed))
+    context = MetricContext(
+        table, MetricSettings(bins=s.bins, label=quantity, seed=s.seed)
+    )
     confidence, correct = context.scores, context.outcomes
     edges, stats, luck = context.edges(s.scheme), context.bins(s.scheme), context.luck
     index, count = bin_index(confidence, edges), len(edges) - 1
     rng = np.random.default_rng(s.seed)
     draws = rng if units is None or luck is None else UnitDraws(rng, units, luck.share)
-    band = consistency_band(confidence, index, count, draws, weight, resamples=s.resamples, level=s.level)
+    band = consistency_band(
+        confidence, index, count, draws, weight, resamples=s.resamples, level=s.level
+    )
     fit = fit_isotonic(confidence, correct, weight)
     brier = decompose(confidence, correct, weight, fit=fit)
     log = decompose(confidence, correct, weight, kind="log", fit=fit)
@@ -143,13 +161,27 @@ def measure_curve(
     ece, null = error_and_null(context, s.scheme)
     inside = band.contains(confidence, fit.at(confidence))
     columns = np.linspace(0.0, 1.0, s.columns + 1)
-    histogram = Histogram(columns, np.bincount(bin_index(confidence, columns), minlength=s.columns))
-    accuracy, mean, outside = (float(np.average(x, weights=weight)) for x in (correct, confidence, ~inside))
+    histogram = Histogram(
+        columns, np.bincount(bin_index(confidence, columns), minlength=s.columns)
+    )
+    accuracy, mean, outside = (
+        float(np.average(x, weights=weight)) for x in (correct, confidence, ~inside)
+    )
     empty, held = np.full(count, np.nan), stats.weight > 0
-    share = np.minimum(np.divide(stats.outcome, stats.weight, out=empty.copy(), where=held), 1.0)
+    share = np.minimum(
+        np.divide(stats.outcome, stats.weight, out=empty.copy(), where=held), 1.0
+    )
     interval = wilson_interval(share, stats.effective / effect, s.level)
     means = np.divide(stats.score, stats.weight, out=empty, where=held), share
-    bars = Bars(edges[:-1], edges[1:], stats.count, *means, *interval, band.bin_low, band.bin_high)
+    bars = Bars(
+        edges[:-1],
+        edges[1:],
+        stats.count,
+        *means,
+        *interval,
+        band.bin_low,
+        band.bin_high,
+    )
     error = ece, null.mean, null.q95, null.p_value, null.resamples
     shown = fit, Band(band.x, band.low, band.high), bars, histogram
     scores = outside, brier, log, band.mcb_mean
@@ -157,7 +189,9 @@ def measure_curve(
     return Curve(*rows, *error, *scores, *shown, clearest_fall(stats, effect))
 
 
-def clearest_fall(stats: BinStats, effect: "FloatArray | float" = 1.0) -> tuple[int, int] | None:
+def clearest_fall(
+    stats: BinStats, effect: "FloatArray | float" = 1.0
+) -> tuple[int, int] | None:
     """Find the two bins between which the outcome falls most, at a family-wise level of ``FALL``; None if it does not.
 
     Bonferroni over all pairs, each by Newcombe's interval of a difference of proportions (1998, method 10), which is
@@ -168,7 +202,15 @@ def clearest_fall(stats: BinStats, effect: "FloatArray | float" = 1.0) -> tuple[
     if not len(early):
         return None
     share = np.minimum(stats.outcome[held] / stats.weight[held], 1.0)
-    low, high = wilson_interval(share, (stats.effective / effect)[held], 1.0 - 2.0 * FALL / len(early))
-    fallen = share[early] - share[late] - np.hypot((share - low)[early], (high - share)[late])
+    low, high = wilson_interval(
+        share, (stats.effective / effect)[held], 1.0 - 2.0 * FALL / len(early)
+    )
+    fallen = (
+        share[early]
+        - share[late]
+        - np.hypot((share - low)[early], (high - share)[late])
+    )
     most = int(np.argmax(fallen))
-    return (int(held[early[most]]), int(held[late[most]])) if fallen[most] > 0.0 else None
+    return (
+        (int(held[early[most]]), int(held[late[most]])) if fallen[most] > 0.0 else None
+    )

@@ -16,7 +16,18 @@ from calcli.fast_dataclass import dataclass
 
 DASHES: tuple[Any, ...] = (
     "-",
-    *((0, dashes) for dashes in ((5, 1.5), (1, 1), (5, 1, 1, 1), (3, 1, 1, 1, 1, 1), (8, 2), (2, 2), (9, 1.5, 2, 1.5))),
+    *(
+        (0, dashes)
+        for dashes in (
+            (5, 1.5),
+            (1, 1),
+            (5, 1, 1, 1),
+            (3, 1, 1, 1, 1, 1),
+            (8, 2),
+            (2, 2),
+            (9, 1.5, 2, 1.5),
+        )
+    ),
 )
 MARKERS = "os^DvPX*"
 """Line styles and markers of the curves in one pair of axes, in this order."""
@@ -38,7 +49,16 @@ class Theme:
     others: str = "#a9a9a9"
     bar: str = "#cfe4f2"
     grid: str = "#ececec"
-    series: Sequence[str] = ("#CF5A00", "#0B3C7D", "#1AA882", "#A0388F", "#8A6D00", "#202020", "#5A8FC7", "#7A4B2A")
+    series: Sequence[str] = (
+        "#CF5A00",
+        "#0B3C7D",
+        "#1AA882",
+        "#A0388F",
+        "#8A6D00",
+        "#202020",
+        "#5A8FC7",
+        "#7A4B2A",
+    )
 
 
 LIGHT = Theme()
@@ -51,7 +71,16 @@ DARK = Theme(
     others="#64707c",
     bar="#23415a",
     grid="#232a32",
-    series=("#F5A04D", "#2F78D0", "#8EEBC8", "#E06AA8", "#D6C04A", "#e8edf2", "#8FC4F5", "#C79A7A"),
+    series=(
+        "#F5A04D",
+        "#2F78D0",
+        "#8EEBC8",
+        "#E06AA8",
+        "#D6C04A",
+        "#e8edf2",
+        "#8FC4F5",
+        "#C79A7A",
+    ),
 )
 THEMES = {"light": LIGHT, "dark": DARK}
 
@@ -62,7 +91,12 @@ UNITS = {"mm": 1 / 25.4, "cm": 1 / 2.54, "in": 1.0}
 METADATA: dict[str, dict[str, str | None]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": "calcli"},
-    "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": "calcli"},
+    "pdf": {
+        "CreationDate": None,
+        "ModDate": None,
+        "Producer": None,
+        "Creator": "calcli",
+    },
 }
 """Metadata by file extension, without the time and the versions of programs."""
 
@@ -81,7 +115,9 @@ class Paper:
         look = (at + at // len(colours)) % len(DASHES)
         return colours[at % len(colours)], DASHES[look], MARKERS[look]
 
-    def picture(self, draw: Callable[["Paper"], Any], form: str, **words: str | None) -> bytes:
+    def picture(
+        self, draw: Callable[["Paper"], Any], form: str, **words: str | None
+    ) -> bytes:
         """Render the figure that ``draw`` makes as the bytes of a file. form : its extension. words : more metadata."""
         out = io.BytesIO()
         with self.matplotlib():
@@ -95,8 +131,17 @@ class Paper:
         rc = matplotlib.rc
         with matplotlib.rc_context():
             matplotlib.rcdefaults()
-            rc("font", family="DejaVu Sans", size=8)  # comes with matplotlib: the same letters everywhere
-            rc("axes", titlesize=9, labelsize=8.5, linewidth=0.7, axisbelow=True, facecolor=t.page)
+            rc(
+                "font", family="DejaVu Sans", size=8
+            )  # comes with matplotlib: the same letters everywhere
+            rc(
+                "axes",
+                titlesize=9,
+                labelsize=8.5,
+                linewidth=0.7,
+                axisbelow=True,
+                facecolor=t.page,
+            )
             rc("axes", edgecolor=t.ink, labelcolor=t.ink, titlecolor=t.ink)
             rc("axes.spines", top=False, right=False)
             rc(("xtick", "ytick"), color=t.ink, labelsize=7.5)
@@ -114,7 +159,9 @@ class Paper:
             yield
 
 
-def log_ticks(axis: Any, ticks: Sequence[float], say: Callable[[float], str] = "{:g}".format) -> None:
+def log_ticks(
+    axis: Any, ticks: Sequence[float], say: Callable[[float], str] = "{:g}".format
+) -> None:
     """Set the ticks of a logarithmic axis, labelled as plain numbers. say : the label of a value."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
@@ -128,7 +175,9 @@ def import_matplotlib() -> Any:
 
     An MPLBACKEND that does not exist is no error, as no backend is used.
     """
-    backend = None if "matplotlib" in sys.modules else os.environ.pop("MPLBACKEND", None)
+    backend = (
+        None if "matplotlib" in sys.modules else os.environ.pop("MPLBACKEND", None)
+    )
     lacking = "drawing png, svg or pdf needs matplotlib: pip install 'calcli[plot]'"
     try:
         with needed(f"{lacking}; the terminal drawing, .json and .csv work without it"):
@@ -138,7 +187,9 @@ def import_matplotlib() -> Any:
             os.environ["MPLBACKEND"] = backend
     if backend:
         with suppress(ValueError):
-            matplotlib.rcParams["backend"] = backend  # as its own import would have done, for others in this process
+            matplotlib.rcParams["backend"] = (
+                backend  # as its own import would have done, for others in this process
+            )
     return matplotlib
 
 
@@ -150,4 +201,6 @@ def width_of(text: str) -> float:
     with suppress(ValueError):
         if 2.0 <= (width := float(number) * UNITS[unit]) <= 40.0:
             return width
-    raise UsageError(f"--width {text}: expected {', '.join(WIDTHS)}, or 2 to 40 inches, e.g. 3.4in or 85mm")
+    raise UsageError(
+        f"--width {text}: expected {', '.join(WIDTHS)}, or 2 to 40 inches, e.g. 3.4in or 85mm"
+    )

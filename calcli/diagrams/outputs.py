@@ -46,7 +46,9 @@ def _svg(figure: Figure, paper: Paper) -> bytes:
 
 
 def _pdf(figure: Figure, paper: Paper) -> bytes:
-    return paper.picture(figure.draw, "pdf", Title=figure.title or None, Subject=figure.describe())
+    return paper.picture(
+        figure.draw, "pdf", Title=figure.title or None, Subject=figure.describe()
+    )
 
 
 def to_object(figure: Figure) -> dict[str, Any]:
@@ -74,8 +76,20 @@ def _cell(value: Any) -> str:
     """Text of a CSV cell: numbers read back exactly; empty where there is none."""
     if isinstance(value, float):
         return repr(float(value)) if math.isfinite(value) else ""
-    return harmless_cell(value) if isinstance(value, str) else "" if value is None else str(value)
+    return (
+        harmless_cell(value)
+        if isinstance(value, str)
+        else ""
+        if value is None
+        else str(value)
+    )
 
 
-FORMATS: dict[str, Writer] = {"png": _png, "svg": _svg, "pdf": _pdf, "json": to_json, "csv": to_csv}
+FORMATS: dict[str, Writer] = {
+    "png": _png,
+    "svg": _svg,
+    "pdf": _pdf,
+    "json": to_json,
+    "csv": to_csv,
+}
 """Writers by file extension, without the dot."""

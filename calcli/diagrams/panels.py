@@ -18,7 +18,10 @@ from calcli.numerics import BoolArray, in_order
 FEW_BUNDLES = 4
 """Largest number of bundles for which every panel has room for a whole name."""
 
-NAMES = {"class": ("predicted class", "predicted classes"), "group": ("group", "groups")}
+NAMES = {
+    "class": ("predicted class", "predicted classes"),
+    "group": ("group", "groups"),
+}
 
 
 @dataclass(frozen=True)
@@ -58,34 +61,66 @@ def quantities(request: Request) -> tuple[Quantity, ...]:
     binary = all(s.table.k == 2 for s in request.sets)
     if request.quantity == "positive" and not binary:
         most = max((s.table for s in request.sets), key=lambda table: table.k)
-        raise UsageError(f"--label positive is for two classes, {most.known}; use --label top")
+        raise UsageError(
+            f"--label positive is for two classes, {most.known}; use --label top"
+        )
     if request.quantity is not None:
         return (request.quantity,)
-    return ("positive", "top") if binary and request.by != "class" and not request.ordered else ("top",)
+    return (
+        ("positive", "top")
+        if binary and request.by != "class" and not request.ordered
+        else ("top",)
+    )
 
 
-def _curve(what: Measured, settings: CurveSettings, quantity: Quantity, rows: BoolArray | None = None) -> Curve | None:
+def _curve(
+    what: Measured,
+    settings: CurveSettings,
+    quantity: Quantity,
+    rows: BoolArray | None = None,
+) -> Curve | None:
     """Measure the curve of some rows; None where there are none (or their weights are all zero)."""
     table = what.table if rows is None else what.table.take(rows)
-    return measure_curve(what.label, table, settings, quantity) if table.weights.sum() > 0 else None
+    return (
+        measure_curve(what.label, table, settings, quantity)
+        if table.weights.sum() > 0
+        else None
+    )
 
 
 def whole(request: Request) -> Panels:
     """Panels of all rows: one per set and quantity, or one per bundle and quantity with its sets overlaid."""
     sets, wanted = request.sets, quantities(request)
     bundles = list(dict.fromkeys(s.bundle for s in sets))
-    curves = [(s, q, curve) for s, q in product(sets, wanted) if (curve := _curve(s, request.settings, q)) is not None]
+    curves = [
+        (s, q, curve)
+        for s, q in product(sets, wanted)
+        if (curve := _curve(s, request.settings, q)) is not None
+    ]
 
     def named(title: str, quantity: Quantity) -> str:
-        about = "top label" if quantity == "top" else f"P({request.names[1] if request.names else 'class 1'})"
+        about = (
+            "top label"
+            if quantity == "top"
+            else f"P({request.names[1] if request.names else 'class 1'})"
+        )
         return title if len(wanted) == 1 else ", ".join(filter(None, (title, about)))
 
     title, panels = request.title or "", []
     if request.layout == "overlay":
         models = len(bundles) == len(sets) > 1  # one curve each
-        for name, q in product([f"{len(bundles)} bundles"] if models else bundles, wanted):
-            own = [(s, c) for s, r, c in curves if r == q and (models or s.bundle == name)]
-            panels.append(Panel(named(name, q), tuple(replace(c, label=s.bundle) if models else c for s, c in own)))
+        for name, q in product(
+            [f"{len(bundles)} bundles"] if models else bundles, wanted
+        ):
+            own = [
+                (s, c) for s, r, c in curves if r == q and (models or s.bundle == name)
+            ]
+            panels.append(
+                Panel(
+                    named(name, q),
+                    tuple(replace(c, label=s.bundle) if models else c for s, c in own),
+                )
+            )
     else:
         alone = len(bundles) == 1 and len(curves) > 1
         if alone and request.title is None:
@@ -96,7 +131,11 @@ def whole(request: Request) -> Panels:
         # Titles are cut in their middle: with many bundles, the part that differs stands last.
         for s, q, c in curves:
             words = (short[s.bundle], s.label * versions)[:: -1 if many else 1]
-            panels.append(Panel(named(s.label if alone else ", ".join(filter(None, words)), q), (c,)))
+            panels.append(
+                Panel(
+                    named(s.label if alone else ", ".join(filter(None, words)), q), (c,)
+                )
+            )
     return tuple(p for p in panels if p.curves), title, tuple(request.notes)
 
 
@@ -106,14 +145,21 @@ def parts_of(request: Request) -> list[RowSubset]:
     for s in request.sets:
         column = s.table.group if request.by == "group" else s.table.prediction
         if column is None:
-            raise DataError(f"{s.bundle}: has no dataset 'group' with one value per row, which --per-group needs")
+            raise DataError(
+                f"{s.bundle}: has no dataset 'group' with one value per row, which --per-group needs"
+            )
         columns.append(column)
     listed = in_order if request.ordered else np.unique
     values = listed(np.concatenate([listed(c) for c in columns])).tolist()
     named = request.names if request.by == "class" else None
     if request.by == "class" and any(s.table.k == 1 for s in request.sets):
-        raise UsageError("these rows hold one confidence each and no classes to draw; --per-group draws groups")
-    return [RowSubset(named[int(v)] if named else str(v), tuple(c == v for c in columns)) for v in values]
+        raise UsageError(
+            "these rows hold one confidence each and no classes to draw; --per-group draws groups"
+        )
+    return [
+        RowSubset(named[int(v)] if named else str(v), tuple(c == v for c in columns))
+        for v in values
+    ]
 
 
 def by_part(request: Request, parts: Sequence[RowSubset], limit: int) -> Panels:
@@ -133,10 +179,14 @@ def by_part(request: Request, parts: Sequence[RowSubset], limit: int) -> Panels:
     panels = []
     for part in chosen:
         pairs = zip(sets, part.rows, strict=True)
-        curves = tuple(c for s, rows in pairs if (c := _curve(s, request.settings, quantity, rows)))
+        curves = tuple(
+            c for s, rows in pairs if (c := _curve(s, request.settings, quantity, rows))
+        )
         if curves:
             panels.append(Panel(part.name, curves))
-    title = f"{sets[0].bundle}, by {what[0]}" if request.title is None else request.title
+    title = (
+        f"{sets[0].bundle}, by {what[0]}" if request.title is None else request.title
+    )
     return tuple(panels), title, tuple(notes)
 
 
@@ -144,7 +194,14 @@ def _distance(sets: Sequence[Measured], masks: Sequence[BoolArray]) -> float:
     """Largest |sum (c - correct)| of any set, in units of its standard deviation under calibration."""
     worst = 0.0
     for s, rows in zip(sets, masks, strict=True):
-        c, correct, w = (column[rows] for column in (s.table.confidence, s.table.correct, s.table.weights))
+        c, correct, w = (
+            column[rows]
+            for column in (s.table.confidence, s.table.correct, s.table.weights)
+        )
         # The small term keeps confidences of exactly 0 and 1 finite.
-        worst = max(worst, abs(float(w @ (c - correct))) / float(np.sqrt(w**2 @ (c * (1 - c)) + 1e-12)))
+        worst = max(
+            worst,
+            abs(float(w @ (c - correct)))
+            / float(np.sqrt(w**2 @ (c * (1 - c)) + 1e-12)),
+        )
     return worst

@@ -12,7 +12,18 @@ from calcli.diagrams.matplotlib_theme import Paper, Theme
 from calcli.diagrams.panels import Panel, by_part, parts_of, whole
 from calcli.diagrams.reliability_matplotlib import Pen, draw_reliability
 from calcli.diagrams.style import Figure, Request, style
-from calcli.diagrams.terminal import AXIS, BAND, Canvas, Look, base_line, beside, eighths, flow, scale, with_axis
+from calcli.diagrams.terminal import (
+    AXIS,
+    BAND,
+    Canvas,
+    Look,
+    base_line,
+    beside,
+    eighths,
+    flow,
+    scale,
+    with_axis,
+)
 from calcli.fast_dataclass import dataclass
 
 MOST_PANELS = 12
@@ -21,9 +32,29 @@ MOST_PANELS = 12
 NARROW = 38
 """Least width of terminal panels in characters; narrower ones go below one another."""
 
-COLUMNS = ("panel", "curve", "element", "x", "x_low", "x_high", "y", "y_low", "y_high", "count")
+COLUMNS = (
+    "panel",
+    "curve",
+    "element",
+    "x",
+    "x_low",
+    "x_high",
+    "y",
+    "y_low",
+    "y_high",
+    "count",
+)
 
-SUMMARY = ("accuracy", "mean_confidence", "ece", "ece_null_mean", "ece_null_q95", "ece_p", "outside", "mcb_null_mean")
+SUMMARY = (
+    "accuracy",
+    "mean_confidence",
+    "ece",
+    "ece_null_mean",
+    "ece_null_q95",
+    "ece_p",
+    "outside",
+    "mcb_null_mean",
+)
 
 
 @dataclass(frozen=True)
@@ -76,16 +107,26 @@ class Diagram(Figure):
 
     def text(self, width: int, look: Look) -> list[str]:
         """Panels side by side as far as they fit, one for every curve, as overlaid characters are illegible."""
-        panels = [(p.title if len(p.curves) == 1 else f"{p.title}: {c.label}", c) for p, c in self.curves]
+        panels = [
+            (p.title if len(p.curves) == 1 else f"{p.title}: {c.label}", c)
+            for p, c in self.curves
+        ]
         columns = max(1, min(len(panels), (width + 2) // (NARROW + 2), 3))
         each = min((width - 2 * (columns - 1)) // columns, 66)
-        lines = [look.paint(squeeze(self.title, width), "strong"), ""] if self.title else []
+        lines = (
+            [look.paint(squeeze(self.title, width), "strong"), ""] if self.title else []
+        )
         for at in range(0, len(panels), columns):
-            blocks = [_panel(title, curve, self, each, look) for title, curve in panels[at : at + columns]]
+            blocks = [
+                _panel(title, curve, self, each, look)
+                for title, curve in panels[at : at + columns]
+            ]
             lines += [*beside(blocks, each), ""]
         lines += flow(_legend(self, look), width, look)
         for note in self.notes:
-            lines += flow([(word, "faint") for word in printable(note).split()], width, look, " ")
+            lines += flow(
+                [(word, "faint") for word in printable(note).split()], width, look, " "
+            )
         return lines
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
@@ -95,14 +136,22 @@ class Diagram(Figure):
         polyline), ``band`` (x, y_low, y_high), ``bin`` (edges, mean forecast and outcome with
         its interval), ``bin_band`` and ``histogram`` (edges and count).
         """
-        rows = [(panel.title, c.label, *values) for panel, c in self.curves for values in _curve_rows(c)]
+        rows = [
+            (panel.title, c.label, *values)
+            for panel, c in self.curves
+            for values in _curve_rows(c)
+        ]
         return COLUMNS, rows
 
     def describe(self) -> str:
         found = []
         for panel, c in self.curves:
             x, y = c.words
-            whose = panel.title if panel.title.endswith(f", {c.label}") else f"{panel.title}, {c.label}"
+            whose = (
+                panel.title
+                if panel.title.endswith(f", {c.label}")
+                else f"{panel.title}, {c.label}"
+            )
             told = f"{y} {c.accuracy:.4f}, mean {x} {c.mean_confidence:.4f} ({direction(c)})"
             null = f"where a calibrated model would show {c.ece_null_mean:.4f} ({p_value(c)})"
             found.append(f"{whose}: {told}, ECE {c.ece:.4f} {null}, {c.n} rows.")
@@ -116,7 +165,16 @@ def _curve_rows(curve: Curve) -> Iterable[tuple[Any, ...]]:
         yield "summary", name, none, none, getattr(curve, name), none, none, curve.n
     for split in (curve.brier, curve.log):
         for name in ("score", "miscalibration", "discrimination", "uncertainty"):
-            yield "summary", f"{split.kind}_{name}", none, none, getattr(split, name), none, none, curve.n
+            yield (
+                "summary",
+                f"{split.kind}_{name}",
+                none,
+                none,
+                getattr(split, name),
+                none,
+                none,
+                curve.n,
+            )
     for x, y in zip(*curve.isotonic.knots, strict=True):
         yield "curve", x, none, none, y, none, none, none
     for x, low, high in zip(curve.band.x, curve.band.low, curve.band.high, strict=True):
@@ -124,16 +182,36 @@ def _curve_rows(curve: Curve) -> Iterable[tuple[Any, ...]]:
     b = curve.bins
     for at in range(len(b.count)):
         edges = b.low[at], b.high[at]
-        yield "bin", b.confidence[at], *edges, b.accuracy[at], b.accuracy_low[at], b.accuracy_high[at], b.count[at]
-        yield "bin_band", b.confidence[at], *edges, none, b.null_low[at], b.null_high[at], b.count[at]
+        yield (
+            "bin",
+            b.confidence[at],
+            *edges,
+            b.accuracy[at],
+            b.accuracy_low[at],
+            b.accuracy_high[at],
+            b.count[at],
+        )
+        yield (
+            "bin_band",
+            b.confidence[at],
+            *edges,
+            none,
+            b.null_low[at],
+            b.null_high[at],
+            b.count[at],
+        )
     h = curve.histogram
     for low, high, count in zip(h.edges[:-1], h.edges[1:], h.count, strict=True):
         yield "histogram", none, low, high, none, none, none, count
 
 
-def _panel(title: str, curve: Curve, diagram: Diagram, width: int, look: Look) -> list[str]:
+def _panel(
+    title: str, curve: Curve, diagram: Diagram, width: int, look: Look
+) -> list[str]:
     inner = width - AXIS - 1
-    height = min(max(round(inner / 2.5), 8), 20)  # a character is about twice as tall as wide
+    height = min(
+        max(round(inner / 2.5), 8), 20
+    )  # a character is about twice as tall as wide
     canvas = Canvas(inner, height, (0.0, 1.0), (0.0, 1.0), look)
     diagram.cells(canvas, curve)
     lines = [look.paint(squeeze(title, width), "strong")]
@@ -147,10 +225,22 @@ def _panel(title: str, curve: Curve, diagram: Diagram, width: int, look: Look) -
     at = np.clip(np.searchsorted(edges, canvas.centres()) - 1, 0, len(count) - 1)
     top = np.log10(max(int(count.max()), 3) / 0.5)
     heights = np.where(count > 0, np.log10(np.maximum(count, 1) / 0.5) / top, 0.0)[at]
-    axis = [f"{short(int(count.max())):>{AXIS}}┤", f"{'rows':>{AXIS}}│", f"{'(log)':>{AXIS}}│"]
-    lines += [left + look.paint(line, "band") for left, line in zip(axis, eighths(heights, 3, look), strict=True)]
+    axis = [
+        f"{short(int(count.max())):>{AXIS}}┤",
+        f"{'rows':>{AXIS}}│",
+        f"{'(log)':>{AXIS}}│",
+    ]
+    lines += [
+        left + look.paint(line, "band")
+        for left, line in zip(axis, eighths(heights, 3, look), strict=True)
+    ]
     lines.append(base_line(inner))
-    lines.append(" " * (AXIS + 1) + scale(inner, ["0", "0.2", "0.4", "0.6", "0.8", "1"], (0, 0.2, 0.4, 0.6, 0.8, 1)))
+    lines.append(
+        " " * (AXIS + 1)
+        + scale(
+            inner, ["0", "0.2", "0.4", "0.6", "0.8", "1"], (0, 0.2, 0.4, 0.6, 0.8, 1)
+        )
+    )
     return lines + [line[:width] for line in _numbers(curve, width)]
 
 
@@ -161,9 +251,19 @@ def _numbers(curve: Curve, width: int) -> list[str]:
     means = [f", mean {x} {curve.mean_confidence:.4f}", f" ({direction(curve)})"]
     apart = width < 50 and curve.quantity == "top"
     parts = [[rows], [about, *means]] if apart else [[rows, f", {about}", *means]]
-    ece = [f"ECE {curve.ece:.4f}", f" (if calibrated {curve.ece_null_mean:.4f}, {p_value(curve)})"]
-    brier = [f"Brier {b.score:.4f} =", f" MCB {b.miscalibration:.4f}", f" − DSC {b.discrimination:.4f}"]
-    brier += [f" + UNC {b.uncertainty:.4f}", f" (MCB if calibrated {curve.mcb_null_mean:.4f})"]
+    ece = [
+        f"ECE {curve.ece:.4f}",
+        f" (if calibrated {curve.ece_null_mean:.4f}, {p_value(curve)})",
+    ]
+    brier = [
+        f"Brier {b.score:.4f} =",
+        f" MCB {b.miscalibration:.4f}",
+        f" − DSC {b.discrimination:.4f}",
+    ]
+    brier += [
+        f" + UNC {b.uncertainty:.4f}",
+        f" (MCB if calibrated {curve.mcb_null_mean:.4f})",
+    ]
     lines = []
     for first, *others in (*parts, ece, brier):
         lines.append(first)
@@ -179,7 +279,10 @@ def _legend(diagram: Diagram, look: Look) -> list[tuple[str, str]]:
     curves = [curve for _, curve in diagram.curves]
     level = f"{100 * curves[0].settings.level:g} %"
     thin = any(curve.bins.thin.any() for curve in curves)
-    items = [*diagram.signs(level, thin), (f"{2 * BAND} {level} band if calibrated", "band")]
+    items = [
+        *diagram.signs(level, thin),
+        (f"{2 * BAND} {level} band if calibrated", "band"),
+    ]
     if look.colour:
         items.append((f"{diagram.outside_sign} outside it", "outside"))
     words = dict.fromkeys(curve.words for curve in curves)

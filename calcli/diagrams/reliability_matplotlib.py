@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calcli.diagrams.caption_text import direction, p_value, printable, short, squeeze, table
+from calcli.diagrams.caption_text import (
+    direction,
+    p_value,
+    printable,
+    short,
+    squeeze,
+    table,
+)
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.matplotlib_theme import Paper, log_ticks
 from calcli.diagrams.panels import Panel
@@ -20,7 +27,16 @@ IN_COLOUR = 8
 """Largest number of coloured curves in one pair of axes; of more, the best five are coloured."""
 
 BEST = 5
-LEFT, RIGHT, GAP, TITLE, NUMBER, BETWEEN, LABEL, NOTE = 0.62, 0.22, 0.42, 0.3, 0.125, 0.09, 0.48, 0.17
+LEFT, RIGHT, GAP, TITLE, NUMBER, BETWEEN, LABEL, NOTE = (
+    0.62,
+    0.22,
+    0.42,
+    0.3,
+    0.125,
+    0.09,
+    0.48,
+    0.17,
+)
 """Inches: margins, gap of panels, title, line of numbers, gap above the histogram, axis labels below it, note."""
 MONO = "DejaVu Sans Mono"
 
@@ -54,10 +70,15 @@ class Drawing:
         self.diagram, self.paper = diagram, paper
         curves = [c for _, c in diagram.curves]
         several = any(len(panel.curves) > 1 for panel in diagram.panels)
-        self.names = self.coloured = list(dict.fromkeys(c.label for c in curves)) if several else []
+        self.names = self.coloured = (
+            list(dict.fromkeys(c.label for c in curves)) if several else []
+        )
         self.crowded = len(self.names) > IN_COLOUR
         if self.crowded:
-            score = {n: float(np.mean([c.brier.score for c in curves if c.label == n])) for n in self.names}
+            score = {
+                n: float(np.mean([c.brier.score for c in curves if c.label == n]))
+                for n in self.names
+            }
             best = sorted(self.names, key=lambda n: score[n])[:BEST]
             self.coloured = [n for n in self.names if n in best or n == "uncalibrated"]
 
@@ -69,8 +90,12 @@ class Drawing:
         if name not in self.coloured:
             return Pen(self.paper.theme.others, band=False, width=0.9, order=2.5)
         look, curves = self.paper.series(self.coloured.index(name)), len(panel.curves)
-        tint = min(Pen.tint, 1 - 0.55 ** (1 / curves))  # overlaid bands stay below half opacity
-        return Pen(*look, band=not self.crowded, shift=at - 0.5 * (curves - 1), tint=tint)
+        tint = min(
+            Pen.tint, 1 - 0.55 ** (1 / curves)
+        )  # overlaid bands stay below half opacity
+        return Pen(
+            *look, band=not self.crowded, shift=at - 0.5 * (curves - 1), tint=tint
+        )
 
 
 def draw_reliability(diagram: "Diagram", paper: Paper) -> Any:
@@ -83,9 +108,13 @@ def draw_reliability(diagram: "Diagram", paper: Paper) -> Any:
     wide = columns * (side + beside + GAP)
     handles = _legend(job)
     per_line = _fitting_columns([handle.get_label() for handle in handles], wide - 0.4)
-    notes = [line for note in diagram.notes for line in wrap(printable(note), int(wide * 17))]
+    notes = [
+        line for note in diagram.notes for line in wrap(printable(note), int(wide * 17))
+    ]
     stated = paper.stats and not job.crowded
-    above = [above_axes(panel, side, small) if stated else [] for panel in diagram.panels]
+    above = [
+        above_axes(panel, side, small) if stated else [] for panel in diagram.panels
+    ]
     numbers = max(map(len, above), default=0)
     head, histogram = 0.28 if diagram.title else 0.0, 0.5 if small else 0.75
     cell = TITLE + NUMBER * numbers + side + BETWEEN + histogram + LABEL
@@ -101,23 +130,55 @@ def draw_reliability(diagram: "Diagram", paper: Paper) -> Any:
         x = (LEFT + column * (side + beside + GAP)) / width
         top = height - head - row * cell - TITLE - NUMBER * numbers
         upper = figure.add_axes((x, (top - side) / height, side / width, side / height))
-        lower = figure.add_axes((x, (top - side - BETWEEN - histogram) / height, side / width, histogram / height))
+        lower = figure.add_axes(
+            (
+                x,
+                (top - side - BETWEEN - histogram) / height,
+                side / width,
+                histogram / height,
+            )
+        )
         _draw_panel(upper, lower, panel, job, first=column == 0)
-        upper.set_title(squeeze(panel.title, int(side * 13)), loc="left", pad=5 + 9 * numbers)
-        family = MONO if len(panel.curves) > 1 and not small else None  # columns of a table
+        upper.set_title(
+            squeeze(panel.title, int(side * 13)), loc="left", pad=5 + 9 * numbers
+        )
+        family = (
+            MONO if len(panel.curves) > 1 and not small else None
+        )  # columns of a table
         for line, text in enumerate(reversed(above[at])):
             where = (0, 4 + 9 * line)
-            upper.annotate(text, (0, 1), where, "axes fraction", "offset points", fontsize=6.2, family=family)
+            upper.annotate(
+                text,
+                (0, 1),
+                where,
+                "axes fraction",
+                "offset points",
+                fontsize=6.2,
+                family=family,
+            )
         if beside:
             _write_beside(upper, panel, job)
         for number, artist in enumerate(upper.lines):  # names the lines in an SVG
             artist.set_gid(f"panel{at + 1}-line{number}")
     anchor = (0.5, (0.06 + NOTE * len(notes)) / height)
-    gaps = {"columnspacing": 1.6, "handletextpad": 0.6, "borderpad": 0, "labelspacing": 0.4}
-    figure.legend(handles=handles, loc="lower center", bbox_to_anchor=anchor, ncols=per_line, **gaps)
+    gaps = {
+        "columnspacing": 1.6,
+        "handletextpad": 0.6,
+        "borderpad": 0,
+        "labelspacing": 0.4,
+    }
+    figure.legend(
+        handles=handles,
+        loc="lower center",
+        bbox_to_anchor=anchor,
+        ncols=per_line,
+        **gaps,
+    )
     for line, note in enumerate(reversed(notes)):
         y = (0.08 + NOTE * line) / height
-        figure.text(0.5, y, note, ha="center", va="bottom", fontsize=7, color=paper.theme.muted)
+        figure.text(
+            0.5, y, note, ha="center", va="bottom", fontsize=7, color=paper.theme.muted
+        )
     return figure
 
 
@@ -125,14 +186,18 @@ def _grid(job: Drawing) -> tuple[int, float, float]:
     """Number of columns, and in inches the side of the axes and the width of a table beside them."""
     count, width = len(job.diagram.panels), job.paper.width
     several = (min(4, int(np.ceil(np.sqrt(count)))), 2.2)
-    columns, side = {1: (1, 3.9), 2: (2, 3.5), 3: (3, 3.2), 4: (2, 3.2)}.get(count, several)
+    columns, side = {1: (1, 3.9), 2: (2, 3.5), 3: (3, 3.2), 4: (2, 3.2)}.get(
+        count, several
+    )
     beside = 0.0
     if job.crowded:
         columns = 1
         if job.paper.stats:
             beside = 0.0545 * (max(map(len, listing(job.diagram.panels[0], True))) + 5)
     if width is not None:
-        columns = max(1, min(columns, int((width - LEFT - RIGHT + GAP) / (1.7 + GAP + beside))))
+        columns = max(
+            1, min(columns, int((width - LEFT - RIGHT + GAP) / (1.7 + GAP + beside)))
+        )
         side = (width - LEFT - RIGHT - (columns - 1) * GAP) / columns - beside
         if side < 1.2:  # no room for the table
             side, beside = side + beside, 0.0
@@ -140,7 +205,9 @@ def _grid(job: Drawing) -> tuple[int, float, float]:
     return columns, side, beside
 
 
-def _draw_panel(upper: Any, lower: Any, panel: Panel, job: Drawing, first: bool) -> None:
+def _draw_panel(
+    upper: Any, lower: Any, panel: Panel, job: Drawing, first: bool
+) -> None:
     theme = job.paper.theme
     upper.plot([0, 1], [0, 1], color=theme.muted, lw=0.8, ls=(0, (4, 2)), zorder=2)
     for at, curve in enumerate(panel.curves):
@@ -154,15 +221,23 @@ def _draw_panel(upper: Any, lower: Any, panel: Panel, job: Drawing, first: bool)
     top = max(1.6 * max(int(curve.histogram.count.max()) for curve in panel.curves), 3)
     decades = int(np.log10(top))
     lower.set_axisbelow("line")  # ticks lie over the bars
-    lower.set(xlim=(0, 1), xticks=fifths, yscale="log", ylim=(0.6, top))  # a single row is still a visible bar
-    log_ticks(lower.yaxis, [10.0**d for d in range(0, decades + 1, 1 if decades < 4 else 2)], short)
+    lower.set(
+        xlim=(0, 1), xticks=fifths, yscale="log", ylim=(0.6, top)
+    )  # a single row is still a visible bar
+    log_ticks(
+        lower.yaxis,
+        [10.0**d for d in range(0, decades + 1, 1 if decades < 4 else 2)],
+        short,
+    )
     x, y = panel.curves[0].words
     if first or len({p.curves[0].words for p in job.diagram.panels}) > 1:
         upper.set_ylabel(y, labelpad=2)
     if first:
         lower.set_ylabel("samples")
         for axes in (upper, lower):
-            axes.yaxis.set_label_coords(-0.42 / (upper.figure.get_figwidth() * upper.get_position().width), 0.5)
+            axes.yaxis.set_label_coords(
+                -0.42 / (upper.figure.get_figwidth() * upper.get_position().width), 0.5
+            )
     lower.set_xlabel(x)
 
 
@@ -171,12 +246,26 @@ def _draw_histogram(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
     colour = paper.theme.ink if pen.alone else pen.colour
     if pen.alone:
         look = {"color": paper.theme.others, "edgecolor": paper.theme.page, "lw": 0.3}
-        axes.bar(edges[:-1], np.where(count > 0, count, np.nan), width=np.diff(edges), align="edge", **look)
+        axes.bar(
+            edges[:-1],
+            np.where(count > 0, count, np.nan),
+            width=np.diff(edges),
+            align="edge",
+            **look,
+        )
     else:
-        axes.stairs(np.maximum(count, 0.1), edges, color=colour, ls=pen.line, lw=min(1.0, pen.width))
+        axes.stairs(
+            np.maximum(count, 0.1),
+            edges,
+            color=colour,
+            ls=pen.line,
+            lw=min(1.0, pen.width),
+        )
     if pen.alone or pen.band:
         axes.axvline(curve.accuracy, color=colour, lw=1.3, ls="-", zorder=3)
-        axes.axvline(curve.mean_confidence, color=colour, lw=1.3, ls=(0, (2, 1.2)), zorder=3)
+        axes.axvline(
+            curve.mean_confidence, color=colour, lw=1.3, ls=(0, (2, 1.2)), zorder=3
+        )
 
 
 def _write_beside(axes: Any, panel: Panel, job: Drawing) -> None:
@@ -186,9 +275,19 @@ def _write_beside(axes: Any, panel: Panel, job: Drawing) -> None:
     for at, line in enumerate(lines):
         colour, weight = job.paper.theme.ink, "normal"
         if at and order[at - 1].label in job.coloured:
-            colour, weight = job.pen(panel, panel.curves.index(order[at - 1])).colour, "bold"
+            colour, weight = (
+                job.pen(panel, panel.curves.index(order[at - 1])).colour,
+                "bold",
+            )
         font = {"fontsize": size, "family": MONO, "color": colour, "weight": weight}
-        axes.annotate(line, (1, 1), (10, -size * 1.45 * (at + 1)), "axes fraction", "offset points", **font)
+        axes.annotate(
+            line,
+            (1, 1),
+            (10, -size * 1.45 * (at + 1)),
+            "axes fraction",
+            "offset points",
+            **font,
+        )
 
 
 def _legend(job: Drawing) -> list[Any]:
@@ -203,7 +302,18 @@ def _legend(job: Drawing) -> list[Any]:
     for at, name in enumerate(job.coloured):
         colour, line, marker = job.paper.series(at)
         mark = marker if bars else ""
-        handles.append(Line2D([], [], color=colour, ls=line, lw=1.7, marker=mark, ms=4, label=squeeze(name, 40)))
+        handles.append(
+            Line2D(
+                [],
+                [],
+                color=colour,
+                ls=line,
+                lw=1.7,
+                marker=mark,
+                ms=4,
+                label=squeeze(name, 40),
+            )
+        )
     if job.crowded:
         others = f"the other {len(job.names) - len(job.coloured)}"
         return [*handles, Line2D([], [], color=theme.others, lw=0.9, label=others)]
@@ -212,14 +322,18 @@ def _legend(job: Drawing) -> list[Any]:
     x, y = (" or ".join(each) for each in zip(*words, strict=True))
     handles.append(Patch(facecolor=theme.band, label=f"{level} band if calibrated"))
     handles.append(Line2D([], [], color=theme.ink, lw=1.3, label=y))
-    handles.append(Line2D([], [], color=theme.ink, lw=1.3, ls=(0, (2, 1.2)), label=f"mean {x}"))
+    handles.append(
+        Line2D([], [], color=theme.ink, lw=1.3, ls=(0, (2, 1.2)), label=f"mean {x}")
+    )
     return handles
 
 
 def _fitting_columns(labels: Sequence[str], width: float) -> int:
     """Number of legend entries that fit side by side into a width in inches."""
     for columns in range(len(labels), 1, -1):
-        columns_of = np.array_split([len(label) for label in labels], columns)  # as matplotlib fills a legend
+        columns_of = np.array_split(
+            [len(label) for label in labels], columns
+        )  # as matplotlib fills a legend
         if sum(0.62 + 0.06 * max(column) for column in columns_of) <= width:
             return columns
     return 1
@@ -233,9 +347,14 @@ def above_axes(panel: Panel, side: float, small: bool) -> list[str]:
     several = len(panel.curves) > 1
     c = panel.curves[0]
     if small and several:
-        lines = [f"{squeeze(c.label, 14)}: ECE {c.ece:.3f} (if cal. {c.ece_null_mean:.3f})" for c in panel.curves]
+        lines = [
+            f"{squeeze(c.label, 14)}: ECE {c.ece:.3f} (if cal. {c.ece_null_mean:.3f})"
+            for c in panel.curves
+        ]
     elif small:
-        lines = [f"n {c.n}, ECE {c.ece:.3f} (if cal. {c.ece_null_mean:.3f}), {p_value(c)}"]
+        lines = [
+            f"n {c.n}, ECE {c.ece:.3f} (if cal. {c.ece_null_mean:.3f}), {p_value(c)}"
+        ]
     elif several:
         return listing(panel)
     else:
@@ -253,8 +372,20 @@ def above_axes(panel: Panel, side: float, small: bool) -> list[str]:
 def listing(panel: Panel, by_score: bool = False) -> list[str]:
     """Table of the numbers of several curves. by_score : sorted by Brier score, which is a column, too."""
     rows = [["", "ECE", "(if cal.)", "MCB", "DSC", "UNC", "Brier"]]
-    for c in sorted(panel.curves, key=lambda c: c.brier.score) if by_score else panel.curves:
+    for c in (
+        sorted(panel.curves, key=lambda c: c.brier.score) if by_score else panel.curves
+    ):
         b = c.brier
-        parts = (f"{each:.4f}" for each in (b.miscalibration, b.discrimination, b.uncertainty, b.score))
-        rows.append([squeeze(c.label, 24 if by_score else 16), f"{c.ece:.4f}", f"({c.ece_null_mean:.4f})", *parts])
+        parts = (
+            f"{each:.4f}"
+            for each in (b.miscalibration, b.discrimination, b.uncertainty, b.score)
+        )
+        rows.append(
+            [
+                squeeze(c.label, 24 if by_score else 16),
+                f"{c.ece:.4f}",
+                f"({c.ece_null_mean:.4f})",
+                *parts,
+            ]
+        )
     return table(rows if by_score else [row[:-1] for row in rows], " ")

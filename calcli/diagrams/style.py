@@ -58,8 +58,18 @@ class Request:
     @property
     def labels(self) -> list[str]:
         """Names of the sets: of the bundle where there are several, and of the calibrator where that differs."""
-        several, one = (len(set(each)) > 1 for each in zip(*((s.bundle, s.label) for s in self.sets), strict=True))
-        return [f"{s.bundle}, {s.label}" if several and one else s.bundle if several else s.label for s in self.sets]
+        several, one = (
+            len(set(each)) > 1
+            for each in zip(*((s.bundle, s.label) for s in self.sets), strict=True)
+        )
+        return [
+            f"{s.bundle}, {s.label}"
+            if several and one
+            else s.bundle
+            if several
+            else s.label
+            for s in self.sets
+        ]
 
 
 class Figure(ABC):
@@ -112,8 +122,13 @@ def style_names() -> tuple[str, ...]:
 
 def style_titles() -> dict[str, str]:
     """Help line of every style, read from its file without running it."""
-    texts = {name: get_data("calcli.diagrams.styles", f"{name}.py") or b"" for name in style_names()}
-    return {name: text.decode().splitlines()[0].strip('" .') for name, text in texts.items()}
+    texts = {
+        name: get_data("calcli.diagrams.styles", f"{name}.py") or b""
+        for name in style_names()
+    }
+    return {
+        name: text.decode().splitlines()[0].strip('" .') for name, text in texts.items()
+    }
 
 
 @cache
@@ -122,13 +137,21 @@ def style(name: str) -> type[Figure]:
     if name not in style_names():
         raise unknown_name("diagram style", name, style_names())
     module = import_module(f"calcli.diagrams.styles.{name}")
-    classes = (each for each in vars(module).values() if isinstance(each, type) and each.__module__ == module.__name__)
+    classes = (
+        each
+        for each in vars(module).values()
+        if isinstance(each, type) and each.__module__ == module.__name__
+    )
     return next(each for each in classes if issubclass(each, Figure))
 
 
 def check(request_of: type[Figure], name: str, *, bundles: int, by: str | None) -> None:
     """Refuse what a style cannot draw. by : the option that asks for parts. Raises UsageError."""
     if by is not None and not request_of.by_part:
-        raise UsageError(f"--style {name} has no panels per class or group; leave --per-class and --per-group out")
+        raise UsageError(
+            f"--style {name} has no panels per class or group; leave --per-class and --per-group out"
+        )
     if bundles > 1 and (not request_of.many or by is not None):
-        raise UsageError(f"{by or f'--style {name}'} draws one bundle, got {bundles}; name one")
+        raise UsageError(
+            f"{by or f'--style {name}'} draws one bundle, got {bundles}; name one"
+        )

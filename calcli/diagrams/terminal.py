@@ -21,7 +21,15 @@ DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 ASCII = str.maketrans("…−–░·●○│┊┤└─▲△◆⠤⠒", "~--:.Oo||++-ACX**")
 """Replacements of other characters on a terminal that shows ASCII alone."""
 
-SGR = {"curve": "1;36", "outside": "1;31", "band": "90", "diagonal": "37", "strong": "1", "faint": "2", "other": "33"}
+SGR = {
+    "curve": "1;36",
+    "outside": "1;31",
+    "band": "90",
+    "diagonal": "37",
+    "strong": "1",
+    "faint": "2",
+    "other": "33",
+}
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,11 @@ class Look:
 
     def paint(self, text: str, role: str) -> str:
         """Colour a text by its role; unchanged where colours are off or it has no role."""
-        return f"\x1b[{SGR[role]}m{text}\x1b[0m" if self.colour and role and text.strip() else text
+        return (
+            f"\x1b[{SGR[role]}m{text}\x1b[0m"
+            if self.colour and role and text.strip()
+            else text
+        )
 
 
 class Canvas:
@@ -42,7 +54,14 @@ class Canvas:
     Later areas and signs cover earlier ones; lines cover everything.
     """
 
-    def __init__(self, width: int, height: int, x: tuple[float, float], y: tuple[float, float], look: Look) -> None:
+    def __init__(
+        self,
+        width: int,
+        height: int,
+        x: tuple[float, float],
+        y: tuple[float, float],
+        look: Look,
+    ) -> None:
         self.width, self.height, self.x, self.y, self.look = width, height, x, y, look
         self.cells = [[(" ", "")] * width for _ in range(height)]
         self.dots = np.zeros((4 * height, 2 * width), dtype=np.bool_)
@@ -61,7 +80,9 @@ class Canvas:
     def centres(self) -> FloatArray:
         """The x value at the middle of every cell column."""
         step = (self.x[1] - self.x[0]) / self.width
-        return np.asarray(self.x[0] + step * (np.arange(self.width) + 0.5), dtype=np.float64)
+        return np.asarray(
+            self.x[0] + step * (np.arange(self.width) + 0.5), dtype=np.float64
+        )
 
     def put(self, row: int, column: int, sign: str, role: str) -> None:
         self.cells[row][column] = (sign, role)
@@ -75,7 +96,9 @@ class Canvas:
         """Shade between two lines, at least one cell high wherever x reaches."""
         at, half = self.centres(), 0.5 * (self.x[1] - self.x[0]) / self.width
         bottom, top = np.interp(at, x, low), np.interp(at, x, high)
-        for column in np.flatnonzero((at + half >= x[0]) & (at - half <= x[-1])).tolist():
+        for column in np.flatnonzero(
+            (at + half >= x[0]) & (at - half <= x[-1])
+        ).tolist():
             for row in range(self.row(top[column]), self.row(bottom[column]) + 1):
                 self.put(row, column, BAND, "band")
 
@@ -83,9 +106,13 @@ class Canvas:
         for row in range(self.row(high), self.row(low) + 1):
             self.put(row, self.column(x), sign, role)
 
-    def line(self, x: FloatArray, y: FloatArray, role: Sequence[str] | str = "curve") -> None:
+    def line(
+        self, x: FloatArray, y: FloatArray, role: Sequence[str] | str = "curve"
+    ) -> None:
         """Draw a polyline in braille dots, or in asterisks; ``role`` for all or per segment."""
-        height, width = self.dots.shape if self.look.unicode else (self.height, self.width)
+        height, width = (
+            self.dots.shape if self.look.unicode else (self.height, self.width)
+        )
         u = (np.asarray(x) - self.x[0]) / (self.x[1] - self.x[0]) * width
         v = (np.asarray(y) - self.y[0]) / (self.y[1] - self.y[0]) * height
         for at in range(max(len(u) - 1, 1)):
@@ -94,7 +121,11 @@ class Canvas:
             colour = role if isinstance(role, str) else role[at]
             for part in np.linspace(0, 1, steps + 1):
                 c = int(min(max(u[at] + part * (u[end] - u[at]), 0), width - 1))
-                r = height - 1 - int(min(max(v[at] + part * (v[end] - v[at]), 0), height - 1))
+                r = (
+                    height
+                    - 1
+                    - int(min(max(v[at] + part * (v[end] - v[at]), 0), height - 1))
+                )
                 if self.look.unicode:
                     self.dots[r, c] = True
                     self.roles[r // 4, c // 2] = colour
@@ -103,13 +134,20 @@ class Canvas:
 
     def lines(self) -> list[str]:
         """The canvas as text, one line per row, colours included."""
-        bits = np.einsum("rhcw,hw->rc", self.dots.reshape(self.height, 4, self.width, 2), DOTS)
+        bits = np.einsum(
+            "rhcw,hw->rc", self.dots.reshape(self.height, 4, self.width, 2), DOTS
+        )
         for r, c in zip(*np.nonzero(bits), strict=True):
             self.put(r, c, chr(0x2800 + bits[r, c]), self.roles[r, c])
         out = []
         for row in self.cells:
             runs = groupby(row, itemgetter(1))
-            out.append("".join(self.look.paint("".join(sign for sign, _ in run), role) for role, run in runs))
+            out.append(
+                "".join(
+                    self.look.paint("".join(sign for sign, _ in run), role)
+                    for role, run in runs
+                )
+            )
         return out
 
 
@@ -139,12 +177,19 @@ AXIS = 6
 def draw(figure: Figure, width: int = 80, look: Look = Look()) -> str:  # noqa: B008 (frozen)
     """Draw a figure as lines of text, at most ``width`` characters wide (at least 30)."""
     text = "\n".join(line.rstrip() for line in figure.text(max(width, 30), look))
-    return text if look.unicode else text.translate(ASCII).encode("ascii", "replace").decode()
+    return (
+        text
+        if look.unicode
+        else text.translate(ASCII).encode("ascii", "replace").decode()
+    )
 
 
 def with_axis(canvas: Canvas, ticks: dict[int, str]) -> list[str]:
     """Lines of a canvas, its y axis with labels at some rows, and the line of its x axis."""
-    sides = [f"{ticks[at]:>{AXIS}}┤" if at in ticks else " " * AXIS + "│" for at in range(canvas.height)]
+    sides = [
+        f"{ticks[at]:>{AXIS}}┤" if at in ticks else " " * AXIS + "│"
+        for at in range(canvas.height)
+    ]
     return [*map(add, sides, canvas.lines()), base_line(canvas.width)]
 
 
@@ -162,7 +207,9 @@ def scale(width: int, labels: Sequence[str], places: Sequence[float]) -> str:
     return "".join(text)
 
 
-def flow(items: Iterable[tuple[str, str]], width: int, look: Look, gap: str = "   ") -> list[str]:
+def flow(
+    items: Iterable[tuple[str, str]], width: int, look: Look, gap: str = "   "
+) -> list[str]:
     """Fill lines with items (text, role), separated by ``gap``."""
     lines, length = [""], 0
     for text, role in items:
@@ -174,9 +221,15 @@ def flow(items: Iterable[tuple[str, str]], width: int, look: Look, gap: str = " 
     return lines
 
 
-def plot(title: str, canvas: Canvas, ends: tuple[str, str], ticks: Mapping[str, float]) -> list[str]:
+def plot(
+    title: str, canvas: Canvas, ends: tuple[str, str], ticks: Mapping[str, float]
+) -> list[str]:
     """Lines of a canvas with its title, labels at the ends of its y axis, and ticks (label -> x) on its x axis."""
     (low, high), left = canvas.x, " " * (AXIS + 1)
     places = [(x - low) / (high - low) for x in ticks.values()]
     body = with_axis(canvas, {0: ends[1], canvas.height - 1: ends[0]})
-    return [canvas.look.paint(title, "strong"), *body, left + scale(canvas.width, list(ticks), places)]
+    return [
+        canvas.look.paint(title, "strong"),
+        *body,
+        left + scale(canvas.width, list(ticks), places),
+    ]

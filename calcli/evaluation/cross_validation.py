@@ -18,7 +18,9 @@ from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows, Rows, ScoreKind
 from calcli.statistics.units import Units
 
-Fold = tuple[Rows, Rows, IntArray]  # training rows, held-out rows, and the indices of the latter among the rows
+Fold = tuple[
+    Rows, Rows, IntArray
+]  # training rows, held-out rows, and the indices of the latter among the rows
 
 
 def folds_of(rows: Rows, context: Context, folds: int = 5) -> list[Fold]:
@@ -27,16 +29,27 @@ def folds_of(rows: Rows, context: Context, folds: int = 5) -> list[Fold]:
     units = rows.units()
     folds = min(folds, rows.n if units is None else units.n)
     parts = _parts(random_folds(rows.n, folds, context.rng(), units), folds)
-    return [(rows.take(learn), rows.take(held), held) for learn, held in parts] if rows.n > 1 else []
+    return (
+        [(rows.take(learn), rows.take(held), held) for learn, held in parts]
+        if rows.n > 1
+        else []
+    )
 
 
 def _parts(fold: IntArray, folds: int) -> list[tuple[IntArray, IntArray]]:
-    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(folds)]
+    return [
+        (np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(folds)
+    ]
 
 
-def fold_fits(name: str, options: Options, folds: Sequence[Fold], context: Context) -> list[Fit[Any] | None]:
+def fold_fits(
+    name: str, options: Options, folds: Sequence[Fold], context: Context
+) -> list[Fit[Any] | None]:
     """Fit a method as ``calcli fit`` does to each fold's training rows, without closures; None for ``identity``."""
-    return [None if name == "identity" else _fitted(name, options, learn, context) for learn, _, _ in folds]
+    return [
+        None if name == "identity" else _fitted(name, options, learn, context)
+        for learn, _, _ in folds
+    ]
 
 
 def held_out_table(
@@ -60,14 +73,23 @@ def held_out_table(
             parts.append(collect_all(held, [own, other], against=1)[0])
         else:
             parts.append(collect(held, own, against=predicted(rows, other)))
-    whole, order = sum(parts[1:], start=parts[0]), np.argsort(np.concatenate([at for _, _, at in folds]))
+    whole, order = (
+        sum(parts[1:], start=parts[0]),
+        np.argsort(np.concatenate([at for _, _, at in folds])),
+    )
     return replace(whole.take(order), expected=whole.expected, units=units)
 
 
 def _fitted(name: str, options: Options, rows: Rows, context: Context) -> Fit[Any]:
     cls = method(name)
-    fit = cls.fit(rows.counted(), cls.resolve_options(options, rows.k), Context(context.seed, context.device))
-    better = fit.verify and fit.verify(summarise(rows, fit.calibrator, context.progress))
+    fit = cls.fit(
+        rows.counted(),
+        cls.resolve_options(options, rows.k),
+        Context(context.seed, context.device),
+    )
+    better = fit.verify and fit.verify(
+        summarise(rows, fit.calibrator, context.progress)
+    )
     return Fit((better or fit).calibrator, (better or fit).status)
 
 
@@ -76,7 +98,9 @@ def cross_validated_nll(name: str, folds: Sequence[Fold], context: Context) -> f
     Raises what the fits raise."""
     if not folds:
         return float("nan")
-    table = held_out_table(fold_fits(name, parse_options(name, {}), folds, context), folds)
+    table = held_out_table(
+        fold_fits(name, parse_options(name, {}), folds, context), folds
+    )
     return float(np.average(table.nll, weights=table.weight))
 
 
@@ -84,7 +108,9 @@ def cross_validated_nll(name: str, folds: Sequence[Fold], context: Context) -> f
 
 
 FOLDS = 5
-CHEAP_SCORES = 2_000_000  # rows times classes up to which the split belongs to the default report
+CHEAP_SCORES = (
+    2_000_000  # rows times classes up to which the split belongs to the default report
+)
 RECALIBRATION = "svs"
 
 
@@ -94,7 +120,11 @@ def split_is_cheap(n: int, k: int) -> bool:
 
 
 def cross_fitted_split(
-    rows: Rows, calibrator: Calibrator | None, table: RowTable, seed: int, progress: Progress | None = None
+    rows: Rows,
+    calibrator: Calibrator | None,
+    table: RowTable,
+    seed: int,
+    progress: Progress | None = None,
 ) -> LossSplit | None:
     """Split mean NLL and Brier score into refinement and calibration.
 
@@ -105,29 +135,48 @@ def cross_fitted_split(
 
     Reference: Berta, Bach, Jordan (2025), arXiv 2501.19195; Ferrer, Ramos (2025).
     """
-    scores = rows.logits() if calibrator is None else predicted(rows, calibrator).log_probs
+    scores = (
+        rows.logits() if calibrator is None else predicted(rows, calibrator).log_probs
+    )
     kind: ScoreKind = "logits" if calibrator is None else "log_probs"
     whole = ArrayRows(scores, table.y, kind, weight=table.weight, units=table.units)
     fold = random_folds(rows.n, FOLDS, np.random.default_rng(seed), table.units)
-    if table.weight is not None and (np.bincount(fold, weights=table.weight) > 0).sum() < 2:
+    if (
+        table.weight is not None
+        and (np.bincount(fold, weights=table.weight) > 0).sum() < 2
+    ):
         return None
-    folds = [(_some(whole, learn), _some(whole, held), held) for learn, held in _parts(fold, FOLDS)]
+    folds = [
+        (_some(whole, learn), _some(whole, held), held)
+        for learn, held in _parts(fold, FOLDS)
+    ]
     try:
-        best, alone = (_held_out(name, folds, seed, progress) for name in (RECALIBRATION, "ts"))
+        best, alone = (
+            _held_out(name, folds, seed, progress) for name in (RECALIBRATION, "ts")
+        )
     except FitError:
         return None
     pairs = (table.nll, best.nll), (table.brier, best.brier), (table.nll, alone.nll)
-    return LossSplit(RECALIBRATION, FOLDS, *(_part(before, after, table) for before, after in pairs))
+    return LossSplit(
+        RECALIBRATION, FOLDS, *(_part(before, after, table) for before, after in pairs)
+    )
 
 
 def _some(rows: ArrayRows, index: IntArray) -> ArrayRows:
     """Copy a subset of the rows, which fits read many times."""
     weight, units = rows.weight, rows.units()
-    weight, units = None if weight is None else weight[index], None if units is None else units.take(index)
-    return ArrayRows(rows.scores[index], rows.labels()[index], rows.kind, weight=weight, units=units)
+    weight, units = (
+        None if weight is None else weight[index],
+        None if units is None else units.take(index),
+    )
+    return ArrayRows(
+        rows.scores[index], rows.labels()[index], rows.kind, weight=weight, units=units
+    )
 
 
-def _held_out(name: str, folds: Sequence[Fold], seed: int, progress: Progress | None) -> RowTable:
+def _held_out(
+    name: str, folds: Sequence[Fold], seed: int, progress: Progress | None
+) -> RowTable:
     """Row table under a cross-fitted recalibration."""
     fits = []
     for f, (learn, _, _) in enumerate(folds):
@@ -140,4 +189,6 @@ def _held_out(name: str, folds: Sequence[Fold], seed: int, progress: Progress | 
 def _part(before: FloatArray, after: FloatArray, table: RowTable) -> LossPart:
     gain = mean_of(before - after, table.weight, table.units)
     loss, refinement = (mean_of(each, table.weight).value for each in (before, after))
-    return LossPart(loss, refinement, gain.value, gain.se, gain.n if gain.by_unit else None)
+    return LossPart(
+        loss, refinement, gain.value, gain.se, gain.n if gain.by_unit else None
+    )

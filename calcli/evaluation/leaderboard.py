@@ -34,7 +34,9 @@ UNCALIBRATED = "uncalibrated"
 class CompareSettings:
     """Settings of a comparison of methods, for Python and the command line."""
 
-    baseline: str | None = flag(None, "What differences are taken to.", "METHOD", shown="ts")
+    baseline: str | None = flag(
+        None, "What differences are taken to.", "METHOD", shown="ts"
+    )
     folds: int = flag(5, "Random parts of a bundle.", "N", min=2, max=1000)
     seed: int = seed()
     level: float = same(MetricSettings, "level")
@@ -42,23 +44,37 @@ class CompareSettings:
 
 
 LEADERBOARD_METRICS = ("nll", "brier", "ece", "accuracy")
-COMPARED = ("nll", "brier", "accuracy")  # means over rows, which have paired differences
-FIRST, FIRST_OF_TWO = 30, 34  # ``list_order`` below which methods are compared by default; for two classes
+COMPARED = (
+    "nll",
+    "brier",
+    "accuracy",
+)  # means over rows, which have paired differences
+FIRST, FIRST_OF_TWO = (
+    30,
+    34,
+)  # ``list_order`` below which methods are compared by default; for two classes
 
 
 # ---- participating methods
 
 
-def entrants(asked: str | None, rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str, str]]:
+def entrants(
+    asked: str | None, rows: Rows, thorough: bool = False
+) -> tuple[list[str], dict[str, str]]:
     """Names of the methods to score, the uncalibrated scores first, and reasons for omitted ones. asked : a list with
     commas, in which ``all`` is every applicable method; None for those that ``calcli methods`` lists first and that fit
     fast. Raises UsageError for unknown names."""
     if asked is not None and not split_list(asked):
-        raise UsageError(f"no method is named by {asked!r}: name some, such as ts,vs, or all")
+        raise UsageError(
+            f"no method is named by {asked!r}: name some, such as ts,vs, or all"
+        )
     fit, left_out = applicable(rows, thorough)
     if asked is None:
         last = FIRST_OF_TWO if rows.k == 2 else FIRST
-        return [UNCALIBRATED, *(name for name in fit if method(name).list_order < last)], {}
+        return [
+            UNCALIBRATED,
+            *(name for name in fit if method(name).list_order < last),
+        ], {}
     names, whole = [UNCALIBRATED], False
     for text in split_list(asked):
         whole = whole or text.lower() == "all"
@@ -74,24 +90,45 @@ def title_of(text: str) -> str:
 def applicable(rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str, str]]:
     """Methods that can be fitted to such rows, recommended ones first, and reasons for omitted ones. thorough : include
     methods with more parameters than rows."""
-    names = [name for name in method_names() if name != "identity" and method(name).composable]
+    names = [
+        name
+        for name in method_names()
+        if name != "identity" and method(name).composable
+    ]
     if rows.kind == "confidence":
         names = [name for name in names if method(name).laws.confidence]
     left_out = {}
     for name in names:
         numbers = _numbers(method(name), rows.k)
         if method(name).laws.needs_transforms and not rows.transforms:
-            left_out[name] = "it needs the scores under transforms and this bundle has none"
+            left_out[name] = (
+                "it needs the scores under transforms and this bundle has none"
+            )
         elif numbers > rows.n and not thorough:
-            left_out[name] = f"its {numbers} parameters outnumber the {rows.n} rows; --thorough fits it too"
-    return sorted((name for name in names if name not in left_out), key=lambda name: method(name).list_order), left_out
+            left_out[name] = (
+                f"its {numbers} parameters outnumber the {rows.n} rows; --thorough fits it too"
+            )
+    return sorted(
+        (name for name in names if name not in left_out),
+        key=lambda name: method(name).list_order,
+    ), left_out
 
 
 def _numbers(cls: type[Calibrator], k: int) -> int:
     """Number of parameters that a method declares; those whose size depends on the data count as 0."""
-    shapes = [parameter.metadata["shape"] for parameter in fields(cls) if not parameter.metadata["optional"]]
-    known = [shape for shape in shapes if all(size == "k" or isinstance(size, int) for size in shape)]
-    return sum(math.prod(k if size == "k" else size for size in shape) for shape in known)
+    shapes = [
+        parameter.metadata["shape"]
+        for parameter in fields(cls)
+        if not parameter.metadata["optional"]
+    ]
+    known = [
+        shape
+        for shape in shapes
+        if all(size == "k" or isinstance(size, int) for size in shape)
+    ]
+    return sum(
+        math.prod(k if size == "k" else size for size in shape) for shape in known
+    )
 
 
 # ---- scores
@@ -129,11 +166,27 @@ class LeaderboardEntry:
         return math.nan if found is None else float(found)
 
     def to_dict(self) -> dict[str, Any]:
-        facts = {"bundle": self.bundle, "method": self.method, "n": self.n, "n_classes": self.n_classes}
-        facts |= {"status": "ok" if self.reason is None else "failed", "metrics": dict(self.metrics)}
-        facts |= {"seconds": self.seconds, "data_sha256": self.data_sha256, "fits": dict(self.fits)}
+        facts = {
+            "bundle": self.bundle,
+            "method": self.method,
+            "n": self.n,
+            "n_classes": self.n_classes,
+        }
+        facts |= {
+            "status": "ok" if self.reason is None else "failed",
+            "metrics": dict(self.metrics),
+        }
+        facts |= {
+            "seconds": self.seconds,
+            "data_sha256": self.data_sha256,
+            "fits": dict(self.fits),
+        }
         facts |= {} if self.units is None else {"units": dict(self.units)}
-        return facts if self.reason is None else {**facts, "reason": self.reason, "exit_code": self.exit_code}
+        return (
+            facts
+            if self.reason is None
+            else {**facts, "reason": self.reason, "exit_code": self.exit_code}
+        )
 
 
 class OpenedFolds(NamedTuple):
@@ -165,11 +218,18 @@ def digest_of(rows: DataSet) -> str:
         digest.update(f"{name} {column.tolist()}".encode())
     for block in rows.blocks(every) if every else ():
         digest.update(np.ascontiguousarray(block.transformed).data)
-    return f"{rows.data_sha256}/{digest.hexdigest()}" if given or every else str(rows.data_sha256)
+    return (
+        f"{rows.data_sha256}/{digest.hexdigest()}"
+        if given or every
+        else str(rows.data_sha256)
+    )
 
 
 def held_out(
-    entrant: str, opened: OpenedFolds, seed: int, others: AbstractContextManager[Sequence[tuple[Rows, Fit[Any] | None]]]
+    entrant: str,
+    opened: OpenedFolds,
+    seed: int,
+    others: AbstractContextManager[Sequence[tuple[Rows, Fit[Any] | None]]],
 ) -> HeldOut:
     """Fit a method to every fold and return its held-out rows; a failure is recorded, not raised. others : per fold
     the held-out rows of the baseline, and its fit."""
@@ -188,34 +248,65 @@ def held_out(
 
 
 def entered(
-    entry: LeaderboardEntry, outcome: HeldOut, baseline: HeldOut | None, settings: MetricSettings
+    entry: LeaderboardEntry,
+    outcome: HeldOut,
+    baseline: HeldOut | None,
+    settings: MetricSettings,
 ) -> LeaderboardEntry:
     """Complete a planned entry by its metrics and differences. Intervals and p-values are conditional on the fits of
     all folds: they cover sampling of the rows, not refitting."""
-    entry = replace(entry, seconds=outcome.seconds, reason=outcome.reason, exit_code=outcome.exit_code)
+    entry = replace(
+        entry,
+        seconds=outcome.seconds,
+        reason=outcome.reason,
+        exit_code=outcome.exit_code,
+    )
     if outcome.table is None:
         return entry
     context = MetricContext(outcome.table, replace(settings, unit=entry.unit))
-    metrics = {name: score.to_dict() for name, score in scores_of(context, LEADERBOARD_METRICS).items()}
+    metrics = {
+        name: score.to_dict()
+        for name, score in scores_of(context, LEADERBOARD_METRICS).items()
+    }
     fits = Counter(str(fit.status) for fit in outcome.fits if fit is not None)
     entry = replace(entry, metrics=metrics, fits=fits, units=units_of(context))
     if baseline is None or baseline.table is None:
         return entry
     paired = compared(context, MetricContext(baseline.table, settings))
-    return replace(entry, differences={name: paired[name].to_dict() for name in COMPARED})
+    return replace(
+        entry, differences={name: paired[name].to_dict() for name in COMPARED}
+    )
 
 
 def comparison(
-    entries: Sequence[LeaderboardEntry], settings: Mapping[str, Any], ranks: "Ranking | None"
+    entries: Sequence[LeaderboardEntry],
+    settings: Mapping[str, Any],
+    ranks: "Ranking | None",
 ) -> dict[str, Any]:
     """The JSON of ``calcli compare``."""
     differences = []
     for entry in entries:
         if entry.differences is not None and entry.against is not None:
-            pair = {"bundle": entry.bundle, "method": entry.method, "baseline": entry.against[1]}
-            differences.append({**pair, "baseline_bundle": entry.against[0], "metrics": dict(entry.differences)})
-    whole = {"calcli_compare": 1, "settings": {**settings, "calcli_version": __version__}}
-    whole |= {"data": {entry.bundle: entry.data_sha256 for entry in entries}, "results": as_json(entries)}
+            pair = {
+                "bundle": entry.bundle,
+                "method": entry.method,
+                "baseline": entry.against[1],
+            }
+            differences.append(
+                {
+                    **pair,
+                    "baseline_bundle": entry.against[0],
+                    "metrics": dict(entry.differences),
+                }
+            )
+    whole = {
+        "calcli_compare": 1,
+        "settings": {**settings, "calcli_version": __version__},
+    }
+    whole |= {
+        "data": {entry.bundle: entry.data_sha256 for entry in entries},
+        "results": as_json(entries),
+    }
     return whole | {"differences": differences, "ranks": ranks and ranks.to_dict()}
 
 
@@ -247,13 +338,27 @@ class Ranking(Ranks):
 def ranking(entries: Sequence[LeaderboardEntry], level: float) -> Ranking | None:
     """Rank the methods that have values on every bundle; None for fewer than two bundles or methods."""
     bundles = list(dict.fromkeys(entry.bundle for entry in entries))
-    found = {(entry.bundle, entry.method): entry for entry in entries if entry.reason is None}
-    methods = [m for m in dict.fromkeys(e.method for e in entries) if all((b, m) in found for b in bundles)]
+    found = {
+        (entry.bundle, entry.method): entry for entry in entries if entry.reason is None
+    }
+    methods = [
+        m
+        for m in dict.fromkeys(e.method for e in entries)
+        if all((b, m) in found for b in bundles)
+    ]
     if len(bundles) < 2 or len(methods) < 2:
         return None
-    values = {name: [[found[b, m].value(name) for m in methods] for b in bundles] for name in LEADERBOARD_METRICS}
+    values = {
+        name: [[found[b, m].value(name) for m in methods] for b in bundles]
+        for name in LEADERBOARD_METRICS
+    }
     tests = tests_of(values)
     if "nll" not in tests:
         return None
     distance = nemenyi_distance(len(methods), len(bundles), level)
-    return Ranking(tuple(methods), len(bundles), tests, {"critical_difference": distance, "level": level})
+    return Ranking(
+        tuple(methods),
+        len(bundles),
+        tests,
+        {"critical_difference": distance, "level": level},
+    )

@@ -39,18 +39,36 @@ class Limit:
         except ValueError:
             value = math.nan
         if not equals or math.isnan(value):
-            raise UsageError(f"--{side} {text}: expected NAME=NUMBER, e.g. --{side} ece=0.03")
+            raise UsageError(
+                f"--{side} {text}: expected NAME=NUMBER, e.g. --{side} ece=0.03"
+            )
         named = NAMED.fullmatch(name.strip())
-        base, end = (named["base"], (named["end"] or "").lower()) if named else (name.strip(), "")
+        base, end = (
+            (named["base"], (named["end"] or "").lower())
+            if named
+            else (name.strip(), "")
+        )
         if end and end not in (*ENDS, "abs"):
             raise unknown_name("end of a limit", end, [*ENDS, "abs"])
-        change = next((change for change in CHANGES if base.lower().endswith(f"_{change}")), "")
-        return cls(side, metric(base[: -len(change) - 1] if change else base).name, change, end, value)
+        change = next(
+            (change for change in CHANGES if base.lower().endswith(f"_{change}")), ""
+        )
+        return cls(
+            side,
+            metric(base[: -len(change) - 1] if change else base).name,
+            change,
+            end,
+            value,
+        )
 
     @property
     def name(self) -> str:
         """Name of the limited quantity, by the metric's canonical name."""
-        return self.metric + f"_{self.change}" * bool(self.change) + f".{self.end}" * bool(self.end)
+        return (
+            self.metric
+            + f"_{self.change}" * bool(self.change)
+            + f".{self.end}" * bool(self.end)
+        )
 
     @property
     def text(self) -> str:
@@ -79,10 +97,27 @@ class Outcome:
         return "" if self.group is None else f", group {self.group}"
 
     def to_dict(self) -> dict[str, Any]:
-        facts = {"limit": self.limit.text, "bundle": self.bundle, "calibrator": self.calibrator, "group": self.group}
-        facts |= {"value": self.found, "crossed": self.crossed, "reason": self.reason or None}
-        facts |= {"false_alarm": self.false_alarm, "null_q95": self.q95} if self.false_alarm >= RARE else {}
-        return {name: fact for name, fact in facts.items() if fact is not None or name in ("calibrator", "value")}
+        facts = {
+            "limit": self.limit.text,
+            "bundle": self.bundle,
+            "calibrator": self.calibrator,
+            "group": self.group,
+        }
+        facts |= {
+            "value": self.found,
+            "crossed": self.crossed,
+            "reason": self.reason or None,
+        }
+        facts |= (
+            {"false_alarm": self.false_alarm, "null_q95": self.q95}
+            if self.false_alarm >= RARE
+            else {}
+        )
+        return {
+            name: fact
+            for name, fact in facts.items()
+            if fact is not None or name in ("calibrator", "value")
+        }
 
     @property
     def sentence(self) -> str:
@@ -91,11 +126,17 @@ class Outcome:
         if self.found is None:
             return f"{what} has no value ({self.reason}), limit {self.limit.text}"
         text = f"{what} is {self.found:.6g}, limit {self.limit.text}"
-        if self.limit.side == "max" and not self.crossed and abs(self.found) > self.limit.value >= 0:
+        if (
+            self.limit.side == "max"
+            and not self.crossed
+            and abs(self.found) > self.limit.value >= 0
+        ):
             text += f"; its absolute value is above that: take --max {self.limit.name}.abs={self.limit.value:g}"
         if self.false_alarm < RARE:
             return text
-        often = f"about {self.false_alarm:.0%}" if self.false_alarm < 0.995 else "over 99%"
+        often = (
+            f"about {self.false_alarm:.0%}" if self.false_alarm < 0.995 else "over 99%"
+        )
         take = f": take --min {self.limit.name}.p=0.05, or a limit above the 95th percentile, {self.q95:.4g}"
         low = self.limit.value < self.q95
         return f"{text}; a calibrated model would cross it in {often} of samples of this size{take * low}"
@@ -103,23 +144,42 @@ class Outcome:
 
 def limits(maxima: Sequence[str] | None, minima: Sequence[str] | None) -> list[Limit]:
     """Parse the limits of ``--max`` and ``--min``. Raises UsageError."""
-    return [Limit.of("max", text) for text in maxima or ()] + [Limit.of("min", text) for text in minima or ()]
+    return [Limit.of("max", text) for text in maxima or ()] + [
+        Limit.of("min", text) for text in minima or ()
+    ]
 
 
-def check(asked: Sequence[Limit], result: Result, baseline: Result | None) -> list[Outcome]:
+def check(
+    asked: Sequence[Limit], result: Result, baseline: Result | None
+) -> list[Outcome]:
     """Check one result, and each of its groups, against the limits. baseline : the result that ``_increase`` and
     ``_drop`` compare with. A value that is undefined crosses its limit: a gate must not open because something is
     missing. Groups have no class-by-class metrics, and their differences no intervals: such limits are for all rows
     only."""
     outcomes = [_outcome(limit, result, result, baseline) for limit in asked]
-    others = {} if baseline is None else {line.group: line for line in baseline.per_group or ()}
+    others = (
+        {}
+        if baseline is None
+        else {line.group: line for line in baseline.per_group or ()}
+    )
     for line in result.per_group or ():
-        own = [limit for limit in asked if limit.metric in line.scores and not (limit.change and limit.end)]
-        outcomes += [_outcome(limit, result, line, others.get(line.group)) for limit in own]
+        own = [
+            limit
+            for limit in asked
+            if limit.metric in line.scores and not (limit.change and limit.end)
+        ]
+        outcomes += [
+            _outcome(limit, result, line, others.get(line.group)) for limit in own
+        ]
     return outcomes
 
 
-def _outcome(limit: Limit, result: Result, part: Result | GroupLine, against: Result | GroupLine | None) -> Outcome:
+def _outcome(
+    limit: Limit,
+    result: Result,
+    part: Result | GroupLine,
+    against: Result | GroupLine | None,
+) -> Outcome:
     score = part.scores[limit.metric]
     found, reason = score.value, score.reason
     if limit.change:
@@ -128,11 +188,25 @@ def _outcome(limit: Limit, result: Result, part: Result | GroupLine, against: Re
         found = None if found is None else abs(found)
     elif limit.end:
         found = end_of(score.to_dict(), limit.end)
-        reason = None if found is not None else f"{limit.metric} has no {ENDS[limit.end]}"
-    crossed = found is None or (found > limit.value if limit.side == "max" else found < limit.value)
+        reason = (
+            None if found is not None else f"{limit.metric} has no {ENDS[limit.end]}"
+        )
+    crossed = found is None or (
+        found > limit.value if limit.side == "max" else found < limit.value
+    )
     group = part.group if isinstance(part, GroupLine) else None
     noise = _false_alarm(limit, score)
-    return Outcome(limit, result.bundle, result.calibrator, found, crossed, reason, *noise, group, result.title)
+    return Outcome(
+        limit,
+        result.bundle,
+        result.calibrator,
+        found,
+        crossed,
+        reason,
+        *noise,
+        group,
+        result.title,
+    )
 
 
 def _false_alarm(limit: Limit, score: Score) -> tuple[float, float]:
@@ -143,14 +217,22 @@ def _false_alarm(limit: Limit, score: Score) -> tuple[float, float]:
     if z and score.value:  # a mean gap: normal around 0
         sd = score.value / z
         return normal_tail(limit.value / sd), normal_quantile(0.95) * sd
-    return (0.0, 0.0) if null is None or null.above is None else (null.above(limit.value), null.q95)
+    return (
+        (0.0, 0.0)
+        if null is None or null.above is None
+        else (null.above(limit.value), null.q95)
+    )
 
 
 def _change(
     limit: Limit, result: Result | GroupLine, baseline: Result | GroupLine | None
 ) -> tuple[float | None, str | None]:
     """Increase (``_increase``) or decrease (``_drop``) of the metric from the baseline's, or the reason for none."""
-    name, end, sign = limit.metric, limit.end, 1.0 if limit.change == "increase" else -1.0
+    name, end, sign = (
+        limit.metric,
+        limit.end,
+        1.0 if limit.change == "increase" else -1.0,
+    )
     if end:
         paired = None if isinstance(result, GroupLine) else result.change(name)
         turned = sign < 0 and end in ("lo", "hi")

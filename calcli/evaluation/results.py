@@ -23,9 +23,16 @@ from calcli.rows import classes
 
 # ---- the judgement: data, miscalibration, and advice
 
-VerdictKind = Literal["calibrated", "overconfident", "underconfident", "mixed", "too_few", "check_labels"]
+VerdictKind = Literal[
+    "calibrated", "overconfident", "underconfident", "mixed", "too_few", "check_labels"
+]
 
-SIZES = ((0.01, "very slightly"), (0.03, "a little"), (0.08, "clearly"), (math.inf, "much"))
+SIZES = (
+    (0.01, "very slightly"),
+    (0.03, "a little"),
+    (0.08, "clearly"),
+    (math.inf, "much"),
+)
 """Words for the size of a gap, each with its upper limit."""
 
 ONE_SIDED = normal_quantile(0.95)
@@ -74,7 +81,9 @@ class LossSplit(Record):
     JSON = {"temperature_nll": None}
 
     def to_dict(self) -> dict[str, Any]:
-        return super().to_dict() | {"temperature": {"nll": self.temperature_nll.to_dict()}}
+        return super().to_dict() | {
+            "temperature": {"nll": self.temperature_nll.to_dict()}
+        }
 
 
 @dataclass(frozen=True)
@@ -177,8 +186,27 @@ class Advice(Record):
 
 
 SHOWN = (
-    *("data", "direction", "classwise", "split", "groups", "positive", "overconfidence", "bins", "findings"),
-    *("verdict", "verdict_kind", "verdict_size", "advice", "rows_needed", "tested", "p_value", "p_overall"),
+    *(
+        "data",
+        "direction",
+        "classwise",
+        "split",
+        "groups",
+        "positive",
+        "overconfidence",
+        "bins",
+        "findings",
+    ),
+    *(
+        "verdict",
+        "verdict_kind",
+        "verdict_size",
+        "advice",
+        "rows_needed",
+        "tested",
+        "p_value",
+        "p_overall",
+    ),
 )
 """Fields of a report in the JSON output."""
 
@@ -226,12 +254,21 @@ class Judgement:
     def verdict(self) -> str:
         """The verdict in one sentence: findings, advice, and its command."""
         a = self.advice
-        return "; ".join([*self.found, *([": ".join(filter(None, (a.clause, a.command)))] if a.clause else [])])
+        return "; ".join(
+            [
+                *self.found,
+                *([": ".join(filter(None, (a.clause, a.command)))] if a.clause else []),
+            ]
+        )
 
     @property
     def size(self) -> str:
         """Word for the size of an over- or underconfidence; empty for other verdicts."""
-        return self.overconfidence.size if self.verdict_kind in ("overconfident", "underconfident") else ""
+        return (
+            self.overconfidence.size
+            if self.verdict_kind in ("overconfident", "underconfident")
+            else ""
+        )
 
     @property
     def p_text(self) -> str:
@@ -240,10 +277,17 @@ class Judgement:
     @property
     def sign(self) -> str:
         """Symbol: ✓ calibrated or negligibly off; ▲ over-, ▼ underconfident, ▲▼ mixed; – too few samples; ? else."""
-        slight = self.size == SIZES[0][1] and not any(b.significant and abs(b.gap) >= OFF for b in self.bins)
+        slight = self.size == SIZES[0][1] and not any(
+            b.significant and abs(b.gap) >= OFF for b in self.bins
+        )
         if self.verdict_kind == "calibrated" or slight:
             return "✓"
-        return {"overconfident": "▲", "underconfident": "▼", "mixed": "▲▼", "too_few": "–"}.get(self.verdict_kind, "?")
+        return {
+            "overconfident": "▲",
+            "underconfident": "▼",
+            "mixed": "▲▼",
+            "too_few": "–",
+        }.get(self.verdict_kind, "?")
 
     @property
     def word(self) -> str:
@@ -251,18 +295,39 @@ class Judgement:
         if self.size:
             return f"{self.size} {self.verdict_kind}"
         if self.verdict_kind == "mixed":
-            parts = [part for part in ("classes", "groups", "bins") if part in self.findings]
+            parts = [
+                part for part in ("classes", "groups", "bins") if part in self.findings
+            ]
             whole = "confidence" in self.findings or not parts
-            return "miscalibrated in places" if whole else f"miscalibrated for some {parts[0]}"
+            return (
+                "miscalibrated in places"
+                if whole
+                else f"miscalibrated for some {parts[0]}"
+            )
         if self.verdict_kind == "too_few":
             return self.found[0].partition(" (")[0].partition(":")[0]
-        return "Check the labels first" if self.verdict_kind == "check_labels" else self.verdict_kind
+        return (
+            "Check the labels first"
+            if self.verdict_kind == "check_labels"
+            else self.verdict_kind
+        )
 
     def to_dict(self) -> dict[str, Any]:
         p, interval = self.positive, self.positive_gap and self.positive_gap.interval
-        positive = p and interval and {"gap": p.gap, "z": p.z, "p_value": p.p_value, **interval.to_dict()}
-        bins = [each for each in self.bins if each.accuracy == each.accuracy]  # those that hold rows
-        more = {"positive": positive, "bins": bins, "verdict": self.verdict, "verdict_size": self.size}
+        positive = (
+            p
+            and interval
+            and {"gap": p.gap, "z": p.z, "p_value": p.p_value, **interval.to_dict()}
+        )
+        bins = [
+            each for each in self.bins if each.accuracy == each.accuracy
+        ]  # those that hold rows
+        more = {
+            "positive": positive,
+            "bins": bins,
+            "verdict": self.verdict,
+            "verdict_size": self.size,
+        }
         return {name: as_json((vars(self) | more)[name]) for name in SHOWN}
 
 
@@ -300,14 +365,32 @@ class Score(Record):
     @classmethod
     def of(cls, name: str, value: Value, settings: MetricSettings) -> "Score":
         """Build the score of a measured value, with its signature."""
-        p = value.null.p_value if value.p_value is None and value.null is not None else value.p_value
+        p = (
+            value.null.p_value
+            if value.p_value is None and value.null is not None
+            else value.p_value
+        )
         signed = signature(name, settings, value.signature.items())
-        return cls(name, value.value, signed, value.reason, value.se, value.interval, value.null, p, value.more)
+        return cls(
+            name,
+            value.value,
+            signed,
+            value.reason,
+            value.se,
+            value.interval,
+            value.null,
+            p,
+            value.more,
+        )
 
     @property
     def draws(self) -> int:
         """Resamples behind the p-value, 0 where a formula gives it."""
-        return int(self.more.get("resamples", 0)) if self.null is None else self.null.resamples
+        return (
+            int(self.more.get("resamples", 0))
+            if self.null is None
+            else self.null.resamples
+        )
 
     @property
     def end_words(self) -> str:
@@ -334,7 +417,11 @@ class Difference:
         p: dict[str, Any] = {} if self.p_value is None else {"p_value": self.p_value}
         if self.answers is not None:
             p |= dict(zip(("become_right", "become_wrong"), self.answers, strict=True))
-        ci = as_json(self.interval) or {} if self.reason is None else {"ci": None, "ci_reason": self.reason}
+        ci = (
+            as_json(self.interval) or {}
+            if self.reason is None
+            else {"ci": None, "ci_reason": self.reason}
+        )
         return {"value": self.value, "se": self.se, **ci, **p}
 
 
@@ -417,7 +504,11 @@ class Result(Record):
         """Sentence on the number of units and the effective number of rows; empty for independent rows."""
         u = self.units
         if u is None or "n" not in u:
-            return "" if u is None else f"rows are taken as independent (--unit {u['name']})"
+            return (
+                ""
+                if u is None
+                else f"rows are taken as independent (--unit {u['name']})"
+            )
         worth = f"worth {u['effective_rows']:,.0f} independent rows (design effect {u['design_effect']:.2f})"
         return f"{u['n']:,} units ({u['name']}) of up to {u['largest']:,} rows: for the overconfidence {worth}"
 
@@ -431,7 +522,10 @@ class Result(Record):
             if self.scores[name].p_value is not None:
                 drawn.setdefault(self.scores[name].draws, []).append(name)
         joint = 0.0 if self.report is None else self.report.draws
-        found = ["of the verdict, one test of mean gap, sharpness and smooth error" + _least(joint)] * bool(joint)
+        found = [
+            "of the verdict, one test of mean gap, sharpness and smooth error"
+            + _least(joint)
+        ] * bool(joint)
         for draws, names in drawn.items():
             how = f"draws under calibration{_least(draws)}" if draws else "by a formula"
             found.append(f"{', '.join(names)}: {how}")
@@ -453,7 +547,9 @@ class Result(Record):
     @property
     def shown(self) -> list[str]:
         """Names of the metrics to show: in a report those of its table, else all that were asked for."""
-        return [name for name in self.scores if self.report is None or metric(name).in_table]
+        return [
+            name for name in self.scores if self.report is None or metric(name).in_table
+        ]
 
 
 @dataclass(frozen=True)
@@ -483,10 +579,16 @@ class Evaluation:
     @property
     def verdict(self) -> str:
         """The verdict in a sentence; for several results one line each, headed by its name."""
-        told = [(result, result.report.verdict) for result in self.results if result.report is not None]
+        told = [
+            (result, result.report.verdict)
+            for result in self.results
+            if result.report is not None
+        ]
         if len(told) == 1:
             return told[0][1]
-        return "\n".join(f"{result.bundle}, {result.title}: {words}" for result, words in told)
+        return "\n".join(
+            f"{result.bundle}, {result.title}: {words}" for result, words in told
+        )
 
     def to_frame(self) -> Any:
         """Pandas DataFrame with a row per bundle, version and metric: value, interval, p-value, expected value. Raises
@@ -494,33 +596,77 @@ class Evaluation:
         with needed("to_frame needs pandas: pip install pandas"):
             from pandas import DataFrame
 
-        names = "bundle", "version", "metric", "value", "low", "high", "p_value", "expected"
+        names = (
+            "bundle",
+            "version",
+            "metric",
+            "value",
+            "low",
+            "high",
+            "p_value",
+            "expected",
+        )
         lines = []
         for result in self.results:
             for name, s in result.scores.items():
-                ends = (None, None) if s.interval is None else (s.interval.low, s.interval.high)
+                ends = (
+                    (None, None)
+                    if s.interval is None
+                    else (s.interval.low, s.interval.high)
+                )
                 expected = None if s.null is None else s.null.mean
-                line = result.bundle, result.title, name, s.value, *ends, s.p_value, expected
+                line = (
+                    result.bundle,
+                    result.title,
+                    name,
+                    s.value,
+                    *ends,
+                    s.p_value,
+                    expected,
+                )
                 lines.append(dict(zip(names, line, strict=True)))
         return DataFrame(lines)
 
     def __repr__(self) -> str:
-        found = [f"{r.title}: {', '.join(f'{n} {_shown(s)}' for n, s in r.scores.items())}" for r in self.results]
-        return f"<calcli evaluation of {len(self.results)} versions>\n" + (self.verdict or "\n".join(found))
+        found = [
+            f"{r.title}: {', '.join(f'{n} {_shown(s)}' for n, s in r.scores.items())}"
+            for r in self.results
+        ]
+        return f"<calcli evaluation of {len(self.results)} versions>\n" + (
+            self.verdict or "\n".join(found)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON output."""
-        more = {name: value for name, value in (("ranks", self.ranks), ("limits", self.limits)) if value}
-        return {"calcli_evaluation": 1, "results": as_json(self.results), **as_json(more)}
+        more = {
+            name: value
+            for name, value in (("ranks", self.ranks), ("limits", self.limits))
+            if value
+        }
+        return {
+            "calcli_evaluation": 1,
+            "results": as_json(self.results),
+            **as_json(more),
+        }
 
     def _repr_html_(self) -> str:
         """HTML tables for notebooks: per bundle the metrics of each calibrator, and the verdicts."""
         found = ""
         for results in self.bundles:
             title = f"{results[0].bundle}: {results[0].n} rows, {classes(results[0].n_classes)}"
-            lines = {name: [_shown(r.scores.get(name)) for r in results] for r in results for name in r.scores}
-            verdicts = [f"{result.title}: {result.report.verdict}" for result in results if result.report]
-            found += html_table(title, [result.title for result in results], lines, verdicts)
+            lines = {
+                name: [_shown(r.scores.get(name)) for r in results]
+                for r in results
+                for name in r.scores
+            }
+            verdicts = [
+                f"{result.title}: {result.report.verdict}"
+                for result in results
+                if result.report
+            ]
+            found += html_table(
+                title, [result.title for result in results], lines, verdicts
+            )
         return found
 
 
@@ -529,13 +675,21 @@ def _least(draws: float) -> str:
     return f" (no p-value below {p_text(0.0, draws).removeprefix('p < ')})"
 
 
-def html_table(title: str, head: Sequence[str], lines: Mapping[str, Sequence[str]], notes: Sequence[str]) -> str:
+def html_table(
+    title: str,
+    head: Sequence[str],
+    lines: Mapping[str, Sequence[str]],
+    notes: Sequence[str],
+) -> str:
     """HTML table for notebooks. lines : cells under ``head``, by row header. notes : list above the table."""
 
     def cells(kind: str, words: Iterable[str]) -> str:
         return "".join(f"<{kind}>{escape(word)}</{kind}>" for word in words)
 
-    rows = "".join(f"<tr>{cells('th', [name])}{cells('td', line)}</tr>" for name, line in lines.items())
+    rows = "".join(
+        f"<tr>{cells('th', [name])}{cells('td', line)}</tr>"
+        for name, line in lines.items()
+    )
     table = f"<table><tr>{cells('th', ['', *head])}</tr>{rows}</table>"
     return f"<div>{cells('b', [title])}<ul>{cells('li', notes)}</ul>{table}</div>"
 

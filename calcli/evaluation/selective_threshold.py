@@ -51,14 +51,22 @@ class ThresholdSearch:
     by_unit: tuple[IntArray, Callable[[int], AcceptedUnits]] | None
 
     @classmethod
-    def of(cls, confidence: FloatArray, correct: FloatArray, units: Units | None = None) -> "ThresholdSearch":
+    def of(
+        cls, confidence: FloatArray, correct: FloatArray, units: Units | None = None
+    ) -> "ThresholdSearch":
         """Build a search from confidence and correct, (n,), of held-out rows. units : None for independent rows."""
         curve = AcceptanceCurve.of(confidence, correct)
         if units is None or units.single:
             return cls(curve, None)
         order = np.argsort(-confidence, kind="stable")
         code = units.code[order]
-        return cls(curve, (np.sort(np.unique(code, return_index=True)[1]), AcceptedUnits.among(code, correct[order])))
+        return cls(
+            curve,
+            (
+                np.sort(np.unique(code, return_index=True)[1]),
+                AcceptedUnits.among(code, correct[order]),
+            ),
+        )
 
     def choose(self, accuracy: float, level: float = 0.95) -> Choice:
         """Find the lowest confidence above which accuracy is at least ``accuracy``, with probability ``level``.
@@ -81,7 +89,9 @@ class ThresholdSearch:
         """
         for name, share in (("accuracy", accuracy), ("confidence level", level)):
             if not 0 < share < 1:
-                raise UsageError(f"{name} is {share:g}, expected a number between 0 and 1, both excluded")
+                raise UsageError(
+                    f"{name} is {share:g}, expected a number between 0 and 1, both excluded"
+                )
         curve, delta = self.curve, 1.0 - level
 
         def least_of(alpha: float) -> int:
@@ -98,12 +108,18 @@ class ThresholdSearch:
             at = lambda j: among(int(curve.accepted[j]))  # noqa: E731
             tests = min(max(len(news) // 5, FEWEST_TESTS), TESTS)
             least = least_of(delta / tests)
-            if least > len(news):  # one test of all rows at the whole level would fail in .07 of sets
+            if least > len(
+                news
+            ):  # one test of all rows at the whole level would fail in .07 of sets
                 return Choice(None, None, least, 0)
             first = int(news[least - 1]) + 1
         # Numbers of rows from ``first`` on, fixed by n, as indices of the distinct thresholds.
-        counts = np.unique(np.rint(np.linspace(first, int(curve.accepted[-1]), tests)).astype(np.int64))
-        places = np.unique(np.searchsorted(curve.accepted, counts, side="left")).tolist()
+        counts = np.unique(
+            np.rint(np.linspace(first, int(curve.accepted[-1]), tests)).astype(np.int64)
+        )
+        places = np.unique(
+            np.searchsorted(curve.accepted, counts, side="left")
+        ).tolist()
         found, lower, inherited = None, None, 0.0
         for j in places:
             here, alpha = at(j), inherited + delta / len(places)
@@ -113,7 +129,9 @@ class ThresholdSearch:
         if found is None:
             return Choice(None, None, least, len(places))
         last = at(found)
-        effect = last.design_effect(accuracy) if isinstance(last, AcceptedUnits) else None
+        effect = (
+            last.design_effect(accuracy) if isinstance(last, AcceptedUnits) else None
+        )
         return Choice(curve.at(found), lower, least, len(places), effect)
 
     def highest(self, level: float) -> tuple[float, Accepted | None]:
@@ -122,18 +140,39 @@ class ThresholdSearch:
         while high - low > 1:
             middle = (low + high) // 2
             found = self.choose(middle / 1e4, level).best
-            low, high, best = (middle, high, found) if found is not None else (low, middle, best)
+            low, high, best = (
+                (middle, high, found) if found is not None else (low, middle, best)
+            )
         return low / 1e4, best
 
     def offered(self, level: float) -> list[tuple[float, Accepted]]:
         """At most four accuracies that can be guaranteed, highest first, at coverages as evenly spaced as possible."""
         high, best = self.highest(level)
         low = min(self.curve.at(-1).lower(1.0 - level), high)
-        asked = [high, *(math.floor((high - share * (high - low) / 20) * 1000) / 1000 for share in range(1, 21))]
-        found = [(each, self.choose(each, level).best) for each in asked if best is not None and each > 0]
-        first = {there.accepted: (each, there) for each, there in reversed(found) if there is not None}
+        asked = [
+            high,
+            *(
+                math.floor((high - share * (high - low) / 20) * 1000) / 1000
+                for share in range(1, 21)
+            ),
+        ]
+        found = [
+            (each, self.choose(each, level).best)
+            for each in asked
+            if best is not None and each > 0
+        ]
+        first = {
+            there.accepted: (each, there)
+            for each, there in reversed(found)
+            if there is not None
+        }
         even = np.linspace(min(first), max(first), 4) if first else ()
-        return [first[n] for n in dict.fromkeys(min(first, key=lambda n: abs(n - each)) for each in even)]
+        return [
+            first[n]
+            for n in dict.fromkeys(
+                min(first, key=lambda n: abs(n - each)) for each in even
+            )
+        ]
 
     def why_not(self, found: Choice, where: str, accuracy: float, level: float) -> str:
         """Explain why there is no threshold on these rows, and what would help. where : their name."""
@@ -147,7 +186,10 @@ class ThresholdSearch:
         if best is None:
             return f"{none}{few}, nor any other accuracy: give more samples"
         most = f"the highest accuracy that can be guaranteed here is {asked:g}, at coverage {best.coverage:.1%}"
-        take, rate = f"{most}: take --accuracy {asked:g}", self.curve.right / self.curve.accepted
+        take, rate = (
+            f"{most}: take --accuracy {asked:g}",
+            self.curve.right / self.curve.accepted,
+        )
         enough = np.flatnonzero(self.curve.accepted >= TELLING)
         if not len(enough):
             return f"{none}{few}; {take}, or give more samples"
@@ -157,8 +199,14 @@ class ThresholdSearch:
             return f"{none}{few}; {seen} (coverage {there.coverage:.1%}), an estimate; {take}, or give more samples"
         j = int(enough[rate[enough].argmax()])
         there = self.curve.at(j)
-        effect = 1.0 if self.by_unit is None else self.by_unit[1](int(there.accepted)).design_effect(there.accuracy)
-        most_likely = exact_interval(there.right / effect, there.accepted / effect, level)[1]
+        effect = (
+            1.0
+            if self.by_unit is None
+            else self.by_unit[1](int(there.accepted)).design_effect(there.accuracy)
+        )
+        most_likely = exact_interval(
+            there.right / effect, there.accepted / effect, level
+        )[1]
         seen = f"as at no coverage (from {TELLING} samples) more than {there.accuracy:.1%} are right"
         if most_likely < accuracy:
             return f"{none}{few}; {take}; more samples alone would not help, {seen}"
@@ -183,51 +231,101 @@ class SearchedThreshold:
 
 
 def search_threshold(
-    rows: DataSet, artifact: Artifact | None, accuracy: float, level: float, calibrator: str | None
+    rows: DataSet,
+    artifact: Artifact | None,
+    accuracy: float,
+    level: float,
+    calibrator: str | None,
 ) -> SearchedThreshold:
     """Search a threshold on labelled rows, uncalibrated or under a calibrator that fits them. calibrator : its name in
     the JSON. Raises DataError for weighted rows, UsageError for an accuracy or a level that is no proportion."""
     if rows.weights() is not None:
-        raise DataError(f"{rows.name}: has sample weights; the bound is exact for counts only, drop the weights")
+        raise DataError(
+            f"{rows.name}: has sample weights; the bound is exact for counts only, drop the weights"
+        )
     confidence, correct = _confidences(artifact, rows)
     units = rows.given_units
     search = ThresholdSearch.of(confidence, correct, units)
     found = search.choose(accuracy, level)
     best, alone = found.best, units is None or units.single
     sha256 = None if artifact is None else link_to(artifact).sha256
-    content: dict[str, Any] = {"calcli_threshold": 1, "bundle": rows.name, "calibrator": calibrator}
-    content |= {"calibrator_sha256": sha256, "target": accuracy, "level": level, "n": len(confidence)}
-    content |= {"threshold": best and best.threshold, "coverage": best and best.coverage}
-    content["coverage_ci"] = list(exact_interval(best.accepted, best.n, level)) if best and alone else None
+    content: dict[str, Any] = {
+        "calcli_threshold": 1,
+        "bundle": rows.name,
+        "calibrator": calibrator,
+    }
+    content |= {
+        "calibrator_sha256": sha256,
+        "target": accuracy,
+        "level": level,
+        "n": len(confidence),
+    }
+    content |= {
+        "threshold": best and best.threshold,
+        "coverage": best and best.coverage,
+    }
+    content["coverage_ci"] = (
+        list(exact_interval(best.accepted, best.n, level)) if best and alone else None
+    )
     content |= {"accuracy": best and best.accuracy, "accuracy_lower": found.lower}
-    content |= {"accepted": best and best.accepted, "right": best and best.right, "tests": found.tests}
-    points = [_described(search.curve.at_coverage(c), level if alone else None) for c in COVERAGES]
-    content |= {"guarantee": _guarantee(accuracy, level, alone), "accuracy_at_coverage": points}
+    content |= {
+        "accepted": best and best.accepted,
+        "right": best and best.right,
+        "tests": found.tests,
+    }
+    points = [
+        _described(search.curve.at_coverage(c), level if alone else None)
+        for c in COVERAGES
+    ]
+    content |= {
+        "guarantee": _guarantee(accuracy, level, alone),
+        "accuracy_at_coverage": points,
+    }
     if (group := rows.column("group")) is not None and best is not None:
         content["groups"] = _by_group(group, correct, confidence >= best.threshold)
     if units is not None:
-        content["units"] = {"name": rows.own_name("unit"), "n": units.n, "largest": int(units.count.max())}
+        content["units"] = {
+            "name": rows.own_name("unit"),
+            "n": units.n,
+            "largest": int(units.count.max()),
+        }
     elif rows.unit is not None:
         content["units"] = {"name": rows.unit}
     if best is None:
-        why_not, offered = search.why_not(found, rows.name, accuracy, level), search.offered(level)
+        why_not, offered = (
+            search.why_not(found, rows.name, accuracy, level),
+            search.offered(level),
+        )
         return SearchedThreshold(found, content, why_not, offered)
     if found.design_effect is not None:
         effective = best.accepted / found.design_effect
-        content["units"] |= {"design_effect": found.design_effect, "effective_rows": effective}
+        content["units"] |= {
+            "design_effect": found.design_effect,
+            "effective_rows": effective,
+        }
     return SearchedThreshold(found, content, "")
 
 
-def _confidences(artifact: Artifact | None, rows: DataSet) -> tuple[FloatArray, FloatArray]:
+def _confidences(
+    artifact: Artifact | None, rows: DataSet
+) -> tuple[FloatArray, FloatArray]:
     """Confidence of every row, and 1.0 where its prediction is the label, as ``calcli apply`` computes them."""
     calibrator = Identity() if artifact is None else artifact.calibrator
     transforms = rows.places_of(calibrator.required_transforms, rows.name)
     known = rows.kind == "confidence"  # labels are then whether the answer is right
     parts = []
-    for _, scores, columns, _ in calibrated_blocks(calibrator, rows, "confidence" if known else "probs", transforms):
-        right = columns["correct"] if known else columns["prediction"] == columns["labels"]
-        parts.append((scores if known else columns["confidence"], right.astype(np.float64)))
-    return np.concatenate([c for c, _ in parts]), np.concatenate([right for _, right in parts])
+    for _, scores, columns, _ in calibrated_blocks(
+        calibrator, rows, "confidence" if known else "probs", transforms
+    ):
+        right = (
+            columns["correct"] if known else columns["prediction"] == columns["labels"]
+        )
+        parts.append(
+            (scores if known else columns["confidence"], right.astype(np.float64))
+        )
+    return np.concatenate([c for c, _ in parts]), np.concatenate(
+        [right for _, right in parts]
+    )
 
 
 def _guarantee(accuracy: float, level: float, independent: bool) -> str:
@@ -235,23 +333,52 @@ def _guarantee(accuracy: float, level: float, independent: bool) -> str:
     right = f"right at least {accuracy:g} of the time"
     if not independent:
         how = "if units are drawn independently (approximate: binomial at the effective number of rows)"
-        return f"With probability {level:g} {how}, new rows that are accepted are {right}."
-    new, how = "new rows of the same kind that are accepted", "exact binomial tests, corrected for the search"
+        return (
+            f"With probability {level:g} {how}, new rows that are accepted are {right}."
+        )
+    new, how = (
+        "new rows of the same kind that are accepted",
+        "exact binomial tests, corrected for the search",
+    )
     return f"With probability {level:g} over the draw of these rows, {new} are {right} ({how})."
 
 
-def _by_group(group: AnyArray, correct: FloatArray, accepted: AnyArray) -> list[dict[str, Any]]:
+def _by_group(
+    group: AnyArray, correct: FloatArray, accepted: AnyArray
+) -> list[dict[str, Any]]:
     """Counts by group, the least accurate first: rows, accepted, and right among the accepted."""
     names, code = np.unique(group, return_inverse=True)
-    counts = (np.bincount(code, weights=w, minlength=len(names)) for w in (None, accepted, accepted * correct))
+    counts = (
+        np.bincount(code, weights=w, minlength=len(names))
+        for w in (None, accepted, accepted * correct)
+    )
     lines = [
-        {"group": name, "n": int(n), "accepted": int(m), "right": int(x), "accuracy": x / m if m else None}
-        for name, n, m, x in zip(names.tolist(), *(c.tolist() for c in counts), strict=True)
+        {
+            "group": name,
+            "n": int(n),
+            "accepted": int(m),
+            "right": int(x),
+            "accuracy": x / m if m else None,
+        }
+        for name, n, m, x in zip(
+            names.tolist(), *(c.tolist() for c in counts), strict=True
+        )
     ]
-    return sorted(lines, key=lambda line: 2.0 if line["accuracy"] is None else line["accuracy"])
+    return sorted(
+        lines, key=lambda line: 2.0 if line["accuracy"] is None else line["accuracy"]
+    )
 
 
 def _described(here: Accepted, level: float | None) -> dict[str, Any]:
     """JSON of one point of the curve; the interval is for this point alone, None without a level."""
-    ends = None if level is None else list(exact_interval(here.right, here.accepted, level))
-    return {"coverage": here.coverage, "threshold": here.threshold, "accuracy": here.accuracy, "accuracy_ci": ends}
+    ends = (
+        None
+        if level is None
+        else list(exact_interval(here.right, here.accepted, level))
+    )
+    return {
+        "coverage": here.coverage,
+        "threshold": here.threshold,
+        "accuracy": here.accuracy,
+        "accuracy_ci": ends,
+    }

@@ -45,23 +45,43 @@ OF = {
 
 def meaning(name: str, settings: MetricSettings) -> str:
     """Short definition of a metric under its settings; may be empty."""
-    gap = "mean gap" if settings.norm == 1.0 else f"norm {norm_text(settings.norm)} of the gaps"
-    bins = {"width": "equal-width bins", "mass": "bins of equally many rows"}[settings.scheme]
+    gap = (
+        "mean gap"
+        if settings.norm == 1.0
+        else f"norm {norm_text(settings.norm)} of the gaps"
+    )
+    bins = {"width": "equal-width bins", "mass": "bins of equally many rows"}[
+        settings.scheme
+    ]
     bins = bins if settings.compat is None else f"bins of {settings.compat}"
     return metric(name).meaning.format(gap=gap, of=OF[settings.label], bins=bins)
 
 
-def explained(results: Sequence[Result], report: bool, settings: MetricSettings) -> list[tuple[str, str]]:
+def explained(
+    results: Sequence[Result], report: bool, settings: MetricSettings
+) -> list[tuple[str, str]]:
     """Terms with definitions: the metrics shown, then the terms of the report and of its tables, if shown."""
-    scores = {name: score for result in results for name, score in result.scores.items()}
+    scores = {
+        name: score for result in results for name, score in result.scores.items()
+    }
     here = "" if settings.label == "top" else f"; here of {OF[settings.label]}"
     terms = []
     for name, score in scores.items():
         if metric(name).in_table or not report:
-            terms.append((name, metric(name).title + here * (f"label:{settings.label}" in score.signature.split("|"))))
+            terms.append(
+                (
+                    name,
+                    metric(name).title
+                    + here * (f"label:{settings.label}" in score.signature.split("|")),
+                )
+            )
     two = any(result.n_classes == 2 for result in results)
     if report:
-        terms += [(term, words) for term, words in REPORT.items() if term != "P(class 1)" or two]
+        terms += [
+            (term, words)
+            for term, words in REPORT.items()
+            if term != "P(class 1)" or two
+        ]
     if any(result.per_class or result.per_group for result in results):
         terms += BY_PART.items()
     return terms

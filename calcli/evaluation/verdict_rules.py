@@ -53,14 +53,31 @@ ERRORS = ("ece", "ece_positive", "ece_mass", "tce2", "smece")
 """Calibration errors of the default report, which the verdict must mention where they are significant."""
 
 
-def data_summary(kind: str, context: MetricContext, names: Sequence[str] | None = None) -> DataSummary:
+def data_summary(
+    kind: str, context: MetricContext, names: Sequence[str] | None = None
+) -> DataSummary:
     """Summarise the evaluated rows. names : of the classes, if known."""
     n, k, weighted = context.n, context.table.k, context.table.weight is not None
     if k == 1:
-        return DataSummary(n, None, kind, weighted, None, None, 0, context.distinct, None, names)
-    count, class_1 = context.table.label_counts, names[1] if names is not None and k == 2 else None
+        return DataSummary(
+            n, None, kind, weighted, None, None, 0, context.distinct, None, names
+        )
+    count, class_1 = (
+        context.table.label_counts,
+        names[1] if names is not None and k == 2 else None,
+    )
     shares = float(count.max() / n), float(count.min() / n)
-    return DataSummary(n, k, kind, weighted, *shares, int((count == 0).sum()), context.distinct, class_1, names)
+    return DataSummary(
+        n,
+        k,
+        kind,
+        weighted,
+        *shares,
+        int((count == 0).sum()),
+        context.distinct,
+        class_1,
+        names,
+    )
 
 
 def judge(
@@ -86,42 +103,104 @@ def judge(
     table, k = context.table, data.n_classes
     units = None if table.units is None else table.units.n
     few = data.n < FEW or (units is not None and units < FEWEST_UNITS)
-    over, test = _estimate(context, "top"), joint_test(context, positive=k == 2 and about != "top")
-    test = replace(test, gap=_sided(test.gap, context.labelled("positive" if test.positive else "top")))
-    classes, groups, bins = _class_findings(context), _group_findings(context, about), confidence_bins(context)
-    half, coin = (over.interval.high - over.interval.low) / 2.0, 0.98 / math.sqrt(units or data.n)
-    if few or not math.isfinite(half):  # half width of the interval of a proportion of one half
+    over, test = (
+        _estimate(context, "top"),
+        joint_test(context, positive=k == 2 and about != "top"),
+    )
+    test = replace(
+        test,
+        gap=_sided(test.gap, context.labelled("positive" if test.positive else "top")),
+    )
+    classes, groups, bins = (
+        _class_findings(context),
+        _group_findings(context, about),
+        confidence_bins(context),
+    )
+    half, coin = (
+        (over.interval.high - over.interval.low) / 2.0,
+        0.98 / math.sqrt(units or data.n),
+    )
+    if few or not math.isfinite(
+        half
+    ):  # half width of the interval of a proportion of one half
         half = coin if few else max(coin, 2.0 * WIDE)
     errors, rejected = _error_findings(scores), test.p_value <= MAIN
     clauses = {
         "classes": 1.0 if classes is None or test.positive else classes.p_value,
         "groups": 1.0 if groups is None else groups.p_value,
         "bins": min(each.p_adjusted for each in bins),
-        "split": 1.0 if split is None or context.labelled("top").few_wrong else normal_tail(split.nll.z),
+        "split": 1.0
+        if split is None or context.labelled("top").few_wrong
+        else normal_tail(split.nll.z),
         "errors": min(errors.values(), default=1.0),
     }
-    found = ["confidence"] * rejected + [clause for clause, p in clauses.items() if p <= CLAUSE]
-    findings, p = () if few else tuple(found), 1.0 if few else min(1.0, test.p_value * LEVEL / MAIN)
-    gates = {clause: 1.0 if few else min(p, own * LEVEL / CLAUSE) for clause, own in clauses.items()}
+    found = ["confidence"] * rejected + [
+        clause for clause, p in clauses.items() if p <= CLAUSE
+    ]
+    findings, p = (
+        () if few else tuple(found),
+        1.0 if few else min(1.0, test.p_value * LEVEL / MAIN),
+    )
+    gates = {
+        clause: 1.0 if few else min(p, own * LEVEL / CLAUSE)
+        for clause, own in clauses.items()
+    }
     classes = _gated(classes, gates["classes"], n_significant=0, significant_classes=())
     groups = _gated(groups, gates["groups"], n_significant=0)
-    bins = tuple(replace(b, p_adjusted=(q := max(b.p_adjusted, gates["bins"])), significant=q <= LEVEL) for b in bins)
+    bins = tuple(
+        replace(
+            b,
+            p_adjusted=(q := max(b.p_adjusted, gates["bins"])),
+            significant=q <= LEVEL,
+        )
+        for b in bins
+    )
     own, entropy = direction_of(context, "confidence"), direction_of(context, "entropy")
     words = "too few samples to say" if few else direction_words(test, k, rejected)
     direction = Direction(own.gap, own.z, entropy.gap, entropy.z, words)
-    kind = _kind(test, _sided(own, context.labelled("top")), findings, doubt, few or half > WIDE)
+    kind = _kind(
+        test, _sided(own, context.labelled("top")), findings, doubt, few or half > WIDE
+    )
     needed = max(math.ceil(data.n * (half / 0.01) ** 2 / 100 - 1e-9) * 100, 100)
     draws = 0 if few else (test.draws + 1) * MAIN / LEVEL - 1
-    tests: dict[str, Any] = {"p_value": p, "p_overall": min(gates.values()), "draws": draws, "gates": gates}
-    tests |= {"tested": "P(class 1)" if test.positive else "confidence", "findings": findings}
-    parts: dict[str, Any] = {"classwise": classes, "groups": groups, "bins": bins, "split": split}
-    parts |= {"errors": {} if few else {name: q for name, q in errors.items() if q <= LEVEL}}
+    tests: dict[str, Any] = {
+        "p_value": p,
+        "p_overall": min(gates.values()),
+        "draws": draws,
+        "gates": gates,
+    }
+    tests |= {
+        "tested": "P(class 1)" if test.positive else "confidence",
+        "findings": findings,
+    }
+    parts: dict[str, Any] = {
+        "classwise": classes,
+        "groups": groups,
+        "bins": bins,
+        "split": split,
+    }
+    parts |= {
+        "errors": {} if few else {name: q for name, q in errors.items() if q <= LEVEL}
+    }
     if table.positive is not None:
-        parts |= {"positive": direction_of(context, "positive"), "positive_gap": _estimate(context, "positive")}
+        parts |= {
+            "positive": direction_of(context, "positive"),
+            "positive_gap": _estimate(context, "positive"),
+        }
     if test.positive and "confidence" in findings:
         held = [b for b in confidence_bins(context, "positive") if b.n]
         parts["worst"] = max(held, key=lambda b: (b.significant, abs(b.gap) * b.n))
-    report = Judgement(data, direction, kind, over, **tests, **parts, rows_needed=needed, doubt=doubt, units=units)
+    report = Judgement(
+        data,
+        direction,
+        kind,
+        over,
+        **tests,
+        **parts,
+        rows_needed=needed,
+        doubt=doubt,
+        units=units,
+    )
     what = advice_on(report, test, where, tried, max(table.clipped, table.certain))
     return replace(report, found=findings_words(report, test), advice=what)
 
@@ -136,7 +215,10 @@ def _gated(found: Parts, gate: float, **nothing: Any) -> Parts:
 
 def _estimate(context: MetricContext, label: Label) -> Estimate:
     own = context.labelled(label)
-    return Estimate(direction_of(own, "confidence" if label == "top" else "positive").gap, gap_interval(own))
+    return Estimate(
+        direction_of(own, "confidence" if label == "top" else "positive").gap,
+        gap_interval(own),
+    )
 
 
 def _sided(gap: MeanGap, own: MetricContext) -> MeanGap:
@@ -144,13 +226,19 @@ def _sided(gap: MeanGap, own: MetricContext) -> MeanGap:
     return replace(gap, z=0.0) if gap_interval(own, 1.0 - LEVEL).holds(0.0) else gap
 
 
-def _kind(test: JointTest, top: MeanGap, findings: Sequence[str], doubt: str, unknown: bool) -> VerdictKind:
+def _kind(
+    test: JointTest, top: MeanGap, findings: Sequence[str], doubt: str, unknown: bool
+) -> VerdictKind:
     """Kind of the verdict. top : overconfidence with its z. unknown : is its interval too wide to call it small?"""
     if doubt:
         return "check_labels"
     if not findings:
         return "too_few" if unknown else "calibrated"
-    against = test.positive and abs(test.sharpness.z) > TWO_SIDED and test.sharpness.z * top.z < 0.0
+    against = (
+        test.positive
+        and abs(test.sharpness.z) > TWO_SIDED
+        and test.sharpness.z * top.z < 0.0
+    )
     if "confidence" not in findings or abs(top.z) <= TWO_SIDED or against:
         return "mixed"
     return "overconfident" if top.z > 0.0 else "underconfident"
@@ -159,8 +247,16 @@ def _kind(test: JointTest, top: MeanGap, findings: Sequence[str], doubt: str, un
 def _error_findings(scores: Mapping[str, Score]) -> dict[str, float]:
     """Adjusted p-values of calibration errors. Equal-mass bins detect what the joint test misses: scores that are
     nearly all equal, and outcomes that depend on their small differences."""
-    p = {name: null.p_value for name in ERRORS if name in scores and (null := scores[name].null) is not None}
-    return dict(zip(p, adjusted(np.array([*p.values()])).tolist(), strict=True)) if p else {}
+    p = {
+        name: null.p_value
+        for name in ERRORS
+        if name in scores and (null := scores[name].null) is not None
+    }
+    return (
+        dict(zip(p, adjusted(np.array([*p.values()])).tolist(), strict=True))
+        if p
+        else {}
+    )
 
 
 def _class_findings(context: MetricContext) -> Classwise | None:
@@ -171,7 +267,9 @@ def _class_findings(context: MetricContext) -> Classwise | None:
     value, together = cwece2(context), adjusted(p)
     off = [c for c in np.argsort(p, kind="stable").tolist() if together[c] <= LEVEL]
     square = value.more["signed_square"]
-    return Classwise(value.value, square, float(together.min()), len(off), tuple(off[:20]))
+    return Classwise(
+        value.value, square, float(together.min()), len(off), tuple(off[:20])
+    )
 
 
 def _group_findings(context: MetricContext, about: Label | None) -> Groupwise | None:
@@ -182,12 +280,19 @@ def _group_findings(context: MetricContext, about: Label | None) -> Groupwise | 
     names, parts = table.groups()
     if not 2 <= len(names) <= MOST_GROUPS:
         return None
-    found = group_gaps([MetricContext(each, context.settings) for each in parts], about).values()
-    g, worst = min((each for gaps in found for each in enumerate(gaps)), key=lambda each: each[1].rank)
+    found = group_gaps(
+        [MetricContext(each, context.settings) for each in parts], about
+    ).values()
+    g, worst = min(
+        (each for gaps in found for each in enumerate(gaps)),
+        key=lambda each: each[1].rank,
+    )
     label = names[g].decode() if isinstance(names[g], bytes) else str(names[g])
     adjusted_p = np.array([[gap.p_adjusted for gap in gaps] for gaps in found])
     off, least = int((adjusted_p <= LEVEL).any(axis=0).sum()), float(adjusted_p.min())
-    return Groupwise(len(names), off, label, parts[g].n, worst.gap, least, worst.of_positive)
+    return Groupwise(
+        len(names), off, label, parts[g].n, worst.gap, least, worst.of_positive
+    )
 
 
 def label_shift_p_value(fitted: FloatArray, seen: FloatArray) -> float:
@@ -206,7 +311,9 @@ def label_shift_p_value(fitted: FloatArray, seen: FloatArray) -> float:
     expected = np.outer(size, counts.sum(axis=0)) / size.sum()
     chi2 = float(((counts - expected) ** 2 / expected).sum())
     h = 2.0 / (9.0 * df)
-    return 0.5 * math.erfc(((chi2 / df) ** (1.0 / 3.0) - (1.0 - h)) / math.sqrt(2.0 * h))
+    return 0.5 * math.erfc(
+        ((chi2 / df) ** (1.0 / 3.0) - (1.0 - h)) / math.sqrt(2.0 * h)
+    )
 
 
 # ---- the verdict in words: one sentence about one set of rows, and advice
@@ -230,7 +337,11 @@ def direction_words(test: JointTest, k: int | None, rejected: bool) -> str:
     if abs(gap_z) <= TWO_SIDED:
         if not sharp:
             return "right on average, not at every confidence"
-        what = "single confidences are" if k is None else "NLL shows that the probabilities as a whole are"
+        what = (
+            "single confidences are"
+            if k is None
+            else "NLL shows that the probabilities as a whole are"
+        )
         return f"confidence is calibrated on average, but {what} {'over' if sharp_z > 0 else 'under'}confident"
     way, alone = "overconfident" if gap_z > 0 else "underconfident", k in (None, 2)
     others = "about the predicted class, the opposite about the others"
@@ -240,12 +351,17 @@ def direction_words(test: JointTest, k: int | None, rejected: bool) -> str:
 
 def _of_positive(test: JointTest, kind: str, by: str) -> str:
     """Words for the miscalibration of P(class 1), on average and near 0 and 1. by : words for the mean gap."""
-    ends = {"overconfident": "too close to 0 and 1", "underconfident": "too far from 0 and 1"}
+    ends = {
+        "overconfident": "too close to 0 and 1",
+        "underconfident": "too far from 0 and 1",
+    }
     found = [ends[kind]] if kind in ends else []
     if abs(test.gap.z) > TWO_SIDED:
         found.append(f"too {'high' if test.gap.z > 0 else 'low'} {by}")
     if kind not in ends and abs(test.sharpness.z) > TWO_SIDED:
-        found.append(f"often too {'close to' if test.sharpness.z > 0 else 'far from'} 0 and 1")
+        found.append(
+            f"often too {'close to' if test.sharpness.z > 0 else 'far from'} 0 and 1"
+        )
     return f"P(class 1) is {', and '.join(found)}" if found else EVERYWHERE
 
 
@@ -257,9 +373,16 @@ def findings_words(report: Judgement, test: JointTest) -> tuple[str, ...]:
         return (f"check the labels first: {report.doubt}",)
     if kind == "too_few":
         size = f"n = {n}{f', {report.units} units' if report.units else ''}"
-        few = f"units to test: {report.units} units" if report.units and report.units < FEWEST_UNITS else ""
+        few = (
+            f"units to test: {report.units} units"
+            if report.units and report.units < FEWEST_UNITS
+            else ""
+        )
         few = f"too few {few or f'samples to test: {n}'}"
-        tested, but = f"no evidence of miscalibration ({size})" if report.draws else few, errors_words(report)
+        tested, but = (
+            f"no evidence of miscalibration ({size})" if report.draws else few,
+            errors_words(report),
+        )
         if not over.interval.known:
             return tested, *but, f"{over.interval.method} of the overconfidence"
         if report.draws and (but or not over.interval.holds(0.0)):  # weak evidence
@@ -267,7 +390,11 @@ def findings_words(report: Judgement, test: JointTest) -> tuple[str, ...]:
         ends = (round(100 * end) for end in (over.interval.low, over.interval.high))
         low, high = (f"{points:+d}" if points else "0" for points in ends)
         needed = f"about {report.rows_needed:,} samples give it to within 1 point"
-        return tested, *but, f"the overconfidence lies between {low} and {high} points ({needed})"
+        return (
+            tested,
+            *but,
+            f"the overconfidence lies between {low} and {high} points ({needed})",
+        )
     if kind == "calibrated":
         what = " of P(class 1)" if test.positive else ""
         told = f"calibrated: no significant miscalibration{what} (n = {n}, {p})"
@@ -277,28 +404,50 @@ def findings_words(report: Judgement, test: JointTest) -> tuple[str, ...]:
 
 def _gaps(report: Judgement, test: JointTest) -> list[str]:
     """Clauses on the joint test, first the gap that gives the verdict its name."""
-    k, over, positive = report.data.n_classes, report.overconfidence, report.positive_gap
+    k, over, positive = (
+        report.data.n_classes,
+        report.overconfidence,
+        report.positive_gap,
+    )
     if "confidence" not in report.findings:
         what = "P(class 1)" if test.positive else "the confidence"
-        return [f"mixed: no significant miscalibration of {what} overall ({report.p_text})"]
+        return [
+            f"mixed: no significant miscalibration of {what} overall ({report.p_text})"
+        ]
     words, kind = "", report.verdict_kind
     if test.positive and positive is not None:
-        words = _of_positive(test, kind, f"by {positive if positive.value > 0 else positive.turned} on average")
+        words = _of_positive(
+            test,
+            kind,
+            f"by {positive if positive.value > 0 else positive.turned} on average",
+        )
     if kind != "mixed":
         size = over if kind == "overconfident" else over.turned
-        return [f"{kind} by {size} ({report.size}, {report.p_text})" + f": {words}" * bool(words)]
-    return [f"mixed: {words or direction_words(test, k, True)} ({report.p_text})", *worst_words(report)]
+        return [
+            f"{kind} by {size} ({report.size}, {report.p_text})"
+            + f": {words}" * bool(words)
+        ]
+    return [
+        f"mixed: {words or direction_words(test, k, True)} ({report.p_text})",
+        *worst_words(report),
+    ]
 
 
 def worst_words(report: Judgement) -> list[str]:
     """Clause on the worst bin of P(class 1) where it is right on average; else empty."""
-    if (b := report.worst) is None or report.verdict_kind != "mixed" or report.direction.words != EVERYWHERE:
+    if (
+        (b := report.worst) is None
+        or report.verdict_kind != "mixed"
+        or report.direction.words != EVERYWHERE
+    ):
         return []
     return [f"most clearly, {_bin_words(b, 'P(class 1)', 'of class 1')}"]
 
 
 def _bin_words(b: ConfidenceBin, score: str, outcome: str) -> str:
-    found = f"{b.accuracy:.4f} [{b.accuracy_low:.4f}, {b.accuracy_high:.4f}] are {outcome}"
+    found = (
+        f"{b.accuracy:.4f} [{b.accuracy_low:.4f}, {b.accuracy_high:.4f}] are {outcome}"
+    )
     than = f"{'fewer' if b.gap > 0 else 'more'} than the {b.confidence:.4f} stated"
     return f"of {b.n} samples with {score} {b.low:g} to {b.high:g}, {found}, {than}"
 
@@ -306,19 +455,44 @@ def _bin_words(b: ConfidenceBin, score: str, outcome: str) -> str:
 def _clauses(report: Judgement) -> list[str]:
     """Clauses on single classes, groups, bins and calibration errors."""
     found, classes = [], report.classwise
-    if "classes" in report.findings and classes is not None and "confidence" not in report.findings:
-        are = "is miscalibrated:" if classes.n_significant == 1 else "are miscalibrated, most clearly"
-        worst = "class " + class_words(classes.significant_classes[0], report.data.names)
-        found.append(f"{classes.n_significant} of {report.data.n_classes} classes {are} {worst}")
+    if (
+        "classes" in report.findings
+        and classes is not None
+        and "confidence" not in report.findings
+    ):
+        are = (
+            "is miscalibrated:"
+            if classes.n_significant == 1
+            else "are miscalibrated, most clearly"
+        )
+        worst = "class " + class_words(
+            classes.significant_classes[0], report.data.names
+        )
+        found.append(
+            f"{classes.n_significant} of {report.data.n_classes} classes {are} {worst}"
+        )
     if "groups" in report.findings and report.groups is not None:
-        off, worst = report.groups, f"{report.groups.worst} by {report.groups.worst_gap:+.4f}"
+        off, worst = (
+            report.groups,
+            f"{report.groups.worst} by {report.groups.worst_gap:+.4f}",
+        )
         are = "is" if off.n_significant == 1 else "are"
         count = f"{off.n_significant} of {off.n_groups} groups {are} miscalibrated"
-        of = " of P(class 1)" if off.of_positive else " of the confidence" * (report.data.n_classes == 2)
+        of = (
+            " of P(class 1)"
+            if off.of_positive
+            else " of the confidence" * (report.data.n_classes == 2)
+        )
         found.append(f"{count}, most clearly {worst}{of}")
-    if "bins" in report.findings and report.size in ("", SIZES[0][1]) and not worst_words(report):
+    if (
+        "bins" in report.findings
+        and report.size in ("", SIZES[0][1])
+        and not worst_words(report)
+    ):
         found += [_bin_words(b, "confidence", "right") for b in worst_bin(report)]
-    return found + errors_words(report) * ("errors" in report.findings and "confidence" not in report.findings)
+    return found + errors_words(report) * (
+        "errors" in report.findings and "confidence" not in report.findings
+    )
 
 
 def errors_words(report: Judgement) -> list[str]:
@@ -326,16 +500,25 @@ def errors_words(report: Judgement) -> list[str]:
     if not report.errors:
         return []
     *most, last = report.errors
-    names, p = f"{', '.join(most)} and {last}" if most else last, p_text(min(report.errors.values()))
+    names, p = (
+        f"{', '.join(most)} and {last}" if most else last,
+        p_text(min(report.errors.values())),
+    )
     if "errors" in report.findings:
         return [f"but {names} {'are' if most else 'is'} above chance ({p}, adjusted)"]
-    return [f"{names} give{'' if most else 's'} weak evidence of miscalibration ({p}, adjusted)"]
+    return [
+        f"{names} give{'' if most else 's'} weak evidence of miscalibration ({p}, adjusted)"
+    ]
 
 
 def worst_bin(report: Judgement, way: int = 0, fewest: int = 1) -> list[ConfidenceBin]:
     """The significant bin with the largest number of samples times gap; empty if none is significant. way : 1
     overconfident, -1 underconfident, 0 either. fewest : samples that it must hold."""
-    found = [b for b in report.bins if b.significant and b.n >= fewest and (way == 0 or b.gap * way > 0)]
+    found = [
+        b
+        for b in report.bins
+        if b.significant and b.n >= fewest and (way == 0 or b.gap * way > 0)
+    ]
     return [max(found, key=lambda b: abs(b.gap) * b.n)] if found else []
 
 
@@ -343,7 +526,10 @@ def remedy_method(split: LossSplit | None, k: int | None, biased: bool) -> str:
     """Method to fit: by the split of the loss, or else the one for the commonest miscalibration."""
     if split is None or not split.nll.detected:
         return "platt" if k in (None, 2) or biased else "ts"
-    if split.temperature_nll.calibration >= MENDS * split.nll.calibration or split.method == "ts":
+    if (
+        split.temperature_nll.calibration >= MENDS * split.nll.calibration
+        or split.method == "ts"
+    ):
         return "ts"
     # A scale and a bias of each of two log-probabilities are beta calibration's two slopes and its bias.
     return "beta" if k == 2 else split.method
@@ -354,28 +540,40 @@ def strongest_of(k: int | None) -> str:
     return "venn-abers" if k is None else "auto"
 
 
-def remedy_words(split: LossSplit | None, k: int | None, tried: Sequence[str] = ()) -> str:
+def remedy_words(
+    split: LossSplit | None, k: int | None, tried: Sequence[str] = ()
+) -> str:
     """Words for the reduction of the NLL by recalibration, where held-out rows show a significant one; else empty.
     tried : see ``judge``; if there are any, temperature scaling is not mentioned."""
     if split is None or not split.nll.detected:
         return ""
     by_temperature = split.temperature_nll.calibration
     alone = remedy_method(split, k, False) == "ts"
-    method, gain = ("ts", by_temperature) if alone else (split.method, split.nll.calibration)
+    method, gain = (
+        ("ts", by_temperature) if alone else (split.method, split.nll.calibration)
+    )
     share = f"{max(by_temperature / gain, 0.0):.0%}"
     of_it = "does not help here" if share == "0%" else f"achieves {share} of it"
     clause = "" if alone or tried else f"; temperature scaling {of_it}"
     return f"recalibration could reduce NLL by {small(gain)} (cross-validated {method}){clause}"
 
 
-def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequence[str], zeros: int = 0) -> Advice:
+def advice_on(
+    report: Judgement,
+    test: JointTest,
+    where: Location,
+    tried: Sequence[str],
+    zeros: int = 0,
+) -> Advice:
     """Advice from the rows alone. zeros : number of labels or confidences without log-odds. tried : see ``judge``.
     After a calibrator the strongest method is advised; after that, none."""
     kind, split, k = report.verdict_kind, report.split, report.data.n_classes
     if kind == "check_labels":
         command = command_line("inspect", where.name, where) if where.name else ""
         clause = "what the file holds" if command else ""
-        return Advice("Check the labels first.", sentence(report.doubt), command, clause=clause)
+        return Advice(
+            "Check the labels first.", sentence(report.doubt), command, clause=clause
+        )
     if kind == "too_few":
         why = "which give the overconfidence to within 1 point. Until then do not rely on it."
         return Advice(f"Label about {report.rows_needed:,} samples,", why)
@@ -395,7 +593,9 @@ def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequen
     if spent:
         if words:  # these samples hold information that those of its fit lacked
             again = f"fit {strongest} anew on samples like these"
-            return Advice(f"{sentence(again)}:", f"{words}.{apart}", clause=f"{words}; {again}")
+            return Advice(
+                f"{sentence(again)}:", f"{words}.{apart}", clause=f"{words}; {again}"
+            )
         most = f"no method here is stronger than {strongest}"
         still = f"its bins, classes and groups show where it is off.{apart}"
         return Advice(f"{sentence(most)}:", still, clause=most)
@@ -410,25 +610,51 @@ def advice_on(report: Judgement, test: JointTest, where: Location, tried: Sequen
     others = f"other labelled samples of this model{place}"
     if where.name and where.to_fit == where.name:
         others = f"these samples{place}, and evaluate it on {where.to_evaluate}"
-    told = [words, "auto averages several methods, weighted by cross-validation" * (method == "auto")]
+    told = [
+        words,
+        "auto averages several methods, weighted by cross-validation"
+        * (method == "auto"),
+    ]
     rest = " ".join([f"on {others}.", *(f"{sentence(each)}." for each in told if each)])
     command = command_line(f"fit --method {method}", where.to_fit, where)
-    clause = "; ".join(filter(None, [words, then if place else "fit a calibrator" * (not words)]))
-    return Advice(f"{'Fit' if known else 'Try'} a calibrator ({method})", f"{rest}{apart}", command, None, clause)
+    clause = "; ".join(
+        filter(None, [words, then if place else "fit a calibrator" * (not words)])
+    )
+    return Advice(
+        f"{'Fit' if known else 'Try'} a calibrator ({method})",
+        f"{rest}{apart}",
+        command,
+        None,
+        clause,
+    )
 
 
-def _advised(report: Judgement, test: JointTest, words: str, zeros: int) -> tuple[str, str]:
+def _advised(
+    report: Judgement, test: JointTest, words: str, zeros: int
+) -> tuple[str, str]:
     """Method to fit to uncalibrated scores, and the reason. words : ``remedy_words``."""
     split, k, kind = report.split, report.data.n_classes, report.verdict_kind
     method = remedy_method(split, k, test.positive and abs(test.gap.z) > TWO_SIDED)
-    blind = "confidence" not in report.findings or (kind == "mixed" and method == "ts") or bool(worst_words(report))
+    blind = (
+        "confidence" not in report.findings
+        or (kind == "mixed" and method == "ts")
+        or bool(worst_words(report))
+    )
     if blind and (split is None or not split.nll.detected):
-        method = strongest_of(k)  # the mean gap is not significant: a temperature cannot correct it
+        method = strongest_of(
+            k
+        )  # the mean gap is not significant: a temperature cannot correct it
     if words and split is not None and split.brier.z < -TWO_SIDED:
-        method, words = strongest_of(k), f"{words}; {split.method} raises the Brier score"
+        method, words = (
+            strongest_of(k),
+            f"{words}; {split.method} raises the Brier score",
+        )
     if zeros and k is None:
         are = " is" if zeros == 1 else "s are"
-        return "venn-abers", f"{zeros} confidence{are} exactly 0 or 1, which have no log-odds"
+        return (
+            "venn-abers",
+            f"{zeros} confidence{are} exactly 0 or 1, which have no log-odds",
+        )
     if zeros:  # as from forests, trees and neighbours: ts and svs run to their bounds
         method, badly = strongest_of(k), "ts and platt" if k == 2 else "ts and svs"
         give = "1 sample gives its" if zeros == 1 else f"{zeros} samples give their"
@@ -445,7 +671,9 @@ def command_line(command: str, known: str, where: Location, *rest: str) -> str:
     """Command line to suggest. known : samples for it, or empty for a placeholder. where : the samples, whose options
     apply to others too. rest : further words."""
     rows = typed_name(known) if known else "<other labelled samples>"
-    return " ".join(["calcli", command, rows, *map(shlex.quote, (*where.options, *rest))])
+    return " ".join(
+        ["calcli", command, rows, *map(shlex.quote, (*where.options, *rest))]
+    )
 
 
 class Given(NamedTuple):
@@ -457,7 +685,9 @@ class Given(NamedTuple):
     seen: str | None
 
 
-def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_sample: str = "") -> Advice:
+def advice_among(
+    report: Judgement, given: Sequence[Given], where: Location, in_sample: str = ""
+) -> Advice:
     """Advice where calibrators were evaluated: apply one of them, or else the advice from the rows alone. report : the
     judgement on the uncalibrated scores. in_sample : rows of the fits of calibrators already applied to these. To be
     advised a calibrator must have a significantly lower loss, adjusted for all of them, and no higher Brier score;
@@ -465,27 +695,61 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_
     those whose accuracy is not significantly lower, then the one of least loss."""
     if in_sample and report.verdict_kind == "calibrated":
         return _on_other_samples(in_sample, where)
-    told = [(g, d) for g in given if (d := g.result.loss) is not None and d.p_value is not None]
-    if not told or not {"confidence", "split"} & set(report.findings) or report.verdict_kind == "check_labels":
+    told = [
+        (g, d)
+        for g in given
+        if (d := g.result.loss) is not None and d.p_value is not None
+    ]
+    if (
+        not told
+        or not {"confidence", "split"} & set(report.findings)
+        or report.verdict_kind == "check_labels"
+    ):
         return report.advice
     p_values = adjusted(np.array([d.p_value for _, d in told]))
-    significant = [(g, d) for (g, d), p in zip(told, p_values.tolist(), strict=True) if p <= LEVEL]
-    lower = [(g, d) for g, d in told if d.value < 0.0 and _change(g.result, "brier") <= 0.0]
+    significant = [
+        (g, d) for (g, d), p in zip(told, p_values.tolist(), strict=True) if p <= LEVEL
+    ]
+    lower = [
+        (g, d) for g, d in told if d.value < 0.0 and _change(g.result, "brier") <= 0.0
+    ]
     helpful = [each for each in lower if each in significant]
-    calibrated = [(g, d) for g, d in lower if g.seen is None and g.result.report and not g.result.report.findings]
+    calibrated = [
+        (g, d)
+        for g, d in lower
+        if g.seen is None and g.result.report and not g.result.report.findings
+    ]
     if not helpful and not calibrated:
-        how, a = {True: "makes it worse", False: "reduces NLL and raises the Brier score"}, report.advice
+        how, a = (
+            {True: "makes it worse", False: "reduces NLL and raises the Brier score"},
+            report.advice,
+        )
         out = [f"{g.result.title} {how[d.value > 0.0]}" for g, d in significant]
-        rest, clause = "".join(f"{each}. " for each in out), "".join(f"{each}; " for each in out)
-        return replace(a, lead="None of these helps.", rest=f"{rest}{a.lead} {a.rest}", clause=f"{clause}{a.clause}")
+        rest, clause = (
+            "".join(f"{each}. " for each in out),
+            "".join(f"{each}; " for each in out),
+        )
+        return replace(
+            a,
+            lead="None of these helps.",
+            rest=f"{rest}{a.lead} {a.rest}",
+            clause=f"{clause}{a.clause}",
+        )
     best, change = min(
         helpful or calibrated,
-        key=lambda each: (each[0].seen is not None, _change(each[0].result, "accuracy") < 0.0, each[1].value),
+        key=lambda each: (
+            each[0].seen is not None,
+            _change(each[0].result, "accuracy") < 0.0,
+            each[1].value,
+        ),
     )
     title, file = best.result.title, best.path
     if best.seen is not None:
         return _on_other_samples(f"{title} was fitted on {best.seen}", where, file)
-    reach = change.interval and f" [{-change.interval.high:.4f}, {-change.interval.low:.4f}]"
+    reach = (
+        change.interval
+        and f" [{-change.interval.high:.4f}, {-change.interval.low:.4f}]"
+    )
     loss = "NLL" if report.data.n_classes else "squared error"
     gain = f"{title} reduces {loss} by {small(-change.value)}{reach or ''}"
     if not helpful:
@@ -495,11 +759,21 @@ def advice_among(report: Judgement, given: Sequence[Given], where: Location, in_
         gain += f", accuracy rises by {points:.1f} points"
     if points < 0.0:
         gain += f", accuracy falls by {-points:.1f} points (auto --set keep_argmax=true is accuracy-preserving)"
-    left = "" if best.result.report is None else f" With it: {'; '.join(best.result.report.found)}."
+    left = (
+        ""
+        if best.result.report is None
+        else f" With it: {'; '.join(best.result.report.found)}."
+    )
     rest = f"{gain}. {answers_words(best.result)}{left}{apart_words(report, where)}"
     command = ""
     if file and where.name:
-        command = command_line(f"apply {typed_name(file)}", where.name, where, "-o", calibrated_name(where.name, file))
+        command = command_line(
+            f"apply {typed_name(file)}",
+            where.name,
+            where,
+            "-o",
+            calibrated_name(where.name, file),
+        )
     return Advice("Apply the calibrator.", rest, command, title, gain)
 
 
@@ -507,8 +781,14 @@ def _on_other_samples(seen: str, where: Location, file: str | None = "") -> Advi
     """Advice to evaluate on other rows what was fitted on these. file : of the calibrator, empty if already applied."""
     why = f"{seen}, which do not show what it does on others"
     options = ["--calibrator", file] if file else []
-    command = "" if file is None else command_line("evaluate", where.to_evaluate, where, *options)
-    return Advice("Evaluate the calibrator on other samples:", f"{why}.", command, None, why)
+    command = (
+        ""
+        if file is None
+        else command_line("evaluate", where.to_evaluate, where, *options)
+    )
+    return Advice(
+        "Evaluate the calibrator on other samples:", f"{why}.", command, None, why
+    )
 
 
 def _change(result: Result, name: str) -> float:
@@ -523,8 +803,14 @@ def apart_words(report: Judgement, where: Location) -> str:
     """Hint that groups can be calibrated separately, with the option for it if one column holds them."""
     if "groups" not in report.findings:
         return ""
-    columns = [name for option, name in pairwise(where.options) if option == "--group-by"] or ["group"]
-    how = f" (calcli fit --by {shlex.quote(columns[0])})" if where.name and len(columns) == 1 else ""
+    columns = [
+        name for option, name in pairwise(where.options) if option == "--group-by"
+    ] or ["group"]
+    how = (
+        f" (calcli fit --by {shlex.quote(columns[0])})"
+        if where.name and len(columns) == 1
+        else ""
+    )
     return f" Groups can have calibrators of their own{how}."
 
 
@@ -536,7 +822,10 @@ def answers_words(result: Result) -> str:
     right, wrong = change.answers
     if not right and not wrong:
         return "No answer becomes right or wrong."
-    reach = change.interval and f" [{100 * change.interval.low:+.1f}, {100 * change.interval.high:+.1f}]"
+    reach = (
+        change.interval
+        and f" [{100 * change.interval.low:+.1f}, {100 * change.interval.high:+.1f}]"
+    )
     gain = f"accuracy {100 * change.value:+.1f} points{reach or ''}"
     return f"{right:,} answers become right, {wrong:,} wrong; {gain}."
 

@@ -47,9 +47,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.label not in get_args(Watched):
             raise UsageError(f"label is {self.label}, expected top or positive")
         if not 0.0 <= self.tolerance < 0.5:
-            raise UsageError(f"tolerance is {self.tolerance:g}, expected a number from 0 to below 0.5")
+            raise UsageError(
+                f"tolerance is {self.tolerance:g}, expected a number from 0 to below 0.5"
+            )
         if not 0.0 < self.level < 1.0:
-            raise UsageError(f"level is {self.level:g}, expected a number between 0 and 1, both excluded")
+            raise UsageError(
+                f"level is {self.level:g}, expected a number between 0 and 1, both excluded"
+            )
 
 
 class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -93,14 +97,20 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
         """Evidence of the current episode."""
         if not self.log_sums:
             return Evidence.none()
-        sums, best, start = (np.array(each, dtype=float) for each in (self.log_sums, self.log_best, self.best_start))
+        sums, best, start = (
+            np.array(each, dtype=float)
+            for each in (self.log_sums, self.log_best, self.best_start)
+        )
         return Evidence(len(self.current), sums, best, start)
 
     @property
     def alarm_at(self) -> int | None:
         """Batch of the current episode, counted from 1, at which the alarm was raised; it stays until a reset."""
         least = -math.log(self.settings.level)
-        return next((at for at, batch in enumerate(self.current, 1) if batch.log_e >= least), None)
+        return next(
+            (at for at, batch in enumerate(self.current, 1) if batch.log_e >= least),
+            None,
+        )
 
     def digest(self) -> str:
         """SHA-256 of the state without its ``sha256``."""
@@ -115,12 +125,24 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
         """Content of ``calcli watch --json``."""
         now, here = self.evidence, self.current
         last = here[-1] if here else None
-        facts: dict[str, Any] = {"alarm": self.alarm_at is not None, "e": math.exp(min(now.log_e, LARGEST_LOG))}
+        facts: dict[str, Any] = {
+            "alarm": self.alarm_at is not None,
+            "e": math.exp(min(now.log_e, LARGEST_LOG)),
+        }
         facts |= {"log_e": now.log_e, "alarm_at_e": 1.0 / self.settings.level}
         facts |= {"batches": len(here), "rows": sum(each.n for each in here)}
-        facts |= {"overconfidence": last and last.overconfidence, "accuracy": last and last.accuracy}
-        facts |= {"since": now.since if here and now.log_e > 0.0 else None, "alarm_batch": self.alarm_at}
-        return facts | {"episode": self.episode, "settings": msgspec.to_builtins(self.settings)}
+        facts |= {
+            "overconfidence": last and last.overconfidence,
+            "accuracy": last and last.accuracy,
+        }
+        facts |= {
+            "since": now.since if here and now.log_e > 0.0 else None,
+            "alarm_batch": self.alarm_at,
+        }
+        return facts | {
+            "episode": self.episode,
+            "settings": msgspec.to_builtins(self.settings),
+        }
 
     def sentence(self) -> str:
         """One line for people."""
@@ -149,11 +171,15 @@ def loads(data: bytes, where: str) -> State:
     except msgspec.DecodeError as problem:
         raise DataError(f"{where}: is no state of calcli watch: {problem}") from None
     if state.calcli_watch != FORMAT:
-        raise DataError(f"{where}: format {state.calcli_watch} is not known to calcli {__version__}; upgrade calcli")
+        raise DataError(
+            f"{where}: format {state.calcli_watch} is not known to calcli {__version__}; upgrade calcli"
+        )
     sizes = {len(state.log_sums), len(state.log_best), len(state.best_start)}
     whole = sizes == ({len(ALTERNATIVES)} if state.current else {0}) and state.batches
     if state.sha256 != state.digest() or not whole:
-        raise DataError(f"{where}: was edited or damaged (its checksum differs); restore it, or start a new state file")
+        raise DataError(
+            f"{where}: was edited or damaged (its checksum differs); restore it, or start a new state file"
+        )
     return state
 
 
@@ -166,7 +192,9 @@ def held(path: Path) -> Iterator[State | None]:
         lock(file.fileno(), path)
         try:
             data = file.read()
-            yield loads(data, str(path)) if data else None  # a process that was killed may have left an empty file
+            yield (
+                loads(data, str(path)) if data else None
+            )  # a process that was killed may have left an empty file
         finally:
             # Removal only under the lock: another process could be about to write this file.
             if new and not os.fstat(file.fileno()).st_size:
@@ -176,7 +204,12 @@ def held(path: Path) -> Iterator[State | None]:
 
 
 def watch(
-    path: Path, rows: DataSet | None, artifact: Artifact | None, given: Mapping[str, Any], *, new_episode: bool = False
+    path: Path,
+    rows: DataSet | None,
+    artifact: Artifact | None,
+    given: Mapping[str, Any],
+    *,
+    new_episode: bool = False,
 ) -> State:
     """Take a batch of labelled rows into a state file, or only read it where rows is None.
 
@@ -191,13 +224,23 @@ def watch(
         settings = msgspec.structs.replace(former, **given)
         if rows is not None:
             sha256 = None if artifact is None else link_to(artifact).sha256
-            settings = msgspec.structs.replace(settings, calibrator=sha256, units=rows.given_units is not None)
+            settings = msgspec.structs.replace(
+                settings, calibrator=sha256, units=rows.given_units is not None
+            )
         if state is None or new_episode:
             # with its own level and perhaps another calibrator; earlier batches are kept
-            episode, batches = (1, []) if state is None else (state.episode + bool(state.current), state.batches)
+            episode, batches = (
+                (1, [])
+                if state is None
+                else (state.episode + bool(state.current), state.batches)
+            )
             state = State(FORMAT, __version__, settings, episode, [], [], [], batches)
         elif settings != state.settings:
-            names = [name for name in settings.__struct_fields__ if getattr(settings, name) != getattr(former, name)]
+            names = [
+                name
+                for name in settings.__struct_fields__
+                if getattr(settings, name) != getattr(former, name)
+            ]
             told = f"the batches before had another {' and '.join(names)}; a reset opens a new episode"
             raise DataError(f"{path}: {told}")
         if rows is not None:
@@ -211,27 +254,55 @@ def _with_batch(state: State, rows: DataSet, artifact: Artifact | None) -> State
     """State after one more batch of labelled rows. Raises DataError."""
     settings = state.settings
     if rows.weights() is not None:
-        raise DataError(f"{rows.name}: has sample weights; the evidence is exact for rows that count alike")
-    table = collect(rows, None if artifact is None else artifact.calibrator, top_only=settings.label == "top")
+        raise DataError(
+            f"{rows.name}: has sample weights; the evidence is exact for rows that count alike"
+        )
+    table = collect(
+        rows,
+        None if artifact is None else artifact.calibrator,
+        top_only=settings.label == "top",
+    )
     own = None if artifact is None else fitted_on(artifact, rows)
-    if seen := in_sample(rows.upstream) or (own and f"the calibrator was fitted on {own}"):
+    if seen := in_sample(rows.upstream) or (
+        own and f"the calibrator was fitted on {own}"
+    ):
         raise DataError(f"{rows.name}: {seen}; watch rows that it has not seen")
     score, outcome = table.confidence, table.correct
     if settings.label == "positive":
         if table.positive is None:
-            raise DataError(f"{rows.name}: label positive is for two classes, {table.known}")
+            raise DataError(
+                f"{rows.name}: label positive is for two classes, {table.known}"
+            )
         score, outcome = table.positive, (table.y == 1).astype(np.float64)
-    order = np.lexsort((outcome, score))  # the hash does not depend on the order of the rows
-    digest = hashlib.sha256(score[order].tobytes() + outcome[order].astype(np.uint8).tobytes()).hexdigest()
+    order = np.lexsort(
+        (outcome, score)
+    )  # the hash does not depend on the order of the rows
+    digest = hashlib.sha256(
+        score[order].tobytes() + outcome[order].astype(np.uint8).tobytes()
+    ).hexdigest()
     before = next((batch for batch in state.batches if batch.sha256 == digest), None)
     if before is not None:
-        raise DataError(f"{rows.name}: these rows were there before, as {before.name}; a batch counts once")
+        raise DataError(
+            f"{rows.name}: these rows were there before, as {before.name}; a batch counts once"
+        )
     units = rows.given_units
-    found = state.evidence.after(batch_log_factors(score, outcome, settings.tolerance, units))
+    found = state.evidence.after(
+        batch_log_factors(score, outcome, settings.tolerance, units)
+    )
     means = float(outcome.mean()), float((score - outcome).mean())
     sizes = table.n, None if units is None else units.n
     batch = Batch(rows.name, digest, state.episode, *sizes, *means, found.log_e)
-    sums, best, starts = found.log_sums.tolist(), found.log_best.tolist(), [int(start) for start in found.best_start]
-    evidence: dict[str, Any] = {"log_sums": sums, "log_best": best, "best_start": starts}
+    sums, best, starts = (
+        found.log_sums.tolist(),
+        found.log_best.tolist(),
+        [int(start) for start in found.best_start],
+    )
+    evidence: dict[str, Any] = {
+        "log_sums": sums,
+        "log_best": best,
+        "best_start": starts,
+    }
     batches = [*state.batches, batch]
-    return msgspec.structs.replace(state, calcli_version=__version__, batches=batches, **evidence)
+    return msgspec.structs.replace(
+        state, calcli_version=__version__, batches=batches, **evidence
+    )

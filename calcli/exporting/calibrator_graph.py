@@ -18,7 +18,13 @@ from calcli.methods._binary.log_odds import top_log_odds
 from calcli.methods.hoki import SLACK, Hoki
 from calcli.methods.iop import IntraOrderPreserving
 from calcli.methods.recal import ReCal
-from calcli.numerics import FloatArray, entries, log_softmax, mixed_with_uniform, sigmoid
+from calcli.numerics import (
+    FloatArray,
+    entries,
+    log_softmax,
+    mixed_with_uniform,
+    sigmoid,
+)
 from calcli.rows import Block, Codes
 
 
@@ -39,9 +45,14 @@ def composition(calibrator: Composition, block: Block) -> Prediction:
 
 @lower.register
 def mixture(calibrator: Mixture, block: Block) -> Prediction:
-    parts = [lower(m.calibrator, block).log_probs + np.log(m.weight) for m in calibrator.members]
+    parts = [
+        lower(m.calibrator, block).log_probs + np.log(m.weight)
+        for m in calibrator.members
+    ]
     log_p = mixed_with_uniform(reduce(np.logaddexp, parts), calibrator.uniform)
-    return Prediction(log_p, block.prediction if calibrator.keeps_argmax else log_p.argmax(axis=1))
+    return Prediction(
+        log_p, block.prediction if calibrator.keeps_argmax else log_p.argmax(axis=1)
+    )
 
 
 # ---- one-vs-rest maps: all classes are evaluated together, where ``apply`` goes class by class
@@ -53,7 +64,9 @@ def one_vs_rest(calibrator: binary.BinaryCalibrator, block: Block) -> Prediction
     if len(calibrator.maps) == 1:
         return calibrator.apply(block)
     inputs = calibrator.inputs(calibrator.seen(block))
-    return binary.normalize(curve(calibrator, inputs, calibrator.maps), block.z, block.prediction)
+    return binary.normalize(
+        curve(calibrator, inputs, calibrator.maps), block.z, block.prediction
+    )
 
 
 # ---- hoki with the exact retention under Gaussian or Gumbel noise; variants with transforms or draws are refused
@@ -70,18 +83,30 @@ def recal(calibrator: ReCal, block: Block) -> Prediction:
 def hoki(calibrator: Hoki, block: Block) -> Prediction:
     if calibrator.transforms is not None:
         how = f"mix={calibrator.mix:g}" if calibrator.mix else "noise=transforms"
-        raise UsageError(f"hoki with {how} {BY_TRANSFORMS}; fit it with noise=gaussian or gumbel")
+        raise UsageError(
+            f"hoki with {how} {BY_TRANSFORMS}; fit it with noise=gaussian or gumbel"
+        )
     if calibrator.samples:
-        raise UsageError("hoki with gamma=mc counts recorded draws, which no graph holds; fit it with gamma=exact")
+        raise UsageError(
+            "hoki with gamma=mc counts recorded draws, which no graph holds; fit it with gamma=exact"
+        )
     if calibrator.noise == "uniform":
         kinks = "integrates a product with a kink at every class's gap"
         never = "which a graph of a fixed length cannot do to 1e-6"
-        raise UsageError(f"hoki with noise=uniform {kinks}, {never}; fit it with noise=gaussian or gumbel")
+        raise UsageError(
+            f"hoki with noise=uniform {kinks}, {never}; fit it with noise=gaussian or gumbel"
+        )
     z: Operand = block.z
     label = block.prediction
     z.graph.jumps = True
-    gamma = (gaussian if calibrator.noise == "gaussian" else gumbel)(z, calibrator.scale)
-    q = np.full_like(gamma, calibrator.accuracy) if calibrator.init == "accuracy" else sigmoid(top_log_odds(z, label))
+    gamma = (gaussian if calibrator.noise == "gaussian" else gumbel)(
+        z, calibrator.scale
+    )
+    q = (
+        np.full_like(gamma, calibrator.accuracy)
+        if calibrator.init == "accuracy"
+        else sigmoid(top_log_odds(z, label))
+    )
     for alpha, beta in zip(calibrator.alpha, calibrator.beta, strict=True):
         q = follow(q, gamma, alpha, beta)
     return Prediction(binary.share_rest(z, label, *binary.logs(q)), label)
@@ -90,9 +115,19 @@ def hoki(calibrator: Hoki, block: Block) -> Prediction:
 def follow(q: Operand, gamma: Operand, alpha: FloatArray, beta: FloatArray) -> Operand:
     """``hoki.follow``: the linear map of each row's bin; rows of an empty bin are unchanged."""
     empty = np.isnan(alpha)
-    tables = np.stack([np.where(empty, 0.0, alpha), np.where(empty, 0.0, beta), empty.astype(np.float64)])
-    found, size = search(nudged(q - SLACK, 1), [width_edges(len(alpha))[1:-1]], closed=False)
-    a, b, none = (entries(found, np.pad(table, (0, size - len(alpha)))) for table in tables)
+    tables = np.stack(
+        [
+            np.where(empty, 0.0, alpha),
+            np.where(empty, 0.0, beta),
+            empty.astype(np.float64),
+        ]
+    )
+    found, size = search(
+        nudged(q - SLACK, 1), [width_edges(len(alpha))[1:-1]], closed=False
+    )
+    a, b, none = (
+        entries(found, np.pad(table, (0, size - len(alpha)))) for table in tables
+    )
     return np.where(none > 0.5, q, np.clip((a - b) * gamma + b, 0.0, 1.0))
 
 
@@ -118,11 +153,21 @@ def gaussian(z: Operand, scale: float) -> Operand:
     cell = np.where(d >= table.far, float(table.cells), place.astype(np.int64))
     t = (place - cell) * 2.0 - 1.0
     op = z.graph.op
-    member = op("float", op("equal", op("whole", op("expand", cell)), np.arange(table.cells)[None, None, :]))
+    member = op(
+        "float",
+        op(
+            "equal",
+            op("whole", op("expand", cell)),
+            np.arange(table.cells)[None, None, :],
+        ),
+    )
     coefficients = table.per_scale[0].reshape(table.cells, DEGREE + 1, -1)
     power, total = np.ones_like(t), table.log_weight
     for degree in range(DEGREE + 1):
-        sums = op("squeeze", op("row_sum", op("swap", op("multiply", member, op("expand", power)))))
+        sums = op(
+            "squeeze",
+            op("row_sum", op("swap", op("multiply", member, op("expand", power)))),
+        )
         total = total + sums @ np.ascontiguousarray(coefficients[:, degree])
         power = power * t
     return np.minimum(np.exp(total).sum(axis=1), 1.0)
@@ -132,7 +177,9 @@ def gaussian(z: Operand, scale: float) -> Operand:
 
 
 @lower.register
-def intra_order_preserving(calibrator: IntraOrderPreserving, block: Block) -> Prediction:
+def intra_order_preserving(
+    calibrator: IntraOrderPreserving, block: Block
+) -> Prediction:
     """``iop.mapped_logits``; the last class gets a gap of 0, so that all arrays have k columns."""
     if calibrator.variant == "diag":
         return calibrator.apply(block)
@@ -143,7 +190,9 @@ def intra_order_preserving(calibrator: IntraOrderPreserving, block: Block) -> Pr
     gaps = ranked - ranked[:, np.minimum(np.arange(1, k + 1), k - 1)]
     assert calibrator.center is not None
     assert calibrator.spread is not None
-    seen = ((ranked if calibrator.variant == "oi" else z) - calibrator.center) / calibrator.spread
+    seen = (
+        (ranked if calibrator.variant == "oi" else z) - calibrator.center
+    ) / calibrator.spread
     nets = calibrator.nets
     total: Operand = 0.0
     for w1, b1, w2, b2, w3, b3 in nets:
@@ -151,8 +200,12 @@ def intra_order_preserving(calibrator: IntraOrderPreserving, block: Block) -> Pr
         a = h @ np.pad(w3, ((0, 0), (0, 1))) + np.append(b3, 0.0)
         total = np.maximum(a, 0.0) + np.log1p(np.exp(-np.abs(a))) + total
     climbed = op("sum_from_right", gaps * (total / len(nets)))
-    mapped = np.take_along_axis(climbed, op("descending", -order.floats(), dtype=np.int64), axis=1)
-    return Prediction(mixed_with_uniform(log_softmax(mapped), calibrator.uniform), block.prediction)
+    mapped = np.take_along_axis(
+        climbed, op("descending", -order.floats(), dtype=np.int64), axis=1
+    )
+    return Prediction(
+        mixed_with_uniform(log_softmax(mapped), calibrator.uniform), block.prediction
+    )
 
 
 # ---- the graph of an artifact: scores in, probabilities, prediction and confidence out
@@ -169,11 +222,15 @@ def groups_of(artifact: Artifact) -> Mapping[str, Sequence[str]]:
     number a group that the fit has not seen. Raises UsageError for a calibrator by several columns."""
     columns = artifact.calibrator.required_columns
     if len(columns) > 1:
-        raise UsageError(f"an export has one group as its second input, this calibrator is by {' and '.join(columns)}")
+        raise UsageError(
+            f"an export has one group as its second input, this calibrator is by {' and '.join(columns)}"
+        )
     return columns
 
 
-def trace(artifact: Artifact, *, one_column: bool = False, nudge: FloatArray | None = None) -> Graph:
+def trace(
+    artifact: Artifact, *, one_column: bool = False, nudge: FloatArray | None = None
+) -> Graph:
     """Trace a calibrator. Raises UsageError for a method that no graph can hold.
 
     one_column : the scores are (rows, 1), a binary model's score of class 1. nudge : see ``Graph``.
@@ -182,15 +239,26 @@ def trace(artifact: Artifact, *, one_column: bool = False, nudge: FloatArray | N
     scores = graph.scores(1 if one_column else artifact.n_classes)
     if one_column:
         if artifact.n_classes != 2 or artifact.input_kind not in PAIR:
-            raise UsageError(f"one column of scores is not what {artifact.n_classes} classes have")
+            raise UsageError(
+                f"one column of scores is not what {artifact.n_classes} classes have"
+            )
         weight, bias = PAIR[artifact.input_kind]
         scores = scores @ np.array(weight) + np.array(bias)
     columns = {}
     for column, known in groups_of(artifact).items():
         group = graph.group()
-        columns[column] = Codes((*known, UNSEEN), np.where((group >= 0) & (group < len(known)), group, len(known)))
-    end: Operand = lower(artifact.calibrator, Block(0, scores, artifact.input_kind, columns=columns))
+        columns[column] = Codes(
+            (*known, UNSEEN),
+            np.where((group >= 0) & (group < len(known)), group, len(known)),
+        )
+    end: Operand = lower(
+        artifact.calibrator, Block(0, scores, artifact.input_kind, columns=columns)
+    )
     probs = np.exp(end.log_probs)
     confidence = np.minimum(probs[np.arange(len(probs)), end.label], 1.0)
-    graph.outputs = {"probs": probs.place, "prediction": end.label.place, "confidence": confidence.place}
+    graph.outputs = {
+        "probs": probs.place,
+        "prediction": end.label.place,
+        "confidence": confidence.place,
+    }
     return graph

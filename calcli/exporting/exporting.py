@@ -44,12 +44,19 @@ def target_of(output: str, to: str | None) -> str:
         raise unknown_name("target of --to", to, TARGETS)
     found = to or ENDINGS.get(PurePath(output).suffix.lower())
     if found is None:
-        raise UsageError(f"-o {output}: says no target; name one with --to, or end in {', '.join(ENDINGS)}")
+        raise UsageError(
+            f"-o {output}: says no target; name one with --to, or end in {', '.join(ENDINGS)}"
+        )
     return found
 
 
 def export(
-    artifact: Artifact, target: str, onto: str | None = None, at: str | None = None, *, name: str | None = None
+    artifact: Artifact,
+    target: str,
+    onto: str | None = None,
+    at: str | None = None,
+    *,
+    name: str | None = None,
 ) -> Export:
     """Export a calibrator to one of ``TARGETS``, alone or behind output ``at`` of the classifier ``onto``, and compare
     it with ``apply`` on difficult rows. name : of the calibrator in messages, else its method.
@@ -58,7 +65,9 @@ def export(
     """
     if artifact.input_kind == "confidence":
         own = f"{name or artifact.method}: maps confidences of which no class is known"
-        raise UsageError(f"{own}; only calibrators of the scores of all classes can be exported; calcli apply uses it")
+        raise UsageError(
+            f"{own}; only calibrators of the scores of all classes can be exported; calcli apply uses it"
+        )
     if onto is not None:
         return _behind(artifact, onto, at)
     graph = trace(artifact)
@@ -68,7 +77,9 @@ def export(
     elif target == "torch":
         with needed("--to torch needs the package torch", "torch"):
             import torch
-        data = save_program(build_module(graph), artifact.n_classes, bool(groups_of(artifact)))
+        data = save_program(
+            build_module(graph), artifact.n_classes, bool(groups_of(artifact))
+        )
         run = torch_run(torch.export.load(BytesIO(data)).module())
     else:
         data = build_model(artifact, graph).SerializeToString()
@@ -76,32 +87,64 @@ def export(
     return Export(data, run, tried(run, artifact), OPSET if target == "onnx" else None)
 
 
-def export_facts(output: str, target: str, artifact: Artifact, made: Export, agreement: Agreement) -> dict[str, Any]:
+def export_facts(
+    output: str, target: str, artifact: Artifact, made: Export, agreement: Agreement
+) -> dict[str, Any]:
     """JSON object that ``calcli export --json`` prints."""
     asked = {"calcli_export": 1, "output": output, "to": target}
-    own = {"method": artifact.method, "input_kind": artifact.input_kind, "n_classes": artifact.n_classes}
-    groups = {column: list(known) for column, known in artifact.calibrator.required_columns.items()}
+    own = {
+        "method": artifact.method,
+        "input_kind": artifact.input_kind,
+        "n_classes": artifact.n_classes,
+    }
+    groups = {
+        column: list(known)
+        for column, known in artifact.calibrator.required_columns.items()
+    }
     by_group = {"groups": groups} if groups else {}
     labels, jumps = agreement.labels, agreement.on_jumps
-    found = {"rows": agreement.rows, "difference": agreement.difference, "labels_differ": labels, "on_jumps": jumps}
-    return {**asked, **own, **by_group, "opset": made.opset, "scores": made.scores, **found, "tolerance": TOLERANCE}
+    found = {
+        "rows": agreement.rows,
+        "difference": agreement.difference,
+        "labels_differ": labels,
+        "on_jumps": jumps,
+    }
+    return {
+        **asked,
+        **own,
+        **by_group,
+        "opset": made.opset,
+        "scores": made.scores,
+        **found,
+        "tolerance": TOLERANCE,
+    }
 
 
 def _behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
     """Export a calibrator behind an ONNX file's classifier; compared on random inputs, and alone on difficult rows."""
     if groups_of(artifact):
         beside = "the calibrator takes the group of every row beside the scores"
-        raise UsageError(f"--onto {path}: {beside}; export it by itself, and feed it the classifier's output")
+        raise UsageError(
+            f"--onto {path}: {beside}; export it by itself, and feed it the classifier's output"
+        )
     joined, scores, names, opset, feeds = join(artifact, path, output)
     try:
         data: bytes = joined.SerializeToString()
         model = session(data)
     except Exception as problem:  # protobuf and onnxruntime have errors of their own
-        raise CalcliError(f"{path}: cannot be joined with the calibrator: {one_line(problem)}") from None
+        raise CalcliError(
+            f"{path}: cannot be joined with the calibrator: {one_line(problem)}"
+        ) from None
     alone = export(artifact, "onnx")
     seen, probs, label = model.run([scores, *names[:2]], feeds)
     if seen.shape[1] < artifact.n_classes:  # a binary model's one column
-        seen = np.concatenate([np.zeros_like(seen) if artifact.input_kind == "logits" else 1 - seen, seen], axis=1)
+        seen = np.concatenate(
+            [
+                np.zeros_like(seen) if artifact.input_kind == "logits" else 1 - seen,
+                seen,
+            ],
+            axis=1,
+        )
     agreement = alone.agreement + compare(lambda _: (probs, label), artifact, seen)
     called = ", ".join(name for name in names if name.startswith(OTHERWISE))
     note = f"{path} has tensors of these names: the calibrator's outputs are called {called}"
@@ -111,7 +154,9 @@ def _behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
 def tried(run: Run, artifact: Artifact) -> Agreement:
     """Agreement of an export with ``apply`` on random and extreme rows."""
     rows = trying_rows(artifact.n_classes, artifact.input_kind)
-    return sum((compare(run, artifact, scores) for scores in rows), Agreement(0, 0.0, 0))
+    return sum(
+        (compare(run, artifact, scores) for scores in rows), Agreement(0, 0.0, 0)
+    )
 
 
 def _python(data: bytes) -> Run:
@@ -133,7 +178,9 @@ def build_module(graph: Graph) -> Any:
             super().__init__()
             for place, node in nodes:
                 if node.array is not None:
-                    self.register_buffer(f"c{place}", torch.from_numpy(np.array(node.array)))
+                    self.register_buffer(
+                        f"c{place}", torch.from_numpy(np.array(node.array))
+                    )
 
         def forward(self, scores: Any, group: Any = None) -> dict[str, Any]:
             values: dict[int, Any] = {}
@@ -148,8 +195,12 @@ def build_module(graph: Graph) -> Any:
                     run = OPERATIONS[node.op].torch or getattr(torch, node.op)
                     values[place] = run(*(values[i] for i in node.inputs))
             out = {name: values[place] for name, place in graph.outputs.items()}
-            out |= {name: out[name].squeeze(-1) for name in ("prediction", "confidence")}
-            return out | {name: out[name].to(scores.dtype) for name in ("probs", "confidence")}
+            out |= {
+                name: out[name].squeeze(-1) for name in ("prediction", "confidence")
+            }
+            return out | {
+                name: out[name].to(scores.dtype) for name in ("probs", "confidence")
+            }
 
     return ExportedCalibrator().eval()
 
@@ -162,7 +213,11 @@ def save_program(module: Any, k: int, by_group: bool = False) -> bytes:
     example = {"scores": torch.zeros((3, k), dtype=torch.float32)}
     if by_group:
         example["group"] = torch.zeros(3, dtype=torch.int64)
-    program = torch.export.export(module, tuple(example.values()), dynamic_shapes={name: {0: rows} for name in example})
+    program = torch.export.export(
+        module,
+        tuple(example.values()),
+        dynamic_shapes={name: {0: rows} for name in example},
+    )
     for node in program.graph.nodes:  # paths of this machine do not belong in the file
         node.meta.pop("stack_trace", None)
     buffer = BytesIO()
@@ -185,7 +240,9 @@ def torch_run(module: Any) -> Run:
 def _onnx(data: bytes) -> Run:
     model = session(data)
     names = [each.name for each in model.get_inputs()]
-    return lambda *given: tuple(model.run(["probs", "prediction"], dict(zip(names, given, strict=True))))
+    return lambda *given: tuple(
+        model.run(["probs", "prediction"], dict(zip(names, given, strict=True)))
+    )
 
 
 def check(agreement: Agreement, what: str) -> None:

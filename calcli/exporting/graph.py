@@ -48,8 +48,19 @@ class GraphValue(NDArrayOperatorsMixin):
     the views of an array, so that a write to one is seen in all; a tuple is read-only.
     """
 
-    def __init__(self, graph: "Graph", cell: "list[int] | tuple[int]", shape: Shape, dtype: Any = np.float64) -> None:
-        self.graph, self.cell, self.shape, self.dtype = graph, cell, shape, np.dtype(dtype)
+    def __init__(
+        self,
+        graph: "Graph",
+        cell: "list[int] | tuple[int]",
+        shape: Shape,
+        dtype: Any = np.float64,
+    ) -> None:
+        self.graph, self.cell, self.shape, self.dtype = (
+            graph,
+            cell,
+            shape,
+            np.dtype(dtype),
+        )
         self.ndim, self.size = len(shape), prod(shape)
 
     @property
@@ -65,15 +76,23 @@ class GraphValue(NDArrayOperatorsMixin):
         """True if rows are the last axis, as in ``z.T``."""
         return self.ndim == 2 and self.shape[0] != self.graph.rows
 
-    def like(self, node: "GraphValue", dtype: Any = np.float64, shape: Shape | None = None) -> "GraphValue":
+    def like(
+        self, node: "GraphValue", dtype: Any = np.float64, shape: Shape | None = None
+    ) -> "GraphValue":
         """Value of another node, in this one's shape or a given one."""
-        return GraphValue(self.graph, [node.place], self.shape if shape is None else shape, dtype)
+        return GraphValue(
+            self.graph, [node.place], self.shape if shape is None else shape, dtype
+        )
 
     def view(self, *shape: int) -> "GraphValue":
         return GraphValue(self.graph, self.cell, shape, self.dtype)
 
     def floats(self) -> "GraphValue":
-        return self if self.dtype == np.float64 else self.like(self.graph.op("float", self))
+        return (
+            self
+            if self.dtype == np.float64
+            else self.like(self.graph.op("float", self))
+        )
 
     # ---- attributes and methods of arrays
 
@@ -104,7 +123,11 @@ class GraphValue(NDArrayOperatorsMixin):
     def reshape(self, *shape: Any) -> "GraphValue":
         wanted = shape[0] if isinstance(shape[0], tuple) else shape
         known = -prod(wanted)
-        return self.view(*self.graph.checked(tuple(self.size // known if n == -1 else n for n in wanted)))
+        return self.view(
+            *self.graph.checked(
+                tuple(self.size // known if n == -1 else n for n in wanted)
+            )
+        )
 
     def copy(self) -> "GraphValue":
         return self.like(self, self.dtype)
@@ -115,16 +138,29 @@ class GraphValue(NDArrayOperatorsMixin):
             raise refused(f"turns numbers into {wanted}")
         if wanted == self.dtype:
             return self.copy() if copy else self
-        return self.floats() if wanted == np.float64 else self.like(self.graph.op("whole", self), np.int64)
+        return (
+            self.floats()
+            if wanted == np.float64
+            else self.like(self.graph.op("whole", self), np.int64)
+        )
 
-    def _reduced(self, op: str, axis: int | None = None, *, keepdims: bool = False, dtype: Any = np.float64) -> Any:
+    def _reduced(
+        self,
+        op: str,
+        axis: int | None = None,
+        *,
+        keepdims: bool = False,
+        dtype: Any = np.float64,
+    ) -> Any:
         if axis is None:
             return GraphValue(self.graph, (self.place,), ())  # a count
         if self.ndim == 1 or axis % self.ndim != (0 if self.turned else 1):
             raise refused("brings rows together")
         rows = self.graph.rows
         one = (1, rows) if self.turned else (rows, 1)
-        return self.like(self.graph.op(op, self.floats()), dtype, one if keepdims else (rows,))
+        return self.like(
+            self.graph.op(op, self.floats()), dtype, one if keepdims else (rows,)
+        )
 
     sum = partialmethod(_reduced, "row_sum")
     max = partialmethod(_reduced, "row_max")
@@ -158,15 +194,28 @@ class GraphValue(NDArrayOperatorsMixin):
                 return self
             case (slice(), None) if self.ndim == 1 and key[0] == ALL:
                 return self.view(rows, 1)
-            case (slice(), int() | slice() | list() | np.ndarray() as columns) if key[0] == ALL and len(self) == rows:
+            case (slice(), int() | slice() | list() | np.ndarray() as columns) if (
+                key[0] == ALL and len(self) == rows
+            ):
                 picked = np.arange(self.width)[columns]
                 shape = (rows,) if picked.ndim == 0 else (rows, len(picked))
-                return GraphValue(self.graph, (op("columns", self, np.atleast_1d(picked)).place,), shape, self.dtype)
+                return GraphValue(
+                    self.graph,
+                    (op("columns", self, np.atleast_1d(picked)).place,),
+                    shape,
+                    self.dtype,
+                )
             case int() if self.turned:
-                return self.T[:, key]  # raises the IndexError at which a loop over columns ends
-            case (who, GraphValue() as label) if label.dtype == np.int64 and self._some_rows(who):
+                return self.T[
+                    :, key
+                ]  # raises the IndexError at which a loop over columns ends
+            case (who, GraphValue() as label) if (
+                label.dtype == np.int64 and self._some_rows(who)
+            ):
                 return self.like(op("at", self, label), self.dtype, (rows,))
-            case GraphValue() if key.dtype == np.bool_:  # some rows: all are computed, only those wanted written
+            case GraphValue() if (
+                key.dtype == np.bool_
+            ):  # some rows: all are computed, only those wanted written
                 return self.copy()
         raise refused(f"takes [{key!r}] of an array")
 
@@ -180,7 +229,9 @@ class GraphValue(NDArrayOperatorsMixin):
                 return
             case (slice(), int() as one) if key[0] == ALL:
                 here: Operand = np.arange(self.width) == one
-            case (who, GraphValue() as label) if label.dtype == np.int64 and self._some_rows(who):
+            case (who, GraphValue() as label) if (
+                label.dtype == np.int64 and self._some_rows(who)
+            ):
                 here = column(label) == np.arange(self.width)
                 here = here & column(who) if isinstance(who, GraphValue) else here
             case GraphValue() if key.dtype == np.bool_:
@@ -193,7 +244,9 @@ class GraphValue(NDArrayOperatorsMixin):
         """True for a first index that lists all rows in order, or is a mask of rows."""
         if isinstance(who, GraphValue):
             return who.dtype == np.bool_
-        return isinstance(who, np.ndarray) and np.array_equal(who, np.arange(self.graph.rows))
+        return isinstance(who, np.ndarray) and np.array_equal(
+            who, np.arange(self.graph.rows)
+        )
 
     def write(self, value: Operand) -> "GraphValue":
         """Replace the node by another of the same shape, in all views of the array."""
@@ -206,13 +259,21 @@ class GraphValue(NDArrayOperatorsMixin):
 
     # ---- NumPy's functions
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **how: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **how: Any
+    ) -> Any:
         name = ufunc.__name__
         if method == "reduce" and name in REDUCTIONS:
-            return getattr(inputs[0], REDUCTIONS[name])(how.get("axis", 0), keepdims=how.get("keepdims", False))
-        make = FUNCTIONS.get(ufunc, partial(elementwise, name) if name in OPERATIONS else None)
+            return getattr(inputs[0], REDUCTIONS[name])(
+                how.get("axis", 0), keepdims=how.get("keepdims", False)
+            )
+        make = FUNCTIONS.get(
+            ufunc, partial(elementwise, name) if name in OPERATIONS else None
+        )
         if method != "__call__" or make is None or how:
-            raise refused(f"calls numpy.{name}{'' if method == '__call__' else '.' + method}")
+            raise refused(
+                f"calls numpy.{name}{'' if method == '__call__' else '.' + method}"
+            )
         result = make(*inputs)
         if out is None:
             return result
@@ -223,7 +284,11 @@ class GraphValue(NDArrayOperatorsMixin):
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if func in FUNCTIONS:
             return FUNCTIONS[func](*args, **kwargs)
-        if isinstance(args[0], GraphValue) and func.__module__ == "numpy" and hasattr(GraphValue, func.__name__):
+        if (
+            isinstance(args[0], GraphValue)
+            and func.__module__ == "numpy"
+            and hasattr(GraphValue, func.__name__)
+        ):
             return getattr(args[0], func.__name__)(*args[1:], **kwargs)
         raise refused(f"calls {func.__module__}.{func.__name__}")
 
@@ -255,14 +320,23 @@ class Graph:
 
     def op(self, op: str, *inputs: Operand, dtype: Any = np.float64) -> GraphValue:
         """Add an operation on nodes as they are; the result has the shape of the first input that is a value."""
-        places = tuple(x.place if isinstance(x, GraphValue) else self.const(x) for x in inputs)
+        places = tuple(
+            x.place if isinstance(x, GraphValue) else self.const(x) for x in inputs
+        )
         shape = next((x.shape for x in inputs if isinstance(x, GraphValue)), ())
-        return GraphValue(self, [self._add(Node(op, places), (op, *places))], shape, dtype)
+        return GraphValue(
+            self, [self._add(Node(op, places), (op, *places))], shape, dtype
+        )
 
     def checked(self, shape: Shape) -> Shape:
         """Return a shape that a value can have. Raises UsageError for others."""
         n, columns = self.rows, prod(shape) // self.rows
-        if columns == n or shape not in ((n,), (n, columns), (columns, n), (n * columns,)):
+        if columns == n or shape not in (
+            (n,),
+            (n, columns),
+            (columns, n),
+            (n * columns,),
+        ):
             raise refused(f"makes an array of shape {shape}, for {n} rows,")
         return shape
 
@@ -273,7 +347,13 @@ class Graph:
         array = np.asarray(x)
         if array.ndim:
             array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
-            array = array[:, None] if array.ndim == 1 else array if shape[0] == self.rows else array.T
+            array = (
+                array[:, None]
+                if array.ndim == 1
+                else array
+                if shape[0] == self.rows
+                else array.T
+            )
             if not (array == array[:1]).all():
                 raise refused("has one constant for every row")
             array = array[:1] if array.shape[1] > 1 else array[0, 0]
@@ -285,8 +365,13 @@ class Graph:
         """Add a constant: integers of NumPy become int64, all else, also Python's numbers, float64."""
         array = np.asarray(value)
         whole = isinstance(value, np.ndarray | np.generic) and array.dtype.kind in "iu"
-        array = np.ascontiguousarray(array, dtype=np.int64 if whole else np.float64).reshape(array.shape)
-        return self._add(Node("const", (), array), ("const", array.dtype.str, array.shape, array.tobytes()))
+        array = np.ascontiguousarray(
+            array, dtype=np.int64 if whole else np.float64
+        ).reshape(array.shape)
+        return self._add(
+            Node("const", (), array),
+            ("const", array.dtype.str, array.shape, array.tobytes()),
+        )
 
     def _add(self, node: Node, key: Any) -> int:
         if key not in self._seen:
@@ -307,10 +392,26 @@ class Graph:
 
 LOGICAL = {"logical_and", "logical_or", "logical_not"}
 COMPARISONS = {"less", "less_equal", "equal"}
-WHOLE = {"add", "subtract", "multiply", "negative", "absolute", "maximum", "minimum", "where", *COMPARISONS}
+WHOLE = {
+    "add",
+    "subtract",
+    "multiply",
+    "negative",
+    "absolute",
+    "maximum",
+    "minimum",
+    "where",
+    *COMPARISONS,
+}
 """Operations that keep integers; all others convert them to float64."""
 
-REDUCTIONS = {"add": "sum", "maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all"}
+REDUCTIONS = {
+    "add": "sum",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_or": "any",
+    "logical_and": "all",
+}
 """Array methods that ``ufunc.reduce`` equals, by ufunc."""
 
 
@@ -326,9 +427,18 @@ def elementwise(name: str, *inputs: Operand) -> GraphValue:
         if kinds != {"b"}:
             raise refused(f"calls numpy.{name} of what is not true or false")
     elif not (kinds == {"i"} and name in WHOLE):
-        rest = [n.floats() if isinstance(n, GraphValue) else np.asarray(n, np.float64)[()] for n in nodes[first:]]
+        rest = [
+            n.floats() if isinstance(n, GraphValue) else np.asarray(n, np.float64)[()]
+            for n in nodes[first:]
+        ]
         nodes, kinds = [*nodes[:first], *rest], {"f"}
-    dtype = np.bool_ if name in LOGICAL | COMPARISONS else np.int64 if kinds == {"i"} else np.float64
+    dtype = (
+        np.bool_
+        if name in LOGICAL | COMPARISONS
+        else np.int64
+        if kinds == {"i"}
+        else np.float64
+    )
     return GraphValue(graph, [graph.op(name, *nodes).place], shape, dtype)
 
 
@@ -339,7 +449,9 @@ def _matmul(a: Operand, b: Operand) -> GraphValue:
     if isinstance(b, GraphValue) or a.turned:
         raise refused("multiplies matrices across rows")
     weight = np.asarray(b, dtype=np.float64)
-    made: GraphValue = a.graph.op("matmul", a.floats(), weight[:, None] if weight.ndim == 1 else weight)
+    made: GraphValue = a.graph.op(
+        "matmul", a.floats(), weight[:, None] if weight.ndim == 1 else weight
+    )
     return made.like(made, shape=(a.graph.rows, *weight.shape[1:]))
 
 
@@ -365,7 +477,9 @@ def _beside(parts: Any, axis: int = 0) -> GraphValue:
         raise refused("puts rows below each other")
     first = next(p for p in parts if isinstance(p, GraphValue))
     graph, one = first.graph, first[:, 0] if first.ndim == 2 else first
-    nodes: list[Operand] = [p if isinstance(p, GraphValue) else np.full_like(one, p) for p in parts]
+    nodes: list[Operand] = [
+        p if isinstance(p, GraphValue) else np.full_like(one, p) for p in parts
+    ]
     made = reduce(partial(graph.op, "beside"), (node.floats() for node in nodes))
     return made.like(made, shape=(graph.rows, sum(node.width for node in nodes)))
 
@@ -398,7 +512,9 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.matmul: _matmul,
     np.dot: _matmul,
     np.where: partial(elementwise, "where"),
-    np.stack: lambda parts, axis=0: _beside(parts, axis if all(np.ndim(p) == 1 for p in parts) else 0),
+    np.stack: lambda parts, axis=0: _beside(
+        parts, axis if all(np.ndim(p) == 1 for p in parts) else 0
+    ),
     np.concatenate: _beside,
     np.column_stack: lambda parts: _beside(parts, 1),
     np.full_like: lambda x, value, dtype=None: np.where(x == x, value, value),
@@ -406,7 +522,9 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.ones_like: lambda x, dtype=None: np.full_like(x, 1.0),
     np.flatnonzero: lambda mask: mask,
     np.take_along_axis: _along_columns,
-    entries: lambda index, table: index.like(index.graph.op("take", table, index), table.dtype),
+    entries: lambda index, table: index.like(
+        index.graph.op("take", table, index), table.dtype
+    ),
     np.einsum: _rows_of_products,
     np.ndim: lambda x: x.ndim,
     np.shape: lambda x: x.shape,

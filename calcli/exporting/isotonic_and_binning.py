@@ -42,7 +42,12 @@ class Pieces(NamedTuple):
             return IDENTITY
         with np.errstate(over="ignore"):
             slope = np.clip(np.diff(y) / np.diff(x), -1e300, 1e300)
-        return cls(x, np.append(x[0], x), np.append(y[0], y), np.concatenate([[0.0], slope, [0.0]]))
+        return cls(
+            x,
+            np.append(x[0], x),
+            np.append(y[0], y),
+            np.concatenate([[0.0], slope, [0.0]]),
+        )
 
     @classmethod
     def bent(cls, edges: FloatArray, slopes: FloatArray) -> "Pieces":
@@ -54,7 +59,9 @@ class Pieces(NamedTuple):
 IDENTITY = Pieces(np.empty(0), np.zeros(1), np.zeros(1), np.ones(1))
 
 
-def search(x: Operand, edges: Sequence[FloatArray], *, closed: bool) -> tuple[Operand, int]:
+def search(
+    x: Operand, edges: Sequence[FloatArray], *, closed: bool
+) -> tuple[Operand, int]:
     """Number of edges below each x in its column's table (``closed``: or at x), and the padded number of pieces.
 
     x : (rows, columns). edges : one sorted table for all columns, or one per column. A binary search of all rows
@@ -71,7 +78,11 @@ def search(x: Operand, edges: Sequence[FloatArray], *, closed: bool) -> tuple[Op
     found: Operand = np.where(passed(table[:, stride - 1], x), stride, 0)
     while stride > 1:
         stride //= 2
-        found = np.where(passed(entries(found + (offset + stride - 1), table.ravel()), x), found + stride, found)
+        found = np.where(
+            passed(entries(found + (offset + stride - 1), table.ravel()), x),
+            found + stride,
+            found,
+        )
     return found, size + 1
 
 
@@ -80,7 +91,9 @@ def nudged(x: Operand, maps: int) -> Operand:
     return x if x.graph.nudge is None else x * (1.0 + x.graph.nudge[:, :maps])
 
 
-def piecewise(x: GraphValue, maps: Sequence[Pieces], *, closed: bool = False) -> Operand:
+def piecewise(
+    x: GraphValue, maps: Sequence[Pieces], *, closed: bool = False
+) -> Operand:
     """Evaluate maps at x: one for all columns, or one per column. closed : a score on an edge belongs above it."""
     seen: Operand = nudged(x.view(x.graph.rows, x.width), len(maps))
     found, size = search(seen, [one.edges for one in maps], closed=closed)
@@ -107,7 +120,9 @@ def lines(x: Operand, maps: Sequence[Sequence[Any]]) -> Operand:
 FUNCTIONS[row_max] = lambda z: z.max(axis=1)
 FUNCTIONS[np.interp] = lambda p, x, y: lines(p, [(x, y)])
 FUNCTIONS[binary.step] = lambda p, edges, values: steps(p, [(edges, values)])
-FUNCTIONS[evaluate] = lambda x, edges, slopes: piecewise(x, [Pieces.bent(edges, slopes)])
+FUNCTIONS[evaluate] = lambda x, edges, slopes: piecewise(
+    x, [Pieces.bent(edges, slopes)]
+)
 
 
 def curve(calibrator: binary.BinaryCalibrator, x: Operand, maps: Maps) -> Operand:
@@ -117,17 +132,27 @@ def curve(calibrator: binary.BinaryCalibrator, x: Operand, maps: Maps) -> Operan
     if isinstance(calibrator, binary.LogisticCalibrator):
         return sigmoid(calibrator.logit(x, *columns_of(maps)))
     if isinstance(calibrator, ScalingBinning):  # a smooth map, then its steps
-        slope, intercept, rest = columns_of([(one[0], one[1], one[4] if len(one) > 4 else one[0]) for one in maps])
+        slope, intercept, rest = columns_of(
+            [(one[0], one[1], one[4] if len(one) > 4 else one[0]) for one in maps]
+        )
         smooth = x * slope + intercept
         if (slope != rest).any():
-            smooth = np.where(slope == rest, smooth, log_sigmoid(x) * slope + intercept - log_sigmoid(-x) * rest)
+            smooth = np.where(
+                slope == rest,
+                smooth,
+                log_sigmoid(x) * slope + intercept - log_sigmoid(-x) * rest,
+            )
         return steps(sigmoid(smooth), [one[2:4] for one in maps])
     if isinstance(calibrator, HistogramBinning | BayesianBinning):
         return steps(x, maps)
-    if isinstance(calibrator, binary.PiecewiseLinear):  # isotonic regression and splines
+    if isinstance(
+        calibrator, binary.PiecewiseLinear
+    ):  # isotonic regression and splines
         q = np.clip(lines(x, maps), 0.0, 1.0)
         return q + x * TIE_BREAK if isinstance(calibrator, IsotonicOneVsAll) else q
-    return np.stack([calibrator.curve(x[:, c], *one) for c, one in enumerate(maps)], axis=1)
+    return np.stack(
+        [calibrator.curve(x[:, c], *one) for c, one in enumerate(maps)], axis=1
+    )
 
 
 def columns_of(maps: Maps) -> list[Any]:
@@ -138,10 +163,19 @@ def columns_of(maps: Maps) -> list[Any]:
 def spline(s: Operand, maps: Maps) -> Operand:
     """``LogitSpline.logit``: quadratic between knots, linear beyond; maps of fewer knots have empty pieces."""
     count = max(len(knots) for _, knots, _ in maps)
-    knots, slopes = (np.array([np.pad(one[i], (0, count - len(one[i])), "edge") for one in maps]).T for i in (1, 2))
-    total = np.minimum(s - knots[0], 0.0) * slopes[0] + np.maximum(s - knots[-1], 0.0) * slopes[-1]
+    knots, slopes = (
+        np.array([np.pad(one[i], (0, count - len(one[i])), "edge") for one in maps]).T
+        for i in (1, 2)
+    )
+    total = (
+        np.minimum(s - knots[0], 0.0) * slopes[0]
+        + np.maximum(s - knots[-1], 0.0) * slopes[-1]
+    )
     total = total + columns_of([one[:1] for one in maps])[0]
     for j, width in enumerate(np.diff(knots, axis=0)):
         t = np.clip(s - knots[j], 0.0, width)
-        total = total + t * (t * (0.5 * (slopes[j + 1] - slopes[j]) / np.where(width > 0, width, 1.0)) + slopes[j])
+        total = total + t * (
+            t * (0.5 * (slopes[j + 1] - slopes[j]) / np.where(width > 0, width, 1.0))
+            + slopes[j]
+        )
     return total

@@ -76,7 +76,9 @@ def write_source(artifact: Artifact, graph: Graph) -> str:
             names[place] = node.op
         else:
             names[place] = f"v{place}"
-            lines.append(f"    v{place} = {OPERATIONS[node.op].source.format(*(names[i] for i in node.inputs))}")
+            lines.append(
+                f"    v{place} = {OPERATIONS[node.op].source.format(*(names[i] for i in node.inputs))}"
+            )
     k, kind = artifact.n_classes, artifact.input_kind
     pair = ""
     if k == 2 and kind in PAIR:
@@ -85,8 +87,18 @@ def write_source(artifact: Artifact, graph: Graph) -> str:
         pair = f"    if {one}:\n        scores = scores.reshape(-1, 1) * np.array({weight}) + np.array({bias})\n"
     by = groups_of(artifact)
     other = "any other number is a group that the fit has not seen"
-    about = {"k": k, "kind": kind, "method": artifact.method, "version": artifact.calcli_version}
-    parts = {"pair": pair, "shape": GROUP * len(by), "lines": "\n".join(lines), "names": artifact.class_names}
+    about = {
+        "k": k,
+        "kind": kind,
+        "method": artifact.method,
+        "version": artifact.calcli_version,
+    }
+    parts = {
+        "pair": pair,
+        "shape": GROUP * len(by),
+        "lines": "\n".join(lines),
+        "names": artifact.class_names,
+    }
     ends = {name: names[graph.outputs[name]] for name in ("probs", "prediction")}
     return PAGE.format(
         **about,
@@ -94,15 +106,27 @@ def write_source(artifact: Artifact, graph: Graph) -> str:
         **ends,
         binary=", or (n,): the score of class 1" if pair else "",
         group=", group" * len(by),
-        about_group="".join(f"\ngroup : (n,) integers, GROUPS of the {column!r}; {other}." for column in by),
-        groups="".join(f"GROUPS = {dict(zip(known, range(len(known)), strict=True))!r}\n" for known in by.values()),
+        about_group="".join(
+            f"\ngroup : (n,) integers, GROUPS of the {column!r}; {other}."
+            for column in by
+        ),
+        groups="".join(
+            f"GROUPS = {dict(zip(known, range(len(known)), strict=True))!r}\n"
+            for known in by.values()
+        ),
         constants="".join(constants) + "\n" * bool(constants),
     )
 
 
 def _number(value: float) -> str:
     text = repr(value)
-    return text.replace("inf", "np.inf") if "inf" in text else f"({text})" if text.startswith("-") else text
+    return (
+        text.replace("inf", "np.inf")
+        if "inf" in text
+        else f"({text})"
+        if text.startswith("-")
+        else text
+    )
 
 
 def _constant(array: AnyArray) -> str:

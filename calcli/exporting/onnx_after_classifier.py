@@ -10,7 +10,15 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError, blaming, one_line
 from calcli.exporting.calibrator_graph import trace
-from calcli.exporting.onnx_model import NAMES, OLDEST_OPSET, OPSET, Writer, properties, require_onnx, session
+from calcli.exporting.onnx_model import (
+    NAMES,
+    OLDEST_OPSET,
+    OPSET,
+    Writer,
+    properties,
+    require_onnx,
+    session,
+)
 from calcli.io.artifact import Artifact
 from calcli.io.inputs import note_onnx
 from calcli.io.validate import MOST_BY_CHANCE, check_scores
@@ -41,7 +49,9 @@ DRAWS, ROWS, FREE = 20, 8, (16, 64, 224, 1)
 Seen = Mapping[str, AnyArray]
 
 
-def join(artifact: Artifact, path: str, output: str | None = None) -> tuple[Any, str, list[str], int, dict[str, Any]]:
+def join(
+    artifact: Artifact, path: str, output: str | None = None
+) -> tuple[Any, str, list[str], int, dict[str, Any]]:
     """Append a calibrator to the classifier of an ONNX file; its own outputs stay.
 
     Returns the model, the output that is calibrated, the names of probs, prediction and confidence, the opset, and
@@ -54,7 +64,9 @@ def join(artifact: Artifact, path: str, output: str | None = None) -> tuple[Any,
     """
     onnx, model = require_onnx(), read_model(path)
     if output is not None and output not in [o.name for o in model.graph.output]:
-        with suppress(Exception):  # without inferred shapes no tensor inside can become an output
+        with suppress(
+            Exception
+        ):  # without inferred shapes no tensor inside can become an output
             known = onnx.shape_inference.infer_shapes(model).graph.value_info
             model.graph.output.extend(value for value in known if value.name == output)
     feeds, seen = observed(model, path)
@@ -62,17 +74,27 @@ def join(artifact: Artifact, path: str, output: str | None = None) -> tuple[Any,
     used = {name for node in model.graph.node for name in (*node.input, *node.output)}
     used |= {value.name for value in (*model.graph.input, *model.graph.initializer)}
     if taken := sorted(name for name in used if name.startswith(PREFIX)):
-        raise UsageError(f"{path}: has a tensor {taken[0]!r}: it is joined to a calibrator already")
+        raise UsageError(
+            f"{path}: has a tensor {taken[0]!r}: it is joined to a calibrator already"
+        )
     names = [OTHERWISE * (name in used) + name for name in NAMES]
     if taken := sorted(used.intersection(names)):
-        raise UsageError(f"{path}: has a tensor {taken[0]!r}, as the calibrator's would be called; rename it")
-    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
+        raise UsageError(
+            f"{path}: has a tensor {taken[0]!r}, as the calibrator's would be called; rename it"
+        )
+    opset = next(
+        (o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0
+    )
     if not opset:
         opset = OPSET
         model.opset_import.append(onnx.helper.make_opsetid("", OPSET))
     if opset < OLDEST_OPSET:
-        advice = f"convert it with onnx.version_converter.convert_version(model, {OPSET})"
-        raise DataError(f"{path}: is of opset {opset}, the calibrator needs {OLDEST_OPSET} or later; {advice}")
+        advice = (
+            f"convert it with onnx.version_converter.convert_version(model, {OPSET})"
+        )
+        raise DataError(
+            f"{path}: is of opset {opset}, the calibrator needs {OLDEST_OPSET} or later; {advice}"
+        )
     model.ir_version = max(model.ir_version, 7)
     graph = trace(artifact, one_column=seen[chosen].shape[1] == 1)
     writer = Writer(graph, artifact.n_classes, opset, chosen, PREFIX, names)
@@ -80,7 +102,9 @@ def join(artifact: Artifact, path: str, output: str | None = None) -> tuple[Any,
     model.graph.initializer.extend(writer.initializers)
     model.graph.output.extend(writer.outputs)
     known = {p.key: p.value for p in model.metadata_props}
-    onnx.helper.set_model_props(model, {**known, **properties(artifact), "calcli_scores": chosen})
+    onnx.helper.set_model_props(
+        model, {**known, **properties(artifact), "calcli_scores": chosen}
+    )
     return model, chosen, names, opset, feeds
 
 
@@ -90,7 +114,9 @@ def read_model(path: str) -> Any:
         raise DataError(f"{path}: is no file; expected an ONNX model")
     note_onnx(Path(path))
     onnx = require_onnx()
-    with blaming(f"{path}: cannot be read as an ONNX model"):  # protobuf's errors, those of missing external data
+    with blaming(
+        f"{path}: cannot be read as an ONNX model"
+    ):  # protobuf's errors, those of missing external data
         model = onnx.load(path)
     if not model.graph.output:
         raise DataError(f"{path}: has no outputs, or is no ONNX model")
@@ -103,7 +129,11 @@ def read_model(path: str) -> Any:
 def ending(model: Any, name: str) -> tuple[str, str]:
     """Operation that computes an output, and the name of its first input; both empty if there is none."""
     makers = {made: node for node in model.graph.node for made in node.output}
-    while (node := makers.get(name)) is not None and node.op_type in PASSING and node.input:
+    while (
+        (node := makers.get(name)) is not None
+        and node.op_type in PASSING
+        and node.input
+    ):
         name = node.input[0]
     return ("", "") if node is None or not node.input else (node.op_type, node.input[0])
 
@@ -123,23 +153,39 @@ def other_kind(model: Any, name: str, kind: ScoreKind, seen: Seen) -> str | None
 
     if kind != "logits":
         return None if can_be(kind) else f"no {kind}"
-    told = values.shape[1] > 1 or len(np.unique(values)) >= MOST_BY_CHANCE  # one column has no sums to check
+    told = (
+        values.shape[1] > 1 or len(np.unique(values)) >= MOST_BY_CHANCE
+    )  # one column has no sums to check
     kinds: list[ScoreKind] = ["probs", "log_probs"]
-    return next((each for each in kinds[: values.shape[1]] if told and can_be(each)), None)
+    return next(
+        (each for each in kinds[: values.shape[1]] if told and can_be(each)), None
+    )
 
 
-def score_output(model: Any, path: str, artifact: Artifact, wanted: str | None, seen: Seen) -> str:
+def score_output(
+    model: Any, path: str, artifact: Artifact, wanted: str | None, seen: Seen
+) -> str:
     """Name of the classifier's output with the scores. Raises UsageError or DataError for none, or another kind."""
     k, kind = artifact.n_classes, artifact.input_kind
     widths = (k, 1) if k == 2 else (k,)
     names = [o.name for o in model.graph.output]
     if wanted is not None and wanted not in names:
-        raise UsageError(f"{path}: has no output {wanted!r}; its outputs: {', '.join(names)}")
-    fit = [name for name in names if name in seen and seen[name].ndim == 2 and seen[name].shape[1] in widths]
+        raise UsageError(
+            f"{path}: has no output {wanted!r}; its outputs: {', '.join(names)}"
+        )
+    fit = [
+        name
+        for name in names
+        if name in seen and seen[name].ndim == 2 and seen[name].shape[1] in widths
+    ]
     if wanted is not None and wanted not in fit:
         raise DataError(f"{path}: output {wanted!r} is no array (rows, {k}) of floats")
     fit = fit if wanted is None else [wanted]
-    others = {name: made for name in fit if (made := other_kind(model, name, kind, seen)) is not None}
+    others = {
+        name: made
+        for name in fit
+        if (made := other_kind(model, name, kind, seen)) is not None
+    }
     if others and len(others) == len(fit):
         name, made = next(iter(others.items()))
         operation, source = ending(model, name)
@@ -164,20 +210,33 @@ def observed(model: Any, path: str) -> tuple[dict[str, Any], Seen]:
 
     Raises DataError for a model that does not run.
     """
-    names = [o.name for o in model.graph.output if o.type.tensor_type.elem_type in FLOATS]
+    names = [
+        o.name for o in model.graph.output if o.type.tensor_type.elem_type in FLOATS
+    ]
     if not names:
         return {}, {}
     run, problem = None, ""
     for free, most in product(FREE, (1, 0)):
         try:
             run = run or session(model.SerializeToString()).run
-            first = made_up_inputs(model, np.random.default_rng(0), SIZES[0], free, most)
+            first = made_up_inputs(
+                model, np.random.default_rng(0), SIZES[0], free, most
+            )
             found = [run(names, first)]
             rng = np.random.default_rng(1)
             for at in range(1, DRAWS):
-                if at >= len(SIZES) and sum(len(np.atleast_1d(f[0])) for f in found) >= 3 * MOST_BY_CHANCE:
+                if (
+                    at >= len(SIZES)
+                    and sum(len(np.atleast_1d(f[0])) for f in found)
+                    >= 3 * MOST_BY_CHANCE
+                ):
                     break
-                found.append(run(names, made_up_inputs(model, rng, SIZES[at % len(SIZES)], free, most)))
+                found.append(
+                    run(
+                        names,
+                        made_up_inputs(model, rng, SIZES[at % len(SIZES)], free, most),
+                    )
+                )
         except Exception as failed:  # onnxruntime and protobuf have errors of their own
             problem = problem or one_line(failed)
             continue
@@ -186,14 +245,18 @@ def observed(model: Any, path: str) -> tuple[dict[str, Any], Seen]:
             arrays = [np.atleast_1d(part) for part in parts]
             if len({array.shape[1:] for array in arrays}) == 1:
                 whole = np.concatenate(arrays)
-                seen[name] = whole[np.isfinite(whole.reshape(len(whole), -1)).all(axis=1)]
+                seen[name] = whole[
+                    np.isfinite(whole.reshape(len(whole), -1)).all(axis=1)
+                ]
         return first, {name: values for name, values in seen.items() if len(values)}
     fixed = "give its inputs fixed shapes (onnxruntime.tools.make_dynamic_shape_fixed)"
     told = f"does not run on random inputs ({problem[:200]}), so that nothing tells what its outputs are"
     raise DataError(f"{path}: {told}; {fixed}, or export the calibrator by itself")
 
 
-def made_up_inputs(model: Any, rng: np.random.Generator, size: float, free: int, most: int) -> dict[str, Any]:
+def made_up_inputs(
+    model: Any, rng: np.random.Generator, size: float, free: int, most: int
+) -> dict[str, Any]:
     """Random values for every input: floats of a size, integers from 0 to ``most``; ``free`` is the length of dynamic
     axes but the first."""
     onnx = require_onnx()
@@ -201,8 +264,14 @@ def made_up_inputs(model: Any, rng: np.random.Generator, size: float, free: int,
     feeds: dict[str, Any] = {}
     for value in (each for each in model.graph.input if each.name not in constants):
         tensor = value.type.tensor_type
-        shape = [d.dim_value or (free if i else ROWS) for i, d in enumerate(tensor.shape.dim)]
+        shape = [
+            d.dim_value or (free if i else ROWS) for i, d in enumerate(tensor.shape.dim)
+        ]
         kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        random = rng.normal(size=shape) * size if kind.kind == "f" else rng.integers(0, most, shape, endpoint=True)
+        random = (
+            rng.normal(size=shape) * size
+            if kind.kind == "f"
+            else rng.integers(0, most, shape, endpoint=True)
+        )
         feeds[value.name] = random.astype(kind)
     return feeds

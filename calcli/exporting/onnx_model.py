@@ -26,7 +26,15 @@ class Writer:
     names : of the outputs probs, prediction and confidence.
     """
 
-    def __init__(self, graph: Graph, k: int, opset: int, scores: str, prefix: str, names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        k: int,
+        opset: int,
+        scores: str,
+        prefix: str,
+        names: Sequence[str],
+    ) -> None:
         import onnx
 
         self.onnx, self.opset, self.prefix = onnx, opset, prefix
@@ -34,17 +42,29 @@ class Writer:
         self.initializers: list[Any] = []
         self.ranks: dict[str, int] = {}
         self.write(graph, scores, k, names)
-        made, kinds, rows = onnx.helper.make_tensor_value_info, onnx.TensorProto, prefix.replace("/", "_") + "rows"
+        made, kinds, rows = (
+            onnx.helper.make_tensor_value_info,
+            onnx.TensorProto,
+            prefix.replace("/", "_") + "rows",
+        )
         shapes = (kinds.FLOAT, [rows, k]), (kinds.INT64, [rows]), (kinds.FLOAT, [rows])
-        self.outputs = [made(name, *each) for name, each in zip(names, shapes, strict=True)]
+        self.outputs = [
+            made(name, *each) for name, each in zip(names, shapes, strict=True)
+        ]
 
     def constant(self, name: str, array: Any) -> str:
-        self.initializers.append(self.onnx.numpy_helper.from_array(np.asarray(array), self.prefix + name))
+        self.initializers.append(
+            self.onnx.numpy_helper.from_array(np.asarray(array), self.prefix + name)
+        )
         return self.prefix + name
 
-    def node(self, op: str, inputs: list[str], outputs: list[str], **attributes: Any) -> str:
+    def node(
+        self, op: str, inputs: list[str], outputs: list[str], **attributes: Any
+    ) -> str:
         name = f"{self.prefix}n{len(self.nodes)}"
-        self.nodes.append(self.onnx.helper.make_node(op, inputs, outputs, name=name, **attributes))
+        self.nodes.append(
+            self.onnx.helper.make_node(op, inputs, outputs, name=name, **attributes)
+        )
         return outputs[-1]
 
     def add(self, node: Node, inputs: list[str], name: str) -> str:
@@ -58,24 +78,37 @@ class Writer:
         axis = self.prefix + f"axis{rank - 1}"
         known = OPERATIONS[node.op]
         if known.onnx:
-            along = [axis if known.axis == "axis" else self.prefix + known.axis] if known.axis else []
+            along = (
+                [axis if known.axis == "axis" else self.prefix + known.axis]
+                if known.axis
+                else []
+            )
             return self.node(known.onnx, [*inputs, *along], [out], **known.attributes)
         match node.op:
             case "row_max":
                 if self.opset >= 18:
                     return self.node("ReduceMax", [*inputs, axis], [out], keepdims=1)
-                return self.node("ReduceMax", inputs, [out], keepdims=1, axes=[rank - 1])
+                return self.node(
+                    "ReduceMax", inputs, [out], keepdims=1, axes=[rank - 1]
+                )
             case "row_argmax":
                 return self.node("ArgMax", inputs, [out], axis=rank - 1, keepdims=1)
             case "descending":
-                return self.node("TopK", [*inputs, self.prefix + "k"], [out + "/values", out], axis=-1)
+                return self.node(
+                    "TopK",
+                    [*inputs, self.prefix + "k"],
+                    [out + "/values", out],
+                    axis=-1,
+                )
             case "log1p":  # exact for small x: log(u) x / (u - 1) with u = 1 + x, x where u is 1 (Kahan)
                 x, one = inputs[0], self.prefix + "one"
                 u = self.node("Add", [x, one], [out + "/u"])
                 rest = self.node("Sub", [u, one], [out + "/rest"])
                 same = self.node("Equal", [u, one], [out + "/same"])
                 below = self.node("Where", [same, one, rest], [out + "/below"])
-                scaled = self.node("Mul", [self.node("Log", [u], [out + "/log"]), x], [out + "/scaled"])
+                scaled = self.node(
+                    "Mul", [self.node("Log", [u], [out + "/log"]), x], [out + "/scaled"]
+                )
                 exact = self.node("Div", [scaled, below], [out + "/exact"])
                 return self.node("Where", [same, x, exact], [out])
         raise AssertionError(node.op)
@@ -90,21 +123,33 @@ class Writer:
         names: dict[int, str] = {}
         for place, node in graph.needed():
             if node.inputs:
-                names[place] = self.add(node, [names[i] for i in node.inputs], f"v{place}")
+                names[place] = self.add(
+                    node, [names[i] for i in node.inputs], f"v{place}"
+                )
                 continue
             if node.array is not None:
                 names[place] = self.constant(f"c{place}", node.array)
             elif node.op == "scores":
-                names[place] = self.node("Cast", [scores], [f"{self.prefix}float64"], to=11)
+                names[place] = self.node(
+                    "Cast", [scores], [f"{self.prefix}float64"], to=11
+                )
             else:
-                names[place] = self.node("Unsqueeze", ["group", self.prefix + "last"], [f"{self.prefix}group2"])
+                names[place] = self.node(
+                    "Unsqueeze",
+                    ["group", self.prefix + "last"],
+                    [f"{self.prefix}group2"],
+                )
             self.ranks[names[place]] = 2 if node.array is None else node.array.ndim
         probs, prediction, confidence = (names[graph.outputs[name]] for name in NAMES)
         self.node("Cast", [probs], [outputs[0]], to=1)
         self.node("Squeeze", [prediction, self.prefix + "last"], [outputs[1]])
-        narrow = self.node("Squeeze", [confidence, self.prefix + "last"], [f"{self.prefix}narrow"])
+        narrow = self.node(
+            "Squeeze", [confidence, self.prefix + "last"], [f"{self.prefix}narrow"]
+        )
         self.node("Cast", [narrow], [outputs[2]], to=1)
-        used = {name for node in self.nodes for name in node.input}  # unused ones cause warnings on loading
+        used = {
+            name for node in self.nodes for name in node.input
+        }  # unused ones cause warnings on loading
         self.initializers = [each for each in self.initializers if each.name in used]
 
 
@@ -113,11 +158,21 @@ def build_model(artifact: Artifact, graph: Graph) -> Any:
     onnx = require_onnx()
     writer = Writer(graph, artifact.n_classes, OPSET, "scores", "", NAMES)
     helper, kinds = onnx.helper, onnx.TensorProto
-    given = [helper.make_tensor_value_info("scores", kinds.FLOAT, ["rows", artifact.n_classes])]
-    given += [helper.make_tensor_value_info("group", kinds.INT64, ["rows"])] * len(groups_of(artifact))
+    given = [
+        helper.make_tensor_value_info(
+            "scores", kinds.FLOAT, ["rows", artifact.n_classes]
+        )
+    ]
+    given += [helper.make_tensor_value_info("group", kinds.INT64, ["rows"])] * len(
+        groups_of(artifact)
+    )
     name, opsets = f"calcli_{artifact.method}", [helper.make_opsetid("", OPSET)]
-    made = helper.make_graph(writer.nodes, name, given, writer.outputs, writer.initializers)
-    model = helper.make_model(made, producer_name="calcli", opset_imports=opsets, ir_version=8)
+    made = helper.make_graph(
+        writer.nodes, name, given, writer.outputs, writer.initializers
+    )
+    model = helper.make_model(
+        made, producer_name="calcli", opset_imports=opsets, ir_version=8
+    )
     model.producer_version = artifact.calcli_version
     helper.set_model_props(model, properties(artifact))
     onnx.checker.check_model(model)
@@ -126,8 +181,15 @@ def build_model(artifact: Artifact, graph: Graph) -> Any:
 
 def properties(artifact: Artifact) -> dict[str, str]:
     """Metadata properties of a model."""
-    groups = {f"calcli_groups_{column}": json.dumps(known) for column, known in groups_of(artifact).items()}
-    return {"calcli_method": artifact.method, "calcli_input_kind": artifact.input_kind, **groups}
+    groups = {
+        f"calcli_groups_{column}": json.dumps(known)
+        for column, known in groups_of(artifact).items()
+    }
+    return {
+        "calcli_method": artifact.method,
+        "calcli_input_kind": artifact.input_kind,
+        **groups,
+    }
 
 
 def require_onnx() -> Any:
@@ -144,4 +206,6 @@ def session(data: bytes) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
-    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(
+        data, options, providers=["CPUExecutionProvider"]
+    )

@@ -10,7 +10,14 @@ from calcli.exporting.calibrator_graph import UNSEEN, groups_of, trace
 from calcli.exporting.numpy_source import load_source, write_source
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
-from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, log_softmax, softmax
+from calcli.numerics import (
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    log_softmax,
+    softmax,
+)
 from calcli.rows import Block, Codes, ScoreKind
 
 TOLERANCE = 1e-6
@@ -50,7 +57,12 @@ class Agreement:
 
     def __add__(self, other: "Agreement") -> "Agreement":
         worst = float(np.maximum(self.difference, other.difference))  # NaN, if one is
-        return Agreement(self.rows + other.rows, worst, self.labels + other.labels, self.on_jumps + other.on_jumps)
+        return Agreement(
+            self.rows + other.rows,
+            worst,
+            self.labels + other.labels,
+            self.on_jumps + other.on_jumps,
+        )
 
 
 def trying_rows(k: int, kind: ScoreKind) -> Iterator[NDArray[np.float32]]:
@@ -64,62 +76,103 @@ def trying_rows(k: int, kind: ScoreKind) -> Iterator[NDArray[np.float32]]:
     tops = rng.normal(size=(20, k))
     tops[:, : max(2, k // 2)] = 5.0
     near = one_hot * rng.uniform(15.0, 45.0, (40, 1)) + rng.normal(size=(40, k))
-    far, last, ramp = np.eye(2, k) * 1e4, np.eye(1, k, k - 1) * 60.0, np.linspace(-1e4, 1e4, k)[None, :]
-    flat, every_other = np.full((1, k), 7.25), np.where(np.arange(k) % 2 == 0, 1e4, -1e4)[None, :]
-    corners = np.concatenate([np.zeros((1, k)), flat, every_other, far, -far, last, ramp, near, ties, tops])
+    far, last, ramp = (
+        np.eye(2, k) * 1e4,
+        np.eye(1, k, k - 1) * 60.0,
+        np.linspace(-1e4, 1e4, k)[None, :],
+    )
+    flat, every_other = (
+        np.full((1, k), 7.25),
+        np.where(np.arange(k) % 2 == 0, 1e4, -1e4)[None, :],
+    )
+    corners = np.concatenate(
+        [np.zeros((1, k)), flat, every_other, far, -far, last, ramp, near, ties, tops]
+    )
     most = max(1, SLAB // k)
     random = (rng.normal(size=(len(size), k)) * size for size in _slabs(sizes, most))
     for z in chain(random, _slabs(corners, most)):
-        yield np.asarray({"logits": lambda s: s, "log_probs": log_softmax, "probs": softmax}[kind](z), dtype=np.float32)
+        yield np.asarray(
+            {"logits": lambda s: s, "log_probs": log_softmax, "probs": softmax}[kind](
+                z
+            ),
+            dtype=np.float32,
+        )
 
 
 def _slabs(rows: FloatArray, most: int) -> Iterator[FloatArray]:
     return (rows[start : start + most] for start in range(0, len(rows), most))
 
 
-def compare(run: Run, artifact: Artifact, scores: AnyArray, columns: Mapping[str, Codes] | None = None) -> Agreement:
+def compare(
+    run: Run,
+    artifact: Artifact,
+    scores: AnyArray,
+    columns: Mapping[str, Codes] | None = None,
+) -> Agreement:
     """Compare an export with ``apply`` on scores (n, k), which become float32 first.
 
     columns : the groups of the rows, for a calibrator by group; left out, they take turns.
     """
     narrow = np.asarray(scores, dtype=np.float32)
     groups = {}
-    for name, known in groups_of(artifact).items():  # indices of the groups that the calibrator knows, -1 for others
+    for name, known in groups_of(
+        artifact
+    ).items():  # indices of the groups that the calibrator knows, -1 for others
         code = np.arange(len(narrow)) % (len(known) + 1)
         if columns is not None:
-            place, (names, at) = {group: i for i, group in enumerate(known)}, columns[name]
-            code = np.array([place.get(group, -1) for group in names], dtype=np.int64)[at]
+            place, (names, at) = (
+                {group: i for i, group in enumerate(known)},
+                columns[name],
+            )
+            code = np.array([place.get(group, -1) for group in names], dtype=np.int64)[
+                at
+            ]
         groups[name] = Codes((*known, UNSEEN), code)
     probs, label = run(narrow, *(column.code for column in groups.values()))
     with np.errstate(all="ignore"):
-        applied = artifact.calibrator.apply(Block(0, narrow, artifact.input_kind, columns=groups))
+        applied = artifact.calibrator.apply(
+            Block(0, narrow, artifact.input_kind, columns=groups)
+        )
         expected, expected_label = np.exp(applied.log_probs), applied.label
     off = np.abs(probs - expected).max(axis=1)
     wrong = label != expected_label
     excused = np.zeros(len(off), dtype=np.bool_)
     suspects = np.flatnonzero(~(off <= TOLERANCE) | wrong)
     if len(suspects) and not groups:
-        excused[suspects] = beside_a_jump(artifact, narrow[suspects], np.asarray(probs)[suspects], label[suspects])
+        excused[suspects] = beside_a_jump(
+            artifact, narrow[suspects], np.asarray(probs)[suspects], label[suspects]
+        )
     off, wrong = off[~excused], wrong[~excused]
-    return Agreement(len(narrow), float(off.max(initial=0.0)), int(wrong.sum()), int(excused.sum()))
+    return Agreement(
+        len(narrow), float(off.max(initial=0.0)), int(wrong.sum()), int(excused.sum())
+    )
 
 
-def beside_a_jump(artifact: Artifact, scores: NDArray[np.float32], probs: AnyArray, label: IntArray) -> BoolArray:
+def beside_a_jump(
+    artifact: Artifact, scores: NDArray[np.float32], probs: AnyArray, label: IntArray
+) -> BoolArray:
     """Mask of rows whose export lies within the outputs of the map as its scores and the inputs
     of its tables move by some last bits; none where no map jumps."""
     rng, k = np.random.default_rng(0), scores.shape[1]
     exact = scores.astype(np.float64)
-    size = NUDGE * (exact if artifact.input_kind == "probs" else np.maximum(np.abs(exact), 1.0))
+    size = NUDGE * (
+        exact if artifact.input_kind == "probs" else np.maximum(np.abs(exact), 1.0)
+    )
     low, high = np.full(exact.shape, np.inf), np.full(exact.shape, -np.inf)
     seen = np.zeros(len(exact), dtype=np.bool_)
     for i in range(NUDGES):
-        sign = rng.choice([-1.0, 1.0], (1, k)) if i > 1 else np.full((1, k), 1.0 - 2.0 * i)
+        sign = (
+            rng.choice([-1.0, 1.0], (1, k)) if i > 1 else np.full((1, k), 1.0 - 2.0 * i)
+        )
         graph = trace(artifact, nudge=NUDGE * sign)
         if not graph.jumps:
             break
         module = load_source(write_source(artifact, graph))
         for moves in (0.0, rng.uniform(-1.0, 1.0, exact.shape)):
-            p, moved = module["predict_proba"](exact + size * moves), module["predict"](exact + size * moves)
+            p, moved = (
+                module["predict_proba"](exact + size * moves),
+                module["predict"](exact + size * moves),
+            )
             low, high = np.minimum(low, p), np.maximum(high, p)
             seen |= moved == label
     inside = (probs >= low - TOLERANCE) & (probs <= high + TOLERANCE)

@@ -30,7 +30,9 @@ from calcli.numerics import AnyArray
 # arithmetic. A model is still a program: nothing limits what it computes, or for how long.
 
 
-REFUSED = re.compile(r"\.(so|dll|dylib|cubin|hsaco|py|pyc)$|(^|/)(aotinductor|executorch)/|(^|/)(opaque|custom)_obj_")
+REFUSED = re.compile(
+    r"\.(so|dll|dylib|cubin|hsaco|py|pyc)$|(^|/)(aotinductor|executorch)/|(^|/)(opaque|custom)_obj_"
+)
 """Refused members of an archive: libraries, and objects that only a pickle can store."""
 
 ARITHMETIC = re.compile(
@@ -45,16 +47,22 @@ def load_exported(torch: Any, path: Path, device: str) -> Any:
     def checked(item: dict[str, Any]) -> dict[str, Any]:
         text = item.get("expr_str", "")
         if not (isinstance(text, str) and ARITHMETIC.fullmatch(text)):
-            raise DataError(f"{path}: has a size {str(text)[:40]!r}, expected arithmetic; export the model again")
+            raise DataError(
+                f"{path}: has a size {str(text)[:40]!r}, expected arithmetic; export the model again"
+            )
         return item
 
     with blaming(f"{path}: cannot be loaded as a torch.export program"):
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
-                refuse_bomb(f"{path}: {member.filename}", member.file_size, member.compress_size)
+                refuse_bomb(
+                    f"{path}: {member.filename}", member.file_size, member.compress_size
+                )
                 if REFUSED.search(member.filename):
                     advice = "export the model again, or name the code that builds it: --model package.module:factory"
-                    raise DataError(f"{path}: holds {member.filename}, which would have to be run to be read; {advice}")
+                    raise DataError(
+                        f"{path}: holds {member.filename}, which would have to be run to be read; {advice}"
+                    )
                 if member.filename.endswith(".json"):
                     json.loads(archive.read(member), object_hook=checked)
         with _without_pickles(torch):
@@ -96,11 +104,15 @@ def load_model(spec: str, weights: str | None = None, device: str = "auto") -> "
         if not path.is_file():
             raise DataError(f"{path}: no such model file")
         if weights is not None:
-            raise UsageError(f"--weights: {path.name} holds its own weights; a state dict needs --model module:factory")
+            raise UsageError(
+                f"--weights: {path.name} holds its own weights; a state dict needs --model module:factory"
+            )
         if path.suffix == ".onnx":
             return OnnxModel(path, device)
     elif ":" not in spec:
-        expected = "expected a .pt2, TorchScript .pt or .onnx file, or package.module:factory"
+        expected = (
+            "expected a .pt2, TorchScript .pt or .onnx file, or package.module:factory"
+        )
         raise UsageError(f"--model {spec}: {expected}; there is no such file")
     return TorchModel(spec, weights, device)
 
@@ -117,7 +129,9 @@ class TorchModel:
             import torch
         check_choice("--device", device, ("auto", "cpu", "cuda"))
         if device == "cuda" and not torch.cuda.is_available():
-            raise UsageError("--device cuda: torch finds no CUDA device here; use --device auto or cpu")
+            raise UsageError(
+                "--device cuda: torch finds no CUDA device here; use --device auto or cpu"
+            )
         self.name, path = spec, Path(spec)
         self.device = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
         if not path.is_file():
@@ -130,11 +144,18 @@ class TorchModel:
         if path.suffix == ".pt2":
             program = load_exported(torch, path, self.device)
             for node in program.graph.nodes:
-                if node.op == "placeholder" and node.name in program.graph_signature.user_inputs:
+                if (
+                    node.op == "placeholder"
+                    and node.name in program.graph_signature.user_inputs
+                ):
                     first = node.meta["val"].shape[0]
                     self.batch = first if isinstance(first, int) else None
             # without its guards, which are stored as code to execute
-            plain = {"check_guards": False} if "check_guards" in inspect.signature(program.module).parameters else {}
+            plain = (
+                {"check_guards": False}
+                if "check_guards" in inspect.signature(program.module).parameters
+                else {}
+            )
             self.module = program.module(**plain)
         else:
             needs = "; a state dict needs --model package.module:factory --weights FILE"
@@ -150,7 +171,9 @@ class TorchModel:
         with torch.inference_mode():
             output = self.module(inputs)
         if isinstance(output, dict) and "logits" not in output:
-            raise TypeError(f"the model returns a dict of {', '.join(map(str, output))}, expected 'logits' in it")
+            raise TypeError(
+                f"the model returns a dict of {', '.join(map(str, output))}, expected 'logits' in it"
+            )
         if isinstance(output, dict):
             output = output["logits"]
         elif hasattr(output, "logits"):
@@ -168,16 +191,22 @@ def _built(torch: Any, spec: str) -> Any:
     try:
         module = import_module(module_name)
     except (Exception, SystemExit) as problem:
-        raise UsageError(f"--model {spec}: cannot import {module_name}: {one_line(problem)}") from None
+        raise UsageError(
+            f"--model {spec}: cannot import {module_name}: {one_line(problem)}"
+        ) from None
     if not hasattr(module, factory_name):
-        raise UsageError(f"--model {spec}: module {module_name} has no {factory_name!r}")
+        raise UsageError(
+            f"--model {spec}: module {module_name} has no {factory_name!r}"
+        )
     try:
         built = getattr(module, factory_name)()
     except (Exception, SystemExit) as problem:
         told = f"{factory_name}() fails: {one_line(problem)}"
         raise UsageError(f"--model {spec}: {told}; it takes no arguments") from None
     if not isinstance(built, torch.nn.Module):
-        raise UsageError(f"--model {spec}: gives a {type(built).__name__}, expected a torch.nn.Module")
+        raise UsageError(
+            f"--model {spec}: gives a {type(built).__name__}, expected a torch.nn.Module"
+        )
     return built
 
 
@@ -186,7 +215,9 @@ def _module_identity(torch: Any, spec: str, module: Any) -> dict[str, str]:
     state = hashlib.sha256()
     for name, tensor in sorted(module.state_dict().items()):
         state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
-        state.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        state.update(
+            tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        )
     identity = {"weights_sha256": state.hexdigest()}
     source = getattr(sys.modules[spec.partition(":")[0]], "__file__", None)
     if source is not None and Path(source).is_file():
@@ -209,7 +240,9 @@ def _load_weights(torch: Any, module: Any, path: Path) -> None:
         if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
             state = state[wrapper]
     if not isinstance(state, dict):
-        raise DataError(f"{path}: holds a {type(state).__name__}, expected a state dict: names to tensors")
+        raise DataError(
+            f"{path}: holds a {type(state).__name__}, expected a state dict: names to tensors"
+        )
     with blaming(f"{path}: does not fit the model", RuntimeError):
         module.load_state_dict(state)
 
@@ -223,25 +256,45 @@ class OnnxModel:
         note_onnx(path)
         known = onnxruntime.get_available_providers()
         if device == "cuda" and "CUDAExecutionProvider" not in known:
-            raise UsageError("--device cuda: this onnxruntime has no CUDA (pip install onnxruntime-gpu); use cpu")
-        wanted = ["CPUExecutionProvider"] if device == "cpu" else ["CUDAExecutionProvider", "CPUExecutionProvider"]
+            raise UsageError(
+                "--device cuda: this onnxruntime has no CUDA (pip install onnxruntime-gpu); use cpu"
+            )
+        wanted = (
+            ["CPUExecutionProvider"]
+            if device == "cpu"
+            else ["CUDAExecutionProvider", "CPUExecutionProvider"]
+        )
         with blaming(f"{path}: cannot be loaded as an ONNX model"):
-            self.session = onnxruntime.InferenceSession(path, providers=[p for p in wanted if p in known])
+            self.session = onnxruntime.InferenceSession(
+                path, providers=[p for p in wanted if p in known]
+            )
         self.name = str(path)
         inputs = self.session.get_inputs()
         if len(inputs) != 1:
-            raise DataError(f"{path}: takes {len(inputs)} inputs ({', '.join(i.name for i in inputs)}), expected one")
+            raise DataError(
+                f"{path}: takes {len(inputs)} inputs ({', '.join(i.name for i in inputs)}), expected one"
+            )
         self.input = inputs[0]
         first = self.input.shape[0] if self.input.shape else None
         self.batch: int | None = first if isinstance(first, int) and first > 0 else None
         outputs = [o.name for o in self.session.get_outputs()]
         self.output = "logits" if "logits" in outputs else outputs[0]
-        self.identity = {"model": path.name, "sha256": file_sha256(path), "output": self.output}
+        self.identity = {
+            "model": path.name,
+            "sha256": file_sha256(path),
+            "output": self.output,
+        }
 
     def __call__(self, x: AnyArray) -> AnyArray:
-        dtype = {"tensor(float16)": np.float16, "tensor(double)": np.float64, "tensor(float)": np.float32}
+        dtype = {
+            "tensor(float16)": np.float16,
+            "tensor(double)": np.float64,
+            "tensor(float)": np.float32,
+        }
         wanted = dtype.get(self.input.type, x.dtype)
-        (scores,) = self.session.run([self.output], {self.input.name: np.ascontiguousarray(x, dtype=wanted)})
+        (scores,) = self.session.run(
+            [self.output], {self.input.name: np.ascontiguousarray(x, dtype=wanted)}
+        )
         return np.asarray(scores, dtype=np.float32)
 
 

@@ -27,12 +27,29 @@ from calcli.io.locate import split_where
 from calcli.numerics import AnyArray, whole_number
 from calcli.options import flag
 
-LAYOUTS = {"nhwc": (4,), "nchw": (4,), "nhw": (3,), "sequence": range(2, 99), "rows": range(2, 99)}
+LAYOUTS = {
+    "nhwc": (4,),
+    "nchw": (4,),
+    "nhw": (3,),
+    "sequence": range(2, 99),
+    "rows": range(2, 99),
+}
 """Allowed numbers of dimensions by layout: colour images, grey images, (n, t, ...) sequences, anything else."""
 
 LARGEST_SIDE = 100_000  # maximum width and height of an image, in pixels
 
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+IMAGE_SUFFIXES = (
+    ".png",
+    ".jpg",
+    ".jpeg",
+    ".bmp",
+    ".gif",
+    ".tif",
+    ".tiff",
+    ".webp",
+    ".ppm",
+    ".pgm",
+)
 INPUT_NAMES = ("inputs", "images", "x", "data", "X")
 
 
@@ -78,25 +95,50 @@ class ModelOptions:
     """Options to run a model. resize : (height, width). transform : see ``transforms.choose``. mean, std : one
     number or one per channel. Raises UsageError."""
 
-    model: str | None = flag(None, f"{MODELS}. A model is a program: run only one that you trust.", "MODEL")
+    model: str | None = flag(
+        None, f"{MODELS}. A model is a program: run only one that you trust.", "MODEL"
+    )
     inputs: str | None = flag(None, INPUTS, "INPUTS")
-    weights: str | None = flag(None, "State dict for a factory: .pt or .safetensors.", "FILE")
-    layout: str | None = flag(None, "How an input array is stored, when its shape does not say.", "|".join(LAYOUTS))
-    scale: float | None = flag(None, "Value of white: inputs are divided by it (bytes: 255).", "WHITE")
-    resize: tuple[int, int] | None = flag(None, "Bring the images of a folder to one size.", "HxW", typed=str | None)
+    weights: str | None = flag(
+        None, "State dict for a factory: .pt or .safetensors.", "FILE"
+    )
+    layout: str | None = flag(
+        None,
+        "How an input array is stored, when its shape does not say.",
+        "|".join(LAYOUTS),
+    )
+    scale: float | None = flag(
+        None, "Value of white: inputs are divided by it (bytes: 255).", "WHITE"
+    )
+    resize: tuple[int, int] | None = flag(
+        None, "Bring the images of a folder to one size.", "HxW", typed=str | None
+    )
     grey: bool = flag(False, "Read the images of a folder as grey.")
-    transform: tuple[str, ...] = flag((), LOSSY, "NAME:ARG[:TO]", typed=list[str] | None)
-    transforms: int = flag(10, "Values to draw from each range.", "N", min=1, max=10_000)
+    transform: tuple[str, ...] = flag(
+        (), LOSSY, "NAME:ARG[:TO]", typed=list[str] | None
+    )
+    transforms: int = flag(
+        10, "Values to draw from each range.", "N", min=1, max=10_000
+    )
     mean: tuple[float, ...] = flag(
-        (), "The model's own normalisation, after the transforms.", "M[,M,M]", typed=str | None
+        (),
+        "The model's own normalisation, after the transforms.",
+        "M[,M,M]",
+        typed=str | None,
     )
     std: tuple[float, ...] = flag((), "See --mean.", "S[,S,S]", typed=str | None)
     batch: int = flag(64, "Inputs at a time.", "N", min=1, max=1_000_000)
     device: str = flag("auto", "Where the model runs.", "auto|cpu|cuda")
-    dtype: str = flag("float32", "Precision to store scores in.", "float16|float32|float64")
+    dtype: str = flag(
+        "float32", "Precision to store scores in.", "float16|float32|float64"
+    )
 
     def __post_init__(self) -> None:
-        read = {"mean": _numbers("--mean", self.mean), "std": _numbers("--std", self.std), "resize": _size(self.resize)}
+        read = {
+            "mean": _numbers("--mean", self.mean),
+            "std": _numbers("--std", self.std),
+            "resize": _size(self.resize),
+        }
         for name, value in (read | {"transform": tuple(self.transform or ())}).items():
             object.__setattr__(self, name, value)
 
@@ -122,7 +164,9 @@ def _numbers(option: str, text: str | tuple[float, ...] | None) -> tuple[float, 
     except ValueError:
         numbers = (nan,)
     if not all(map(isfinite, numbers)):
-        raise UsageError(f"{option} {text}: expected numbers with commas between, e.g. 0.485,0.456,0.406")
+        raise UsageError(
+            f"{option} {text}: expected numbers with commas between, e.g. 0.485,0.456,0.406"
+        )
     return numbers
 
 
@@ -132,68 +176,102 @@ def _size(text: str | tuple[int, int] | None) -> tuple[int, int] | None:
         return text
     sides = [whole_number(side) or 0 for side in text.lower().split("x")]
     if len(sides) not in (1, 2) or not all(0 < side <= LARGEST_SIDE for side in sides):
-        raise UsageError(f"--resize {text}: expected HEIGHTxWIDTH in pixels, e.g. 224x224")
+        raise UsageError(
+            f"--resize {text}: expected HEIGHTxWIDTH in pixels, e.g. 224x224"
+        )
     return sides[0], sides[-1]
 
 
-def open_inputs(job: ModelJob, path: Path, array: str | None, stack: ExitStack) -> Inputs:
+def open_inputs(
+    job: ModelJob, path: Path, array: str | None, stack: ExitStack
+) -> Inputs:
     """Open inputs: a folder of images, or a file of arrays in any format that extract imports."""
     check_choice("--layout", job.layout, LAYOUTS)
     if path.is_dir():
         return ImageFolder(path, job)
     if job.resize is not None:
-        raise UsageError("--resize is for image folders; arrays hold images of one size")
+        raise UsageError(
+            "--resize is for image folders; arrays hold images of one size"
+        )
     if job.grey:
-        raise UsageError("--grey is for image folders; arrays are read as they are stored")
+        raise UsageError(
+            "--grey is for image folders; arrays are read as they are stored"
+        )
     return ArrayInputs(path, array, job, stack)
 
 
 class ArrayInputs(Inputs):
     """Inputs in an array of an npz, npy, HDF5, pt or safetensors file."""
 
-    def __init__(self, path: Path, array: str | None, job: ModelJob, stack: ExitStack) -> None:
+    def __init__(
+        self, path: Path, array: str | None, job: ModelJob, stack: ExitStack
+    ) -> None:
         archive = open_archive(path, stack)
         entry = _pick(archive, array, INPUT_NAMES, path, "inputs")
         self._data = entry.load()
         self.name = entry.where
         shape = tuple(self._data.shape)
         if len(shape) < 2 or shape[0] == 0:
-            raise DataError(f"{self.name}: has shape {shape}, expected (rows, ...) with at least one row")
+            raise DataError(
+                f"{self.name}: has shape {shape}, expected (rows, ...) with at least one row"
+            )
         if self._data.dtype.kind not in "fiub":
             raise DataError(f"{self.name}: holds {self._data.dtype}, expected numbers")
         self.n = shape[0]
         self.layout = _layout(shape, job.layout, self.name)
-        white = WHITE.get(f"{self._data.dtype.kind}{self._data.dtype.itemsize}", 1.0) if self.images else 1.0
+        white = (
+            WHITE.get(f"{self._data.dtype.kind}{self._data.dtype.itemsize}", 1.0)
+            if self.images
+            else 1.0
+        )
         self.scale = job.scale or white
-        rest = {name: other for name, other in archive.entries.items() if other is not entry}
+        rest = {
+            name: other for name, other in archive.entries.items() if other is not entry
+        }
         self.labels = self._labels(rest, job.labels, stack)
         if "ids" in rest and len(ids := np.asarray(rest["ids"].load())) == self.n:
             self.ids = ids
         if "class_names" in rest:
-            self.class_names = [str(name) for name in np.asarray(rest["class_names"].load()).tolist()]
+            self.class_names = [
+                str(name) for name in np.asarray(rest["class_names"].load()).tolist()
+            ]
         self.stamps = [stamp(path)]
-        self.identity = {"file": path.name, "bytes": path.stat().st_size, "array": entry.name}
+        self.identity = {
+            "file": path.name,
+            "bytes": path.stat().st_size,
+            "array": entry.name,
+        }
         self.identity |= {"layout": self.layout, "scale": self.scale}
 
-    def _labels(self, entries: dict[str, Entry], wish: str | None, stack: ExitStack) -> AnyArray | None:
+    def _labels(
+        self, entries: dict[str, Entry], wish: str | None, stack: ExitStack
+    ) -> AnyArray | None:
         if wish is None:
-            entry = next((entries[name] for name in ROLES["labels"] if name in entries), None)
+            entry = next(
+                (entries[name] for name in ROLES["labels"] if name in entries), None
+            )
         elif wish in entries:
             entry = entries[wish]
         else:
             file, array = split_where(wish)
             if not file.is_file():
                 have = ", ".join(entries) or "no other array"
-                raise DataError(f"--labels {wish}: is neither an array beside {self.name} ({have}) nor a file")
+                raise DataError(
+                    f"--labels {wish}: is neither an array beside {self.name} ({have}) nor a file"
+                )
             archive = open_archive(file, stack)
             entry = _pick(archive, array, ROLES["labels"], file, "labels")
         if entry is None:
             return None
         labels = np.asarray(entry.load()[...])
         if labels.shape != (self.n,):
-            raise DataError(f"{entry.where}: labels have shape {labels.shape}, expected ({self.n},): one per input")
+            raise DataError(
+                f"{entry.where}: labels have shape {labels.shape}, expected ({self.n},): one per input"
+            )
         if labels.dtype.kind not in "iu":
-            raise DataError(f"{entry.where}: labels have type {labels.dtype}, expected integers")
+            raise DataError(
+                f"{entry.where}: labels have type {labels.dtype}, expected integers"
+            )
         return labels.astype(np.int64)
 
     def read(self, start: int, stop: int) -> AnyArray:
@@ -205,10 +283,14 @@ class ArrayInputs(Inputs):
         return x[..., None] if self.layout == "nhw" else x
 
 
-def _pick(archive: Archive, wish: str | None, names: Sequence[str], path: Path, what: str) -> Entry:
+def _pick(
+    archive: Archive, wish: str | None, names: Sequence[str], path: Path, what: str
+) -> Entry:
     entries = archive.entries
     if wish is not None and wish not in entries:
-        raise DataError(f"{path}: has no array {wish!r}; it holds: {', '.join(entries)}")
+        raise DataError(
+            f"{path}: has no array {wish!r}; it holds: {', '.join(entries)}"
+        )
     found = [wish] if wish is not None else [name for name in names if name in entries]
     if archive.loose or len(entries) == 1:
         found = found or list(entries)
@@ -227,14 +309,22 @@ def _layout(shape: tuple[int, ...], wish: str | None, where: str) -> str:
     """Infer the layout from the shape. Raises DataError if it is ambiguous."""
     if wish is not None:
         if len(shape) not in LAYOUTS[wish]:
-            raise DataError(f"{where}: has shape {shape}, which --layout {wish} does not fit")
+            raise DataError(
+                f"{where}: has shape {shape}, which --layout {wish} does not fit"
+            )
         return wish
     if len(shape) == 2:
         return "rows"
     if len(shape) == 4 and (shape[1] in CHANNELS) != (shape[3] in CHANNELS):
         return "nchw" if shape[1] in CHANNELS else "nhwc"
-    options = "nhwc or nchw" if len(shape) == 4 else "nhw (grey images), sequence or rows (as it is)"
-    raise DataError(f"{where}: has shape {shape}, which does not say how inputs are stored; pass --layout {options}")
+    options = (
+        "nhwc or nchw"
+        if len(shape) == 4
+        else "nhw (grey images), sequence or rows (as it is)"
+    )
+    raise DataError(
+        f"{where}: has shape {shape}, which does not say how inputs are stored; pass --layout {options}"
+    )
 
 
 class ImageFolder(Inputs):
@@ -247,20 +337,32 @@ class ImageFolder(Inputs):
         self.path, self.name = path, str(path)
         self.resize, self.grey = job.resize, job.grey
         if job.layout not in (None, "nhwc"):
-            raise UsageError(f"--layout {job.layout}: is for arrays; images of a folder are read as nhwc")
+            raise UsageError(
+                f"--layout {job.layout}: is for arrays; images of a folder are read as nhwc"
+            )
         if job.labels is not None:
-            raise UsageError(f"--labels {job.labels}: labels of an image folder are its sub-folders")
+            raise UsageError(
+                f"--labels {job.labels}: labels of an image folder are its sub-folders"
+            )
         self.scale = 255.0 if job.scale is None else job.scale
         self.files, self.labels, self.class_names = self._list()
         self.n = len(self.files)
         for file in self.files:
             if not (path / file).is_file():
-                raise DataError(f"{path / file}: is no ordinary file, or leads to none; expected an image")
+                raise DataError(
+                    f"{path / file}: is no ordinary file, or leads to none; expected an image"
+                )
             note(path / file)
         self.ids = np.asarray(self.files)
         self.stamps = [stamp(path / file) for file in self.files]
-        listing = "\n".join(f"{file} {size}" for file, (_, _, size, *_) in zip(self.files, self.stamps, strict=True))
-        self.identity = {"folder": path.name, "files_sha256": sha256(listing.encode()).hexdigest()}
+        listing = "\n".join(
+            f"{file} {size}"
+            for file, (_, _, size, *_) in zip(self.files, self.stamps, strict=True)
+        )
+        self.identity = {
+            "folder": path.name,
+            "files_sha256": sha256(listing.encode()).hexdigest(),
+        }
         self.identity |= {"resize": self.resize, "grey": self.grey, "scale": self.scale}
         if self.resize is not None:
             return
@@ -271,28 +373,52 @@ class ImageFolder(Inputs):
             if len(sizes) > 1:
                 (width, height), (w, h) = sizes
                 told = f"{self.files[0]} is {width} x {height} pixels but {file} is {w} x {h}"
-                raise DataError(f"{path}: {told}; pass --resize HEIGHTxWIDTH to make them equal")
+                raise DataError(
+                    f"{path}: {told}; pass --resize HEIGHTxWIDTH to make them equal"
+                )
 
     def _list(self) -> tuple[list[str], AnyArray | None, list[str] | None]:
         with os.scandir(self.path) as found:
-            entries = sorted((e for e in found if not e.name.startswith(".")), key=lambda e: e.name)
+            entries = sorted(
+                (e for e in found if not e.name.startswith(".")), key=lambda e: e.name
+            )
         folders = [e.name for e in entries if e.is_dir()]
         loose = [e.name for e in entries if e.name.lower().endswith(IMAGE_SUFFIXES)]
         if folders and loose:
-            raise DataError(f"{self.path}: has images beside its class folders ({loose[0]}); put them into a class")
+            raise DataError(
+                f"{self.path}: has images beside its class folders ({loose[0]}); put them into a class"
+            )
         if loose:
             return loose, None, None
         inside = []
         for folder in folders:
-            files = (Path(root, name) for root, _, names in os.walk(self.path / folder) for name in names)
-            images = (path for path in files if path.name.lower().endswith(IMAGE_SUFFIXES))
+            files = (
+                Path(root, name)
+                for root, _, names in os.walk(self.path / folder)
+                for name in names
+            )
+            images = (
+                path for path in files if path.name.lower().endswith(IMAGE_SUFFIXES)
+            )
             inside.append(sorted(str(path.relative_to(self.path)) for path in images))
         if not folders or not all(inside):
             empty = self.path / folders[inside.index([])] if folders else self.path
-            what = "class folder without images" if folders else "holds no class folders and no images"
-            advice = "fill it or remove it" if folders else "expected one sub-folder per class"
+            what = (
+                "class folder without images"
+                if folders
+                else "holds no class folders and no images"
+            )
+            advice = (
+                "fill it or remove it"
+                if folders
+                else "expected one sub-folder per class"
+            )
             raise DataError(f"{empty}: {what} ({', '.join(IMAGE_SUFFIXES)}); {advice}")
-        return list(chain(*inside)), np.repeat(np.arange(len(inside)), list(map(len, inside))), folders
+        return (
+            list(chain(*inside)),
+            np.repeat(np.arange(len(inside)), list(map(len, inside))),
+            folders,
+        )
 
     def _open(self, file: str) -> Any:
         with needed("image folders need Pillow", "torch"):
@@ -303,10 +429,15 @@ class ImageFolder(Inputs):
     def read(self, start: int, stop: int) -> AnyArray:
         pictures = []
         for file in self.files[start:stop]:
-            with self._open(file) as image, blaming(f"{self.path / file}: cannot be decoded"):
+            with (
+                self._open(file) as image,
+                blaming(f"{self.path / file}: cannot be decoded"),
+            ):
                 picture = image.convert("L" if self.grey else "RGB")
                 if self.resize is not None:
                     picture = picture.resize(self.resize[::-1], BILINEAR)
-                pictures.append(np.asarray(picture, dtype=np.float32) / np.float32(self.scale))
+                pictures.append(
+                    np.asarray(picture, dtype=np.float32) / np.float32(self.scale)
+                )
         pixels = np.stack(pictures)
         return pixels[..., None] if self.grey else pixels

@@ -64,9 +64,15 @@ class KeptScores(Journal, AbstractContextManager["KeptScores"]):
                     break
                 self._took(rows)
             if not self.done and not force:
-                different = sorted(key for key in {*job, *self.job} if job.get(key) != self.job.get(key))
+                different = sorted(
+                    key
+                    for key in {*job, *self.job}
+                    if job.get(key) != self.job.get(key)
+                )
                 told = f"holds part of another job (other {', '.join(different)}); repeat that command to finish it"
-                raise UsageError(f"{self.path}: {told}, or delete the file or pass --force to start anew")
+                raise UsageError(
+                    f"{self.path}: {told}, or delete the file or pass --force to start anew"
+                )
 
     def _took(self, rows: AnyArray) -> None:
         self.k = rows.shape[2]
@@ -77,8 +83,14 @@ class KeptScores(Journal, AbstractContextManager["KeptScores"]):
         try:
             self.add(_key(self.done), (self.job, rows))
         except OSError as problem:
-            kept = f"{self.done} rows are kept in it, make room and repeat the command" if self.done else "nothing kept"
-            raise CalcliError(f"{self.path}: cannot be written: {problem.strerror}; {kept}") from None
+            kept = (
+                f"{self.done} rows are kept in it, make room and repeat the command"
+                if self.done
+                else "nothing kept"
+            )
+            raise CalcliError(
+                f"{self.path}: cannot be written: {problem.strerror}; {kept}"
+            ) from None
         self._took(rows)
 
     def batches(self) -> Iterator[tuple[int, AnyArray]]:
@@ -98,7 +110,12 @@ QUIET = Context()
 
 
 def run_model(
-    job: ModelJob, output: Path, splitting: Splitting = Splitting(), *, force: bool = False, context: Context = QUIET
+    job: ModelJob,
+    output: Path,
+    splitting: Splitting = Splitting(),
+    *,
+    force: bool = False,
+    context: Context = QUIET,
 ) -> ImportReport:
     """Run a model over inputs and write bundles of its scores.
 
@@ -110,7 +127,9 @@ def run_model(
     if job.scale is not None and not job.scale > 0:
         raise UsageError(f"--scale {job.scale}: expected a positive number")
     if any(not s > 0 for s in job.std):
-        raise UsageError(f"--std {','.join(map(str, job.std))}: expected positive numbers")
+        raise UsageError(
+            f"--std {','.join(map(str, job.std))}: expected positive numbers"
+        )
     kind = score_kind(job.kind)
     source = split_where(job.inputs)
     if not source[0].exists():
@@ -123,26 +142,58 @@ def run_model(
         inputs = open_inputs(job, *source, stack)
         layers = _layers(specs, inputs, job.seed)
         # the split of the rows, decided before the model runs
-        groups = splitting.deal(inputs.n, inputs.labels, inputs.name) if splitting.parts else {"": None}
+        groups = (
+            splitting.deal(inputs.n, inputs.labels, inputs.name)
+            if splitting.parts
+            else {"": None}
+        )
         model = load_model(job.model, job.weights, job.device)
         # fingerprint of the job: everything that can change a score
-        identity = {name: getattr(job, name) for name in ("mean", "std", "kind", "dtype", "seed")}
+        identity = {
+            name: getattr(job, name)
+            for name in ("mean", "std", "kind", "dtype", "seed")
+        }
         own = {**inputs.identity, "rows": inputs.n}
         identity |= {"model": model.identity, "inputs": own, "transforms": list(specs)}
         path = Path(f"{real_place(output)}.job")
-        now = {**identity, "stamps_sha256": sha256(repr(inputs.stamps).encode()).hexdigest()}
+        now = {
+            **identity,
+            "stamps_sha256": sha256(repr(inputs.stamps).encode()).hexdigest(),
+        }
         with KeptScores(path, now, force=force) as part:
-            check_output(output, force=force, inputs=read)  # a job that has just ended may have made it
-            remark(f"{path.name}: going on after {part.done} of {inputs.n} rows" if part.done else "")
+            check_output(
+                output, force=force, inputs=read
+            )  # a job that has just ended may have made it
+            remark(
+                f"{path.name}: going on after {part.done} of {inputs.n} rows"
+                if part.done
+                else ""
+            )
             _Extraction(job, kind, inputs, model, layers, part).run(context)
-            about: dict[str, Any] = {"where": inputs.name, "kind": kind, "n": inputs.n, "k": part.k or 0}
+            about: dict[str, Any] = {
+                "where": inputs.name,
+                "kind": kind,
+                "n": inputs.n,
+                "k": part.k or 0,
+            }
             about |= {"labels": inputs.labels, "class_names": inputs.class_names}
-            about |= {"columns": {} if inputs.ids is None else {"ids": inputs.ids}, "specs": specs, "parts": None}
-            candidate, dtype = BundleArrays("", "", kind, "", None, {}), np.dtype(job.dtype)
+            about |= {
+                "columns": {} if inputs.ids is None else {"ids": inputs.ids},
+                "specs": specs,
+                "parts": None,
+            }
+            candidate, dtype = (
+                BundleArrays("", "", kind, "", None, {}),
+                np.dtype(job.dtype),
+            )
             rows = _Extracted(candidate=candidate, dtype=dtype, _scores=part, **about)
-            origin = identity | {"calcli_version": __version__}  # without what a mere copy of the files would change
+            origin = identity | {
+                "calcli_version": __version__
+            }  # without what a mere copy of the files would change
             with new_bundles(output, force=force, inputs=read) as out:
-                return ImportReport(write_groups(out, rows, groups, origin, splitting), told)
+                return ImportReport(
+                    write_groups(out, rows, groups, origin, splitting), told
+                )
 
 
 class _Extracted(Imported):
@@ -150,12 +201,20 @@ class _Extracted(Imported):
 
     def slabs(self) -> Iterator[Slab]:
         for start, batch in self._scores.batches():
-            yield Slab(start, batch[:, 0], batch[:, 1:].transpose(1, 0, 2) if self.specs else None)
+            yield Slab(
+                start,
+                batch[:, 0],
+                batch[:, 1:].transpose(1, 0, 2) if self.specs else None,
+            )
 
 
 def _read(job: ModelJob, source: Path, output: Path) -> list[Path]:
     """List the files that the job reads; includes ``output`` if it is in a folder of inputs."""
-    named = [source, Path(job.model), *(split_where(name)[0] for name in (job.weights, job.labels) if name)]
+    named = [
+        source,
+        Path(job.model),
+        *(split_where(name)[0] for name in (job.weights, job.labels) if name),
+    ]
     inside = source.is_dir() and output.resolve().is_relative_to(source.resolve())
     own = [output] if inside and output.suffix.lower() in IMAGE_SUFFIXES else []
     return [*(path for path in named if path.is_file()), *own]
@@ -171,7 +230,9 @@ def _layers(specs: Sequence[str], inputs: Inputs, seed: int) -> list[Layer]:
         kind, argument = parse(spec)
         if not (inputs.layout == "sequence" if kind.sequences else inputs.images):
             need = "sequences (--layout sequence)" if kind.sequences else "images"
-            raise UsageError(f"--transform {spec}: needs {need}, {inputs.name} is read as {inputs.layout!r}")
+            raise UsageError(
+                f"--transform {spec}: needs {need}, {inputs.name} is read as {inputs.layout!r}"
+            )
         # Keyed by the transform's own name: adding a transform changes no other.
         chance = np.random.default_rng([seed, crc32(spec.encode())]).random(inputs.n)
         layers.append((spec, kind, argument, chance))
@@ -196,20 +257,33 @@ class _Extraction:
             context.progress("extracting rows", start, inputs.n)
             stop = min(start + (model.batch or self.job.batch), inputs.n)
             x = inputs.read(start, stop)
-            low, high = (float(x.min()), float(x.max())) if self.layers and inputs.images else (0.0, 1.0)
+            low, high = (
+                (float(x.min()), float(x.max()))
+                if self.layers and inputs.images
+                else (0.0, 1.0)
+            )
             if low < -1e-6 or high > 1 + 1e-6:
                 told = f"rows from {start} hold values from {low:g} to {high:g}, transforms need 0 (black) to 1"
                 advice = "pass --scale with the value of white, and --mean/--std instead of normalised inputs"
                 raise DataError(f"{inputs.name}: {told}; {advice}")
             rows: list[AnyArray] = []
-            moves = ((spec, way.apply(x, at, chance[start:stop])) for spec, way, at, chance in self.layers)
+            moves = (
+                (spec, way.apply(x, at, chance[start:stop]))
+                for spec, way, at, chance in self.layers
+            )
             for name, moved in chain([("", x)], moves):
                 where = f"{model.name}{f' under {name}' if name else ''}"
                 scores = self._scores(self._prepared(moved), start, where)
-                rows.append(floored_log(scores.astype(np.float64)) if name and self.kind == "probs" else scores)
+                rows.append(
+                    floored_log(scores.astype(np.float64))
+                    if name and self.kind == "probs"
+                    else scores
+                )
                 k, expected = scores.shape[1], part.k or rows[0].shape[1]
                 if k != expected:
-                    raise DataError(f"{where}: returns {k} classes from row {start} on, expected {expected} as before")
+                    raise DataError(
+                        f"{where}: returns {k} classes from row {start} on, expected {expected} as before"
+                    )
                 if part.k is None and not name:
                     self._check_classes(k)
             found, limit = np.stack(rows, axis=1), float(np.finfo(dtype).max)
@@ -222,15 +296,22 @@ class _Extraction:
 
     def _prepared(self, x: AnyArray) -> AnyArray:
         """Normalise and lay out for the model: images (b, c, h, w), other inputs unchanged; floats in float32."""
-        for name, values, operation in (("mean", self.job.mean, np.subtract), ("std", self.job.std, np.divide)):
+        for name, values, operation in (
+            ("mean", self.job.mean, np.subtract),
+            ("std", self.job.std, np.divide),
+        ):
             if values:
                 if len(values) not in (1, x.shape[-1]):
                     expected = f"expected 1 or {x.shape[-1]}, one per channel"
                     raise UsageError(f"--{name}: has {len(values)} numbers, {expected}")
-                x = operation(x.astype(np.float32), np.asarray(values, dtype=np.float32))
+                x = operation(
+                    x.astype(np.float32), np.asarray(values, dtype=np.float32)
+                )
         if x.dtype.kind == "f":
             x = x.astype(np.float32, copy=False)
-        return np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if self.inputs.images else x
+        return (
+            np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if self.inputs.images else x
+        )
 
     def _scores(self, x: AnyArray, start: int, where: str) -> AnyArray:
         """Run one batch; any exception of the model becomes a one-line error that names the rows."""
@@ -244,15 +325,28 @@ class _Extraction:
         except Exception as problem:
             text, last = one_line(problem), start + rows - 1
             memory = "out of memory" in text.lower() or isinstance(problem, MemoryError)
-            hint = f"use a --batch smaller than {self.job.batch}, then" if memory else "fix it, then"
+            hint = (
+                f"use a --batch smaller than {self.job.batch}, then"
+                if memory
+                else "fix it, then"
+            )
             kept = f"{start} rows before are kept in {self.part.path.name}"
-            kept, kind = kept if start else "no rows were extracted before", type(problem).__name__
+            kept, kind = (
+                kept if start else "no rows were extracted before",
+                type(problem).__name__,
+            )
             told = f"fails on rows {start}..{last}, inputs of shape {x.shape} {x.dtype}: {kind}: {text}"
-            raise DataError(f"{where}: {told}; {kept}; {hint} repeat the command") from problem
+            raise DataError(
+                f"{where}: {told}; {kept}; {hint} repeat the command"
+            ) from problem
         if scores.ndim not in (1, 2) or len(scores) != len(x):
             told = f"returns scores of shape {scores.shape} for {len(x)} inputs, expected ({len(x)}, classes)"
-            raise DataError(f"{where}: {told}; models that pool nothing or return features cannot be calibrated")
-        return check_scores(scores[:rows], self.kind, f"{where} on {self.inputs.name}", start)
+            raise DataError(
+                f"{where}: {told}; models that pool nothing or return features cannot be calibrated"
+            )
+        return check_scores(
+            scores[:rows], self.kind, f"{where} on {self.inputs.name}", start
+        )
 
     def _check_classes(self, k: int) -> None:
         """Check labels and class names against the number of classes, known after the first batch."""

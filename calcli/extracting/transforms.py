@@ -56,14 +56,24 @@ def _zoom_matrix(size: int, s: float) -> Images:
     wide, before = size + padding, padding // 2
     ratio = wide / size
     centre = (np.arange(size) + 0.5) * ratio
-    weight = np.maximum(1.0 - np.abs(np.arange(wide) + 0.5 - centre[:, None]) / ratio, 0.0)
-    return (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)[:, before : before + size].copy()
+    weight = np.maximum(
+        1.0 - np.abs(np.arange(wide) + 0.5 - centre[:, None]) / ratio, 0.0
+    )
+    return (
+        (weight / weight.sum(axis=1, keepdims=True))
+        .astype(np.float32)[:, before : before + size]
+        .copy()
+    )
 
 
-def _separable(x: Images, matrix: Callable[[int, float], Images], argument: float) -> Images:
+def _separable(
+    x: Images, matrix: Callable[[int, float], Images], argument: float
+) -> Images:
     """Multiply every channel of every image by the (size, size) matrices of its height and its width."""
     wide = np.einsum("ih,bhwc->biwc", matrix(x.shape[1], argument), x, optimize=True)
-    return np.ascontiguousarray(np.einsum("jw,biwc->bijc", matrix(x.shape[2], argument), wide, optimize=True))
+    return np.ascontiguousarray(
+        np.einsum("jw,biwc->bijc", matrix(x.shape[2], argument), wide, optimize=True)
+    )
 
 
 def brightness(x: Images, f: float, _: FloatArray) -> Images:
@@ -71,7 +81,9 @@ def brightness(x: Images, f: float, _: FloatArray) -> Images:
     return np.clip(x * np.float32(f), 0.0, 1.0)
 
 
-GREY = np.asarray([0.299, 0.587, 0.114], dtype=np.float32)  # weights of red, green and blue in grey (ITU-R BT.601)
+GREY = np.asarray(
+    [0.299, 0.587, 0.114], dtype=np.float32
+)  # weights of red, green and blue in grey (ITU-R BT.601)
 
 
 def contrast(x: Images, f: float, _: FloatArray) -> Images:
@@ -96,7 +108,9 @@ def _blur_matrix(size: int, sigma: float) -> Images:
     for i in range(size):
         # Mirror about the outer edge of the border pixel: ... 1 0 | 0 1 2 ...
         source = (i + offsets) % (2 * size)
-        np.add.at(matrix[i], np.where(source < size, source, 2 * size - 1 - source), weight)
+        np.add.at(
+            matrix[i], np.where(source < size, source, 2 * size - 1 - source), weight
+        )
     return matrix.astype(np.float32)
 
 
@@ -110,7 +124,9 @@ def _pixelate_matrix(size: int, s: float) -> Images:
     few = max(1, int(np.floor(s * size + 0.5)))
     edges = np.linspace(0, size, few + 1)
     pixel = np.arange(size)
-    overlap = np.minimum(edges[1:, None], pixel + 1) - np.maximum(edges[:-1, None], pixel)
+    overlap = np.minimum(edges[1:, None], pixel + 1) - np.maximum(
+        edges[:-1, None], pixel
+    )
     down = np.maximum(overlap, 0.0)
     down /= down.sum(axis=1, keepdims=True)
     nearest = np.minimum(((pixel + 0.5) * few / size).astype(np.int64), few - 1)
@@ -122,12 +138,16 @@ def jpeg(x: Images, quality: float, _: FloatArray) -> Images:
     with needed("transform jpeg needs Pillow", "torch"):
         from PIL import Image
     if x.shape[3] not in (1, 3):
-        raise UsageError(f"transform jpeg needs images of 1 or 3 channels, these have {x.shape[3]}")
+        raise UsageError(
+            f"transform jpeg needs images of 1 or 3 channels, these have {x.shape[3]}"
+        )
     eight = np.round(np.clip(x, 0.0, 1.0) * 255).astype(np.uint8)
     out = np.empty_like(x)
     for i, pixels in enumerate(eight):
         buffer = BytesIO()
-        Image.fromarray(pixels[..., 0] if x.shape[3] == 1 else pixels).save(buffer, "JPEG", quality=int(quality))
+        Image.fromarray(pixels[..., 0] if x.shape[3] == 1 else pixels).save(
+            buffer, "JPEG", quality=int(quality)
+        )
         with Image.open(buffer) as image:
             out[i] = np.asarray(image, dtype=np.float32).reshape(x.shape[1:]) / 255
     return out
@@ -172,7 +192,10 @@ TRANSFORMS: dict[str, Transform] = {
 
 def parse(spec: str) -> tuple[Transform, float]:
     """Read ``name:argument``, or several with + between them, which make one transform, as ``choose`` writes them."""
-    parts = [(TRANSFORMS[name], float(number)) for name, number in (part.split(":") for part in spec.split("+"))]
+    parts = [
+        (TRANSFORMS[name], float(number))
+        for name, number in (part.split(":") for part in spec.split("+"))
+    ]
     if len({kind.sequences for kind, _ in parts}) > 1:
         names = " and ".join(kind.apply.__name__ for kind, _ in parts)
         raise UsageError(f"transforms {names} act on different kinds of inputs")
@@ -202,7 +225,10 @@ def choose(wanted: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
         longest = max(map(len, parts))
         # Draws of several parts are paired at random, not in increasing order.
         columns = [part * longest if len(part) == 1 else part for part in parts]
-        columns[1:] = [rng.permutation(column).tolist() if len(column) > 1 else column for column in columns[1:]]
+        columns[1:] = [
+            rng.permutation(column).tolist() if len(column) > 1 else column
+            for column in columns[1:]
+        ]
         chosen += ["+".join(column) for column in zip(*columns, strict=True)]
     for spec in chosen:
         parse(spec)
@@ -217,7 +243,9 @@ def _values(spec: str, count: int, rng: np.random.Generator) -> list[str]:
     if name not in TRANSFORMS:
         raise unknown_name("transform", name, TRANSFORMS)
     if len(given) not in (1, 2):
-        raise UsageError(f"transform {spec!r}: expected {name}:NUMBER or {name}:FROM:TO")
+        raise UsageError(
+            f"transform {spec!r}: expected {name}:NUMBER or {name}:FROM:TO"
+        )
     kind = TRANSFORMS[name]
     low, *high = (_number(text, spec, kind) for text in given)
     if not high:
@@ -225,7 +253,9 @@ def _values(spec: str, count: int, rng: np.random.Generator) -> list[str]:
     size = int(np.ceil((high[0] - low) / kind.step - 1e-9))
     if size < count:
         told = f"has {max(size, 0)} values {low:g}, {low + kind.step:g}, … below {high[0]:g}"
-        raise UsageError(f"transform {spec!r}: {told}, --transforms {count} asks for more")
+        raise UsageError(
+            f"transform {spec!r}: {told}, --transforms {count} asks for more"
+        )
     index = np.sort(rng.choice(size, size=count, replace=False))
     return [f"{name}:{round(low + kind.step * int(i), 6):g}" for i in index]
 
@@ -238,5 +268,9 @@ def _number(text: str, spec: str, kind: Transform) -> float:
     inside = kind.low <= value <= kind.high
     if inside and (kind.step < 1 or value == int(value)):
         return value
-    expected = "a whole number" if inside else f"a number from {kind.low:g} to {kind.high:g}"
-    raise UsageError(f"transform {spec!r}: {text!r} is not allowed, expected {expected}: {kind.argument}")
+    expected = (
+        "a whole number" if inside else f"a number from {kind.low:g} to {kind.high:g}"
+    )
+    raise UsageError(
+        f"transform {spec!r}: {text!r} is not allowed, expected {expected}: {kind.argument}"
+    )

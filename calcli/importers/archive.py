@@ -48,15 +48,23 @@ def reading(path: Path, what: str) -> Iterator[None]:
     except CalcliError:
         raise
     except MemoryError:
-        raise DataError(f"{path}: {what} does not fit into memory; .npy and HDF5 are streamed") from None
+        raise DataError(
+            f"{path}: {what} does not fit into memory; .npy and HDF5 are streamed"
+        ) from None
     except (NameError, ImportError):  # never caused by a file
         raise
     except Exception as problem:  # NumPy, h5py, pyarrow and torch raise many types
-        home = type(problem.obj).__module__ if isinstance(problem, AttributeError) else ""
+        home = (
+            type(problem.obj).__module__ if isinstance(problem, AttributeError) else ""
+        )
         # A missing attribute of calcli's objects is a bug, except in readers: these stand in for pickled ones.
-        if home.startswith("calcli.") and not home.startswith("calcli.importers.readers."):
+        if home.startswith("calcli.") and not home.startswith(
+            "calcli.importers.readers."
+        ):
             raise
-        raise DataError(f"{path}: cannot read {what}: {one_line(problem)}; is the file complete?") from problem
+        raise DataError(
+            f"{path}: cannot read {what}: {one_line(problem)}; is the file complete?"
+        ) from problem
 
 
 class Mapped:
@@ -64,7 +72,13 @@ class Mapped:
     copies and unmaps it, since an open mapping keeps touched pages in memory. open_map : returns the array to slice.
     path, name : for messages. declared : see ``is_bfloat16``. Errors become DataError."""
 
-    def __init__(self, open_map: Callable[[], Any], path: Path, name: str, declared: object = None) -> None:
+    def __init__(
+        self,
+        open_map: Callable[[], Any],
+        path: Path,
+        name: str,
+        declared: object = None,
+    ) -> None:
         self._open, self._path, self._what = open_map, path, f"array {name!r}"
         first = open_map()
         self.shape, self.dtype, self.ndim = first.shape, first.dtype, first.ndim
@@ -96,7 +110,9 @@ def _rows_read(mapped: Any, key: Any) -> AnyArray:
         file.seek(mapped.offset + first * mapped.strides[0])
         found = np.fromfile(file, mapped.dtype, math.prod(shape))
     if found.size < math.prod(shape):
-        raise ValueError("the file is shorter than it says: it was cut short while it was read")
+        raise ValueError(
+            "the file is shorter than it says: it was cut short while it was read"
+        )
     return found.reshape(shape)
 
 
@@ -138,7 +154,9 @@ class Entry:
 
     def rows(self, which: slice) -> AnyArray:
         with reading(self.path, f"array {self.name!r}"):
-            return np.asarray(self.get()[which] if self.part is None else self.part(which))
+            return np.asarray(
+                self.get()[which] if self.part is None else self.part(which)
+            )
 
     def column(self) -> AnyArray:
         """Values in memory, (n, 1) as (n,). Raises DataError."""
@@ -160,12 +178,30 @@ class Archive:
     loose: bool = False
 
     @classmethod
-    def of(cls, path: Path, format: str, loaders: Mapping[str, Callable[[], Any]], loose: bool = False) -> "Archive":
-        return cls(path, format, {name: Entry(path, name, load) for name, load in loaders.items()}, loose)
+    def of(
+        cls,
+        path: Path,
+        format: str,
+        loaders: Mapping[str, Callable[[], Any]],
+        loose: bool = False,
+    ) -> "Archive":
+        return cls(
+            path,
+            format,
+            {name: Entry(path, name, load) for name, load in loaders.items()},
+            loose,
+        )
 
     @classmethod
-    def held(cls, path: Path, format: str, arrays: Mapping[str, Any], loose: bool = False) -> "Archive":
-        return cls.of(path, format, {name: constant(array) for name, array in arrays.items()}, loose)
+    def held(
+        cls, path: Path, format: str, arrays: Mapping[str, Any], loose: bool = False
+    ) -> "Archive":
+        return cls.of(
+            path,
+            format,
+            {name: constant(array) for name, array in arrays.items()},
+            loose,
+        )
 
 
 def constant(array: Any) -> Callable[[], Any]:
@@ -183,7 +219,9 @@ def unite(archives: Sequence[Archive], folders: Sequence[str] = ()) -> dict[str,
             path = "/".join(filter(None, (folder, *inner, name)))
             if path in united:
                 told = f"{archive.path}: array {name!r} has the same name as one of {united[path].path}"
-                raise DataError(f"{told}; import them one by one, or --join parts of one data set")
+                raise DataError(
+                    f"{told}; import them one by one, or --join parts of one data set"
+                )
             united[path] = entry
     return united
 
@@ -206,10 +244,16 @@ class SourceFile:
             raise DataError(f"{path}: is a folder, expected a file of scores")
         if not path.exists():
             whole, found, group = str(path).rpartition(":")
-            hint = f"; a group of {whole} is taken by --group {group}" if found and Path(whole).is_file() else ""
+            hint = (
+                f"; a group of {whole} is taken by --group {group}"
+                if found and Path(whole).is_file()
+                else ""
+            )
             raise DataError(f"{path}: no such file{hint}")
         if is_stream(path):
-            raise DataError(f"{path}: is a pipe or a device, expected a file of scores; save it to a file first")
+            raise DataError(
+                f"{path}: is a pipe or a device, expected a file of scores; save it to a file first"
+            )
         with blaming(f"{path}: cannot be read", OSError), path.open("rb") as file:
             self.head = file.read(HEAD)
             note(path)
@@ -230,7 +274,9 @@ class SourceFile:
         try:
             with zipfile.ZipFile(self.path) as archive:
                 if all(member.header_offset for member in archive.filelist):
-                    refuse_more(self.path, self.head)  # the last of several concatenated archives
+                    refuse_more(
+                        self.path, self.head
+                    )  # the last of several concatenated archives
                 return archive.namelist()
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
             return None
@@ -243,7 +289,10 @@ class SourceFile:
 
     def refuse_again(self, begins: bytes) -> None:
         """Raise DataError if these first bytes of a file of its format occur again later: files were concatenated."""
-        with self.path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        with (
+            self.path.open("rb") as file,
+            mmap(file.fileno(), 0, access=ACCESS_READ) as content,
+        ):
             refuse_more(self.path, begins if content.find(begins, 1) > 0 else b"")
 
     @property
@@ -253,12 +302,16 @@ class SourceFile:
     @cached_property
     def is_text(self) -> bool:
         with suppress(UnicodeDecodeError):
-            return "\0" not in getincrementaldecoder("utf-8-sig")().decode(self.head)  # may end within a character
+            return "\0" not in getincrementaldecoder("utf-8-sig")().decode(
+                self.head
+            )  # may end within a character
         return False
 
     @property
     def is_json(self) -> bool:
-        return self.is_text and self.head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+        return self.is_text and self.head.removeprefix(b"\xef\xbb\xbf").lstrip()[
+            :1
+        ] in (b"{", b"[")
 
     @cached_property
     def json(self) -> Any:
@@ -271,7 +324,11 @@ class SourceFile:
                 if more.strip():
                     json.loads(first)  # the first line is a value: JSON Lines
                     lines = data.splitlines()
-            found = [_decode(v, f"{self.path}: line {i}", i <= LOOKED_AT) for i, v in enumerate(lines, 1) if v.strip()]
+            found = [
+                _decode(v, f"{self.path}: line {i}", i <= LOOKED_AT)
+                for i, v in enumerate(lines, 1)
+                if v.strip()
+            ]
             return found or _decode(data, str(self.path), len(data) <= LOOKED_THROUGH)
 
     @property
@@ -296,4 +353,6 @@ def _decode(data: bytes, where: str, look: bool) -> Any:
     except DoubledKey as problem:
         raise DataError(f"{where}: {problem}; keep one of the two") from None
     except (ValueError, RecursionError) as problem:
-        raise DataError(f"{where}: cannot be read as JSON: {one_line(problem)}; is the file complete?") from None
+        raise DataError(
+            f"{where}: cannot be read as JSON: {one_line(problem)}; is the file complete?"
+        ) from None

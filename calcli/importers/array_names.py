@@ -58,18 +58,38 @@ OUTCOME_WORDS = frozenset({
     "iscorrect", "ishit", "isright", "istp", "matched", "right", "tp", "truepositive", "wascorrect", "wasright",
 })  # fmt: skip
 """Names of arrays of correctness (1 for a right answer), lower case, without separators."""
-COLUMNS = ("ids", "weights", "group", "unit")  # columns kept in bundles, which options may name
+COLUMNS = (
+    "ids",
+    "weights",
+    "group",
+    "unit",
+)  # columns kept in bundles, which options may name
 PER_ROW = frozenset({"labels", *COLUMNS, "split", "calibrated_by"})
 KIND_OF = {word: kind for kind, words in KIND_WORDS.items() for word in words}
 ROLE_OF = {word: role for role, words in ROLES.items() for word in words}
-SCORE_PREFIX = re.compile(rf"({'|'.join(sorted(KIND_OF, key=len, reverse=True))})(?![A-Za-z])", re.IGNORECASE)
+SCORE_PREFIX = re.compile(
+    rf"({'|'.join(sorted(KIND_OF, key=len, reverse=True))})(?![A-Za-z])", re.IGNORECASE
+)
 _WORD_ENDS = re.compile(r"(?<=[a-z])(?=[A-Z])|[\s-]+")
 _SPLIT = "|".join(sorted(SPLIT_WORDS, key=len, reverse=True))
-_AFFIXED = re.compile(rf"(?:(?P<before>{_SPLIT})[_.-])?(?P<core>.+?)(?:[_.-](?P<after>{_SPLIT}))?", re.IGNORECASE)
-_OF_MODEL = re.compile(r"(?P<role>labels?|targets?|class_names)[_.-](?P<model>.+)", re.IGNORECASE)
-_SUFFIXES = sorted({*KIND_OF, *ROLES["labels"], "class_names", "ids"} - {"y", "gt"}, key=len, reverse=True)
-_SUFFIXED = re.compile(rf"(?P<model>.+?)[_.-](?P<word>{'|'.join(_SUFFIXES)})", re.IGNORECASE)
-_NO_TRUTH = re.compile(r"(?i)(.*[_.-])?(y_?hat|hat|pred(ict(ed|ions?)|s)?|output|soft|num|n|pseudo|model|argmax)")
+_AFFIXED = re.compile(
+    rf"(?:(?P<before>{_SPLIT})[_.-])?(?P<core>.+?)(?:[_.-](?P<after>{_SPLIT}))?",
+    re.IGNORECASE,
+)
+_OF_MODEL = re.compile(
+    r"(?P<role>labels?|targets?|class_names)[_.-](?P<model>.+)", re.IGNORECASE
+)
+_SUFFIXES = sorted(
+    {*KIND_OF, *ROLES["labels"], "class_names", "ids"} - {"y", "gt"},
+    key=len,
+    reverse=True,
+)
+_SUFFIXED = re.compile(
+    rf"(?P<model>.+?)[_.-](?P<word>{'|'.join(_SUFFIXES)})", re.IGNORECASE
+)
+_NO_TRUTH = re.compile(
+    r"(?i)(.*[_.-])?(y_?hat|hat|pred(ict(ed|ions?)|s)?|output|soft|num|n|pseudo|model|argmax)"
+)
 """Prefixes of a word for labels in names of other things: predictions, or a number of labels."""
 _TAIL_SPLIT = re.compile(rf"(?P<model>.+)[_.-](?P<split>{_SPLIT})", re.IGNORECASE)
 
@@ -112,15 +132,23 @@ class BundleArrays:
 
 def role_of(base: str) -> str:
     """Role of an array by its own name, without folders and splits: a key of ROLES or ""."""
-    return ROLE_OF.get(base.lower()) or ROLE_OF.get(_WORD_ENDS.sub("_", base).lower(), "")
+    return ROLE_OF.get(base.lower()) or ROLE_OF.get(
+        _WORD_ENDS.sub("_", base).lower(), ""
+    )
 
 
 @lru_cache(maxsize=1 << 16)  # every array of a file is compared with every other
 def parse_name(path: str) -> Name:
     """Parse the path of an array into its parts."""
-    *folders, base = [part for part in path.split("/") if part not in ("", ".")] or [path]
+    *folders, base = [part for part in path.split("/") if part not in ("", ".")] or [
+        path
+    ]
     role, core, split = "", base, ""
-    if folders and folders[-1].lower() == "transforms" and base.lower() in ("logits", "specs"):
+    if (
+        folders
+        and folders[-1].lower() == "transforms"
+        and base.lower() in ("logits", "specs")
+    ):
         role = "transformed" if base.lower() == "logits" else "specs"
         folders.pop()
     if folders and folders[-1].lower() in SPLIT_WORDS:
@@ -136,10 +164,14 @@ def parse_name(path: str) -> Name:
         return Name(path, folder, core, role, split=split)
     if prefix := SCORE_PREFIX.match(core):
         model = core[prefix.end() :].strip("_-. ")
-        return Name(path, folder, core, "scores", KIND_OF[prefix.group().lower()], model, split)
+        return Name(
+            path, folder, core, "scores", KIND_OF[prefix.group().lower()], model, split
+        )
     of_model = _OF_MODEL.fullmatch(core)
     if of_model and of_model["role"].lower() == "class_names":
-        return Name(path, folder, core, "class_names", model=of_model["model"], split=split)
+        return Name(
+            path, folder, core, "class_names", model=of_model["model"], split=split
+        )
     if suffixed := _SUFFIXED.fullmatch(core):
         model, inside = suffixed["model"], _TAIL_SPLIT.fullmatch(suffixed["model"])
         if inside:
@@ -147,9 +179,18 @@ def parse_name(path: str) -> Name:
         if kind := KIND_OF.get(suffixed["word"].lower(), ""):
             return Name(path, folder, core, "scores", kind, model, split)
         if not _NO_TRUTH.fullmatch(model):
-            return Name(path, folder, core, role_of(suffixed["word"]), model=model, split=split)
+            return Name(
+                path, folder, core, role_of(suffixed["word"]), model=model, split=split
+            )
     if of_model:
-        return Name(path, folder, core, role_of(of_model["role"]), model=of_model["model"], split=split)
+        return Name(
+            path,
+            folder,
+            core,
+            role_of(of_model["role"]),
+            model=of_model["model"],
+            split=split,
+        )
     return Name(path, folder, core, "", split=split)
 
 
@@ -162,60 +203,119 @@ def plan(paths: Iterable[str], ask: ImportRequest, where: str) -> list[BundleArr
     if ask.groups:
         scores = _in_groups(scores, ask.groups)
     for first in scores if not (ask.scores or ask.all_scores) else ():
-        several = [name.path for name in scores if (name.folder, name.split) == (first.folder, first.split)]
+        several = [
+            name.path
+            for name in scores
+            if (name.folder, name.split) == (first.folder, first.split)
+        ]
         if len(several) > 1:
             told = f"{where}: holds {len(several)} arrays of scores side by side: {', '.join(several)};"
-            raise UsageError(f"{told} choose with --scores NAME (may be repeated) or take them all with --all-scores")
+            raise UsageError(
+                f"{told} choose with --scores NAME (may be repeated) or take them all with --all-scores"
+            )
     in_pairs = len(asked_labels) == len(scores) == len(ask.scores)
-    every = [name for matches in asked_labels for name in matches] or [n for n in names if n.role == "labels"]
+    every = [name for matches in asked_labels for name in matches] or [
+        n for n in names if n.role == "labels"
+    ]
     found = []
-    for place, (score, model) in enumerate(zip(scores, _model_names(scores), strict=True)):
+    for place, (score, model) in enumerate(
+        zip(scores, _model_names(scores), strict=True)
+    ):
         labels = asked_labels[place] if in_pairs else every
-        alone = len(scores) == len(labels) == 1 and len({score.split, labels[0].split} - {""}) < 2
-        label = _companion(score, labels, any_model=bool(ask.labels) or alone, only=True)
+        alone = (
+            len(scores) == len(labels) == 1
+            and len({score.split, labels[0].split} - {""}) < 2
+        )
+        label = _companion(
+            score, labels, any_model=bool(ask.labels) or alone, only=True
+        )
         if label is None and not ask.no_labels:
-            others = ", ".join(path for path in real_names(names)[:40] if path != score.path)
+            others = ", ".join(
+                path for path in real_names(names)[:40] if path != score.path
+            )
             told = f"found no labels for {score.path!r}{f' among {others}' if others else ', the only array'}"
             told += f"; name them with --labels {_unnamed(names, scores)}, or pass --no-labels for scores that are only"
-            problem = DataError(f"{where}: {told} to be calibrated; --gold FILE joins them from another file")
-            raise problem if others or not ask.carry else problem.advising(ask.command(where, [("--no-labels",)]))
-        extras = {role: extra for role in ROLES if role != "labels" if (extra := extra_of(score, names, role))}
-        found.append(BundleArrays(model, score.split, score.kind, score.path, label, extras))
-    doubles = [c.name for c in found if sum(c.name == other.name for other in found) > 1]
+            problem = DataError(
+                f"{where}: {told} to be calibrated; --gold FILE joins them from another file"
+            )
+            raise (
+                problem
+                if others or not ask.carry
+                else problem.advising(ask.command(where, [("--no-labels",)]))
+            )
+        extras = {
+            role: extra
+            for role in ROLES
+            if role != "labels"
+            if (extra := extra_of(score, names, role))
+        }
+        found.append(
+            BundleArrays(model, score.split, score.kind, score.path, label, extras)
+        )
+    doubles = [
+        c.name for c in found if sum(c.name == other.name for other in found) > 1
+    ]
     if doubles:
-        raise UsageError(f"{where}: two arrays of scores would both become the group {doubles[0] or 'at the root'!r}")
+        raise UsageError(
+            f"{where}: two arrays of scores would both become the group {doubles[0] or 'at the root'!r}"
+        )
     return found
 
 
 def _unnamed(names: Sequence[Name], scores: Sequence[Name]) -> str:
     """Value to advise for ``--labels``: the columns of labels, or the one array whose name has no known role."""
-    several = [name.path for name in names if name.role == "labels" and name.model and name.core == name.path]
+    several = [
+        name.path
+        for name in names
+        if name.role == "labels" and name.model and name.core == name.path
+    ]
     if len(several) > 1:
         return f"{several[0]}:{several[-1]}, with --per-label where several may hold at once"
     others = [n for n in names if n.path not in {score.path for score in scores}]
-    left = [n.path for n in others if not (n.role or says_correct(n.core) or _NO_TRUTH.fullmatch(n.core))]
+    left = [
+        n.path
+        for n in others
+        if not (n.role or says_correct(n.core) or _NO_TRUTH.fullmatch(n.core))
+    ]
     return shlex.quote(left[0]) if len(left) == 1 else "NAME"
 
 
 def _chosen_scores(names: Sequence[Name], ask: ImportRequest, where: str) -> list[Name]:
-    if len(ask.scores) == 1 == len(ask.labels) and says_correct(ask.labels[0].rpartition("/")[2]):
+    if len(ask.scores) == 1 == len(ask.labels) and says_correct(
+        ask.labels[0].rpartition("/")[2]
+    ):
         scores, labels = shlex.quote(ask.scores[0]), shlex.quote(ask.labels[0])
         told = f"{labels} says whether answers are right and is no class"
-        raise UsageError(f"{where}: {told}: did you mean --confidence {scores} --correct {labels}?")
+        raise UsageError(
+            f"{where}: {told}: did you mean --confidence {scores} --correct {labels}?"
+        )
     if ask.scores:
-        chosen = [name for asked in ask.scores for name in matching(names, asked, "scores array")]
+        chosen = [
+            name
+            for asked in ask.scores
+            for name in matching(names, asked, "scores array")
+        ]
     else:
         chosen = [name for name in names if name.role == "scores"]
         if not chosen and ask.kind:  # a table whose columns are named like the classes
             chosen = [name for name in names if name.path == "columns"]
     if not chosen:
         listing = ", ".join(real_names(names)[:20]) or "nothing"
-        advice = "name yours with --scores NAME --labels NAME --kind logits|log_probs|probs"
-        raise DataError(f"{where}: holds no array named logits, log_probs or probs (it has: {listing}); {advice}")
+        advice = (
+            "name yours with --scores NAME --labels NAME --kind logits|log_probs|probs"
+        )
+        raise DataError(
+            f"{where}: holds no array named logits, log_probs or probs (it has: {listing}); {advice}"
+        )
     for name in chosen:
         if not (ask.kind or name.kind):
-            raise UsageError(f"{where}: say what {name.path!r} holds with --kind logits, log_probs or probs")
-    return [Name(n.path, n.folder, n.core, "scores", ask.kind or n.kind, n.model, n.split) for n in chosen]
+            raise UsageError(
+                f"{where}: say what {name.path!r} holds with --kind logits, log_probs or probs"
+            )
+    return [
+        Name(n.path, n.folder, n.core, "scores", ask.kind or n.kind, n.model, n.split)
+        for n in chosen
+    ]
 
 
 def real_names(names: Sequence[Name]) -> list[str]:
@@ -230,24 +330,51 @@ def says_correct(name: str) -> bool:
     return re.sub(r"[\W_\d]", "", name.lower()) in OUTCOME_WORDS
 
 
-def columns_by_name(entries: Entries, named: Mapping[str, Sequence[str]]) -> dict[str, Entry]:
+def columns_by_name(
+    entries: Entries, named: Mapping[str, Sequence[str]]
+) -> dict[str, Entry]:
     """The arrays, with columns that options name stored under their role, in every folder and split, in place of any
     found by name. named : names by role; several groups are combined, an empty list drops the role. Raises UsageError
     for unknown names."""
     names = [parse_name(path) for path in entries]
-    found = {role: [matching(names, one, "column") for one in asked] for role, asked in named.items()}
-    moved = {name.path for lists in found.values() for each in lists for name in each if name.role in COLUMNS}
-    kept = [name.path for name in names if name.role not in named and name.path not in moved]
+    found = {
+        role: [matching(names, one, "column") for one in asked]
+        for role, asked in named.items()
+    }
+    moved = {
+        name.path
+        for lists in found.values()
+        for each in lists
+        for name in each
+        if name.role in COLUMNS
+    }
+    kept = [
+        name.path for name in names if name.role not in named and name.path not in moved
+    ]
     made = {path: entries[path] for path in kept}
-    for role, (first, *others) in ((role, lists) for role, lists in found.items() if lists):
+    for role, (first, *others) in (
+        (role, lists) for role, lists in found.items() if lists
+    ):
         for name in first:
             place = (name.folder, name.split)
-            here = [name, *(one for each in others for one in each if (one.folder, one.split) == place)]
+            here = [
+                name,
+                *(
+                    one
+                    for each in others
+                    for one in each
+                    if (one.folder, one.split) == place
+                ),
+            ]
             columns = {one.core: entries[one.path] for one in here}
             path = "/".join(filter(None, (*name.folder, name.split, role)))
-            made[path] = Entry(entries[name.path].path, ", ".join(columns), entries[name.path].load)
+            made[path] = Entry(
+                entries[name.path].path, ", ".join(columns), entries[name.path].load
+            )
             if others:
-                made[path] = replace(made[path], get=partial(_together, columns), made_of=columns)
+                made[path] = replace(
+                    made[path], get=partial(_together, columns), made_of=columns
+                )
     return made
 
 
@@ -258,7 +385,11 @@ def _together(columns: Entries) -> NDArray[Any]:
 def matching(names: Sequence[Name], asked: str, what: str) -> list[Name]:
     """The array with this path, else all with this name in any folder or split. Raises UsageError if there is none."""
     exact = [name for name in names if name.path == asked]
-    inner = [name for name in names if name.path.endswith("/" + asked) or (name.core == asked and name.split)]
+    inner = [
+        name
+        for name in names
+        if name.path.endswith("/" + asked) or (name.core == asked and name.split)
+    ]
     if not (exact or inner):
         raise unknown_name(what, asked, real_names(names))
     return exact or inner
@@ -271,17 +402,26 @@ def _in_groups(scores: Sequence[Name], groups: Sequence[str]) -> list[Name]:
         inside = [
             name
             for name in scores
-            if any(wanted in f"/{'/'.join((*name.folder, *core, name.split))}/" for core in ((name.core,), ()))
+            if any(
+                wanted in f"/{'/'.join((*name.folder, *core, name.split))}/"
+                for core in ((name.core,), ())
+            )
         ]
         if not inside:
-            raise unknown_name("group", group, {"/".join((*n.folder, n.split)).strip("/") or n.core for n in scores})
+            raise unknown_name(
+                "group",
+                group,
+                {"/".join((*n.folder, n.split)).strip("/") or n.core for n in scores},
+            )
         kept |= dict.fromkeys(inside)
     return list(kept)
 
 
 def _model_names(scores: Sequence[Name]) -> list[str]:
     """Names of the models: folders without their common beginning, with the arrays' names where one has several."""
-    by_core = len({(name.folder, name.core) for name in scores}) > len({name.folder for name in scores})
+    by_core = len({(name.folder, name.core) for name in scores}) > len(
+        {name.folder for name in scores}
+    )
     paths = [(*name.folder, name.core) if by_core else name.folder for name in scores]
     common = 0
     while common < len(paths[0]) and len({path[: common + 1] for path in paths}) == 1:
@@ -297,17 +437,28 @@ def group_name(part: str) -> str:
 
 
 def _companion(
-    score: Name, among: Sequence[Name], *, any_model: bool = False, any_split: bool = False, only: bool = False
+    score: Name,
+    among: Sequence[Name],
+    *,
+    any_model: bool = False,
+    any_split: bool = False,
+    only: bool = False,
 ) -> str | None:
     """Path of the array that belongs to these scores, nearest folder first. only : UsageError where several fit."""
     splits = (score.split, "") if any_split else (score.split,)
     for depth in range(len(score.folder), -1, -1):
         for split in splits:
-            here = [name for name in among if name.folder == score.folder[:depth] and name.split == split]
+            here = [
+                name
+                for name in among
+                if name.folder == score.folder[:depth] and name.split == split
+            ]
             for model in dict.fromkeys((score.model, score.core, "")):
                 equal = [name.path for name in here if name.model == model]
                 if only and len(equal) > 1:
-                    raise UsageError(f"{', '.join(equal)} could all be labels of {score.path!r}; choose with --labels")
+                    raise UsageError(
+                        f"{', '.join(equal)} could all be labels of {score.path!r}; choose with --labels"
+                    )
                 if equal:
                     return equal[0]
             if any_model and here:

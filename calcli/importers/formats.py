@@ -43,7 +43,9 @@ _FORMATS: dict[str, Format] = {}
 PLUGINS = "calcli.readers"  # entry point group of readers in other packages
 
 
-def reader(name: str, about: str, *, sniff: Sniff, **more: Any) -> Callable[[Read], Read]:
+def reader(
+    name: str, about: str, *, sniff: Sniff, **more: Any
+) -> Callable[[Read], Read]:
     """Register a reader: a function (file, stack, ask) -> Archive in a module of ``readers``, or in a plug-in: a module
     that an installed package declares as an entry point of the group ``calcli.readers``. The arguments are the fields
     of ``Format``; ``stack`` closes files that the archive keeps open, ``ask`` is the user's request. Readers raise
@@ -62,7 +64,9 @@ def _loaded(package: ModuleType) -> tuple[Format, ...]:
     for module in iter_modules(package.__path__):
         if not module.ispkg:
             import_module(f"{package.__name__}.{module.name}")
-    return tuple(sorted(_FORMATS.values(), key=lambda format: (format.order, format.name)))
+    return tuple(
+        sorted(_FORMATS.values(), key=lambda format: (format.order, format.name))
+    )
 
 
 @cache
@@ -85,7 +89,9 @@ def formats() -> tuple[Format, ...]:
         try:
             point.load()
         except Exception as problem:  # third-party code may raise anything
-            remark(f"the reader {point.name!r} ({point.value}) cannot be loaded: {one_line(problem)}; left out")
+            remark(
+                f"the reader {point.name!r} ({point.value}) cannot be loaded: {one_line(problem)}; left out"
+            )
     if not any(point.value.startswith(harnesses.__name__) for point in plugged):
         _loaded(harnesses)
     return _loaded(readers)
@@ -93,13 +99,21 @@ def formats() -> tuple[Format, ...]:
 
 def suffixes() -> dict[str, str]:
     """Suffixes of file names and the likeliest format of each."""
-    return {suffix: format.name for format in reversed(formats()) for suffix in format.suffixes}
+    return {
+        suffix: format.name
+        for format in reversed(formats())
+        for suffix in format.suffixes
+    }
 
 
 def commands() -> list[tuple[str, str, str]]:
     """(format, file, command that reads it), for the docs."""
     return [
-        (format.name, file, " ".join(f"calcli extract {file} {options} -o OUT.h5".split()))
+        (
+            format.name,
+            file,
+            " ".join(f"calcli extract {file} {options} -o OUT.h5".split()),
+        )
         for format in sorted(formats(), key=lambda format: format.name)
         for file, options in format.examples
     ]
@@ -108,15 +122,24 @@ def commands() -> list[tuple[str, str, str]]:
 AS_CSV = "save the table as CSV"
 IN_UTF8 = "convert it: iconv -t UTF-8"
 ELSEWHERE = (
-    (b"MATLAB", "is a MATLAB file; load it with scipy.io.loadmat (v7.3: h5py) and save its arrays with numpy.savez"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", f"is an Excel workbook of the old kind; {AS_CSV}"),
+    (
+        b"MATLAB",
+        "is a MATLAB file; load it with scipy.io.loadmat (v7.3: h5py) and save its arrays with numpy.savez",
+    ),
+    (
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+        f"is an Excel workbook of the old kind; {AS_CSV}",
+    ),
     (b"SQLite format 3", f"is a database; {AS_CSV}"),
     (b"BZh", "is packed with bzip2; unpack it first"),
     (b"\xfd7zXZ", "is packed with xz; unpack it first"),
     (b"\x28\xb5\x2f\xfd", "is packed with zstd; unpack it first"),
     ((b"\xff\xfe", b"\xfe\xff"), f"is text in UTF-16; {IN_UTF8}"),
     ((b"X\n\0\0\0", b"RDX"), "holds an R object; write it with write.csv"),
-    ((b"<!DOCTYPE", b"<!doctype", b"<html"), "is a web page; was it downloaded in place of the file?"),
+    (
+        (b"<!DOCTYPE", b"<!doctype", b"<html"),
+        "is a web page; was it downloaded in place of the file?",
+    ),
 )
 """First bytes of known but unsupported files, and advice for them."""
 
@@ -126,10 +149,16 @@ def recognise(file: SourceFile) -> Format:
     path, members = file.path, file.members or []
     # TorchScript archives contain code, exported programs a file with their type.
     told = ("archive_format", "serialized_exported_program.json")
-    if file.suffix == ".onnx" or any("/code/" in name or name.endswith(told) for name in members):
+    if file.suffix == ".onnx" or any(
+        "/code/" in name or name.endswith(told) for name in members
+    ):
         advice = f"to run it: calcli extract --model {quote(str(path))} --inputs INPUTS -o OUT.h5"
-        raise DataError(f"{path}: is a model, expected scores that a model has given; {advice}")
-    if about := next((about for begins, about in ELSEWHERE if file.head.startswith(begins)), None):
+        raise DataError(
+            f"{path}: is a model, expected scores that a model has given; {advice}"
+        )
+    if about := next(
+        (about for begins, about in ELSEWHERE if file.head.startswith(begins)), None
+    ):
         raise DataError(f"{path}: {about}")
     if any(name.startswith("xl/") for name in members):
         raise DataError(f"{path}: is an Excel workbook; {AS_CSV}")
@@ -143,7 +172,9 @@ def recognise(file: SourceFile) -> Format:
         if file.head[257:262] == b"ustar":
             about = "is a tar archive; unpack it and name the folder"
         elif len(members) > 1:
-            about = "is a zip archive without NumPy arrays; unpack it and name the folder"
+            about = (
+                "is a zip archive without NumPy arrays; unpack it and name the folder"
+            )
         elif file.suffix == ".csv":
             about = f"is no text in UTF-8; {IN_UTF8}"
         elif promised:
@@ -152,7 +183,9 @@ def recognise(file: SourceFile) -> Format:
     return found
 
 
-def open_archive(path: Path, stack: ExitStack, ask: ImportRequest = ImportRequest()) -> Archive:
+def open_archive(
+    path: Path, stack: ExitStack, ask: ImportRequest = ImportRequest()
+) -> Archive:
     """Open a file of arrays in any known format, until ``stack`` closes. Raises DataError."""
     file = SourceFile(path)
     format = recognise(file)
@@ -161,5 +194,7 @@ def open_archive(path: Path, stack: ExitStack, ask: ImportRequest = ImportReques
     if not archive.entries:
         raise DataError(f"{archive.path}: holds no arrays")
     if file.suffix not in format.suffixes and file.suffix in suffixes():
-        remark(f"{path.name} is a {format.name} file in spite of its name; it is read as such")
+        remark(
+            f"{path.name} is a {format.name} file in spite of its name; it is read as such"
+        )
     return archive

@@ -10,7 +10,13 @@ from calcli.io.locate import ByName
 from calcli.options import flag
 
 NORMALIZE = ("none", "chars", "bytes", "mutual")
-REDUCE = ("none", "mean", "sum", "min", "first")  # reductions of several positions to one row
+REDUCE = (
+    "none",
+    "mean",
+    "sum",
+    "min",
+    "first",
+)  # reductions of several positions to one row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +24,11 @@ class ImportOptions(ByName):
     """Options for reading arrays whose names do not determine their meaning."""
 
     class_names: tuple[str, ...] = flag(
-        (), "Names of the classes, in the order of the scores.", "A,B,…", shown=False, typed=str | None
+        (),
+        "Names of the classes, in the order of the scores.",
+        "A,B,…",
+        shown=False,
+        typed=str | None,
     )
     normalize: str = flag(
         "none",
@@ -27,9 +37,19 @@ class ImportOptions(ByName):
     )
     choices: int | None = flag(None, "Take the questions with N candidates only.", "N")
     filter: str | None = flag(None, "Take the answers after this filter.", "NAME")
-    classes: int | None = flag(None, "Of top-k tables: how many classes there are.", "C", min=2)
-    class_axis: int | None = flag(None, "Axis of the classes, of scores of pixels or tokens.", "AXIS", min=-9, max=9)
-    sample: int | None = flag(None, "Take N positions, or rows, of each unit, drawn by --seed.", "N", min=1)
+    classes: int | None = flag(
+        None, "Of top-k tables: how many classes there are.", "C", min=2
+    )
+    class_axis: int | None = flag(
+        None,
+        "Axis of the classes, of scores of pixels or tokens.",
+        "AXIS",
+        min=-9,
+        max=9,
+    )
+    sample: int | None = flag(
+        None, "Take N positions, or rows, of each unit, drawn by --seed.", "N", min=1
+    )
     reduce: str | None = flag(
         None,
         "Of several scores a row (tokens, prompts): how they become one.",
@@ -38,23 +58,42 @@ class ImportOptions(ByName):
         formerly="--views",
     )
     gold: str | None = flag(
-        None, "Another file with the right answers, joined by ids; with --votes their column.", "FILE|COLUMN"
+        None,
+        "Another file with the right answers, joined by ids; with --votes their column.",
+        "FILE|COLUMN",
     )
-    votes: str | None = flag(None, "Answers drawn several times a question; see --gold and --unit.", "COLUMN|A:B")
+    votes: str | None = flag(
+        None,
+        "Answers drawn several times a question; see --gold and --unit.",
+        "COLUMN|A:B",
+    )
     join: bool = flag(False, "The sources are parts of one data set: shards, ranks.")
-    drop_duplicates: bool = flag(False, "Drop rows that repeat id, scores and label of an earlier one; count them.")
-    drop_missing: bool = flag(False, "Leave out rows whose scores or label are blank or NaN; count them.")
+    drop_duplicates: bool = flag(
+        False,
+        "Drop rows that repeat id, scores and label of an earlier one; count them.",
+    )
+    drop_missing: bool = flag(
+        False, "Leave out rows whose scores or label are blank or NaN; count them."
+    )
     percent: bool = flag(False, "Probabilities and confidences go from 0 to 100.")
-    per_label: bool = flag(False, "Labels of which several may hold: a two-class bundle for each.")
-    confidence: str | None = flag(None, "Array that says how sure, instead of scores of classes.", "NAME")
-    correct: str | None = flag(None, "Array that says whether right, or where two agree.", "NAME|A=B")
+    per_label: bool = flag(
+        False, "Labels of which several may hold: a two-class bundle for each."
+    )
+    confidence: str | None = flag(
+        None, "Array that says how sure, instead of scores of classes.", "NAME"
+    )
+    correct: str | None = flag(
+        None, "Array that says whether right, or where two agree.", "NAME|A=B"
+    )
 
     def __post_init__(self) -> None:
         check_choice("--normalize", self.normalize, NORMALIZE)
         check_choice("--reduce", self.reduce, REDUCE)
         given: Any = self.class_names or ()
         names = given.split(",") if isinstance(given, str) else given
-        object.__setattr__(self, "class_names", tuple(name.strip() for name in names if name.strip()))
+        object.__setattr__(
+            self, "class_names", tuple(name.strip() for name in names if name.strip())
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,15 +115,34 @@ class ImportRequest(ImportOptions):
     @property
     def pieces(self) -> set[str]:
         """Names of the arrays given by ``--confidence`` and ``--correct``."""
-        return {piece.strip() for text in (self.confidence or "", self.correct or "") for piece in text.split("=")}
+        return {
+            piece.strip()
+            for text in (self.confidence or "", self.correct or "")
+            for piece in text.split("=")
+        }
 
     def command(self, where: str, options: Sequence[Sequence[str]]) -> tuple[str, ...]:
         """The command as typed, with these options in place of those of the same name."""
         named = {option[0] for option in options}
         kept = [group for group in self.typed or ((where,),) if group[0] not in named]
-        sources = [group for group in kept if len(group) == 1 and not group[0].startswith("-")]
-        groups = [*sources, *options, *(group for group in kept if group not in sources)]
+        sources = [
+            group for group in kept if len(group) == 1 and not group[0].startswith("-")
+        ]
+        groups = [
+            *sources,
+            *options,
+            *(group for group in kept if group not in sources),
+        ]
         if not any(group[0] == "-o" for group in kept):
-            made = Path(where if Path(where).name.strip(".") else "scores").with_suffix(".h5")
-            groups.append(("-o", str(made if str(made) != where else made.with_suffix(".bundles.h5"))))
+            made = Path(where if Path(where).name.strip(".") else "scores").with_suffix(
+                ".h5"
+            )
+            groups.append(
+                (
+                    "-o",
+                    str(
+                        made if str(made) != where else made.with_suffix(".bundles.h5")
+                    ),
+                )
+            )
         return "calcli", "extract", *(word for group in groups for word in group)

@@ -36,45 +36,73 @@ def agrees(lls: Sequence[float], gold: int, right: float | None) -> bool:
     return right is None or (right == 1) == (lls[gold] == max(lls))
 
 
-def check_logged(where: str, lls: Sequence[float], gold: int, right: float | None, measure: str) -> None:
+def check_logged(
+    where: str, lls: Sequence[float], gold: int, right: float | None, measure: str
+) -> None:
     """Raise DataError for a gold candidate that contradicts the log. Ties count as agreement. right : logged
     correctness of the candidate with the largest score; None if not logged."""
     if right not in (None, 0, 1):
-        raise DataError(f"{where}: {measure} is {right}, expected 0 or 1: several answers count as right here")
+        raise DataError(
+            f"{where}: {measure} is {right}, expected 0 or 1: several answers count as right here"
+        )
     if not agrees(lls, gold, right) and (right or list(lls).count(max(lls)) == 1):
         best = f"the largest score is candidate {int(np.argmax(lls))}"
-        raise DataError(f"{where}: {measure} is {right:g}, but {best} and the right one {gold}; were they shuffled?")
+        raise DataError(
+            f"{where}: {measure} is {right:g}, but {best} and the right one {gold}; were they shuffled?"
+        )
 
 
-def normalised(where: str, how: str, lls: Floats, texts: Sequence[str], base: Floats | None) -> Floats:
+def normalised(
+    where: str, how: str, lls: Floats, texts: Sequence[str], base: Floats | None
+) -> Floats:
     """Log-likelihoods per character or byte of the choices, or minus the unconditional ones (mutual): ``base``, None
     if not logged. Raises DataError for values that were not logged."""
     if how == "none":
         return lls
     if how == "mutual":
         if base is None or len(base) != len(lls):
-            raise DataError(f"{where}: has no unconditional log-likelihoods, which acc_mutual_info logs")
+            raise DataError(
+                f"{where}: has no unconditional log-likelihoods, which acc_mutual_info logs"
+            )
         return [ll - other for ll, other in zip(lls, base, strict=True)]
     sizes = [len(text if how == "chars" else text.encode()) for text in texts]
     if len(sizes) != len(lls) or not all(sizes):
-        raise DataError(f"{where}: lacks the texts of the choices that --normalize {how} needs")
+        raise DataError(
+            f"{where}: lacks the texts of the choices that --normalize {how} needs"
+        )
     return [ll / size for ll, size in zip(lls, sizes, strict=True)]
 
 
-def choice_archive(path: Path, format: str, questions: Sequence[Question], task: str, ask: ImportRequest) -> Archive:
+def choice_archive(
+    path: Path,
+    format: str,
+    questions: Sequence[Question],
+    task: str,
+    ask: ImportRequest,
+) -> Archive:
     """Arrays logits, labels, ids and group (the task) of questions, split by ``by_choices``. Repeats of a question are
     a unit. Raises DataError for ids that occur twice with the same scores."""
     seen: dict[Any, Sequence[float]] = {}
     for question in questions:
-        if list(seen.get(question.id, ())) == list(question.scores) and not ask.drop_duplicates:
-            raise DataError(f"{path}: id {question.id!r} occurs twice with the same scores; was a second run appended?")
+        if (
+            list(seen.get(question.id, ())) == list(question.scores)
+            and not ask.drop_duplicates
+        ):
+            raise DataError(
+                f"{path}: id {question.id!r} occurs twice with the same scores; was a second run appended?"
+            )
         seen[question.id] = question.scores
     if all(isinstance(question.id, int) for question in questions):
         questions = sorted(questions, key=lambda question: question.id)
-    plain = all(isinstance(q.id, int | float) and abs(q.id) < 1 << 63 for q in questions)  # else texts: some are hashes
+    plain = all(
+        isinstance(q.id, int | float) and abs(q.id) < 1 << 63 for q in questions
+    )  # else texts: some are hashes
     ids = [q.id if plain else str(q.id) for q in questions]
     pairs = list(zip(questions, ids, strict=True))
-    rows = [{"logits": list(q.scores), "labels": q.gold, "ids": one, "group": task} for q, one in pairs]
+    rows = [
+        {"logits": list(q.scores), "labels": q.gold, "ids": one, "group": task}
+        for q, one in pairs
+    ]
     asked = [str(one if q.of is None else q.of) for q, one in pairs]
     if len(set(asked)) < len(asked):
         rows = [row | {"unit": unit} for row, unit in zip(rows, asked, strict=True)]
@@ -87,22 +115,50 @@ def are_scores(name: str, ask: ImportRequest) -> bool:
     return name in asked if asked else parse_name(name).role == "scores"
 
 
-def by_choices(path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: ImportRequest) -> Archive:
+def by_choices(
+    path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: ImportRequest
+) -> Archive:
     """Arrays of a table of rows; of several numbers of scores one table each, in folders ``choices_N``."""
-    named = [name for name in rows[0] if are_scores(name, ask) and not _of_positions(rows[0], name)]
-    sizes = sorted({len(row[name]) for name in named[:1] for row in rows if isinstance(row.get(name), list)})
-    if ask.choices is None and (len(sizes) < 2 or sizes[0] < 2):  # a single score is not a choice
+    named = [
+        name
+        for name in rows[0]
+        if are_scores(name, ask) and not _of_positions(rows[0], name)
+    ]
+    sizes = sorted(
+        {
+            len(row[name])
+            for name in named[:1]
+            for row in rows
+            if isinstance(row.get(name), list)
+        }
+    )
+    if ask.choices is None and (
+        len(sizes) < 2 or sizes[0] < 2
+    ):  # a single score is not a choice
         return table_archive(path, format, record_columns(path, rows), len(rows), ask)
     entries: dict[str, Entry] = {}
     counts = []
     for k in sizes if ask.choices is None else [ask.choices]:
-        own = [row for row in rows if isinstance(row.get(named[0]), list) and len(row[named[0]]) == k] if named else []
+        own = (
+            [
+                row
+                for row in rows
+                if isinstance(row.get(named[0]), list) and len(row[named[0]]) == k
+            ]
+            if named
+            else []
+        )
         if not own:
-            raise UsageError(f"--choices {k}: {path} has rows with {', '.join(map(str, sizes)) or 'no'} scores")
+            raise UsageError(
+                f"--choices {k}: {path} has rows with {', '.join(map(str, sizes)) or 'no'} scores"
+            )
         counts.append(f"{len(own)} with {k}")
         archive = table_archive(path, format, record_columns(path, own), len(own), ask)
         folder = "" if ask.choices is not None else f"choices_{k}/"
-        entries |= {folder + name: replace(entry, name=folder + name) for name, entry in archive.entries.items()}
+        entries |= {
+            folder + name: replace(entry, name=folder + name)
+            for name, entry in archive.entries.items()
+        }
     told = f"rows have different numbers of scores ({', '.join(counts)}): a group for each number"
     if ask.choices is not None:
         told = f"{len(own)} of {len(rows)} rows, those with {k} scores, were taken (--choices)"
@@ -112,7 +168,12 @@ def by_choices(path: Path, format: str, rows: Sequence[Mapping[str, Any]], ask: 
 
 def _of_positions(row: Mapping[str, Any], name: str) -> bool:
     """True if scores of a row are lists per token of a sentence, or numbers beside as many labels."""
-    cell, labels = row[name], [other for key, other in row.items() if parse_name(key).role == "labels"]
+    cell, labels = (
+        row[name],
+        [other for key, other in row.items() if parse_name(key).role == "labels"],
+    )
     if not isinstance(cell, list) or not cell:
         return False
-    return isinstance(cell[0], list) or any(isinstance(other, list) and len(other) == len(cell) for other in labels)
+    return isinstance(cell[0], list) or any(
+        isinstance(other, list) and len(other) == len(cell) for other in labels
+    )

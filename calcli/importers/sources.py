@@ -51,21 +51,31 @@ class Sources:
         return text
 
 
-def settle_sources(sources: Sequence[Path], stack: ExitStack, settled: Sources | None = None) -> Sources:
+def settle_sources(
+    sources: Sequence[Path], stack: ExitStack, settled: Sources | None = None
+) -> Sources:
     """Resolve folders to files in natural order, and pipes and gzip to temporary files, which ``stack`` removes.
     ``-`` and ``/dev/stdin`` are the standard input. settled : the files are appended to it. Raises DataError."""
     settled = settled or Sources()
     for source in sources:
         found, folder = [source], source.is_dir()
-        if (state := source / "scenario_state.json").is_file():  # a run of HELM; its other files are redundant
+        if (
+            state := source / "scenario_state.json"
+        ).is_file():  # a run of HELM; its other files are redundant
             found = [state]
         elif folder:
-            found = [p for p in source.rglob("*") if p.is_file() and _is_known(p) and not _is_metadata(p)]
+            found = [
+                p
+                for p in source.rglob("*")
+                if p.is_file() and _is_known(p) and not _is_metadata(p)
+            ]
             if not found:
                 raise DataError(f"{source}: is a folder without any file of scores")
         for path in sorted(found, key=lambda path: natural(str(path))):
             settled.files.append(_as_file(path, settled, stack))
-            settled.folders.append(str(path.parent.relative_to(source)).removeprefix(".") if folder else "")
+            settled.folders.append(
+                str(path.parent.relative_to(source)).removeprefix(".") if folder else ""
+            )
     return settled
 
 
@@ -76,7 +86,11 @@ def _is_known(path: Path) -> bool:
 
 def _is_metadata(path: Path) -> bool:
     """True for a metadata file of datasets' ``save_to_disk``."""
-    return path.name in ("dataset_info.json", "state.json", "dataset_dict.json") and any(path.parent.rglob("*.arrow"))
+    return path.name in (
+        "dataset_info.json",
+        "state.json",
+        "dataset_dict.json",
+    ) and any(path.parent.rglob("*.arrow"))
 
 
 _spooled: "WeakKeyDictionary[IO[bytes], tuple[ExitStack, Path]]" = WeakKeyDictionary()
@@ -90,7 +104,10 @@ def _as_file(path: Path, settled: Sources, stack: ExitStack) -> Path:
         stdin: IO[bytes] = sys.stdin.buffer
         if stdin not in _spooled:
             lasting = ExitStack()  # closed at exit
-            _spooled[stdin] = lasting, _copied(lambda: nullcontext(stdin), "stdin", path, lasting)
+            _spooled[stdin] = (
+                lasting,
+                _copied(lambda: nullcontext(stdin), "stdin", path, lasting),
+            )
             atexit.register(lasting.close)
         made = _spooled[stdin][1]
     elif str(path).startswith(DESCRIPTORS) and is_stream(path):
@@ -104,7 +121,9 @@ def _as_file(path: Path, settled: Sources, stack: ExitStack) -> Path:
     return made
 
 
-def _packed(path: Path, named: Path, stack: ExitStack) -> tuple[str, Callable[[], Any]] | None:
+def _packed(
+    path: Path, named: Path, stack: ExitStack
+) -> tuple[str, Callable[[], Any]] | None:
     """(name, opener) of the one file inside gzip, or of the one table inside a zip archive; None for other files."""
     try:
         file = SourceFile(path)
@@ -112,17 +131,34 @@ def _packed(path: Path, named: Path, stack: ExitStack) -> tuple[str, Callable[[]
         return None  # the reader raises the error
     if file.head.startswith(GZIP):
         return named.name.removesuffix(".gz") or named.name, lambda: gzip.open(path)
-    names = [name for name in file.members or [] if not name.startswith("__MACOSX/")]  # added by macOS
+    names = [
+        name for name in file.members or [] if not name.startswith("__MACOSX/")
+    ]  # added by macOS
     if len(names) != 1 or Path(names[0]).suffix.lower() not in PACKED:
         return None
-    return Path(names[0]).name, lambda: stack.enter_context(zipfile.ZipFile(path)).open(names[0])
+    return Path(names[0]).name, lambda: stack.enter_context(zipfile.ZipFile(path)).open(
+        names[0]
+    )
 
 
-def _copied(opened: Callable[[], Any], name: str, named: Path, stack: ExitStack, stored: int | None = None) -> Path:
+def _copied(
+    opened: Callable[[], Any],
+    name: str,
+    named: Path,
+    stack: ExitStack,
+    stored: int | None = None,
+) -> Path:
     """Copy a stream to a temporary file. stored : packed size in bytes. Raises DataError."""
-    made, size = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / name, 0
+    made, size = (
+        Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="calcli-"))) / name,
+        0,
+    )
     how = f"{named}: cannot be {'read' if stored is None else 'unpacked'}"
-    with blaming(how, advice="; is the file complete?"), opened() as file, made.open("wb") as out:
+    with (
+        blaming(how, advice="; is the file complete?"),
+        opened() as file,
+        made.open("wb") as out,
+    ):
         while piece := file.read(1 << 20):
             size += len(piece)
             refuse_bomb(named, size, size if stored is None else stored)
@@ -145,37 +181,68 @@ PARTS_OF_ROWS = re.compile(
 LONG = 10  # median positions per file and per number of files, above which files are data sets, not sentences
 
 
-def files_of_units(files: Sequence[Path], folders: Sequence[Path], ask: ImportRequest) -> Archive | None:
+def files_of_units(
+    files: Sequence[Path], folders: Sequence[Path], ask: ImportRequest
+) -> Archive | None:
     """Arrays of folders with one or more files per unit, each stacked over units; None for other files. Without
     ``--unit file`` there must be as many units as a verdict needs, with short arrays of positions of different length,
     or of pixels, and not all with the same labels. Raises UsageError for ``--unit file`` of other files."""
     asked = ask.unit == FILE
-    known = bool(files) and len({path.suffix for path in files}) == 1 and files[0].suffix in ARRAYS
-    inside = known and all(any(folder in path.parents for folder in folders) for path in files)
-    places = _by_unit(files, ask) if inside and (asked or len(files) >= FEWEST_UNITS) and not ask.join else {}
+    known = (
+        bool(files)
+        and len({path.suffix for path in files}) == 1
+        and files[0].suffix in ARRAYS
+    )
+    inside = known and all(
+        any(folder in path.parents for folder in folders) for path in files
+    )
+    places = (
+        _by_unit(files, ask)
+        if inside and (asked or len(files) >= FEWEST_UNITS) and not ask.join
+        else {}
+    )
     of_units = [path for path, _ in next(iter(places.values()), ())]
-    own = [path.suffix == ".npy" and bool(parse_name(path.stem).role) for path in of_units]
-    called = [path.parent.name if folder else path.stem for path, folder in zip(of_units, own, strict=True)]
+    own = [
+        path.suffix == ".npy" and bool(parse_name(path.stem).role) for path in of_units
+    ]
+    called = [
+        path.parent.name if folder else path.stem
+        for path, folder in zip(of_units, own, strict=True)
+    ]
     count = len(of_units)
-    if count < 2 or (not asked and (count < FEWEST_UNITS or any(map(PARTS_OF_ROWS.match, called)))):
+    if count < 2 or (
+        not asked and (count < FEWEST_UNITS or any(map(PARTS_OF_ROWS.match, called)))
+    ):
         if asked and folders:
-            raise UsageError(f"--unit file: {folders[0]} has no files of the same arrays, one or more for each unit")
+            raise UsageError(
+                f"--unit file: {folders[0]} has no files of the same arrays, one or more for each unit"
+            )
         return None
     where = folders[0]
     arrays = {name: _parts(found, f"{where}: {name}") for name, found in places.items()}
     if not asked and not _look_like_units(arrays, ask):
         return None
     remark(f"{where}: {count} files, each a unit (or --unit none)")
-    entries = {name: Entry(places[name][0][0], name, constant(made)) for name, made in arrays.items()}
-    entries[FILE if asked else "unit"] = Entry(where, FILE, constant(np.arange(count, dtype=np.int32)))
+    entries = {
+        name: Entry(places[name][0][0], name, constant(made))
+        for name, made in arrays.items()
+    }
+    entries[FILE if asked else "unit"] = Entry(
+        where, FILE, constant(np.arange(count, dtype=np.int32))
+    )
     return Archive(where, files[0].suffix[1:].replace("pth", "pt"), entries)
 
 
-def _by_unit(files: Sequence[Path], ask: ImportRequest) -> dict[str, list[tuple[Path, str]]]:
+def _by_unit(
+    files: Sequence[Path], ask: ImportRequest
+) -> dict[str, list[tuple[Path, str]]]:
     """Array -> (file, name in the file) of each unit, in natural order; {} if a unit lacks an array."""
     if files[0].suffix != ".npy":
         with ExitStack() as stack:
-            return {name: [(path, name) for path in files] for name in open_archive(files[0], stack, ask).entries}
+            return {
+                name: [(path, name) for path in files]
+                for name in open_archive(files[0], stack, ask).entries
+            }
     at: dict[tuple[str, str], Path] = {}
     for path in files:
         word = parse_name(path.stem)
@@ -190,7 +257,10 @@ def _by_unit(files: Sequence[Path], ask: ImportRequest) -> dict[str, list[tuple[
     if len(at) < len(files) or len(at) < len(names) * len(units):
         return {}
     ordered = sorted(units, key=natural)
-    return {name: [(at[name, unit], at[name, unit].stem) for unit in ordered] for name in sorted(names)}
+    return {
+        name: [(at[name, unit], at[name, unit].stem) for unit in ordered]
+        for name in sorted(names)
+    }
 
 
 def _parts(places: Sequence[tuple[Path, str]], where: str) -> AnyArray | Parts:
@@ -201,20 +271,41 @@ def _parts(places: Sequence[tuple[Path, str]], where: str) -> AnyArray | Parts:
         with ExitStack() as stack:
             entries = open_archive(path, stack).entries
             if name not in entries:
-                raise DataError(f"{path}: has no array {name!r}, which {places[0][0].name} has")
+                raise DataError(
+                    f"{path}: has no array {name!r}, which {places[0][0].name} has"
+                )
             return what(entries[name].load())
 
-    about = [use(unit, lambda array: (tuple(array.shape), array.dtype)) for unit in range(len(places))]
-    shapes, dtype = [shape for shape, _ in about], np.result_type(*{dtype for _, dtype in about})
-    made = Parts(shapes, dtype, lambda unit: np.asarray(use(unit, lambda array: array[()])), where)
+    about = [
+        use(unit, lambda array: (tuple(array.shape), array.dtype))
+        for unit in range(len(places))
+    ]
+    shapes, dtype = (
+        [shape for shape, _ in about],
+        np.result_type(*{dtype for _, dtype in about}),
+    )
+    made = Parts(
+        shapes,
+        dtype,
+        lambda unit: np.asarray(use(unit, lambda array: array[()])),
+        where,
+    )
     return made if made.ndim > 2 or len(set(shapes)) > 1 else made[:]
 
 
-def _look_like_units(arrays: Mapping[str, AnyArray | Parts], ask: ImportRequest) -> bool:
+def _look_like_units(
+    arrays: Mapping[str, AnyArray | Parts], ask: ImportRequest
+) -> bool:
     """True for scores of positions with labels of their own, not models on the same rows, folds or shards."""
-    named = (array for name, array in arrays.items() if name in ask.labels or parse_name(name).role == "labels")
+    named = (
+        array
+        for name, array in arrays.items()
+        if name in ask.labels or parse_name(name).role == "labels"
+    )
     labels = next(named, None)
-    if labels is not None and all(np.array_equal(labels[:1], labels[unit : unit + 1]) for unit in range(1, 3)):
+    if labels is not None and all(
+        np.array_equal(labels[:1], labels[unit : unit + 1]) for unit in range(1, 3)
+    ):
         return False
     largest = max(arrays.values(), key=lambda array: array.ndim)
     if not isinstance(largest, Parts) or largest.ndim != 3:
@@ -222,4 +313,6 @@ def _look_like_units(arrays: Mapping[str, AnyArray | Parts], ask: ImportRequest)
     lengths = [shape[0] for shape in largest.shapes]
     if labels is not None and labels.ndim == 3:
         return True
-    return max(lengths[:-1]) - min(lengths[:-1]) > 1 and median(lengths) <= LONG * len(lengths)
+    return max(lengths[:-1]) - min(lengths[:-1]) > 1 and median(lengths) <= LONG * len(
+        lengths
+    )

@@ -30,7 +30,9 @@ from calcli.rows import Block, Codes, ScoreKind
 FORMAT = 1
 BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
-LARGEST = 1 << 30  # maximum bytes of an artifact; one with a matrix for 10 000 classes is smaller
+LARGEST = (
+    1 << 30
+)  # maximum bytes of an artifact; one with a matrix for 10 000 classes is smaller
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Loss = Annotated[float, msgspec.Meta(ge=-1e-9)]
@@ -114,25 +116,43 @@ def dumps(artifact: Artifact) -> str:
     own = {"calcli_artifact": FORMAT, "params": params, "fit": fit}
     if artifact.input_kind == "confidence":
         own["n_classes"] = None
-    content = {key: own[key] if key in own else getattr(artifact, key) for key in _Envelope.__struct_fields__}
+    content = {
+        key: own[key] if key in own else getattr(artifact, key)
+        for key in _Envelope.__struct_fields__
+    }
     try:
-        texts = {key: json.dumps(each, ensure_ascii=False, allow_nan=False) for key, each in content.items()}
+        texts = {
+            key: json.dumps(each, ensure_ascii=False, allow_nan=False)
+            for key, each in content.items()
+        }
     except ValueError:
-        raise FitError(f"method {artifact.method} was left with infinite parameters; no artifact was made") from None
-    return "{\n" + ",\n".join(f'  "{key}": {text}' for key, text in texts.items()) + "\n}\n"
+        raise FitError(
+            f"method {artifact.method} was left with infinite parameters; no artifact was made"
+        ) from None
+    return (
+        "{\n"
+        + ",\n".join(f'  "{key}": {text}' for key, text in texts.items())
+        + "\n}\n"
+    )
 
 
 def loads(text: str | bytes, where: str) -> Artifact:
     """Read an artifact from JSON text, called ``where`` in messages. Raises DataError if it is invalid."""
-    data = (text.encode() if isinstance(text, str) else text).removeprefix(codecs.BOM_UTF8)
+    data = (text.encode() if isinstance(text, str) else text).removeprefix(
+        codecs.BOM_UTF8
+    )
     try:
         content = msgspec.json.decode(data)
         json.loads(data, object_pairs_hook=once)
     except (msgspec.DecodeError, ValueError, RecursionError) as problem:
         found = _other_than_json(data) or f"not JSON: {problem}"
-        raise DataError(f"{where}: is {found}; expected a calibrator written by calcli fit") from None
+        raise DataError(
+            f"{where}: is {found}; expected a calibrator written by calcli fit"
+        ) from None
     if not isinstance(content, dict) or "calcli_artifact" not in content:
-        raise DataError(f"{where}: is JSON but no calcli artifact (key calcli_artifact); calcli fit makes one")
+        raise DataError(
+            f"{where}: is JSON but no calcli artifact (key calcli_artifact); calcli fit makes one"
+        )
     if content["calcli_artifact"] != FORMAT:
         found = f"{shown(content['calcli_artifact'])} (calcli {content.get('calcli_version')})"
         told = f"is not known to calcli {__version__}, which reads format {FORMAT}"
@@ -149,12 +169,22 @@ def loads(text: str | bytes, where: str) -> Artifact:
         raise DataError(f"{where}: is no valid artifact: {_reason(problem)}") from None
     except CalcliError as problem:
         raise DataError(f"{where}: is no valid artifact: {problem}") from None
-    except SystemError:  # raised by msgspec before 0.22 for an integer that exceeds every float
-        raise DataError(f"{where}: is no valid artifact: it holds a number beyond 1.8e308") from None
+    except (
+        SystemError
+    ):  # raised by msgspec before 0.22 for an integer that exceeds every float
+        raise DataError(
+            f"{where}: is no valid artifact: it holds a number beyond 1.8e308"
+        ) from None
     except MemoryError:
-        raise DataError(f"{where}: is no valid artifact: its params have shapes that no memory can hold") from None
+        raise DataError(
+            f"{where}: is no valid artifact: its params have shapes that no memory can hold"
+        ) from None
     same = ("method", "options", "input_kind", "class_names", "fit", "calcli_version")
-    return Artifact(calibrator=calibrator, n_classes=k, **{name: getattr(envelope, name) for name in same})
+    return Artifact(
+        calibrator=calibrator,
+        n_classes=k,
+        **{name: getattr(envelope, name) for name in same},
+    )
 
 
 def _reason(problem: msgspec.ValidationError) -> str:
@@ -167,12 +197,18 @@ def _classes(envelope: _Envelope, cls: type[Calibrator]) -> int:
     k, names = envelope.n_classes, envelope.class_names
     if envelope.input_kind == "confidence":
         if not cls.laws.confidence:
-            raise DataError(f"input_kind is confidence, but method {envelope.method} needs the scores of every class")
+            raise DataError(
+                f"input_kind is confidence, but method {envelope.method} needs the scores of every class"
+            )
         if k is not None or names is not None:
-            raise DataError("input_kind is confidence, so n_classes and class_names are expected to be null")
+            raise DataError(
+                "input_kind is confidence, so n_classes and class_names are expected to be null"
+            )
         return 1
     if k is None or not 2 <= k < 2**31:
-        raise DataError(f"n_classes is {'null' if k is None else k}, expected at least 2, and fewer than 2^31")
+        raise DataError(
+            f"n_classes is {'null' if k is None else k}, expected at least 2, and fewer than 2^31"
+        )
     if names is not None and len(names) != k:
         raise DataError(f"there are {len(names)} class_names, expected {k}")
     if names is not None and len(set(names)) == 1:
@@ -184,8 +220,14 @@ def _check_record(fit: FitRecord, k: int) -> None:
     """Check the counts and losses of a fit record for consistency. Raises DataError."""
     counts = fit.label_counts
     if counts and (len(counts) != k or sum(counts) != fit.n):
-        raise DataError(f"fit.label_counts are {len(counts)} and add up to {sum(counts)}, expected {k} and {fit.n}")
-    shares = [record.get(name) for record in (fit.before, fit.after) for name in ("accuracy", "ece")]
+        raise DataError(
+            f"fit.label_counts are {len(counts)} and add up to {sum(counts)}, expected {k} and {fit.n}"
+        )
+    shares = [
+        record.get(name)
+        for record in (fit.before, fit.after)
+        for name in ("accuracy", "ece")
+    ]
     if any(share is not None and share > 1 + 1e-9 for share in shares):
         raise DataError("fit.before and fit.after: an accuracy or an ECE is above 1")
     if fit.row_sketch is not None:
@@ -205,7 +247,10 @@ def _other_than_json(data: bytes) -> str | None:
 
 def load(path: str) -> Artifact:
     """Read an artifact file; ``-`` is standard input. Raises DataError."""
-    where, what = "<stdin>" if path == "-" else path, "a calibrator written by calcli fit"
+    where, what = (
+        "<stdin>" if path == "-" else path,
+        "a calibrator written by calcli fit",
+    )
     with open_document(path, what) as file:
         data = file.read(1 << 16)
         # a stream that does not begin like JSON, and may never end, is not read further
@@ -221,7 +266,9 @@ def save(artifact: Artifact, path: str, *, force: bool = False) -> None:
     text = dumps(artifact)
     if path == "-":
         sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode())  # UTF-8, whatever the terminal's encoding
+        sys.stdout.buffer.write(
+            text.encode()
+        )  # UTF-8, whatever the terminal's encoding
         return
     write_bytes(Path(path), text, force=force)
 
@@ -240,7 +287,10 @@ def encode_params(calibrator: Calibrator) -> dict[str, Any]:
     if isinstance(calibrator, Composition):
         return {"stages": [_encode_part(stage) for stage in calibrator.stages]}
     if isinstance(calibrator, Mixture):
-        members = [{**_encode_part(member), "weight": member.weight} for member in calibrator.members]
+        members = [
+            {**_encode_part(member), "weight": member.weight}
+            for member in calibrator.members
+        ]
         return {"members": members, "uniform": calibrator.uniform}
     params = {}
     for each in dataclasses.fields(calibrator):
@@ -252,7 +302,11 @@ def encode_params(calibrator: Calibrator) -> dict[str, Any]:
 
 
 def _encode_part(part: Stage | Member) -> dict[str, Any]:
-    return {"method": part.method, "options": part.options.recorded(), "params": encode_params(part.calibrator)}
+    return {
+        "method": part.method,
+        "options": part.options.recorded(),
+        "params": encode_params(part.calibrator),
+    }
 
 
 def _encode(value: Any) -> Any:
@@ -264,7 +318,11 @@ def _encode(value: Any) -> Any:
         if value.size > INLINE_ENTRIES:
             plain = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
             text = base64.b64encode(plain.tobytes()).decode("ascii")
-            return {"dtype": str(value.dtype), "shape": list(value.shape), "base64": text}
+            return {
+                "dtype": str(value.dtype),
+                "shape": list(value.shape),
+                "base64": text,
+            }
         return _encode(value.tolist())
     if isinstance(value, np.generic):
         value = value.item()
@@ -275,30 +333,48 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
     """Build a calibrator of a class from JSON values. Raises DataError that names a missing or unknown one."""
     if issubclass(cls, Composition):
         if set(params) != {"stages"}:
-            raise DataError(f"params of a composition hold {', '.join(params) or 'nothing'}, expected stages")
+            raise DataError(
+                f"params of a composition hold {', '.join(params) or 'nothing'}, expected stages"
+            )
         stages = []
         for i, stage in enumerate(msgspec.convert(params["stages"], list[_Stage])):
             if "+" in stage.method:
-                raise DataError(f"stage {i + 1} is itself a composition, {stage.method!r}")
+                raise DataError(
+                    f"stage {i + 1} is itself a composition, {stage.method!r}"
+                )
             stages.append(Stage(stage.method, *_decode_part(stage, k)))
         calibrator: Calibrator = cls(tuple(stages))
     elif issubclass(cls, Mixture):
         if set(params) != {"members", "uniform"}:
-            raise DataError(f"params of an average hold {', '.join(params) or 'nothing'}, expected members and uniform")
+            raise DataError(
+                f"params of an average hold {', '.join(params) or 'nothing'}, expected members and uniform"
+            )
         members = []
         for member in msgspec.convert(params["members"], list[_Member]):
             if issubclass(method(member.method), Mixture):
                 raise DataError(f"member {member.method!r} is itself an average")
-            members.append(Member(member.method, *_decode_part(member, k), member.weight))
+            members.append(
+                Member(member.method, *_decode_part(member, k), member.weight)
+            )
         calibrator = cls(tuple(members), msgspec.convert(params["uniform"], float))
     else:
         fields = {f.name: f for f in dataclasses.fields(cls)}
-        if missing := [name for name, f in fields.items() if name not in params and f.default is dataclasses.MISSING]:
+        if missing := [
+            name
+            for name, f in fields.items()
+            if name not in params and f.default is dataclasses.MISSING
+        ]:
             raise DataError(f"params lack {', '.join(missing)}")
         if unknown := [name for name in params if name not in fields]:
-            raise DataError(f"params hold unknown {', '.join(unknown)}, expected {', '.join(fields) or 'none'}")
+            raise DataError(
+                f"params hold unknown {', '.join(unknown)}, expected {', '.join(fields) or 'none'}"
+            )
         hints, sizes = get_type_hints(cls), {"k": k}
-        values = {n: _decode(n, params[n], hints[n], f.metadata, sizes) for n, f in fields.items() if n in params}
+        values = {
+            n: _decode(n, params[n], hints[n], f.metadata, sizes)
+            for n, f in fields.items()
+            if n in params
+        }
         calibrator = cls(**values)
     calibrator.check(k)
     return calibrator
@@ -321,22 +397,31 @@ class _Member(_Stage, forbid_unknown_fields=True):
 def _decode_part(part: _Stage, k: int) -> tuple[Any, Calibrator]:
     """Decode options and calibrator of a stage or a member."""
     own = method(part.method)
-    return msgspec.convert(part.options, own.Options, strict=True), decode_params(own, part.params, k)
+    return msgspec.convert(part.options, own.Options, strict=True), decode_params(
+        own, part.params, k
+    )
 
 
-def _decode(name: str, value: Any, hint: Any, metadata: Any, sizes: dict[str, int]) -> Any:
+def _decode(
+    name: str, value: Any, hint: Any, metadata: Any, sizes: dict[str, int]
+) -> Any:
     if value is None and metadata["optional"]:
         return None
     if set(get_args(Curves)) <= set(get_args(hint)):
         if isinstance(value, list) and value and isinstance(value[0], list | dict):
-            return tuple(_array(f"{name}[{i}]", v, "float64", (None,), {}) for i, v in enumerate(value))
+            return tuple(
+                _array(f"{name}[{i}]", v, "float64", (None,), {})
+                for i, v in enumerate(value)
+            )
         return _array(name, value, "float64", (None,), {})
     if metadata["shape"]:
         return _array(name, value, metadata["dtype"], metadata["shape"], sizes)
     try:
         return msgspec.convert(value, hint)
     except msgspec.ValidationError as problem:
-        raise DataError(f"params.{name} is {shown(value)}, {_reason(problem)}") from None
+        raise DataError(
+            f"params.{name} is {shown(value)}, {_reason(problem)}"
+        ) from None
 
 
 def shown(value: Any) -> str:
@@ -357,14 +442,20 @@ class _Packed(msgspec.Struct, forbid_unknown_fields=True):
             raise ValueError(f"holds {self.dtype}")
         if 0 in self.shape and max(self.shape) > LONGEST_EMPTY:
             raise ValueError(f"has shape {self.shape} and no entries")
-        return np.frombuffer(self.base64, np.dtype(self.dtype).newbyteorder("<")).reshape(self.shape).astype(self.dtype)
+        return (
+            np.frombuffer(self.base64, np.dtype(self.dtype).newbyteorder("<"))
+            .reshape(self.shape)
+            .astype(self.dtype)
+        )
 
 
 ENTRIES: dict[str, Any] = {"str": str, "int64": int, "float64": float | None}
 """JSON type of list entries by dtype of the array; null is NaN."""
 
 
-def _array(name: str, value: Any, dtype: str, shape: tuple[Any, ...], sizes: dict[str, int]) -> AnyArray:
+def _array(
+    name: str, value: Any, dtype: str, shape: tuple[Any, ...], sizes: dict[str, int]
+) -> AnyArray:
     lists = ENTRIES[dtype]
     for _ in shape:
         lists = GenericAlias(list, lists)
@@ -372,14 +463,24 @@ def _array(name: str, value: Any, dtype: str, shape: tuple[Any, ...], sizes: dic
         if isinstance(value, dict) and dtype != "str":
             array = msgspec.convert(value, _Packed).unpacked(dtype)
         else:
-            array = np.asarray(msgspec.convert(value, lists), object if dtype == "str" else dtype)
+            array = np.asarray(
+                msgspec.convert(value, lists), object if dtype == "str" else dtype
+            )
     except (ValueError, OverflowError) as problem:
-        raise DataError(f"params.{name} is no array of {dtype}: {one_line(problem)}") from None
+        raise DataError(
+            f"params.{name} is no array of {dtype}: {one_line(problem)}"
+        ) from None
     expected = [sizes.get(s, s) for s in shape]
     known = array.shape if array.ndim == len(shape) else ()
-    if not known or any(isinstance(e, int) and e != got for e, got in zip(expected, known, strict=True)):
-        raise DataError(f"params.{name} has shape {array.shape}, expected ({', '.join(map(str, expected))})")
-    sizes.update({s: got for s, got in zip(shape, known, strict=True) if isinstance(s, str)})
+    if not known or any(
+        isinstance(e, int) and e != got for e, got in zip(expected, known, strict=True)
+    ):
+        raise DataError(
+            f"params.{name} has shape {array.shape}, expected ({', '.join(map(str, expected))})"
+        )
+    sizes.update(
+        {s: got for s, got in zip(shape, known, strict=True) if isinstance(s, str)}
+    )
     if array.dtype.kind == "f" and np.isinf(array).any():
         raise DataError(f"params.{name} holds an infinite number")
     return array
@@ -388,7 +489,12 @@ def _array(name: str, value: Any, dtype: str, shape: tuple[Any, ...], sizes: dic
 # ---- test of a calibrator that was read
 
 
-LEVELS = (1e-300, 1.0, 1e6, HUGE)  # sizes of the scores tried, up to the largest gap between two
+LEVELS = (
+    1e-300,
+    1.0,
+    1e6,
+    HUGE,
+)  # sizes of the scores tried, up to the largest gap between two
 
 MOST_CLASSES = 1_000_000
 """Most classes tested: beyond them the rows would fill the memory, and no file can hold parameters per class."""
@@ -404,32 +510,58 @@ def check_extremes(calibrator: Calibrator, k: int) -> None:
         return
 
     def block(scores: AnyArray, kind: ScoreKind) -> Block:
-        columns = {name: Codes(("",), np.zeros(len(scores), np.int64)) for name in calibrator.required_columns}
-        moved = np.broadcast_to(scores, (len(calibrator.required_transforms), *scores.shape))
-        return Block(0, scores, kind, transformed=moved if len(moved) else None, columns=columns)
+        columns = {
+            name: Codes(("",), np.zeros(len(scores), np.int64))
+            for name in calibrator.required_columns
+        }
+        moved = np.broadcast_to(
+            scores, (len(calibrator.required_transforms), *scores.shape)
+        )
+        return Block(
+            0, scores, kind, transformed=moved if len(moved) else None, columns=columns
+        )
 
     if k == 1:
-        stated = np.array([0.0, 1e-300, 1e-9, 0.5, 1.0 - 1e-9, np.nextafter(1.0, 0.0), 1.0])
+        stated = np.array(
+            [0.0, 1e-300, 1e-9, 0.5, 1.0 - 1e-9, np.nextafter(1.0, 0.0), 1.0]
+        )
         with np.errstate(all="ignore"):
             q = calibrator.apply(block(stated[:, None], "confidence")).confidence
         wrong = ~((q >= 0) & (q <= 1))
         if wrong.any():
-            raise DataError(f"params give {q[wrong][0]:g} for a confidence; were they edited?")
+            raise DataError(
+                f"params give {q[wrong][0]:g} for a confidence; were they edited?"
+            )
         return
     ramp = np.linspace(-1.0, 1.0, k)
     shapes = np.stack([ramp, -ramp, -np.ones(k), np.ones(k)])
     shapes[2, 0], shapes[3, -1] = 1.0, -1.0
     rows = [np.concatenate([level * shapes, np.zeros((1, k))]) for level in LEVELS]
     log_p = [np.maximum(z - log_normalizer(z)[:, None], -700.0) for z in rows]
-    tried: list[tuple[AnyArray, ScoreKind]] = [*((z, "logits") for z in rows), *((z, "log_probs") for z in log_p)]
+    tried: list[tuple[AnyArray, ScoreKind]] = [
+        *((z, "logits") for z in rows),
+        *((z, "log_probs") for z in log_p),
+    ]
     for scores, kind in tried:
         try:
             with np.errstate(all="ignore"):
                 found = calibrator.apply(block(scores, kind)).log_probs
-                wrong = ~(np.abs(np.exp(found).sum(axis=1) - 1.0) <= SUM_ERROR) | ~np.isfinite(found).all(axis=1)
-        except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as problem:
-            raise DataError(f"params do not work on rows of {k} classes: {' '.join(str(problem).split())}") from None
+                wrong = ~(
+                    np.abs(np.exp(found).sum(axis=1) - 1.0) <= SUM_ERROR
+                ) | ~np.isfinite(found).all(axis=1)
+        except (
+            ArithmeticError,
+            LookupError,
+            MemoryError,
+            TypeError,
+            ValueError,
+        ) as problem:
+            raise DataError(
+                f"params do not work on rows of {k} classes: {' '.join(str(problem).split())}"
+            ) from None
         if wrong.any():
             row = int(np.argmax(wrong))
             size = np.abs(scores[row]).max()
-            raise DataError(f"params give no probabilities for {kind} of size {size:.3g}; were they edited?")
+            raise DataError(
+                f"params give no probabilities for {kind} of size {size:.3g}; were they edited?"
+            )

@@ -30,7 +30,9 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
     """
     try:
         if path.is_dir():
-            raise UsageError(f"{path}: is a folder, expected a file name to write to, e.g. -o {path / 'NAME'}")
+            raise UsageError(
+                f"{path}: is a folder, expected a file name to write to, e.g. -o {path / 'NAME'}"
+            )
         if path.is_symlink():
             with suppress(FileNotFoundError):
                 path.stat()  # raises where links go round in circles
@@ -38,20 +40,30 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
         if is_stream(path):
             return
         if os.path.lexists(path) and not force:
-            raise UsageError(f"{path}: exists already; choose another name or pass --force to replace it")
+            raise UsageError(
+                f"{path}: exists already; choose another name or pass --force to replace it"
+            )
         folder = real_place(path).parent
         if not folder.is_dir():
             raise UsageError(f"{path}: folder {folder} does not exist; create it first")
         if not os.access(folder, os.W_OK):
-            raise UsageError(f"{path}: folder {folder} is not writable; choose another -o")
+            raise UsageError(
+                f"{path}: folder {folder} is not writable; choose another -o"
+            )
     except OSError as problem:  # a name too long, a folder that may not be entered
-        raise UsageError(f"{path}: cannot be written: {problem.strerror}; choose another -o") from None
+        raise UsageError(
+            f"{path}: cannot be written: {problem.strerror}; choose another -o"
+        ) from None
 
 
 def refuse_input(path: Path, inputs: Iterable[Path] = ()) -> None:
     """Refuse an output path that is one of ``inputs``, or a file that this command has read. Raises UsageError."""
-    if path.exists() and (is_read(path) or any(s.exists() and os.path.samefile(path, s) for s in inputs)):
-        raise UsageError(f"{path}: is an input; inputs are never overwritten, choose another -o")
+    if path.exists() and (
+        is_read(path) or any(s.exists() and os.path.samefile(path, s) for s in inputs)
+    ):
+        raise UsageError(
+            f"{path}: is an input; inputs are never overwritten, choose another -o"
+        )
 
 
 def is_stream(path: Path) -> bool:
@@ -64,12 +76,16 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise UsageError(f"{path}: folder cannot be made: {problem.strerror}; choose another -o") from None
+        raise UsageError(
+            f"{path}: folder cannot be made: {problem.strerror}; choose another -o"
+        ) from None
 
 
 def refuse(path: Path, reason: str | None) -> NoReturn:
     """Raise CalcliError for an output that could not be written."""
-    raise CalcliError(f"{path}: cannot be written: {reason}; no part of it was kept") from None
+    raise CalcliError(
+        f"{path}: cannot be written: {reason}; no part of it was kept"
+    ) from None
 
 
 class NewFile(io.RawIOBase):
@@ -110,11 +126,16 @@ class NewFile(io.RawIOBase):
                 size += len(piece)
                 crc = zlib.crc32(piece, crc)
         if (size, crc) != (self.size, self.crc):
-            refuse(self.path, f"{size} bytes read back differ from the {self.size} written (is the disk failing?)")
+            refuse(
+                self.path,
+                f"{size} bytes read back differ from the {self.size} written (is the disk failing?)",
+            )
 
 
 @contextmanager
-def new_file(path: Path, *, force: bool = False, inputs: Iterable[Path] = ()) -> Iterator[NewFile]:
+def new_file(
+    path: Path, *, force: bool = False, inputs: Iterable[Path] = ()
+) -> Iterator[NewFile]:
     """Open a file to write bytes to, which appears under its name only when all of it is on the disk.
 
     After any error, an interruption included, no partial file remains and an old file is unchanged. A symbolic link is
@@ -138,7 +159,9 @@ def new_file(path: Path, *, force: bool = False, inputs: Iterable[Path] = ()) ->
     try:
         with _naming_output(path):
             descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        in_use(descriptor, "LOCK_SH")  # held until it is closed, so that it does not count as abandoned
+        in_use(
+            descriptor, "LOCK_SH"
+        )  # held until it is closed, so that it does not count as abandoned
         file = NewFile(path, temporary, descriptor)
         yield file
         file.sync()
@@ -203,7 +226,9 @@ def _rename_to_new(temporary: Path, path: Path) -> None:
     try:
         os.link(temporary, path)  # unlike a rename it fails when the name is taken
     except FileExistsError:
-        raise UsageError(f"{path}: appeared while it was being made; pass --force to replace it") from None
+        raise UsageError(
+            f"{path}: appeared while it was being made; pass --force to replace it"
+        ) from None
     except OSError:  # a file system without hard links
         os.replace(temporary, path)
 
@@ -219,17 +244,28 @@ def open_job_file(path: Path, mode: int = 0o666) -> int:
     """Open or create an ordinary file, not a link; returns its descriptor. Raises UsageError, CalcliError."""
     try:
         # A blocking open of a pipe would wait for its other end.
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        flags = (
+            os.O_RDWR
+            | os.O_CREAT
+            | getattr(os, "O_NOFOLLOW", 0)
+            | getattr(os, "O_NONBLOCK", 0)
+        )
         descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0), mode)
     except OSError as problem:
         if os.path.lexists(path):
             what = "a symbolic link" if path.is_symlink() else problem.strerror
-            raise UsageError(f"{path}: is in the way ({what}); move it or choose another -o") from None
+            raise UsageError(
+                f"{path}: is in the way ({what}); move it or choose another -o"
+            ) from None
         kind = CalcliError if problem.errno in NO_ROOM else UsageError
-        raise kind(f"{path}: cannot be written: {problem.strerror}; choose another name") from None
+        raise kind(
+            f"{path}: cannot be written: {problem.strerror}; choose another name"
+        ) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise UsageError(f"{path}: is in the way (no ordinary file); move it or choose another -o")
+        raise UsageError(
+            f"{path}: is in the way (no ordinary file); move it or choose another -o"
+        )
     return descriptor
 
 
@@ -237,7 +273,9 @@ def lock(descriptor: int, path: Path) -> None:
     """Lock a file against other processes, where the system can. Raises UsageError if another holds the lock."""
     # Name gone or changed: the other process has ended meanwhile and removed or replaced the file.
     if in_use(descriptor, "LOCK_EX") or not _has_name(descriptor, path):
-        raise UsageError(f"{path}: another calcli is writing it; wait for it or choose another -o")
+        raise UsageError(
+            f"{path}: another calcli is writing it; wait for it or choose another -o"
+        )
 
 
 def in_use(descriptor: int, how: str) -> bool:
@@ -264,6 +302,8 @@ def _has_name(descriptor: int, path: Path) -> bool:
 
 def remove(file: io.FileIO, path: Path) -> None:
     """Close and delete a file, unless its name has passed to another file."""
-    if _has_name(file.fileno(), path):  # while the lock is held: later the name may belong to another process
+    if _has_name(
+        file.fileno(), path
+    ):  # while the lock is held: later the name may belong to another process
         path.unlink(missing_ok=True)
     file.close()

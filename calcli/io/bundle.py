@@ -20,15 +20,41 @@ from calcli.fast_dataclass import cached_property
 from calcli.io import validate
 from calcli.io.artifact import Link
 from calcli.io.dataset import CACHE_BYTES, DataSet
-from calcli.io.hdf5 import check_bundle_format, check_stored, lookup, names_in, open_file, read, texts
-from calcli.io.locate import CALIBRATION, HELD_OUT, Layout, Location, choose_group, intersections, kinds_in, split_where
+from calcli.io.hdf5 import (
+    check_bundle_format,
+    check_stored,
+    lookup,
+    names_in,
+    open_file,
+    read,
+    texts,
+)
+from calcli.io.locate import (
+    CALIBRATION,
+    HELD_OUT,
+    Layout,
+    Location,
+    choose_group,
+    intersections,
+    kinds_in,
+    split_where,
+)
 from calcli.io.provenance import chain_of
 from calcli.io.spool import Unpacked, is_tall
-from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, bfloat16_to_float32, is_bfloat16
+from calcli.numerics import (
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    bfloat16_to_float32,
+    is_bfloat16,
+)
 from calcli.parallel import available_memory
 from calcli.rows import SCORE_KINDS, Block, ScoreKind
 
-DEEPEST = 50  # maximum nesting of the JSON in attribute source; each calibrator adds a level
+DEEPEST = (
+    50  # maximum nesting of the JSON in attribute source; each calibrator adds a level
+)
 
 UNPACKED_BYTES = 160 << 20
 """Maximum size of chunked scores kept in memory, as every pass looks up and unpacks chunks again; contiguous scores
@@ -44,7 +70,11 @@ def _depth(value: Any) -> int:
     """Nesting depth of a JSON value, counted without recursion, up to ``DEEPEST`` + 1."""
     level, depth = [value], 0
     while level and depth <= DEEPEST:
-        inner = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, dict | list)]
+        inner = [
+            v.values() if isinstance(v, dict) else v
+            for v in level
+            if isinstance(v, dict | list)
+        ]
         level, depth = [item for items in inner for item in items], depth + 1
     return depth
 
@@ -72,11 +102,19 @@ class BundleRows(DataSet):
     stay in memory. assigned : whether the bundle holds predictions."""
 
     def __init__(
-        self, file: h5py.File, path: Path, group: str, layout: Layout, ignore: tuple[int, ...], need_labels: bool
+        self,
+        file: h5py.File,
+        path: Path,
+        group: str,
+        layout: Layout,
+        ignore: tuple[int, ...],
+        need_labels: bool,
     ) -> None:
         self.path, self.group, self._layout = path, group, layout
         self.unit = layout.unit
-        shown = os.fsencode(path.name).decode("utf-8", "backslashreplace")  # a file name may not be valid UTF-8
+        shown = os.fsencode(path.name).decode(
+            "utf-8", "backslashreplace"
+        )  # a file name may not be valid UTF-8
         self.name = f"{shown}:{group}" if group else shown
         self._node = lookup(file, group)
         check_bundle_format(self._node, self.name)
@@ -84,55 +122,98 @@ class BundleRows(DataSet):
         self.scores_where = self._where(self._scores)
         self._wide = is_bfloat16(self._scores.dtype, self._scores.attrs.get("dtype"))
         dtype = np.dtype(np.float32) if self._wide else self._scores.dtype
-        self.total, self.k = validate.check_shape(self._scores.shape, dtype, self.scores_where)
+        self.total, self.k = validate.check_shape(
+            self._scores.shape, dtype, self.scores_where
+        )
         if self.kind == "confidence":
             self.k = 1
             if self._scores.shape not in ((self.total,), (self.total, 1)):
-                raise DataError(f"{self.scores_where}: has shape {self._scores.shape}, expected (rows,): one a row")
+                raise DataError(
+                    f"{self.scores_where}: has shape {self._scores.shape}, expected (rows,): one a row"
+                )
         self.dtype = dtype.newbyteorder("=")
         self._keep: BoolArray | None = None
         self._labels = self._find_labels(layout, ignore, need_labels)
         self.n = self.total if self._keep is None else int(self._keep.sum())
         self._given_weights: FloatArray | None = None
         if given := list(self._datasets("weights").values()):
-            w = validate.check_weights(self._read_column(given[0]), self.total, self._where(given[0]))
+            w = validate.check_weights(
+                self._read_column(given[0]), self.total, self._where(given[0])
+            )
             self._given_weights = w if self._keep is None else w[self._keep]
         self._assigned: AnyArray | h5py.Dataset | None = None
-        if self.kind != "confidence" and (dataset := self._find("prediction")) is not None:
+        if (
+            self.kind != "confidence"
+            and (dataset := self._find("prediction")) is not None
+        ):
             self._check_length(dataset)
-            self._assigned = self._classes(dataset, f"{self.name}: prediction", what="prediction")
-        for role in ("ids", "group", "unit"):  # checked even if the command does not use them
-            for column in self._datasets(role).values() if isinstance(lookup(self._node, role), h5py.Dataset) else ():
+            self._assigned = self._classes(
+                dataset, f"{self.name}: prediction", what="prediction"
+            )
+        for role in (
+            "ids",
+            "group",
+            "unit",
+        ):  # checked even if the command does not use them
+            for column in (
+                self._datasets(role).values()
+                if isinstance(lookup(self._node, role), h5py.Dataset)
+                else ()
+            ):
                 self._check_length(column)
                 if column.dtype.kind == "f":
                     self.column(role)
-        self.has_labels, self.assigned = self._labels is not None, self._assigned is not None
+        self.has_labels, self.assigned = (
+            self._labels is not None,
+            self._assigned is not None,
+        )
         self.transforms = self._find_transforms()
         self._cache: AnyArray | None = None
         self._unpacked: Unpacked | None = None
         free = available_memory()
         most = UNPACKED_BYTES if free is None else min(UNPACKED_BYTES, free // 4)
-        self.small = self.nbytes <= (max(CACHE_BYTES, most) if self._scores.chunks else CACHE_BYTES)
+        self.small = self.nbytes <= (
+            max(CACHE_BYTES, most) if self._scores.chunks else CACHE_BYTES
+        )
 
     @property
     def location(self) -> Location:
         """These rows, with the other labelled splits of their file if the groups have usual names. A calibrator is
         fitted on the calibration split, even if it is these rows, when there is another to evaluate it on."""
         here, (folder, slash, own) = super().location, self.group.rpartition("/")
-        if own not in (*CALIBRATION, *HELD_OUT) or not here.name or self._layout.scores is not None:
+        if (
+            own not in (*CALIBRATION, *HELD_OUT)
+            or not here.name
+            or self._layout.scores is not None
+        ):
             return here
         whole = here.name.removesuffix(own)
-        alike = [f"{whole}{part}" for part in (*CALIBRATION, *HELD_OUT) if self._is_alike(f"{folder}{slash}{part}")]
+        alike = [
+            f"{whole}{part}"
+            for part in (*CALIBRATION, *HELD_OUT)
+            if self._is_alike(f"{folder}{slash}{part}")
+        ]
         others = [name for name in alike if name != here.name]
         held_out = [name for name in others if name.removeprefix(whole) in HELD_OUT]
         if own in CALIBRATION and held_out:
             return replace(here, to_fit=here.name, to_evaluate=held_out[0])
-        return replace(here, to_fit=next(iter(others), ""), to_evaluate=next(iter([*held_out, *others]), ""))
+        return replace(
+            here,
+            to_fit=next(iter(others), ""),
+            to_evaluate=next(iter([*held_out, *others]), ""),
+        )
 
     def _is_alike(self, group: str) -> bool:
         """Return True if a group of the file holds labelled scores of the same kind and number of classes."""
-        node, labels = lookup(self._node.file, group), "correct" if self.kind == "confidence" else "labels"
-        if not isinstance(node, h5py.Group) or kinds_in(node) != [self.kind] or lookup(node, labels) is None:
+        node, labels = (
+            lookup(self._node.file, group),
+            "correct" if self.kind == "confidence" else "labels",
+        )
+        if (
+            not isinstance(node, h5py.Group)
+            or kinds_in(node) != [self.kind]
+            or lookup(node, labels) is None
+        ):
             return False
         return bool(lookup(node, self.kind).shape[1:] == self._scores.shape[1:])
 
@@ -144,7 +225,9 @@ class BundleRows(DataSet):
         if node is None:
             return None
         if not isinstance(node, h5py.Dataset):
-            raise DataError(f"{self.name}: {path} is a group, expected a dataset; rename it")
+            raise DataError(
+                f"{self.name}: {path} is a group, expected a dataset; rename it"
+            )
         check_stored(node, self._where(node), external=self._layout.external)
         return node
 
@@ -156,50 +239,89 @@ class BundleRows(DataSet):
         if len(present) != 1:
             found = " and ".join(present) or "none"
             told = f"expected exactly one of {', '.join(SCORE_KINDS)}, found {found}"
-            raise DataError(f"{self.name}: {told}; choose with --scores PATH --kind KIND")
+            raise DataError(
+                f"{self.name}: {told}; choose with --scores PATH --kind KIND"
+            )
         path, name = present[0], present[0].rsplit("/", 1)[-1]
-        if layout.scores is not None and layout.kind is None and name not in SCORE_KINDS:
-            raise UsageError(f"--scores {path}: say what they are with --kind {'|'.join(SCORE_KINDS)}")
+        if (
+            layout.scores is not None
+            and layout.kind is None
+            and name not in SCORE_KINDS
+        ):
+            raise UsageError(
+                f"--scores {path}: say what they are with --kind {'|'.join(SCORE_KINDS)}"
+            )
         if layout.scores is None and layout.kind is not None and name == "confidence":
-            raise UsageError(f"--kind {layout.kind}: {self.name} holds confidences, no scores of classes")
+            raise UsageError(
+                f"--kind {layout.kind}: {self.name} holds confidences, no scores of classes"
+            )
         dataset = self._find(path)
         if dataset is None:
             told = f"has no dataset {path!r}, it holds: {names_in(self._node)}"
             raise DataError(f"{self.name}: {told}; name another with --scores PATH")
         return dataset, validate.score_kind(layout.kind or name, confidence=True)
 
-    def _find_labels(self, layout: Layout, ignore: tuple[int, ...], needed: bool) -> "AnyArray | h5py.Dataset | None":
+    def _find_labels(
+        self, layout: Layout, ignore: tuple[int, ...], needed: bool
+    ) -> "AnyArray | h5py.Dataset | None":
         """Read labels of the rows kept; sets which rows are kept."""
         path = layout.labels or ("correct" if self.kind == "confidence" else "labels")
         dataset = self._find(path)
         if dataset is None:
             if needed or layout.labels is not None or ignore:
-                what = "whether answers are right is" if self.kind == "confidence" else "labels are"
+                what = (
+                    "whether answers are right is"
+                    if self.kind == "confidence"
+                    else "labels are"
+                )
                 told = f"has no dataset {path!r}, and {what} needed here; it holds: {names_in(self._node)}"
                 raise DataError(f"{self.name}: {told}; name them with --labels PATH")
             return None
         where = self._where(dataset)
         if self.kind == "confidence":
             if ignore:
-                raise UsageError(f"--ignore-label: {self.name} holds confidences; calcli extract can leave rows out")
-            return validate.check_correct(self._read_column(dataset), self.total, where).astype(np.uint8)
-        validate.check_label_shape(dataset.shape, dataset.dtype, self.total, self.k, where)
+                raise UsageError(
+                    f"--ignore-label: {self.name} holds confidences; calcli extract can leave rows out"
+                )
+            return validate.check_correct(
+                self._read_column(dataset), self.total, where
+            ).astype(np.uint8)
+        validate.check_label_shape(
+            dataset.shape, dataset.dtype, self.total, self.k, where
+        )
         return self._classes(dataset, where, ignore)
 
     def _classes(
-        self, dataset: h5py.Dataset, where: str, ignore: tuple[int, ...] = (), what: str = "label"
+        self,
+        dataset: h5py.Dataset,
+        where: str,
+        ignore: tuple[int, ...] = (),
+        what: str = "label",
     ) -> "AnyArray | h5py.Dataset":
         """Check labels or predictions of the rows kept; returns an array, or the dataset itself if it is too large to
         hold. Sets which rows are kept if labels are to be ignored. Raises DataError."""
         small = np.min_scalar_type(self.k - 1)
-        tall = dataset.chunks is not None and dataset.chunks[0] > AT_ONCE  # each read would unpack all of it
-        held = tall or ignore or self._keep is not None or self.total * small.itemsize <= CACHE_BYTES
+        tall = (
+            dataset.chunks is not None and dataset.chunks[0] > AT_ONCE
+        )  # each read would unpack all of it
+        held = (
+            tall
+            or ignore
+            or self._keep is not None
+            or self.total * small.itemsize <= CACHE_BYTES
+        )
         step = self.total if tall else AT_ONCE
         found, stay = [], []
         for start in range(0, self.total, step):
             values = read(dataset, np.s_[start : start + step], where)
-            values = values if self._keep is None else values[self._keep[start : start + step]]
-            values = validate.check_labels(values, len(values), self.k, where, ignore, what, start)
+            values = (
+                values
+                if self._keep is None
+                else values[self._keep[start : start + step]]
+            )
+            values = validate.check_labels(
+                values, len(values), self.k, where, ignore, what, start
+            )
             if ignore:
                 stay.append(~validate.to_ignore(values, ignore))
                 values = values[stay[-1]]
@@ -208,13 +330,19 @@ class BundleRows(DataSet):
         if ignore and not all(map(np.all, stay)):
             self._keep = np.concatenate(stay)
             if not self._keep.any():
-                raise DataError(f"{self.scores_where}: every row has an ignored label, nothing is left")
+                raise DataError(
+                    f"{self.scores_where}: every row has an ignored label, nothing is left"
+                )
         return np.concatenate(found) if held else dataset
 
-    def _classes_at(self, source: "AnyArray | h5py.Dataset | None", start: int, stop: int) -> IntArray | None:
+    def _classes_at(
+        self, source: "AnyArray | h5py.Dataset | None", start: int, stop: int
+    ) -> IntArray | None:
         if source is None:
             return None
-        return np.asarray(read(source, np.s_[start:stop], self.name)).astype(np.int64, copy=False)
+        return np.asarray(read(source, np.s_[start:stop], self.name)).astype(
+            np.int64, copy=False
+        )
 
     def _read_column(self, dataset: h5py.Dataset, rows: slice = slice(None)) -> Any:
         self._check_length(dataset)
@@ -233,7 +361,9 @@ class BundleRows(DataSet):
         expected = (len(specs), self.total, self.k)
         if data.shape != expected:
             told = f"expected {expected}: {len(specs)} specs, and the same rows and classes as the scores"
-            raise DataError(f"{self.name}: transforms/logits has shape {data.shape}, {told}")
+            raise DataError(
+                f"{self.name}: transforms/logits has shape {data.shape}, {told}"
+            )
         validate.check_type(data.dtype, self._where(data))
         self._moved = data
         return tuple(specs)
@@ -249,9 +379,13 @@ class BundleRows(DataSet):
     def class_names(self) -> list[str] | None:
         names = None if self.kind == "confidence" else self._strings("class_names")
         if names is not None and len(names) != self.k:
-            raise DataError(f"{self.name}: class_names has {len(names)} entries, expected {self.k}, one per class")
+            raise DataError(
+                f"{self.name}: class_names has {len(names)} entries, expected {self.k}, one per class"
+            )
         if names is not None and len(set(names)) == 1:
-            raise DataError(f"{self.name}: all class_names are {names[0]!r}; name each class, or delete them")
+            raise DataError(
+                f"{self.name}: all class_names are {names[0]!r}; name each class, or delete them"
+            )
         return names
 
     def column(self, name: str) -> AnyArray | None:
@@ -259,7 +393,11 @@ class BundleRows(DataSet):
         for own, dataset in self._datasets(name).items():
             values = self._column(dataset)
             whole = name in ("ids", "unit")
-            columns[own] = validate.whole_names(values, name, f"{self.name}: {own}") if whole else values
+            columns[own] = (
+                validate.whole_names(values, name, f"{self.name}: {own}")
+                if whole
+                else values
+            )
         return intersections(columns) if columns else None
 
     def _names(self, role: str) -> list[str]:
@@ -271,7 +409,9 @@ class BundleRows(DataSet):
     def own_columns(self, role: str) -> dict[str, AnyArray]:
         """Values of a column by its original name, or the columns that it is combined from by theirs."""
         names = self._names(role)
-        found = {name: dataset for name in names if (dataset := self._find(name)) is not None}
+        found = {
+            name: dataset for name in names if (dataset := self._find(name)) is not None
+        }
         if len(names) > 1 and len(found) == len(set(names)):
             return {name: self._column(dataset) for name, dataset in found.items()}
         values = self.column(role)
@@ -284,8 +424,15 @@ class BundleRows(DataSet):
         for name in map(str, self._node):
             with suppress(DataError):
                 dataset = self._find(name)
-                words = dataset is not None and h5py.check_string_dtype(dataset.dtype) is not None
-                if dataset is not None and dataset.shape == (self.total,) and (words or dataset.dtype.kind in "iu"):
+                words = (
+                    dataset is not None
+                    and h5py.check_string_dtype(dataset.dtype) is not None
+                )
+                if (
+                    dataset is not None
+                    and dataset.shape == (self.total,)
+                    and (words or dataset.dtype.kind in "iu")
+                ):
                     found[name] = dataset
         return found
 
@@ -298,7 +445,10 @@ class BundleRows(DataSet):
         """Original names of ids, groups, units and weights in the source of the bundle, if recorded."""
         try:
             found = json.loads(self._node.attrs.get(OWN_NAMES, "{}"))
-            return {str(role): [str(name) for name in names] for role, names in found.items()}
+            return {
+                str(role): [str(name) for name in names]
+                for role, names in found.items()
+            }
         except (TypeError, ValueError, AttributeError, RecursionError):
             return {}
 
@@ -308,16 +458,28 @@ class BundleRows(DataSet):
         if asked is None:
             dataset = self._find(role)
             return {} if dataset is None else {role: dataset}
-        recorded = {names[0]: own for own, names in self.own_names.items() if len(names) == 1}
+        recorded = {
+            names[0]: own for own, names in self.own_names.items() if len(names) == 1
+        }
         found = {}
         for name in asked:
             dataset = self._find(name) or self._find(recorded.get(name, name))
             if dataset is None:
                 nodes = {str(key): lookup(self._node, key) for key in self._node}
-                per_row = [key for key, node in nodes.items() if getattr(node, "shape", None) == (self.total,)]
-                known = dict.fromkeys(own for key in per_row for own in (key, *self.own_names.get(key, ())))
+                per_row = [
+                    key
+                    for key, node in nodes.items()
+                    if getattr(node, "shape", None) == (self.total,)
+                ]
+                known = dict.fromkeys(
+                    own
+                    for key in per_row
+                    for own in (key, *self.own_names.get(key, ()))
+                )
                 have = ", ".join(known) or "none"
-                raise DataError(f"{self.name}: has no dataset {name!r}; one value per row have: {have}")
+                raise DataError(
+                    f"{self.name}: has no dataset {name!r}; one value per row have: {have}"
+                )
             found[name] = dataset
         return found
 
@@ -326,7 +488,9 @@ class BundleRows(DataSet):
         where = self._where(dataset)
         words = h5py.check_string_dtype(dataset.dtype) is not None
         if not words and dataset.dtype.kind not in "biuf":
-            raise DataError(f"{where}: has type {dataset.dtype}, expected numbers or UTF-8 strings; rename it")
+            raise DataError(
+                f"{where}: has type {dataset.dtype}, expected numbers or UTF-8 strings; rename it"
+            )
         values: AnyArray = self._read_column(dataset, rows)
         if words:
             values = np.array(texts(values, where), dtype=object)
@@ -354,7 +518,10 @@ class BundleRows(DataSet):
     @property
     def recorded(self) -> list[str]:
         made = [] if self.corrupted_labels is None else [self.corrupted_labels[:200]]
-        return [f"labels corrupted on purpose ({how}): numbers about them say nothing about the model" for how in made]
+        return [
+            f"labels corrupted on purpose ({how}): numbers about them say nothing about the model"
+            for how in made
+        ]
 
     # ---- rows
 
@@ -367,7 +534,9 @@ class BundleRows(DataSet):
     def given_weights(self) -> FloatArray | None:
         return self._given_weights
 
-    def pieces(self, transforms: Sequence[int], rows: int, start: int, stop: int) -> Iterator[Block]:
+    def pieces(
+        self, transforms: Sequence[int], rows: int, start: int, stop: int
+    ) -> Iterator[Block]:
         if self.small and self._cache is None:
             self._cache = self._checked(0, self.total)
             self._cache.flags.writeable = False
@@ -377,7 +546,9 @@ class BundleRows(DataSet):
             rows = max(1, rows // height) * height
         first, last = self._in_file(start, stop)
         for low in range(first // rows * rows, last, rows):
-            piece = self._piece(start, max(low, first), min(low + rows, last), transforms)
+            piece = self._piece(
+                start, max(low, first), min(low + rows, last), transforms
+            )
             yield piece
             start += len(piece)
 
@@ -390,23 +561,32 @@ class BundleRows(DataSet):
         low, high = np.flatnonzero(self._keep)[[start, stop - 1]] + (0, 1)
         return int(low), int(high)
 
-    def _piece(self, at: int, start: int, stop: int, transforms: Sequence[int]) -> Block:
+    def _piece(
+        self, at: int, start: int, stop: int, transforms: Sequence[int]
+    ) -> Block:
         """Read rows of the file as a block; the first one kept is row ``at``."""
-        slab = self._checked(start, stop) if self._cache is None else self._cache[start:stop]
+        slab = (
+            self._checked(start, stop)
+            if self._cache is None
+            else self._cache[start:stop]
+        )
         under = []
         for index in transforms:
-            where = f"{self.path}: transforms/logits[{index}] ({self.transforms[index]})"
+            where = (
+                f"{self.path}: transforms/logits[{index}] ({self.transforms[index]})"
+            )
             raw = read(self._moved, np.s_[index, start:stop], where)
             under.append(validate.check_scores(raw, "logits", where, start))
         if self._keep is not None:
             keep = self._keep[start:stop]
             slab, under = slab[keep], [scores[keep] for scores in under]
         end = at + len(slab)
-        labels, assigned = (self._classes_at(source, at, end) for source in (self._labels, self._assigned))
-        moved = np.stack(under) if under else None
-        return Block(
-            at, slab, self.kind, labels, transformed=moved, assigned=assigned
+        labels, assigned = (
+            self._classes_at(source, at, end)
+            for source in (self._labels, self._assigned)
         )
+        moved = np.stack(under) if under else None
+        return Block(at, slab, self.kind, labels, transformed=moved, assigned=assigned)
 
     def _checked(self, start: int, stop: int) -> AnyArray:
         if self._cache is None and not self.small and is_tall(self._scores):
@@ -414,7 +594,11 @@ class BundleRows(DataSet):
             raw = self._unpacked.rows(start, stop)
         else:
             raw = read(self._scores, np.s_[start:stop], self.scores_where)
-        raw = bfloat16_to_float32(raw) if self._wide else raw.astype(self.dtype, copy=False)
+        raw = (
+            bfloat16_to_float32(raw)
+            if self._wide
+            else raw.astype(self.dtype, copy=False)
+        )
         if self.kind == "confidence":
             return validate.check_confidences(raw, self.scores_where, start)
         return validate.check_scores(raw, self.kind, self.scores_where, start)

@@ -3,7 +3,14 @@
 import math
 from typing import Any
 
-HIDDEN = {0x61C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), 0x2060, *range(0x2066, 0x206A), 0xFEFF}
+HIDDEN = {
+    0x61C,
+    *range(0x200B, 0x2010),
+    *range(0x2028, 0x202F),
+    0x2060,
+    *range(0x2066, 0x206A),
+    0xFEFF,
+}
 """Code points that change text direction, break lines, or have no width."""
 
 BEGINS_FORMULA = ("=", "+", "-", "@", "\t", "\r")

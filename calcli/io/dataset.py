@@ -24,7 +24,18 @@ from calcli.io.provenance import NOT_HELD_OUT, in_sample, of_several, words
 from calcli.io.row_facts import RowFacts, row_facts
 from calcli.io.validate import doubts
 from calcli.numerics import AnyArray, FloatArray, IntArray
-from calcli.rows import ArrayRows, AtOnce, Block, Codes, Rows, Walk, joined, part_blocks, rows_per_block, sample_runs
+from calcli.rows import (
+    ArrayRows,
+    AtOnce,
+    Block,
+    Codes,
+    Rows,
+    Walk,
+    joined,
+    part_blocks,
+    rows_per_block,
+    sample_runs,
+)
 from calcli.statistics.units import Units
 from calcli.statistics.weights import effective_weights
 
@@ -97,7 +108,11 @@ class DataSet(Rows):
     def caveats(self) -> list[str]:
         """Warnings for every report of these rows: calibrators applied, recorded warnings, doubtful scores."""
         seen = in_sample(self.upstream)
-        return [*([f"{seen}: {NOT_HELD_OUT}"] if seen else []), *self.recorded, *doubts(self)]
+        return [
+            *([f"{seen}: {NOT_HELD_OUT}"] if seen else []),
+            *self.recorded,
+            *doubts(self),
+        ]
 
     @abstractmethod
     def column(self, name: str) -> AnyArray | None:
@@ -130,23 +145,31 @@ class DataSet(Rows):
         units = Units.of(values)
         if units.n < 2:
             told = f"all {self.n} rows are of one {name} ({values[0]}), and nothing can be told from one"
-            raise DataError(f"{self.name}: {told}; name another with --unit NAME, or pass --unit none")
+            raise DataError(
+                f"{self.name}: {told}; name another with --unit NAME, or pass --unit none"
+            )
         return units
 
     def carry(self, name: str) -> Codes:
         """Attach a column to every block, and return the whole column. Raises DataError if it does not exist."""
         if name not in self.columns:
             values = self.column("group" if self.own_name("group") == name else name)
-            if values is None and name == "label":  # multi-label: the groups are the labels' names
+            if (
+                values is None and name == "label"
+            ):  # multi-label: the groups are the labels' names
                 values = self.column("group")
             if values is None:
                 told = f"has no dataset {name!r} with one value per row, which is needed here"
-                raise DataError(f"{self.name}: {told}; of a table name it with --group-by {name}")
+                raise DataError(
+                    f"{self.name}: {told}; of a table name it with --group-by {name}"
+                )
             self.columns = {**self.columns, name: Codes.of(values)}
         return self.columns[name]
 
     @abstractmethod
-    def pieces(self, transforms: Sequence[int], rows: int, start: int, stop: int) -> Iterator[Block]:
+    def pieces(
+        self, transforms: Sequence[int], rows: int, start: int, stop: int
+    ) -> Iterator[Block]:
         """Read rows start..stop-1 in pieces of about ``rows`` rows, multiples of it where possible, without their
         weights, whose scale only all rows together give."""
 
@@ -176,7 +199,9 @@ class DataSet(Rows):
     def labels(self) -> IntArray:
         return self.labels_at(0, self.n)
 
-    def blocks(self, transforms: Sequence[int] = (), at_once: AtOnce = 1) -> Iterator[Block]:
+    def blocks(
+        self, transforms: Sequence[int] = (), at_once: AtOnce = 1
+    ) -> Iterator[Block]:
         step = at_once * self.step(transforms)
         pieces = self.pieces(transforms, self.slab_rows(transforms, step), 0, self.n)
         weight = self.weights()
@@ -193,12 +218,19 @@ class DataSet(Rows):
 
     def _followed(self, pieces: Iterator[Block]) -> Iterator[Block]:
         """Yield the pieces; the first complete pass also sets the hash and the facts of the rows."""
-        hashed, known = self.data_sha256 is not None or not self.hashed, self.facts is not None
+        hashed, known = (
+            self.data_sha256 is not None or not self.hashed,
+            self.facts is not None,
+        )
         facts, cell, at = None, self.part_rows(), 0
         digests: defaultdict[int, hashlib._Hash] = defaultdict(hashlib.sha256)
         for piece in pieces:
             for low in () if hashed else range(at - at % cell, at + len(piece), cell):
-                digests[low].update(np.ascontiguousarray(piece.scores[max(low - at, 0) : low + cell - at]).data)
+                digests[low].update(
+                    np.ascontiguousarray(
+                        piece.scores[max(low - at, 0) : low + cell - at]
+                    ).data
+                )
             at += len(piece)
             if not known:
                 found = row_facts(piece)
@@ -207,7 +239,11 @@ class DataSet(Rows):
                 self.progress("rows read", at, self.n)
             yield piece
         if not hashed:
-            self.seal([each.digest() for each in digests.values()] if len(digests) > 1 else digests[0])
+            self.seal(
+                [each.digest() for each in digests.values()]
+                if len(digests) > 1
+                else digests[0]
+            )
         self.facts = self.facts or facts
 
     def step(self, transforms: Sequence[int] = ()) -> int:
@@ -217,7 +253,9 @@ class DataSet(Rows):
 
     def slab_rows(self, transforms: Sequence[int], step: int) -> int:
         """Number of rows read at once: a multiple of ``step``."""
-        slab = max(1, SLAB_BYTES // ((1 + len(transforms)) * self.k * self.dtype.itemsize))
+        slab = max(
+            1, SLAB_BYTES // ((1 + len(transforms)) * self.k * self.dtype.itemsize)
+        )
         return max(1, slab // step) * step
 
     def part_rows(self, transforms: Sequence[int] = ()) -> int:
@@ -242,15 +280,21 @@ class DataSet(Rows):
 
     def seal(self, scores: "list[bytes] | hashlib._Hash") -> None:
         """Set the hash, from the digests of the parts' scores, or the hash object of a single part's scores."""
-        digest = hashlib.sha256(b"".join(scores)) if isinstance(scores, list) else scores
+        digest = (
+            hashlib.sha256(b"".join(scores)) if isinstance(scores, list) else scores
+        )
         if self.has_labels:
             for start in range(0, self.n, HASHED_LABELS):
-                digest.update(self.labels_at(start, min(start + HASHED_LABELS, self.n)).data)
+                digest.update(
+                    self.labels_at(start, min(start + HASHED_LABELS, self.n)).data
+                )
         digest.update(f"{self.kind} {self.dtype.str} {self.n} {self.k}".encode())
         self.data_sha256 = digest.hexdigest()
 
     def sample(self, count: int) -> ArrayRows:
-        drawn = joined([self.run(start, stop) for start, stop in sample_runs(self.n, count)])
+        drawn = joined(
+            [self.run(start, stop) for start, stop in sample_runs(self.n, count)]
+        )
         return ArrayRows(drawn.scores, drawn.labels, self.kind, weight=drawn.weight)
 
 
@@ -261,13 +305,23 @@ def _weighted(
     return work(replace(block, weight=weight), *along)
 
 
-def _carrying(work: Callable[..., Any], names: Mapping[str, tuple[str, ...]], block: Block, *along: Any) -> Any:
+def _carrying(
+    work: Callable[..., Any],
+    names: Mapping[str, tuple[str, ...]],
+    block: Block,
+    *along: Any,
+) -> Any:
     """Attach columns to a block in another process (names given, codes first in ``along``), and call ``work``."""
-    columns = {name: Codes(known, code) for (name, known), code in zip(names.items(), along, strict=False)}
+    columns = {
+        name: Codes(known, code)
+        for (name, known), code in zip(names.items(), along, strict=False)
+    }
     return work(replace(block, columns=columns), *along[len(names) :])
 
 
-def within(counts: Iterable[int], start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
+def within(
+    counts: Iterable[int], start: int, stop: int
+) -> Iterator[tuple[int, int, int, int]]:
     """Yield the parts that overlap rows start..stop-1: index, first row of the part, start and stop within it."""
     begin = 0
     for at, count in enumerate(counts):
@@ -310,7 +364,9 @@ class PooledRows(DataSet):
             for has, expected in zip(_shared_properties(part), alike, strict=False):
                 if has != expected:
                     told = f"{part.name}: {has}, {first.name} {expected}"
-                    raise DataError(f"{told}; bundles that are taken together must agree in it")
+                    raise DataError(
+                        f"{told}; bundles that are taken together must agree in it"
+                    )
         self.parts = parts
         self._counts = [part.n for part in parts]
         self.n, self.k, self.kind = sum(self._counts), first.k, first.kind
@@ -337,11 +393,17 @@ class PooledRows(DataSet):
 
     @property
     def recorded(self) -> list[str]:
-        return list(dict.fromkeys(text for part in self.parts for text in part.recorded))
+        return list(
+            dict.fromkeys(text for part in self.parts for text in part.recorded)
+        )
 
     def column(self, name: str) -> AnyArray | None:
         columns = [part.column(name) for part in self.parts]
-        lacking = [part.name for part, values in zip(self.parts, columns, strict=True) if values is None]
+        lacking = [
+            part.name
+            for part, values in zip(self.parts, columns, strict=True)
+            if values is None
+        ]
         if len(lacking) == len(columns):
             return None
         if lacking:
@@ -354,13 +416,18 @@ class PooledRows(DataSet):
         units = super().given_units
         part = np.repeat(np.arange(len(self.parts)), self._counts)
         if units is not None:
-            first, last = part[units.order[units.starts]], part[units.order[units.starts + units.count - 1]]
+            first, last = (
+                part[units.order[units.starts]],
+                part[units.order[units.starts + units.count - 1]],
+            )
             if (first != last).any():
                 cut = int(np.flatnonzero(first != last)[0])
                 name = self.column("unit")[units.order[units.starts[cut]]]  # type: ignore[index]
                 told = f"{self.parts[first[cut]].name} and {self.parts[last[cut]].name} hold rows of it"
                 advice = "keep the rows of a unit in one file, give others names of their own, or pass --unit none"
-                raise DataError(f"{self.own_name('unit')} {name} is cut: {told}; {advice}")
+                raise DataError(
+                    f"{self.own_name('unit')} {name} is cut: {told}; {advice}"
+                )
         return units
 
     def own_name(self, role: str) -> str:
@@ -368,7 +435,9 @@ class PooledRows(DataSet):
 
     def labels_at(self, start: int, stop: int) -> IntArray:
         parts = within(self._counts, start, stop)
-        return np.concatenate([self.parts[at].labels_at(low, high) for at, _, low, high in parts])
+        return np.concatenate(
+            [self.parts[at].labels_at(low, high) for at, _, low, high in parts]
+        )
 
     @property
     def given_weights(self) -> FloatArray | None:
@@ -376,10 +445,16 @@ class PooledRows(DataSet):
         given = [weight for weight in weights if weight is not None]
         return np.concatenate(given) if given else None
 
-    def pieces(self, transforms: Sequence[int], rows: int, start: int, stop: int) -> Iterator[Block]:
+    def pieces(
+        self, transforms: Sequence[int], rows: int, start: int, stop: int
+    ) -> Iterator[Block]:
         for at, begin, low, high in within(self._counts, start, stop):
             for piece in self.parts[at].pieces(transforms, rows, low, high):
-                yield replace(piece, start=begin + piece.start, scores=piece.scores.astype(self.dtype, copy=False))
+                yield replace(
+                    piece,
+                    start=begin + piece.start,
+                    scores=piece.scores.astype(self.dtype, copy=False),
+                )
 
 
 def _shared_properties(rows: "BundleRows") -> Iterator[str]:
@@ -389,7 +464,11 @@ def _shared_properties(rows: "BundleRows") -> Iterator[str]:
     yield f"has {rows.k} classes"
     yield "has no class_names" if names is None else "has class_names"
     yield from (f"calls class {c} {name!r}" for c, name in enumerate(names or ()))
-    yield f"is calibrated by {words(rows.upstream)}" if rows.upstream else "is uncalibrated"
+    yield (
+        f"is calibrated by {words(rows.upstream)}"
+        if rows.upstream
+        else "is uncalibrated"
+    )
     yield f"has the transforms {', '.join(rows.transforms) or 'none'}"
     yield "has labels" if rows.has_labels else "has no labels"
     yield "has no weights" if rows.given_weights is None else "has weights"

@@ -24,7 +24,12 @@ from calcli.io.probe import probe
 from calcli.io.validate import refuse_bomb
 
 HDF5 = b"\x89HDF\r\n\x1a\n"  # signature at the start of a file
-END_OFFSETS = {0: 40, 1: 44, 2: 28, 3: 28}  # offset of the end-of-file address, by superblock version
+END_OFFSETS = {
+    0: 40,
+    1: 44,
+    2: 28,
+    3: 28,
+}  # offset of the end-of-file address, by superblock version
 
 # ---- datasets stored elsewhere: external files and virtual datasets
 # HDF5 reads zeros where such a source is missing or short, waits forever on a pipe, and
@@ -40,18 +45,28 @@ def find_file(name: str, holder: str, variable: str, where: str) -> Path | None:
     device or a folder."""
     folder = os.path.dirname(os.path.abspath(holder))
     tail = os.path.basename(name) if os.path.isabs(name) else name
-    prefixes = [p.replace("${ORIGIN}", folder) for p in os.environ.get(variable, "").split(":") if p]
+    prefixes = [
+        p.replace("${ORIGIN}", folder)
+        for p in os.environ.get(variable, "").split(":")
+        if p
+    ]
     folders = [*prefixes, folder, "", os.path.dirname(os.path.realpath(holder))]
-    for place in ([name] if os.path.isabs(name) else []) + [os.path.join(f, tail) for f in folders]:
+    for place in ([name] if os.path.isabs(name) else []) + [
+        os.path.join(f, tail) for f in folders
+    ]:
         if os.path.isfile(place):
             return Path(place)
         if os.path.exists(place):
-            raise DataError(f"{where}: leads to {place}, which is no ordinary file; save it with its values inside")
+            raise DataError(
+                f"{where}: leads to {place}, which is no ordinary file; save it with its values inside"
+            )
     return None
 
 
 def _check_place(path: Path, holder: str, where: str, allowed: bool) -> None:
-    if not allowed and os.path.dirname(os.path.realpath(path)) != os.path.dirname(os.path.realpath(holder)):
+    if not allowed and os.path.dirname(os.path.realpath(path)) != os.path.dirname(
+        os.path.realpath(holder)
+    ):
         told = f"takes its values from {path}, which does not lie beside the file"
         raise DataError(f"{where}: {told}; pass --allow-external if you trust it")
 
@@ -67,7 +82,9 @@ def check_external(dataset: h5py.Dataset, where: str, allowed: bool) -> None:
         path = Path(prefix, os.fsdecode(name))
         if not path.is_file():
             told = "is no ordinary file" if path.exists() else "is not there"
-            raise DataError(f"{where}: takes its values from {path}, which {told}; bring it along")
+            raise DataError(
+                f"{where}: takes its values from {path}, which {told}; bring it along"
+            )
         _check_place(path, holder, where, allowed)
         note(path)
         if path.stat().st_size - offset < min(size, missing):
@@ -93,10 +110,14 @@ def check_mapping(dataset: h5py.Dataset, where: str) -> None:
     mapped, total = covered.get_select_npoints(), prod(dataset.shape)
     if mapped < total:
         told = f"only {mapped} of its {total} values have a source, the rest would read as zeros"
-        raise DataError(f"{where}: {told}; map all of them, or copy them into a plain dataset")
+        raise DataError(
+            f"{where}: {told}; map all of them, or copy them into a plain dataset"
+        )
 
 
-def _boxes(space: Any, shape: tuple[int, ...], where: str) -> list[tuple[Any, Any, Any, Any]]:
+def _boxes(
+    space: Any, shape: tuple[int, ...], where: str
+) -> list[tuple[Any, Any, Any, Any]]:
     """Split a selection into hyperslabs: (start, stride, count, block)."""
     kind, ones = space.get_select_type(), (1,) * len(shape)
     if kind == h5py.h5s.SEL_NONE:
@@ -106,12 +127,19 @@ def _boxes(space: Any, shape: tuple[int, ...], where: str) -> list[tuple[Any, An
     if kind == h5py.h5s.SEL_HYPERSLABS and space.is_regular_hyperslab():
         start, stride, count, block = space.get_regular_hyperslab()
         if h5py.h5s.UNLIMITED in (*count, *block):
-            raise DataError(f"{where}: grows with its sources; copy it into a plain dataset")
+            raise DataError(
+                f"{where}: grows with its sources; copy it into a plain dataset"
+            )
         return [(start, ones if count == ones else stride, count, block)]
-    if kind == h5py.h5s.SEL_HYPERSLABS and space.get_select_hyper_nblocks() <= MOST_PIECES:
+    if (
+        kind == h5py.h5s.SEL_HYPERSLABS
+        and space.get_select_hyper_nblocks() <= MOST_PIECES
+    ):
         corners = space.get_select_hyper_blocklist()
         return [(low, ones, ones, tuple(high - low + 1)) for low, high in corners]
-    raise DataError(f"{where}: is put together point by point; copy it into a plain dataset")
+    raise DataError(
+        f"{where}: is put together point by point; copy it into a plain dataset"
+    )
 
 
 def check_source(source: Any, dataset: Any, where: str) -> None:
@@ -124,9 +152,13 @@ def check_source(source: Any, dataset: Any, where: str) -> None:
         fits = prod(dataset.shape) == source.vspace.get_select_npoints()
     else:
         _, last = space.get_select_bounds()
-        fits = len(last) == len(dataset.shape) and all(h < n for h, n in zip(last, dataset.shape, strict=True))
+        fits = len(last) == len(dataset.shape) and all(
+            h < n for h, n in zip(last, dataset.shape, strict=True)
+        )
     if not fits:
-        raise DataError(f"{told}, which has shape {dataset.shape} and lacks some; bring the right one along")
+        raise DataError(
+            f"{told}, which has shape {dataset.shape} and lacks some; bring the right one along"
+        )
 
 
 MOST_CLOSED = 64  # open files up to which each is closed explicitly
@@ -145,10 +177,14 @@ def open_file(path: Path) -> Iterator[h5py.File]:
             file = h5py.File(path, "r")
         except OSError as problem:
             if "errno = 11" in str(problem):
-                raise DataError(f"{path}: another program has it open for writing; close it there first") from None
+                raise DataError(
+                    f"{path}: another program has it open for writing; close it there first"
+                ) from None
             if "unable to lock" not in str(problem):
                 raise
-            file = h5py.File(path, "r", locking=False)  # some network file systems have no locks
+            file = h5py.File(
+                path, "r", locking=False
+            )  # some network file systems have no locks
     _opened[id(file)] = file
     try:
         with _as_data_error(path, by_h5py=True):
@@ -162,34 +198,51 @@ def open_file(path: Path) -> Iterator[h5py.File]:
 
 def _check_file(path: Path) -> None:
     if str(path) == "-":
-        raise DataError("-: a bundle is HDF5, which cannot be read from a pipe; name a file")
+        raise DataError(
+            "-: a bundle is HDF5, which cannot be read from a pipe; name a file"
+        )
     if os.path.isdir(path):
         raise DataError(f"{path}: is a folder, expected an HDF5 file")
     if not os.path.exists(path):
-        raise DataError(f"{path}: no such file; calcli extract makes bundles from other formats")
+        raise DataError(
+            f"{path}: no such file; calcli extract makes bundles from other formats"
+        )
     if is_stream(path):
-        raise DataError(f"{path}: is a pipe or a device, expected an HDF5 file; save it to a file first")
+        raise DataError(
+            f"{path}: is a pipe or a device, expected an HDF5 file; save it to a file first"
+        )
     try:
         with path.open("rb") as file:
             start = file.read(64)
-            if start.startswith(HDF5) and (at := END_OFFSETS.get(start[8])):  # ignore another file appended to it
+            if start.startswith(HDF5) and (
+                at := END_OFFSETS.get(start[8])
+            ):  # ignore another file appended to it
                 file.seek(min(int.from_bytes(start[at : at + 8], "little"), 1 << 62))
                 refuse_more(path, start[:8] if file.read(8) == HDF5 else b"")
     except OSError as problem:
         raise DataError(f"{path}: cannot be read: {problem.strerror}") from None
     if not start:
-        raise DataError(f"{path}: the file is empty (did the command that should write it fail?)")
+        raise DataError(
+            f"{path}: the file is empty (did the command that should write it fail?)"
+        )
     if start.lstrip().startswith(b"{"):
         advice = "a calibrator goes before the bundles of apply and to --calibrator elsewhere"
         raise DataError(f"{path}: is JSON, expected an HDF5 bundle; {advice}")
     if not h5py.is_hdf5(path):
-        advice = f"calcli extract {shlex.quote(str(path))} -o NEW.h5 imports other formats"
-        raise DataError(f"{path}: is not an HDF5 file (or is cut off at its start); {advice}")
+        advice = (
+            f"calcli extract {shlex.quote(str(path))} -o NEW.h5 imports other formats"
+        )
+        raise DataError(
+            f"{path}: is not an HDF5 file (or is cut off at its start); {advice}"
+        )
 
 
 def names_in(group: h5py.Group) -> str:
     """List the names in a group, for messages."""
-    return ", ".join(key if isinstance(key, str) else repr(key) for key in group) or "nothing"
+    return (
+        ", ".join(key if isinstance(key, str) else repr(key) for key in group)
+        or "nothing"
+    )
 
 
 def texts(values: Any, where: str) -> list[str]:
@@ -199,7 +252,9 @@ def texts(values: Any, where: str) -> list[str]:
         try:
             found.append(value.decode() if isinstance(value, bytes) else str(value))
         except UnicodeDecodeError:
-            raise DataError(f"{where}: entry {row} is {value[:40]!r}, expected UTF-8; write the strings anew") from None
+            raise DataError(
+                f"{where}: entry {row} is {value[:40]!r}, expected UTF-8; write the strings anew"
+            ) from None
     return found
 
 
@@ -211,14 +266,23 @@ def _as_data_error(where: object, *, by_h5py: bool = False) -> Iterator[None]:
     except (CalcliError, MemoryError):
         raise
     except Exception as problem:
-        files = (Path(frame.f_code.co_filename) for frame, _ in walk_tb(problem.__traceback__))
+        files = (
+            Path(frame.f_code.co_filename)
+            for frame, _ in walk_tb(problem.__traceback__)
+        )
         if by_h5py and all("h5py" not in file.parts for file in files):
             raise
         text = str(problem)
-        advice = "install the HDF5 filter it was compressed with" if "filter" in text else "is the file complete?"
+        advice = (
+            "install the HDF5 filter it was compressed with"
+            if "filter" in text
+            else "is the file complete?"
+        )
         if "filter returned failure" in text:  # for example a wrong checksum
             advice = "its bytes are damaged; fetch the file anew"
-        raise DataError(f"{where}: cannot be read: {one_line(problem)}; {advice}") from None
+        raise DataError(
+            f"{where}: cannot be read: {one_line(problem)}; {advice}"
+        ) from None
 
 
 MOST_LINKS = 16  # longest chain of links, as in HDF5
@@ -239,10 +303,14 @@ def lookup(group: h5py.Group, path: str, links: int = 0) -> Any:
         if isinstance(link, h5py.SoftLink):
             node = lookup(node, link.path, links + 1) if links < MOST_LINKS else None
             if node is None:
-                raise DataError(f"{where} is a link to {link.path}, where nothing can be found; correct it")
+                raise DataError(
+                    f"{where} is a link to {link.path}, where nothing can be found; correct it"
+                )
             continue
         if isinstance(link, h5py.ExternalLink):
-            file = find_file(link.filename, node.file.filename, "HDF5_EXT_PREFIX", where)
+            file = find_file(
+                link.filename, node.file.filename, "HDF5_EXT_PREFIX", where
+            )
             told = f"{where} is a link to {link.path} of {link.filename}, "
             if file is None or links >= MOST_LINKS:
                 raise DataError(f"{told}which cannot be opened; is that file here?")
@@ -275,7 +343,9 @@ def find_groups(file: h5py.File) -> Iterator[tuple[str, h5py.Group]]:
         seen.add((about.fileno, about.addr))
         yield name, group
         children = []
-        for key in (key for key in group if isinstance(key, str)):  # bytes: a name that is not UTF-8
+        for key in (
+            key for key in group if isinstance(key, str)
+        ):  # bytes: a name that is not UTF-8
             try:
                 child = lookup(group, key)
             except DataError:  # a dangling link matters only if it is asked for by name
@@ -287,11 +357,17 @@ def find_groups(file: h5py.File) -> Iterator[tuple[str, h5py.Group]]:
         todo += reversed(children)
 
 
-LARGEST_CHUNK = 1 << 30  # bytes of a chunk, or of all the rows that it spans, held in memory at once
+LARGEST_CHUNK = (
+    1 << 30
+)  # bytes of a chunk, or of all the rows that it spans, held in memory at once
 
 
 def check_stored(
-    dataset: h5py.Dataset, where: str, *, external: bool = False, checked: frozenset[tuple[str, str]] = frozenset()
+    dataset: h5py.Dataset,
+    where: str,
+    *,
+    external: bool = False,
+    checked: frozenset[tuple[str, str]] = frozenset(),
 ) -> None:
     """Refuse a dataset that is incomplete, or that would fill the memory from few stored bytes. external : allow values
     in files outside the folder of this one. checked : virtual datasets that lead here through their sources. Raises
@@ -304,45 +380,75 @@ def check_stored(
         return check_external(dataset, where, external)
     stored = dataset.id.get_storage_size()
     if dataset.chunks is None and stored == 0:
-        raise DataError(f"{where}: was created but never written; write it, or run again what made it")
+        raise DataError(
+            f"{where}: was created but never written; write it, or run again what made it"
+        )
     if dataset.chunks is not None:
-        expected = prod(-(-n // step) for n, step in zip(dataset.shape, dataset.chunks, strict=True))
+        expected = prod(
+            -(-n // step) for n, step in zip(dataset.shape, dataset.chunks, strict=True)
+        )
         written = dataset.id.get_num_chunks()
         if written < expected:
             told = f"only {written} of its {expected} chunks were ever written, the rest would read as zeros"
             advice = "was what made it interrupted, or is it larger than what it holds?"
             raise DataError(f"{where}: {told}; {advice}")
     row = prod(dataset.shape[1:]) * dataset.dtype.itemsize
-    with suppress(OSError, AttributeError):  # a file in memory, or a system without st_blocks
+    with suppress(
+        OSError, AttributeError
+    ):  # a file in memory, or a system without st_blocks
         stored = min(stored, 512 * os.stat(dataset.file.filename).st_blocks)
     refuse_bomb(where, dataset.shape[0] * row, stored)
     if dataset.chunks is not None and dataset.chunks[0] * row > LARGEST_CHUNK:
         told = f"has chunks of {dataset.chunks[0]} rows, {dataset.chunks[0] * row >> 20} MiB to read at once"
-        raise DataError(f"{where}: {told}; write it in smaller chunks (h5repack -l CHUNK=…)")
+        raise DataError(
+            f"{where}: {told}; write it in smaller chunks (h5repack -l CHUNK=…)"
+        )
 
 
-def _check_virtual(dataset: h5py.Dataset, where: str, external: bool, checked: frozenset[tuple[str, str]]) -> None:
+def _check_virtual(
+    dataset: h5py.Dataset,
+    where: str,
+    external: bool,
+    checked: frozenset[tuple[str, str]],
+) -> None:
     """Check that a virtual dataset is fully mapped and each source is present and complete. Raises DataError."""
     check_mapping(dataset, where)
     holder = dataset.file.filename
     here = (os.path.realpath(holder), dataset.name)
     if here in checked or len(checked) > MOST_LINKS:
-        raise DataError(f"{where}: takes its values from itself; write them into a plain dataset")
+        raise DataError(
+            f"{where}: takes its values from itself; write them into a plain dataset"
+        )
     seen = set()
     for source in dataset.virtual_sources():
         for pattern in (source.file_name, source.dset_name):
             if "%" in pattern.replace("%%", ""):
-                raise DataError(f"{where}: names its sources by a pattern, {pattern}; copy it into a plain dataset")
-        file, name = (each.replace("%%", "%") for each in (source.file_name, source.dset_name))
-        path = Path(holder) if file == "." else find_file(file, holder, "HDF5_VDS_PREFIX", where)
+                raise DataError(
+                    f"{where}: names its sources by a pattern, {pattern}; copy it into a plain dataset"
+                )
+        file, name = (
+            each.replace("%%", "%") for each in (source.file_name, source.dset_name)
+        )
+        path = (
+            Path(holder)
+            if file == "."
+            else find_file(file, holder, "HDF5_VDS_PREFIX", where)
+        )
         if path is None:
-            raise DataError(f"{where}: takes its values from {file}, which is not there; bring it along")
+            raise DataError(
+                f"{where}: takes its values from {file}, which is not there; bring it along"
+            )
         _check_place(path, holder, where, external)
         with open_file(path) as other:
             found = lookup(other, name)
             check_source(source, found, where)
             if (path, name) not in seen:
-                check_stored(found, f"{path}: {name}", external=external, checked=checked | {here})
+                check_stored(
+                    found,
+                    f"{path}: {name}",
+                    external=external,
+                    checked=checked | {here},
+                )
         seen.add((path, name))
 
 
@@ -356,6 +462,12 @@ def read(dataset: h5py.Dataset, rows: Any, where: str) -> Any:
 def check_bundle_format(node: h5py.Group, where: str) -> None:
     """Refuse a group marked as a bundle of a later format; an unmarked group has the current format."""
     version = node.attrs.get("calcli_bundle", 1)
-    if np.ndim(version) or not isinstance(version, int | float | np.number) or version != 1:
+    if (
+        np.ndim(version)
+        or not isinstance(version, int | float | np.number)
+        or version != 1
+    ):
         found = version.item() if isinstance(version, np.generic) else version
-        raise DataError(f"{where}: attribute calcli_bundle is {found!r}, this calcli reads 1; upgrade calcli")
+        raise DataError(
+            f"{where}: attribute calcli_bundle is {found!r}, this calcli reads 1; upgrade calcli"
+        )

@@ -16,9 +16,15 @@ from typing import IO, Any
 
 from calcli.errors import CalcliError, DataError
 
-DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # pipes that a shell has opened; others may block forever
+DESCRIPTORS = (
+    "/dev/stdin",
+    "/dev/fd/",
+    "/proc/self/fd/",
+)  # pipes that a shell has opened; others may block forever
 
-LOCATION = re.compile(rb"\n\x08location\x12(?:([\x00-\x7f])|([\x80-\xff])(.))", re.DOTALL)
+LOCATION = re.compile(
+    rb"\n\x08location\x12(?:([\x00-\x7f])|([\x80-\xff])(.))", re.DOTALL
+)
 """Bytes before the name of a file of weights in an ONNX model: a protobuf entry with this key, and the length of the
 name as a varint."""
 
@@ -53,7 +59,13 @@ def stamp(path: Path) -> tuple[int, ...]:
     """Identify a file and its state by device, inode, size, mtime and ctime; no program can set the last. Raises
     OSError."""
     about = path.stat()
-    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+    return (
+        about.st_dev,
+        about.st_ino,
+        about.st_size,
+        about.st_mtime_ns,
+        about.st_ctime_ns,
+    )
 
 
 def file_sha256(path: Path) -> str:
@@ -69,7 +81,11 @@ def note_onnx(path: Path) -> None:
     """Record an ONNX model and its files of weights as read."""
     note(path)
     # an empty file cannot be mapped
-    with suppress(OSError, ValueError), path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as model:
+    with (
+        suppress(OSError, ValueError),
+        path.open("rb") as file,
+        mmap(file.fileno(), 0, access=ACCESS_READ) as model,
+    ):
         for found in LOCATION.finditer(model):
             short, low, high = found.groups()
             length = ord(short) if short else ord(low) % 128 + 128 * ord(high)
@@ -80,8 +96,12 @@ def is_read(path: Path) -> bool:
     """Return True if a file, or the target of a link, has been read by this command."""
     with suppress(OSError):
         about = os.stat(path)
-        known = [files.get((about.st_dev, about.st_ino)) for files in list(_read.values())]
-        return any(each is not None and os.path.samefile(each, path) for each in known)  # inodes are reused
+        known = [
+            files.get((about.st_dev, about.st_ino)) for files in list(_read.values())
+        ]
+        return any(
+            each is not None and os.path.samefile(each, path) for each in known
+        )  # inodes are reused
     return False
 
 
@@ -93,8 +113,15 @@ def open_document(path: str, what: str, *, own: bool = False) -> Iterator[IO[byt
         yield sys.stdin.buffer
         return
     opened = path.startswith(DESCRIPTORS)
-    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path) and not opened:
-        raise DataError(f"{path}: is a pipe or a device, expected {what}; - reads standard input")
+    if (
+        os.path.exists(path)
+        and not os.path.isfile(path)
+        and not os.path.isdir(path)
+        and not opened
+    ):
+        raise DataError(
+            f"{path}: is a pipe or a device, expected {what}; - reads standard input"
+        )
     try:
         with open(path, "rb") as file:
             if not own:
@@ -154,7 +181,9 @@ FEWEST_BESIDE = 16  # the minimum of these
 
 def allow_open_files(count: int) -> int | None:
     """Raise the limit of open files to fit ``count``, as far as allowed; returns it, None if unknown."""
-    with suppress(ImportError, OSError, ValueError):  # no such module, or refused: open will name the file
+    with suppress(
+        ImportError, OSError, ValueError
+    ):  # no such module, or refused: open will name the file
         from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
         soft, hard = getrlimit(RLIMIT_NOFILE)

@@ -23,9 +23,17 @@ def start(code: str, keep: Sequence[int] = (), **streams: Any) -> "Popen[bytes]"
     path += [] if root in path else [root]
     environment = {**os.environ, "PYTHONSAFEPATH": "1"}
     if "PYTHONPATH" in environment:
-        environment["PYTHONPATH"] = os.pathsep.join(_elsewhere(environment["PYTHONPATH"].split(os.pathsep)))
+        environment["PYTHONPATH"] = os.pathsep.join(
+            _elsewhere(environment["PYTHONPATH"].split(os.pathsep))
+        )
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
-    words = [sys.executable, *flags, "-P", "-c", f"import sys; sys.path[:] = {path!r}; {code}"]
+    words = [
+        sys.executable,
+        *flags,
+        "-P",
+        "-c",
+        f"import sys; sys.path[:] = {path!r}; {code}",
+    ]
     return subprocess.Popen(words, env=environment, pass_fds=keep, **streams)
 
 

@@ -25,25 +25,45 @@ class ByName:
     """Names of the per-row columns in a file; None for the standard names."""
 
     group_by: list[str] | None = flag(
-        None, "Column of groups (repeatable: their intersections).", "COLUMN", "--group-by", formerly="--group"
+        None,
+        "Column of groups (repeatable: their intersections).",
+        "COLUMN",
+        "--group-by",
+        formerly="--group",
     )
     sample_weight: str | None = flag(None, "Column of weights of the rows.", "COLUMN")
     ids: str | None = flag(None, "Column of ids of the rows.", "COLUMN|none")
-    unit: str | None = flag(None, TOGETHER, "COLUMN|none", shown="unit, where it exists")
+    unit: str | None = flag(
+        None, TOGETHER, "COLUMN|none", shown="unit, where it exists"
+    )
 
     @property
     def named(self) -> dict[str, list[str]]:
         """Names given by the user, by standard name; an empty list for ``none``."""
-        given = {"group": self.group_by, "weights": self.sample_weight, "ids": self.ids, "unit": self.unit}
-        lists = {role: [name] if isinstance(name, str) else list(name) for role, name in given.items() if name}
-        return {role: [] if names == ["none"] else names for role, names in lists.items()}
+        given = {
+            "group": self.group_by,
+            "weights": self.sample_weight,
+            "ids": self.ids,
+            "unit": self.unit,
+        }
+        lists = {
+            role: [name] if isinstance(name, str) else list(name)
+            for role, name in given.items()
+            if name
+        }
+        return {
+            role: [] if names == ["none"] else names for role, names in lists.items()
+        }
 
 
 def intersections(columns: Mapping[str, AnyArray]) -> AnyArray:
     """Values of a single column, or the intersections of several as text, ``race=Black, sex=F``."""
     if len(columns) == 1:
         return next(iter(columns.values()))
-    texts = [[f"{name}={value}" for value in values.tolist()] for name, values in columns.items()]
+    texts = [
+        [f"{name}={value}" for value in values.tolist()]
+        for name, values in columns.items()
+    ]
     return np.array([", ".join(row) for row in zip(*texts, strict=True)], dtype=object)
 
 
@@ -55,16 +75,31 @@ class Layout(ByName):
     the dataset's name does not imply it. external : allow external storage elsewhere. Raises UsageError.
     """
 
-    scores: str | None = flag(None, "Dataset with the scores, when it has another name.", "PATH")
-    labels: str | None = flag(None, "Dataset with the labels, when it has another name.", "PATH")
-    kind: str | None = flag(None, "Type of the scores, if the dataset's name does not imply it.", "|".join(SCORE_KINDS))
-    external: bool = flag(False, "Allow HDF5 external storage outside the bundle's folder.", None, "--allow-external")
+    scores: str | None = flag(
+        None, "Dataset with the scores, when it has another name.", "PATH"
+    )
+    labels: str | None = flag(
+        None, "Dataset with the labels, when it has another name.", "PATH"
+    )
+    kind: str | None = flag(
+        None,
+        "Type of the scores, if the dataset's name does not imply it.",
+        "|".join(SCORE_KINDS),
+    )
+    external: bool = flag(
+        False,
+        "Allow HDF5 external storage outside the bundle's folder.",
+        None,
+        "--allow-external",
+    )
 
     def __post_init__(self) -> None:
         check_choice("--kind", self.kind, SCORE_KINDS)
         for option, path in (("--scores", self.scores), ("--labels", self.labels)):
             if path is not None and not path.strip("/"):
-                raise UsageError(f"{option} {path!r}: expected the path of a dataset, e.g. {option} out/{option[2:]}")
+                raise UsageError(
+                    f"{option} {path!r}: expected the path of a dataset, e.g. {option} out/{option[2:]}"
+                )
 
 
 CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")
@@ -99,7 +134,9 @@ def split_where(where: str) -> tuple[Path, str | None]:
     if len(path) == 1 and path.isalpha():
         return Path(where), None
     if not path:
-        raise UsageError(f"{where!r}: expected FILE:GROUP; is a variable of the script empty?")
+        raise UsageError(
+            f"{where!r}: expected FILE:GROUP; is a variable of the script empty?"
+        )
     return Path(path), group.strip("/")
 
 
@@ -117,7 +154,11 @@ def note_bundles(names: Iterable[str]) -> None:
 
 def find_bundles(file: h5py.File) -> list[str]:
     """List the paths of all groups that hold scores under standard names; "" is the root."""
-    return [name for name, group in find_groups(file) if "transforms" not in name.split("/") and kinds_in(group)]
+    return [
+        name
+        for name, group in find_groups(file)
+        if "transforms" not in name.split("/") and kinds_in(group)
+    ]
 
 
 def kinds_in(group: h5py.Group) -> list[str]:
@@ -126,24 +167,42 @@ def kinds_in(group: h5py.Group) -> list[str]:
     def holds(name: str) -> bool:
         return isinstance(lookup(group, name), h5py.Dataset)
 
-    return [kind for kind in SCORE_KINDS if holds(kind)] or [kind for kind in ("confidence",) if holds(kind)]
+    return [kind for kind in SCORE_KINDS if holds(kind)] or [
+        kind for kind in ("confidence",) if holds(kind)
+    ]
 
 
 class NoBundles(DataError):
     """Error: an HDF5 file holds no scores under standard names."""
 
 
-def choose_group(file: h5py.File, path: Path, group: str | None, prefer: Sequence[str], layout: Layout) -> str:
+def choose_group(
+    file: h5py.File,
+    path: Path,
+    group: str | None,
+    prefer: Sequence[str],
+    layout: Layout,
+) -> str:
     """Choose the group to read. Raises DataError if none fits; ``NoBundles`` if the file has no bundles."""
     if group is not None:
         node = lookup(file, group)
         if isinstance(node, h5py.Dataset):
-            raise DataError(f"{path}: {group!r} is a dataset, expected a group; for a dataset pass --scores {group}")
+            raise DataError(
+                f"{path}: {group!r} is a dataset, expected a group; for a dataset pass --scores {group}"
+            )
         if isinstance(node, h5py.Group):
             return group
         found = find_bundles(file)
-        have = ", ".join(f"{path.name}:{name}" if name else f"{path.name} itself" for name in found) or "none"
-        raise (DataError if found else NoBundles)(f"{path}: has no group {group!r}; bundles in it: {have}")
+        have = (
+            ", ".join(
+                f"{path.name}:{name}" if name else f"{path.name} itself"
+                for name in found
+            )
+            or "none"
+        )
+        raise (DataError if found else NoBundles)(
+            f"{path}: has no group {group!r}; bundles in it: {have}"
+        )
     if layout.scores is not None:
         return ""
     for name in prefer:
@@ -154,10 +213,14 @@ def choose_group(file: h5py.File, path: Path, group: str | None, prefer: Sequenc
     if len(bundles) == 1:
         return bundles[0]
     if bundles:
-        listing = ", ".join(f"{path.name}:{name}" for name in bundles)  # "FILE:" is the root
+        listing = ", ".join(
+            f"{path.name}:{name}" for name in bundles
+        )  # "FILE:" is the root
         raise DataError(f"{path}: holds {len(bundles)} bundles, name one of: {listing}")
     advice = "name yours with --scores PATH --labels PATH --kind KIND"
-    raise NoBundles(f"{path}: holds no dataset named {', '.join(SCORE_KINDS)} or confidence; {advice}")
+    raise NoBundles(
+        f"{path}: holds no dataset named {', '.join(SCORE_KINDS)} or confidence; {advice}"
+    )
 
 
 WILD = "*?["
@@ -167,7 +230,9 @@ LONGEST_LIST = 1 << 28  # maximum bytes of a list of names
 def natural(text: str) -> list[tuple[int, int, str]]:
     """Sort key that puts rank10 after rank2."""
     parts = [(part, whole_number(part)) for part in re.split(r"([0-9]+)", text) if part]
-    return [(0, 0, part) if number is None else (1, number, "") for part, number in parts]
+    return [
+        (0, 0, part) if number is None else (1, number, "") for part, number in parts
+    ]
 
 
 def matching_files(pattern: str) -> list[str]:
@@ -175,9 +240,14 @@ def matching_files(pattern: str) -> list[str]:
     unchanged. Raises DataError if none matches."""
     if os.path.exists(pattern) or not any(c in pattern for c in WILD):
         return [pattern]
-    found = sorted((name for name in glob(pattern, recursive=True) if os.path.isfile(name)), key=natural)
+    found = sorted(
+        (name for name in glob(pattern, recursive=True) if os.path.isfile(name)),
+        key=natural,
+    )
     if not found:
-        raise DataError(f"{pattern}: no file matches; patterns are those of the shell, ** for folders in folders")
+        raise DataError(
+            f"{pattern}: no file matches; patterns are those of the shell, ** for folders in folders"
+        )
     return found
 
 
@@ -189,7 +259,9 @@ def listed(where: str) -> list[str]:
     except DataError as problem:
         raise DataError(f"--files-from {problem}") from None
     except UnicodeDecodeError as problem:
-        raise DataError(f"--files-from {where}: is no text: {problem}; expected {what}") from None
+        raise DataError(
+            f"--files-from {where}: is no text: {problem}; expected {what}"
+        ) from None
     if "\0" in text:
         raise DataError(f"--files-from {where}: holds NUL characters, expected {what}")
     names = [line.strip() for line in text.splitlines() if line.strip()]
@@ -202,5 +274,7 @@ def bundle_names(names: Sequence[str], files_from: str | None) -> list[str]:
     """Combine typed and listed names, patterns not yet expanded. Raises UsageError if there are none."""
     found = [*names, *(listed(files_from) if files_from is not None else ())]
     if not found:
-        raise UsageError("no bundle is named: give FILE.h5 or FILE.h5:GROUP, or a list of them with --files-from")
+        raise UsageError(
+            "no bundle is named: give FILE.h5 or FILE.h5:GROUP, or a list of them with --files-from"
+        )
     return found

@@ -32,10 +32,20 @@ def as_array(values: Any, what: str) -> AnyArray:
         array = np.asarray(values)
     except MemoryError:
         raise
-    except Exception as problem:  # NumPy, torch, pandas and pyarrow raise errors of any type
-        lists = "are rows of different lengths" if "inhomogeneous" in str(problem) else "are no array of numbers"
+    except (
+        Exception
+    ) as problem:  # NumPy, torch, pandas and pyarrow raise errors of any type
+        lists = (
+            "are rows of different lengths"
+            if "inhomogeneous" in str(problem)
+            else "are no array of numbers"
+        )
         raise DataError(f"{what}: {lists}: {one_line(problem)[:200]}") from None
-    if array.dtype == object and array.size and all(isinstance(value, Number) for value in array.flat):
+    if (
+        array.dtype == object
+        and array.size
+        and all(isinstance(value, Number) for value in array.flat)
+    ):
         with suppress(TypeError, OverflowError):  # complex numbers are left as they are
             return array.astype(np.float64)
     return array
@@ -50,17 +60,31 @@ def plain_array(values: Any, what: str) -> AnyArray:
     if array.dtype == object and array.ndim:
         missing = np.array([not isinstance(value, Number) for value in array.flat])
         at = np.unravel_index(int(missing.argmax()), array.shape)
-        raise DataError(f"{what}: row {at[0]} has {array[at]!r}, expected numbers; leave rows without them out")
+        raise DataError(
+            f"{what}: row {at[0]} has {array[at]!r}, expected numbers; leave rows without them out"
+        )
     if array.dtype.kind not in "fiub":
         raise DataError(f"{what}: have type {array.dtype}, expected numbers")
     if what == "scores" and array.dtype.kind == "b":
-        raise DataError("scores: are true or false, expected numbers; pass what the model said before it decided")
-    return array.astype(np.float64) if what == "scores" and array.dtype.kind in "iu" else array
+        raise DataError(
+            "scores: are true or false, expected numbers; pass what the model said before it decided"
+        )
+    return (
+        array.astype(np.float64)
+        if what == "scores" and array.dtype.kind in "iu"
+        else array
+    )
 
 
 @contextmanager
 def bundle_in_memory(
-    scores: Any, labels: Any, kind: ScoreKind, *, weights: Any = None, units: Any = None, class_names: Any = None
+    scores: Any,
+    labels: Any,
+    kind: ScoreKind,
+    *,
+    weights: Any = None,
+    units: Any = None,
+    class_names: Any = None,
 ) -> Iterator[BundleRows]:
     """Open arrays like a bundle named ``scores``. scores : (n, k) or (n,); labels : (n,)
     integers. Of kind ``confidence``, scores are (n,) in [0, 1] and labels whether each answer was right. units : (n,)
@@ -68,7 +92,9 @@ def bundle_in_memory(
     alone = kind == "confidence"
     if labels is None:
         each = "whether each answer was right" if alone else "one integer per row"
-        raise DataError(f"scores: come without labels, and labels are needed here: pass {each}")
+        raise DataError(
+            f"scores: come without labels, and labels are needed here: pass {each}"
+        )
     with h5py.File(uuid4().hex, "w", driver="core", backing_store=False) as file:
         file[kind] = plain_array(scores, "scores")
         file["correct" if alone else "labels"] = plain_array(labels, "labels")
@@ -77,9 +103,17 @@ def bundle_in_memory(
         if units is not None:
             column = as_array(units, "units")
             words = column.dtype.kind in "OSUT"
-            file["unit"] = np.asarray([str(text) for text in column], dtype=object) if words else column
+            file["unit"] = (
+                np.asarray([str(text) for text in column], dtype=object)
+                if words
+                else column
+            )
         if class_names is not None and alone:
-            raise DataError("scores: are confidences, of which no class is known; leave class_names out")
+            raise DataError(
+                "scores: are confidences, of which no class is known; leave class_names out"
+            )
         if class_names is not None:
-            file["class_names"] = np.asarray([str(text) for text in class_names], dtype=object)
+            file["class_names"] = np.asarray(
+                [str(text) for text in class_names], dtype=object
+            )
         yield BundleRows(file, Path("scores"), "", Layout(), (), True)

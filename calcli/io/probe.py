@@ -37,9 +37,16 @@ MEMORY = 1 << 30  # bytes that a child may use beyond the memory of this process
 OBJECTS = 10_000  # most datasets and groups visited; more would take too long
 PATIENCE = 2.0  # seconds after which the child of a multi-threaded process may be stuck
 FINE, NO_MEMORY = 0, 7
-OWN_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_LZF}
+OWN_FILTERS = {
+    h5py.h5z.FILTER_DEFLATE,
+    h5py.h5z.FILTER_SHUFFLE,
+    h5py.h5z.FILTER_FLETCHER32,
+    h5py.h5z.FILTER_LZF,
+}
 
-_survived: set[tuple[int, ...]] = set()  # stamps of the files that a child has read without a crash
+_survived: set[tuple[int, ...]] = (
+    set()
+)  # stamps of the files that a child has read without a crash
 
 
 def probe_together(paths: Sequence[Path]) -> None:
@@ -58,15 +65,23 @@ def probe(path: Path) -> None:
         return
     seconds, alone = _seconds(known), threading.active_count() == 1
     status = _forked([path], seconds, seconds + 2 if alone else PATIENCE)
-    if status is None and not alone and sys.executable:  # it waits for a lock of a thread that was not copied
+    if (
+        status is None and not alone and sys.executable
+    ):  # it waits for a lock of a thread that was not copied
         status = _spawned(path, seconds)
     if status == FINE:
         _survived.add(known)
         return
-    how = "reading it never ends" if status in (None, -signal.SIGXCPU) else "HDF5 crashes on it"
+    how = (
+        "reading it never ends"
+        if status in (None, -signal.SIGXCPU)
+        else "HDF5 crashes on it"
+    )
     if status == NO_MEMORY:
         how = f"reading it takes more than {MEMORY >> 20} MiB of memory"
-    raise DataError(f"{path}: is damaged: {how}; copy it anew or run again what made it")
+    raise DataError(
+        f"{path}: is damaged: {how}; copy it anew or run again what made it"
+    )
 
 
 def _seconds(known: tuple[int, ...]) -> int:
@@ -77,12 +92,19 @@ def _forked(paths: Sequence[Path], seconds: int, patience: float) -> int | None:
     """Test files in a fork; returns its exit status (see ``_exit_status``). patience : seconds that it may sleep."""
     alive, held = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn about threads
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # Python 3.12 and later warn about threads
         child = os.fork()
     if child == 0:
         _child_main(paths, seconds, held)
     os.close(held)
-    return _exit_status(alive, patience, child, lambda: os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    return _exit_status(
+        alive,
+        patience,
+        child,
+        lambda: os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]),
+    )
 
 
 def _spawned(path: Path, seconds: int) -> int | None:
@@ -103,13 +125,17 @@ def _spawned(path: Path, seconds: int) -> int | None:
     return FINE if status is not None and status > 0 and status != NO_MEMORY else status
 
 
-def _exit_status(alive: int, patience: float, child: int, reap: Callable[[], int]) -> int | None:
+def _exit_status(
+    alive: int, patience: float, child: int, reap: Callable[[], int]
+) -> int | None:
     """Wait for a child: returns the byte it sent, else its exit code (negative for a signal), or None if it took too
     long. alive : pipe whose other end the child holds. reap : waits for the child, and returns its exit code. If other
     code reaps all children, or SIGCHLD is ignored, the cause of death is unknown and SIGKILL is assumed."""
     try:
         ended = select.select([alive], [], [], patience)[0]
-        while not ended and _at_work(child):  # on a busy machine go on waiting: the child has limits of its own
+        while not ended and _at_work(
+            child
+        ):  # on a busy machine go on waiting: the child has limits of its own
             ended = select.select([alive], [], [], patience)[0]
         said = os.read(alive, 1) if ended else b""
     except BaseException:
@@ -165,7 +191,11 @@ def _child_main(paths: Sequence[Path], seconds: int, held: int) -> None:
 def _limit(seconds: int) -> None:
     with open("/proc/self/statm", encoding="ascii") as file:
         present = int(file.read().split()[0]) * resource.getpagesize()
-    limits = {resource.RLIMIT_CPU: seconds, resource.RLIMIT_AS: present + MEMORY, resource.RLIMIT_CORE: 0}
+    limits = {
+        resource.RLIMIT_CPU: seconds,
+        resource.RLIMIT_AS: present + MEMORY,
+        resource.RLIMIT_CORE: 0,
+    }
     for what, most in limits.items():
         _, hard = resource.getrlimit(what)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -199,7 +229,9 @@ def _touch_dataset(dataset: h5py.Dataset) -> None:
         return
     strange = False
     if dataset.chunks is not None:
-        if dataset.id.get_num_chunks() < prod(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True)):
+        if dataset.id.get_num_chunks() < prod(
+            -(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True)
+        ):
             return  # refused as not whole
         plist = dataset.id.get_create_plist()
         filters = {plist.get_filter(i)[0] for i in range(plist.get_nfilters())}

@@ -21,8 +21,14 @@ from calcli.errors import DataError
 from calcli.io.artifact import Artifact, Link, encode_params, loads
 from calcli.io.hdf5 import lookup, open_file
 
-ATTRIBUTES = ("calibrator", "calibrated_by", "corrupted_labels")  # attributes that a derived bundle inherits
-MARKED = 16  # hex digits of a hash in a table; two calibrators share them with p = 1e-19
+ATTRIBUTES = (
+    "calibrator",
+    "calibrated_by",
+    "corrupted_labels",
+)  # attributes that a derived bundle inherits
+MARKED = (
+    16  # hex digits of a hash in a table; two calibrators share them with p = 1e-19
+)
 
 NOT_HELD_OUT = "what it shows here is not what new data will show; use held-out rows"
 """Warning for metrics on the rows that a calibrator was fitted on."""
@@ -32,13 +38,22 @@ LONGEST = 1 << 28  # maximum bytes of a provenance text in an archive
 
 def identity(artifact: Artifact) -> str:
     """SHA-256 of the function of an artifact: method, classes and parameters, without the record of the fit."""
-    content = {"method": artifact.method, "n_classes": artifact.n_classes, "params": encode_params(artifact.calibrator)}
+    content = {
+        "method": artifact.method,
+        "n_classes": artifact.n_classes,
+        "params": encode_params(artifact.calibrator),
+    }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def link_to(artifact: Artifact, in_sample: str | None = None) -> Link:
     """Make an artifact's link of a chain. in_sample : part of the rows that it was fitted on."""
-    return Link(identity(artifact), artifact.method, artifact.fit.source, in_sample or msgspec.UNSET)
+    return Link(
+        identity(artifact),
+        artifact.method,
+        artifact.fit.source,
+        in_sample or msgspec.UNSET,
+    )
 
 
 def in_sample(links: Sequence[Link]) -> str:
@@ -47,26 +62,38 @@ def in_sample(links: Sequence[Link]) -> str:
     for link in links:
         if link.in_sample:
             found.setdefault(link.in_sample[:200], []).append(link.method)
-    each = (f"{' and '.join(m)} {'was' if len(m) == 1 else 'were'} fitted on {rows}" for rows, m in found.items())
+    each = (
+        f"{' and '.join(m)} {'was' if len(m) == 1 else 'were'} fitted on {rows}"
+        for rows, m in found.items()
+    )
     return ", ".join(each)
 
 
 def of_several(*links: Link) -> Link:
     """Merge the links of one calibrator in several bundles."""
     known = {link.in_sample or "" for link in links}
-    return links[0] if len(known) == 1 else replace(links[0], in_sample="some of these rows")
+    return (
+        links[0]
+        if len(known) == 1
+        else replace(links[0], in_sample="some of these rows")
+    )
 
 
 def chain_of(attributes: Mapping[str, Any]) -> tuple[Link, ...]:
     """Read the chain from a bundle's attributes, oldest first; empty if uncalibrated. An unreadable text becomes a link
     with the hash of the text, so that it never reads as uncalibrated."""
-    chain, last = _text(attributes.get("calibrated_by")), _text(attributes.get("calibrator"))
+    chain, last = (
+        _text(attributes.get("calibrated_by")),
+        _text(attributes.get("calibrator")),
+    )
     if chain is not None:
         try:
             return tuple(msgspec.json.decode(chain, type=list[Link]))
         except (msgspec.DecodeError, RecursionError):
             return (_unknown(chain),)
-    if last is None or not last.lstrip().startswith("{"):  # an unrelated attribute with the same name
+    if last is None or not last.lstrip().startswith(
+        "{"
+    ):  # an unrelated attribute with the same name
         return ()
     try:
         return (link_to(loads(last, "calibrator")),)
@@ -87,16 +114,28 @@ def carried(path: Path, dataset: str) -> dict[str, str]:
     elif zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             sizes = {member.filename: member.file_size for member in archive.infolist()}
-            here = [name for name in ATTRIBUTES if 0 < sizes.get(f"{name}.npy", 0) <= LONGEST]
+            here = [
+                name
+                for name in ATTRIBUTES
+                if 0 < sizes.get(f"{name}.npy", 0) <= LONGEST
+            ]
         if here:
             with np.load(path, allow_pickle=False) as arrays:
-                found = {name: str(arrays[name]) for name in here if arrays[name].dtype.kind == "U"}
+                found = {
+                    name: str(arrays[name])
+                    for name in here
+                    if arrays[name].dtype.kind == "U"
+                }
     elif h5py.is_hdf5(path):
         with open_file(path) as opened:
             group = lookup(opened, dataset.rpartition("/")[0])
             if isinstance(group, h5py.Group):
                 found = {name: group.attrs.get(name) for name in ATTRIBUTES}
-    return {name: text for name in ATTRIBUTES if (text := _text(found.get(name))) is not None}
+    return {
+        name: text
+        for name in ATTRIBUTES
+        if (text := _text(found.get(name))) is not None
+    }
 
 
 def chain_text(links: Sequence[Link]) -> str:
@@ -108,8 +147,14 @@ def mark(chain: str) -> str:
     """Encode a chain for a column of a table, which has no attributes: ``ts:1f0a93c2d4e5f607 hb:77b1d0e5c3a29f18``. The
     in-sample part follows the hash, ``ts:1f0a93c2d4e5f607:these_very_rows``."""
     links = chain_of({"calibrated_by": chain})
-    seen = [f":{link.in_sample.replace(' ', '_')}" if link.in_sample else "" for link in links]
-    return " ".join(f"{link.method}:{link.sha256[:MARKED]}{own}" for link, own in zip(links, seen, strict=True))
+    seen = [
+        f":{link.in_sample.replace(' ', '_')}" if link.in_sample else ""
+        for link in links
+    ]
+    return " ".join(
+        f"{link.method}:{link.sha256[:MARKED]}{own}"
+        for link, own in zip(links, seen, strict=True)
+    )
 
 
 def unmarked(marks: Sequence[str], where: str) -> str | None:
@@ -118,12 +163,21 @@ def unmarked(marks: Sequence[str], where: str) -> str | None:
     for row, text in enumerate(map(str.strip, marks)):
         if text != first:
             none, told = "no calibrator", f"{where}: row 0 has been through"
-            raise DataError(f"{told} {first or none!r}, row {row} through {text or none!r}; take them one by one")
+            raise DataError(
+                f"{told} {first or none!r}, row {row} through {text or none!r}; take them one by one"
+            )
     if not first:
         return None
-    parts = [re.fullmatch(f"(.+?):([0-9a-f]{{{MARKED},64}})(?::(.+))?", word) for word in first.split()]
+    parts = [
+        re.fullmatch(f"(.+?):([0-9a-f]{{{MARKED},64}})(?::(.+))?", word)
+        for word in first.split()
+    ]
     if all(parts):
-        links = [(p[2], p[1], None, p[3].replace("_", " ") if p[3] else msgspec.UNSET) for p in parts if p]
+        links = [
+            (p[2], p[1], None, p[3].replace("_", " ") if p[3] else msgspec.UNSET)
+            for p in parts
+            if p
+        ]
         return chain_text([Link(*link) for link in links])
     return chain_text([_unknown(first)])
 
@@ -135,22 +189,41 @@ def words(links: Sequence[Link]) -> str:
 
 def title_of(links: Sequence[Link]) -> str:
     """Title of scores after these calibrators: ``calibrated by ts, then hb``, or ``uncalibrated``."""
-    return f"calibrated by {', then '.join(link.method for link in links)}" if links else "uncalibrated"
+    return (
+        f"calibrated by {', then '.join(link.method for link in links)}"
+        if links
+        else "uncalibrated"
+    )
 
 
-def check_upstream(artifact: Artifact, where: str, name: str, links: Sequence[Link]) -> None:
+def check_upstream(
+    artifact: Artifact, where: str, name: str, links: Sequence[Link]
+) -> None:
     """Refuse rows with upstream calibrators other than those of the artifact's fit. where, name : names of the artifact
     and of the rows. links : calibrators applied to the rows. Raises DataError."""
     expected = artifact.fit.upstream or []
-    pairs = [(link.sha256, other.sha256) for link, other in zip(links, expected, strict=False)]
+    pairs = [
+        (link.sha256, other.sha256)
+        for link, other in zip(links, expected, strict=False)
+    ]
     # a chain from a table has only the first digits of the hashes
-    if len(links) == len(expected) and all(a.startswith(b) or b.startswith(a) for a, b in pairs):
+    if len(links) == len(expected) and all(
+        a.startswith(b) or b.startswith(a) for a, b in pairs
+    ):
         return
     if links:
-        fitted = f"scores calibrated by {words(expected)}" if expected else "uncalibrated scores"
+        fitted = (
+            f"scores calibrated by {words(expected)}"
+            if expected
+            else "uncalibrated scores"
+        )
         told = f"is already calibrated by {words(links)}, {where} was fitted on {fitted}: it would be calibrated twice"
-        raise DataError(f"{name}: {told}; name the bundle that it was made from, or pass --again")
-    told = f"is uncalibrated, {where} was fitted on scores calibrated by {words(expected)}"
+        raise DataError(
+            f"{name}: {told}; name the bundle that it was made from, or pass --again"
+        )
+    told = (
+        f"is uncalibrated, {where} was fitted on scores calibrated by {words(expected)}"
+    )
     raise DataError(f"{name}: {told}; apply that calibrator first, or pass --again")
 
 
@@ -161,4 +234,8 @@ def _text(value: Any) -> str | None:
 
 
 def _unknown(text: str) -> Link:
-    return Link(hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest(), "unknown", None)
+    return Link(
+        hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest(),
+        "unknown",
+        None,
+    )

@@ -16,10 +16,16 @@ from calcli.numerics import floored_log
 if TYPE_CHECKING:
     from calcli.rows import Block, Rows
 
-KEPT, STORED = 1 << 16, 96  # most signatures kept per data set, and stored in an artifact
+KEPT, STORED = (
+    1 << 16,
+    96,
+)  # most signatures kept per data set, and stored in an artifact
 FEW = 5  # rows with all logits equal that may occur by chance
 CHANCE = 1e-6  # probability below which a run of such rows at the end is not chance
-FEWEST_SHARED, DEVIATIONS = 3, 5.0  # shared signatures needed, and standard deviations above chance
+FEWEST_SHARED, DEVIATIONS = (
+    3,
+    5.0,
+)  # shared signatures needed, and standard deviations above chance
 
 COPIED, EVEN = 0.25, 3.0
 """Minimum proportion of duplicated rows for a warning, and maximum index of dispersion (variance by mean) of their
@@ -52,7 +58,13 @@ class RowFacts:
     def __add__(self, other: "RowFacts") -> "RowFacts":
         tail = other.tail + (self.tail if other.tail == other.n else 0)
         both = np.sort(np.concatenate([self.signatures, other.signatures]))[:KEPT]
-        return RowFacts(self.n + other.n, self.blank + other.blank, tail, both, self.huge + other.huge)
+        return RowFacts(
+            self.n + other.n,
+            self.blank + other.blank,
+            tail,
+            both,
+            self.huge + other.huge,
+        )
 
 
 def row_facts(block: "Block") -> RowFacts:
@@ -64,8 +76,14 @@ def row_facts(block: "Block") -> RowFacts:
         blank = np.asarray(s[:, 0] == s[:, -1])
         blank[blank] = (s[blank] == s[blank, :1]).all(axis=1)
     tail = len(blank) if blank.all() else int(np.argmin(blank[::-1]))
-    found = np.empty(0, np.uint64) if block.y is None else np.sort(signatures(block))[:KEPT]
-    cut = block.kind == "logits" and s.dtype.itemsize == 8 and max(s.max(), -s.min()) >= HUGE
+    found = (
+        np.empty(0, np.uint64) if block.y is None else np.sort(signatures(block))[:KEPT]
+    )
+    cut = (
+        block.kind == "logits"
+        and s.dtype.itemsize == 8
+        and max(s.max(), -s.min()) >= HUGE
+    )
     huge = int((np.abs(s).max(axis=1) >= HUGE).sum()) if cut else 0
     return RowFacts(len(blank), int(blank.sum()), tail, found, huge)
 
@@ -75,11 +93,21 @@ def signatures(block: "Block") -> Signatures:
     them and float32 copies have equal hashes, unless a gap rounds differently."""
     s, y = block.scores, block.labels
     k, row = s.shape[1], np.arange(len(s))
-    picked = np.stack([s.max(axis=1), *(s[row, (y + i) % k] for i in range(min(k, 3)))]).astype(np.float64)
+    picked = np.stack(
+        [s.max(axis=1), *(s[row, (y + i) % k] for i in range(min(k, 3)))]
+    ).astype(np.float64)
     if block.kind == "probs":
         picked = floored_log(picked)
-    gaps = picked if block.kind == "confidence" else np.minimum(picked[:1] - picked[1:], LARGEST_GAP)
-    cells = np.rint(np.arcsinh(gaps) * 2.0 ** (13 if k > 2 else 15)).astype(np.int64).view(np.uint64)
+    gaps = (
+        picked
+        if block.kind == "confidence"
+        else np.minimum(picked[:1] - picked[1:], LARGEST_GAP)
+    )
+    cells = (
+        np.rint(np.arcsinh(gaps) * 2.0 ** (13 if k > 2 else 15))
+        .astype(np.int64)
+        .view(np.uint64)
+    )
     found = y.astype(np.uint64)
     for column in cells:  # scrambled bits (splitmix64: Steele, Lea and Flood, 2014)
         x = (found ^ column) + np.uint64(0x9E3779B97F4A7C15)
@@ -118,12 +146,17 @@ def unwritten(rows: "Rows") -> list[str]:
     share = (facts.blank - run + 1) / (before + 1)
     if run and share**run < CHANCE:
         labels = None if next(iter(rows.blocks())).y is None else rows.labels()
-        if labels is None or len(set(labels[before:].tolist()) - set(labels[:before].tolist())) == 0:
+        if (
+            labels is None
+            or len(set(labels[before:].tolist()) - set(labels[:before].tolist())) == 0
+        ):
             what += " and label 0" * (labels is not None and not labels[before:].any())
             told = f"the last {run} of {facts.n} rows have {what}: was the file written to its end?"
             return [f"{told} Write it again, or leave these rows out"]
     if rows.kind == "logits" and rows.k > 2 and facts.blank > FEW:
-        return [f"{facts.blank} of {facts.n} rows have all scores equal: were they ever written? Leave them out"]
+        return [
+            f"{facts.blank} of {facts.n} rows have all scores equal: were they ever written? Leave them out"
+        ]
     return []
 
 
@@ -156,10 +189,14 @@ class RowSketch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     def signatures(self) -> Signatures:
         """Decoded smallest signatures. Raises DataError for an invalid text."""
         with suppress(binascii.Error, ValueError):
-            found = np.frombuffer(base64.b64decode(self.smallest, validate=True), "<u8").astype(np.uint64)
+            found = np.frombuffer(
+                base64.b64decode(self.smallest, validate=True), "<u8"
+            ).astype(np.uint64)
             if 0 < len(found) <= STORED and (found[1:] > found[:-1]).all():
                 return found
-        raise DataError(f"fit.row_sketch.smallest is no base64 of up to {STORED} sorted numbers")
+        raise DataError(
+            f"fit.row_sketch.smallest is no base64 of up to {STORED} sorted numbers"
+        )
 
 
 def sketch(facts: RowFacts) -> RowSketch | None:
@@ -167,7 +204,10 @@ def sketch(facts: RowFacts) -> RowSketch | None:
     smallest = np.unique(facts.signatures)[:STORED]
     if not len(smallest):
         return None
-    return RowSketch(base64.b64encode(smallest.astype("<u8").tobytes()).decode(), _repeated(facts.signatures))
+    return RowSketch(
+        base64.b64encode(smallest.astype("<u8").tobytes()).decode(),
+        _repeated(facts.signatures),
+    )
 
 
 def _repeated(found: Signatures) -> float:
@@ -189,7 +229,10 @@ def share_seen(stored: RowSketch | None, n: int, facts: RowFacts) -> float:
     hits = np.isin(mine, seen)
     found, expected = int(hits.sum()), len(mine) * (stored.repeated + 1.0 / n)
     if facts.n > n:
-        found, expected = int(np.isin(seen, mine).sum()), len(seen) * (_repeated(facts.signatures) + 1.0 / facts.n)
+        found, expected = (
+            int(np.isin(seen, mine).sum()),
+            len(seen) * (_repeated(facts.signatures) + 1.0 / facts.n),
+        )
     if found < FEWEST_SHARED or found <= 2.0 * expected + DEVIATIONS * expected**0.5:
         return 0.0
     return float(hits.mean())

@@ -32,9 +32,30 @@ from calcli.rows import SCORE_KINDS
 
 ROW_GROUP = 32 << 20  # bytes of scores in one row group of a Parquet file
 
-COLUMNS = ("ids", "labels", "correct", "prediction", "confidence", "p0", "p1", "accepted", "weights", "group", "unit")
+COLUMNS = (
+    "ids",
+    "labels",
+    "correct",
+    "prediction",
+    "confidence",
+    "p0",
+    "p1",
+    "accepted",
+    "weights",
+    "group",
+    "unit",
+)
 
-OWN = frozenset({*COLUMNS, "class_names", "calibrated_by", "calibrator", "own_names", "corrupted_labels"})
+OWN = frozenset(
+    {
+        *COLUMNS,
+        "class_names",
+        "calibrated_by",
+        "calibrator",
+        "own_names",
+        "corrupted_labels",
+    }
+)
 """Reserved names of an output, which no other column can have."""
 
 Slab = tuple[int, AnyArray, Mapping[str, AnyArray]]
@@ -68,7 +89,11 @@ class Sheet(NewBundle):
         classes."""
         names = [*(self.class_names or ())]
         plain = len(set(names)) == len(names) and all(name.strip() for name in names)
-        return names if plain and not all(whole_number(name) is not None for name in names) else []
+        return (
+            names
+            if plain and not all(whole_number(name) is not None for name in names)
+            else []
+        )
 
     @cached_property
     def meant(self) -> frozenset[str]:
@@ -87,22 +112,35 @@ class Sheet(NewBundle):
             scores = scores[:, None]
         if self.class_words:
             words = np.array(self.class_words, dtype=object)
-            columns |= {name: words[columns[name]] for name in ("labels", "prediction") if name in columns}
+            columns |= {
+                name: words[columns[name]]
+                for name in ("labels", "prediction")
+                if name in columns
+            }
         return scores, self.called(columns)
 
     def called(self, columns: dict[str, AnyArray]) -> dict[str, AnyArray]:
         """Rename the labels to their name in the source, unless it is in use."""
         free = self.label_name not in self.meant.union(columns)
-        return {self.label_name if free and name == "labels" else name: column for name, column in columns.items()}
+        return {
+            self.label_name if free and name == "labels" else name: column
+            for name, column in columns.items()
+        }
 
     def rows(self, slab: Slab) -> tuple[AnyArray, dict[str, AnyArray]]:
         """Scores of a slab in the sheet's precision, and the per-row columns in the order of ``COLUMNS``."""
         start, scores, per_row = slab
         here = slice(start, start + len(scores))
-        held = {name: values[here] for name, values in self.columns.items()} | dict(per_row)
+        held = {name: values[here] for name, values in self.columns.items()} | dict(
+            per_row
+        )
         columns: dict[str, AnyArray] = {}
         for name in filter(held.__contains__, dict.fromkeys((*COLUMNS, *held))):
-            own = {one: values[here] for one, values in self.own.get(name, {}).items() if one not in self.meant}
+            own = {
+                one: values[here]
+                for one, values in self.own.get(name, {}).items()
+                if one not in self.meant
+            }
             columns |= own or {name: held[name]}
         return scores.astype(self.dtype, copy=False), columns
 
@@ -155,17 +193,29 @@ def format_of(path: Path | None, name: str | None = None) -> Format:
     """Choose the format by name or by ending. path : None for standard output. Raises UsageError."""
     check_choice("--format", name, FORMATS)
     ending = "" if path is None else path.suffix.lower().lstrip(".")
-    found = FORMATS[name] if name else next((f for f in FORMATS.values() if ending in f.endings), None)
+    found = (
+        FORMATS[name]
+        if name
+        else next((f for f in FORMATS.values() if ending in f.endings), None)
+    )
     streams = ", ".join(f.name for f in FORMATS.values() if f.streams)
     if found is None:
         endings = ", .".join(e for f in FORMATS.values() for e in f.endings)
         if path is None or is_stream(path):
-            raise UsageError(f"-o {path or '-'}: say how it is written with --format, one of {streams}")
-        raise UsageError(f"-o {path}: expected a name that ends in .{endings}, or --format")
+            raise UsageError(
+                f"-o {path or '-'}: say how it is written with --format, one of {streams}"
+            )
+        raise UsageError(
+            f"-o {path}: expected a name that ends in .{endings}, or --format"
+        )
     if (path is None or is_stream(path)) and not found.streams:
-        raise UsageError(f"-o {path or '-'}: {found.name} cannot be written to a pipe or a device; {streams} can")
+        raise UsageError(
+            f"-o {path or '-'}: {found.name} cannot be written to a pipe or a device; {streams} can"
+        )
     if found.needs is not None and find_spec(found.needs) is None:
-        raise UsageError(f"writing {found.name} needs {found.needs}: pip install 'calcli[parquet]'")
+        raise UsageError(
+            f"writing {found.name} needs {found.needs}: pip install 'calcli[parquet]'"
+        )
     return found
 
 
@@ -200,9 +250,15 @@ def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     """Write arrays named as in a bundle; attributes are arrays of one string. Nothing is pickled."""
     per_row: dict[str, list[AnyArray]] = {}
     with place.open() as file, zipfile.ZipFile(file, "w") as archive:
-        with archive.open(zipfile.ZipInfo(f"{sheet.kind}.npy"), "w", force_zip64=True) as member:
+        with archive.open(
+            zipfile.ZipInfo(f"{sheet.kind}.npy"), "w", force_zip64=True
+        ) as member:
             shape = (sheet.n,) if sheet.kind == "confidence" else (sheet.n, sheet.k)
-            about = {"descr": npy.dtype_to_descr(sheet.dtype), "fortran_order": False, "shape": shape}
+            about = {
+                "descr": npy.dtype_to_descr(sheet.dtype),
+                "fortran_order": False,
+                "shape": shape,
+            }
             npy.write_array_header_1_0(member, about)
             for slab in slabs:
                 scores, columns = sheet.rows(slab)
@@ -213,9 +269,17 @@ def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
         if sheet.class_names is not None:
             whole["class_names"] = np.asarray(sheet.class_names)
         texts = {name: np.asarray(text) for name, text in sheet.texts.items()}
-        for name, values in (whole | texts | whole).items():  # a column may be called source
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                npy.write_array(member, values.astype("U") if values.dtype == object else values, allow_pickle=False)
+        for name, values in (
+            whole | texts | whole
+        ).items():  # a column may be called source
+            with archive.open(
+                zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True
+            ) as member:
+                npy.write_array(
+                    member,
+                    values.astype("U") if values.dtype == object else values,
+                    allow_pickle=False,
+                )
 
 
 def write_csv(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
@@ -225,13 +289,24 @@ def write_csv(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
         for slab in slabs:
             scores, columns = sheet.table(slab)
             if not head:
-                file.write((",".join(map(_cell, [*columns, *sheet.score_names, *sheet.mark])) + "\n").encode())
+                file.write(
+                    (
+                        ",".join(
+                            map(_cell, [*columns, *sheet.score_names, *sheet.mark])
+                        )
+                        + "\n"
+                    ).encode()
+                )
                 head = True
             cells = [map(_cell, values.tolist()) for values in columns.values()]
-            numbers = (msgspec.json.encode(row)[1:-1].decode() for row in scores.tolist())
+            numbers = (
+                msgspec.json.encode(row)[1:-1].decode() for row in scores.tolist()
+            )
             out = io.BytesIO()
             for texts in zip(*cells, numbers, strict=True):
-                out.write((",".join(texts) + end).encode())  # the shortest digits, ten times as fast as repr
+                out.write(
+                    (",".join(texts) + end).encode()
+                )  # the shortest digits, ten times as fast as repr
             file.write(out.getvalue())
 
 
@@ -243,8 +318,15 @@ def write_jsonl(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
             scores, columns = sheet.rows(slab)
             columns = sheet.called(columns)
             names = [*columns, sheet.kind]
-            values = zip(*(column.tolist() for column in columns.values()), scores.tolist(), strict=True)
-            lines = (msgspec.json.encode(dict(zip(names, row, strict=True)) | marked) for row in values)
+            values = zip(
+                *(column.tolist() for column in columns.values()),
+                scores.tolist(),
+                strict=True,
+            )
+            lines = (
+                msgspec.json.encode(dict(zip(names, row, strict=True)) | marked)
+                for row in values
+            )
             file.write(b"".join(line + b"\n" for line in lines))
 
 
@@ -260,13 +342,23 @@ def write_parquet(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
             scores, columns = sheet.table((start, scores, per_row))
             size += scores.nbytes
             last = start + len(scores) == sheet.n
-            if scores.dtype == np.float16:  # not every reader of Parquet supports float16
+            if (
+                scores.dtype == np.float16
+            ):  # not every reader of Parquet supports float16
                 scores = scores.astype(np.float32)
             arrays = [*columns.values(), *np.ascontiguousarray(scores.T)]
-            waiting.append(pa.table([pa.array(a) for a in arrays], names=[*columns, *sheet.score_names]))
+            waiting.append(
+                pa.table(
+                    [pa.array(a) for a in arrays], names=[*columns, *sheet.score_names]
+                )
+            )
             if size < ROW_GROUP and not last:
                 continue
-            table = pa.concat_tables(waiting).combine_chunks().replace_schema_metadata(about)
+            table = (
+                pa.concat_tables(waiting)
+                .combine_chunks()
+                .replace_schema_metadata(about)
+            )
             if writer is None:
                 options = {"write_page_checksum": True, "use_dictionary": False}
                 writer = pq.ParquetWriter(file, table.schema, **options)

@@ -37,7 +37,9 @@ def parse_split(text: str) -> Part:
     name, equals, size = (piece.strip() for piece in text.partition("="))
     forms = "NAME=0.5, NAME=50%, NAME=5000 (rows), NAME=0:5000 (positions) or NAME=rest"
     if not equals or not re.fullmatch(r"[\w.+-]+", name) or not name.strip("."):
-        raise UsageError(f"--split {text}: expected {forms}, with a name of letters, digits, _ . + -")
+        raise UsageError(
+            f"--split {text}: expected {forms}, with a name of letters, digits, _ . + -"
+        )
     if size == "rest":
         return Part(name)
     if span := re.fullmatch(r"(-?[0-9]{1,18})?:(-?[0-9]{1,18})?", size):
@@ -51,7 +53,9 @@ def parse_split(text: str) -> Part:
     try:
         fraction = float(size[:-1]) / 100 if size.endswith("%") else float(size)
     except ValueError:
-        raise UsageError(f"--split {text}: cannot read {size!r}, expected {forms}") from None
+        raise UsageError(
+            f"--split {text}: cannot read {size!r}, expected {forms}"
+        ) from None
     if not 0 < fraction <= 1:
         raise UsageError(f"--split {text}: a fraction lies in (0, 1], got {fraction:g}")
     return Part(name, fraction=fraction)
@@ -89,18 +93,27 @@ def deal_rows(
     for name, rows in dealt.items():
         if not len(rows):
             whole = f"{n} rows" if units is None else f"{units.n} units"
-            raise UsageError(f"--split {name}: would get none of the {whole}; ask for more, or leave it out")
+            raise UsageError(
+                f"--split {name}: would get none of the {whole}; ask for more, or leave it out"
+            )
     return dealt
 
 
 def _by_row(
-    parts: Sequence[Part], sizes: Sequence[int], n: int, labels: AnyArray | None, rng: np.random.Generator | None
+    parts: Sequence[Part],
+    sizes: Sequence[int],
+    n: int,
+    labels: AnyArray | None,
+    rng: np.random.Generator | None,
 ) -> dict[str, IntArray]:
     """Assign single rows to groups, stratified by labels if given. rng : None for the order of the source."""
     line = np.arange(n) if rng is None else rng.permutation(n)
     if rng is None or labels is None:
         ends = np.cumsum([0, *sizes])
-        return {part.name: np.sort(line[ends[i] : ends[i + 1]]) for i, part in enumerate(parts)}
+        return {
+            part.name: np.sort(line[ends[i] : ends[i + 1]])
+            for i, part in enumerate(parts)
+        }
     _, group = np.unique(labels, return_inverse=True)
     place = rng.permutation(int(group.max()) + 1)[group]
     line, dealt = line[np.argsort(place[line], kind="stable")], {}
@@ -112,26 +125,46 @@ def _by_row(
 
 
 def _by_unit(
-    parts: Sequence[Part], sizes: Sequence[int], units: Units, rng: np.random.Generator | None
+    parts: Sequence[Part],
+    sizes: Sequence[int],
+    units: Units,
+    rng: np.random.Generator | None,
 ) -> dict[str, IntArray]:
     """Assign whole units to groups. rng : None for the order of their first rows."""
-    line = np.argsort(units.order[units.starts]) if rng is None else rng.permutation(units.n)
+    line = (
+        np.argsort(units.order[units.starts])
+        if rng is None
+        else rng.permutation(units.n)
+    )
     count, group = units.count[line], np.empty(units.n, dtype=np.int64)
-    group[line] = np.searchsorted(np.cumsum(sizes), np.cumsum(count) - count / 2.0, side="right")
-    return {part.name: np.flatnonzero(group[units.code] == i) for i, part in enumerate(parts)}
+    group[line] = np.searchsorted(
+        np.cumsum(sizes), np.cumsum(count) - count / 2.0, side="right"
+    )
+    return {
+        part.name: np.flatnonzero(group[units.code] == i)
+        for i, part in enumerate(parts)
+    }
 
 
 def _check_parts(parts: Sequence[Part]) -> None:
     names = [part.name for part in parts]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise UsageError(f"--split names the group {twice[0]!r} twice; each group has a name of its own")
+        raise UsageError(
+            f"--split names the group {twice[0]!r} twice; each group has a name of its own"
+        )
     if sum(part.is_rest for part in parts) > 1:
         raise UsageError("--split: only one group can be the rest")
     if any(part.rows is not None for part in parts):
-        mixed = [part.name for part in parts if part.fraction is not None or part.count is not None]
+        mixed = [
+            part.name
+            for part in parts
+            if part.fraction is not None or part.count is not None
+        ]
         if mixed:
             told = "positions such as 0:5000 go together with other positions or rest"
-            raise UsageError(f"--split {mixed[0]}: {told}, not with fractions or numbers of rows")
+            raise UsageError(
+                f"--split {mixed[0]}: {told}, not with fractions or numbers of rows"
+            )
     total = sum(part.fraction or 0.0 for part in parts)
     if total > 1 + SUM_TOLERANCE:
         raise UsageError(f"--split: the fractions sum to {total:g}, expected at most 1")
@@ -140,7 +173,10 @@ def _check_parts(parts: Sequence[Part]) -> None:
 def _sizes(parts: Sequence[Part], n: int) -> list[int]:
     """Number of rows of each part: fractions rounded down, rows left over go to the largest remainders."""
     exact = [n * (part.fraction or 0.0) for part in parts]
-    sizes = [part.count or int(x + SUM_TOLERANCE) for part, x in zip(parts, exact, strict=True)]
+    sizes = [
+        part.count or int(x + SUM_TOLERANCE)
+        for part, x in zip(parts, exact, strict=True)
+    ]
     shares = [i for i, part in enumerate(parts) if part.fraction is not None]
     spare = round(sum(exact)) - sum(sizes[i] for i in shares)
     for i in sorted(shares, key=lambda i: sizes[i] - exact[i])[: max(spare, 0)]:
@@ -148,7 +184,9 @@ def _sizes(parts: Sequence[Part], n: int) -> list[int]:
     left = n - sum(sizes)
     if left < 0:
         raise UsageError(f"--split asks for {n - left} rows, the source has {n}")
-    return [left if part.is_rest else size for part, size in zip(parts, sizes, strict=True)]
+    return [
+        left if part.is_rest else size for part, size in zip(parts, sizes, strict=True)
+    ]
 
 
 def _by_position(parts: Sequence[Part], n: int) -> dict[str, IntArray]:
@@ -159,12 +197,21 @@ def _by_position(parts: Sequence[Part], n: int) -> dict[str, IntArray]:
         first, stop = part.rows
         for end in (first, stop):
             if end is not None and abs(end) > n:
-                raise UsageError(f"--split {part.name}: position {end} lies outside the source's {n} rows")
+                raise UsageError(
+                    f"--split {part.name}: position {end} lies outside the source's {n} rows"
+                )
         here = owner[first:stop]
         if not len(here):
-            raise UsageError(f"--split {part.name}: holds no row; the first position comes before the last")
+            raise UsageError(
+                f"--split {part.name}: holds no row; the first position comes before the last"
+            )
         if here.any():
             other = parts[int(here.max()) - 1].name
-            raise UsageError(f"--split: groups {other} and {part.name} share rows; a row belongs to one group")
+            raise UsageError(
+                f"--split: groups {other} and {part.name} share rows; a row belongs to one group"
+            )
         here[:] = number
-    return {part.name: np.flatnonzero(owner == (0 if part.is_rest else i)) for i, part in enumerate(parts, start=1)}
+    return {
+        part.name: np.flatnonzero(owner == (0 if part.is_rest else i))
+        for i, part in enumerate(parts, start=1)
+    }

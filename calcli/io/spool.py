@@ -26,7 +26,12 @@ class Spool:
 
     def add(self, values: AnyArray) -> None:
         """Append numbers. Raises CalcliError."""
-        data = np.ascontiguousarray(values, dtype=self.dtype).reshape(-1).view(np.uint8).data
+        data = (
+            np.ascontiguousarray(values, dtype=self.dtype)
+            .reshape(-1)
+            .view(np.uint8)
+            .data
+        )
         with self._naming_purpose():
             self._file.seek(self.count * self.dtype.itemsize)
             while len(data):
@@ -51,7 +56,9 @@ class Spool:
         try:
             yield
         except OSError as problem:
-            raise CalcliError(f"{folder()}: {problem.strerror}, and {self._why}") from None
+            raise CalcliError(
+                f"{folder()}: {problem.strerror}, and {self._why}"
+            ) from None
 
 
 def folder() -> str:
@@ -103,7 +110,9 @@ class Unpacked:
         self.n, self.k, height = n, k, scores.chunks[0]
         for low, high in self._groups:
             for start in range(0, n, height):
-                self._spool.add(read(scores, np.s_[start : start + height, low:high], where))
+                self._spool.add(
+                    read(scores, np.s_[start : start + height, low:high], where)
+                )
 
     def rows(self, start: int, stop: int) -> AnyArray:
         """Read scores of rows start..stop-1, (stop - start, k)."""

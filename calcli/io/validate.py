@@ -20,7 +20,12 @@ MOST_SHRUNK, SMALL = 500, 64 << 20
 """Arrays larger than ``SMALL`` bytes are refused if compressed by more than a factor ``MOST_SHRUNK``."""
 
 
-def refuse_bomb(where: object, declared: int, stored: int, advice: str = "save it without compression") -> None:
+def refuse_bomb(
+    where: object,
+    declared: int,
+    stored: int,
+    advice: str = "save it without compression",
+) -> None:
     """Raise DataError for data compressed more than any scores are: few stored bytes that would fill the memory."""
     if declared > SMALL and declared > MOST_SHRUNK * stored:
         told = f"declares {declared} bytes of which {stored} are stored, far more than scores shrink by"
@@ -37,8 +42,12 @@ def check_confidences(confidence: AnyArray, where: str, first_row: int = 0) -> A
         if _are_percentages(column):
             advice = "divide percentages by 100 (calcli extract --percent)"
         elif np.isnan(column[row]):
-            advice = "drop the row (calcli extract --drop-missing) or correct what made it"
-        raise DataError(f"{where}: row {first_row + row} is {column[row]:g}, expected a confidence in [0, 1]; {advice}")
+            advice = (
+                "drop the row (calcli extract --drop-missing) or correct what made it"
+            )
+        raise DataError(
+            f"{where}: row {first_row + row} is {column[row]:g}, expected a confidence in [0, 1]; {advice}"
+        )
     return column[:, None]
 
 
@@ -50,23 +59,35 @@ def whole_names(values: AnyArray, role: str, where: str) -> AnyArray:
     """Check ids or units, (n,), and convert floats to integers. Raises DataError for numbers that are not whole, and
     for empty units."""
     if values.dtype.kind == "f":
-        bad = ~((np.abs(values) < 1 << 53) & (values == np.floor(values)))  # NaN is neither
+        bad = ~(
+            (np.abs(values) < 1 << 53) & (values == np.floor(values))
+        )  # NaN is neither
     elif values.dtype.kind in "OU" and role == "unit":
         bad = values == ""
     else:
         return values
     if bad.any():
         row = int(np.argmax(bad))
-        found = "empty" if values[row] == "" else "NaN" if np.isnan(values[row]) else f"{values[row]:g}"
+        found = (
+            "empty"
+            if values[row] == ""
+            else "NaN"
+            if np.isnan(values[row])
+            else f"{values[row]:g}"
+        )
         expected = f"expected the {role.removesuffix('s')} of the row, a whole number or a word"
-        raise DataError(f"{where}: row {row} is {found}, {expected}; leave such rows out, or pass --{role} none")
+        raise DataError(
+            f"{where}: row {row} is {found}, {expected}; leave such rows out, or pass --{role} none"
+        )
     return values.astype(np.int64) if values.dtype.kind == "f" else values
 
 
 def check_correct(correct: AnyArray, n: int, where: str) -> IntArray:
     """Check the correctness of n answers: (n,) bool, or numbers 0 and 1. Returns (n,) int64."""
     if correct.dtype.kind not in "biuf" or correct.shape != (n,):
-        raise DataError(f"{where}: has type {correct.dtype} and shape {correct.shape}, expected bool or 0/1, ({n},)")
+        raise DataError(
+            f"{where}: has type {correct.dtype} and shape {correct.shape}, expected bool or 0/1, ({n},)"
+        )
     bad = (correct != 0) & (correct != 1)
     if bad.any():
         row = int(np.argmax(bad))
@@ -79,7 +100,9 @@ def score_kind(text: str, *, confidence: bool = False) -> ScoreKind:
     """Check the name of a score kind. Raises DataError for any but the three, and ``confidence`` if allowed."""
     known = (*SCORE_KINDS, "confidence") if confidence else SCORE_KINDS
     if text not in known:
-        raise DataError(f"score kind {text!r} is not known, expected one of {', '.join(known)}")
+        raise DataError(
+            f"score kind {text!r} is not known, expected one of {', '.join(known)}"
+        )
     return text  # type: ignore[return-value]
 
 
@@ -91,25 +114,37 @@ def check_type(dtype: np.dtype[Any], where: str) -> None:
             hint = "words and objects are no scores; a cell of a table takes a list of numbers, [0.1, 0.9]"
         elif dtype.kind == "f":
             hint = "save them with .astype('float64')"
-        raise DataError(f"{where}: scores have type {dtype}, expected float16, float32 or float64; {hint}")
+        raise DataError(
+            f"{where}: scores have type {dtype}, expected float16, float32 or float64; {hint}"
+        )
 
 
-def check_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], where: str) -> tuple[int, int]:
+def check_shape(
+    shape: tuple[int, ...] | None, dtype: np.dtype[Any], where: str
+) -> tuple[int, int]:
     """Return rows and classes of a score array, (n, k), or (n,) / (n, 1) for binary scores. Raises DataError."""
     check_type(dtype, where)
     if shape is None or len(shape) not in (1, 2):
         expected = "expected (rows, classes), or (rows,) for a binary model"
-        raise DataError(f"{where}: scores have shape {shape}, {expected}; store one row of scores per labelled item")
+        raise DataError(
+            f"{where}: scores have shape {shape}, {expected}; store one row of scores per labelled item"
+        )
     n, columns = (*shape, 1)[:2]
     if n == 0:
-        raise DataError(f"{where}: there are no rows, expected at least one; was what made it interrupted?")
+        raise DataError(
+            f"{where}: there are no rows, expected at least one; was what made it interrupted?"
+        )
     if columns == 0:
-        raise DataError(f"{where}: scores have shape {shape}, expected at least one column")
+        raise DataError(
+            f"{where}: scores have shape {shape}, expected at least one column"
+        )
     return n, max(columns, 2)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # sums of corrupted bytes may do either
-def check_scores(scores: AnyArray, kind: ScoreKind, where: str, first_row: int = 0) -> AnyArray:
+def check_scores(
+    scores: AnyArray, kind: ScoreKind, where: str, first_row: int = 0
+) -> AnyArray:
     """Check a block of scores and give binary scores their two columns.
 
     scores : (b, k), or (b,) / (b, 1) for a binary model's score of class 1: a logit z becomes (0, z), a probability p
@@ -117,19 +152,27 @@ def check_scores(scores: AnyArray, kind: ScoreKind, where: str, first_row: int =
     keeps its digits). Rows with logits beyond ``HUGE`` are returned as gaps to their largest, cut there.
     """
     if scores.dtype == np.float16:  # by its bits: arithmetic in float16 is slow
-        finite = not ((np.ascontiguousarray(scores).view(np.uint16) & 0x7C00) == 0x7C00).any()
+        finite = not (
+            (np.ascontiguousarray(scores).view(np.uint16) & 0x7C00) == 0x7C00
+        ).any()
     else:
-        finite = np.isfinite(scores.sum())  # a sum of large finite numbers may overflow too
+        finite = np.isfinite(
+            scores.sum()
+        )  # a sum of large finite numbers may overflow too
     if not finite:
         wide = scores.reshape(len(scores), -1)
         bad = np.argwhere(~np.isfinite(wide))
         if len(bad):
             row, column = bad[0]
             value = wide[row, column]
-            advice = "drop the row or fix the model's output (apply no mask before saving)"
+            advice = (
+                "drop the row or fix the model's output (apply no mask before saving)"
+            )
             if kind == "log_probs" and value < 0:
                 advice = "save probs instead, where a zero is allowed"
-            advice += "; calcli extract --drop-missing leaves blank rows out" * bool(np.isnan(value))
+            advice += "; calcli extract --drop-missing leaves blank rows out" * bool(
+                np.isnan(value)
+            )
             told = f"row {first_row + row}, class {column} is {value}, expected a finite number"
             raise DataError(f"{where}: {told}; {advice}")
     if scores.ndim == 1 or scores.shape[1] == 1:
@@ -137,14 +180,28 @@ def check_scores(scores: AnyArray, kind: ScoreKind, where: str, first_row: int =
     if kind == "probs":
         if scores.min() < 0:
             row, column = np.argwhere(scores < 0)[0]
-            found = f"row {first_row + row}, class {column} is {scores[row, column]:.6g}"
-            raise DataError(f"{where}: {found}, expected a probability >= 0; {IF_LOGITS}")
-        _check_sums(scores.sum(axis=1, dtype=np.float64), where, first_row, inside=bool(scores.max() <= 1))
+            found = (
+                f"row {first_row + row}, class {column} is {scores[row, column]:.6g}"
+            )
+            raise DataError(
+                f"{where}: {found}, expected a probability >= 0; {IF_LOGITS}"
+            )
+        _check_sums(
+            scores.sum(axis=1, dtype=np.float64),
+            where,
+            first_row,
+            inside=bool(scores.max() <= 1),
+        )
     elif kind == "log_probs":
         _check_log_probabilities(scores, where, first_row)
     elif scores.dtype.itemsize == 8 and max(scores.max(), -scores.min()) > HUGE:
-        huge, scores = np.flatnonzero((np.abs(scores) > HUGE).any(axis=1)), np.array(scores)
-        scores[huge] = np.maximum(scores[huge] - scores[huge].max(axis=1, keepdims=True), -HUGE)
+        huge, scores = (
+            np.flatnonzero((np.abs(scores) > HUGE).any(axis=1)),
+            np.array(scores),
+        )
+        scores[huge] = np.maximum(
+            scores[huge] - scores[huge].max(axis=1, keepdims=True), -HUGE
+        )
     return scores
 
 
@@ -156,7 +213,11 @@ def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> Any
     bad = (p < 0) | (p > 1 + SUM_TOLERANCE)
     if bad.any():
         row, percent = int(np.argmax(bad)), kind == "probs" and _are_percentages(p)
-        advice = "divide percentages by 100 (calcli extract --percent)" if percent else IF_LOGITS
+        advice = (
+            "divide percentages by 100 (calcli extract --percent)"
+            if percent
+            else IF_LOGITS
+        )
         found = f"row {first_row + row} gives class 1 the probability {p[row]:.6g}"
         raise DataError(f"{where}: {found}, expected a number in [0, 1]; {advice}")
     p = np.minimum(p, 1.0)
@@ -164,7 +225,9 @@ def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> Any
     if kind == "probs":
         return both
     with np.errstate(divide="ignore"):
-        return np.maximum(np.stack([np.log1p(-p), s], axis=1), np.log(np.finfo(np.float64).tiny))
+        return np.maximum(
+            np.stack([np.log1p(-p), s], axis=1), np.log(np.finfo(np.float64).tiny)
+        )
 
 
 def _check_log_probabilities(scores: AnyArray, where: str, first_row: int) -> None:
@@ -178,7 +241,11 @@ def _check_log_probabilities(scores: AnyArray, where: str, first_row: int) -> No
 
 
 def _check_sums(
-    sums: FloatArray, where: str, first_row: int, rounding: FloatArray | float = 0.0, inside: bool = False
+    sums: FloatArray,
+    where: str,
+    first_row: int,
+    rounding: FloatArray | float = 0.0,
+    inside: bool = False,
 ) -> None:
     """Check that rows sum to 1. rounding : added tolerance. inside : all scores lie in [0, 1], so are not logits."""
     off = np.abs(sums - 1.0) > SUM_TOLERANCE + rounding
@@ -191,16 +258,22 @@ def _check_sums(
             advice = "does a column belong to no class, or is one missing?"
             advice = f"{advice} Labels of which several may hold take --per-label"
         if (np.abs(sums - 100.0) <= 1.0).all():
-            advice = "these are percentages: divide them by 100 (calcli extract --percent)"
+            advice = (
+                "these are percentages: divide them by 100 (calcli extract --percent)"
+            )
         found = f"the probabilities of row {first_row + row} sum to {sums[row]:.6g}"
-        raise DataError(f"{where}: {found}, expected 1 within {SUM_TOLERANCE:g}; {advice}")
+        raise DataError(
+            f"{where}: {found}, expected 1 within {SUM_TOLERANCE:g}; {advice}"
+        )
 
 
 def fractions(percent: AnyArray, where: str) -> FloatArray:
     """Convert percentages to fractions in [0, 1]. Raises DataError if all lie there already."""
     if percent.size and percent.min() >= 0.0 and percent.max() <= 1.0:
         advice = "leave --percent out, or if they are, divide them by 100 yourself"
-        raise DataError(f"{where}: no value is above 1, so these seem to be no percentages: {advice}")
+        raise DataError(
+            f"{where}: no value is above 1, so these seem to be no percentages: {advice}"
+        )
     return percent.astype(np.float64) / 100.0
 
 
@@ -211,7 +284,9 @@ def look_like_probabilities(scores: AnyArray) -> bool:
         return False
     if scores.shape[1] == 1 or (scores.shape[1] == 2 and not scores[:, 0].any()):
         return bool(scores.any())
-    return bool((np.abs(scores.sum(axis=1, dtype=np.float64) - 1.0) <= SUM_TOLERANCE).all())
+    return bool(
+        (np.abs(scores.sum(axis=1, dtype=np.float64) - 1.0) <= SUM_TOLERANCE).all()
+    )
 
 
 MOST_BY_CHANCE = 20  # fewer rows of logits may lie in [0, 1] by chance
@@ -224,22 +299,39 @@ def doubts(rows: Rows) -> list[str]:
         return found
     if not all(look_like_probabilities(block.scores) for block in rows.blocks()):
         return found
-    return [*found, "these logits look like probabilities (every row lies in [0, 1]): if they are, pass --kind probs"]
+    return [
+        *found,
+        "these logits look like probabilities (every row lies in [0, 1]): if they are, pass --kind probs",
+    ]
 
 
-def check_label_shape(shape: tuple[int, ...] | None, dtype: np.dtype[Any], n: int, k: int, where: str) -> None:
+def check_label_shape(
+    shape: tuple[int, ...] | None, dtype: np.dtype[Any], n: int, k: int, where: str
+) -> None:
     """Check that labels are (n,) integers, before they are read."""
     if dtype.kind not in "iu":
         advice = "store them so, or let calcli extract convert whole numbers, one-hot rows and words"
-        raise DataError(f"{where}: labels have type {dtype}, expected integers 0..{k - 1}; {advice}")
+        raise DataError(
+            f"{where}: labels have type {dtype}, expected integers 0..{k - 1}; {advice}"
+        )
     if shape is None or len(shape) != 1:
-        raise DataError(f"{where}: labels have shape {shape}, expected ({n},): one class index per row")
+        raise DataError(
+            f"{where}: labels have shape {shape}, expected ({n},): one class index per row"
+        )
     if shape[0] != n:
-        raise DataError(f"{where}: there are {shape[0]} labels for {n} rows of scores; they must belong together")
+        raise DataError(
+            f"{where}: there are {shape[0]} labels for {n} rows of scores; they must belong together"
+        )
 
 
 def check_labels(
-    labels: AnyArray, n: int, k: int, where: str, ignore: tuple[int, ...] = (), what: str = "label", first_row: int = 0
+    labels: AnyArray,
+    n: int,
+    k: int,
+    where: str,
+    ignore: tuple[int, ...] = (),
+    what: str = "label",
+    first_row: int = 0,
 ) -> IntArray:
     """Check the labels of n rows: (n,) integers in 0..k-1, or one of the labels to ignore. what : "label" or
     "prediction", and first_row : where they begin, for messages. Returns (n,) int64 with the ignored labels still in
@@ -247,7 +339,9 @@ def check_labels(
     if what == "label" or labels.dtype.kind in "iu":
         check_label_shape(labels.shape, labels.dtype, n, k, where)
     else:
-        raise DataError(f"{where}: predictions have type {labels.dtype}, expected integers 0..{k - 1}; delete them")
+        raise DataError(
+            f"{where}: predictions have type {labels.dtype}, expected integers 0..{k - 1}; delete them"
+        )
     bad = (labels < 0) | (labels >= k)
     if bad.any() and ignore:
         bad &= ~to_ignore(labels, ignore)
@@ -255,7 +349,9 @@ def check_labels(
         row = int(np.argmax(bad))
         found = int(labels[row])
         advice = _label_advice(labels, found, k, what)
-        raise DataError(f"{where}: row {first_row + row} has {what} {found}, expected 0..{k - 1}; {advice}")
+        raise DataError(
+            f"{where}: row {first_row + row} has {what} {found}, expected 0..{k - 1}; {advice}"
+        )
     return labels.astype(np.int64)
 
 
@@ -274,7 +370,9 @@ def _label_advice(labels: AnyArray, found: int, k: int, what: str) -> str:
 def to_ignore(labels: AnyArray, ignore: tuple[int, ...]) -> BoolArray:
     """Mask of labels to ignore, (n,); numbers beyond int64 never match."""
     most = np.iinfo(np.int64)
-    known = np.array([label for label in ignore if most.min <= label <= most.max], dtype=np.int64)
+    known = np.array(
+        [label for label in ignore if most.min <= label <= most.max], dtype=np.int64
+    )
     inside = labels <= most.max if labels.dtype == np.uint64 else np.True_
     return np.isin(labels.astype(np.int64), known) & inside
 
@@ -282,15 +380,23 @@ def to_ignore(labels: AnyArray, ignore: tuple[int, ...]) -> BoolArray:
 def check_weights(weights: AnyArray, n: int, where: str) -> FloatArray:
     """Check sample weights: (n,) finite numbers >= 0, not all zero. Returns float64."""
     if weights.dtype.kind not in "fiu" or weights.shape != (n,):
-        raise DataError(f"{where}: weights have type {weights.dtype} and shape {weights.shape}, expected floats ({n},)")
+        raise DataError(
+            f"{where}: weights have type {weights.dtype} and shape {weights.shape}, expected floats ({n},)"
+        )
     w = weights.astype(np.float64)
     bad = ~np.isfinite(w) | (w < 0)
     if bad.any():
         row = int(np.argmax(bad))
-        raise DataError(f"{where}: row {row} has weight {w[row]}, expected a finite number >= 0; correct it")
+        raise DataError(
+            f"{where}: row {row} has weight {w[row]}, expected a finite number >= 0; correct it"
+        )
     if not w.any():
-        raise DataError(f"{where}: all weights are zero, expected at least one positive weight; delete them if unused")
+        raise DataError(
+            f"{where}: all weights are zero, expected at least one positive weight; delete them if unused"
+        )
     if w.max() > LARGEST_WEIGHT or w.max() < 1 / LARGEST_WEIGHT:
         expected = f"expected one between {1 / LARGEST_WEIGHT:g} and {LARGEST_WEIGHT:g}"
-        raise DataError(f"{where}: the largest weight is {w.max():.3g}, {expected}; scale them to a mean of 1")
+        raise DataError(
+            f"{where}: the largest weight is {w.max():.3g}, {expected}; scale them to a mean of 1"
+        )
     return w

@@ -45,12 +45,16 @@ class NewBundle:
 
 
 @contextmanager
-def new_bundles(path: Path, *, force: bool = False, inputs: Sequence[Path] = ()) -> Iterator["BundleWriter"]:
+def new_bundles(
+    path: Path, *, force: bool = False, inputs: Sequence[Path] = ()
+) -> Iterator["BundleWriter"]:
     """Write bundles into a new HDF5 file that appears only on success. At the end the file is synced, opened
     anew and compared with the data written, and only then renamed. Raises UsageError for an output that may not be
     written, CalcliError if writing fails."""
     if is_stream(path):
-        raise UsageError(f"{path}: is a pipe or a device; HDF5 needs an ordinary file, name one")
+        raise UsageError(
+            f"{path}: is a pipe or a device; HDF5 needs an ordinary file, name one"
+        )
     with new_file(path, force=force, inputs=inputs) as out:
         out.checked = True  # compared below: HDF5 does not write sequentially
         driver = DescriptorFile(out.descriptor)
@@ -62,13 +66,19 @@ def new_bundles(path: Path, *, force: bool = False, inputs: Sequence[Path] = ())
             for group in bundles.groups:
                 group.flush()
         except BaseException:
-            with suppress(CalcliError), _writing(path, driver):  # closing fails for the error being raised
+            with (
+                suppress(CalcliError),
+                _writing(path, driver),
+            ):  # closing fails for the error being raised
                 file.close()
             raise
         with _writing(path, driver):
             file.close()
         out.sync()
-        with _writing(path, None), h5py.File(out.temporary, "r", locking=False) as written:
+        with (
+            _writing(path, None),
+            h5py.File(out.temporary, "r", locking=False) as written,
+        ):
             for group in bundles.groups:
                 group.compare(written[group.name])
 
@@ -109,7 +119,10 @@ class DescriptorFile:
             raise self._problem
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._end}[whence]
+        self._at = (
+            offset
+            + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._end}[whence]
+        )
         return self._at
 
     def tell(self) -> int:
@@ -133,14 +146,21 @@ class DescriptorFile:
         view = memoryview(buffer).cast("B")
         try:
             done = 0
-            while done < len(view) and (got := os.preadv(self._descriptor, [view[done:]], self._at + done)):
+            while done < len(view) and (
+                got := os.preadv(self._descriptor, [view[done:]], self._at + done)
+            ):
                 done += got
         except BaseException as problem:
             self._problem = self._problem or problem
         for start, data in self._lost:
-            first, last = max(start, self._at), min(start + len(data), self._at + len(view))
+            first, last = (
+                max(start, self._at),
+                min(start + len(data), self._at + len(view)),
+            )
             if first < last:
-                view[first - self._at : last - self._at] = data[first - start : last - start]
+                view[first - self._at : last - self._at] = data[
+                    first - start : last - start
+                ]
         self._at += len(view)
         return len(view)
 
@@ -191,8 +211,12 @@ class _Dataset:
         """Write what waits."""
         if self._count:
             stop, values = self._start + self._count, self._room[: self._count]
-            place = np.s_[:, self._start : stop] if self.axis else np.s_[self._start : stop]
-            self.node[place] = values.swapaxes(0, self.axis)  # by name it would be looked up in the file
+            place = (
+                np.s_[:, self._start : stop] if self.axis else np.s_[self._start : stop]
+            )
+            self.node[place] = values.swapaxes(
+                0, self.axis
+            )  # by name it would be looked up in the file
             self.pieces.append((self._start, stop, _checksum(values)))
             self._count = 0
 
@@ -207,8 +231,16 @@ class _Dataset:
 class GroupWriter:
     """Writer of one bundle, block by block, that records what the file must contain."""
 
-    def __init__(self, path: Path, driver: DescriptorFile, node: h5py.Group, new: NewBundle) -> None:
-        self._path, self._driver, self._node, self._n, self._kind = path, driver, node, new.n, new.kind
+    def __init__(
+        self, path: Path, driver: DescriptorFile, node: h5py.Group, new: NewBundle
+    ) -> None:
+        self._path, self._driver, self._node, self._n, self._kind = (
+            path,
+            driver,
+            node,
+            new.n,
+            new.kind,
+        )
         self.name: str = node.name
         self._datasets: dict[str, _Dataset] = {}
         self._attributes: dict[str, Any] = {}
@@ -221,7 +253,11 @@ class GroupWriter:
         if new.transforms:
             self._make(TRANSFORMED, (len(new.transforms), new.n, new.k), new.dtype)
         names = {"class_names": new.class_names, "transforms/specs": new.transforms}
-        words = {name: np.array(texts, dtype=object) for name, texts in names.items() if texts}
+        words = {
+            name: np.array(texts, dtype=object)
+            for name, texts in names.items()
+            if texts
+        }
         for name, values in {**words, **new.columns}.items():
             if values.dtype.kind in "OUS":
                 values = np.array([str(v) for v in values], dtype=object)
@@ -232,7 +268,9 @@ class GroupWriter:
     def _make(self, name: str, shape: tuple[int, ...], dtype: Any) -> None:
         """Create a dataset; texts are UTF-8 strings of variable length."""
         dtype = np.dtype(dtype)
-        node = self._node.create_dataset(name, shape, h5py.string_dtype("utf-8") if dtype.kind in "OU" else dtype)
+        node = self._node.create_dataset(
+            name, shape, h5py.string_dtype("utf-8") if dtype.kind in "OU" else dtype
+        )
         self._datasets[name] = _Dataset(node, int(name == TRANSFORMED))
 
     def write(self, start: int, scores: AnyArray, **per_row: AnyArray) -> None:
@@ -259,8 +297,13 @@ class GroupWriter:
 
     def compare(self, found: h5py.Group) -> None:
         """Compare the file with the data written. Raises CalcliError."""
-        if any(found.attrs.get(name) != value for name, value in self._attributes.items()):
-            refuse(self._path, f"the attributes of {self.name} read back differ (is the disk failing?)")
+        if any(
+            found.attrs.get(name) != value for name, value in self._attributes.items()
+        ):
+            refuse(
+                self._path,
+                f"the attributes of {self.name} read back differ (is the disk failing?)",
+            )
         for name, dataset in self._datasets.items():
             handed = sum(stop - start for start, stop, _ in dataset.pieces)
             if handed != dataset.n:
@@ -268,9 +311,15 @@ class GroupWriter:
             for start, stop, checksum in dataset.pieces:
                 values = dataset.read_back(found[name], start, stop)
                 if _checksum(values) != checksum:
-                    refuse(self._path, f"{name}, rows {start} to {stop} read back differ (is the disk failing?)")
+                    refuse(
+                        self._path,
+                        f"{name}, rows {start} to {stop} read back differ (is the disk failing?)",
+                    )
                 if name in (self._kind, TRANSFORMED) and not np.isfinite(values).all():
-                    refuse(self._path, f"{name}, rows {start} to {stop}: not all numbers are finite in {values.dtype}")
+                    refuse(
+                        self._path,
+                        f"{name}, rows {start} to {stop}: not all numbers are finite in {values.dtype}",
+                    )
 
 
 def _checksum(values: AnyArray) -> int:
@@ -278,7 +327,9 @@ def _checksum(values: AnyArray) -> int:
     if values.dtype.kind == "O":
         texts = values.tolist()
         read_back = len(texts) > 0 and isinstance(texts[0], bytes)
-        return zlib.crc32(b"\0".join(texts) if read_back else "\0".join(map(str, texts)).encode())
+        return zlib.crc32(
+            b"\0".join(texts) if read_back else "\0".join(map(str, texts)).encode()
+        )
     data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     whole = len(data) // (8 * SUMS) * (8 * SUMS)
     sums = np.add.reduce(data[:whole].view(np.uint64).reshape(-1, SUMS), axis=0)

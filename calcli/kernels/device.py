@@ -17,13 +17,18 @@ GPU_SECONDS = 9.0
 
 def seconds_on_cpu(method: str) -> float:
     """CPU time per score of the loops that a GPU takes over in a fit of a method (``ts+hoki``; ``all``)."""
-    return sum(CPU_SECONDS.get(name, 0.0) for name in (CPU_SECONDS if method == "all" else method.split("+")))
+    return sum(
+        CPU_SECONDS.get(name, 0.0)
+        for name in (CPU_SECONDS if method == "all" else method.split("+"))
+    )
 
 
 def idle(method: str, context: Context) -> list[str]:
     """Warning where a GPU was requested and a fit of this method does not use it."""
     asked = context.device == "cuda" and not seconds_on_cpu(method)
-    return [f"{method} has no loops for a GPU and was fitted on the CPU"] if asked else []
+    return (
+        [f"{method} has no loops for a GPU and was fitted on the CPU"] if asked else []
+    )
 
 
 def resolve(device: str, method: str, scores: int) -> str:
@@ -33,7 +38,9 @@ def resolve(device: str, method: str, scores: int) -> str:
     has no NVIDIA driver. Raises UsageError when cuda is asked for and not there.
     """
     if device not in DEVICES:
-        raise UsageError(f"--device is {device!r}, expected one of {', '.join(DEVICES)}")
+        raise UsageError(
+            f"--device is {device!r}, expected one of {', '.join(DEVICES)}"
+        )
     pays = scores * seconds_on_cpu(method) > GPU_SECONDS
     if device == "cpu" or (device == "auto" and not (pays and _driver_present())):
         return "cpu"
@@ -42,7 +49,9 @@ def resolve(device: str, method: str, scores: int) -> str:
 
         if torch.cuda.is_available():
             return "cuda"
-        missing = "--device cuda: torch finds no CUDA device here; use --device auto or cpu"
+        missing = (
+            "--device cuda: torch finds no CUDA device here; use --device auto or cpu"
+        )
     except ImportError:
         missing = "--device cuda needs torch: pip install 'calcli[torch]'"
     if device == "auto":

@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 
 from calcli.kernels.numpy import recal
 from calcli.kernels.numpy.hoki_draws import BEYOND
-from calcli.kernels.numpy.hoki_retention import CELLS_PER_FOLD, DEGREE, GapTable, gap_table
+from calcli.kernels.numpy.hoki_retention import (
+    CELLS_PER_FOLD,
+    DEGREE,
+    GapTable,
+    gap_table,
+)
 from calcli.kernels.numpy.hoki_retention import retention_rates as rates_numpy
 from calcli.numerics import TINY, BoolArray, FloatArray
 from calcli.rows import Block, Rows, joined
@@ -32,10 +37,16 @@ class DeviceRows:
     (m, b, k) or None. send : copies an array to the device. zeros : float64 zeros there.
     """
 
-    def __init__(self, rows: Rows, device: Any = "cuda", transforms: Sequence[int] = ()) -> None:
+    def __init__(
+        self, rows: Rows, device: Any = "cuda", transforms: Sequence[int] = ()
+    ) -> None:
         import torch
 
-        self.rows, self.device, self.transforms = rows, torch.device(device), tuple(transforms)
+        self.rows, self.device, self.transforms = (
+            rows,
+            torch.device(device),
+            tuple(transforms),
+        )
         self.send = partial(torch.tensor, device=self.device)
         self.zeros = partial(torch.zeros, dtype=torch.float64, device=self.device)
         self.chunk_rows = max(1, min(CHUNK_ROWS, CHUNK // rows.k))
@@ -56,7 +67,12 @@ class DeviceRows:
         if self.device.type != "cuda":
             return True
         first = next(iter(self.rows.blocks()))
-        needed = self.rows.n * self.rows.k * first.scores.itemsize * (1 + len(self.transforms))
+        needed = (
+            self.rows.n
+            * self.rows.k
+            * first.scores.itemsize
+            * (1 + len(self.transforms))
+        )
         return needed <= KEPT_SHARE * float(torch.cuda.mem_get_info(self.device)[0])
 
     def _upload(self) -> Iterator[tuple[slice, Any, Any]]:
@@ -66,7 +82,9 @@ class DeviceRows:
             start, stop = gathered[0].start, block.start + len(block)
             if stop - start >= self.chunk_rows or stop == self.rows.n:
                 chunk, gathered = joined(gathered), []
-                moved = None if chunk.transformed is None else self.send(chunk.transformed)
+                moved = (
+                    None if chunk.transformed is None else self.send(chunk.transformed)
+                )
                 yield slice(start, stop), self.send(chunk.scores), moved
 
 
@@ -135,7 +153,9 @@ def power_sums(d: Any, table: GapTable) -> Any:
     cell = x.to(torch.int64)
     cell.masked_fill_(d >= table.far, table.cells)
     t = (x - cell).mul_(2.0).sub_(1.0).ravel()
-    at = (cell.clamp_max_(table.cells) + torch.arange(b, device=d.device)[:, None] * width).ravel()
+    at = (
+        cell.clamp_max_(table.cells) + torch.arange(b, device=d.device)[:, None] * width
+    ).ravel()
     one = 2.0 ** (62 - int(np.ceil(np.log2(k))))
     sums = torch.empty((b, width, DEGREE + 1), dtype=d.dtype, device=d.device)
     power = torch.ones_like(t, dtype=torch.float64)
@@ -173,29 +193,43 @@ class RowSharpness(recal.RowSharpness):
         super().__init__(rows)
         self.data = DeviceRows(rows, device, range(len(rows.transforms)))
 
-    def tilt(self, scale: FloatArray, wanted: BoolArray | None = None) -> recal.TiltedRows:
+    def tilt(
+        self, scale: FloatArray, wanted: BoolArray | None = None
+    ) -> recal.TiltedRows:
         sent = self.data.send(scale)
         out = self.data.zeros(5, self.rows.n)
         for here, scores, _ in self.data:
             x = self.data.gaps(scores) * sent[here, None]
             p = x.exp()
             norm = p.sum(dim=1)
-            moments = [p.mul_(x).sum(dim=1) / norm for _ in range(4)]  # E[x], E[x^2] and so on
-            for into, values in zip(out, (-norm.log(), *recal.cumulants_of(*moments)), strict=True):
+            moments = [
+                p.mul_(x).sum(dim=1) / norm for _ in range(4)
+            ]  # E[x], E[x^2] and so on
+            for into, values in zip(
+                out, (-norm.log(), *recal.cumulants_of(*moments)), strict=True
+            ):
                 into[here] = values
         if wanted is not None:
             out *= self.data.send(wanted)
         found = out.cpu().numpy()
         return recal.TiltedRows(found[0], found[1:])
 
-    def response(self, transform: int, scale: FloatArray, own: bool) -> tuple[FloatArray, BoolArray]:
+    def response(
+        self, transform: int, scale: FloatArray, own: bool
+    ) -> tuple[FloatArray, BoolArray]:
         sent, predicted = self.data.send(scale), self.data.send(self.predicted)
         share, agree = self.data.zeros(2, self.rows.n)
         for here, _, transformed in self.data:
-            z = transformed[transform].double()  # transforms are logits, whatever the scores are
+            z = transformed[
+                transform
+            ].double()  # transforms are logits, whatever the scores are
             gaps = z - z.amax(dim=1, keepdim=True)
             x = gaps * sent[here, None]
             log_norm = x.exp().sum(dim=1).log()
-            share[here] = -log_norm if own else x.gather(1, predicted[here][:, None])[:, 0] - log_norm
+            share[here] = (
+                -log_norm
+                if own
+                else x.gather(1, predicted[here][:, None])[:, 0] - log_norm
+            )
             agree[here] = (gaps.argmax(dim=1) == predicted[here]).double()
         return share.cpu().numpy(), agree.cpu().numpy() > 0

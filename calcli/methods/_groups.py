@@ -26,7 +26,10 @@ START, LEAST = 0.1, 1e-7
 large become 0 too: towards 0 the EM takes ever smaller steps."""
 STEPS, UPDATES = 100, 100
 LARGEST_STEP = 1.0
-LONGEST, FAR = 1e4, 10.0  # upper bounds of a SQUAREM step (in EM steps) and of a log variance
+LONGEST, FAR = (
+    1e4,
+    10.0,
+)  # upper bounds of a SQUAREM step (in EM steps) and of a log variance
 EXACT, SETTLED, CHANGE = 1e-11, 1e-6, 1e-4
 """Tolerances of a search: step of a parameter, relative change of a variance between updates, and between walks."""
 EARLY, LEAST_START = 1e-7, 1e-5
@@ -37,13 +40,25 @@ so many walks: otherwise theta would follow it for hundreds of walks."""
 
 
 class ByOptions(Options, frozen=True):
-    by: Annotated[str, Meta(min_length=1, description="column with the group of every row, or prediction")] = PREDICTION
+    by: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="column with the group of every row, or prediction",
+        ),
+    ] = PREDICTION
     tau: Annotated[
         float,
-        Meta(ge=0, description="standard deviation between groups; 0 estimates it (1e3 fits every group by itself)"),
+        Meta(
+            ge=0,
+            description="standard deviation between groups; 0 estimates it (1e3 fits every group by itself)",
+        ),
     ] = 0.0
     guard: Annotated[
-        bool, Meta(description="keep the common map unless held-out rows of the calibration data speak for the groups")
+        bool,
+        Meta(
+            description="keep the common map unless held-out rows of the calibration data speak for the groups"
+        ),
     ] = True
 
 
@@ -52,14 +67,19 @@ def groups_of(block: Block, by: str) -> Codes:
     if by == PREDICTION:
         return Codes(tuple(map(str, range(block.scores.shape[1]))), block.prediction)
     if by not in block.columns:
-        raise DataError(f"these rows do not say their {by!r}, by which the calibrator is")
+        raise DataError(
+            f"these rows do not say their {by!r}, by which the calibrator is"
+        )
     return block.columns[by]
 
 
 def places(by: str, names: Sequence[str], block: Block) -> IntArray:
     """Index in ``names`` of the group of every row, (b,); ``len(names)`` for a group that is not among them."""
     found, known = groups_of(block, by), {name: i for i, name in enumerate(names)}
-    return entries(found.code, np.array([known.get(name, len(known)) for name in found.names], dtype=np.int64))
+    return entries(
+        found.code,
+        np.array([known.get(name, len(known)) for name in found.names], dtype=np.int64),
+    )
 
 
 @dataclass(frozen=True)
@@ -71,15 +91,29 @@ class GroupSums(Sums):
     information: FloatArray
 
     @classmethod
-    def of(cls, code: IntArray, g: int, weight: FloatArray, gradient: FloatArray, information: FloatArray) -> Self:
+    def of(
+        cls,
+        code: IntArray,
+        g: int,
+        weight: FloatArray,
+        gradient: FloatArray,
+        information: FloatArray,
+    ) -> Self:
         """Sum rows with gradient (m, b) and information (m, m, b) by group."""
 
         def total(values: FloatArray) -> FloatArray:
-            return np.asarray(np.bincount(code, weights=weight * values, minlength=g), dtype=np.float64)
+            return np.asarray(
+                np.bincount(code, weights=weight * values, minlength=g),
+                dtype=np.float64,
+            )
 
         slopes = np.stack([total(each) for each in gradient], axis=1)
-        bends = np.stack([total(each) for each in information.reshape(-1, len(code))], axis=1)
-        return cls(total(np.ones(len(code))), slopes, bends.reshape(g, *information.shape[:2]))
+        bends = np.stack(
+            [total(each) for each in information.reshape(-1, len(code))], axis=1
+        )
+        return cls(
+            total(np.ones(len(code))), slopes, bends.reshape(g, *information.shape[:2])
+        )
 
 
 class Pooled(NamedTuple):
@@ -92,7 +126,13 @@ class Pooled(NamedTuple):
     passes: int
 
 
-def pool(walk: Callable[[FloatArray], GroupSums], g: int, m: int, tau: float, start: Pooled | None = None) -> Pooled:
+def pool(
+    walk: Callable[[FloatArray], GroupSums],
+    g: int,
+    m: int,
+    tau: float,
+    start: Pooled | None = None,
+) -> Pooled:
     """Minimise NLL + sum_g theta_g^2 / (2 variance), with the variance between groups by EM.
 
     walk : sums over the rows at parameters (g, m). tau : standard deviation between groups, 0 to estimate it. start :
@@ -116,7 +156,10 @@ def pool(walk: Callable[[FloatArray], GroupSums], g: int, m: int, tau: float, st
         for _ in range(STEPS):
             sums, passes, before = walk(centre + theta), passes + 1, variance
             variance = variance if held else between(sums, theta, variance)
-            bend, slope = sums.information + np.diag(1.0 / variance), sums.gradient + theta / variance
+            bend, slope = (
+                sums.information + np.diag(1.0 / variance),
+                sums.gradient + theta / variance,
+            )
             step = np.linalg.solve(bend, slope[..., None])[..., 0]
             theta = theta - np.clip(step, -LARGEST_STEP, LARGEST_STEP)
             moved = np.abs(variance - before)
@@ -156,7 +199,9 @@ def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatAr
         bend = second - first
         square = float(first @ first) / max(float(bend @ bend), 1e-300)
         length = min(max(math.sqrt(square), 1.0), LONGEST)
-        at = step(np.clip(at + 2.0 * length * first + length**2 * bend, math.log(LEAST), FAR))
+        at = step(
+            np.clip(at + 2.0 * length * first + length**2 * bend, math.log(LEAST), FAR)
+        )
     return np.asarray(np.exp(at))
 
 
@@ -176,7 +221,9 @@ class ByGroup(Calibrator):
 
     @classmethod
     @abstractmethod
-    def pooled(cls, rows: Rows, common: Any, of: Codes, by: ByOptions, start: Pooled | None) -> tuple[Self, Pooled]:
+    def pooled(
+        cls, rows: Rows, common: Any, of: Codes, by: ByOptions, start: Pooled | None
+    ) -> tuple[Self, Pooled]:
         """Fit the groups' maps around a common map already fitted to all rows; start : see ``pool``."""
 
     @property
@@ -191,16 +238,34 @@ class ByGroup(Calibrator):
     def fit(cls, rows: Rows, options: ByOptions, context: Context) -> Fit[Any]:
         plain = cls.OF_COMMON.resolve_options(cls.OF_COMMON.Options(), rows.k)
         common = cls.OF_COMMON.fit(rows, plain, context)
-        names = [name for name, weight in rows.sum(partial(_weights, options.by)).items() if weight > 0]
+        names = [
+            name
+            for name, weight in rows.sum(partial(_weights, options.by)).items()
+            if weight > 0
+        ]
         kept = replace(common, chosen=(cls.COMMON, plain))
-        reason = f"status {common.status}" if common.status != "ok" else "there is one group" * (len(names) < 2)
+        reason = (
+            f"status {common.status}"
+            if common.status != "ok"
+            else "there is one group" * (len(names) < 2)
+        )
         if not reason:
             at = rows.each(partial(places, options.by, tuple(names)))
             groups = Codes(tuple(names), np.concatenate(list(at)))
-            calibrator, found = cls.pooled(rows, common.calibrator, groups, options, None)
-            reason = "the groups do not differ" * bool(not options.tau and (found.variance <= LEAST).all())
+            calibrator, found = cls.pooled(
+                rows, common.calibrator, groups, options, None
+            )
+            reason = "the groups do not differ" * bool(
+                not options.tau and (found.variance <= LEAST).all()
+            )
         if reason:
-            return replace(kept, warnings=(*common.warnings, f"by {options.by}: {reason}, so the common map is kept"))
+            return replace(
+                kept,
+                warnings=(
+                    *common.warnings,
+                    f"by {options.by}: {reason}, so the common map is kept",
+                ),
+            )
         details: dict[str, Any] = {"groups": len(names), "passes": found.passes}
         if options.guard:
             start = common.calibrator, found
@@ -208,13 +273,29 @@ class ByGroup(Calibrator):
             details["held_out_nll"] = {"by_group": own, "common": one}
             if own >= one:
                 sentence = f"by {options.by}: held-out NLL {own:.5f}, of the common map {one:.5f}, which is kept"
-                return replace(kept, warnings=(*common.warnings, sentence), details={**common.details, **details})
-        warnings = () if found.converged else ("the search for the groups' maps did not converge",)
-        return Fit(calibrator, "ok" if found.converged else "not_converged", warnings, details)
+                return replace(
+                    kept,
+                    warnings=(*common.warnings, sentence),
+                    details={**common.details, **details},
+                )
+        warnings = (
+            ()
+            if found.converged
+            else ("the search for the groups' maps did not converge",)
+        )
+        return Fit(
+            calibrator, "ok" if found.converged else "not_converged", warnings, details
+        )
 
     @classmethod
     def held_out(
-        cls, rows: Rows, plain: Any, groups: Codes, options: ByOptions, context: Context, start: tuple[Any, Pooled]
+        cls,
+        rows: Rows,
+        plain: Any,
+        groups: Codes,
+        options: ByOptions,
+        context: Context,
+        start: tuple[Any, Pooled],
     ) -> tuple[float, float]:
         """Cross-validated mean NLL by group and of the common map; folds keep units together.
 
@@ -224,14 +305,22 @@ class ByGroup(Calibrator):
         if units is not None:
             fold = random_folds(units.n, FOLDS, context.rng())[units.code]
         else:
-            fold = content_folds(groups.code, _losses(start[0], rows), FOLDS, context.rng())
+            fold = content_folds(
+                groups.code, _losses(start[0], rows), FOLDS, context.rng()
+            )
         for f in np.unique(fold):
             context.progress("cross-validating", int(f), FOLDS)
             held, others = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
             learn = rows.take(others)
-            common = cls.OF_COMMON.fit(learn, plain, Context(context.seed, context.device)).calibrator
-            pooled = cls.pooled(learn, common, groups.take(others), options, start[1])[0]
-            losses[:, held] = [_losses(calibrator, rows.take(held)) for calibrator in (pooled, common)]
+            common = cls.OF_COMMON.fit(
+                learn, plain, Context(context.seed, context.device)
+            ).calibrator
+            pooled = cls.pooled(learn, common, groups.take(others), options, start[1])[
+                0
+            ]
+            losses[:, held] = [
+                _losses(calibrator, rows.take(held)) for calibrator in (pooled, common)
+            ]
         own, one = (float(np.average(each, weights=rows.weights())) for each in losses)
         return own, one
 

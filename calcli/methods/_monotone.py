@@ -27,16 +27,21 @@ ALL_AT_BOUND = (
     " the labels; calibrate on rows that the model gets wrong now and then"
 )
 
-KEPT_BYTES = 1 << 24  # scores in float64 up to this size keep their segments and offsets, in twice the memory
+KEPT_BYTES = (
+    1 << 24
+)  # scores in float64 up to this size keep their segments and offsets, in twice the memory
 Entry = Callable[[FloatArray], FloatArray]
 Loss = Callable[[Quadratic, float, FloatArray], tuple[float, FloatArray, FloatArray]]
-"""From the NLL as a function of the slopes, the effective number of rows and parameters: value, gradient and Hessian."""
+"""From the NLL as a function of the slopes, the effective number of rows and
+parameters: value, gradient and Hessian."""
 
 
 def check_map(edges: FloatArray, slopes: FloatArray) -> None:
     """Raise DataError unless there is one slope more than edges."""
     if len(slopes) != len(edges) + 1:
-        raise DataError(f"{len(slopes)} slopes for {len(edges)} edges, expected one more than edges")
+        raise DataError(
+            f"{len(slopes)} slopes for {len(edges)} edges, expected one more than edges"
+        )
 
 
 def locate(x: FloatArray, edges: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -62,20 +67,41 @@ def nll_in_slopes(rows: Rows, edges: FloatArray, entry: Entry) -> Quadratic:
     are never formed: a row's moments of them under p follow from three sums per segment (of p, p t, p t^2; t the
     offset), because L_k > 0 means that all segments between e_1 and k are full.
     """
-    kept = list(rows.each(partial(_placed, edges, entry))) if 8 * rows.n * rows.k <= KEPT_BYTES else None
+    kept = (
+        list(rows.each(partial(_placed, edges, entry)))
+        if 8 * rows.n * rows.k <= KEPT_BYTES
+        else None
+    )
 
     def at(slopes: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         if kept is None:
             sums = rows.sum(partial(_moments_of_block, edges, slopes, entry))
         else:
-            sums = reduce(add, (_moments(edges, slopes, *place) for places in kept for place in places))
-        return sums.value / sums.mass, sums.gradient / sums.mass, sums.hessian / sums.mass
+            sums = reduce(
+                add,
+                (
+                    _moments(edges, slopes, *place)
+                    for places in kept
+                    for place in places
+                ),
+            )
+        return (
+            sums.value / sums.mass,
+            sums.gradient / sums.mass,
+            sums.hessian / sums.mass,
+        )
 
     return at
 
 
 def minimise_map(
-    rows: Rows, edges: FloatArray, entry: Entry, loss: Loss, begin: FloatArray, context: Context, box: dict[str, Any]
+    rows: Rows,
+    edges: FloatArray,
+    entry: Entry,
+    loss: Loss,
+    begin: FloatArray,
+    context: Context,
+    box: dict[str, Any],
 ) -> BoxMinimum:
     """Minimise a loss within a box; without a known start, begin at the minimum on a sample of the rows.
 
@@ -103,7 +129,12 @@ def ended(fitted: C, found: BoxMinimum, box: dict[str, Any]) -> Fit[C]:
     """Fit with status and warnings of a map whose slopes were searched between two bounds."""
     details = {"evaluations": found.evaluations, "gradient": found.gradient}
     if found.status == "not_converged":
-        return Fit(fitted, "not_converged", ("the search for the slopes did not converge",), details)
+        return Fit(
+            fitted,
+            "not_converged",
+            ("the search for the slopes did not converge",),
+            details,
+        )
     if np.all(found.x <= box["low"]) or np.all(found.x >= box["high"]):
         return Fit(fitted, "at_bound", (ALL_AT_BOUND,), details)
     return Fit(fitted, "ok", (), details)
@@ -119,7 +150,9 @@ class _Sums(Sums):
     hessian: FloatArray
 
 
-Place = tuple[Block, IntArray, FloatArray]  # some rows, with segment and offset of every score
+Place = tuple[
+    Block, IntArray, FloatArray
+]  # some rows, with segment and offset of every score
 
 
 def _placed(edges: FloatArray, entry: Entry, block: Block) -> list[Place]:
@@ -129,17 +162,29 @@ def _placed(edges: FloatArray, entry: Entry, block: Block) -> list[Place]:
     return [(part, *locate(entry(part.z), edges)) for part in some]
 
 
-def _moments_of_block(edges: FloatArray, slopes: FloatArray, entry: Entry, block: Block) -> _Sums:
-    return reduce(add, (_moments(edges, slopes, *place) for place in _placed(edges, entry, block)))
+def _moments_of_block(
+    edges: FloatArray, slopes: FloatArray, entry: Entry, block: Block
+) -> _Sums:
+    return reduce(
+        add, (_moments(edges, slopes, *place) for place in _placed(edges, entry, block))
+    )
 
 
-def _moments(edges: FloatArray, slopes: FloatArray, block: Block, segment: IntArray, offset: FloatArray) -> _Sums:
+def _moments(
+    edges: FloatArray,
+    slopes: FloatArray,
+    block: Block,
+    segment: IntArray,
+    offset: FloatArray,
+) -> _Sums:
     m, full = len(edges) + 1, np.concatenate([[0.0], np.diff(edges), [0.0]])
     n, y = len(block), block.labels
     here = np.arange(n)
     p = slopes.take(segment)
     p *= offset
-    p += np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * full[1:-1])]).take(segment)
+    p += np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * full[1:-1])]).take(
+        segment
+    )
     p -= row_max(p)[:, None]
     log_p_y = p[here, y]
     np.exp(p, out=p)
@@ -159,13 +204,19 @@ def _moments(edges: FloatArray, slopes: FloatArray, block: Block, segment: IntAr
     weight = np.ones(n) if block.weight is None else block.weight
     # E[L_j L_k] = full_j E[L_k] for 1 <= j < k, and 0 for j = 0 < k; E[L_j^2] needs no sums by row.
     p *= weight[:, None]
-    square = np.bincount(segment.ravel(), weights=p.ravel(), minlength=m) + full**2 * (weight @ beyond)
+    square = np.bincount(segment.ravel(), weights=p.ravel(), minlength=m) + full**2 * (
+        weight @ beyond
+    )
     cross = np.triu(np.outer(full, weight @ mean), 1)
     hessian = cross + cross.T + np.diag(square) - (mean * weight[:, None]).T @ mean
-    return _Sums(float(weight.sum()), -float(weight @ log_p_y), weight @ (mean - label), hessian)
+    return _Sums(
+        float(weight.sum()), -float(weight @ log_p_y), weight @ (mean - label), hessian
+    )
 
 
-def pull_together(x: FloatArray, strength: float) -> tuple[float, FloatArray, FloatArray]:
+def pull_together(
+    x: FloatArray, strength: float
+) -> tuple[float, FloatArray, FloatArray]:
     """strength * sum_j (x_{j+1} - x_j)^2, its gradient and Hessian."""
     difference = np.diff(np.eye(len(x)), axis=0)
     hessian = 2 * strength * difference.T @ difference

@@ -17,8 +17,13 @@ from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
 from calcli.solvers import Root, find_root
 
-BRACKET = (float(np.log(1e-2)), float(np.log(1e2)))  # of log beta, beta = 1/T: T in [0.01, 100]
-USUAL_PRIOR = 0.25  # value of ``Prior`` in ``auto`` and in the first step of svs, sms and ft
+BRACKET = (
+    float(np.log(1e-2)),
+    float(np.log(1e2)),
+)  # of log beta, beta = 1/T: T in [0.01, 100]
+USUAL_PRIOR = (
+    0.25  # value of ``Prior`` in ``auto`` and in the first step of svs, sms and ft
+)
 Prior = Annotated[
     float,
     Meta(
@@ -28,10 +33,15 @@ Prior = Annotated[
     ),
 ]
 """An option: adds max(m, 0)^2 / (2 prior^2 n) to the mean NLL of n rows, m the mean log-slope of the map."""
-LaterPrior = Annotated[Prior, Meta(extra={"came later": True})]  # for methods whose default is no prior
+LaterPrior = Annotated[
+    Prior, Meta(extra={"came later": True})
+]  # for methods whose default is no prior
 
 Mixing = Annotated[
-    bool, Meta(description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)")
+    bool,
+    Meta(
+        description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)"
+    ),
 ]
 
 
@@ -89,7 +99,11 @@ def solve_temperature(
     """
     if start is None:
         near = getattr(context.start, "temperature", 1.0)
-        start = -float(np.log(near)) if isinstance(near, float) and 0.02 < near < 50 else 0.0
+        start = (
+            -float(np.log(near))
+            if isinstance(near, float) and 0.02 < near < 50
+            else 0.0
+        )
     passes = count(1)
 
     def watched(log_beta: float) -> tuple[float, float]:
@@ -97,14 +111,22 @@ def solve_temperature(
         return slope(log_beta)
 
     root = find_root(watched, *bracket, start, flat=flat)
-    temperature = {"at_low": 100.0, "at_high": 0.01}.get(root.status, float(np.exp(-root.x)))
-    return Search(temperature, root, {"evaluations": root.evaluations, "residual": float(root.value)})
+    temperature = {"at_low": 100.0, "at_high": 0.01}.get(
+        root.status, float(np.exp(-root.x))
+    )
+    return Search(
+        temperature,
+        root,
+        {"evaluations": root.evaluations, "residual": float(root.value)},
+    )
 
 
 # ---- two walks instead of one per Newton step
 
 SMALL_SAMPLE = 1500  # fewest rows in the sample that gives a start; data of under four times as many do without one
-SAMPLE_SCORES = 1 << 24  # most scores in the sample: it is held in memory, and more give no better start
+SAMPLE_SCORES = (
+    1 << 24
+)  # most scores in the sample: it is held in memory, and more give no better start
 FEWEST, SMALL_SCORES = 100, 2_000_000
 """Fewest rows for many classes, and scores that are enough: a rougher start, for which the series makes up."""
 ROUGH = 0.01
@@ -118,7 +140,11 @@ NEAR = 1e-6  # residual up to which one Newton step with the series' rise leaves
 def start_rows(rows: Rows) -> int:
     """Size of the sample to find a start on, about a sixteenth of the rows; 0 where it would not pay."""
     least = min(SMALL_SAMPLE, max(FEWEST, SMALL_SCORES // rows.k))
-    return 0 if rows.n < 4 * least else max(least, min(rows.n // 16, SAMPLE_SCORES // rows.k))
+    return (
+        0
+        if rows.n < 4 * least
+        else max(least, min(rows.n // 16, SAMPLE_SCORES // rows.k))
+    )
 
 
 SlopeOf = Callable[[Rows], Slope]
@@ -126,7 +152,12 @@ SeriesOf = Callable[[Expansion], FloatArray]
 
 
 def search_temperature(
-    rows: Rows, context: Context, slope_of: SlopeOf, series_of: SeriesOf, flat: float = 0.0, unverified: float = CHECKED
+    rows: Rows,
+    context: Context,
+    slope_of: SlopeOf,
+    series_of: SeriesOf,
+    flat: float = 0.0,
+    unverified: float = CHECKED,
 ) -> Search:
     """Find the temperature at the root of an estimating equation, in one walk over large data.
 
@@ -148,16 +179,23 @@ def search_temperature(
     step, last, rise = series_root(series_of(expansion))
     if not (abs(step) <= FAR * beta and abs(last) <= unverified * beta):
         first = np.log(beta + step) if abs(step) <= FAR * beta else start.x
-        return solve_temperature(slope_of(rows), context, start=float(first), flat=flat)._replace(expansion=expansion)
+        return solve_temperature(
+            slope_of(rows), context, start=float(first), flat=flat
+        )._replace(expansion=expansion)
     temperature = float(1.0 / (beta + step))
     root = Root(-float(np.log(temperature)), 0.0, start.evaluations + 1, "ok")
     details = {"evaluations": root.evaluations, "sample": sample.n if sample else 0}
-    return Search(temperature, root, details, expansion, by_series=True, rise=rise, centre=beta)
+    return Search(
+        temperature, root, details, expansion, by_series=True, rise=rise, centre=beta
+    )
 
 
 def series_slope(series: FloatArray, centre: float) -> Slope:
     """Slope function like that of ``nll_slope``, from the series around one beta instead of the rows."""
-    value, rise = np.polynomial.Polynomial(series), np.polynomial.Polynomial(series).deriv()
+    value, rise = (
+        np.polynomial.Polynomial(series),
+        np.polynomial.Polynomial(series).deriv(),
+    )
 
     def at(log_beta: float) -> tuple[float, float]:
         beta = float(np.exp(log_beta))
@@ -169,7 +207,10 @@ def series_slope(series: FloatArray, centre: float) -> Slope:
 
 def series_root(series: FloatArray) -> tuple[float, float, float]:
     """Root nearest 0 of sum_j series_j x^j, its change by the last term, and the slope there; inf without a root."""
-    value, slope = np.polynomial.Polynomial(series), np.polynomial.Polynomial(series).deriv()
+    value, slope = (
+        np.polynomial.Polynomial(series),
+        np.polynomial.Polynomial(series).deriv(),
+    )
     x = 0.0
     for _ in range(50):
         rise = slope(x)
@@ -182,30 +223,43 @@ def series_root(series: FloatArray) -> tuple[float, float, float]:
     return x, np.inf, np.inf
 
 
-def likeliest(rows: Rows, context: Context, prior: float = 0.0, unverified: float = CHECKED) -> Search:
+def likeliest(
+    rows: Rows, context: Context, prior: float = 0.0, unverified: float = CHECKED
+) -> Search:
     """Find the temperature of maximum likelihood; with a prior (see ``Prior``), of maximum posterior where T < 1.
 
     unverified : as for ``search_temperature``.
     """
-    search = search_temperature(rows, context, nll_slope, nll_series, unverified=unverified)
+    search = search_temperature(
+        rows, context, nll_slope, nll_series, unverified=unverified
+    )
     if not prior or search.temperature >= 1.0:
         return search
     effective = rows.effective_n
 
     def penalised(slope: Slope, log_beta: float) -> tuple[float, float]:
-        (value, rise), (_, push, stiffness) = slope(log_beta), sharpening(log_beta, prior, effective)
+        (value, rise), (_, push, stiffness) = (
+            slope(log_beta),
+            sharpening(log_beta, prior, effective),
+        )
         return value + push, rise + stiffness
 
     if search.by_series and search.expansion is not None:
         series, beta = nll_series(search.expansion), search.centre
-        root = find_root(partial(penalised, series_slope(series, beta)), *BRACKET, search.root.x)
+        root = find_root(
+            partial(penalised, series_slope(series, beta)), *BRACKET, search.root.x
+        )
         step = abs(float(np.exp(root.x)) - beta)
         last = abs(float(series[-1])) * step ** (len(series) - 1) / search.rise
         if root.status == "ok" and step <= FAR * beta and last <= TOLERANCE * beta:
-            return search._replace(temperature=float(np.exp(-root.x)), root=root, by_series=False)
+            return search._replace(
+                temperature=float(np.exp(-root.x)), root=root, by_series=False
+            )
     start = search.root.x if search.root.status == "ok" else 0.0
     slope = partial(penalised, nll_slope(rows))
-    return solve_temperature(slope, context, start=start)._replace(expansion=search.expansion)
+    return solve_temperature(slope, context, start=start)._replace(
+        expansion=search.expansion
+    )
 
 
 def nll_series(expansion: Expansion) -> FloatArray:

@@ -44,7 +44,9 @@ MATRIX = (
 """With matrix scaling in place of vector scaling, up to ``MATRIX_CLASSES``: beyond, it costs more than all else."""
 FEW_CLASSES, MATRIX_CLASSES, LONG_SCORES = 12, 50, 40_000
 
-KEPT_BYTES = 1 << 27  # logits in float64 up to this size are held in memory, for hundreds of walks
+KEPT_BYTES = (
+    1 << 27
+)  # logits in float64 up to this size are held in memory, for hundreds of walks
 
 Candidate = tuple[str, Options]  # name and options of a method
 
@@ -65,16 +67,27 @@ class Trial:
     log_p: FloatArray = field(default_factory=lambda: np.empty(0))
     brier: FloatArray = field(default_factory=lambda: np.empty(0))
 
-    def attempt(self, rows: Rows, known: FittedPrefixes, context: Context, test: Rows | None = None) -> "Trial":
+    def attempt(
+        self,
+        rows: Rows,
+        known: FittedPrefixes,
+        context: Context,
+        test: Rows | None = None,
+    ) -> "Trial":
         """Fit the candidate, from its earlier fit if any, and score it on ``test``; records errors in ``failed``."""
-        began, start = time.monotonic(), None if self.fit is None else self.fit.calibrator
+        began, start = (
+            time.monotonic(),
+            None if self.fit is None else self.fit.calibrator,
+        )
         fit, failed, losses = None, "", tuple[FloatArray, ...]()
         try:
             fit = fit_candidate(self.candidate, rows, known, context, start)
             losses = () if test is None else held_out(fit.calibrator, test)
         except (CalcliError, np.linalg.LinAlgError, FloatingPointError) as error:
             failed = str(error)
-        return Trial(self.name, self.candidate, fit, failed, time.monotonic() - began, *losses)
+        return Trial(
+            self.name, self.candidate, fit, failed, time.monotonic() - began, *losses
+        )
 
 
 def listed(candidates: str) -> list[str]:
@@ -109,7 +122,11 @@ def parse_candidate(text: str, alone: bool = False) -> Candidate:
 
 
 def fit_candidate(
-    candidate: Candidate, rows: Rows, known: FittedPrefixes, context: Context, start: Calibrator | None = None
+    candidate: Candidate,
+    rows: Rows,
+    known: FittedPrefixes,
+    context: Context,
+    start: Calibrator | None = None,
 ) -> Fit[Any]:
     """Fit a candidate; ``known`` holds earlier fits to these rows, ``start`` a calibrator to start the search at."""
     name, options = candidate
@@ -129,11 +146,17 @@ def in_memory(rows: Rows) -> Rows:
     if rows.transforms or 8 * rows.n * rows.k > KEPT_BYTES:
         return rows
     kind: ScoreKind = "logits" if rows.kind == "logits" else "log_probs"
-    return ArrayRows(rows.logits(), rows.labels(), kind, weight=rows.weights(), units=rows.units())
+    return ArrayRows(
+        rows.logits(), rows.labels(), kind, weight=rows.weights(), units=rows.units()
+    )
 
 
 def cross_validate(
-    candidates: Mapping[str, Candidate], rows: Rows, draws: IntArray, context: Context, budget: float | None
+    candidates: Mapping[str, Candidate],
+    rows: Rows,
+    draws: IntArray,
+    context: Context,
+    budget: float | None,
 ) -> list[Trial]:
     """Fit every candidate to all rows, then to all folds but one, and score the rows left out.
 
@@ -143,7 +166,9 @@ def cross_validate(
     budget : seconds for everything; candidates that would exceed it, in the order of the
     list, are left out (the first never is).
     """
-    parts_of = [(draw, i) for draw, fold in enumerate(draws) for i in range(int(fold.max()) + 1)]
+    parts_of = [
+        (draw, i) for draw, fold in enumerate(draws) for i in range(int(fold.max()) + 1)
+    ]
     chains = [list(candidates)] if budget is not None else chained(candidates)
     started = time.monotonic()
 
@@ -152,8 +177,16 @@ def cross_validate(
         known, found = FittedPrefixes(), list[Trial]()
         for name in chain:
             trial = Trial(name, candidates[name])
-            if budget is not None and found and (time.monotonic() - started) * (len(parts_of) + 1) > budget:
-                found.append(replace(trial, failed=f"left out: the budget of {budget:g} s was spent"))
+            if (
+                budget is not None
+                and found
+                and (time.monotonic() - started) * (len(parts_of) + 1) > budget
+            ):
+                found.append(
+                    replace(
+                        trial, failed=f"left out: the budget of {budget:g} s was spent"
+                    )
+                )
             else:
                 found.append(trial.attempt(rows, known, context))
         return found
@@ -162,25 +195,43 @@ def cross_validate(
         """Fit candidates with the same first stage without one fold, and score them on it."""
         (learn, test), known = task[0](), FittedPrefixes()
         begun = (trials[name] for name in task[1])
-        return [trial.attempt(learn, known, context, test) for trial in begun if trial.fit is not None]
+        return [
+            trial.attempt(learn, known, context, test)
+            for trial in begun
+            if trial.fit is not None
+        ]
 
     trials: dict[str, Trial] = {}
-    for done, (chain, found) in enumerate(zip(chains, in_order(fit, chains), strict=True)):
+    for done, (chain, found) in enumerate(
+        zip(chains, in_order(fit, chains), strict=True)
+    ):
         context.progress(f"fitting {chain[0]}", done, len(chains))
         trials |= {trial.name: trial for trial in found}
     log_p, brier = ({name: np.empty(draws.shape) for name in trials} for _ in range(2))
-    tasks = ((halves, chain) for halves in (parted(rows, draws[d] == i) for d, i in parts_of) for chain in chains)
+    tasks = (
+        (halves, chain)
+        for halves in (parted(rows, draws[d] == i) for d, i in parts_of)
+        for chain in chains
+    )
     places = [(draw, i) for draw, i in parts_of for _ in chains]
-    for done, ((draw, i), parts) in enumerate(zip(places, in_order(score, tasks), strict=True)):
+    for done, ((draw, i), parts) in enumerate(
+        zip(places, in_order(score, tasks), strict=True)
+    ):
         context.progress("cross-validating", done + 1, len(places))
         held = draws[draw] == i
         for part in parts:
             whole = trials[part.name]
             if not part.failed:
-                log_p[part.name][draw, held], brier[part.name][draw, held] = part.log_p, part.brier
+                log_p[part.name][draw, held], brier[part.name][draw, held] = (
+                    part.log_p,
+                    part.brier,
+                )
             failed, seconds = whole.failed or part.failed, whole.seconds + part.seconds
             trials[part.name] = replace(whole, failed=failed, seconds=seconds)
-    return [replace(trials[name], log_p=log_p[name], brier=brier[name]) for name in candidates]
+    return [
+        replace(trials[name], log_p=log_p[name], brier=brier[name])
+        for name in candidates
+    ]
 
 
 def chained(candidates: Mapping[str, Candidate]) -> list[list[str]]:
@@ -193,13 +244,19 @@ def chained(candidates: Mapping[str, Candidate]) -> list[list[str]]:
         cls, stages = method(bare), [(bare, options)]
         if issubclass(cls, Composition):
             stages = list(zip(cls.names, cls.split(options), strict=True))
-        found.setdefault(tuple(stages[: 1 + (stages[0][0] == "floor")]), []).append(name)
+        found.setdefault(tuple(stages[: 1 + (stages[0][0] == "floor")]), []).append(
+            name
+        )
     return sorted(found.values(), key=len, reverse=True)
 
 
 def parted(rows: Rows, held: BoolArray) -> Callable[[], tuple[Rows, ...]]:
     """Function that returns the training rows and the held-out rows, split at its first call."""
-    return cache(lambda: tuple(in_memory(rows.take(np.flatnonzero(part))) for part in (~held, held)))
+    return cache(
+        lambda: tuple(
+            in_memory(rows.take(np.flatnonzero(part))) for part in (~held, held)
+        )
+    )
 
 
 def held_out(calibrator: Calibrator, rows: Rows) -> tuple[FloatArray, FloatArray]:
@@ -222,7 +279,11 @@ def stored_numbers(calibrator: Calibrator) -> int:
         value = getattr(calibrator, parameter.name)
         if not (isinstance(value, float) and value == parameter.default):
             several = value if isinstance(value, tuple) else (value,)
-            total += sum(np.size(one) for one in several if isinstance(one, int | float | np.ndarray))
+            total += sum(
+                np.size(one)
+                for one in several
+                if isinstance(one, int | float | np.ndarray)
+            )
     return total
 
 
@@ -244,17 +305,27 @@ LISTED = Meta(
     description="methods and compositions, separated by commas, options in brackets: ts, svs(lambda=0.1); empty: a list"
     " that fits the size of the problem"
 )
-CRITERION = Meta(description="mean loss of held-out rows by which best and one-se choose")
-RULE = Meta(description="a weighted mean of candidates, the best one, or the simplest within one standard error")
-BUDGET = Meta(description="seconds; candidates that would exceed them are left out, the last of the list first")
+CRITERION = Meta(
+    description="mean loss of held-out rows by which best and one-se choose"
+)
+RULE = Meta(
+    description="a weighted mean of candidates, the best one, or the simplest within one standard error"
+)
+BUDGET = Meta(
+    description="seconds; candidates that would exceed them are left out, the last of the list first"
+)
 
 
 class AutoOptions(Options, frozen=True):
     candidates: Annotated[str, LISTED] = ""
-    folds: Annotated[int, Meta(ge=2, le=50, description="random parts of the cross-validation")] = 5
+    folds: Annotated[
+        int, Meta(ge=2, le=50, description="random parts of the cross-validation")
+    ] = 5
     criterion: Annotated[Literal["nll", "brier"], CRITERION] = "nll"
     rule: Annotated[Literal["average", "best", "one-se"], RULE] = "average"
-    keep_argmax: Annotated[bool, Meta(description="only candidates that are accuracy-preserving")] = False
+    keep_argmax: Annotated[
+        bool, Meta(description="only candidates that are accuracy-preserving")
+    ] = False
     budget: Annotated[Annotated[float, Meta(gt=0)] | None, BUDGET] = None
 
 
@@ -302,7 +373,10 @@ class Auto(Mixture):
         names = listed(options.candidates)
         if not names:
             zeros = method("floor").fit(rows, None, context).details["zeros"]
-            names = [f"floor+{name}" if zeros else name for name in default_candidates(rows.n, rows.k)]
+            names = [
+                f"floor+{name}" if zeros else name
+                for name in default_candidates(rows.n, rows.k)
+            ]
         candidates = {}
         for name in usable(names, rows, options):
             bare, own = parse_candidate(name, alone=not averaged)
@@ -310,24 +384,45 @@ class Auto(Mixture):
         if rows.n < 2:
             # One row cannot be held out; the first candidate is the simplest by convention.
             name, candidate = next(iter(candidates.items()))
-            only = Trial(name, candidate, fit_candidate(candidate, rows, FittedPrefixes(), context))
-            fit = cls.average([only], [1.0], rows.effective_n) if averaged else alone(only)
-            warning = "there is one row only, too few to weigh candidates; took the first"
+            only = Trial(
+                name,
+                candidate,
+                fit_candidate(candidate, rows, FittedPrefixes(), context),
+            )
+            fit = (
+                cls.average([only], [1.0], rows.effective_n)
+                if averaged
+                else alone(only)
+            )
+            warning = (
+                "there is one row only, too few to weigh candidates; took the first"
+            )
             return replace(fit, warnings=(*fit.warnings, warning))
         rng, y, units = context.rng(), rows.labels(), rows.units()
         folds = min(options.folds, rows.n if units is None else units.n)
-        draws = [sampled_folds(y, rows.k, folds, rng, units) for _ in range(2 if rows.n <= REPEATED_ROWS else 1)]
-        trials = cross_validate(candidates, rows, np.stack(draws), context, options.budget)
+        draws = [
+            sampled_folds(y, rows.k, folds, rng, units)
+            for _ in range(2 if rows.n <= REPEATED_ROWS else 1)
+        ]
+        trials = cross_validate(
+            candidates, rows, np.stack(draws), context, options.budget
+        )
         good = [trial for trial in trials if not trial.failed]
         if not good:
-            raise FitError(f"no candidate could be fitted; {trials[0].name}: {trials[0].failed}")
+            raise FitError(
+                f"no candidate could be fitted; {trials[0].name}: {trials[0].failed}"
+            )
         weight = rows.weights()
-        share = np.full(rows.n, 1.0 / rows.n) if weight is None else weight / weight.sum()
+        share = (
+            np.full(rows.n, 1.0 / rows.n) if weight is None else weight / weight.sum()
+        )
         table = compare(trials, share, options.criterion)
         if averaged:
             prior = PRIOR_ROWS + PRIOR_ROWS_PER_CLASS * rows.k / rows.effective_n
             log_p = np.stack([trial.log_p for trial in good], axis=-1)
-            floor = FLOOR_ROWS / (rows.effective_n + 1)  # mixed in, of the uniform distribution
+            floor = FLOOR_ROWS / (
+                rows.effective_n + 1
+            )  # mixed in, of the uniform distribution
             log_p = np.logaddexp(log_p + np.log1p(-floor), np.log(floor / rows.k))
             kept, weights = sparse_weights(log_p, share, prior)
             for j, weight_j in zip(kept, weights.tolist(), strict=True):
@@ -344,13 +439,22 @@ class Auto(Mixture):
         return replace(fit, details={**fit.details, "auto": record})
 
     @classmethod
-    def average(cls, trials: Sequence[Trial], weights: Iterable[float], n: float) -> Fit["Auto"]:
+    def average(
+        cls, trials: Sequence[Trial], weights: Iterable[float], n: float
+    ) -> Fit["Auto"]:
         """Weighted mean of candidates fitted to all rows, n effective ones."""
         fits = {trial.name: trial.fit for trial in trials if trial.fit is not None}
         status = max((fit.status for fit in fits.values()), key=STATUSES.index)
-        warnings = tuple(f"{name}: {warning}" for name, fit in fits.items() for warning in fit.warnings)
+        warnings = tuple(
+            f"{name}: {warning}"
+            for name, fit in fits.items()
+            for warning in fit.warnings
+        )
         parts = zip(trials, fits.values(), weights, strict=True)
-        members = tuple(Member(*trial.candidate, fit.calibrator, float(weight)) for trial, fit, weight in parts)
+        members = tuple(
+            Member(*trial.candidate, fit.calibrator, float(weight))
+            for trial, fit, weight in parts
+        )
         return Fit(cls(members, UNIFORM_ROWS / (n + 1)), status, warnings)
 
     @classmethod
@@ -358,27 +462,41 @@ class Auto(Mixture):
         for candidate in listed(options.candidates):
             name, _ = parse_candidate(candidate)
             if not method(name).composable:
-                why = "cannot choose itself" if name == "auto" else "keeps a choice of its own, so it is no candidate"
+                why = (
+                    "cannot choose itself"
+                    if name == "auto"
+                    else "keeps a choice of its own, so it is no candidate"
+                )
                 raise UsageError(f"option candidates of method 'auto': {name} {why}")
 
 
 def usable(names: Sequence[str], rows: Rows, options: AutoOptions) -> list[str]:
     """Candidates that these rows and options allow. Raises FitError when none is left."""
     laws = {name: method(parse_candidate(name)[0]).laws for name in names}
-    left = [name for name in names if rows.transforms or not laws[name].needs_transforms]
+    left = [
+        name for name in names if rows.transforms or not laws[name].needs_transforms
+    ]
     if not left:
-        raise FitError("no candidate is left: those listed need scores under transforms, which this bundle lacks")
+        raise FitError(
+            "no candidate is left: those listed need scores under transforms, which this bundle lacks"
+        )
     if options.keep_argmax:
-        left = [name for name in left if laws[name].keeps_argmax and laws[name].monotone]
+        left = [
+            name for name in left if laws[name].keeps_argmax and laws[name].monotone
+        ]
         if not left:
-            raise FitError("no candidate is left: none of those listed is accuracy-preserving (keep_argmax=true)")
+            raise FitError(
+                "no candidate is left: none of those listed is accuracy-preserving (keep_argmax=true)"
+            )
     return left
 
 
 def alone(trial: Trial) -> Fit[Any]:
     """Fit of the chosen candidate, as a method by itself."""
     assert trial.fit is not None
-    return replace(trial.fit, chosen=trial.candidate, before=None, verify=None, after=None)
+    return replace(
+        trial.fit, chosen=trial.candidate, before=None, verify=None, after=None
+    )
 
 
 def effective_number(share: FloatArray) -> float:
@@ -388,14 +506,18 @@ def effective_number(share: FloatArray) -> float:
     return 1.0 / float(share @ share)
 
 
-def likelihood_weights(log_p: FloatArray, share: FloatArray, prior_rows: float = 0.0) -> FloatArray:
+def likelihood_weights(
+    log_p: FloatArray, share: FloatArray, prior_rows: float = 0.0
+) -> FloatArray:
     """Mixture weights (m,) by EM from equal ones, with ``prior_rows`` of prior weight on the first.
 
     log_p : (draws, n, m) held-out log-probabilities of the labels; share : (n,) row weights, sum 1.
     """
     draws, rows, m = log_p.shape
     n = effective_number(share)
-    likelihood = np.exp(log_p - log_p.max(axis=2, keepdims=True)).reshape(draws * rows, m)
+    likelihood = np.exp(log_p - log_p.max(axis=2, keepdims=True)).reshape(
+        draws * rows, m
+    )
     share = np.tile(share / draws, draws)
     w, prior = np.full(m, 1.0 / m), np.eye(m)[0] * prior_rows
     for _ in range(min(max(LEAST_STEPS, round(n) // ROWS_PER_STEP), MOST_STEPS)):
@@ -404,7 +526,9 @@ def likelihood_weights(log_p: FloatArray, share: FloatArray, prior_rows: float =
     return np.asarray(w / w.sum())
 
 
-def sparse_weights(log_p: FloatArray, share: FloatArray, prior: float) -> tuple[list[int], FloatArray]:
+def sparse_weights(
+    log_p: FloatArray, share: FloatArray, prior: float
+) -> tuple[list[int], FloatArray]:
     """Indices and weights of the candidates to keep: at most six, none below 1 %.
 
     log_p : (draws, n, m). prior : prior weight of the first candidate in rows (see ``FADED``).
@@ -418,26 +542,42 @@ def sparse_weights(log_p: FloatArray, share: FloatArray, prior: float) -> tuple[
     heaviest = sorted(np.argsort(-w, kind="stable")[:MEMBERS].tolist())
     kept = [j for j in heaviest if w[j] >= LEAST_WEIGHT]
     w = likelihood_weights(log_p[..., kept], share, prior_rows if kept[0] == 0 else 0.0)
-    kept, w = [j for j, one in zip(kept, w, strict=True) if one >= LEAST_WEIGHT], w[w >= LEAST_WEIGHT]
+    kept, w = (
+        [j for j, one in zip(kept, w, strict=True) if one >= LEAST_WEIGHT],
+        w[w >= LEAST_WEIGHT],
+    )
     return kept, w / w.sum()
 
 
-def compare(trials: Sequence[Trial], share: FloatArray, criterion: str) -> dict[str, dict[str, Any]]:
+def compare(
+    trials: Sequence[Trial], share: FloatArray, criterion: str
+) -> dict[str, dict[str, Any]]:
     """Table row by name: mean held-out loss, paired difference to the best, standard errors over rows."""
     fitted = [trial for trial in trials if not trial.failed]
-    losses = {t.name: np.where(t.log_p <= LOG_ZERO, NLL_OF_ZERO, -t.log_p).mean(axis=0) for t in fitted}
+    losses = {
+        t.name: np.where(t.log_p <= LOG_ZERO, NLL_OF_ZERO, -t.log_p).mean(axis=0)
+        for t in fitted
+    }
     if criterion == "brier":
         losses = {t.name: t.brier.mean(axis=0) for t in fitted}
     best = min(losses.values(), key=lambda loss: float(share @ loss))
-    table: dict[str, dict[str, Any]] = {t.name: {"method": t.name, "failed": t.failed} for t in trials}
+    table: dict[str, dict[str, Any]] = {
+        t.name: {"method": t.name, "failed": t.failed} for t in trials
+    }
     for trial in trials:
         if trial.fit is None or trial.failed:
             continue
         loss = losses[trial.name]
         mean, difference = float(share @ loss), loss - best
         own = {criterion: mean, "error": float(np.sqrt(share**2 @ (loss - mean) ** 2))}
-        behind = {"difference": float(share @ difference), "standard_error": guarded_error(difference, share)}
-        about = {"method": trial.name, "parameters": stored_numbers(trial.fit.calibrator)}
+        behind = {
+            "difference": float(share @ difference),
+            "standard_error": guarded_error(difference, share),
+        }
+        about = {
+            "method": trial.name,
+            "parameters": stored_numbers(trial.fit.calibrator),
+        }
         table[trial.name] = {**about, **own, **behind}
     return table
 
@@ -454,5 +594,8 @@ def pick(table: dict[str, dict[str, Any]], options: AutoOptions) -> str:
     good = [row for row in table.values() if "failed" not in row]
     by: str = options.criterion
     if options.rule == "one-se":
-        good, by = [row for row in good if row["difference"] <= row["standard_error"]], "parameters"
+        good, by = (
+            [row for row in good if row["difference"] <= row["standard_error"]],
+            "parameters",
+        )
     return str(min(good, key=lambda row: row[by])["method"])

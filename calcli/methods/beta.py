@@ -17,7 +17,10 @@ Variant = Literal["abm", "am", "ab"]
 
 class BetaOptions(ModeOptions, frozen=True):
     variant: Annotated[
-        Variant, Meta(description="abm (a, b and c free), am (a = b), ab (no intercept: q(1/2) = 1/2)")
+        Variant,
+        Meta(
+            description="abm (a, b and c free), am (a = b), ab (no intercept: q(1/2) = 1/2)"
+        ),
     ] = "abm"
 
 
@@ -51,7 +54,9 @@ class BetaCalibration(LogisticCalibrator):
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
-        return fit_beta(sample, options.variant, constant_if_separable=options.mode == "top")
+        return fit_beta(
+            sample, options.variant, constant_if_separable=options.mode == "top"
+        )
 
     @staticmethod
     def logit(s: FloatArray, *params: Any) -> FloatArray:
@@ -60,14 +65,27 @@ class BetaCalibration(LogisticCalibrator):
 
 
 def fit_beta(
-    sample: Sample, variant: Variant = "abm", *, loss: Loss = "log", constant_if_separable: bool = True
+    sample: Sample,
+    variant: Variant = "abm",
+    *,
+    loss: Loss = "log",
+    constant_if_separable: bool = True,
 ) -> MapFit:
     """a, b, c of one map."""
     log_p, minus_log_rest = log_sigmoid(sample.s), -log_sigmoid(-sample.s)
-    shapes = {"abm": [log_p, minus_log_rest], "am": [sample.s], "ab": [log_p + LOG_2, minus_log_rest - LOG_2]}
+    shapes = {
+        "abm": [log_p, minus_log_rest],
+        "am": [sample.s],
+        "ab": [log_p + LOG_2, minus_log_rest - LOG_2],
+    }
     features = shapes[variant]
     found = regress(
-        sample, features, low=0.0, intercept=variant != "ab", loss=loss, constant_if_separable=constant_if_separable
+        sample,
+        features,
+        low=0.0,
+        intercept=variant != "ab",
+        loss=loss,
+        constant_if_separable=constant_if_separable,
     )
     a, b, c = found.params[0], found.params[-2], found.params[-1]
     return found.rising((a, b, c + (LOG_2 * (a - b) if variant == "ab" else 0.0)))

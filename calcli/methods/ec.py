@@ -13,7 +13,13 @@ from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.kernels.numpy.expansion import Expansion
 from calcli.kernels.numpy.temperature import Slope, top_mass_slope
-from calcli.methods._temperature import TOLERANCE, OneTemperature, Search, search_temperature, solve_temperature
+from calcli.methods._temperature import (
+    TOLERANCE,
+    OneTemperature,
+    Search,
+    search_temperature,
+    solve_temperature,
+)
 from calcli.numerics import FloatArray
 from calcli.rows import Block, Rows
 
@@ -21,7 +27,11 @@ from calcli.rows import Block, Rows
 class ExpectationConsistencyOptions(Options, frozen=True):
     top: Annotated[
         int,
-        Meta(ge=1, le=1_000_000, description="match the probability mass of the n largest classes to top-n accuracy"),
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="match the probability mass of the n largest classes to top-n accuracy",
+        ),
     ] = 1
 
 
@@ -49,30 +59,50 @@ class ExpectationConsistency(OneTemperature):
     laws = replace(ORDER_PRESERVING, memory="stream")
 
     @classmethod
-    def fit(cls, rows: Rows, options: ExpectationConsistencyOptions, context: Context) -> Fit[Self]:
+    def fit(
+        cls, rows: Rows, options: ExpectationConsistencyOptions, context: Context
+    ) -> Fit[Self]:
         top = options.top
         if top >= rows.k:
-            raise FitError(f"option top={top} needs more than {top} classes, these scores have {rows.k}")
+            raise FitError(
+                f"option top={top} needs more than {top} classes, these scores have {rows.k}"
+            )
 
         def slope(some: Rows) -> Slope:
             return top_mass_slope(some, top, top_accuracy(some, top))
 
         if top == 1:
-            search = search_temperature(rows, context, slope, confidence_series, flat=1e-15)
+            search = search_temperature(
+                rows, context, slope, confidence_series, flat=1e-15
+            )
         else:
             search = solve_temperature(slope(rows), context, flat=1e-15)
         seen = search.expansion
         accuracy = top_accuracy(rows, top) if seen is None else seen.right / seen.weight
         if accuracy == 1.0:  # a confidence within rounding of 1 is no root either
-            search = Search(0.01, search.root._replace(status="at_high"), search.details, seen)
+            search = Search(
+                0.01, search.root._replace(status="at_high"), search.details, seen
+            )
 
         def verify(after: Summary) -> Fit[Self] | None:
             if abs(after.confidence_gap) <= TOLERANCE:
                 return None
-            again = solve_temperature(slope(rows), context, start=search.root.x, flat=1e-15)
-            return Fit(cls(again.temperature, top, accuracy), "ok", (), again.details, before=search.before)
+            again = solve_temperature(
+                slope(rows), context, start=search.root.x, flat=1e-15
+            )
+            return Fit(
+                cls(again.temperature, top, accuracy),
+                "ok",
+                (),
+                again.details,
+                before=search.before,
+            )
 
-        fit = Fit(cls(search.temperature, top, accuracy), details=search.details, before=search.before)
+        fit = Fit(
+            cls(search.temperature, top, accuracy),
+            details=search.details,
+            before=search.before,
+        )
         match search.root.status:
             case "at_high" | "at_low":
                 end = "above" if search.root.status == "at_high" else "below"
@@ -82,7 +112,11 @@ class ExpectationConsistency(OneTemperature):
                 )
                 return replace(fit, status="no_root", warnings=(warning,))
             case "not_converged":
-                return replace(fit, status="not_converged", warnings=("the search for T did not converge",))
+                return replace(
+                    fit,
+                    status="not_converged",
+                    warnings=("the search for T did not converge",),
+                )
         return replace(fit, verify=verify if search.by_series else None)
 
 

@@ -8,7 +8,16 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, Status, param
+from calcli.calibrator import (
+    ORDER_PRESERVING,
+    Calibrator,
+    Context,
+    Fit,
+    Options,
+    Prediction,
+    Status,
+    param,
+)
 from calcli.fast_dataclass import dataclass
 from calcli.methods._temperature import Mixing
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
@@ -21,7 +30,9 @@ LEAST_ORDER = 1e-6  # least weight of the two parts that know the order of the c
 class EnsembleTemperatureOptions(Options, frozen=True):
     loss: Annotated[
         Literal["nll", "brier"],
-        Meta(description="what the temperature, and then the weights, minimise on the calibration data"),
+        Meta(
+            description="what the temperature, and then the weights, minimise on the calibration data"
+        ),
     ] = "nll"
     mixture: Mixing = False
 
@@ -58,8 +69,12 @@ class EnsembleTemperatureScaling(Calibrator):
     laws = replace(ORDER_PRESERVING, improves_nll=True, memory="row")
 
     @classmethod
-    def fit(cls, rows: Rows, options: EnsembleTemperatureOptions, context: Context) -> Fit[Self]:
-        first = TemperatureScaling.fit(rows, TemperatureOptions(loss=options.loss), context)
+    def fit(
+        cls, rows: Rows, options: EnsembleTemperatureOptions, context: Context
+    ) -> Fit[Self]:
+        first = TemperatureScaling.fit(
+            rows, TemperatureOptions(loss=options.loss), context
+        )
         temperature = first.calibrator.temperature
         if options.loss == "brier":
             gram, hits = brier_moments(rows, temperature)
@@ -79,12 +94,20 @@ class EnsembleTemperatureScaling(Calibrator):
             )
         elif gap > 1e-9:
             status = "not_converged"
-            warnings.append(f"the mixture weights are not at their optimum (gap {gap:.1e})")
+            warnings.append(
+                f"the mixture weights are not at their optimum (gap {gap:.1e})"
+            )
         if options.mixture:
             n = rows.effective_n
             w = (n * w + [0.0, 0.0, 1.0]) / (n + 1)
-        details = {"temperature": dict(first.details), "weight_evaluations": evaluations, "kkt_gap": gap}
-        return Fit(cls(temperature, w), status, tuple(warnings), details, before=first.before)
+        details = {
+            "temperature": dict(first.details),
+            "weight_evaluations": evaluations,
+            "kkt_gap": gap,
+        }
+        return Fit(
+            cls(temperature, w), status, tuple(warnings), details, before=first.before
+        )
 
     def apply(self, block: Block) -> Prediction:
         z = block.z
@@ -116,14 +139,18 @@ def _moments(temperature: float, block: Block) -> FloatArray:
     weight = np.ones(len(block)) if block.weight is None else block.weight
     here = np.arange(len(block))
     inner = [weight @ np.einsum("ij,ij->i", a, b) for a, b in ((p, p), (p, q), (q, q))]
-    return np.array([weight.sum(), *inner, *(weight @ a[here, block.labels] for a in (p, q))])
+    return np.array(
+        [weight.sum(), *inner, *(weight @ a[here, block.labels] for a in (p, q))]
+    )
 
 
 def label_shares(rows: Rows, temperature: float) -> tuple[FloatArray, FloatArray]:
     """Probability of the label under each of the three parts, (n, 3), and row weights (n,), sum 1."""
     weight = rows.weights()
     shares = np.concatenate(list(rows.each(partial(_label_shares, temperature))))
-    return shares, np.full(rows.n, 1.0 / rows.n) if weight is None else weight / weight.sum()
+    return shares, np.full(
+        rows.n, 1.0 / rows.n
+    ) if weight is None else weight / weight.sum()
 
 
 def _label_shares(temperature: float, block: Block) -> FloatArray:
@@ -160,7 +187,9 @@ def simplex_minimum(gram: FloatArray, hits: FloatArray) -> FloatArray:
     return best
 
 
-def likeliest_weights(shares: FloatArray, weight: FloatArray, limit: int = 100) -> tuple[FloatArray, float, int]:
+def likeliest_weights(
+    shares: FloatArray, weight: FloatArray, limit: int = 100
+) -> tuple[FloatArray, float, int]:
     """Mixture weights of the greatest likelihood, the optimality gap, and evaluations.
 
     shares : (n, m) likelihood of every row under every part, some part positive in each row;
@@ -180,7 +209,9 @@ def likeliest_weights(shares: FloatArray, weight: FloatArray, limit: int = 100) 
             break
         direction = simplex_minimum(0.5 * (r * weight[:, None]).T @ r, slope) - w
         gain = slope @ direction
-        rounding = 4e-16 * (1.0 + abs(value))  # near the optimum the NLL cannot tell steps apart
+        rounding = 4e-16 * (
+            1.0 + abs(value)
+        )  # near the optimum the NLL cannot tell steps apart
         for halvings in range(40):
             trial = w + 0.5**halvings * direction
             trial_value = -float(weight @ np.log(np.maximum(shares @ trial, 1e-300)))

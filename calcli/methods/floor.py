@@ -6,7 +6,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Prediction, param
+from calcli.calibrator import (
+    ORDER_PRESERVING,
+    Calibrator,
+    Context,
+    Fit,
+    Prediction,
+    param,
+)
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import LOG_ZERO, log_softmax
 from calcli.rows import Block, Rows
@@ -43,7 +50,9 @@ class Floor(Calibrator):
             zero = z <= LOG_ZERO
             zeros += int(zero.sum())
             least = min(least, float(z.min(initial=0.0, where=~zero)))
-        return Fit(cls(math.exp(least) / 2.0 if zeros else 0.0), details={"zeros": zeros})
+        return Fit(
+            cls(math.exp(least) / 2.0 if zeros else 0.0), details={"zeros": zeros}
+        )
 
     @classmethod
     def takes_logarithms(cls) -> bool:

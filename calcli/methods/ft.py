@@ -7,7 +7,15 @@ from typing import Annotated, Self
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, param
+from calcli.calibrator import (
+    ORDER_PRESERVING,
+    Calibrator,
+    Context,
+    Fit,
+    Options,
+    Prediction,
+    param,
+)
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.expansion import row_series
@@ -24,16 +32,25 @@ LONGEST = 1.0  # largest change of a weight from one walk to the next
 AT_ONCE = 1 << 16  # rows whose series are added up at once, in the memory of so many
 LARGEST = np.array([99.0, 24.0, 24.0, 24.0])
 """Weights at which the search ends: without a ridge, rows that it can tell apart push them ever further."""
-FURTHEST = 3.0  # largest change of a log scale that some of the rows are trusted to find
+FURTHEST = (
+    3.0  # largest change of a log scale that some of the rows are trusted to find
+)
 
 
 class FeatureTemperatureOptions(Options, frozen=True):
     ridge: Annotated[
-        float, Meta(ge=0, description="pull of the weights towards plain temperature scaling, divided by the rows")
+        float,
+        Meta(
+            ge=0,
+            description="pull of the weights towards plain temperature scaling, divided by the rows",
+        ),
     ] = 1.0
     prior: Prior = USUAL_PRIOR
     mixture: Annotated[
-        bool, Meta(description="mix in 1/(n+1) of the uniform distribution, which keeps every NLL finite")
+        bool,
+        Meta(
+            description="mix in 1/(n+1) of the uniform distribution, which keeps every NLL finite"
+        ),
     ] = True
 
 
@@ -69,39 +86,70 @@ class FeatureTemperature(Calibrator):
     laws = replace(ORDER_PRESERVING, memory="row")
 
     @classmethod
-    def fit(cls, rows: Rows, options: FeatureTemperatureOptions, context: Context) -> Fit[Self]:
-        first = TemperatureScaling.fit(rows, TemperatureOptions(prior=options.prior), context)
+    def fit(
+        cls, rows: Rows, options: FeatureTemperatureOptions, context: Context
+    ) -> Fit[Self]:
+        first = TemperatureScaling.fit(
+            rows, TemperatureOptions(prior=options.prior), context
+        )
         temperature = first.calibrator.temperature
         uniform = 1.0 / (rows.effective_n + 1) if options.mixture else 0.0
         raw = np.concatenate(list(rows.each(partial(_features, temperature))))
         weight = rows.weights()
-        share = np.full(rows.n, 1.0 / rows.n) if weight is None else weight / weight.sum()
+        share = (
+            np.full(rows.n, 1.0 / rows.n) if weight is None else weight / weight.sum()
+        )
         mean = share @ raw
         deviation = np.sqrt(share @ (raw - mean) ** 2)
         # A feature that does not vary carries nothing; its rounding noise must not be blown up.
         deviation[deviation <= 1e-9 * np.maximum(1.0, np.abs(mean))] = 1e9
         if first.status != "ok":
             plain = cls(temperature, np.zeros(4), mean, deviation, uniform)
-            return Fit(plain, first.status, first.warnings, {"temperature": dict(first.details)})
+            return Fit(
+                plain,
+                first.status,
+                first.warnings,
+                {"temperature": dict(first.details)},
+            )
         begin = context.start.weights if isinstance(context.start, cls) else np.zeros(4)
         tolerance = LOOSE_GRADIENT if context.start else GRADIENT
         inputs = design(raw, mean, deviation)
         del raw  # as large as the scores of three classes
         held = 1.0 / (options.prior**2 * rows.effective_n) if options.prior else 0.0
-        objective = Weighing(inputs, share, options.ridge / rows.effective_n, temperature, tolerance, held)
+        objective = Weighing(
+            inputs,
+            share,
+            options.ridge / rows.effective_n,
+            temperature,
+            tolerance,
+            held,
+        )
         count = start_rows(rows)
         if count and not begin.any():
-            index = np.concatenate([np.arange(*run) for run in sample_runs(rows.n, count)])
+            index = np.concatenate(
+                [np.arange(*run) for run in sample_runs(rows.n, count)]
+            )
             own = share[index] / max(share[index].sum(), 1e-300)
-            rough = replace(objective, inputs=inputs[index], share=own, tolerance=LOOSE_GRADIENT)
+            rough = replace(
+                objective, inputs=inputs[index], share=own, tolerance=LOOSE_GRADIENT
+            )
             near, _ = rough.minimise(rows.sample(count), begin, context)
             if near.status == "ok" and np.abs(inputs @ near.x).max() <= FURTHEST:
                 begin = near.x
         found, walks = objective.minimise(rows, begin, context)
-        details = {"temperature": dict(first.details), "evaluations": walks, "gradient": found.gradient}
+        details = {
+            "temperature": dict(first.details),
+            "evaluations": walks,
+            "gradient": found.gradient,
+        }
         fitted = cls(temperature, found.x, mean, deviation, uniform)
         if found.status == "not_converged":
-            return Fit(fitted, "not_converged", ("the search for the feature weights did not converge",), details)
+            return Fit(
+                fitted,
+                "not_converged",
+                ("the search for the feature weights did not converge",),
+                details,
+            )
         if (np.abs(found.x) >= LARGEST).any():
             return Fit(fitted, "at_bound", (UNBOUNDED,), details, before=first.before)
         return Fit(fitted, "ok", (), details, before=first.before)
@@ -115,7 +163,9 @@ class FeatureTemperature(Calibrator):
 
     def check_own(self, k: int) -> None:
         if not np.all(np.abs(self.weights) * [1, CLIP, CLIP, CLIP] < 100):
-            raise DataError(f"weights are {self.weights.tolist()}, expected numbers below 100 (25 for a feature)")
+            raise DataError(
+                f"weights are {self.weights.tolist()}, expected numbers below 100 (25 for a feature)"
+            )
 
 
 def features(z: FloatArray, temperature: float) -> FloatArray:
@@ -131,12 +181,16 @@ def features(z: FloatArray, temperature: float) -> FloatArray:
     spread = np.sqrt(np.maximum(variance, 0.0)) * temperature
     # Rounding can leave a certain row with an entropy a little below 0.
     share = np.log(np.maximum(entropy, 0.0) / np.log(z.shape[1]) + 1e-6)
-    return np.stack([share, np.log(margin + 1e-2), np.log(np.maximum(spread, 1e-6))], axis=1)
+    return np.stack(
+        [share, np.log(margin + 1e-2), np.log(np.maximum(spread, 1e-6))], axis=1
+    )
 
 
 def design(raw: FloatArray, mean: FloatArray, deviation: FloatArray) -> FloatArray:
     """A one and the standardised, clipped features: (n, 4)."""
-    return np.column_stack([np.ones(len(raw)), np.clip((raw - mean) / deviation, -CLIP, CLIP)])
+    return np.column_stack(
+        [np.ones(len(raw)), np.clip((raw - mean) / deviation, -CLIP, CLIP)]
+    )
 
 
 def _features(temperature: float, block: Block) -> FloatArray:
@@ -157,7 +211,9 @@ class Weighing:
     tolerance: float
     held: float
 
-    def minimise(self, rows: Rows, begin: FloatArray, context: Context) -> tuple[BoxMinimum, int]:
+    def minimise(
+        self, rows: Rows, begin: FloatArray, context: Context
+    ) -> tuple[BoxMinimum, int]:
         """Minimise over the weights; returns the end of the search and the number of walks over the rows.
 
         A walk gives every row's series around some weights, from which Newton's method finds the next,
@@ -169,27 +225,58 @@ class Weighing:
             nonlocal walks
             walks += 1
             context.progress("weighing the features", walks, 0)
-            return partial(self.near, w, *row_series(rows, np.exp(self.inputs @ w) / self.temperature))
+            return partial(
+                self.near,
+                w,
+                *row_series(rows, np.exp(self.inputs @ w) / self.temperature),
+            )
 
         w, last, least = begin, begin, np.inf
         while walks < SERIES:
             near = around(w)
             value = near(w)[0]
-            if not value <= least + 1e-14 * (1.0 + abs(least)):  # the last series was asked too far
+            if not value <= least + 1e-14 * (
+                1.0 + abs(least)
+            ):  # the last series was asked too far
                 w = (w + last) / 2
                 continue
-            low, high = np.maximum(w - LONGEST, -LARGEST), np.minimum(w + LONGEST, LARGEST)
-            found = minimise_box(near, w, low=low, high=high, tolerance=self.tolerance, limit=20)
-            change = np.abs(found.x - w).max(), np.abs(self.inputs @ (found.x - w)).max()
+            low, high = (
+                np.maximum(w - LONGEST, -LARGEST),
+                np.minimum(w + LONGEST, LARGEST),
+            )
+            found = minimise_box(
+                near, w, low=low, high=high, tolerance=self.tolerance, limit=20
+            )
+            change = (
+                np.abs(found.x - w).max(),
+                np.abs(self.inputs @ (found.x - w)).max(),
+            )
             cut = np.abs(near(found.x)[1] - near(found.x, cut=1)[1]).max()
             last, least, w = w, value, found.x
-            if found.status == "ok" and change[0] < LONGEST and change[1] < REACH and cut <= self.tolerance:
+            if (
+                found.status == "ok"
+                and change[0] < LONGEST
+                and change[1] < REACH
+                and cut <= self.tolerance
+            ):
                 return found, walks
         exact = lambda w: around(w)(w)  # noqa: E731
-        return minimise_box(exact, last, low=-LARGEST, high=LARGEST, longest=LONGEST, tolerance=self.tolerance), walks
+        return minimise_box(
+            exact,
+            last,
+            low=-LARGEST,
+            high=LARGEST,
+            longest=LONGEST,
+            tolerance=self.tolerance,
+        ), walks
 
     def near(
-        self, centre: FloatArray, value: FloatArray, slopes: FloatArray, w: FloatArray, cut: int = 0
+        self,
+        centre: FloatArray,
+        value: FloatArray,
+        slopes: FloatArray,
+        w: FloatArray,
+        cut: int = 0,
     ) -> tuple[float, FloatArray, FloatArray]:
         """Value, gradient and Hessian at w of the rows' series around ``centre``, less ``cut`` terms at their end."""
         total, gradient = self.ridge * float(w @ w), 2 * self.ridge * w

@@ -21,9 +21,14 @@ THIN = 20  # rows per bin below which a bin's frequency of right answers is litt
 
 class HistogramOptions(ModeOptions, frozen=True):
     bins: Bins = 15
-    scheme: Annotated[Scheme, Meta(description="bins of equal width, or holding equally many rows")] = "width"
+    scheme: Annotated[
+        Scheme, Meta(description="bins of equal width, or holding equally many rows")
+    ] = "width"
     smooth: Annotated[
-        bool, Meta(description="pull each bin's value towards its midpoint with the weight of one row")
+        bool,
+        Meta(
+            description="pull each bin's value towards its midpoint with the weight of one row"
+        ),
     ] = False
 
 
@@ -52,7 +57,13 @@ class HistogramBinning(Steps):
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
         if options.scheme == "width":  # which are of probabilities by definition
             sample = replace(sample, one_map=False)
-        edges = fit_edges(sample.x, sample.weight, options.bins, options.scheme, log_odds=sample.in_log_odds)
+        edges = fit_edges(
+            sample.x,
+            sample.weight,
+            options.bins,
+            options.scheme,
+            log_odds=sample.in_log_odds,
+        )
         seen = BinStats.of(sample.x, sample.hit, edges, sample.weight)
         p = sigmoid(edges) if sample.in_log_odds else edges
         middle = 0.5 * (p[:-1] + p[1:])
@@ -60,7 +71,12 @@ class HistogramBinning(Steps):
         hits, mass = seen.outcome + prior * middle, seen.weight + prior
         values = np.divide(hits, mass, out=middle, where=mass > 0)
         # Sums of weights may round to a share just above 1.
-        return MapFit.table(sample, edges, np.minimum(values, 1.0), {"empty_bins": float((seen.count == 0).sum())})
+        return MapFit.table(
+            sample,
+            edges,
+            np.minimum(values, 1.0),
+            {"empty_bins": float((seen.count == 0).sum())},
+        )
 
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
@@ -70,7 +86,11 @@ class HistogramBinning(Steps):
 
 def ruined_by_mass(rows: Rows, options: Any) -> Iterator[str]:
     """Advice against few equal-mass bins per class where classes are many."""
-    if options.mode in ("ova", "marginal") and options.scheme == "mass" and options.bins < rows.k:
+    if (
+        options.mode in ("ova", "marginal")
+        and options.scheme == "mass"
+        and options.bins < rows.k
+    ):
         yield (
             f"{options.bins} bins of equal mass for {rows.k} classes: the top bin of every class holds mostly rows"
             " of other classes, which ruins accuracy; mode=top, scheme=width or ts would serve better"
@@ -87,7 +107,12 @@ def thin_bins(n: int, bins: int) -> Iterator[str]:
 
 
 def fit_edges(
-    scores: FloatArray, weight: FloatArray | None, bins: int, scheme: Scheme, *, log_odds: bool = False
+    scores: FloatArray,
+    weight: FloatArray | None,
+    bins: int,
+    scheme: Scheme,
+    *,
+    log_odds: bool = False,
 ) -> FloatArray:
     """Bin edges for a map, (actual bins + 1,), from 0 to 1 or of all log-odds. scores, weight : (n,).
 
@@ -97,7 +122,9 @@ def fit_edges(
     if scheme == "width":
         return width_edges(bins)
     edges = mass_edges(scores, bins, weight, log_odds=log_odds)
-    distinct = np.append(tie_groups(scores, float(log_odds))[0], ends(log_odds=log_odds)[1])
+    distinct = np.append(
+        tie_groups(scores, float(log_odds))[0], ends(log_odds=log_odds)[1]
+    )
     at = np.searchsorted(distinct, edges[1:-1])
     hit = np.flatnonzero(distinct[at] == edges[1:-1])
     edges[hit + 1] = 0.5 * (distinct[at[hit]] + distinct[at[hit] + 1])

@@ -11,7 +11,15 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats, bin_index, mass_edges, width_edges
-from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, param
+from calcli.calibrator import (
+    Calibrator,
+    Context,
+    Fit,
+    Options,
+    Prediction,
+    Status,
+    param,
+)
 from calcli.errors import DataError, FitError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
@@ -54,8 +62,14 @@ def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:
     wanted = [name.strip() for name in pool.split(",") if name.strip()]
     for name in wanted:
         if not any(name in (spec, spec.partition(":")[0]) for spec in transforms):
-            raise UsageError(f"option pool={pool!r}: no transform is {name!r}; there are: {', '.join(transforms)}")
-    return [m for m, spec in enumerate(transforms) if spec in wanted or spec.partition(":")[0] in wanted]
+            raise UsageError(
+                f"option pool={pool!r}: no transform is {name!r}; there are: {', '.join(transforms)}"
+            )
+    return [
+        m
+        for m, spec in enumerate(transforms)
+        if spec in wanted or spec.partition(":")[0] in wanted
+    ]
 
 
 # ---- the rounds: lines in the retention probability, one per bin of confidence
@@ -64,7 +78,9 @@ def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:
 SLACK = 1e-12
 """Confidences at most this far above an edge lie on it. Bins with equal retention get their
 accuracy, a ratio of whole numbers that is often an edge, up to its last bit."""
-ALL_ALIKE = 1e-9  # a bin whose mean retention is this close to 0 or 1 is too uniform for a line
+ALL_ALIKE = (
+    1e-9  # a bin whose mean retention is this close to 0 or 1 is too uniform for a line
+)
 SAME_EVERYWHERE = 1e-6  # standard deviation below which retention probabilities do not distinguish rows
 
 
@@ -140,7 +156,9 @@ def design(evidence: Evidence, bins: int, limit: int) -> Design:
     return Design(alpha, beta, confidence, k - first)
 
 
-def replay(start: FloatArray, gamma: FloatArray, alpha: FloatArray, beta: FloatArray) -> FloatArray:
+def replay(
+    start: FloatArray, gamma: FloatArray, alpha: FloatArray, beta: FloatArray
+) -> FloatArray:
     """Confidences after all rounds; bins that were empty in the fit leave them unchanged. (Algorithm 2)"""
     confidence = start
     for a, b in zip(alpha, beta, strict=True):
@@ -148,7 +166,9 @@ def replay(start: FloatArray, gamma: FloatArray, alpha: FloatArray, beta: FloatA
     return confidence
 
 
-def follow(confidence: FloatArray, gamma: FloatArray, alpha: FloatArray, beta: FloatArray) -> FloatArray:
+def follow(
+    confidence: FloatArray, gamma: FloatArray, alpha: FloatArray, beta: FloatArray
+) -> FloatArray:
     """Confidences after one round: beta + (alpha - beta) gamma with the line of each row's bin."""
     index = bin_of(confidence, len(alpha))
     a, b = alpha[index], beta[index]
@@ -163,7 +183,9 @@ def fit_lines(evidence: Evidence, index: IntArray, bins: int) -> FloatArray:
     """
 
     def total(values: FloatArray) -> FloatArray:
-        return np.bincount(index, weights=evidence.weight * values, minlength=bins).astype(np.float64, copy=False)
+        return np.bincount(
+            index, weights=evidence.weight * values, minlength=bins
+        ).astype(np.float64, copy=False)
 
     shares = np.ones_like(evidence.gamma), evidence.gamma, 1.0 - evidence.gamma
     totals = np.array([total(share) for share in shares])
@@ -181,7 +203,10 @@ def bin_of(confidence: FloatArray, bins: int) -> IntArray:
 def width_error(confidence: FloatArray, evidence: Evidence, bins: int) -> float:
     """Expected calibration error over the equal-width bins."""
     surplus = evidence.weight * (confidence - evidence.hit)
-    return float(np.abs(np.bincount(bin_of(confidence, bins), weights=surplus)).sum() / evidence.weight.sum())
+    return float(
+        np.abs(np.bincount(bin_of(confidence, bins), weights=surplus)).sum()
+        / evidence.weight.sum()
+    )
 
 
 # ---- retention: how often predictions survive noise or transforms, and the choice of noise and scale
@@ -192,16 +217,23 @@ PRINTED = {"gaussian": 20, "uniform": 40, "gumbel": 20}
 """Largest scale of the paper's grids of whole numbers (it has no Gumbel noise)."""
 
 
-def retention(rows: Rows, noise: str, scales: list[float], context: Context, draws: Any = None) -> FloatArray:
+def retention(
+    rows: Rows, noise: str, scales: list[float], context: Context, draws: Any = None
+) -> FloatArray:
     """Retention probability of every row at every scale, (n, scales)."""
     report = lambda done: context.progress("retention probabilities", done, rows.n)  # noqa: E731
-    return np.asarray(kernels(context).retention_rates(rows, noise, scales, draws, report))
+    return np.asarray(
+        kernels(context).retention_rates(rows, noise, scales, draws, report)
+    )
 
 
 def agreement(block: Block, transforms: int) -> FloatArray:
     """Proportion of the transforms that keep each row's largest logit the largest, (b,)."""
     top = block.z.argmax(axis=1)
-    kept = sum((block.transformed_z(m).argmax(axis=1) == top).astype(np.float64) for m in range(transforms))
+    kept = sum(
+        (block.transformed_z(m).argmax(axis=1) == top).astype(np.float64)
+        for m in range(transforms)
+    )
     return np.asarray(kept / transforms)
 
 
@@ -212,7 +244,9 @@ def listed_scales(text: str) -> list[float]:
     except ValueError:
         found = [np.nan]
     if not all(1e-9 <= scale <= 1e9 for scale in found):
-        raise UsageError(f"option scales={text!r}: expected numbers from 1e-9 to 1e+09 with commas, e.g. scales=1,2,4")
+        raise UsageError(
+            f"option scales={text!r}: expected numbers from 1e-9 to 1e+09 with commas, e.g. scales=1,2,4"
+        )
     return found
 
 
@@ -222,7 +256,9 @@ def searched_families(options: Any) -> tuple[str, ...]:
         return (options.noise,)
     asked = {part.strip() for part in options.families.split(",")}
     if not asked <= set(FAMILIES):
-        raise UsageError(f"option families={options.families!r}: expected some of {','.join(FAMILIES)}, with commas")
+        raise UsageError(
+            f"option families={options.families!r}: expected some of {','.join(FAMILIES)}, with commas"
+        )
     return tuple(family for family in FAMILIES if family in asked)
 
 
@@ -239,7 +275,12 @@ def grid(options: Any, gaps: FloatArray, family: str) -> list[float]:
 
 
 def choose_noise(
-    rows: Rows, options: Any, context: Context, counted: IntArray, gaps: FloatArray, base: Evidence
+    rows: Rows,
+    options: Any,
+    context: Context,
+    counted: IntArray,
+    gaps: FloatArray,
+    base: Evidence,
 ) -> tuple[str, float, FloatArray, dict[str, Any], list[str]]:
     """Choose the family and scale with the best criterion; ties go to the first family, then to the least scale.
 
@@ -248,12 +289,18 @@ def choose_noise(
     families = searched_families(options)
     if len(families) == 1 and options.scale is not None:
         exact = options.gamma == "exact"
-        gamma = retention(rows, families[0], [options.scale], context)[counted, 0] if exact else base.gamma
+        gamma = (
+            retention(rows, families[0], [options.scale], context)[counted, 0]
+            if exact
+            else base.gamma
+        )
         return families[0], options.scale, gamma, {}, []
     criterion, best_of = one_bin_sd, max
     if options.select == "cv-nll":
         units = rows.units()
-        fold = two_folds(base.hit, context.seed, None if units is None else units.take(counted))
+        fold = two_folds(
+            base.hit, context.seed, None if units is None else units.take(counted)
+        )
         criterion, best_of = partial(cross_validated_nll, fold, options), min
     found, reached = {}, dict[str, float]()
     for family in families:
@@ -261,7 +308,10 @@ def choose_noise(
         gammas = retention(rows, family, scales, context)[counted]
         values = [criterion(base._replace(gamma=gamma)) for gamma in gammas.T]
         reached[family] = best_of(values)
-        best, details = values.index(reached[family]), {"scales": scales, "select": options.select, "criterion": values}
+        best, details = (
+            values.index(reached[family]),
+            {"scales": scales, "select": options.select, "criterion": values},
+        )
         warnings = []
         if len(scales) > 1 and np.ptp(values) > 0 and best in (0, len(scales) - 1):
             warnings.append(
@@ -301,10 +351,16 @@ def cross_validated_nll(fold: IntArray, options: Any, evidence: Evidence) -> flo
     """
     total = 0.0
     for held in (0, 1) if np.ptp(fold) else ():
-        new, past = (Evidence(*(column[some] for column in evidence)) for some in (fold == held, fold != held))
+        new, past = (
+            Evidence(*(column[some] for column in evidence))
+            for some in (fold == held, fold != held)
+        )
         if options.init == "accuracy":
             accuracy = past.accuracy
-            new, past = (half._replace(start=np.full(len(half.hit), accuracy)) for half in (new, past))
+            new, past = (
+                half._replace(start=np.full(len(half.hit), accuracy))
+                for half in (new, past)
+            )
         found = design(past, options.bins, options.rounds)
         q = replay(new.start, new.gamma, found.alpha, found.beta)
         p_outcome = np.where(new.hit > 0, q, 1.0 - q)
@@ -346,10 +402,18 @@ def summary_of(rows: Rows, q: FloatArray, *terms: FloatArray) -> Summary:
     over the rows, without one.
     """
     nothing = np.broadcast_to(np.float64(0.0), (rows.n, rows.k))
-    return ArrayRows(nothing, rows.labels(), weight=rows.weights()).sum(_summary, q, *terms)
+    return ArrayRows(nothing, rows.labels(), weight=rows.weights()).sum(
+        _summary, q, *terms
+    )
 
 
-def _summary(block: Block, q: FloatArray, hit: FloatArray, log_share: FloatArray, collision: FloatArray) -> Summary:
+def _summary(
+    block: Block,
+    q: FloatArray,
+    hit: FloatArray,
+    log_share: FloatArray,
+    collision: FloatArray,
+) -> Summary:
     log_p = np.where(hit > 0, floored_log(q), floored_log(1.0 - q) + log_share)
     brier = q**2 + (1.0 - q) ** 2 * collision - 2.0 * np.exp(log_p) + 1.0
     nll = np.where(log_p <= LOG_ZERO, NLL_OF_ZERO, np.maximum(-log_p, 0.0))
@@ -378,30 +442,55 @@ SELECT = Meta(
     description="how a scale is chosen: sd (the paper's largest standard deviation of the one-bin confidence), cv-nll"
     " (least NLL of right/wrong in a two-fold cross-validation)"
 )
-GAMMA = Meta(description="retention probability: exact (an integral), mc (shared draws, as in the paper)")
-START = Meta(description="where the rounds start: one bin at the accuracy, or the uncalibrated confidence")
+GAMMA = Meta(
+    description="retention probability: exact (an integral), mc (shared draws, as in the paper)"
+)
+START = Meta(
+    description="where the rounds start: one bin at the accuracy, or the uncalibrated confidence"
+)
 
 
 class HokiOptions(Options, frozen=True):
-    noise: Annotated[Literal["gaussian", "uniform", "gumbel", "auto", "transforms"], NOISE] = "gaussian"
+    noise: Annotated[
+        Literal["gaussian", "uniform", "gumbel", "auto", "transforms"], NOISE
+    ] = "gaussian"
     families: Annotated[
-        str, Meta(description="families that noise=auto searches, with commas (the paper has gaussian,uniform)")
+        str,
+        Meta(
+            description="families that noise=auto searches, with commas (the paper has gaussian,uniform)"
+        ),
     ] = ",".join(FAMILIES)
     scale: Annotated[Annotated[float, Meta(ge=1e-9, le=1e9)] | None, SCALE] = None
     scales: Annotated[
-        str, Meta(description="scales to search, with commas (1,2,4); instead of the grid when given")
+        str,
+        Meta(
+            description="scales to search, with commas (1,2,4); instead of the grid when given"
+        ),
     ] = ""
     grid: Annotated[Literal["relative", "printed"], GRID] = "relative"
     pool: Annotated[str, POOL] = "all"
     mix: Annotated[float, Meta(ge=0.0, le=1.0, description=MIX)] = 0.0
     select: Annotated[Literal["sd", "cv-nll"], SELECT] = "sd"
     gamma: Annotated[Literal["exact", "mc"], GAMMA] = "exact"
-    samples: Annotated[int, Meta(ge=1, le=1_000_000, description="draws of gamma=mc, the same for all rows")] = 1000
-    bins: Annotated[int, Meta(ge=1, le=10_000, description="equal-width bins of the confidence")] = 15
-    rounds: Annotated[int, Meta(ge=1, le=10_000, description="most rounds until the bins have to stay")] = 50
+    samples: Annotated[
+        int,
+        Meta(
+            ge=1, le=1_000_000, description="draws of gamma=mc, the same for all rows"
+        ),
+    ] = 1000
+    bins: Annotated[
+        int, Meta(ge=1, le=10_000, description="equal-width bins of the confidence")
+    ] = 15
+    rounds: Annotated[
+        int,
+        Meta(ge=1, le=10_000, description="most rounds until the bins have to stay"),
+    ] = 50
     init: Annotated[Literal["accuracy", "confidence"], START] = "accuracy"
     mean: Annotated[
-        float | None, Meta(description="mean of the noise: accepted, without effect (argmax ignores it)")
+        float | None,
+        Meta(
+            description="mean of the noise: accepted, without effect (argmax ignores it)"
+        ),
     ] = None
 
 
@@ -442,7 +531,9 @@ class Hoki(Calibrator):
     seed: int = param(within="from 0")
     draws_sha256: str = param()
     _: KW_ONLY
-    transforms: NDArray[np.str_] | None = param("m", dtype="str", optional=True, default=None)
+    transforms: NDArray[np.str_] | None = param(
+        "m", dtype="str", optional=True, default=None
+    )
     mix: float = param(default=0.0, within="0 to 1")
 
     list_order = 50
@@ -456,13 +547,21 @@ class Hoki(Calibrator):
         listed_scales(options.scales)
         searched_families(options)
         if options.noise != "auto" and options.families != ",".join(FAMILIES):
-            raise UsageError(f"families= is what noise=auto searches; noise={options.noise} searches no families")
+            raise UsageError(
+                f"families= is what noise=auto searches; noise={options.noise} searches no families"
+            )
         if options.scales and options.scale is not None:
-            raise UsageError("scale= and scales= are given together; one scale, or those to search")
+            raise UsageError(
+                "scale= and scales= are given together; one scale, or those to search"
+            )
         if options.noise == "transforms" and options.gamma == "mc":
-            raise UsageError("gamma=mc draws noise, and noise=transforms has none to draw")
+            raise UsageError(
+                "gamma=mc draws noise, and noise=transforms has none to draw"
+            )
         if options.noise == "transforms" and options.mix not in (0.0, 1.0):
-            raise UsageError(f"mix={options.mix:g} needs a noise to mix with the transforms; noise=transforms has none")
+            raise UsageError(
+                f"mix={options.mix:g} needs a noise to mix with the transforms; noise=transforms has none"
+            )
 
     @classmethod
     def fit(cls, rows: Rows, options: HokiOptions, context: Context) -> Fit[Self]:
@@ -490,9 +589,17 @@ class Hoki(Calibrator):
             work = partial(agreement, transforms=len(transforms))
             kept = np.concatenate(list(rows.each(work, transforms=transforms)))[counted]
         if alone:
-            noise, scale, gamma, details, at_end = "transforms", 1.0, kept, dict[str, Any](), list[str]()
+            noise, scale, gamma, details, at_end = (
+                "transforms",
+                1.0,
+                kept,
+                dict[str, Any](),
+                list[str](),
+            )
         else:
-            noise, scale, gamma, details, at_end = choose_noise(rows, options, context, counted, gap[counted], base)
+            noise, scale, gamma, details, at_end = choose_noise(
+                rows, options, context, counted, gap[counted], base
+            )
         samples, draws_sha256 = 0, ""
         if options.gamma == "mc":
             samples = options.samples
@@ -504,14 +611,33 @@ class Hoki(Calibrator):
         evidence = base._replace(gamma=gamma)
         found, status, told = rounds(evidence, options)
         details |= report(found, evidence, p, options.bins)
-        details["ts_brier_top"] = float(np.average((sigmoid(s_tempered[counted]) - hit) ** 2, weights=mass))
+        details["ts_brier_top"] = float(
+            np.average((sigmoid(s_tempered[counted]) - hit) ** 2, weights=mass)
+        )
         warnings += [*at_end, *told, *judge(details)]
-        pool = np.asarray([rows.transforms[m] for m in transforms]) if transforms else None
-        fitted = cls(noise, scale, options.init, accuracy, *found[:2], samples, context.seed, draws_sha256)
+        pool = (
+            np.asarray([rows.transforms[m] for m in transforms]) if transforms else None
+        )
+        fitted = cls(
+            noise,
+            scale,
+            options.init,
+            accuracy,
+            *found[:2],
+            samples,
+            context.seed,
+            draws_sha256,
+        )
         fitted = replace(fitted, transforms=pool, mix=mix)
         status = "at_bound" if status == "ok" and at_end else status
-        after = partial(summary_of, rows, found.confidence, right, *shares) if len(counted) == rows.n else None
-        return Fit(fitted, status, tuple(warnings), details, before=ts.before, after=after)
+        after = (
+            partial(summary_of, rows, found.confidence, right, *shares)
+            if len(counted) == rows.n
+            else None
+        )
+        return Fit(
+            fitted, status, tuple(warnings), details, before=ts.before, after=after
+        )
 
     def apply(self, block: Block) -> Prediction:
         z, label = block.z, block.prediction
@@ -519,13 +645,23 @@ class Hoki(Calibrator):
         if self.noise != "transforms":
             races = None
             if self.samples:
-                races = recorded(self.noise, self.samples, z.shape[1], self.seed, self.draws_sha256)
+                races = recorded(
+                    self.noise, self.samples, z.shape[1], self.seed, self.draws_sha256
+                )
             gamma = block_retention(z, self.noise, [self.scale], races)[:, 0]
         if self.transforms is not None:
             mix = 1.0 if self.noise == "transforms" else self.mix
             gamma = (1.0 - mix) * gamma + mix * agreement(block, len(self.transforms))
-        start = np.full(len(z), self.accuracy) if self.init == "accuracy" else sigmoid(top_log_odds(z, label))
-        return Prediction(share_rest(z, label, *logs(replay(start, gamma, self.alpha, self.beta))), label, floored=True)
+        start = (
+            np.full(len(z), self.accuracy)
+            if self.init == "accuracy"
+            else sigmoid(top_log_odds(z, label))
+        )
+        return Prediction(
+            share_rest(z, label, *logs(replay(start, gamma, self.alpha, self.beta))),
+            label,
+            floored=True,
+        )
 
     @property
     def required_transforms(self) -> Sequence[str]:
@@ -533,12 +669,18 @@ class Hoki(Calibrator):
 
     def check_own(self, k: int) -> None:
         uses = (self.noise == "transforms") + (self.mix > 0)
-        if uses != (self.transforms is not None) or (self.transforms is not None and not len(self.transforms)):
+        if uses != (self.transforms is not None) or (
+            self.transforms is not None and not len(self.transforms)
+        ):
             found = "null" if self.transforms is None else len(self.transforms)
             needed = "some beside noise 'transforms' or a mix above 0, which exclude each other"
-            raise DataError(f"noise is {self.noise!r}, mix {self.mix:g} and transforms are {found}, expected {needed}")
+            raise DataError(
+                f"noise is {self.noise!r}, mix {self.mix:g} and transforms are {found}, expected {needed}"
+            )
         if not self.alpha.size:
-            raise DataError(f"alpha has shape {self.alpha.shape}, expected at least one round and one bin")
+            raise DataError(
+                f"alpha has shape {self.alpha.shape}, expected at least one round and one bin"
+            )
         if (np.isnan(self.beta) != np.isnan(self.alpha)).any():
             raise DataError("alpha and beta are not null in the same places")
 
@@ -570,7 +712,9 @@ NO_SPREAD = (
 )
 
 
-def rounds(evidence: Evidence, options: HokiOptions) -> tuple[Design, Status, list[str]]:
+def rounds(
+    evidence: Evidence, options: HokiOptions
+) -> tuple[Design, Status, list[str]]:
     """Fit the design; returns it with a status and warnings."""
     accuracy, n = evidence.accuracy, len(evidence.hit)
     if evidence.spread < SAME_EVERYWHERE:
@@ -586,37 +730,68 @@ def rounds(evidence: Evidence, options: HokiOptions) -> tuple[Design, Status, li
             f" confidence becomes {accuracy:g}"
         )
     if not found.period:
-        told.append(f"the bins still changed after {options.rounds} rounds; more rounds may settle them")
+        told.append(
+            f"the bins still changed after {options.rounds} rounds; more rounds may settle them"
+        )
     elif found.period > 1:
         told.append(
             f"the bins come back every {found.period} rounds and never settle;"
             " the round with the least calibration error was kept"
         )
     if n < 50 * options.bins:
-        told.append(f"{n} rows for {options.bins} bins are few per bin; fewer bins or ts would serve better")
+        told.append(
+            f"{n} rows for {options.bins} bins are few per bin; fewer bins or ts would serve better"
+        )
     return found, status, told
 
 
-def report(found: Design, evidence: Evidence, uncalibrated: FloatArray, bins: int) -> dict[str, Any]:
+def report(
+    found: Design, evidence: Evidence, uncalibrated: FloatArray, bins: int
+) -> dict[str, Any]:
     """Details of the design, with metrics other than the one it was tuned to."""
     share = evidence.share
 
     def scores(q: FloatArray) -> dict[str, float]:
-        stats = BinStats.of(q, evidence.hit, mass_edges(q, 15, evidence.weight), evidence.weight)
+        stats = BinStats.of(
+            q, evidence.hit, mass_edges(q, 15, evidence.weight), evidence.weight
+        )
         ece = float(stats.share @ np.abs(stats.gaps))
         return {"ece_mass": ece, "brier_top": float(share @ (q - evidence.hit) ** 2)}
 
-    rounds = {"rounds": len(found.alpha), "ended": ("limit", "fixed", "cycle")[min(found.period, 2)]}
+    rounds = {
+        "rounds": len(found.alpha),
+        "ended": ("limit", "fixed", "cycle")[min(found.period, 2)],
+    }
     used = int((~np.isnan(found.alpha[-1])).sum()) if len(found.alpha) > 1 else 1
-    mean, error = np.average(evidence.gamma, weights=evidence.weight), width_error(found.confidence, evidence, bins)
-    retention = {"retention_mean": float(mean), "retention_sd": evidence.spread, "ece_width": error}
-    judged = {"calibrated": scores(found.confidence), "uncalibrated": scores(uncalibrated)}
-    return {**rounds, "period": found.period if found.period > 1 else 0, "bins_used": used, **retention, **judged}
+    mean, error = (
+        np.average(evidence.gamma, weights=evidence.weight),
+        width_error(found.confidence, evidence, bins),
+    )
+    retention = {
+        "retention_mean": float(mean),
+        "retention_sd": evidence.spread,
+        "ece_width": error,
+    }
+    judged = {
+        "calibrated": scores(found.confidence),
+        "uncalibrated": scores(uncalibrated),
+    }
+    return {
+        **rounds,
+        "period": found.period if found.period > 1 else 0,
+        "bins_used": used,
+        **retention,
+        **judged,
+    }
 
 
 def judge(details: dict[str, Any]) -> Iterator[str]:
     """Warnings: ts is better (if it is), and the width-bin ECE on the calibration data is no evidence."""
-    after, before, theirs = details["calibrated"], details["uncalibrated"], details["ts_brier_top"]
+    after, before, theirs = (
+        details["calibrated"],
+        details["uncalibrated"],
+        details["ts_brier_top"],
+    )
     if after["brier_top"] > theirs:
         yield (
             f"top-label Brier {after['brier_top']:.4f} on these rows, temperature scaling {theirs:.4f}: the criterion"

@@ -12,10 +12,22 @@ from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Predictio
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.folds import unit_folds
-from calcli.methods._monotone import check_map, ended, evaluate, minimise_map, pull_together
+from calcli.methods._monotone import (
+    check_map,
+    ended,
+    evaluate,
+    minimise_map,
+    pull_together,
+)
 from calcli.methods._temperature import LaterPrior, Mixing, sharpening
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import FloatArray, IntArray, log_softmax, mixed_with_uniform, row_max
+from calcli.numerics import (
+    FloatArray,
+    IntArray,
+    log_softmax,
+    mixed_with_uniform,
+    row_max,
+)
 from calcli.parallel import check_memory
 from calcli.rows import Block, Rows, rows_per_block, to_logits
 from calcli.solvers import Quadratic
@@ -43,16 +55,24 @@ def initial_net(k: int, hidden: int, scale: float, rng: np.random.Generator) -> 
 
     bias = scale + np.log(-np.expm1(-scale))  # softplus(bias) = scale
     first, second, none = layer(k, hidden), layer(hidden, hidden), np.zeros(hidden)
-    return Net(first, none, second, none, np.zeros((hidden, k - 1)), np.full(k - 1, bias))
+    return Net(
+        first, none, second, none, np.zeros((hidden, k - 1)), np.full(k - 1, bias)
+    )
 
 
-def gap_weights(x: FloatArray, net: Net) -> tuple[FloatArray, tuple[FloatArray, FloatArray, FloatArray]]:
+def gap_weights(
+    x: FloatArray, net: Net
+) -> tuple[FloatArray, tuple[FloatArray, FloatArray, FloatArray]]:
     """Positive weights (n, k-1) for standardised inputs x (n, k), with hidden layers and d weights / d outputs."""
     h1 = np.maximum(x @ net.w1 + net.b1, 0.0)
     h2 = np.maximum(h1 @ net.w2 + net.b2, 0.0)
     a = h2 @ net.w3 + net.b3
     tail = np.exp(-np.abs(a))
-    return np.maximum(a, 0.0) + np.log1p(tail), (h1, h2, np.where(a >= 0, 1.0, tail) / (1.0 + tail))
+    return np.maximum(a, 0.0) + np.log1p(tail), (
+        h1,
+        h2,
+        np.where(a >= 0, 1.0, tail) / (1.0 + tail),
+    )
 
 
 def climb(gaps: FloatArray, weights: FloatArray) -> FloatArray:
@@ -80,7 +100,14 @@ def loss_and_gradient(
     d_a = np.cumsum(d_out, axis=1)[:, :-1] * gaps * rise
     d_h2 = (d_a @ net.w3.T) * (h2 > 0)
     d_h1 = (d_h2 @ net.w2.T) * (h1 > 0)
-    gradient = Net(x.T @ d_h1, d_h1.sum(axis=0), h1.T @ d_h2, d_h2.sum(axis=0), h2.T @ d_a, d_a.sum(axis=0))
+    gradient = Net(
+        x.T @ d_h1,
+        d_h1.sum(axis=0),
+        h1.T @ d_h2,
+        d_h2.sum(axis=0),
+        h2.T @ d_a,
+        d_a.sum(axis=0),
+    )
     return -float(weight @ log_p[here, rank]), gradient
 
 
@@ -93,7 +120,9 @@ class TrainingRows:
     def __init__(self, rows: Rows, *, sorted_input: bool) -> None:
         self.n, self.k, self.kind = rows.n, rows.k, rows.kind
         first = next(iter(rows.blocks())).scores
-        check_memory(rows.n * rows.k * first.itemsize, f"{rows.n} x {rows.k} sorted scores")
+        check_memory(
+            rows.n * rows.k * first.itemsize, f"{rows.n} x {rows.k} sorted scores"
+        )
         self.ranked = np.empty((rows.n, rows.k), dtype=first.dtype)
         self.rank = np.empty(rows.n, dtype=np.int64)
         total = square = 0.0
@@ -105,13 +134,17 @@ class TrainingRows:
             total += float(block.z.sum())
             square += float(np.square(block.z).sum())
         self.center = total / (rows.n * rows.k)
-        self.spread = float(np.sqrt(max(0.0, square / (rows.n * rows.k) - self.center**2))) or 1.0
+        self.spread = (
+            float(np.sqrt(max(0.0, square / (rows.n * rows.k) - self.center**2))) or 1.0
+        )
         self.inputs = self.ranked if sorted_input else rows.array()
         weight = rows.weights()
         self.weight = np.ones(rows.n) if weight is None else weight
         self.units = rows.units()
 
-    def part(self, index: IntArray) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
+    def part(
+        self, index: IntArray
+    ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
         """Standardised inputs (b, k), gaps (b, k-1), ranks of the labels (b,) and weights (b,)."""
         ranked = to_logits(self.ranked[index], self.kind)
         x = (to_logits(self.inputs[index], self.kind) - self.center) / self.spread
@@ -130,7 +163,11 @@ class TrainingRows:
 
 
 def train_folds(
-    rows: TrainingRows, scale: float, options: Any, rng: np.random.Generator, progress: Callable[[int, int], None]
+    rows: TrainingRows,
+    scale: float,
+    options: Any,
+    rng: np.random.Generator,
+    progress: Callable[[int, int], None],
 ) -> tuple[list[Net], list[float], list[int]]:
     """Train one network per fold by Adam on mini-batches, and keep the epoch with the least NLL on the held-out fold.
 
@@ -147,7 +184,10 @@ def train_folds(
     for fold, held in enumerate(parts):
         learn = np.setdiff1d(np.arange(rows.n), held) if len(parts) > 1 else held
         net = initial_net(rows.k, options.hidden, scale, rng)
-        best, adam = (rows.nll(net, held), 0, net), Adam(net, options.rate, options.decay)
+        best, adam = (
+            (rows.nll(net, held), 0, net),
+            Adam(net, options.rate, options.decay),
+        )
         for epoch in range(1, options.epochs + 1):
             progress(fold * options.epochs + epoch, len(parts) * options.epochs)
             order = rng.permutation(learn)
@@ -178,18 +218,25 @@ class Adam:
             g = slope + self.decay * w
             first += 0.1 * (g - first)
             second += 0.001 * (g * g - second)
-            mean, square = first / (1 - 0.9**self.steps), second / (1 - 0.999**self.steps)
+            mean, square = (
+                first / (1 - 0.9**self.steps),
+                second / (1 - 0.999**self.steps),
+            )
             moved.append(w - self.rate * mean / (np.sqrt(square) + 1e-8))
         return Net(*moved)
 
 
-def mapped_logits(z: FloatArray, nets: list[Net], center: float, spread: float, *, sorted_input: bool) -> FloatArray:
+def mapped_logits(
+    z: FloatArray, nets: list[Net], center: float, spread: float, *, sorted_input: bool
+) -> FloatArray:
     """Mean logits of the networks, (n, k), with inputs (z - center) / spread, sorted if ``sorted_input``."""
     order = np.argsort(-z, axis=1, kind="stable")
     ranked = np.take_along_axis(z, order, axis=1)
     x = ((ranked if sorted_input else z) - center) / spread
     gaps = ranked[:, :-1] - ranked[:, 1:]
-    weights = sum((gap_weights(x, net)[0] for net in nets), np.zeros_like(gaps)) / len(nets)
+    weights = sum((gap_weights(x, net)[0] for net in nets), np.zeros_like(gaps)) / len(
+        nets
+    )
     out = np.empty_like(z)
     # Mean logits of the networks are logits of the mean weights: the map is linear in them.
     np.put_along_axis(out, order, climb(gaps, weights), axis=1)
@@ -203,14 +250,29 @@ REACH = 20.0
 class IntraOrderPreservingOptions(Options, frozen=True):
     variant: Annotated[
         Literal["diag", "oi", "op"],
-        Meta(description="one curve for all logits, or a network on the sorted (oi) or plain (op) logits"),
+        Meta(
+            description="one curve for all logits, or a network on the sorted (oi) or plain (op) logits"
+        ),
     ] = "diag"
-    knots: Annotated[int, Meta(ge=2, le=1000, description="diag: knots of the curve")] = 16
+    knots: Annotated[
+        int, Meta(ge=2, le=1000, description="diag: knots of the curve")
+    ] = 16
     prior: LaterPrior = 0.0
-    hidden: Annotated[int, Meta(ge=1, le=1000, description="oi, op: units in each of the two hidden layers")] = 50
-    epochs: Annotated[int, Meta(ge=1, le=10_000, description="oi, op: passes over the training folds")] = 40
-    folds: Annotated[int, Meta(ge=2, le=50, description="oi, op: held-out folds, one network each")] = 5
-    rate: Annotated[float, Meta(gt=0, le=1, description="oi, op: step size of Adam")] = 5e-3
+    hidden: Annotated[
+        int,
+        Meta(
+            ge=1, le=1000, description="oi, op: units in each of the two hidden layers"
+        ),
+    ] = 50
+    epochs: Annotated[
+        int, Meta(ge=1, le=10_000, description="oi, op: passes over the training folds")
+    ] = 40
+    folds: Annotated[
+        int, Meta(ge=2, le=50, description="oi, op: held-out folds, one network each")
+    ] = 5
+    rate: Annotated[
+        float, Meta(gt=0, le=1, description="oi, op: step size of Adam")
+    ] = 5e-3
     decay: Annotated[float, Meta(ge=0, description="oi, op: weight decay")] = 5e-4
     batch: Annotated[int, Meta(ge=1, description="oi, op: rows in a batch")] = 256
     mixture: Mixing = False
@@ -258,10 +320,19 @@ class IntraOrderPreserving(Calibrator):
     use = "when nothing may change the order of the classes in a row"
     title = "intra-order-preserving map"
     Options = IntraOrderPreservingOptions
-    laws = Laws(keeps_argmax=True, monotone=True, equivariant=True, improves_nll=True, weights=True, memory="stream")
+    laws = Laws(
+        keeps_argmax=True,
+        monotone=True,
+        equivariant=True,
+        improves_nll=True,
+        weights=True,
+        memory="stream",
+    )
 
     @classmethod
-    def fit(cls, rows: Rows, options: IntraOrderPreservingOptions, context: Context) -> Fit[Self]:
+    def fit(
+        cls, rows: Rows, options: IntraOrderPreservingOptions, context: Context
+    ) -> Fit[Self]:
         if options.variant == "diag":
             fit = cls._fit_curve(rows, options.knots, options.prior, context)
         else:
@@ -270,16 +341,24 @@ class IntraOrderPreserving(Calibrator):
         return replace(fit, calibrator=replace(fit.calibrator, uniform=uniform))
 
     @classmethod
-    def _fit_curve(cls, rows: Rows, knots: int, prior: float, context: Context) -> Fit[Self]:
+    def _fit_curve(
+        cls, rows: Rows, knots: int, prior: float, context: Context
+    ) -> Fit[Self]:
         edges = np.linspace(*logit_range(rows), knots + 2)[1:-1]
 
-        def loss(nll: Quadratic, n: float, slopes: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        def loss(
+            nll: Quadratic, n: float, slopes: FloatArray
+        ) -> tuple[float, FloatArray, FloatArray]:
             value, gradient, hessian = nll(slopes)
             penalty, pull, stiffness = pull_together(slopes, 1.0 / n)
             held, push, curvature = sharpening(float(np.log(slopes).mean()), prior, n)
             each = 1.0 / (len(slopes) * slopes)
             penalty, pull = penalty + held, pull + push * each
-            stiffness = stiffness + curvature * np.outer(each, each) - push * np.diag(each / slopes)
+            stiffness = (
+                stiffness
+                + curvature * np.outer(each, each)
+                - push * np.diag(each / slopes)
+            )
             return value + penalty, gradient + pull, hessian + stiffness
 
         begin, near = np.ones(knots + 1), getattr(context.start, "slopes", None)
@@ -290,19 +369,31 @@ class IntraOrderPreserving(Calibrator):
         return ended(cls("diag", edges, found.x, *unused), found, SLOPES)
 
     @classmethod
-    def _fit_networks(cls, rows: Rows, options: IntraOrderPreservingOptions, context: Context) -> Fit[Self]:
-        first = TemperatureScaling.fit(rows, TemperatureOptions(prior=options.prior), context)
+    def _fit_networks(
+        cls, rows: Rows, options: IntraOrderPreservingOptions, context: Context
+    ) -> Fit[Self]:
+        first = TemperatureScaling.fit(
+            rows, TemperatureOptions(prior=options.prior), context
+        )
         temperature, warnings = first.calibrator.temperature, list(first.warnings)
         some = TrainingRows(rows, sorted_input=options.variant == "oi")
         progress = partial(context.progress, "training networks")
-        nets, held_out, epochs = train_folds(some, 1.0 / temperature, options, context.rng(), progress)
+        nets, held_out, epochs = train_folds(
+            some, 1.0 / temperature, options, context.rng(), progress
+        )
         stacked: list[Any] = [np.stack(layers) for layers in zip(*nets, strict=True)]
         fitted = cls(options.variant, None, None, some.center, some.spread, *stacked)
         size = sum(w.size for w in nets[0])
         if size > rows.n:
             safer = "the held-out epochs guard it, but variant=diag or ts are safer with so few rows"
-            warnings.append(f"each network has {size} weights for {rows.n} rows; {safer}")
-        details = {"held_out_nll": held_out, "epochs": epochs, "temperature": temperature}
+            warnings.append(
+                f"each network has {size} weights for {rows.n} rows; {safer}"
+            )
+        details = {
+            "held_out_nll": held_out,
+            "epochs": epochs,
+            "temperature": temperature,
+        }
         return Fit(fitted, first.status, tuple(warnings), details, before=first.before)
 
     def apply(self, block: Block) -> Prediction:
@@ -310,25 +401,50 @@ class IntraOrderPreserving(Calibrator):
             mapped = evaluate(block.z, self.edges, self.slopes)
         else:
             assert self.center is not None and self.spread is not None
-            mapped = mapped_logits(block.z, self.nets, self.center, self.spread, sorted_input=self.variant == "oi")
-        return Prediction(mixed_with_uniform(log_softmax(mapped), self.uniform), block.prediction)
+            mapped = mapped_logits(
+                block.z,
+                self.nets,
+                self.center,
+                self.spread,
+                sorted_input=self.variant == "oi",
+            )
+        return Prediction(
+            mixed_with_uniform(log_softmax(mapped), self.uniform), block.prediction
+        )
 
     @property
     def nets(self) -> list[Net]:
         """The network of every fold."""
-        layers = [w for w in (self.w1, self.b1, self.w2, self.b2, self.w3, self.b3) if w is not None]
+        layers = [
+            w
+            for w in (self.w1, self.b1, self.w2, self.b2, self.w3, self.b3)
+            if w is not None
+        ]
         return [Net(*fold) for fold in zip(*layers, strict=True)]
 
     def check_own(self, k: int) -> None:
-        layers = (self.center, self.spread, self.w1, self.b1, self.w2, self.b2, self.w3, self.b3)
+        layers = (
+            self.center,
+            self.spread,
+            self.w1,
+            self.b1,
+            self.w2,
+            self.b2,
+            self.w3,
+            self.b3,
+        )
         if self.variant == "diag":
             if self.edges is None or self.slopes is None:
                 raise DataError("variant is 'diag', expected edges and slopes")
             check_map(self.edges, self.slopes)
         elif self.w3 is None or any(w is None for w in layers):
-            raise DataError(f"variant is {self.variant!r}, expected center, spread and the layers w1 .. b3")
+            raise DataError(
+                f"variant is {self.variant!r}, expected center, spread and the layers w1 .. b3"
+            )
         elif self.w3.shape[2] != k - 1:
-            raise DataError(f"w3 gives {self.w3.shape[2]} weights, expected one per gap: {k - 1}")
+            raise DataError(
+                f"w3 gives {self.w3.shape[2]} weights, expected one per gap: {k - 1}"
+            )
 
 
 def logit_range(rows: Rows) -> tuple[float, float]:

@@ -29,5 +29,7 @@ class IsotonicRegression(PiecewiseLinear):
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
-        scores, values = fit_isotonic(sample.x, sample.hit, sample.weight, float(sample.in_log_odds)).knots
+        scores, values = fit_isotonic(
+            sample.x, sample.hit, sample.weight, float(sample.in_log_odds)
+        ).knots
         return MapFit.table(sample, scores, values, {"knots": float(len(scores))})

@@ -5,7 +5,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Prediction, param
+from calcli.calibrator import (
+    ORDER_PRESERVING,
+    Calibrator,
+    Context,
+    Fit,
+    Prediction,
+    param,
+)
 from calcli.composition import argmax_at_prediction
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
@@ -45,7 +52,9 @@ class IsotonicMulticlass(Calibrator):
         weight = rows.weights()
         counted = counted_rows(rows.n, weight)
         of_label = np.concatenate(list(rows.each(_label_probability)))
-        pooled = PooledOutcomes(of_label[counted], None if weight is None else weight[counted])
+        pooled = PooledOutcomes(
+            of_label[counted], None if weight is None else weight[counted]
+        )
         done = 0
         for n, others, weights in rows.each(_other_probabilities):
             context.progress("pooling all classes", done, rows.n)
@@ -73,9 +82,15 @@ def _label_probability(block: Block) -> FloatArray:
 
 def _other_probabilities(block: Block) -> tuple[int, FloatArray, FloatArray | None]:
     """Rows of a block, the probabilities of all classes but the labels, and their weights; only of rows that count."""
-    kept = np.arange(len(block)) if block.weight is None else np.flatnonzero(block.weight > 0)
+    kept = (
+        np.arange(len(block))
+        if block.weight is None
+        else np.flatnonzero(block.weight > 0)
+    )
     p = probabilities(block.z[kept])
     others = np.ones(p.shape, dtype=np.bool_)
     others[np.arange(len(p)), block.labels[kept]] = False
-    weights = None if block.weight is None else np.repeat(block.weight[kept], p.shape[1] - 1)
+    weights = (
+        None if block.weight is None else np.repeat(block.weight[kept], p.shape[1] - 1)
+    )
     return len(block), p[others], weights

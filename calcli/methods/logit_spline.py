@@ -18,7 +18,14 @@ STIFFNESS = 10.0 ** np.arange(5.0, -2.0, -1.0)
 
 
 class LogitSplineOptions(ModeOptions, frozen=True):
-    knots: Annotated[int, Meta(ge=2, le=100, description="knots, spread over the log-odds that are uncertain")] = 8
+    knots: Annotated[
+        int,
+        Meta(
+            ge=2,
+            le=100,
+            description="knots, spread over the log-odds that are uncertain",
+        ),
+    ] = 8
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,9 @@ class LogitSpline(LogisticCalibrator):
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
-        line = regress(sample, [sample.s], low=0.0, constant_if_separable=options.mode == "top")
+        line = regress(
+            sample, [sample.s], low=0.0, constant_if_separable=options.mode == "top"
+        )
         slope, intercept = line.params
         straight = (intercept, np.zeros(1), np.array([slope]))
         if line.status != "ok" or slope == 0.0:
@@ -60,7 +69,10 @@ class LogitSpline(LogisticCalibrator):
         share = np.ones(len(sample.s)) if sample.weight is None else sample.weight
         p = sigmoid(slope * sample.s + intercept)
         information, order = share * p * (1.0 - p), np.argsort(sample.s, kind="stable")
-        mass = np.cumsum((share / share.sum() + information / information.sum())[order]) / 2.0
+        mass = (
+            np.cumsum((share / share.sum() + information / information.sum())[order])
+            / 2.0
+        )
         at = np.searchsorted(mass, np.linspace(0.005, 0.995, options.knots))
         knots = np.unique(sample.s[order[np.minimum(at, len(order) - 1)]])
         if len(knots) < 2:
@@ -72,7 +84,11 @@ class LogitSpline(LogisticCalibrator):
     @staticmethod
     def logit(s: FloatArray, *params: Any) -> FloatArray:
         intercept, knots, slopes = params
-        u = intercept + slopes[0] * np.minimum(s - knots[0], 0.0) + slopes[-1] * np.maximum(s - knots[-1], 0.0)
+        u = (
+            intercept
+            + slopes[0] * np.minimum(s - knots[0], 0.0)
+            + slopes[-1] * np.maximum(s - knots[-1], 0.0)
+        )
         for j, width in enumerate(np.diff(knots)):
             t = np.clip(s - knots[j], 0.0, width)
             u += t * (slopes[j] + t * (0.5 * (slopes[j + 1] - slopes[j]) / width))
@@ -82,7 +98,9 @@ class LogitSpline(LogisticCalibrator):
         super().check_own(k)
         for _, knots, slopes in self.maps:
             if len(knots) != len(slopes) or not len(knots):
-                raise DataError("params.knots is empty, or there are not as many slopes")
+                raise DataError(
+                    "params.knots is empty, or there are not as many slopes"
+                )
 
 
 def areas(s: FloatArray, knots: FloatArray) -> FloatArray:
@@ -104,9 +122,13 @@ def smoothest(
     """Intercept and slopes under the roughness penalty of greatest marginal likelihood."""
     unit = float(np.sqrt(np.cov(sample.s, aweights=share))) or 1.0
     design = np.concatenate([np.ones((1, len(sample.s))), areas(sample.s, knots)])
-    size = np.array([1.0, *[unit] * len(knots)])  # searched in units in which s has deviation 1
+    size = np.array(
+        [1.0, *[unit] * len(knots)]
+    )  # searched in units in which s has deviation 1
     design /= size[:, None]
-    difference = np.diff(np.eye(len(knots)), axis=0) / np.sqrt(np.diff(knots) / unit)[:, None]
+    difference = (
+        np.diff(np.eye(len(knots)), axis=0) / np.sqrt(np.diff(knots) / unit)[:, None]
+    )
     rough = np.zeros((len(start), len(start)))
     rough[1:, 1:] = difference.T @ difference
     low = np.array([-np.inf, *[0.0] * len(knots)])
@@ -116,9 +138,15 @@ def smoothest(
             u = theta @ design
             q = sigmoid(u)
             pull = stiff * rough @ theta
-            value = float(share @ (np.logaddexp(0.0, u) - sample.hit * u)) + 0.5 * float(theta @ pull)
+            value = float(
+                share @ (np.logaddexp(0.0, u) - sample.hit * u)
+            ) + 0.5 * float(theta @ pull)
             hessian = (design * (share * q * (1.0 - q))) @ design.T + stiff * rough
-            return value / n, (design @ (share * (q - sample.hit)) + pull) / n, hessian / n
+            return (
+                value / n,
+                (design @ (share * (q - sample.hit)) + pull) / n,
+                hessian / n,
+            )
 
         return loss
 
@@ -128,7 +156,11 @@ def smoothest(
         value, _, hessian = penalised(stiff)(theta)
         free = np.append(True, theta[1:] > 0)
         spread = np.linalg.slogdet(n * hessian[np.ix_(free, free)])[1]
-        evidence = -n * value + 0.5 * (len(knots) - 1) * float(np.log(stiff)) - 0.5 * float(spread)
+        evidence = (
+            -n * value
+            + 0.5 * (len(knots) - 1) * float(np.log(stiff))
+            - 0.5 * float(spread)
+        )
         if evidence > best[0]:
             best = evidence, theta / size, float(stiff)
     return best[1], {"lambda": best[2]}

@@ -12,15 +12,24 @@ from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptio
 from calcli.numerics import FloatArray, sigmoid
 from calcli.solvers import minimise_box
 
-INTERCEPT, BEND = 5.0, 0.5  # standard deviations of the priors on b and on v; that of t is 1
-EXPONENTS = {"line": [[1.0, 0.0]], "beta": [[1.0, 0.5], [1.0, -0.5]], "bend": [[1.0, 0.0], [0.0, 1.0]]}
+INTERCEPT, BEND = (
+    5.0,
+    0.5,
+)  # standard deviations of the priors on b and on v; that of t is 1
+EXPONENTS = {
+    "line": [[1.0, 0.0]],
+    "beta": [[1.0, 0.5], [1.0, -0.5]],
+    "bend": [[1.0, 0.0], [0.0, 1.0]],
+}
 """Coefficients of a shape's features are the exponentials of these times (t, v)."""
 
 
 class LineOptions(ModeOptions, frozen=True):
     shape: Annotated[
         Literal["line", "beta", "bend"],
-        Meta(description="a straight line, the curve of beta calibration, or a line with a logarithm beside it"),
+        Meta(
+            description="a straight line, the curve of beta calibration, or a line with a logarithm beside it"
+        ),
     ] = "line"
 
 
@@ -54,7 +63,11 @@ class LineWithPrior(LogisticCalibrator):
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
         s, w = sample.s, sample.weight
         offset = signed_log(s) * (options.shape == "bend")
-        features = {"line": [s], "beta": [log_sigmoid(s), -log_sigmoid(-s)], "bend": [s, offset]}[options.shape]
+        features = {
+            "line": [s],
+            "beta": [log_sigmoid(s), -log_sigmoid(-s)],
+            "bend": [s, offset],
+        }[options.shape]
         weight = np.ones_like(s) if w is None else w
         design = np.stack([*features, np.ones_like(s)])
         exponents = np.array(EXPONENTS[options.shape])
@@ -64,11 +77,15 @@ class LineWithPrior(LogisticCalibrator):
             c = np.exp(exponents @ theta[:2])
             u = np.append(c, theta[2]) @ design - offset
             q = sigmoid(u)
-            value = float(weight @ (np.logaddexp(0.0, u) - sample.hit * u)) + 0.5 * float(precision @ theta**2)
+            value = float(
+                weight @ (np.logaddexp(0.0, u) - sample.hit * u)
+            ) + 0.5 * float(precision @ theta**2)
             slope = design @ (weight * (q - sample.hit))
             chain = np.zeros((len(design), 3))  # of the coefficients by (t, v, b)
             chain[:-1, :2], chain[-1, 2] = c[:, None] * exponents, 1.0
-            hessian = chain.T @ ((design * (weight * q * (1.0 - q))) @ design.T) @ chain + np.diag(precision)
+            hessian = chain.T @ (
+                (design * (weight * q * (1.0 - q))) @ design.T
+            ) @ chain + np.diag(precision)
             hessian[:2, :2] += exponents.T @ ((c * slope[:-1])[:, None] * exponents)
             return value, chain.T @ slope + precision * theta, hessian
 
@@ -82,7 +99,9 @@ class LineWithPrior(LogisticCalibrator):
             turn = np.expm1(v)
         params = (float(slope), float(turn), float(tail), b)
         if found.status != "ok":
-            return MapFit(params, "not_converged", "the fit did not reach its optimum", record)
+            return MapFit(
+                params, "not_converged", "the fit did not reach its optimum", record
+            )
         return MapFit(params, record=record)
 
     @staticmethod

@@ -6,22 +6,51 @@ from typing import Annotated, Self
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Options, Prediction, param
+from calcli.calibrator import (
+    ORDER_PRESERVING,
+    Calibrator,
+    Context,
+    Fit,
+    Options,
+    Prediction,
+    param,
+)
 from calcli.fast_dataclass import dataclass
-from calcli.methods._monotone import check_map, ended, evaluate, minimise_map, pull_together
+from calcli.methods._monotone import (
+    check_map,
+    ended,
+    evaluate,
+    minimise_map,
+    pull_together,
+)
 from calcli.methods._temperature import LaterPrior, Mixing, sharpening
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform
 from calcli.rows import Block, Rows
 from calcli.solvers import Quadratic
 
-LOG_SLOPES = {"low": -float(np.log(100.0)), "high": float(np.log(100.0)), "longest": 1.0}
+LOG_SLOPES = {
+    "low": -float(np.log(100.0)),
+    "high": float(np.log(100.0)),
+    "longest": 1.0,
+}
 
 
 class SharedMonotoneOptions(Options, frozen=True):
-    knots: Annotated[int, Meta(ge=2, le=200, description="knots, geometric from 0.05 to 30 nats below certainty")] = 12
+    knots: Annotated[
+        int,
+        Meta(
+            ge=2,
+            le=200,
+            description="knots, geometric from 0.05 to 30 nats below certainty",
+        ),
+    ] = 12
     prior: LaterPrior = 0.0
     smooth: Annotated[
-        float, Meta(ge=0, description="pull of neighbouring log-slopes towards each other, divided by the rows")
+        float,
+        Meta(
+            ge=0,
+            description="pull of neighbouring log-slopes towards each other, divided by the rows",
+        ),
     ] = 1.0
     mixture: Mixing = False
 
@@ -54,10 +83,14 @@ class SharedMonotone(Calibrator):
     laws = replace(ORDER_PRESERVING, improves_nll=True, memory="stream")
 
     @classmethod
-    def fit(cls, rows: Rows, options: SharedMonotoneOptions, context: Context) -> Fit[Self]:
+    def fit(
+        cls, rows: Rows, options: SharedMonotoneOptions, context: Context
+    ) -> Fit[Self]:
         edges = -np.geomspace(30.0, 0.05, options.knots)
 
-        def loss(nll: Quadratic, n: float, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        def loss(
+            nll: Quadratic, n: float, theta: FloatArray
+        ) -> tuple[float, FloatArray, FloatArray]:
             slopes = np.exp(theta)
             value, gradient, hessian = nll(slopes)
             penalty, pull, stiffness = pull_together(theta, options.smooth / n)
@@ -72,7 +105,11 @@ class SharedMonotone(Calibrator):
         if isinstance(context.start, cls) and len(context.start.edges) == len(edges):
             begin = np.log(context.start.slopes)
         found = minimise_map(rows, edges, log_softmax, loss, begin, context, LOG_SLOPES)
-        fitted = cls(edges, np.exp(found.x), 1.0 / (rows.effective_n + 1) if options.mixture else 0.0)
+        fitted = cls(
+            edges,
+            np.exp(found.x),
+            1.0 / (rows.effective_n + 1) if options.mixture else 0.0,
+        )
         return ended(fitted, found, LOG_SLOPES)
 
     def apply(self, block: Block) -> Prediction:

@@ -13,7 +13,9 @@ from calcli.numerics import FloatArray
 
 class PlattOptions(ModeOptions, frozen=True):
     smooth: Smooth = False
-    loss: Annotated[Loss, Meta(description="what the line minimises: log loss, or squared error")] = "log"
+    loss: Annotated[
+        Loss, Meta(description="what the line minimises: log loss, or squared error")
+    ] = "log"
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,12 @@ class PlattScaling(LogisticCalibrator):
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
         one_map = options.mode == "top"
-        return fit_platt(sample, smooth=options.smooth, loss=options.loss, constant_if_separable=one_map)
+        return fit_platt(
+            sample,
+            smooth=options.smooth,
+            loss=options.loss,
+            constant_if_separable=one_map,
+        )
 
     @staticmethod
     def logit(s: FloatArray, *params: Any) -> FloatArray:
@@ -59,9 +66,21 @@ class PlattScaling(LogisticCalibrator):
 
 
 def fit_platt(
-    sample: Sample, *, smooth: bool = False, loss: Loss = "log", constant_if_separable: bool = True
+    sample: Sample,
+    *,
+    smooth: bool = False,
+    loss: Loss = "log",
+    constant_if_separable: bool = True,
 ) -> MapFit:
     """Slope and intercept of one map."""
-    found = regress(sample, [sample.s], smooth=smooth, loss=loss, constant_if_separable=constant_if_separable)
-    falls = "the slope is negative: the outcome gets rarer as its score rises" * (found.params[0] < 0)
+    found = regress(
+        sample,
+        [sample.s],
+        smooth=smooth,
+        loss=loss,
+        constant_if_separable=constant_if_separable,
+    )
+    falls = "the slope is negative: the outcome gets rarer as its score rises" * (
+        found.params[0] < 0
+    )
     return found._replace(note=found.note or falls)

@@ -45,31 +45,53 @@ class PlattByGroup(ByGroup):
 
     @classmethod
     def pooled(
-        cls, rows: Rows, common: PlattScaling, of: Codes, by: ByOptions, start: Pooled | None
+        cls,
+        rows: Rows,
+        common: PlattScaling,
+        of: Codes,
+        by: ByOptions,
+        start: Pooled | None,
     ) -> tuple[Self, Pooled]:
         weight, mode = rows.weights(), str(common.mode)
         sample = single_sample(rows, mode, weight).within(common.sure)
         slope, intercept = float(common.slope[0]), float(common.intercept[0])
-        u, own = slope * sample.s + intercept, np.ones(rows.n) if weight is None else weight
+        u, own = (
+            slope * sample.s + intercept,
+            np.ones(rows.n) if weight is None else weight,
+        )
         design = np.stack([u, np.ones(rows.n)])
 
         def walk(theta: FloatArray) -> GroupSums:
             p = sigmoid(u + np.einsum("ij,ij->j", design, theta.T[:, of.code]))
             information = p * (1.0 - p) * design[:, None] * design
-            return GroupSums.of(of.code, len(of.names), own, (p - sample.hit) * design, information)
+            return GroupSums.of(
+                of.code, len(of.names), own, (p - sample.hit) * design, information
+            )
 
         found = pool(walk, len(of.names), 2, by.tau, start)
-        (e, f), own_maps = found.centre, found.theta @ np.array([[slope, intercept], [0.0, 1.0]])
-        groups = {name: (a, b) for name, (a, b) in zip(of.names, own_maps.tolist(), strict=True)}
+        (e, f), own_maps = (
+            found.centre,
+            found.theta @ np.array([[slope, intercept], [0.0, 1.0]]),
+        )
+        groups = {
+            name: (a, b)
+            for name, (a, b) in zip(of.names, own_maps.tolist(), strict=True)
+        }
         centre = float((1.0 + e) * slope), float((1.0 + e) * intercept + f)
-        return cls(by.by, *centre, np.sqrt(found.variance), groups, mode, common.sure), found
+        return cls(
+            by.by, *centre, np.sqrt(found.variance), groups, mode, common.sure
+        ), found
 
     def apply(self, block: Block) -> Prediction:
-        maps = np.array([(self.slope, self.intercept)]) + np.array([*self.groups.values(), (0.0, 0.0)])
+        maps = np.array([(self.slope, self.intercept)]) + np.array(
+            [*self.groups.values(), (0.0, 0.0)]
+        )
         at = places(self.by, tuple(self.groups), block)
         own: Any = tuple((entries(at, column),) for column in maps.T)
         return PlattScaling(*own, mode=self.mode, sure=self.sure).apply(block)
 
     def check_own(self, k: int) -> None:
-        PlattScaling(np.array([self.slope]), np.array([self.intercept]), mode=self.mode).check(k)
+        PlattScaling(
+            np.array([self.slope]), np.array([self.intercept]), mode=self.mode
+        ).check(k)
         check_numbers("groups", np.array([(0.0, 0.0), *self.groups.values()]))

@@ -41,10 +41,17 @@ class PriorShift(Calibrator):
         return Fit(cls(np.maximum(source / source.sum(), LEAST), labels / labels.sum()))
 
     def apply(self, block: Block) -> Prediction:
-        return Prediction.by_argmax(log_softmax(block.z + (np.log(self.target) - np.log(self.source))))
+        return Prediction.by_argmax(
+            log_softmax(block.z + (np.log(self.target) - np.log(self.source)))
+        )
 
 
 def _sums(k: int, block: Block) -> FloatArray:
     """Weighted sums over a block's rows, (2, k): of probabilities, and of labels."""
     w = np.ones(len(block)) if block.weight is None else block.weight
-    return np.stack([w @ np.exp(log_softmax(block.z)), np.bincount(block.labels, weights=w, minlength=k)])
+    return np.stack(
+        [
+            w @ np.exp(log_softmax(block.z)),
+            np.bincount(block.labels, weights=w, minlength=k),
+        ]
+    )

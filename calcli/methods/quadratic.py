@@ -51,19 +51,36 @@ class QuadraticScaling(LogisticCalibrator):
         low, high = float(sample.s.min()), float(sample.s.max())
         width = (high - low) or 1.0
         # Integrals of the two slopes' shares at s: (high - s) / width and (s - low) / width.
-        features = [-((high - sample.s) ** 2) / (2 * width), (sample.s - low) ** 2 / (2 * width)]
+        features = [
+            -((high - sample.s) ** 2) / (2 * width),
+            (sample.s - low) ** 2 / (2 * width),
+        ]
         one_map = options.mode == "top"
-        found = regress(sample, features, low=0.0, smooth=options.smooth, constant_if_separable=one_map)
+        found = regress(
+            sample,
+            features,
+            low=0.0,
+            smooth=options.smooth,
+            constant_if_separable=one_map,
+        )
         left, right, intercept = found.params
         a = intercept + (low**2 * right - high**2 * left) / (2 * width)
-        params = a, (high * left - low * right) / width, (right - left) / (2 * width), low, high
+        params = (
+            a,
+            (high * left - low * right) / width,
+            (right - left) / (2 * width),
+            low,
+            high,
+        )
         return found.rising(params)
 
     @staticmethod
     def logit(s: FloatArray, *params: Any) -> FloatArray:
         a, b, c, low, high = params
         inside = np.clip(s, low, high)
-        slope = np.maximum(b + 2.0 * c * inside, 0.0)  # rounding must not make an end fall
+        slope = np.maximum(
+            b + 2.0 * c * inside, 0.0
+        )  # rounding must not make an end fall
         return a + inside * (b + c * inside) + slope * (s - inside)
 
     def check_own(self, k: int) -> None:

@@ -9,10 +9,23 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats, width_edges
-from calcli.calibrator import Calibrator, Context, Fit, Options, Prediction, Status, param
+from calcli.calibrator import (
+    Calibrator,
+    Context,
+    Fit,
+    Options,
+    Prediction,
+    Status,
+    param,
+)
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.device import kernels
-from calcli.kernels.numpy.recal import RowSharpness, TiltedRows, log_confidence, log_share
+from calcli.kernels.numpy.recal import (
+    RowSharpness,
+    TiltedRows,
+    log_confidence,
+    log_share,
+)
 from calcli.methods.hoki import choose_pool
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import TINY, BoolArray, FloatArray, IntArray, log_softmax
@@ -65,7 +78,10 @@ def series_root(derivatives: FloatArray) -> tuple[float, float]:
 
 
 def fit_groups(
-    start: FloatArray, evaluate: Callable[[FloatArray, BoolArray], FloatArray], share: FloatArray, sure: BoolArray
+    start: FloatArray,
+    evaluate: Callable[[FloatArray, BoolArray], FloatArray],
+    share: FloatArray,
+    sure: BoolArray,
 ) -> tuple[FloatArray, BoolArray]:
     """Minimise the NLL of every group over its inverse temperature, all groups at once.
 
@@ -76,26 +92,42 @@ def fit_groups(
     root), or halve log beta where those are not trusted. Returns inverse temperatures (4,), and a mask of those that
     ran into the bracket.
     """
-    low, high = np.zeros(GROUPS), np.full(GROUPS, np.inf)  # where the slope was negative, and positive
-    moving = (share > 0) & (start[:, 0] != 0)  # a zero slope: the rows say nothing, or beta is 1
+    low, high = (
+        np.zeros(GROUPS),
+        np.full(GROUPS, np.inf),
+    )  # where the slope was negative, and positive
+    moving = (share > 0) & (
+        start[:, 0] != 0
+    )  # a zero slope: the rows say nothing, or beta is 1
     bounded, active = moving & sure, moving & ~sure
     beta, here = np.where(bounded, BETA_HIGH, 1.0), start
     for _ in range(PASSES):
         for g in np.flatnonzero(active):
             slope = here[g, 0]
             (low if slope < 0 else high)[g] = beta[g]
-            if (slope < 0 and beta[g] >= BETA_HIGH) or (slope > 0 and beta[g] <= BETA_LOW):
+            if (slope < 0 and beta[g] >= BETA_HIGH) or (
+                slope > 0 and beta[g] <= BETA_LOW
+            ):
                 bounded[g], active[g] = True, False
                 continue
             step, error = series_root(here[g])
             following = beta[g] * (1 + step)
-            if not max(low[g], BETA_LOW) <= following <= min(high[g], BETA_HIGH):  # NaN included
+            if (
+                not max(low[g], BETA_LOW) <= following <= min(high[g], BETA_HIGH)
+            ):  # NaN included
                 if low[g] > 0 and high[g] < np.inf:
                     following = np.sqrt(low[g] * high[g])
                 else:
-                    following = min(2 * beta[g], BETA_HIGH) if slope < 0 else max(beta[g] / 2, BETA_LOW)
+                    following = (
+                        min(2 * beta[g], BETA_HIGH)
+                        if slope < 0
+                        else max(beta[g] / 2, BETA_LOW)
+                    )
                 error = np.inf
-            small = abs(following / beta[g] - 1) * share[g] <= STEP or high[g] - low[g] <= STEP * low[g]
+            small = (
+                abs(following / beta[g] - 1) * share[g] <= STEP
+                or high[g] - low[g] <= STEP * low[g]
+            )
             beta[g], active[g] = following, not (small or error * share[g] <= SERIES)
         if not active.any():
             break
@@ -108,17 +140,26 @@ SCALE_LOW, SCALE_HIGH = 1e-6, 1e6
 WORSE = 1e-9  # differences of an NLL below this are rounding
 BOUND_SHARE = 0.01  # least share of rows of a group at a bound that matters: its multiplier can then reach 2
 
-START = Meta(description="where the rounds start: at one temperature (ts), or at the uncalibrated scores (none)")
+START = Meta(
+    description="where the rounds start: at one temperature (ts), or at the uncalibrated scores (none)"
+)
 GUARD = "undo a round that raises the calibration ECE, and a group that raises its own (authors' code)"
-CONF_AT = Meta(description="confidence under the transform: at the original's predicted class, or at its own")
-POOL = Meta(description="transforms to draw from: all, or names and specs with commas (zoom,brightness:0.35)")
+CONF_AT = Meta(
+    description="confidence under the transform: at the original's predicted class, or at its own"
+)
+POOL = Meta(
+    description="transforms to draw from: all, or names and specs with commas (zoom,brightness:0.35)"
+)
 
 
 class RecalOptions(Options, frozen=True):
     init: Annotated[Literal["ts", "none"], START] = "ts"
     guard: Annotated[bool, Meta(description=GUARD)] = False
     conf_at: Annotated[Literal["original", "own"], CONF_AT] = "original"
-    delta: Annotated[float, Meta(ge=0.0, le=1.0, description="stop when the ECE changes by less than this")] = 0.0
+    delta: Annotated[
+        float,
+        Meta(ge=0.0, le=1.0, description="stop when the ECE changes by less than this"),
+    ] = 0.0
     rounds: Annotated[int, Meta(ge=1, le=100_000, description="most rounds")] = 100
     pool: Annotated[str, POOL] = "all"
 
@@ -176,11 +217,17 @@ class ReCal(Calibrator):
         return cls.play(rows, options, context, drawn)
 
     @classmethod
-    def play(cls, rows: Rows, options: RecalOptions, context: Context, drawn: IntArray) -> Fit[Self]:
+    def play(
+        cls, rows: Rows, options: RecalOptions, context: Context, drawn: IntArray
+    ) -> Fit[Self]:
         """Fit with given draws, indices of transforms."""
         scaled = TemperatureScaling.fit(rows, TemperatureOptions(), context)
         # At a bound the temperature is not informative (e.g. every row is right): no start there.
-        start = scaled.calibrator.temperature if options.init == "ts" and scaled.status == "ok" else 1.0
+        start = (
+            scaled.calibrator.temperature
+            if options.init == "ts" and scaled.status == "ok"
+            else 1.0
+        )
         run = Rounds(rows, options, context, start)
         sigmas: list[FloatArray] = []
         for done, transform in enumerate(drawn):
@@ -189,17 +236,35 @@ class ReCal(Calibrator):
             if run.settled:
                 break
         specs = np.asarray([table["transform"] for table in run.tables])
-        fitted = cls(np.asarray(sigmas), specs, options.conf_at == "own", temperature=start)
+        fitted = cls(
+            np.asarray(sigmas), specs, options.conf_at == "own", temperature=start
+        )
         status, warnings = run.verdict(fitted)
         scale = np.full(rows.n, 1.0 / scaled.calibrator.temperature)
         nll, alone = run.nll(run.now, run.scale), run.nll(run.tilt(scale), scale)
         if nll > alone + WORSE:
             better = "ts, or recal with init=ts," if options.init == "none" else "ts"
-            told = f"NLL on these rows is {nll:.5f}, one temperature reaches {alone:.5f}"
+            told = (
+                f"NLL on these rows is {nll:.5f}, one temperature reaches {alone:.5f}"
+            )
             warnings = (*warnings, f"{told}: {better} would serve better")
-        rounds = {"rounds": len(sigmas), "stopped_by": "delta" if run.settled else "rounds"}
-        reached = {"ece": run.ece, "bounded_groups": len(run.bounded), "nll": nll, "nll_of_ts": alone}
-        details = {**rounds, "rejected_rounds": run.rejected, **reached, "passes": run.passes, "groups": run.tables}
+        rounds = {
+            "rounds": len(sigmas),
+            "stopped_by": "delta" if run.settled else "rounds",
+        }
+        reached = {
+            "ece": run.ece,
+            "bounded_groups": len(run.bounded),
+            "nll": nll,
+            "nll_of_ts": alone,
+        }
+        details = {
+            **rounds,
+            "rejected_rounds": run.rejected,
+            **reached,
+            "passes": run.passes,
+            "groups": run.tables,
+        }
         return Fit(fitted, status, warnings, details)
 
     @property
@@ -216,15 +281,23 @@ class ReCal(Calibrator):
         moved, scales = {}, dict.fromkeys(self.required_transforms, scale)
         for slot, spec in enumerate(scales):
             z_m = block.transformed_z(slot)
-            moved[spec] = z_m - z_m.max(axis=1, keepdims=True), z_m.argmax(axis=1) == predicted
+            moved[spec] = (
+                z_m - z_m.max(axis=1, keepdims=True),
+                z_m.argmax(axis=1) == predicted,
+            )
         log_p = log_confidence(gaps, scale)
-        for spec, sigma in zip(map(str, self.transforms), self.inverse_temperatures, strict=True):
+        for spec, sigma in zip(
+            map(str, self.transforms), self.inverse_temperatures, strict=True
+        ):
             if (sigma == 1).all():
                 continue
             gaps_m, agree = moved[spec]
             log_q = log_share(gaps_m, scales[spec], None if self.own else predicted)
             factor = sigma[group_of(agree, log_p, log_q)]
-            scale, scales[spec] = rescaled(scale, factor), rescaled(scales[spec], factor)
+            scale, scales[spec] = (
+                rescaled(scale, factor),
+                rescaled(scales[spec], factor),
+            )
             log_p = log_confidence(gaps, scale)
         return Prediction(log_softmax(gaps * scale[:, None]), block.prediction)
 
@@ -241,7 +314,9 @@ class Rounds:
     groups that ran into a bound. tables : of every round the groups' rows, ECE before and after, and multipliers.
     """
 
-    def __init__(self, rows: Rows, options: RecalOptions, context: Context, temperature: float) -> None:
+    def __init__(
+        self, rows: Rows, options: RecalOptions, context: Context, temperature: float
+    ) -> None:
         self.options, self.transforms = options, rows.transforms
         self.sharpness: RowSharpness = kernels(context).RowSharpness(rows)
         weight = rows.weights()
@@ -261,7 +336,9 @@ class Rounds:
     def round(self, transform: int) -> FloatArray:
         """Play one round; returns the four multipliers that were kept."""
         scales = self.scales.get(transform, self.start)
-        log_share, agree = self.sharpness.response(transform, scales, self.options.conf_at == "own")
+        log_share, agree = self.sharpness.response(
+            transform, scales, self.options.conf_at == "own"
+        )
         self.passes += 1
         group = group_of(agree, self.now.log_top, log_share)
         share = np.bincount(group, self.weight, GROUPS) / self.total
@@ -269,19 +346,38 @@ class Rounds:
         sigma = 1.0 + share * (beta - 1.0)
         scale = rescaled(self.scale, sigma[group])
         new = self.tilt(scale)
-        before, after, ece = self._by_group(group, self.now), self._by_group(group, new), self._ece(new.log_top)
+        before, after, ece = (
+            self._by_group(group, self.now),
+            self._by_group(group, new),
+            self._ece(new.log_top),
+        )
         rejected = self.options.guard and ece > self.ece
         if self.options.guard:
             sigma = np.where(rejected | (after > before), 1.0, sigma)
             undone = (sigma == 1)[group]
-            new = TiltedRows(*(np.where(undone, old, moved) for old, moved in zip(self.now, new, strict=True)))
+            new = TiltedRows(
+                *(
+                    np.where(undone, old, moved)
+                    for old, moved in zip(self.now, new, strict=True)
+                )
+            )
             scale = np.where(undone, self.scale, scale)
             after, ece = self._by_group(group, new), self._ece(new.log_top)
         self.rejected += rejected
-        size, mass = np.bincount(group, minlength=GROUPS).tolist(), np.maximum(share, TINY)
+        size, mass = (
+            np.bincount(group, minlength=GROUPS).tolist(),
+            np.maximum(share, TINY),
+        )
         errors = {"ece_before": before / mass, "ece_after": after / mass}
-        table = {"round": len(self.tables) + 1, "transform": self.transforms[transform], "rows": size}
-        table |= {name: [round(each, 6) for each in found.tolist()] for name, found in errors.items()}
+        table = {
+            "round": len(self.tables) + 1,
+            "transform": self.transforms[transform],
+            "rows": size,
+        }
+        table |= {
+            name: [round(each, 6) for each in found.tolist()]
+            for name, found in errors.items()
+        }
         self.tables.append(table | {"multiplier": np.round(sigma, 6).tolist()})
         self.bounded += list(share[bounded & (sigma != 1)])
         self.scale, self.now, self.ece = scale, new, ece
@@ -308,18 +404,25 @@ class Rounds:
 
     def nll(self, tilted: TiltedRows, scale: FloatArray) -> float:
         """Mean NLL of rows tilted to these inverse temperatures."""
-        return -float(self.weight @ (tilted.log_top + scale * self.sharpness.label_gap)) / self.total
+        return (
+            -float(self.weight @ (tilted.log_top + scale * self.sharpness.label_gap))
+            / self.total
+        )
 
     def tilt(self, scale: FloatArray, wanted: BoolArray | None = None) -> TiltedRows:
         """One more pass over the rows (see ``RowSharpness.tilt``)."""
         self.passes += 1
         return self.sharpness.tilt(scale, wanted)
 
-    def _sums(self, tilted: TiltedRows, scale: FloatArray, group: IntArray) -> FloatArray:
+    def _sums(
+        self, tilted: TiltedRows, scale: FloatArray, group: IntArray
+    ) -> FloatArray:
         """Derivatives of the NLL of each group in its relative inverse temperature, (4, 4)."""
         k1, *higher = tilted.cumulants
         terms = [k1 - scale * self.sharpness.label_gap, *higher]
-        return np.stack([np.bincount(group, self.weight * term, GROUPS) for term in terms], axis=1)
+        return np.stack(
+            [np.bincount(group, self.weight * term, GROUPS) for term in terms], axis=1
+        )
 
     def _fit(self, group: IntArray, share: FloatArray) -> tuple[FloatArray, BoolArray]:
         wrong = np.bincount(group, self.weight * ~self.right, GROUPS)
@@ -330,12 +433,16 @@ class Rounds:
             tilted = self.tilt(scale, None if rows.all() else rows)
             return self._sums(tilted, np.where(rows, scale, 0.0), group)
 
-        return fit_groups(self._sums(self.now, self.scale, group), evaluate, share, wrong == 0)
+        return fit_groups(
+            self._sums(self.now, self.scale, group), evaluate, share, wrong == 0
+        )
 
     def _ece(self, log_top: FloatArray, rows: BoolArray | slice = slice(None)) -> float:
         """ECE with 15 width bins, of all rows or some; only compared, so never normalised."""
         right = self.right[rows].astype(np.float64)
-        seen = BinStats.of(np.exp(log_top[rows]), right, width_edges(15), self.weight[rows])
+        seen = BinStats.of(
+            np.exp(log_top[rows]), right, width_edges(15), self.weight[rows]
+        )
         return float(np.abs(seen.score - seen.outcome).sum() / self.total)
 
     def _by_group(self, group: IntArray, tilted: TiltedRows) -> FloatArray:

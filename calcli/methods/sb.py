@@ -13,10 +13,30 @@ from calcli.calibrator import Calibrator, Context, Curves, Fit, param
 from calcli.composition import mapped
 from calcli.errors import FitError
 from calcli.fast_dataclass import cached_property, dataclass
-from calcli.methods._affine.maps import OdirOptions, identity_map, log_probabilities, odir_ridge, split_map
+from calcli.methods._affine.maps import (
+    OdirOptions,
+    identity_map,
+    log_probabilities,
+    odir_ridge,
+    split_map,
+)
 from calcli.methods._affine.objective import Features, affine_logits, logits_as
-from calcli.methods._binary.log_odds import Loss, MapFit, Sample, counted_rows, log_sigmoid
-from calcli.methods._binary.maps import EMPTY, TOP_LABEL, BinaryCalibrator, ModeOptions, Steps, behind, step
+from calcli.methods._binary.log_odds import (
+    Loss,
+    MapFit,
+    Sample,
+    counted_rows,
+    log_sigmoid,
+)
+from calcli.methods._binary.maps import (
+    EMPTY,
+    TOP_LABEL,
+    BinaryCalibrator,
+    ModeOptions,
+    Steps,
+    behind,
+    step,
+)
 from calcli.methods.beta import fit_beta
 from calcli.methods.compared.dir import DirichletCalibration
 from calcli.methods.compared.identity import Identity
@@ -30,8 +50,16 @@ from calcli.rows import Block, Rows
 
 DIRICHLET_PENALTY = 1e-2  # lambda and mu of base=dirichlet. Without a penalty its fit to a thousand rows has no optimum
 DIRICHLET_RIDGE = 1e-8  # keeps its diagonal, which they leave free, finite on separable rows; elsewhere of no effect
-GRADIENT, STEPS = 1e-9, 2000  # where and when the search for the least squared loss ends
-WHOLE = ("temperature", "scale", "weight", "bias")  # parameters of the bases that calibrate whole rows
+GRADIENT, STEPS = (
+    1e-9,
+    2000,
+)  # where and when the search for the least squared loss ends
+WHOLE = (
+    "temperature",
+    "scale",
+    "weight",
+    "bias",
+)  # parameters of the bases that calibrate whole rows
 Parts = Sequence[IntArray]  # rows for the three steps
 
 
@@ -44,10 +72,15 @@ class ScalingBinningOptions(ModeOptions, frozen=True):
         ),
     ] = "platt"
     loss: Annotated[
-        Loss, Meta(description="what the base minimises: log loss, or squared error as printed (summed over classes)")
+        Loss,
+        Meta(
+            description="what the base minimises: log loss, or squared error as printed (summed over classes)"
+        ),
     ] = "log"
     bins: Bins = 15
-    scheme: Annotated[Scheme, Meta(description="bins holding equally many rows, or of equal width")] = "mass"
+    scheme: Annotated[
+        Scheme, Meta(description="bins holding equally many rows, or of equal width")
+    ] = "mass"
     split: Annotated[
         Literal["shared", "thirds"],
         Meta(
@@ -97,7 +130,9 @@ class ScalingBinning(BinaryCalibrator):
     takes_log_odds = True
 
     @classmethod
-    def fit(cls, rows: Rows, options: ScalingBinningOptions, context: Context) -> Fit[Self]:
+    def fit(
+        cls, rows: Rows, options: ScalingBinningOptions, context: Context
+    ) -> Fit[Self]:
         n = len(counted_rows(rows.n, rows.weights()))
         if options.split == "shared" or n < 3:
             return cls.fit_parts(rows, options, context, [np.arange(n)] * 3)
@@ -105,26 +140,38 @@ class ScalingBinning(BinaryCalibrator):
         return cls.fit_parts(rows, options, context, [np.sort(part) for part in parts])
 
     @classmethod
-    def fit_parts(cls, rows: Rows, options: ScalingBinningOptions, context: Context, parts: Parts) -> Fit[Self]:
+    def fit_parts(
+        cls, rows: Rows, options: ScalingBinningOptions, context: Context, parts: Parts
+    ) -> Fit[Self]:
         """The fit with given rows for the three steps, indices among the rows of positive weight."""
         options = cls.resolve_options(options, rows.k)
         counted = counted_rows(rows.n, rows.weights())
         seen, first, whole = rows, None, dict[str, Any]()
         if options.base not in ("platt", "beta"):
             if rows.kind == "confidence":
-                raise FitError(f"base={options.base} needs the scores of every class, these rows hold confidences")
+                raise FitError(
+                    f"base={options.base} needs the scores of every class, these rows hold confidences"
+                )
             if options.base == "vector":
                 seen = mapped(rows, Identity())
             first = fit_whole_rows(seen.take(counted[parts[0]]), options, context)
             seen = mapped(seen, first.calibrator)
-            whole = {name: getattr(first.calibrator, name) for name in WHOLE if hasattr(first.calibrator, name)}
+            whole = {
+                name: getattr(first.calibrator, name)
+                for name in WHOLE
+                if hasattr(first.calibrator, name)
+            }
         fit_map = partial(cls.fit_map, options=options, parts=parts)
-        fit = cls.fit_maps(seen, options, context, fit_map, **{"temperature": None, **whole})
+        fit = cls.fit_maps(
+            seen, options, context, fit_map, **{"temperature": None, **whole}
+        )
         return fit if first is None else behind(first, fit)
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any, parts: Parts = ()) -> MapFit:
-        one, two, three = (sample.part(part) for part in parts) if parts else (sample, sample, sample)
+        one, two, three = (
+            (sample.part(part) for part in parts) if parts else (sample, sample, sample)
+        )
         one_map = options.mode == "top"
         base = MapFit((1.0, 1.0, 0.0))
         if options.base == "platt":
@@ -133,19 +180,27 @@ class ScalingBinning(BinaryCalibrator):
         elif options.base == "beta":
             base = fit_beta(one, loss=options.loss, constant_if_separable=one_map)
         a, b, c = base.params
-        edges = fit_edges(smooth(two.s, a, b, c), two.weight, options.bins, options.scheme)
+        edges = fit_edges(
+            smooth(two.s, a, b, c), two.weight, options.bins, options.scheme
+        )
         seen = BinStats.of(smooth(three.s, a, b, c), three.hit, edges, three.weight)
         middle = 0.5 * (edges[:-1] + edges[1:])
         values = np.divide(seen.score, seen.weight, out=middle, where=seen.weight > 0)
         record = base.record | {"empty_bins": float((seen.count == 0).sum())}
-        return base._replace(params=(a, c, edges, np.clip(values, 0.0, 1.0), b), record=record)
+        return base._replace(
+            params=(a, c, edges, np.clip(values, 0.0, 1.0), b), record=record
+        )
 
     @staticmethod
     def curve(x: FloatArray, *params: Any) -> FloatArray:
         slope, intercept, edges, values, *slope_rest = params
         if not len(edges):
             return sigmoid(x)
-        return step(smooth(x, slope, slope_rest[0] if slope_rest else slope, intercept), edges, values)
+        return step(
+            smooth(x, slope, slope_rest[0] if slope_rest else slope, intercept),
+            edges,
+            values,
+        )
 
     @cached_property
     def upstream(self) -> Calibrator | None:
@@ -153,7 +208,9 @@ class ScalingBinning(BinaryCalibrator):
             return DirichletCalibration(self.weight, self.bias)
         if self.scale is not None and self.bias is not None:
             return VectorScaling(self.scale, self.bias)
-        return None if self.temperature is None else TemperatureScaling(self.temperature)
+        return (
+            None if self.temperature is None else TemperatureScaling(self.temperature)
+        )
 
     def seen(self, block: Block) -> Block:
         if self.scale is not None:  # vector scaling is of log-probabilities here
@@ -162,7 +219,9 @@ class ScalingBinning(BinaryCalibrator):
 
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
-        yield from thin_bins(rows.n if options.split == "shared" else rows.n // 3, options.bins)
+        yield from thin_bins(
+            rows.n if options.split == "shared" else rows.n // 3, options.bins
+        )
         yield from ruined_by_mass(rows, options)
 
     def check_own(self, k: int) -> None:
@@ -171,26 +230,46 @@ class ScalingBinning(BinaryCalibrator):
             Steps.check_map(edges, values)
 
 
-def fit_whole_rows(rows: Rows, options: ScalingBinningOptions, context: Context) -> Fit[Any]:
+def fit_whole_rows(
+    rows: Rows, options: ScalingBinningOptions, context: Context
+) -> Fit[Any]:
     """The base of whole rows; the least squared loss is searched from the map of least log loss (ts: see there)."""
     features: Features
     if options.base == "vector":
         light: Any = VectorScaling.Options()
         fitted: Fit[Any] = VectorScaling.fit(rows, light, context)
-        scale, features, ridge = fitted.calibrator.scale, logits_as, np.asarray(light.ridge)
+        scale, features, ridge = (
+            fitted.calibrator.scale,
+            logits_as,
+            np.asarray(light.ridge),
+        )
     elif options.base == "dirichlet":
-        penalised = OdirOptions(lambda_=DIRICHLET_PENALTY, mu=DIRICHLET_PENALTY, final="refit", ridge=DIRICHLET_RIDGE)
+        penalised = OdirOptions(
+            lambda_=DIRICHLET_PENALTY,
+            mu=DIRICHLET_PENALTY,
+            final="refit",
+            ridge=DIRICHLET_RIDGE,
+        )
         full = RegularisedDirichlet.fit(rows, penalised, context)
         scale, features = full.calibrator.weight, log_probabilities
-        fitted = Fit(DirichletCalibration(scale, full.calibrator.bias), full.status, full.warnings, full.details)
-        ridge = odir_ridge(rows.k, penalised, 1.0, DIRICHLET_PENALTY, rows.effective_n).weight
+        fitted = Fit(
+            DirichletCalibration(scale, full.calibrator.bias),
+            full.status,
+            full.warnings,
+            full.details,
+        )
+        ridge = odir_ridge(
+            rows.k, penalised, 1.0, DIRICHLET_PENALTY, rows.effective_n
+        ).weight
     else:
         loss: Literal["nll", "brier"] = "brier" if options.loss == "brier" else "nll"
         return TemperatureScaling.fit(rows, TemperatureOptions(loss=loss), context)
     if options.loss != "brier":
         return fitted
     x = np.concatenate([features(block) for block in rows.blocks()])
-    theta, stationary = least_squares(x, rows, np.column_stack([scale, fitted.calibrator.bias]), ridge)
+    theta, stationary = least_squares(
+        x, rows, np.column_stack([scale, fitted.calibrator.bias]), ridge
+    )
     fitted = replace(fitted, calibrator=type(fitted.calibrator)(*split_map(theta)))
     if stationary:
         return fitted
@@ -208,7 +287,9 @@ def smooth(s: FloatArray, a: float, b: float, c: float) -> FloatArray:
 # ---- affine maps of whole rows by the squared loss, which is not convex: down from the log loss's optimum
 
 
-def least_squares(x: FloatArray, rows: Rows, start: FloatArray, ridge: FloatArray) -> tuple[FloatArray, bool]:
+def least_squares(
+    x: FloatArray, rows: Rows, start: FloatArray, ridge: FloatArray
+) -> tuple[FloatArray, bool]:
     """The affine map of least mean_n sum_c (p_nc - 1[y_n = c])^2 + sum ridge (theta - identity)^2.
 
     x : (n, k) what is mapped. start : (k, 2) or (k, k + 1). Returns parameters, never worse than the start, and
@@ -225,13 +306,23 @@ def least_squares(x: FloatArray, rows: Rows, start: FloatArray, ridge: FloatArra
         theta = flat.reshape(start.shape)
         p = np.exp(log_softmax(affine_logits(x, theta)))
         miss, away = p - hit, theta - centre
-        pull = p * (miss - (p * miss).sum(axis=1, keepdims=True)) * (2.0 * share[:, None])
+        pull = (
+            p * (miss - (p * miss).sum(axis=1, keepdims=True)) * (2.0 * share[:, None])
+        )
         back = (pull * x).sum(axis=0) if start.shape[1] == 2 else pull.T @ x
-        gradient = (np.column_stack([back, pull.sum(axis=0)]) + 2.0 * ridge * away) * seen[:, None]
+        gradient = (
+            np.column_stack([back, pull.sum(axis=0)]) + 2.0 * ridge * away
+        ) * seen[:, None]
         penalty = ridge * (away**2).sum() if not ridge.ndim else (ridge * away**2).sum()
         return float(share @ (miss**2).sum(axis=1)) + float(penalty), gradient.ravel()
 
-    options = {"maxiter": STEPS, "maxfun": 2 * STEPS, "gtol": GRADIENT, "ftol": 0.0, "maxcor": 30}
+    options = {
+        "maxiter": STEPS,
+        "maxfun": 2 * STEPS,
+        "gtol": GRADIENT,
+        "ftol": 0.0,
+        "maxcor": 30,
+    }
     found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=options)
     if not found.fun < loss(start.ravel())[0]:
         return start, True

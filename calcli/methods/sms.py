@@ -15,7 +15,9 @@ from calcli.numerics import FloatArray
 class StructuredMatrixOptions(Options, frozen=True):
     lambda_: Annotated[
         Annotated[float, Meta(gt=0)] | Literal["auto", "cv"],
-        Meta(description="strength of the ridge; cv chooses it by cross-validation, auto does so when rows are few"),
+        Meta(
+            description="strength of the ridge; cv chooses it by cross-validation, auto does so when rows are few"
+        ),
     ] = msgspec.field(name="lambda", default="auto")
     prior: Prior = USUAL_PRIOR
 

@@ -13,9 +13,21 @@ from calcli.numerics import FloatArray, tie_groups
 
 
 class SplineOptions(ModeOptions, frozen=True):
-    knots: Annotated[int, Meta(ge=3, le=1000, description="knots of the spline, evenly spaced over the ranks")] = 6
+    knots: Annotated[
+        int,
+        Meta(
+            ge=3,
+            le=1000,
+            description="knots of the spline, evenly spaced over the ranks",
+        ),
+    ] = 6
     points: Annotated[
-        int, Meta(ge=2, le=1_000_000, description="most points of the map to keep (evenly spaced over the ranks)")
+        int,
+        Meta(
+            ge=2,
+            le=1_000_000,
+            description="most points of the map to keep (evenly spaced over the ranks)",
+        ),
     ] = 10_000
 
 
@@ -45,18 +57,27 @@ class SplineCalibration(PiecewiseLinear):
         n = len(sample.p)
         if n < options.knots + 1:
             note = f"{n} rows cannot fix a spline of {options.knots} knots, so nothing changes; ts would serve better"
-            return MapFit((np.array([0.0, 1.0]), np.array([0.0, 1.0])), "degenerate", note)
+            return MapFit(
+                (np.array([0.0, 1.0]), np.array([0.0, 1.0])), "degenerate", note
+            )
         x, which = tie_groups(sample.x, float(sample.in_log_odds))
         order = np.argsort(which, kind="stable")
         which, count = which[order], np.bincount(which)
-        s, right = sample.p[order], (np.bincount(which, weights=sample.hit[order]) / count)[which]
+        s, right = (
+            sample.p[order],
+            (np.bincount(which, weights=sample.hit[order]) / count)[which],
+        )
         h = np.cumsum(right - s) / n
         values = np.clip(s + spline_slope(h, options.knots), 0.0, 1.0)
         y = np.bincount(which, weights=values) / count
         if len(x) > options.points:
-            rank = np.unique(np.rint(np.linspace(0, len(x) - 1, options.points)).astype(np.int64))
+            rank = np.unique(
+                np.rint(np.linspace(0, len(x) - 1, options.points)).astype(np.int64)
+            )
             x, y = x[rank], y[rank]
-        return MapFit.table(sample, x, np.clip(y, 0.0, 1.0), {"ks": float(np.abs(h).max())})
+        return MapFit.table(
+            sample, x, np.clip(y, 0.0, 1.0), {"ks": float(np.abs(h).max())}
+        )
 
 
 def spline_slope(h: FloatArray, knots: int) -> FloatArray:
@@ -88,7 +109,11 @@ def second_derivatives(knots: int, width: float) -> FloatArray:
     """
     inner = knots - 2
     left = 4.0 * np.eye(inner) + np.eye(inner, k=1) + np.eye(inner, k=-1)
-    right = np.eye(inner, knots) - 2.0 * np.eye(inner, knots, k=1) + np.eye(inner, knots, k=2)
+    right = (
+        np.eye(inner, knots)
+        - 2.0 * np.eye(inner, knots, k=1)
+        + np.eye(inner, knots, k=2)
+    )
     bend = np.zeros((knots, knots))
     bend[1:-1] = np.linalg.solve(left, 6.0 / width**2 * right)
     return bend

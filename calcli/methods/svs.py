@@ -15,7 +15,9 @@ from calcli.numerics import FloatArray
 class StructuredVectorOptions(Options, frozen=True):
     lambda_: Annotated[
         Annotated[float, Meta(gt=0)] | Literal["cv"],
-        Meta(description="strength of the ridge, or cv to choose it by cross-validation"),
+        Meta(
+            description="strength of the ridge, or cv to choose it by cross-validation"
+        ),
     ] = msgspec.field(name="lambda", default=1.0)
     prior: Prior = USUAL_PRIOR
 
@@ -41,4 +43,10 @@ class StructuredVectorScaling(Structured):
     title = "structured vector scaling"
     Options = StructuredVectorOptions
     full = False
-    laws = Laws(shift_invariant=True, equivariant=True, weights=True, class_shares=True, memory="stream")
+    laws = Laws(
+        shift_invariant=True,
+        equivariant=True,
+        weights=True,
+        class_shares=True,
+        memory="stream",
+    )

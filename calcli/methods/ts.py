@@ -28,7 +28,8 @@ from calcli.rows import Block, Rows
 
 class TemperatureOptions(Options, frozen=True):
     loss: Annotated[
-        Literal["nll", "brier"], Meta(description="what the temperature minimises on the calibration data")
+        Literal["nll", "brier"],
+        Meta(description="what the temperature minimises on the calibration data"),
     ] = "nll"
     mixture: Mixing = False
     prior: LaterPrior = 0.0
@@ -65,7 +66,9 @@ class TemperatureScaling(OneTemperature):
     laws = replace(ORDER_PRESERVING, improves_nll=True, memory="stream")
 
     @classmethod
-    def fit(cls, rows: Rows, options: TemperatureOptions, context: Context) -> Fit[Self]:
+    def fit(
+        cls, rows: Rows, options: TemperatureOptions, context: Context
+    ) -> Fit[Self]:
         if options.loss == "brier":
             (low, best, high), slope = brier_slope(rows, *BRACKET)
             search = solve_temperature(slope, context, start=best, bracket=(low, high))
@@ -85,22 +88,43 @@ class TemperatureScaling(OneTemperature):
                 nearer = cls(1.0 / (beta - residual / beta / search.rise), uniform)
                 return Fit(nearer, "ok", (), search.details, before=search.before)
             again = solve_temperature(nll_slope(rows), context, start=search.root.x)
-            return Fit(cls(again.temperature, uniform), "ok", (), again.details, before=search.before)
+            return Fit(
+                cls(again.temperature, uniform),
+                "ok",
+                (),
+                again.details,
+                before=search.before,
+            )
 
         match search.root.status:
             case "at_high":
-                return Fit(fitted, "at_bound", (TOO_SURE + PRIOR_HOLDS,), details, before=search.before)
+                return Fit(
+                    fitted,
+                    "at_bound",
+                    (TOO_SURE + PRIOR_HOLDS,),
+                    details,
+                    before=search.before,
+                )
             case "at_low":
-                return Fit(fitted, "at_bound", (NO_INFORMATION,), details, before=search.before)
+                return Fit(
+                    fitted, "at_bound", (NO_INFORMATION,), details, before=search.before
+                )
             case "not_converged":
-                return Fit(fitted, "not_converged", ("the search for T did not converge",), details)
+                return Fit(
+                    fitted,
+                    "not_converged",
+                    ("the search for T did not converge",),
+                    details,
+                )
         checked = verify if search.by_series and not uniform else None
         return Fit(fitted, "ok", (), details, before=search.before, verify=checked)
 
     @classmethod
     def check_options(cls, options: TemperatureOptions) -> None:
         if options.prior and options.loss != "nll":
-            raise UsageError("option prior of method 'ts' stands beside the likelihood: it goes with loss=nll")
+            raise UsageError(
+                "option prior of method 'ts' stands beside the likelihood: it goes with loss=nll"
+            )
 
     @property
     def logit_scale(self) -> float | None:
@@ -108,7 +132,9 @@ class TemperatureScaling(OneTemperature):
 
     def apply(self, block: Block) -> Prediction:
         plain = super().apply(block)
-        return Prediction(mixed_with_uniform(plain.log_probs, self.uniform), plain.label)
+        return Prediction(
+            mixed_with_uniform(plain.log_probs, self.uniform), plain.label
+        )
 
 
 TOO_SURE = (

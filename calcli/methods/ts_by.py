@@ -47,20 +47,31 @@ class TemperatureByGroup(ByGroup):
 
     @classmethod
     def pooled(
-        cls, rows: Rows, common: TemperatureScaling, of: Codes, by: ByOptions, start: Pooled | None
+        cls,
+        rows: Rows,
+        common: TemperatureScaling,
+        of: Codes,
+        by: ByOptions,
+        start: Pooled | None,
     ) -> tuple[Self, Pooled]:
         of_block = OfBlock(rows.k, _terms, _values)
         first = -float(np.log(common.temperature))
 
         def walk(shift: FloatArray) -> GroupSums:
             log_beta = np.clip(first + shift[:, 0], *BRACKET)
-            return rows.sum(partial(_sums, of_block, np.exp(log_beta)), of.code, at_once=at_once(rows.k))
+            return rows.sum(
+                partial(_sums, of_block, np.exp(log_beta)),
+                of.code,
+                at_once=at_once(rows.k),
+            )
 
         found = pool(walk, len(of.names), 1, by.tau, start)
         d = np.clip(found.theta[:, 0], *np.subtract(BRACKET, first))
         tau = float(np.sqrt(found.variance[0]))
         beta = float(np.exp(first + found.centre[0]))
-        return cls(by.by, beta, tau, dict(zip(of.names, d.tolist(), strict=True))), found
+        return cls(
+            by.by, beta, tau, dict(zip(of.names, d.tolist(), strict=True))
+        ), found
 
     def apply(self, block: Block) -> Prediction:
         scale = self.beta * np.exp([*self.groups.values(), 0.0])
@@ -70,10 +81,14 @@ class TemperatureByGroup(ByGroup):
     def check_own(self, k: int) -> None:
         d = np.array([0.0, *self.groups.values()])
         check_numbers("groups", d)
-        check_numbers("groups", abs(self.beta) * np.exp(np.minimum(d, 800.0)), "positive")
+        check_numbers(
+            "groups", abs(self.beta) * np.exp(np.minimum(d, 800.0)), "positive"
+        )
 
 
-def _sums(of_block: OfBlock[FloatArray], scale: FloatArray, block: Block, code: IntArray) -> GroupSums:
+def _sums(
+    of_block: OfBlock[FloatArray], scale: FloatArray, block: Block, code: IntArray
+) -> GroupSums:
     """Sums by group over a block, at the groups' own scales (g,): by the logarithm of the scale."""
     slope, bend = np.concatenate(of_block.parts(block, scale[code]), axis=1)
     weight = np.ones(len(block)) if block.weight is None else block.weight

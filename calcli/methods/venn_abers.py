@@ -10,7 +10,13 @@ from calcli.calibrator import Curves, Prediction, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import MapFit, Sample
-from calcli.methods._binary.maps import EMPTY, TOP_LABEL, BinaryCalibrator, ModeOptions, step
+from calcli.methods._binary.maps import (
+    EMPTY,
+    TOP_LABEL,
+    BinaryCalibrator,
+    ModeOptions,
+    step,
+)
 from calcli.numerics import TIE, FloatArray, sigmoid, tie_groups
 from calcli.rows import Block
 
@@ -53,7 +59,10 @@ class VennAbers(BinaryCalibrator):
         # As if the outcome were 0 is as if it were 1, with scores and outcomes turned round.
         falls, misses = as_if_right(-sample.s, 1.0 - sample.hit, weight)
         rises, hits = as_if_right(sample.s, sample.hit, weight)
-        return MapFit((falls, misses, rises, hits), record={"steps": float(len(falls) + len(rises))})
+        return MapFit(
+            (falls, misses, rises, hits),
+            record={"steps": float(len(falls) + len(rises))},
+        )
 
     @staticmethod
     def curve(x: FloatArray, *params: Any) -> FloatArray:
@@ -72,17 +81,28 @@ class VennAbers(BinaryCalibrator):
     def check_own(self, k: int) -> None:
         super().check_own(k)
         for falls, misses, rises, hits in self.maps:
-            if len(misses) not in (0, len(falls) + 1) or len(hits) not in (0, len(rises) + 1):
+            if len(misses) not in (0, len(falls) + 1) or len(hits) not in (
+                0,
+                len(rises) + 1,
+            ):
                 raise DataError("there is not one value more than edges of the steps")
 
 
-def interval(x: FloatArray, falls: FloatArray, misses: FloatArray, rises: FloatArray, hits: FloatArray) -> Any:
+def interval(
+    x: FloatArray,
+    falls: FloatArray,
+    misses: FloatArray,
+    rises: FloatArray,
+    hits: FloatArray,
+) -> Any:
     """p0 and p1 at log-odds x, (b,) each."""
     p0 = 1.0 - step(-x, np.concatenate([ENDS, falls, ENDS]), misses)
     return p0, step(x, np.concatenate([ENDS, rises, ENDS]), hits)
 
 
-def as_if_right(s: FloatArray, hit: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+def as_if_right(
+    s: FloatArray, hit: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Isotonic regression at every score, each with one more row of outcome 1 and weight 1 there.
 
     Returns rising edges (m,), above tied scores, and values (m + 1,) of right-closed steps (their algorithms 1 and 2).
@@ -110,7 +130,9 @@ def as_if_right(s: FloatArray, hit: FloatArray, weight: FloatArray) -> tuple[Flo
         while len(corners) > 1 and not turns_left([at, corners[-1]], corners[-2]):
             corners.pop()
         corners.append(at)
-    steps = np.minimum([*values, 1.0], 1.0)  # sums of weights may round to a share just above 1
+    steps = np.minimum(
+        [*values, 1.0], 1.0
+    )  # sums of weights may round to a share just above 1
     kept = np.diff(steps) != 0
     edges = scores[kept]
     return edges + TIE * np.maximum(np.abs(edges), 1.0), steps[np.append(kept, True)]

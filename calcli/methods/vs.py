@@ -31,4 +31,10 @@ class VectorScaling(RidgeMap):
     use = "when some classes are favoured and rows are plenty"
     title = "vector scaling"
     full = False
-    laws = Laws(equivariant=True, improves_nll=True, weights=True, class_shares=True, memory="stream")
+    laws = Laws(
+        equivariant=True,
+        improves_nll=True,
+        weights=True,
+        class_shares=True,
+        memory="stream",
+    )

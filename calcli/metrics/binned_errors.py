@@ -26,7 +26,9 @@ def gap_variance(bins: BinStats) -> FloatArray:
     return np.asarray((bins.share * (np.abs(bins.gaps) - ece) ** 2).sum(axis=-1))
 
 
-def monotone_mass_bins(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> int:
+def monotone_mass_bins(
+    scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None
+) -> int:
     """Largest number of mass bins up to which the bins' accuracies keep rising (ECE-sweep). The number of bins grows
     from 1 until the accuracies are no longer non-decreasing. Reference: Roelofs, Cain, Shlens, Mozer (2022), section
     5."""
@@ -50,20 +52,33 @@ def _binned(context: MetricContext, scheme: str, norm: float) -> Value:
     other = context.foreign(scheme)
     if other is not None:
         bins = other.binned(context.scores, context.outcomes, s.bins, t.weight)
-        return Value(float(binned_error(bins, norm)), signature=_compat_signature(context, scheme))
+        return Value(
+            float(binned_error(bins, norm)),
+            signature=_compat_signature(context, scheme),
+        )
     value, null = error_and_null(context, scheme, norm)
     more: dict[str, Any] = {"bins_used": context.bins_used(scheme)}
-    interval = _bracket(context, scheme) if norm == 1.0 and t.weight is None and t.units is None else None
+    interval = (
+        _bracket(context, scheme)
+        if norm == 1.0 and t.weight is None and t.units is None
+        else None
+    )
     return Value(value, interval=interval, null=null, more=more)
 
 
-def error_and_null(context: MetricContext, scheme: str, norm: float = 1.0) -> tuple[float, Null]:
+def error_and_null(
+    context: MetricContext, scheme: str, norm: float = 1.0
+) -> tuple[float, Null]:
     """Binned error of the scores and its null under calibration, whose mean is in closed form for norm 1, no units."""
     bins = context.bins(scheme)
     value = float(binned_error(bins, norm))
     draws = binned_error(bins.with_outcomes(context.null_outcomes(scheme)), norm)
     return value, context.null_of(
-        value, draws, context.expected(scheme) if norm == 1.0 and context.table.units is None else None
+        value,
+        draws,
+        context.expected(scheme)
+        if norm == 1.0 and context.table.units is None
+        else None,
     )
 
 
@@ -76,13 +91,22 @@ def _bracket(context: MetricContext, scheme: str) -> Interval | None:
     if gap is None:
         return None
     squared = squared_of(context, scheme).interval(level)
-    return Interval(min(max(gap.low, -gap.high, 0.0), 1.0), math.sqrt(squared.high), level, "gap-to-l2")
+    return Interval(
+        min(max(gap.low, -gap.high, 0.0), 1.0),
+        math.sqrt(squared.high),
+        level,
+        "gap-to-l2",
+    )
 
 
 def _compat_signature(context: MetricContext, scheme: str) -> dict[str, str]:
     """Signature entries of another program's bins, which replace ours entirely; empty for our own."""
     program = None if context.foreign(scheme) is None else context.settings.compat
-    return {} if program is None else dict.fromkeys(("scheme", "closed", "compat"), program)
+    return (
+        {}
+        if program is None
+        else dict.fromkeys(("scheme", "closed", "compat"), program)
+    )
 
 
 @metric("norm bins scheme closed:right label", report="default", reads="sums")
@@ -96,7 +120,12 @@ def ece(context: MetricContext) -> Value:
     return _binned(context, context.settings.scheme, context.settings.norm)
 
 
-@metric("norm bins scheme closed:right label:positive", report="two classes", whole=True, reads="sums")
+@metric(
+    "norm bins scheme closed:right label:positive",
+    report="two classes",
+    whole=True,
+    reads="sums",
+)
 def ece_positive(context: MetricContext) -> Value:
     """Expected calibration error of P(class 1), for two classes.
 
@@ -122,7 +151,12 @@ def ece_mass(context: MetricContext) -> Value:
     return _binned(context, "mass", context.settings.norm)
 
 
-@metric("norm:max bins scheme closed:right label", report="default", in_table=False, reads="sums")
+@metric(
+    "norm:max bins scheme closed:right label",
+    report="default",
+    in_table=False,
+    reads="sums",
+)
 def mce(context: MetricContext) -> Value:
     """Largest gap of any bin that holds rows: very unstable.
 
@@ -152,26 +186,54 @@ def ece_sweep(context: MetricContext) -> Value:
     """
     weight = context.table.weight
     bins = monotone_mass_bins(context.scores, context.outcomes, weight)
-    stats = BinStats.of(context.scores, context.outcomes, mass_edges(context.scores, bins, weight), weight)
-    return Value(float(binned_error(stats)), signature={"bins": str(bins)}, more={"bins_used": bins})
+    stats = BinStats.of(
+        context.scores,
+        context.outcomes,
+        mass_edges(context.scores, bins, weight),
+        weight,
+    )
+    return Value(
+        float(binned_error(stats)),
+        signature={"bins": str(bins)},
+        more={"bins_used": bins},
+    )
 
 
 def per_class_errors(context: MetricContext, scheme: str, norm: float) -> FloatArray:
     """Binned error of every class against the rest, (k,)."""
-    if scheme == "width" and context.foreign(scheme) is None and context.table.classes is not None:
+    if (
+        scheme == "width"
+        and context.foreign(scheme) is None
+        and context.table.classes is not None
+    ):
         return binned_error(context.table.classes, norm)
-    return np.array([float(binned_error(bins, norm)) for bins in context.class_bins(scheme)])
+    return np.array(
+        [float(binned_error(bins, norm)) for bins in context.class_bins(scheme)]
+    )
 
 
 def _pooled(context: MetricContext, scheme: str, norm: float) -> Value:
     stats = context.table.classes
     if scheme != "width" or stats is None:
-        raise UsageError("--label all pools the width bins of all classes; it has no --scheme mass")
+        raise UsageError(
+            "--label all pools the width bins of all classes; it has no --scheme mass"
+        )
     names = ("count", "score", "outcome", "weight", "weight_square")
-    return Value(float(binned_error(BinStats(*(getattr(stats, name).sum(axis=0) for name in names)), norm)))
+    return Value(
+        float(
+            binned_error(
+                BinStats(*(getattr(stats, name).sum(axis=0) for name in names)), norm
+            )
+        )
+    )
 
 
-@metric("norm bins scheme:width closed:right label:class", needs="classes", report="full", reads="sums")
+@metric(
+    "norm bins scheme:width closed:right label:class",
+    needs="classes",
+    report="full",
+    reads="sums",
+)
 def cwece(context: MetricContext) -> Value:
     """Class-wise calibration error: mean over classes of each one-vs-all ECE.
 
@@ -180,15 +242,29 @@ def cwece(context: MetricContext) -> Value:
     Also called: classwise_ece, sce
     """
     t, norm = context.table, context.settings.norm
-    mean, signature = float(per_class_errors(context, "width", norm).mean()), _compat_signature(context, "width")
-    if t.classes is None or signature or (t.units is not None and context.columns is None):
+    mean, signature = (
+        float(per_class_errors(context, "width", norm).mean()),
+        _compat_signature(context, "width"),
+    )
+    if (
+        t.classes is None
+        or signature
+        or (t.units is not None and context.columns is None)
+    ):
         return Value(mean, signature=signature)
     if t.units is not None:
         draws = _drawn_by_unit(context, t.units)
     else:
         weighted, rng = t.weight is not None, context.rng("cwece")
-        drawn = class_bin_outcomes(t.classes.score, t.classes.variance, context.heavy_resamples, rng, weighted)
-        draws = np.array([float(binned_error(t.classes.with_outcomes(one), norm).mean()) for one in drawn])
+        drawn = class_bin_outcomes(
+            t.classes.score, t.classes.variance, context.heavy_resamples, rng, weighted
+        )
+        draws = np.array(
+            [
+                float(binned_error(t.classes.with_outcomes(one), norm).mean())
+                for one in drawn
+            ]
+        )
     return Value(mean, null=context.null_of(mean, draws))
 
 
@@ -201,5 +277,7 @@ def _drawn_by_unit(context: MetricContext, units: Units) -> FloatArray:
         drawn = SharedOutcomes.drawn(p, units, share, draws, context.rng(f"cwece {c}"))
         index = bin_index(p, edges)
         stats = BinStats.at(index, s.bins, p, outcome, t.weight)
-        total += binned_error(stats.with_outcomes(drawn.by_bin(index, s.bins, t.weight)), s.norm)
+        total += binned_error(
+            stats.with_outcomes(drawn.by_bin(index, s.bins, t.weight)), s.norm
+        )
     return total / t.k

@@ -7,7 +7,9 @@ from calcli.metrics.context import MetricContext, Value, metric
 from calcli.metrics.losses import mean_named
 
 
-def generalisation_bound(ece: float, n: float, bins: int, delta: float = 0.05) -> dict[str, float]:
+def generalisation_bound(
+    ece: float, n: float, bins: int, delta: float = 0.05
+) -> dict[str, float]:
     """Bounds of the population ECE from an ECE on n rows that the calibrator has not seen.
 
     Each holds with probability 1 - delta if its proof does. Printed: ECE + J sqrt(2 ln(4 / delta) / N),
@@ -22,7 +24,8 @@ def generalisation_bound(ece: float, n: float, bins: int, delta: float = 0.05) -
     """
     return {
         "printed": ece + bins * math.sqrt(2.0 * math.log(4.0 / delta) / n),
-        "repaired": ece + (bins + 1) * math.sqrt(2.0 * math.log(4.0 * bins / delta) / n),
+        "repaired": ece
+        + (bins + 1) * math.sqrt(2.0 * math.log(4.0 * bins / delta) / n),
     }
 
 

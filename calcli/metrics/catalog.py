@@ -10,15 +10,37 @@ from typing import Any
 from calcli import __version__
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.context import METRICS as REGISTERED
-from calcli.metrics.context import Metric, MetricContext, MetricSettings, Undefined, Value, norm_text
+from calcli.metrics.context import (
+    Metric,
+    MetricContext,
+    MetricSettings,
+    Undefined,
+    Value,
+    norm_text,
+)
 
-FAMILIES = ("losses", "binned_errors", "debiased", "smooth", "significance", "ranking", "coverage", "bound")
+FAMILIES = (
+    "losses",
+    "binned_errors",
+    "debiased",
+    "smooth",
+    "significance",
+    "ranking",
+    "coverage",
+    "bound",
+)
 """Modules whose import registers metrics; lists of metrics have this order."""
 
 MODULES = [import_module(f"calcli.metrics.{family}").__name__ for family in FAMILIES]
-METRICS = dict(sorted(REGISTERED.items(), key=lambda each: MODULES.index(each[1].measure.__module__)))
+METRICS = dict(
+    sorted(
+        REGISTERED.items(), key=lambda each: MODULES.index(each[1].measure.__module__)
+    )
+)
 
-AT_NUMBER = re.compile(r"(?P<name>[\w-]+)(\(|@)(?P<number>\d*\.?\d+)\)?")  # ``accuracy_at_coverage(0.9)``
+AT_NUMBER = re.compile(
+    r"(?P<name>[\w-]+)(\(|@)(?P<number>\d*\.?\d+)\)?"
+)  # ``accuracy_at_coverage(0.9)``
 
 ALIASES = {alias: name for name, each in METRICS.items() for alias in each.aliases}
 
@@ -34,7 +56,9 @@ def metric(name: str) -> Metric:
     if at := AT_NUMBER.fullmatch(name.strip()):
         each = metric(at["name"])
         if not each.argument:
-            raise UsageError(f"metric {each.name} takes no number, {name!r} gives it one")
+            raise UsageError(
+                f"metric {each.name} takes no number, {name!r} gives it one"
+            )
         number = float(at["number"])
         measure = partial(each.measure, **{each.argument: number})
         return replace(each, name=f"{each.name}({number:g})", measure=measure)
@@ -47,11 +71,21 @@ def metric(name: str) -> Metric:
 
 def report_metrics(full: bool = False, k: int | None = None) -> tuple[str, ...]:
     """Metrics of the default or the full report on k classes (None: of any number; 1: confidences alone), in order."""
-    wanted = {"default", *(["full"] if full else []), *(["two classes"] if k == 2 else [])}
-    return tuple(name for name, each in METRICS.items() if each.report in wanted and not (k == 1 and each.whole))
+    wanted = {
+        "default",
+        *(["full"] if full else []),
+        *(["two classes"] if k == 2 else []),
+    }
+    return tuple(
+        name
+        for name, each in METRICS.items()
+        if each.report in wanted and not (k == 1 and each.whole)
+    )
 
 
-def signature(name: str, settings: MetricSettings, own: Iterable[tuple[str, str]] = ()) -> str:
+def signature(
+    name: str, settings: MetricSettings, own: Iterable[tuple[str, str]] = ()
+) -> str:
     """Signature of a value, which pins its definition: name, settings that matter, version.
 
     own : entries of the value itself, added to its metric's or in place of them.
@@ -65,9 +99,13 @@ def signature(name: str, settings: MetricSettings, own: Iterable[tuple[str, str]
     parts = [name.partition("(")[0]]
     each = metric(name)
     if isinstance(each.measure, partial):
-        added = {key: f"{number:g}" for key, number in each.measure.keywords.items()} | added
+        added = {
+            key: f"{number:g}" for key, number in each.measure.keywords.items()
+        } | added
     for key, constant in each.signature:
-        parts.append(f"{key}:{added.pop(key, constant if constant is not None else as_set[key])}")
+        parts.append(
+            f"{key}:{added.pop(key, constant if constant is not None else as_set[key])}"
+        )
     parts += [f"{key}:{text}" for key, text in added.items()]
     parts += [f"unit:{settings.unit}"] if settings.unit is not None else []
     return "|".join([*parts, f"calcli:{__version__}"])
@@ -76,12 +114,23 @@ def signature(name: str, settings: MetricSettings, own: Iterable[tuple[str, str]
 def settings_of(names: Iterable[str]) -> set[str]:
     """The settings that pin the definition of one of these metrics: norm, bins, scheme, label, compat."""
     asked = [metric(name) for name in names]
-    found = {key for each in asked for key, constant in each.signature if constant is None}
-    return found | {"compat"} if "bins" in found or "smece" in {each.name for each in asked} else found
+    found = {
+        key for each in asked for key, constant in each.signature if constant is None
+    }
+    return (
+        found | {"compat"}
+        if "bins" in found or "smece" in {each.name for each in asked}
+        else found
+    )
 
 
 def gathering(
-    names: Iterable[str], settings: MetricSettings, k: int, *, by_class: bool = False, all_columns: bool = False
+    names: Iterable[str],
+    settings: MetricSettings,
+    k: int,
+    *,
+    by_class: bool = False,
+    all_columns: bool = False,
 ) -> dict[str, Any]:
     """Arguments of ``collect_all`` for what metrics need of rows of k classes.
 
@@ -90,11 +139,19 @@ def gathering(
     label get only these.
     """
     asked = [metric(name) for name in names]
-    classes = by_class or settings.label in ("class", "all") or any(each.needs == "classes" for each in asked)
-    plain = settings.label in ("top", "positive") and all(each.rows is None and not each.needs for each in asked)
+    classes = (
+        by_class
+        or settings.label in ("class", "all")
+        or any(each.needs == "classes" for each in asked)
+    )
+    plain = settings.label in ("top", "positive") and all(
+        each.rows is None and not each.needs for each in asked
+    )
     return {
         "class_bins": settings.bins if classes and k > 1 else 0,
-        "tops": tuple(j for j in (2, 3, 5) if f"top{j}_gap" in {each.name for each in asked}),
+        "tops": tuple(
+            j for j in (2, 3, 5) if f"top{j}_gap" in {each.name for each in asked}
+        ),
         "top_only": plain and not by_class and not all_columns,
     }
 
@@ -105,9 +162,15 @@ def measure(name: str, context: MetricContext) -> Value:
         return Value(None, "no rows")
     if context.table.weight is not None and not context.table.weight.sum() > 0:
         return Value(None, "all weights are 0")
-    by_class = context.settings.label in ("class", "all") and ("label", None) in metric(name).signature
+    by_class = (
+        context.settings.label in ("class", "all")
+        and ("label", None) in metric(name).signature
+    )
     if context.table.k == 1 and (metric(name).whole or by_class):
-        return Value(None, "needs the probabilities of all classes, these rows hold one confidence each")
+        return Value(
+            None,
+            "needs the probabilities of all classes, these rows hold one confidence each",
+        )
     try:
         return metric(name).measure(context)
     except Undefined as why:
@@ -117,8 +180,22 @@ def measure(name: str, context: MetricContext) -> Value:
 def describe_metric(name: str) -> dict[str, str]:
     """Everything about one metric: name, summary, formula, direction, reference, signature, description."""
     m = metric(name)
-    way = {"low": "low is good", "high": "high is good", "zero": "near 0 is good", None: "neither end is good"}
-    facts = {"formula": m.formula, "direction": way[m.better], "reference": m.reference or "-"}
+    way = {
+        "low": "low is good",
+        "high": "high is good",
+        "zero": "near 0 is good",
+        None: "neither end is good",
+    }
+    facts = {
+        "formula": m.formula,
+        "direction": way[m.better],
+        "reference": m.reference or "-",
+    }
     facts["signature"] = signature(m.name, MetricSettings())
     lines = [f"{m.title}.", "", *(f"{key}: {fact}" for key, fact in facts.items())]
-    return {"name": m.name, "summary": m.title, **facts, "description": "\n".join(lines)}
+    return {
+        "name": m.name,
+        "summary": m.title,
+        **facts,
+        "description": "\n".join(lines),
+    }

@@ -13,14 +13,26 @@ from calcli.calibrator import Calibrator, Prediction, Progress
 from calcli.fast_dataclass import Sums, dataclass
 from calcli.fit_summary import Summary
 from calcli.metrics.rowtable import TOP_COLUMNS, ClassStats, RowTable
-from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, TINY, AnyArray, FloatArray, IntArray, log_softmax, softmax, tile_rows
+from calcli.numerics import (
+    LOG_ZERO,
+    NLL_OF_ZERO,
+    TINY,
+    AnyArray,
+    FloatArray,
+    IntArray,
+    log_softmax,
+    softmax,
+    tile_rows,
+)
 from calcli.rows import Block, Rows, Walk
 from calcli.statistics.paired import expected_powers
 
 # ---- differences of the losses of two calibrators on the same rows, as either of them expects them
 
 
-def expected_differences(block: Block, one: Prediction, other: Prediction) -> dict[str, FloatArray]:
+def expected_differences(
+    block: Block, one: Prediction, other: Prediction
+) -> dict[str, FloatArray]:
     """``PairedSums.expected`` of the losses that depend on more of the label than whether it is the prediction. For
     confidences alone the label is whether the prediction is correct."""
     found: dict[str, FloatArray] = {}
@@ -34,18 +46,29 @@ def expected_differences(block: Block, one: Prediction, other: Prediction) -> di
             chances = [np.stack([1.0 - p, p], axis=1) for p in (c, q)]
             by_label = {"brier_top": (gain, chances[0], chances[1])}
         else:
-            by_label = _of_classes(*(Prediction(p.log_probs[here], p.label[here]) for p in (one, other)))
+            by_label = _of_classes(
+                *(Prediction(p.log_probs[here], p.label[here]) for p in (one, other))
+            )
         for name, (d, first, second) in by_label.items():
-            found[name] = found.get(name, 0.0) + expected_powers(d, first, second, weight)
+            found[name] = found.get(name, 0.0) + expected_powers(
+                d, first, second, weight
+            )
     return found
 
 
-def _of_classes(one: Prediction, other: Prediction) -> dict[str, tuple[FloatArray, FloatArray, FloatArray]]:
+def _of_classes(
+    one: Prediction, other: Prediction
+) -> dict[str, tuple[FloatArray, FloatArray, FloatArray]]:
     """Difference for every outcome, and the probabilities of the outcomes under either prediction, by loss."""
     p, q = np.exp(one.log_probs), np.exp(other.log_probs)
-    mine, its = (np.where(log_p <= LOG_ZERO, -NLL_OF_ZERO, log_p) for log_p in (one.log_probs, other.log_probs))
+    mine, its = (
+        np.where(log_p <= LOG_ZERO, -NLL_OF_ZERO, log_p)
+        for log_p in (one.log_probs, other.log_probs)
+    )
     nll = its - mine
-    brier = (np.einsum("ij,ij->i", p, p) - np.einsum("ij,ij->i", q, q))[:, None] - 2.0 * (p - q)
+    brier = (np.einsum("ij,ij->i", p, p) - np.einsum("ij,ij->i", q, q))[
+        :, None
+    ] - 2.0 * (p - q)
     # The confidence's: the label is the one's prediction, the other's where it is another, or neither.
     here, same = np.arange(len(p)), one.label == other.label
     c, s = p[here, one.label][:, None], q[here, other.label][:, None]
@@ -55,7 +78,11 @@ def _of_classes(one: Prediction, other: Prediction) -> dict[str, tuple[FloatArra
     for each in (p, q):
         mine, its = each[here, one.label], np.where(same, 0.0, each[here, other.label])
         chances.append(np.stack([mine, its, np.maximum(1.0 - mine - its, 0.0)], axis=1))
-    return {"nll": (nll, p, q), "brier": (brier, p, q), "brier_top": (top, chances[0], chances[1])}
+    return {
+        "nll": (nll, p, q),
+        "brier": (brier, p, q),
+        "brier_top": (top, chances[0], chances[1]),
+    }
 
 
 SMALLEST = math.exp(LOG_ZERO)
@@ -87,7 +114,9 @@ def collect_all(
     Raises DataError for transforms that a calibrator needs and the rows lack.
     """
     which = against if isinstance(against, int) else None
-    along = (against.log_probs, against.label) if isinstance(against, Prediction) else ()
+    along = (
+        (against.log_probs, against.label) if isinstance(against, Prediction) else ()
+    )
     work = _GatherBlock.of(rows, calibrators, against=which, **wanted)
     gatherers = [_Gatherer(rows.n, work) for _ in calibrators]
     for parts in rows.walked(Walk(work, along, work.places, add_up=True)):
@@ -96,15 +125,27 @@ def collect_all(
         if progress is not None:
             progress("rows read", gatherers[0].done, rows.n)
     units = rows.units()
-    return [replace(gatherer.table(), group=group, units=units) for gatherer in gatherers]
+    return [
+        replace(gatherer.table(), group=group, units=units) for gatherer in gatherers
+    ]
 
 
 def reduced(
-    rows: Rows, calibrators: Calibrators, reduce: Callable[[list[RowTable]], Made], add_up: bool = False, **wanted: Any
+    rows: Rows,
+    calibrators: Calibrators,
+    reduce: Callable[[list[RowTable]], Made],
+    add_up: bool = False,
+    **wanted: Any,
 ) -> Iterator[Made]:
     """Iterate over ``reduce(tables)``, the tables of some rows through every calibrator; ``reduce`` can be pickled.
     wanted : as for ``collect_all``; several calibrators are compared with the first. add_up : as of ``rows.Walk``."""
-    work = _GatherBlock.of(rows, calibrators, against=0 if len(calibrators) > 1 else None, reduce=reduce, **wanted)
+    work = _GatherBlock.of(
+        rows,
+        calibrators,
+        against=0 if len(calibrators) > 1 else None,
+        reduce=reduce,
+        **wanted,
+    )
     return rows.walked(Walk(work, (), work.places, 1 if add_up else 2, add_up))
 
 
@@ -123,14 +164,19 @@ def _summary(k: int, tables: Sequence[RowTable]) -> Summary:
     (table,) = tables
     losses = table.nll, table.brier, table.nll - table.entropy
     classes = table.y if k > 1 else np.zeros_like(table.y)
-    return Summary.of(table.confidence, table.correct, losses, classes, k, table.weight, table.counts)
+    return Summary.of(
+        table.confidence, table.correct, losses, classes, k, table.weight, table.counts
+    )
 
 
 def predicted(rows: Rows, calibrator: Calibrator | None) -> Prediction:
     """All rows through a calibrator (None: uncalibrated), as one array in memory."""
     work = _GatherBlock.of(rows, [calibrator])
     parts = list(rows.each(work.predict, transforms=work.places))
-    return Prediction(np.concatenate([p.log_probs for p in parts]), np.concatenate([p.label for p in parts]))
+    return Prediction(
+        np.concatenate([p.log_probs for p in parts]),
+        np.concatenate([p.label for p in parts]),
+    )
 
 
 # ---- sums over (class, width bin) of the probabilities of every class, gathered piece by piece
@@ -150,13 +196,21 @@ class Piece(Sums):
 
     @classmethod
     def of(
-        cls, e: FloatArray, e2: FloatArray, norm: FloatArray, y: IntArray, weight: FloatArray | None, bins: int
+        cls,
+        e: FloatArray,
+        e2: FloatArray,
+        norm: FloatArray,
+        y: IntArray,
+        weight: FloatArray | None,
+        bins: int,
     ) -> "Piece":
         """The sums of rows with p = e / norm and p^2 = e2 / norm^2."""
         k, edges = e.shape[1], width_edges(bins)
         w, ones = np.ones(len(e)) if weight is None else weight, np.ones(k)
         expected = (w / norm) @ e
-        variance = (expected if weight is None else (w**2 / norm) @ e) - (w**2 / norm**2) @ e2
+        variance = (expected if weight is None else (w**2 / norm) @ e) - (
+            w**2 / norm**2
+        ) @ e2
         # One bound for the piece is cheaper than one per row and lets few too many through.
         row, c = np.divmod(np.flatnonzero(e > edges[1] * norm.min() * (1 - 1e-12)), k)
         p = e[row, c] / norm[row]
@@ -164,13 +218,26 @@ class Piece(Sums):
         row, c, p = row[keep], c[keep], p[keep]
         pairs = c * bins + bin_index(p, edges), p, w[row], c == y[row]
         labels = np.bincount(y, weights=w, minlength=k)
-        totals = [len(e) * ones, expected, labels, float(w.sum()) * ones, float(w @ w) * ones, variance]
-        jumps = None if weight is None else _jumps_of_classes(e, e2, norm, weight, variance)
+        totals = [
+            len(e) * ones,
+            expected,
+            labels,
+            float(w.sum()) * ones,
+            float(w @ w) * ones,
+            variance,
+        ]
+        jumps = (
+            None if weight is None else _jumps_of_classes(e, e2, norm, weight, variance)
+        )
         return cls(np.array(totals, dtype=np.float64), [pairs], jumps)
 
 
 def _jumps_of_classes(
-    e: FloatArray, e2: FloatArray, norm: FloatArray, weight: FloatArray, variance: FloatArray
+    e: FloatArray,
+    e2: FloatArray,
+    norm: FloatArray,
+    weight: FloatArray,
+    variance: FloatArray,
 ) -> FloatArray:
     """``ClassStats.jumps`` of rows with p = e / norm. variance : (k,) sums of w^2 p (1 - p)."""
     fourth = (weight**4 / norm) @ e - (weight**4 / norm**2) @ e2
@@ -203,9 +270,15 @@ class ClassSums:
         """Add up the buffered pairs; doing so for every piece would cost k x bins each time."""
         if not self.waiting:
             return
-        cell, p, w, label = (np.concatenate(part) for part in zip(*self.waiting, strict=True))
+        cell, p, w, label = (
+            np.concatenate(part) for part in zip(*self.waiting, strict=True)
+        )
         self.waiting = []
-        for sums, values in zip(self.cells, (None, w * p, w * label, w, w * w, w * w * p * (1.0 - p)), strict=True):
+        for sums, values in zip(
+            self.cells,
+            (None, w * p, w * label, w, w * w, w * w * p * (1.0 - p)),
+            strict=True,
+        ):
             sums += np.bincount(cell, values, len(sums))
 
     def stats(self) -> ClassStats:
@@ -213,7 +286,7 @@ class ClassSums:
         self.flush()
         cells = self.cells.reshape(*self.totals.shape, -1).copy()
         cells[:, :, 0] = np.maximum(self.totals - cells[:, :, 1:].sum(axis=2), 0.0)
-        return ClassStats(cells[0].astype(np.int64), *cells[1:], self.jumps)
+        return ClassStats(cells[0].astype(np.int64), *cells[1:], jumps=self.jumps)
 
 
 # ---- the walk
@@ -275,11 +348,31 @@ class _GatherBlock:
     spare: list[list[FloatArray]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, rows: Rows, calibrators: Calibrators, tops: Sequence[int] = (), **wanted: Any) -> "_GatherBlock":
+    def of(
+        cls,
+        rows: Rows,
+        calibrators: Calibrators,
+        tops: Sequence[int] = (),
+        **wanted: Any,
+    ) -> "_GatherBlock":
         """Gather rows with the transforms that the calibrators read. Raises DataError for one that is missing."""
-        needed = sorted({spec for c in calibrators if c is not None for spec in c.required_transforms})
+        needed = sorted(
+            {
+                spec
+                for c in calibrators
+                if c is not None
+                for spec in c.required_transforms
+            }
+        )
         tops = tuple(j for j in tops if j < rows.k)
-        return cls(rows.k, calibrators, needed, tuple(rows.places_of(needed)), tops=tops, **wanted)
+        return cls(
+            rows.k,
+            calibrators,
+            needed,
+            tuple(rows.places_of(needed)),
+            tops=tops,
+            **wanted,
+        )
 
     def __call__(self, block: Block, *other: AnyArray) -> Any:
         try:
@@ -288,17 +381,30 @@ class _GatherBlock:
             room = [np.empty((tile_rows(self.k), self.k)) for _ in range(3)]
         base = Prediction(other[0], other[1]) if other else None
         if self.against is not None:
-            base = self.prediction(self.calibrators[self.against], block) or _uncalibrated(block)
-        found = {at: self.through(at, block, room, base) for at in range(len(self.calibrators))}
+            base = self.prediction(
+                self.calibrators[self.against], block
+            ) or _uncalibrated(block)
+        found = {
+            at: self.through(at, block, room, base)
+            for at in range(len(self.calibrators))
+        }
         self.spare.append(room)
         if self.reduce is None:
             return _Parts(found)
-        return self.reduce([_Gatherer(len(block), self).take(part).table() for part in found.values()])
+        return self.reduce(
+            [_Gatherer(len(block), self).take(part).table() for part in found.values()]
+        )
 
-    def through(self, at: int, block: Block, room: list[FloatArray], base: Prediction | None) -> _Part:
+    def through(
+        self, at: int, block: Block, room: list[FloatArray], base: Prediction | None
+    ) -> _Part:
         """Statistics of the rows through one calibrator, compared with the predictions ``base``."""
         calibrator, own = self.calibrators[at], at == self.against
-        prediction = base if own and calibrator is not None else self.prediction(calibrator, block)
+        prediction = (
+            base
+            if own and calibrator is not None
+            else self.prediction(calibrator, block)
+        )
         part = _Part()
         if block.kind == "confidence":
             self.add_confidences(part, block, prediction)
@@ -307,14 +413,18 @@ class _GatherBlock:
             for tile in self.tiles(block, prediction, room):
                 self.add(part, tile, prediction is not None and prediction.floored)
         if base is not None and not own:
-            part.expected = expected_differences(block, prediction or _uncalibrated(block), base)
+            part.expected = expected_differences(
+                block, prediction or _uncalibrated(block), base
+            )
         return part
 
     def predict(self, block: Block) -> Prediction:
         """Prediction of a block by the first calibrator."""
         return self.prediction(self.calibrators[0], block) or _uncalibrated(block)
 
-    def prediction(self, calibrator: Calibrator | None, block: Block) -> Prediction | None:
+    def prediction(
+        self, calibrator: Calibrator | None, block: Block
+    ) -> Prediction | None:
         """Prediction of a block by a calibrator; None without one."""
         if calibrator is None:
             return None
@@ -324,14 +434,19 @@ class _GatherBlock:
             block = replace(block, transformed=block.transformed[own])
         return calibrator.apply(block)
 
-    def tiles(self, block: Block, prediction: Prediction | None, room: list[FloatArray]) -> Iterator[_Tile]:
+    def tiles(
+        self, block: Block, prediction: Prediction | None, room: list[FloatArray]
+    ) -> Iterator[_Tile]:
         """Iterate over tiles; in uncalibrated ones p is the softmax of the scores, or the stored probabilities."""
         step = len(room[0])
         for at in range(0, len(block), step):
             some = block.cut(at, at + step)
             d, e, spare = (buffer[: len(some)] for buffer in room)
             if prediction is not None:
-                d, top = prediction.log_probs[at : at + step], prediction.label[at : at + step]
+                d, top = (
+                    prediction.log_probs[at : at + step],
+                    prediction.label[at : at + step],
+                )
                 np.exp(d, out=e)
                 yield _Tile(some, top, d, e, np.ones(len(d)), spare)
                 continue
@@ -341,9 +456,15 @@ class _GatherBlock:
                 norm = e.sum(axis=1)
                 # By rounding alone no row is divided: it would move a stored 0.5 off its bin edge.
                 whole = np.issubdtype(some.scores.dtype, np.floating)
-                rounding = 0.5 * float(np.finfo(some.scores.dtype).eps) * self.k if whole else 0.0
+                rounding = (
+                    0.5 * float(np.finfo(some.scores.dtype).eps) * self.k
+                    if whole
+                    else 0.0
+                )
                 norm = np.where(np.abs(norm - 1.0) <= rounding, 1.0, norm)
-                if not self.top_only or self.k == 2:  # 0 ln 0 = 0: the floor only keeps the logarithm finite
+                if (
+                    not self.top_only or self.k == 2
+                ):  # 0 ln 0 = 0: the floor only keeps the logarithm finite
                     np.log(np.maximum(e, TINY, out=d), out=d)
             else:
                 d[...] = some.scores
@@ -351,32 +472,58 @@ class _GatherBlock:
                 d -= d[np.arange(len(d)), top][:, None]
                 np.exp(d, out=e)
                 norm = e.sum(axis=1)
-            yield _Tile(some, top if some.assigned is None else some.assigned, d, e, norm, spare)
+            yield _Tile(
+                some, top if some.assigned is None else some.assigned, d, e, norm, spare
+            )
 
-    def add_confidences(self, part: _Part, block: Block, prediction: Prediction | None) -> None:
+    def add_confidences(
+        self, part: _Part, block: Block, prediction: Prediction | None
+    ) -> None:
         """Append rows of confidences alone, with losses of the event that the prediction is correct."""
-        q = np.asarray(block.scores[:, 0] if prediction is None else prediction.confidence, dtype=np.float64)
+        q = np.asarray(
+            block.scores[:, 0] if prediction is None else prediction.confidence,
+            dtype=np.float64,
+        )
         correct = block.labels.astype(np.float64)
-        part.put(confidence=q, correct=correct, prediction=np.ones(len(q), dtype=np.int64), y=block.labels)
+        part.put(
+            confidence=q,
+            correct=correct,
+            prediction=np.ones(len(q), dtype=np.int64),
+            y=block.labels,
+        )
         if block.weight is not None:
             part.put(weight=block.weight)
         if self.top_only:
             return
         with np.errstate(divide="ignore"):
-            right, wrong = np.minimum(-np.log(q), -math.log(TINY)), np.minimum(-np.log1p(-q), -math.log(TINY))
+            right, wrong = (
+                np.minimum(-np.log(q), -math.log(TINY)),
+                np.minimum(-np.log1p(-q), -math.log(TINY)),
+            )
         zero = np.where(correct > 0, q == 0.0, q == 1.0)
         part.clipped = int(zero.sum())
-        part.put(nll=np.where(zero, NLL_OF_ZERO, np.where(correct > 0, right, wrong)), brier=(q - correct) ** 2)
-        part.put(entropy=q * right + (1.0 - q) * wrong, varentropy=q * (1.0 - q) * (right - wrong) ** 2)
+        part.put(
+            nll=np.where(zero, NLL_OF_ZERO, np.where(correct > 0, right, wrong)),
+            brier=(q - correct) ** 2,
+        )
+        part.put(
+            entropy=q * right + (1.0 - q) * wrong,
+            varentropy=q * (1.0 - q) * (right - wrong) ** 2,
+        )
 
     def add(self, part: _Part, tile: _Tile, floored: bool) -> None:
         """Append the rows of a tile. floored : as in ``Prediction``."""
         block, label, d, e, norm, square = tile
         here, y = np.arange(len(d)), block.labels
-        part.put(confidence=np.minimum(e[here, label] / norm, 1.0), correct=(label == y).astype(np.float64))
+        part.put(
+            confidence=np.minimum(e[here, label] / norm, 1.0),
+            correct=(label == y).astype(np.float64),
+        )
         part.put(prediction=label, y=y)
         if self.k == 2:
-            part.put(positive=np.minimum(e[:, 1] / norm, 1.0), log_odds=d[:, 1] - d[:, 0])
+            part.put(
+                positive=np.minimum(e[:, 1] / norm, 1.0), log_odds=d[:, 1] - d[:, 0]
+            )
         if block.weight is not None:
             part.put(weight=block.weight)
         if self.top_only:
@@ -389,32 +536,52 @@ class _GatherBlock:
         collision = square.sum(axis=1) / norm**2  # sum p^2
         nll = np.maximum(log_norm - d[here, y], 0.0)
         # The logarithm of a probability stored as 0 is unknown, whatever a calibrator makes of its floor.
-        zero = block.scores[here, y] <= SMALLEST if block.kind == "probs" else np.zeros(len(d), np.bool_)
-        zero = (zero | (d[here, y] <= LOG_ZERO) if floored else zero) & (nll > NLL_OF_ZERO)
+        zero = (
+            block.scores[here, y] <= SMALLEST
+            if block.kind == "probs"
+            else np.zeros(len(d), np.bool_)
+        )
+        zero = (zero | (d[here, y] <= LOG_ZERO) if floored else zero) & (
+            nll > NLL_OF_ZERO
+        )
         part.clipped += int(zero.sum())
         brier = np.maximum(collision - 2.0 * e[here, y] / norm + 1.0, 0.0)
         part.put(nll=np.where(zero, NLL_OF_ZERO, nll), brier=brier)
-        part.put(entropy=np.maximum(log_norm - mean, 0.0), varentropy=np.maximum(second - mean**2, 0.0))
+        part.put(
+            entropy=np.maximum(log_norm - mean, 0.0),
+            varentropy=np.maximum(second - mean**2, 0.0),
+        )
         if self.class_bins:
             piece = Piece.of(e, square, norm, y, block.weight, self.class_bins)
             part.classes = piece if part.classes is None else part.classes + piece
         if self.tops:
             part.put(**self.largest(d, e, norm, y))
 
-    def largest(self, d: FloatArray, e: FloatArray, norm: FloatArray, y: IntArray) -> dict[str, FloatArray]:
+    def largest(
+        self, d: FloatArray, e: FloatArray, norm: FloatArray, y: IntArray
+    ) -> dict[str, FloatArray]:
         """Sums of the largest probabilities, and whether the label is among them (by d: e may underflow)."""
         here = np.arange(len(d))
         d_y, e_y = d[here, y][:, None], e[here, y][:, None]
         same = d == d_y
         # Equal probabilities rank by index, as the prediction does.
-        above = (d > d_y) | (same & (e > e_y)) | (same & (e == e_y) & (np.arange(self.k) < y[:, None]))
+        above = (
+            (d > d_y)
+            | (same & (e > e_y))
+            | (same & (e == e_y) & (np.arange(self.k) < y[:, None]))
+        )
         rank = above.sum(axis=1)
         most = max(self.tops)
-        largest = -np.sort(-np.partition(e, self.k - most, axis=1)[:, self.k - most :], axis=1)
+        largest = -np.sort(
+            -np.partition(e, self.k - most, axis=1)[:, self.k - most :], axis=1
+        )
         summed = np.minimum(np.cumsum(largest, axis=1) / norm[:, None], 1.0)
         found = {}
         for j in self.tops:
-            found[f"top {j}"], found[f"within {j}"] = summed[:, j - 1].copy(), (rank < j).astype(np.float64)
+            found[f"top {j}"], found[f"within {j}"] = (
+                summed[:, j - 1].copy(),
+                (rank < j).astype(np.float64),
+            )
         return found
 
 
@@ -441,25 +608,37 @@ class _Gatherer:
 
     def table(self) -> RowTable:
         """Row table of everything gathered."""
-        columns: dict[str, Any] = {name: c for name, c in self.columns.items() if " " not in name}
-        sums = {name[4:]: c for name, c in self.columns.items() if name.startswith("top ")}
-        columns["tops"] = {int(j): (c, self.columns[f"within {j}"]) for j, c in sums.items()}
+        columns: dict[str, Any] = {
+            name: c for name, c in self.columns.items() if " " not in name
+        }
+        sums = {
+            name[4:]: c for name, c in self.columns.items() if name.startswith("top ")
+        }
+        columns["tops"] = {
+            int(j): (c, self.columns[f"within {j}"]) for j, c in sums.items()
+        }
         columns["classes"] = None if self.sums is None else self.sums.stats()
-        columns |= {name: getattr(self.rest, name) for name in ("clipped", "counts", "expected")}
+        columns |= {
+            name: getattr(self.rest, name) for name in ("clipped", "counts", "expected")
+        }
         return RowTable(self.k, **(dict.fromkeys(TOP_COLUMNS, np.empty(0)) | columns))
 
 
 def _uncalibrated(block: Block) -> Prediction:
     """Uncalibrated rows as a ``Prediction``."""
     if block.kind == "confidence":
-        return Prediction.of_confidence(np.asarray(block.scores[:, 0], dtype=np.float64))
+        return Prediction.of_confidence(
+            np.asarray(block.scores[:, 0], dtype=np.float64)
+        )
     return Prediction(log_softmax(block.z), block.prediction)
 
 
 # ---- probabilities class by class, through a calibrator: for metrics that need every class's own bins
 
 
-COLUMN_BYTES = 96 << 20  # columns held at once; more classes than fit mean more walks over the rows
+COLUMN_BYTES = (
+    96 << 20
+)  # columns held at once; more classes than fit mean more walks over the rows
 
 
 def class_columns(
@@ -468,7 +647,9 @@ def class_columns(
     """Walk over (class, probabilities (n,) float64), classes ascending, in bounded memory. raw : each class's own
     value, before a calibrator with one map per class divides by the row's sum."""
     width = max(1, min(rows.k, COLUMN_BYTES // (8 * rows.n)))
-    wanted = rows.places_of(() if calibrator is None else calibrator.required_transforms)
+    wanted = rows.places_of(
+        () if calibrator is None else calibrator.required_transforms
+    )
     held = np.empty((width, rows.n))
     for first in range(0, rows.k, width):
         last = min(first + width, rows.k)

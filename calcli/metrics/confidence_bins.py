@@ -21,7 +21,9 @@ from calcli.metrics.significance import (
 from calcli.numerics import FloatArray
 from calcli.statistics.units import effects_of_bins
 
-EDGES = np.array([*np.arange(0, 10) / 10, 0.99, 1.0])  # tens of percent, and the last one by itself
+EDGES = np.array(
+    [*np.arange(0, 10) / 10, 0.99, 1.0]
+)  # tens of percent, and the last one by itself
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,11 @@ def bin_p_values(
     by the exact law, or of very many rows by Poisson's, which is wider."""
     out = np.ones(len(bins.count))
     for b in np.flatnonzero(bins.weight > 0).tolist():
-        said, found, n = float(bins.score[b]), float(bins.outcome[b]), int(bins.count[b])
+        said, found, n = (
+            float(bins.score[b]),
+            float(bins.outcome[b]),
+            int(bins.count[b]),
+        )
         if variance[b] >= FEW_OUTCOMES:
             out[b] = MeanGap.of(said - found, math.sqrt(variance[b])).p_value
         elif n <= EXACT_ROWS:
@@ -64,17 +70,37 @@ def bin_p_values(
     return out
 
 
-def confidence_bins(context: MetricContext, label: Label = "top") -> tuple[ConfidenceBin, ...]:
+def confidence_bins(
+    context: MetricContext, label: Label = "top"
+) -> tuple[ConfidenceBin, ...]:
     """The bins of the confidence, or of P(class 1); significance at a false discovery rate of 5 %."""
     bins, p_values, effect = binned(context.labelled(label))
     with np.errstate(invalid="ignore", divide="ignore"):
-        confidence, accuracy = bins.score / bins.weight, np.minimum(bins.outcome / bins.weight, 1.0)
-    low, high = wilson_interval(accuracy, bins.effective / effect, context.settings.level)
+        confidence, accuracy = (
+            bins.score / bins.weight,
+            np.minimum(bins.outcome / bins.weight, 1.0),
+        )
+    low, high = wilson_interval(
+        accuracy, bins.effective / effect, context.settings.level
+    )
     together = np.ones(len(p_values))
     held = bins.count > 0
     together[held] = adjusted(p_values[held])
-    columns = (EDGES[:-1], EDGES[1:], bins.count, confidence, accuracy, low, high, together, together <= 0.05)
-    return tuple(ConfidenceBin(*values) for values in zip(*(column.tolist() for column in columns), strict=True))
+    columns = (
+        EDGES[:-1],
+        EDGES[1:],
+        bins.count,
+        confidence,
+        accuracy,
+        low,
+        high,
+        together,
+        together <= 0.05,
+    )
+    return tuple(
+        ConfidenceBin(*values)
+        for values in zip(*(column.tolist() for column in columns), strict=True)
+    )
 
 
 @made_once

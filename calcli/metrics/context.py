@@ -16,21 +16,38 @@ from calcli.binning import BinStats, bin_index, mass_edges, width_edges
 from calcli.errors import UsageError
 from calcli.fast_dataclass import cached_property, dataclass
 from calcli.metrics.intervals import Interval
-from calcli.metrics.nulls import Laws, Null, bin_laws, bin_outcomes, expected_error, null_of, outcome_draws
+from calcli.metrics.nulls import (
+    Laws,
+    Null,
+    bin_laws,
+    bin_outcomes,
+    expected_error,
+    null_of,
+    outcome_draws,
+)
 from calcli.metrics.other_programs import CONVENTIONS, Convention
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.ties import Ranked
 from calcli.numerics import AnyArray, FloatArray, IntArray, distinct, starts_of_ties
 from calcli.options import flag, seed
 from calcli.parallel import check_memory
-from calcli.statistics.units import FEW_WRONG, FEWEST_UNITS, Luck, SharedOutcomes, opposed_luck
+from calcli.statistics.units import (
+    FEW_WRONG,
+    FEWEST_UNITS,
+    Luck,
+    SharedOutcomes,
+    opposed_luck,
+)
+from calcli.statistics.weighted_sums import FEW_JUMPS, JumpSums, expected_jumps
 
 Label = Literal["top", "positive", "class", "all"]
 Columns = Callable[[], Iterator[tuple[int, FloatArray]]]
 Work = TypeVar("Work", bound=Callable[..., Any])
 
 LARGEST_NORM = 100.0  # beyond it powers of small gaps are 0; the limit is ``max``
-HEAVY_RESAMPLES = 200  # most resamples of an estimator that looks at every row of every resample
+HEAVY_RESAMPLES = (
+    200  # most resamples of an estimator that looks at every row of every resample
+)
 
 MOST_OUTCOMES = 1 << 30
 """Most outcomes of rows in units that are drawn, eight to a byte; more rows: fewer draws, to ``HEAVY_RESAMPLES``."""
@@ -58,7 +75,9 @@ class MetricSettings:
     seed: int = seed()
     unit: str | None = None
     interval: Literal["auto", "bootstrap", "t"] = "auto"
-    threshold: float = flag(0.5, "P(class 1) above which class 1 is predicted.", "P", min=0.0, max=1.0)
+    threshold: float = flag(
+        0.5, "P(class 1) above which class 1 is predicted.", "P", min=0.0, max=1.0
+    )
 
 
 @dataclass(frozen=True)
@@ -117,7 +136,10 @@ class MetricContext:
         """Context of the same rows under another ``--label``."""
         if label == self.settings.label:
             return self
-        return self.once(("label", label), lambda: self.with_settings(replace(self.settings, label=label)))
+        return self.once(
+            ("label", label),
+            lambda: self.with_settings(replace(self.settings, label=label)),
+        )
 
     def with_settings(self, settings: MetricSettings) -> "MetricContext":
         """Context of the same rows with other settings."""
@@ -176,7 +198,11 @@ class MetricContext:
     def outcomes(self) -> FloatArray:
         """Outcomes of the scores, (n,): 1.0 where the prediction is correct, or where the label is class 1."""
         t = self.table
-        return (t.y == 1).astype(np.float64) if self.settings.label == "positive" else t.correct
+        return (
+            (t.y == 1).astype(np.float64)
+            if self.settings.label == "positive"
+            else t.correct
+        )
 
     @property
     def n(self) -> int:
@@ -193,7 +219,11 @@ class MetricContext:
     def luck(self) -> Luck | None:
         """Dependence of outcomes within units; None without units."""
         t, positive = self.table, self.settings.label == "positive"
-        return None if t.units is None else Luck.of(self.scores, self.outcomes, t.units, t.weight, both=positive)
+        return (
+            None
+            if t.units is None
+            else Luck.of(self.scores, self.outcomes, t.units, t.weight, both=positive)
+        )
 
     @property
     def few_wrong(self) -> str | None:
@@ -210,15 +240,21 @@ class MetricContext:
         t, luck = self.table, self.luck
         if luck is None or t.units is None:
             return None
-        draws = min(self.settings.resamples, max(HEAVY_RESAMPLES, MOST_OUTCOMES // t.n)) - 1
-        check_memory(draws * t.n // 8, f"{draws} draws of the outcomes of {t.n} rows in units")
+        draws = (
+            min(self.settings.resamples, max(HEAVY_RESAMPLES, MOST_OUTCOMES // t.n)) - 1
+        )
+        check_memory(
+            draws * t.n // 8, f"{draws} draws of the outcomes of {t.n} rows in units"
+        )
         share = [luck.share, 0.0]
         if self.settings.label == "positive" and luck.share < 1.0:
             right = self.labelled("top").luck
             assert right is not None
             opposed = opposed_luck(self.scores, self.outcomes, t.units, t.weight)
             share = [0.0, 1.0] if right.share == 1.0 else opposed
-        return SharedOutcomes.drawn(self.scores, t.units, share[0], max(draws, 1), self.rng("shared"), share[1])
+        return SharedOutcomes.drawn(
+            self.scores, t.units, share[0], max(draws, 1), self.rng("shared"), share[1]
+        )
 
     def drawn(self, name: str, draws: int) -> Iterator[tuple[slice, AnyArray]]:
         """Outcomes under calibration in the order of the scores, some draws at a time. name : of their generator."""
@@ -232,6 +268,13 @@ class MetricContext:
         w, c = self.table.weight, self.scores
         spread = c * (1.0 - c)
         return float(spread.sum() if w is None else w**2 @ spread)
+
+    @cached_property
+    def few_jumps(self) -> bool:
+        """True if so few rows carry the sum of outcomes that it is not normal, and their
+        outcomes can be drawn."""
+        jumps = JumpSums.of(self.scores, self.table.weight)
+        return expected_jumps(jumps) < FEW_JUMPS
 
     def ranked(self) -> Ranked:
         """Scores in order, with outcomes."""
@@ -260,7 +303,9 @@ class MetricContext:
     @made_once
     def bins(self, scheme: str) -> BinStats:
         """Sums of scores and outcomes over bins."""
-        return BinStats.of(self.scores, self.outcomes, self.edges(scheme), self.table.weight)
+        return BinStats.of(
+            self.scores, self.outcomes, self.edges(scheme), self.table.weight
+        )
 
     def bins_used(self, scheme: str) -> int:
         """Bins that hold rows."""
@@ -268,35 +313,56 @@ class MetricContext:
 
     def foreign(self, scheme: str) -> Convention | None:
         """Binning of another program that replaces our width bins, if one is requested."""
-        return CONVENTIONS.get(self.settings.compat or "") if scheme == "width" else None
+        return (
+            CONVENTIONS.get(self.settings.compat or "") if scheme == "width" else None
+        )
 
     @made_once
     def laws(self, scheme: str) -> Laws | None:
         """Laws of the bins' successes under calibration; None with weights or units."""
         if self.table.weight is not None or self.table.units is not None:
             return None
-        near = [one for one in self.beside or [self] if scheme != "values" or one.discrete is not None]
-        for one, laws in zip(near, bin_laws([(one.scores, one.edges(scheme)) for one in near]), strict=True):
+        near = [
+            one
+            for one in self.beside or [self]
+            if scheme != "values" or one.discrete is not None
+        ]
+        for one, laws in zip(
+            near,
+            bin_laws([(one.scores, one.edges(scheme)) for one in near]),
+            strict=True,
+        ):
             one.keep((MetricContext.laws, scheme), laws)
         return cast(Laws, self._cache[MetricContext.laws, scheme])
 
     @made_once
     def expected(self, scheme: str) -> float:
         """Expected ECE (norm 1) under calibration."""
-        return expected_error(self.scores, self.edges(scheme), self.table.weight, self.laws(scheme))
+        return expected_error(
+            self.scores, self.edges(scheme), self.table.weight, self.laws(scheme)
+        )
 
     @made_once
     def null_outcomes(self, scheme: str) -> FloatArray:
         """Sums of outcomes per bin under calibration, (resamples, bins)."""
-        s, edges, weight, drawn = self.settings, self.edges(scheme), self.table.weight, self.table.null_outcomes
+        s, edges, weight, drawn = (
+            self.settings,
+            self.edges(scheme),
+            self.table.weight,
+            self.table.null_outcomes,
+        )
         key = (scheme, s.label, s.bins, s.resamples, s.seed)
         if key in drawn:
             return drawn[key]
         if self.shared is not None:
-            found = self.shared.by_bin(bin_index(self.scores, edges), len(edges) - 1, weight)
+            found = self.shared.by_bin(
+                bin_index(self.scores, edges), len(edges) - 1, weight
+            )
         else:
             rng = self.rng("hits:" + scheme)
-            found = bin_outcomes(self.scores, edges, s.resamples, rng, weight, self.laws(scheme))
+            found = bin_outcomes(
+                self.scores, edges, s.resamples, rng, weight, self.laws(scheme)
+            )
         drawn[key] = found
         return found
 
@@ -314,40 +380,60 @@ class MetricContext:
     @property
     def heavy_draws(self) -> int:
         """Draws of outcomes for expensive estimators."""
-        return self.heavy_resamples if self.shared is None else min(self.heavy_resamples - 1, len(self.shared))
+        return (
+            self.heavy_resamples
+            if self.shared is None
+            else min(self.heavy_resamples - 1, len(self.shared))
+        )
 
-    def null_of(self, observed: float, draws: FloatArray, mean: float | None = None) -> Null:
+    def null_of(
+        self, observed: float, draws: FloatArray, mean: float | None = None
+    ) -> Null:
         """``nulls.null_of``, with its method for rows in units."""
         null = null_of(observed, draws, mean)
         return null if self.table.units is None else replace(null, method=SHARED_LUCK)
 
     # ---- classes
 
-    def each_class(self, raw: bool = False) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    def each_class(
+        self, raw: bool = False
+    ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Iterate over class, its probabilities (n,), is it the label (n,). raw : its own value instead. Raises
         Undefined where only the row table is at hand."""
         columns = self.raw_columns if raw else self.columns
         if columns is None:
             what = "values" if raw else "probabilities"
-            raise Undefined(f"needs the {what} of every class, which are not at hand here")
+            raise Undefined(
+                f"needs the {what} of every class, which are not at hand here"
+            )
         for c, p in columns():
             yield c, p, (self.table.y == c).astype(np.float64)
 
     def class_bins(self, scheme: str) -> Iterator[BinStats]:
         """Bin sums of every class against "this is the label", from the probabilities themselves. By ``values`` they
         end at the first class that takes more than n/4 of them."""
-        bins, weight, other = self.settings.bins, self.table.weight, self.foreign(scheme)
+        bins, weight, other = (
+            self.settings.bins,
+            self.table.weight,
+            self.foreign(scheme),
+        )
         for _, p, outcome in self.each_class():
             if other is not None:
                 yield other.binned(p, outcome, bins, weight)
                 continue
-            edges = edges_of_values(p) if scheme == "values" else edges_of(scheme, p, bins, weight)
+            edges = (
+                edges_of_values(p)
+                if scheme == "values"
+                else edges_of(scheme, p, bins, weight)
+            )
             if edges is None:
                 return
             yield BinStats.of(p, outcome, edges, weight)
 
 
-def edges_of(scheme: str, scores: FloatArray, bins: int, weight: FloatArray | None) -> FloatArray:
+def edges_of(
+    scheme: str, scores: FloatArray, bins: int, weight: FloatArray | None
+) -> FloatArray:
     """Edges of bins of equal ``width`` or ``mass``."""
     return width_edges(bins) if scheme == "width" else mass_edges(scores, bins, weight)
 
@@ -358,7 +444,9 @@ def edges_of_values(scores: FloatArray) -> FloatArray | None:
     first = starts_of_ties(ordered)
     if len(first) > len(scores) / 4:
         return None
-    return np.concatenate([[0.0], 0.5 * (ordered[first[1:] - 1] + ordered[first[1:]]), [1.0]])
+    return np.concatenate(
+        [[0.0], 0.5 * (ordered[first[1:] - 1] + ordered[first[1:]]), [1.0]]
+    )
 
 
 def norm_text(norm: float) -> str:
@@ -373,7 +461,9 @@ def norm_of(text: str) -> float:
     except ValueError:
         norm = 0.0
     if not 1.0 <= norm <= LARGEST_NORM and text != "max":
-        raise UsageError(f"--norm {text[:40]}: expected a number from 1 to {LARGEST_NORM:g}, or max")
+        raise UsageError(
+            f"--norm {text[:40]}: expected a number from 1 to {LARGEST_NORM:g}, or max"
+        )
     return norm
 
 
@@ -418,27 +508,37 @@ class Metric:
     argument: str = ""
 
 
-METRICS: dict[str, Metric] = {}  # every metric by name, in the order in which the family files register them
+METRICS: dict[
+    str, Metric
+] = {}  # every metric by name, in the order in which the family files register them
 
 SAID = {"Reference": "reference", "Also called": "aliases", "In tables": "meaning"}
 """Labels in docstrings of metrics, after title and formula, and the field of ``Metric`` that each fills."""
 
 
-def metric(signature: str = "", name: str = "", text: str = "", **facts: Any) -> Callable[[Measure], Measure]:
+def metric(
+    signature: str = "", name: str = "", text: str = "", **facts: Any
+) -> Callable[[Measure], Measure]:
     """Register the decorated function as a metric. signature : a word each, ``closed:right``, or ``bins`` as set.
     name : where it is not the function's. text : in place of its docstring, which is title, formula and what else is
     said of it (``SAID``). facts : fields of ``Metric``."""
     facts = {"whole": "needs" in facts} | facts
-    facts["signature"] = tuple((key, to or None) for key, _, to in (word.partition(":") for word in signature.split()))
+    facts["signature"] = tuple(
+        (key, to or None)
+        for key, _, to in (word.partition(":") for word in signature.split())
+    )
 
     def register(measure: Measure) -> Measure:
         own = name or measure.__name__
         assert own not in METRICS, f"metric {own!r} is registered twice"
         title, _, rest = cleandoc(text or measure.__doc__ or "").partition(".\n\n")
         formula, *said = (
-            " ".join(part.split()) for part in re.split(f"^({'|'.join(SAID)}): ", rest, flags=re.MULTILINE)
+            " ".join(part.split())
+            for part in re.split(f"^({'|'.join(SAID)}): ", rest, flags=re.MULTILINE)
         )
-        words: dict[str, Any] = dict(zip((SAID[label] for label in said[::2]), said[1::2], strict=True))
+        words: dict[str, Any] = dict(
+            zip((SAID[label] for label in said[::2]), said[1::2], strict=True)
+        )
         words["aliases"] = tuple(words.get("aliases", "").replace(",", "").split())
         METRICS[own] = Metric(own, title, formula, measure, **words, **facts)
         return measure

@@ -16,7 +16,9 @@ from calcli.statistics.units import SharedOutcomes, Units
 
 Score = Literal["brier", "log"]
 
-RESAMPLES = 400  # default number of resamples: the 2.5 % point is then the tenth smallest
+RESAMPLES = (
+    400  # default number of resamples: the 2.5 % point is then the tenth smallest
+)
 CELLS = 1000  # the band is drawn on about this many cells of merged confidences (see ``merge_cells``)
 
 FINE_CELLS = 50_000
@@ -62,13 +64,17 @@ def decompose(
     if kind == "brier":
         losses = (confidence - correct) ** 2
     else:
-        losses = -np.log(np.maximum(np.where(correct > 0.5, confidence, 1.0 - confidence), NLL_FLOOR))
+        losses = -np.log(
+            np.maximum(np.where(correct > 0.5, confidence, 1.0 - confidence), NLL_FLOOR)
+        )
     share = fit.weight / fit.weight.sum()
     rate = float(share @ fit.value)
     recalibrated = float(share @ _entropy(fit.value, kind))
     uncertainty = float(_entropy(np.array([rate]), kind)[0])
     score = float(np.average(losses, weights=weight))
-    return Decomposition(kind, score, score - recalibrated, uncertainty - recalibrated, uncertainty)
+    return Decomposition(
+        kind, score, score - recalibrated, uncertainty - recalibrated, uncertainty
+    )
 
 
 def _entropy(rate: FloatArray, kind: Score) -> FloatArray:
@@ -93,7 +99,10 @@ class Cells:
 
 
 def merge_cells(
-    confidence: FloatArray, bin_of: IntArray, weight: FloatArray | None = None, cells: int = CELLS
+    confidence: FloatArray,
+    bin_of: IntArray,
+    weight: FloatArray | None = None,
+    cells: int = CELLS,
 ) -> Cells:
     """Merge neighbouring confidences into at most ``cells`` cells (plus the number of bins).
 
@@ -107,14 +116,23 @@ def merge_cells(
     x, bins = confidence[order], bin_of[order]
     new_value = np.concatenate([[True], np.diff(x) > 0])
     if np.count_nonzero(new_value) > cells:
-        at = np.maximum.accumulate(np.where(new_value, np.arange(len(x)), 0))  # ties stay together
+        at = np.maximum.accumulate(
+            np.where(new_value, np.arange(len(x)), 0)
+        )  # ties stay together
         by_width = np.minimum((x * (cells // 2)).astype(np.int64), cells // 2 - 1)
         by_mass = at * (cells // 2) // len(x)
-        new_value = np.concatenate([[True], (np.diff(by_width) > 0) | (np.diff(by_mass) > 0) | (np.diff(bins) > 0)])
+        new_value = np.concatenate(
+            [
+                [True],
+                (np.diff(by_width) > 0) | (np.diff(by_mass) > 0) | (np.diff(bins) > 0),
+            ]
+        )
     first = np.flatnonzero(new_value)
     w = np.ones(len(x)) if weight is None else weight[order]
     weight = np.add.reduceat(w, first)
-    return Cells(np.add.reduceat(w * x, first) / weight, weight, bins[first], first, order)
+    return Cells(
+        np.add.reduceat(w * x, first) / weight, weight, bins[first], first, order
+    )
 
 
 @dataclass(frozen=True)
@@ -128,7 +146,9 @@ class Band:
     def contains(self, x: FloatArray, y: FloatArray) -> BoolArray:
         """Mask of the points (x, y) of a curve that lie inside, limits included."""
         slack = 1e-12  # the curve and its limits are quotients of the same sums, rounded apart
-        return (y >= np.interp(x, self.x, self.low) - slack) & (y <= np.interp(x, self.x, self.high) + slack)
+        return (y >= np.interp(x, self.x, self.low) - slack) & (
+            y <= np.interp(x, self.x, self.high) + slack
+        )
 
 
 @dataclass(frozen=True)
@@ -199,7 +219,11 @@ def consistency_band(
     draws = min(resamples, max(10, FINE_DRAWS // len(fine.weight)))
     rate = _draw_right(confidence, fine, weight, draws, rng) / fine.weight
     fitted = _fit_each(rate * fine.weight, fine.weight)
-    mcb = ((fine.confidence - rate) ** 2 - (fitted - rate) ** 2) @ fine.weight / fine.weight.sum()
+    mcb = (
+        ((fine.confidence - rate) ** 2 - (fitted - rate) ** 2)
+        @ fine.weight
+        / fine.weight.sum()
+    )
     return ConsistencyBand(c, low, high, bin_low, bin_high, float(mcb.mean()))
 
 
@@ -214,17 +238,27 @@ def _fit_each(right: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def _draw_right(
-    confidence: FloatArray, cells: Cells, weight: FloatArray | None, resamples: int, rng: Source
+    confidence: FloatArray,
+    cells: Cells,
+    weight: FloatArray | None,
+    resamples: int,
+    rng: Source,
 ) -> FloatArray:
     """Weighted number of right outcomes per cell under calibration, (resamples, g)."""
     p = np.clip(cells.confidence, 0.0, 1.0)
     if isinstance(rng, UnitDraws):
         index = np.empty(len(confidence), dtype=np.int64)
-        index[cells.order] = np.repeat(np.arange(len(p)), np.diff(np.append(cells.first, len(confidence))))
-        drawn = SharedOutcomes.drawn(confidence, rng.units, rng.share, resamples, rng.rng)
+        index[cells.order] = np.repeat(
+            np.arange(len(p)), np.diff(np.append(cells.first, len(confidence)))
+        )
+        drawn = SharedOutcomes.drawn(
+            confidence, rng.units, rng.share, resamples, rng.rng
+        )
         return drawn.by_bin(index, len(p), weight)
     if weight is None:
-        return rng.binomial(cells.weight.astype(np.int64), p, size=(resamples, len(p))).astype(np.float64)
+        return rng.binomial(
+            cells.weight.astype(np.int64), p, size=(resamples, len(p))
+        ).astype(np.float64)
     right = np.empty((resamples, len(p)))
     x, w = confidence[cells.order], weight[cells.order]
     for r in range(resamples):

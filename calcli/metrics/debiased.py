@@ -8,7 +8,14 @@ import numpy as np
 
 from calcli.binning import BinStats, bin_index, binned_error, mass_edges, width_edges
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import MetricContext, Undefined, Value, edges_of_values, made_once, metric
+from calcli.metrics.context import (
+    MetricContext,
+    Undefined,
+    Value,
+    edges_of_values,
+    made_once,
+    metric,
+)
 from calcli.metrics.intervals import Interval, normal_quantile, normal_tail
 from calcli.metrics.significance import class_p_values, sum_p_value, vanishes
 from calcli.numerics import AnyArray, FloatArray, IntArray
@@ -34,7 +41,9 @@ def signed_square(bins: BinStats) -> FloatArray:
     enough = np.broadcast_to((bins.count >= 2) & (n > 1.0), shape)
     rate = np.divide(bins.outcome, bins.weight, out=np.zeros(shape), where=enough)
     noise = np.divide(rate * (1.0 - rate), n - 1.0, out=np.zeros(shape), where=enough)
-    return np.asarray((bins.share * np.where(enough, bins.gaps**2 - noise, 0.0)).sum(axis=-1))
+    return np.asarray(
+        (bins.share * np.where(enough, bins.gaps**2 - noise, 0.0)).sum(axis=-1)
+    )
 
 
 def signed_root(square: float) -> float:
@@ -42,14 +51,30 @@ def signed_root(square: float) -> float:
     return math.sqrt(max(square, 0.0))
 
 
-def debiased_error(bins: BinStats, norm: float, resamples: int, rng: np.random.Generator) -> float:
+def debiased_error(
+    bins: BinStats, norm: float, resamples: int, rng: np.random.Generator
+) -> float:
     """Debiased binned error of any norm: twice the plugin minus the mean of noisier copies. The copies draw every bin's
     rate from N(y_b, y_b (1 - y_b) / n_b). For norm 2 prefer ``signed_square``, which is exact. Reference: Kumar, Liang,
     Ma (2019), section 5 and their released code."""
-    rate = np.divide(bins.outcome, bins.weight, out=np.zeros(bins.outcome.shape), where=bins.weight > 0)
-    sd = np.sqrt(np.divide(rate * (1 - rate), bins.effective, out=np.zeros(rate.shape), where=bins.effective > 0))
+    rate = np.divide(
+        bins.outcome,
+        bins.weight,
+        out=np.zeros(bins.outcome.shape),
+        where=bins.weight > 0,
+    )
+    sd = np.sqrt(
+        np.divide(
+            rate * (1 - rate),
+            bins.effective,
+            out=np.zeros(rate.shape),
+            where=bins.effective > 0,
+        )
+    )
     noisy = (rate + sd * rng.standard_normal((resamples, len(rate)))) * bins.weight
-    return 2.0 * float(binned_error(bins, norm)) - float(binned_error(bins.with_outcomes(noisy), norm).mean())
+    return 2.0 * float(binned_error(bins, norm)) - float(
+        binned_error(bins.with_outcomes(noisy), norm).mean()
+    )
 
 
 @dataclass(frozen=True)
@@ -71,12 +96,24 @@ class SquaredError:
             pairs = count >= 2
             c, s, q, v = count[pairs], total[pairs], square[pairs], variance[pairs]
             mean, second = s / c, q / c
-            own, powers = (s * s - q) / (c - 1.0), c * (4.0 * mean**2 * second - 3.0 * mean**4)
+            own, powers = (
+                (s * s - q) / (c - 1.0),
+                c * (4.0 * mean**2 * second - 3.0 * mean**4),
+            )
             under, alone = 2.0 * v**2 / (c * (c - 1.0)), count == 1
-            sums += (count.sum(), own.sum(), powers.sum(), (c * mean**2).sum(), under.sum(), alone.sum())
+            sums += (
+                count.sum(),
+                own.sum(),
+                powers.sum(),
+                (c * mean**2).sum(),
+                under.sum(),
+                alone.sum(),
+            )
         n, gaps, fourth, second_of_means, null, lone = sums.tolist()
         spread = float(fourth / n - (second_of_means / n) ** 2)
-        return cls(gaps / n, math.sqrt(max(spread, 0.0) / n), math.sqrt(null) / n, lone / n)
+        return cls(
+            gaps / n, math.sqrt(max(spread, 0.0) / n), math.sqrt(null) / n, lone / n
+        )
 
     def interval(self, level: float) -> Interval:
         """Interval of the squared error (Sun et al. 2024), never below 0. Away from 0 it is value +- z se. Near 0 the
@@ -93,11 +130,15 @@ class SquaredError:
         # null keeps the upper end open when the standard error itself vanishes.
         if self.value <= one * self.null_sd:
             low = 0.0
-        high = max(value + two * self.se, self.value + two * self.null_sd, 0.0) + self.lone
+        high = (
+            max(value + two * self.se, self.value + two * self.null_sd, 0.0) + self.lone
+        )
         return Interval(max(low, 0.0), min(high, 1.0), level, "sun2024")
 
 
-def squared_error(scores: FloatArray, outcomes: FloatArray, edges: FloatArray) -> SquaredError:
+def squared_error(
+    scores: FloatArray, outcomes: FloatArray, edges: FloatArray
+) -> SquaredError:
     """Squared L2 error by pairs of rows within bins, with its two standard deviations.
 
     T = (1/N) sum_b [ (sum U)^2 - sum U^2 ] / (n_b - 1), U = y - score. With bin means u, second moments m and shares w,
@@ -112,7 +153,8 @@ def squared_error(scores: FloatArray, outcomes: FloatArray, edges: FloatArray) -
     u = outcomes - scores
     count = np.bincount(index, minlength=b).astype(np.float64)
     total, square, variance = (
-        np.bincount(index, weights=w, minlength=b).astype(np.float64) for w in (u, u * u, scores * (1.0 - scores))
+        np.bincount(index, weights=w, minlength=b).astype(np.float64)
+        for w in (u, u * u, scores * (1.0 - scores))
     )
     return SquaredError.of_sums([(count, total, square, variance)])
 
@@ -131,7 +173,9 @@ def square_and_draws(
     if context.shared is not None and square is signed_square:
         return _of_units(context, scheme, context.shared)
     bins = context.bins(scheme)
-    return float(square(bins)), square(bins.with_outcomes(context.null_outcomes(scheme)))
+    return float(square(bins)), square(
+        bins.with_outcomes(context.null_outcomes(scheme))
+    )
 
 
 @dataclass(frozen=True)
@@ -148,40 +192,60 @@ class UnitPairs:
     share: FloatArray
 
     @classmethod
-    def of(cls, index: IntArray, bins: int, units: Units, weight: FloatArray | None = None) -> "UnitPairs":
+    def of(
+        cls, index: IntArray, bins: int, units: Units, weight: FloatArray | None = None
+    ) -> "UnitPairs":
         """Pairs of rows with bins ``index`` (n,)."""
         held, cell = numbered(index * units.n + units.code)
         bin_of = held // units.n
-        mass = np.bincount(cell, weights=weight, minlength=len(bin_of)).astype(np.float64)
+        mass = np.bincount(cell, weights=weight, minlength=len(bin_of)).astype(
+            np.float64
+        )
         whole = np.bincount(bin_of, weights=mass, minlength=bins)
         pairs = whole**2 - np.bincount(bin_of, weights=mass**2, minlength=bins)
-        share = np.divide(whole / mass.sum(), pairs, out=np.zeros(bins), where=pairs > 1e-9 * whole**2)
+        share = np.divide(
+            whole / mass.sum(), pairs, out=np.zeros(bins), where=pairs > 1e-9 * whole**2
+        )
         return cls(cell, bin_of, share)
 
     def square(self, residual: FloatArray) -> float:
         """Squared error from residuals w (y - score), (n,); may be negative."""
-        return self.of_sums(np.bincount(self.cell, weights=residual, minlength=len(self.bin_of)))
+        return self.of_sums(
+            np.bincount(self.cell, weights=residual, minlength=len(self.bin_of))
+        )
 
     def of_sums(self, sums: AnyArray) -> float:
         """Squared error from sums of residuals by cell, (cells,); may be negative."""
-        whole, own = (np.bincount(self.bin_of, weights=s, minlength=len(self.share)) for s in (sums, sums**2))
+        whole, own = (
+            np.bincount(self.bin_of, weights=s, minlength=len(self.share))
+            for s in (sums, sums**2)
+        )
         return float((whole**2 - own) @ self.share)
 
 
-def _of_units(context: MetricContext, scheme: str, shared: SharedOutcomes) -> tuple[float, FloatArray]:
+def _of_units(
+    context: MetricContext, scheme: str, shared: SharedOutcomes
+) -> tuple[float, FloatArray]:
     """Squared error by pairs of rows of different units, and its draws under calibration."""
     t, c, edges = context.table, context.scores, context.edges(scheme)
     assert t.units is not None
     w = t.weights
     pairs = UnitPairs.of(bin_index(c, edges), len(edges) - 1, t.units, t.weight)
     cell = pairs.cell[shared.order]
-    whole, said = (np.bincount(pairs.cell, weights=each, minlength=len(pairs.bin_of)) for each in (t.weight, w * c))
+    whole, said = (
+        np.bincount(pairs.cell, weights=each, minlength=len(pairs.bin_of))
+        for each in (t.weight, w * c)
+    )
     weight = None if t.weight is None else w[shared.order]
 
     def square(drawn: AnyArray) -> float:
         missed = np.flatnonzero(drawn == 0)  # mostly fewer than the correct ones
         beside = None if weight is None else weight[missed]
-        return pairs.of_sums(whole - np.bincount(cell[missed], weights=beside, minlength=len(whole)) - said)
+        return pairs.of_sums(
+            whole
+            - np.bincount(cell[missed], weights=beside, minlength=len(whole))
+            - said
+        )
 
     draws = [square(one) for _, drawn in shared.some() for one in drawn]
     return pairs.square(w * (context.outcomes - c)), np.array(draws)
@@ -192,7 +256,11 @@ def _l2_scheme(context: MetricContext) -> str:
     return "mass" if context.discrete is None else "values"
 
 
-@metric("norm:2 bins scheme:mass closed:right label debiased:yes", report="default", reads="order")
+@metric(
+    "norm:2 bins scheme:mass closed:right label debiased:yes",
+    report="default",
+    reads="order",
+)
 def tce2(context: MetricContext) -> Value:
     """Top-label L2 calibration error, debiased.
 
@@ -205,16 +273,30 @@ def tce2(context: MetricContext) -> Value:
         raise Undefined("no bin holds two rows; use fewer --bins")
     square, draws = square_and_draws(context, scheme, signed_square)
     roots = np.sqrt(np.maximum(draws, 0.0))
-    null = replace(context.null_of(0.0, roots), p_value=context.null_of(square, draws).p_value)
+    null = replace(
+        context.null_of(0.0, roots), p_value=context.null_of(square, draws).p_value
+    )
     interval = None
     if context.table.weight is None and context.table.units is None:
         squared = squared_of(context, scheme).interval(s.level)
-        interval = Interval(math.sqrt(squared.low), math.sqrt(squared.high), s.level, squared.method)
+        interval = Interval(
+            math.sqrt(squared.low), math.sqrt(squared.high), s.level, squared.method
+        )
     more = {"signed_square": square, "bins_used": context.bins_used(scheme)}
-    return Value(signed_root(square), interval=interval, null=null, signature={"scheme": scheme}, more=more)
+    return Value(
+        signed_root(square),
+        interval=interval,
+        null=null,
+        signature={"scheme": scheme},
+        more=more,
+    )
 
 
-@metric("norm:2 bins scheme:mass closed:right label debiased:no", report="full", reads="order")
+@metric(
+    "norm:2 bins scheme:mass closed:right label debiased:no",
+    report="full",
+    reads="order",
+)
 def tce2_plugin(context: MetricContext) -> Value:
     """Top-label L2 calibration error, plugin (biased upwards).
 
@@ -224,7 +306,9 @@ def tce2_plugin(context: MetricContext) -> Value:
     scheme = _l2_scheme(context)
     square, draws = square_and_draws(context, scheme, plugin_square)
     value, draws = math.sqrt(square), np.sqrt(draws)
-    return Value(value, null=context.null_of(value, draws), signature={"scheme": scheme})
+    return Value(
+        value, null=context.null_of(value, draws), signature={"scheme": scheme}
+    )
 
 
 @metric("norm:2 bins scheme:mass closed:right label:class debiased:yes", whole=True)
@@ -248,27 +332,46 @@ def marginal2_plugin(context: MetricContext) -> Value:
     return _marginal(context, plugin_square)
 
 
-def _marginal(context: MetricContext, square: Callable[[BinStats], FloatArray]) -> Value:
+def _marginal(
+    context: MetricContext, square: Callable[[BinStats], FloatArray]
+) -> Value:
     if context.settings.compat == "verified":
         # That program bins by value where every class has few, and cuts off each class's square at 0.
         by_value = [float(square(bins)) for bins in context.class_bins("values")]
         scheme = "values" if len(by_value) == context.table.k else "mass"
-        squares = by_value if scheme == "values" else [float(square(bins)) for bins in context.class_bins("mass")]
-        squares, signature = [max(each, 0.0) for each in squares], {"scheme": scheme, "compat": "verified"}
+        squares = (
+            by_value
+            if scheme == "values"
+            else [float(square(bins)) for bins in context.class_bins("mass")]
+        )
+        squares, signature = (
+            [max(each, 0.0) for each in squares],
+            {"scheme": scheme, "compat": "verified"},
+        )
     elif context.table.units is not None and square is signed_square:
         bins, weight, signature = context.settings.bins, context.table.weight, {}
-        squares = [_unit_square(context, p, y, mass_edges(p, bins, weight)) for _, p, y in context.each_class()]
+        squares = [
+            _unit_square(context, p, y, mass_edges(p, bins, weight))
+            for _, p, y in context.each_class()
+        ]
     else:
-        squares, signature = [float(square(bins)) for bins in context.class_bins("mass")], {}
+        squares, signature = (
+            [float(square(bins)) for bins in context.class_bins("mass")],
+            {},
+        )
     mean = float(np.mean(squares))
     return Value(signed_root(mean), signature=signature, more={"signed_square": mean})
 
 
-def _unit_square(context: MetricContext, p: FloatArray, outcome: FloatArray, edges: FloatArray) -> float:
+def _unit_square(
+    context: MetricContext, p: FloatArray, outcome: FloatArray, edges: FloatArray
+) -> float:
     """Squared error of a class with probabilities and outcomes (n,), by pairs of rows of different units."""
     t = context.table
     assert t.units is not None
-    return UnitPairs.of(bin_index(p, edges), len(edges) - 1, t.units, t.weight).square(t.weights * (outcome - p))
+    return UnitPairs.of(bin_index(p, edges), len(edges) - 1, t.units, t.weight).square(
+        t.weights * (outcome - p)
+    )
 
 
 @made_once
@@ -276,7 +379,8 @@ def classes_by_unit(context: MetricContext) -> tuple[FloatArray, FloatArray]:
     """P-value of every class's frequency and its squared error over width bins, (k,) each, for rows in units."""
     t, edges = context.table, width_edges(context.settings.bins)
     found = [
-        (sum_p_value(p, y, t.weight, t.units), _unit_square(context, p, y, edges)) for _, p, y in context.each_class()
+        (sum_p_value(p, y, t.weight, t.units), _unit_square(context, p, y, edges))
+        for _, p, y in context.each_class()
     ]
     p_values, squares = (np.array(column) for column in zip(*found, strict=True))
     return p_values, squares
@@ -298,17 +402,36 @@ def _raw(context: MetricContext) -> tuple[list[float], dict[str, float]]:
     each, sums = [], np.zeros(t.n)
     for _, p, outcome in context.each_class(raw=True):
         edges = edges_of_values(p)
-        edges = mass_edges(p, context.settings.bins, t.weight) if edges is None else edges
+        edges = (
+            mass_edges(p, context.settings.bins, t.weight) if edges is None else edges
+        )
         bins = BinStats.of(p, outcome, edges, t.weight)
-        debiased = signed_square(bins) if t.units is None else _unit_square(context, p, outcome, edges)
-        each.append([debiased, plugin_square(bins), np.average((p - outcome) ** 2, weights=t.weight)])
+        debiased = (
+            signed_square(bins)
+            if t.units is None
+            else _unit_square(context, p, outcome, edges)
+        )
+        each.append(
+            [
+                debiased,
+                plugin_square(bins),
+                np.average((p - outcome) ** 2, weights=t.weight),
+            ]
+        )
         sums += p
-    facts = {"row_sum_min": sums.min(), "row_sum_mean": sums.mean(), "row_sum_max": sums.max()}
+    facts = {
+        "row_sum_min": sums.min(),
+        "row_sum_mean": sums.mean(),
+        "row_sum_max": sums.max(),
+    }
     means = [float(column.mean()) for column in np.array(each).T]
     return means, {name: float(value) for name, value in facts.items()}
 
 
-@metric("norm:2 bins scheme:values closed:right label:class debiased:yes rows:unnormalized", whole=True)
+@metric(
+    "norm:2 bins scheme:values closed:right label:class debiased:yes rows:unnormalized",
+    whole=True,
+)
 def marginal2_raw(context: MetricContext) -> Value:
     """Marginal L2 calibration error of each class's own values, debiased, before rows are divided by their sums.
 
@@ -316,7 +439,10 @@ def marginal2_raw(context: MetricContext) -> Value:
     Reference: Kumar, Liang, Ma (2019), definitions 2.4 and 5.1; figures 6, 7 and 10 of Li (2023)
     """
     (mean, plugin, _), facts = _raw(context)
-    return Value(signed_root(mean), more={"signed_square": mean, "plugin_square": plugin, **facts})
+    return Value(
+        signed_root(mean),
+        more={"signed_square": mean, "plugin_square": plugin, **facts},
+    )
 
 
 @metric("rows:unnormalized", whole=True)
@@ -330,7 +456,12 @@ def mse_raw(context: MetricContext) -> Value:
     return Value(difference, more=facts)
 
 
-@metric("norm:2 bins scheme:width closed:right label:class", needs="classes", report="full", reads="sums")
+@metric(
+    "norm:2 bins scheme:width closed:right label:class",
+    needs="classes",
+    report="full",
+    reads="sums",
+)
 def cwece2(context: MetricContext) -> Value:
     """Class-wise L2 calibration error, debiased, over width bins.
 
@@ -348,14 +479,28 @@ def cwece2(context: MetricContext) -> Value:
     # Under calibration a bin's squared sum has variance 2 V^2; the K/(K-1) allows for the
     # classes of a row excluding each other (exact for equal probabilities).
     n = stats.effective
-    pairs = stats.weight**2 * (1.0 - np.divide(1.0, n, out=np.ones_like(n), where=n > 1.0))
-    spread = np.divide(2.0 * stats.variance**2, pairs, out=np.zeros_like(pairs), where=pairs > 0.0)
-    sd = math.sqrt(float(spread.sum()) * k / (k - 1.0)) / (k * float(stats.weight[0].sum()))
+    pairs = stats.weight**2 * (
+        1.0 - np.divide(1.0, n, out=np.ones_like(n), where=n > 1.0)
+    )
+    spread = np.divide(
+        2.0 * stats.variance**2, pairs, out=np.zeros_like(pairs), where=pairs > 0.0
+    )
+    sd = math.sqrt(float(spread.sum()) * k / (k - 1.0)) / (
+        k * float(stats.weight[0].sum())
+    )
     p_value = normal_tail(mean / sd) if sd > 0.0 else float(vanishes(mean))
-    return Value(signed_root(mean), p_value=p_value, more={"signed_square": mean, "null_sd_of_square": sd})
+    return Value(
+        signed_root(mean),
+        p_value=p_value,
+        more={"signed_square": mean, "null_sd_of_square": sd},
+    )
 
 
-@metric("norm bins scheme:mass closed:right label debiased:normal", report="full", reads="order")
+@metric(
+    "norm bins scheme:mass closed:right label debiased:normal",
+    report="full",
+    reads="order",
+)
 def ece_debiased(context: MetricContext) -> Value:
     """Mass-bin error of any norm, debiased by resampling the bins' rates (removes part of the bias).
 

@@ -100,8 +100,15 @@ class Runs:
             # Keys up to the least of the last keys held of unfinished runs are final: no unread key precedes them.
             unfinished = [held[r][-1] for r in np.flatnonzero(at < ends).tolist()]
             limit = min(unfinished, default=None)
-            counts = [len(keys) if limit is None else int(np.searchsorted(keys, limit, side="right")) for keys in held]
-            merged = np.concatenate([keys[:count] for keys, count in zip(held, counts, strict=True)])
+            counts = [
+                len(keys)
+                if limit is None
+                else int(np.searchsorted(keys, limit, side="right"))
+                for keys in held
+            ]
+            merged = np.concatenate(
+                [keys[:count] for keys, count in zip(held, counts, strict=True)]
+            )
             merged.sort()
             yield merged
             if limit is None:
@@ -134,7 +141,11 @@ class SortedRows:
         return self._spool.count
 
     def _score_of(self, keys: Keys) -> FloatArray:
-        return sigmoid(odds_of(keys)) if self.odds else (keys >> np.uint64(1)).view(np.float64)
+        return (
+            sigmoid(odds_of(keys))
+            if self.odds
+            else (keys >> np.uint64(1)).view(np.float64)
+        )
 
     def scores(self, start: int, stop: int) -> FloatArray:
         """Scores of the given ranks."""
@@ -153,27 +164,41 @@ class SortedRows:
                 break
         return below
 
-    def slabs(self, score_of: Callable[[Keys], FloatArray] | None = None) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def slabs(
+        self, score_of: Callable[[Keys], FloatArray] | None = None
+    ) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Iterate over scores and outcomes in order, some rows at a time. score_of : maps keys to scores."""
         for start in range(0, self.n, AT_ONCE):
             keys = self._spool.read(start, min(start + AT_ONCE, self.n))
-            yield (score_of or self._score_of)(keys), (keys & np.uint64(1)).astype(np.float64)
+            yield (
+                (score_of or self._score_of)(keys),
+                (keys & np.uint64(1)).astype(np.float64),
+            )
 
     def ranked(self, by_odds: bool = False) -> Ranked:
         """Rows ranked by score, or by log-odds, of which more are distinct."""
-        walk = partial(self._tie_blocks, odds_of if by_odds else self._score_of, float(by_odds))
+        walk = partial(
+            self._tie_blocks, odds_of if by_odds else self._score_of, float(by_odds)
+        )
         return Ranked(float(self._right), float(self.n - self._right), walk)
 
-    def _tie_blocks(self, score_of: Callable[[Keys], FloatArray], least: float) -> Iterator[TieBlocks]:
+    def _tie_blocks(
+        self, score_of: Callable[[Keys], FloatArray], least: float
+    ) -> Iterator[TieBlocks]:
         """Tie blocks by the scores that ``score_of`` makes of keys; least : as for ``numerics.starts_of_ties``."""
         waiting: TieBlocks | None = None  # the last score, which more rows may have
         for scores, outcomes in self.slabs(score_of):
             first = starts_of_ties(scores, least)
             right = np.add.reduceat(outcomes, first)
             size = np.diff(np.append(first, len(scores))).astype(np.float64)
-            found = TieBlocks(scores[np.append(first[1:], len(scores)) - 1], right, size - right)
+            found = TieBlocks(
+                scores[np.append(first[1:], len(scores)) - 1], right, size - right
+            )
             if waiting is not None:
-                if len(starts_of_ties(np.array([waiting.score[0], scores[0]]), least)) == 1:
+                if (
+                    len(starts_of_ties(np.array([waiting.score[0], scores[0]]), least))
+                    == 1
+                ):
                     found.right[0] += waiting.right[0]
                     found.wrong[0] += waiting.wrong[0]
                 else:
@@ -189,6 +214,11 @@ class SortedRows:
         total = np.zeros(len(ranks))
         for start in range(0, self.n, AT_ONCE):
             part = self.scores(start, min(start + AT_ONCE, self.n))
-            which = np.searchsorted(ranks, np.arange(start, start + len(part)), side="right") - 1
+            which = (
+                np.searchsorted(
+                    ranks, np.arange(start, start + len(part)), side="right"
+                )
+                - 1
+            )
             total += np.bincount(which, weights=part, minlength=len(ranks))
         return total[:-1]

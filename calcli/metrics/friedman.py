@@ -47,18 +47,29 @@ def friedman(values: FloatArray) -> Friedman | None:
         return None
     ranks = np.array([average_ranks(row) for row in values])
     mean = ranks.mean(axis=0)
-    ties = sum(float((t**3 - t).sum()) for t in (np.unique(row, return_counts=True)[1] for row in values))
+    ties = sum(
+        float((t**3 - t).sum())
+        for t in (np.unique(row, return_counts=True)[1] for row in values)
+    )
     correction = 1.0 - ties / (n * (k**3 - k))
     if correction <= 0.0:
         return None
-    chi2 = 12.0 * n / (k * (k + 1)) * (float(mean @ mean) - k * (k + 1) ** 2 / 4.0) / correction
+    chi2 = (
+        12.0
+        * n
+        / (k * (k + 1))
+        * (float(mean @ mean) - k * (k + 1) ** 2 / 4.0)
+        / correction
+    )
     from scipy.special import betainc, gammaincc
 
     rest = n * (k - 1) - chi2
     f = (n - 1) * chi2 / rest if rest > 1e-12 * n * k else np.inf
     d1, d2 = k - 1, (k - 1) * (n - 1)
     agree = float(factorial(k)) ** -(n - 1)
-    f_p = float(betainc(d2 / 2, d1 / 2, d2 / (d2 + d1 * f))) if np.isfinite(f) else agree
+    f_p = (
+        float(betainc(d2 / 2, d1 / 2, d2 / (d2 + d1 * f))) if np.isfinite(f) else agree
+    )
     return Friedman(mean, chi2, float(gammaincc(d1 / 2, chi2 / 2)), float(f), f_p)
 
 
@@ -77,7 +88,11 @@ def nemenyi_distance(k: int, n: int, level: float = 0.95) -> float:
     low, high = 0.0, 20.0
     for _ in range(60):
         r = 0.5 * (low + high)
-        low, high = (r, high) if float(density @ (ndtr(z) - ndtr(z - r)) ** (k - 1)) < level else (low, r)
+        low, high = (
+            (r, high)
+            if float(density @ (ndtr(z) - ndtr(z - r)) ** (k - 1)) < level
+            else (low, r)
+        )
     return float(low / np.sqrt(2.0) * np.sqrt(k * (k + 1) / (6.0 * n)))
 
 

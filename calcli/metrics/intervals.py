@@ -30,7 +30,9 @@ class Interval:
     method: str
 
     def __str__(self) -> str:
-        return f"[{self.low:z.4f}, {self.high:z.4f}]" if self.known else f"({self.method})"
+        return (
+            f"[{self.low:z.4f}, {self.high:z.4f}]" if self.known else f"({self.method})"
+        )
 
     @property
     def known(self) -> bool:
@@ -45,7 +47,11 @@ class Interval:
         """Keys of the JSON output, beside those of the value that it belongs to."""
         if not self.known:
             return {"ci": None, "ci_reason": self.method}
-        return {"ci": [self.low, self.high], "ci_level": self.level, "ci_method": self.method}
+        return {
+            "ci": [self.low, self.high],
+            "ci_level": self.level,
+            "ci_method": self.method,
+        }
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,9 @@ def normal_tail(z: float) -> float:
 
 def t_to_normal(t: float, df: float) -> float:
     """Normal deviate with nearly the same tail area (Wallace 1959)."""
-    return math.copysign(math.sqrt(df * math.log1p(t * t / df)) * (8 * df + 1) / (8 * df + 3), t)
+    return math.copysign(
+        math.sqrt(df * math.log1p(t * t / df)) * (8 * df + 1) / (8 * df + 3), t
+    )
 
 
 def t_p_value(t: float, df: float) -> float:
@@ -103,21 +111,31 @@ def t_quantile(p: float, df: float) -> float:
     return float(stdtrit(df, p))
 
 
-def mean_of(values: FloatArray, weight: FloatArray | None = None, units: Units | None = None) -> Mean:
+def mean_of(
+    values: FloatArray, weight: FloatArray | None = None, units: Units | None = None
+) -> Mean:
     """Mean and standard error of values (n,); with weights by linearisation of the ratio, with units by their sums."""
     if units is not None:
         return Mean(*unit_mean(values, units, weight), units.n, by_unit=True)
     if weight is None:
         n = len(values)
         value = float(values.mean())
-        return Mean(value, float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan, n)
+        return Mean(
+            value, float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan, n
+        )
     total = float(weight.sum())
     if total <= 0.0:
         return Mean(math.nan, math.nan, 0.0)
     value = float(weight @ values) / total
     effective = total**2 / float(weight @ weight)
     spread = float(weight**2 @ (values - value) ** 2) / total**2
-    return Mean(value, math.sqrt(spread * effective / (effective - 1.0)) if effective > 1.0 else math.nan, effective)
+    return Mean(
+        value,
+        math.sqrt(spread * effective / (effective - 1.0))
+        if effective > 1.0
+        else math.nan,
+        effective,
+    )
 
 
 def t_interval(mean: Mean, level: float) -> Interval | None:
@@ -125,10 +143,14 @@ def t_interval(mean: Mean, level: float) -> Interval | None:
     if not mean.n > 1.0 or not math.isfinite(mean.se):
         return None
     reach = t_quantile(0.5 + level / 2.0, mean.n - 1.0) * mean.se
-    return Interval(mean.value - reach, mean.value + reach, level, "unit t" if mean.by_unit else "t")
+    return Interval(
+        mean.value - reach, mean.value + reach, level, "unit t" if mean.by_unit else "t"
+    )
 
 
-def bootstrap_interval(values: FloatArray, level: float, resamples: int, rng: np.random.Generator) -> list[Interval]:
+def bootstrap_interval(
+    values: FloatArray, level: float, resamples: int, rng: np.random.Generator
+) -> list[Interval]:
     """Studentised bootstrap intervals of the means of columns, all from the same resamples.
 
     values : (n, m). Rows are drawn with replacement; each resample's t-statistic uses its own standard error, which
@@ -144,15 +166,28 @@ def bootstrap_interval(values: FloatArray, level: float, resamples: int, rng: np
         each = slice(start, start + step)
         drawn = rng.integers(0, n, size=(min(step, resamples - start), n))
         cells = (drawn + n * np.arange(len(drawn))[:, None]).ravel()
-        times = np.bincount(cells, minlength=drawn.size).reshape(drawn.shape).astype(np.float64)
+        times = (
+            np.bincount(cells, minlength=drawn.size)
+            .reshape(drawn.shape)
+            .astype(np.float64)
+        )
         sums = times @ both / n
         spread = np.sqrt(np.maximum(sums[:, m:] - sums[:, :m] ** 2, 0.0) / (n - 1))
-        t[each] = np.divide(sums[:, :m], spread, out=np.zeros(spread.shape), where=spread > 1e-12 * se)
+        t[each] = np.divide(
+            sums[:, :m], spread, out=np.zeros(spread.shape), where=spread > 1e-12 * se
+        )
     low, high = quantile(t, 0.5 - level / 2.0), quantile(t, 0.5 + level / 2.0)
-    student = t_quantile(0.5 + level / 2.0, max(n - 1, MANY_DEGREES + 1.0)) if n > 1 else 0.0
+    student = (
+        t_quantile(0.5 + level / 2.0, max(n - 1, MANY_DEGREES + 1.0)) if n > 1 else 0.0
+    )
     low, high = np.minimum(low, -student), np.maximum(high, student)
     return [
-        Interval(float(mean[j] - high[j] * se[j]), float(mean[j] - low[j] * se[j]), level, "bootstrap-t")
+        Interval(
+            float(mean[j] - high[j] * se[j]),
+            float(mean[j] - low[j] * se[j]),
+            level,
+            "bootstrap-t",
+        )
         for j in range(m)
     ]
 
@@ -163,21 +198,33 @@ def exact_interval(count: float, n: float, level: float = 0.95) -> tuple[float, 
     return float(low[0]), float(high[0])
 
 
-def exact_intervals(count: AnyArray, n: AnyArray, level: float) -> tuple[FloatArray, FloatArray]:
+def exact_intervals(
+    count: AnyArray, n: AnyArray, level: float
+) -> tuple[FloatArray, FloatArray]:
     """Two-sided Clopper-Pearson intervals of proportions count / n, (m,) each."""
     from scipy.special import betaincinv
 
     half = (1.0 - level) / 2.0
-    low = np.where(count > 0, betaincinv(np.where(count > 0, count, 1), n - count + 1, half), 0.0)
-    high = np.where(count < n, betaincinv(count + 1, np.where(count < n, n - count, 1), 1.0 - half), 1.0)
+    low = np.where(
+        count > 0, betaincinv(np.where(count > 0, count, 1), n - count + 1, half), 0.0
+    )
+    high = np.where(
+        count < n,
+        betaincinv(count + 1, np.where(count < n, n - count, 1), 1.0 - half),
+        1.0,
+    )
     return low, high
 
 
-def wilson_interval(rate: FloatArray, n: FloatArray, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+def wilson_interval(
+    rate: FloatArray, n: FloatArray, level: float = 0.95
+) -> tuple[FloatArray, FloatArray]:
     """Wilson's score interval of proportions (Wilson 1927): inside [0, 1], never of width 0. rate, n : (…,) observed
     proportion and number of rows (with weights the effective number), NaN results where it is 0."""
     z2 = normal_quantile(0.5 + level / 2.0) ** 2
     n = np.where(np.asarray(n) > 0, n, np.nan)
     centre = (rate + z2 / (2.0 * n)) / (1.0 + z2 / n)
-    reach = np.sqrt(z2 * (rate * (1.0 - rate) / n + z2 / (4.0 * n * n))) / (1.0 + z2 / n)
+    reach = np.sqrt(z2 * (rate * (1.0 - rate) / n + z2 / (4.0 * n * n))) / (
+        1.0 + z2 / n
+    )
     return np.maximum(centre - reach, 0.0), np.minimum(centre + reach, 1.0)

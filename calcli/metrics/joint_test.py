@@ -14,7 +14,13 @@ from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, made_once
 from calcli.metrics.intervals import normal_p_value, normal_tail
 from calcli.metrics.nulls import SAME, standardised
-from calcli.metrics.significance import MeanGap, direction_of, entropy_columns, entropy_draws, shared_entropies
+from calcli.metrics.significance import (
+    MeanGap,
+    direction_of,
+    entropy_columns,
+    entropy_draws,
+    shared_entropies,
+)
 from calcli.metrics.smooth import null_draws, smooth_draws
 from calcli.numerics import FloatArray
 
@@ -32,7 +38,9 @@ class JointDraws:
     sd_entropy: float
 
 
-FARTHEST = -math.log(1e-12)  # largest log-odds: beyond it those of a stored probability have no digits
+FARTHEST = -math.log(
+    1e-12
+)  # largest log-odds: beyond it those of a stored probability have no digits
 
 
 def log_odds(p: FloatArray) -> FloatArray:
@@ -61,10 +69,20 @@ def drawn_from_confidences(context: MetricContext) -> JointDraws:
         (smooth, observed), sums = null_draws(context, entropy_columns(t))
         entropies = entropy_draws(context, sums)
     else:
-        (smooth, observed), (sums, entropies) = smooth_draws(context), shared_entropies(context)
+        (smooth, observed), (sums, entropies) = (
+            smooth_draws(context),
+            shared_entropies(context),
+        )
     wider, gap = _widening(context), float(w @ t.confidence) - sums[:, 0]
     sd_gap = float(np.sqrt(w**2 @ (t.confidence * (1.0 - t.confidence)))) * wider
-    return JointDraws(smooth, observed, gap, entropies, sd_gap, float(np.sqrt(w**2 @ t.varentropy)) * wider)
+    return JointDraws(
+        smooth,
+        observed,
+        gap,
+        entropies,
+        sd_gap,
+        float(np.sqrt(w**2 @ t.varentropy)) * wider,
+    )
 
 
 def _widening(context: MetricContext) -> float:
@@ -87,8 +105,12 @@ def drawn_from_positive(context: MetricContext) -> tuple[MeanGap, JointDraws]:
     (smooth, observed), sums = null_draws(context, np.stack([w, lift], axis=1))
     gap, slope = float(w @ p) - sums[:, 0], float(lift @ p) - sums[:, 1]
     sd = sd if context.luck is None else float(slope.std())
-    drawn = JointDraws(smooth, observed, gap, slope, math.sqrt(float(v.sum())) * _widening(context), sd)
-    return MeanGap.of(float(lift @ (p - context.outcomes)) / float(w.sum()), sd / float(w.sum())), drawn
+    drawn = JointDraws(
+        smooth, observed, gap, slope, math.sqrt(float(v.sum())) * _widening(context), sd
+    )
+    return MeanGap.of(
+        float(lift @ (p - context.outcomes)) / float(w.sum()), sd / float(w.sum())
+    ), drawn
 
 
 TOP_SHARES, POSITIVE_SHARES = (0.3, 0.45, 0.25), (0.4, 0.35, 0.25)
@@ -122,7 +144,11 @@ def joint_test(context: MetricContext, positive: bool = False) -> JointTest:
     """
     own = context.labelled("positive" if positive else "top")
     found = _tested(own, positive)
-    return _tested(own.drawn_finer(FINER), positive) if NEAR[0] < found.p_value < NEAR[1] else found
+    return (
+        _tested(own.drawn_finer(FINER), positive)
+        if NEAR[0] < found.p_value < NEAR[1]
+        else found
+    )
 
 
 def _tested(own: MetricContext, positive: bool) -> JointTest:
@@ -131,20 +157,35 @@ def _tested(own: MetricContext, positive: bool) -> JointTest:
     if positive:
         shares, (sharpness, drawn) = POSITIVE_SHARES, drawn_from_positive(own)
     else:
-        shares, sharpness, drawn = TOP_SHARES, direction_of(own, "entropy"), drawn_from_confidences(own)
-    tails = (standardised(errors, drawn.smooth) for errors in (np.array([drawn.observed]), drawn.smooth))
+        shares, sharpness, drawn = (
+            TOP_SHARES,
+            direction_of(own, "entropy"),
+            drawn_from_confidences(own),
+        )
+    tails = (
+        standardised(errors, drawn.smooth)
+        for errors in (np.array([drawn.observed]), drawn.smooth)
+    )
     observed = min_p(np.array([gap.z]), np.array([sharpness.z]), next(tails), shares)
     z = _scaled(drawn.gap, drawn.sd_gap), _scaled(drawn.entropy, drawn.sd_entropy)
     draws = min_p(*z, next(tails), shares)
     reached = int((draws <= observed * (1.0 + SAME)).sum())
-    return JointTest(gap, sharpness, (1 + reached) / (1 + len(draws)), len(draws), positive)
+    return JointTest(
+        gap, sharpness, (1 + reached) / (1 + len(draws)), len(draws), positive
+    )
 
 
 def min_p(
-    gap_z: FloatArray, sharpness_z: FloatArray, smooth_z: FloatArray, shares: tuple[float, float, float]
+    gap_z: FloatArray,
+    sharpness_z: FloatArray,
+    smooth_z: FloatArray,
+    shares: tuple[float, float, float],
 ) -> FloatArray:
     """Joint statistic (m,): the least of three p-values, each over its share, from standard scores (m,) each."""
-    p = [*([normal_p_value(z) for z in each] for each in (gap_z, sharpness_z)), [normal_tail(z) for z in smooth_z]]
+    p = [
+        *([normal_p_value(z) for z in each] for each in (gap_z, sharpness_z)),
+        [normal_tail(z) for z in smooth_z],
+    ]
     return np.asarray((np.array(p) / np.array(shares)[:, None]).min(axis=0))
 
 

@@ -12,7 +12,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from calcli.fast_dataclass import dataclass
-from calcli.metrics.context import METRICS, SHARED_LUCK, Label, MetricContext, Undefined, Value, made_once, metric
+from calcli.metrics.context import (
+    METRICS,
+    SHARED_LUCK,
+    Label,
+    MetricContext,
+    Undefined,
+    Value,
+    made_once,
+    metric,
+)
 from calcli.metrics.intervals import (
     BOOTSTRAP_WORK,
     Interval,
@@ -27,26 +36,52 @@ from calcli.metrics.intervals import (
 )
 from calcli.metrics.nulls import Null
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.significance import MeanGap, adjusted, direction, direction_of, sum_p_value
+from calcli.metrics.significance import (
+    MeanGap,
+    adjusted,
+    direction,
+    direction_of,
+    sum_p_value,
+)
 from calcli.numerics import FloatArray
 from calcli.statistics.paired import PairedSums
 
 Rows = TypeVar("Rows", bound=Callable[[MetricContext], FloatArray])
 
 
-def paired_columns(context: MetricContext, baseline: MetricContext) -> dict[str, FloatArray]:
+def paired_columns(
+    context: MetricContext, baseline: MetricContext
+) -> dict[str, FloatArray]:
     """Differences to the baseline, this minus that, row by row, of the means over rows of the default report."""
-    known = [(name, m) for name, m in METRICS.items() if m.report == "default" and (context.table.k > 1 or not m.whole)]
-    return {name: m.rows(context) - m.rows(baseline) for name, m in known if m.rows is not None}
+    known = [
+        (name, m)
+        for name, m in METRICS.items()
+        if m.report == "default" and (context.table.k > 1 or not m.whole)
+    ]
+    return {
+        name: m.rows(context) - m.rows(baseline)
+        for name, m in known
+        if m.rows is not None
+    }
 
 
-def paired_sums(context: MetricContext, baseline: MetricContext) -> dict[str, PairedSums]:
+def paired_sums(
+    context: MetricContext, baseline: MetricContext
+) -> dict[str, PairedSums]:
     """Sums of the differences of ``paired_columns``."""
     columns, t = paired_columns(context, baseline), context.table
-    return {name: PairedSums.of(d, t.weight, t.expected.get(name)) for name, d in columns.items()}
+    return {
+        name: PairedSums.of(d, t.weight, t.expected.get(name))
+        for name, d in columns.items()
+    }
 
 
-LOSSES = ("nll", "brier", "brier_top", "brier_mean")  # means that a few wrong rows can carry
+LOSSES = (
+    "nll",
+    "brier",
+    "brier_top",
+    "brier_mean",
+)  # means that a few wrong rows can carry
 FEWEST = 10.0  # rows that must carry a loss before its mean has an interval
 
 
@@ -71,7 +106,11 @@ def column(context: MetricContext, name: str) -> FloatArray:
         return t.entropy if what == "expected" else t.varentropy + t.entropy**2
     # The Brier score of nearly certain rows is twice that of the confidence: right or not.
     scale = {"brier": 2.0, "brier_mean": 2.0 / t.k}.get(of, 1.0)
-    return scale * c * (1.0 - c) if what == "expected" else scale**2 * c * (1.0 - c) * ((1.0 - c) ** 3 + c**3)
+    return (
+        scale * c * (1.0 - c)
+        if what == "expected"
+        else scale**2 * c * (1.0 - c) * ((1.0 - c) ** 3 + c**3)
+    )
 
 
 @made_once
@@ -95,7 +134,9 @@ def resampled(context: MetricContext) -> bool:
     """True where intervals of means are bootstraps. ``auto`` resamples up to five million rows x resamples; beyond, the
     means are normal. Weighted means, and those over units, always take Student's t."""
     s, n = context.settings, context.n
-    wanted = s.interval == "bootstrap" or (s.interval == "auto" and n * s.resamples <= BOOTSTRAP_WORK)
+    wanted = s.interval == "bootstrap" or (
+        s.interval == "auto" and n * s.resamples <= BOOTSTRAP_WORK
+    )
     alone = context.table.weight is None and context.table.units is None
     return n > 2 and wanted and alone and s.resamples > 1
 
@@ -114,10 +155,17 @@ def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
     if name not in LOSSES or not mean.n > 1.0:
         return None
     weight = context.table.weight
-    first, second = (mean_named(context, f"{name} {power}").value for power in ("expected", "squared"))
+    first, second = (
+        mean_named(context, f"{name} {power}").value
+        for power in ("expected", "squared")
+    )
     square = mean.value**2 + mean.se**2 * (mean.n - 1.0)
     own = mean.n * mean.value**2 / square if square > 0.0 else 0.0
-    both = mean.n * (mean.value + first) ** 2 / (square + second) / 2.0 if square + second > 0.0 else 0.0
+    both = (
+        mean.n * (mean.value + first) ** 2 / (square + second) / 2.0
+        if square + second > 0.0
+        else 0.0
+    )
     if min(own, both) >= min(FEWEST, mean.n / 2.0):
         return None
     if mean.by_unit:
@@ -125,7 +173,9 @@ def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
     if own >= FEWEST:
         return f"these {context.n} rows hold too few of the rare ones that carry this loss: no interval"
     if isinstance(context.table, RowTable):
-        largest = np.sort(column(context, name) * (1.0 if weight is None else weight))[::-1].cumsum()
+        largest = np.sort(column(context, name) * (1.0 if weight is None else weight))[
+            ::-1
+        ].cumsum()
         count = int(np.searchsorted(largest, 0.9 * largest[-1])) + 1
         if count < FEWEST:
             return f"{count} of {context.n} rows make 90 % of this loss: no interval"
@@ -145,8 +195,18 @@ def _registered(context: MetricContext, name: str) -> Value:
 
 @made_once
 def _resampled_means(context: MetricContext) -> dict[str, Interval]:
-    columns = {each.name: each.rows(context) for each in METRICS.values() if each.rows is not None}
-    return dict(zip(columns, _bootstrap(context, np.stack(list(columns.values()), axis=1)), strict=True))
+    columns = {
+        each.name: each.rows(context)
+        for each in METRICS.values()
+        if each.rows is not None
+    }
+    return dict(
+        zip(
+            columns,
+            _bootstrap(context, np.stack(list(columns.values()), axis=1)),
+            strict=True,
+        )
+    )
 
 
 def _mean_over_rows(signature: str, **facts: Any) -> Callable[[Rows], Rows]:
@@ -177,14 +237,25 @@ def accuracy(context: MetricContext) -> Value:
     mean, level = mean_named(context, "accuracy"), context.settings.level
     if mean.by_unit:
         value = _registered(context, "accuracy")
-        interval = _reaching(value.interval, share_of_units(mean.value, mean, level), 0.0)
+        interval = _reaching(
+            value.interval, share_of_units(mean.value, mean, level), 0.0
+        )
     else:
         low, high = wilson_interval(np.array(mean.value), np.array(mean.n), level)
-        value, interval = row_mean(mean, None), Interval(float(low), float(high), level, "wilson")
+        value, interval = (
+            row_mean(mean, None),
+            Interval(float(low), float(high), level, "wilson"),
+        )
     return replace(value, interval=interval, signature=context.threshold_signature)
 
 
-@metric("log:e floor:1e-12", report="default", rows=lambda c: c.table.nll, whole=True, reads="sums")
+@metric(
+    "log:e floor:1e-12",
+    report="default",
+    rows=lambda c: c.table.nll,
+    whole=True,
+    reads="sums",
+)
 def nll(context: MetricContext) -> Value:
     """Negative log-likelihood of the labels, natural logarithm.
 
@@ -196,10 +267,22 @@ def nll(context: MetricContext) -> Value:
     value, direction = _registered(context, "nll"), direction_of(context, "entropy")
     assert value.value is not None
     expected = value.value - direction.gap
-    sd = direction.gap / direction.z if direction.z and math.isfinite(direction.z) else 0.0
+    sd = (
+        direction.gap / direction.z
+        if direction.z and math.isfinite(direction.z)
+        else 0.0
+    )
     how = None if context.table.units is None else SHARED_LUCK
-    null = Null(expected, expected + normal_quantile(0.95) * abs(sd), direction.p_value, direction.draws, how)
-    return replace(value, null=null, more={**value.more, "clipped": context.table.clipped})
+    null = Null(
+        expected,
+        expected + normal_quantile(0.95) * abs(sd),
+        direction.p_value,
+        direction.draws,
+        how,
+    )
+    return replace(
+        value, null=null, more={**value.more, "clipped": context.table.clipped}
+    )
 
 
 @_mean_over_rows("classes:sum", report="default", whole=True)
@@ -260,10 +343,14 @@ def confidence_variance(context: MetricContext) -> Value:
 def variance_of_confidence(context: MetricContext) -> float:
     """Population variance of the confidence."""
     t = context.table
-    return mean_of((t.confidence - mean_of(t.confidence, t.weight).value) ** 2, t.weight).value
+    return mean_of(
+        (t.confidence - mean_of(t.confidence, t.weight).value) ** 2, t.weight
+    ).value
 
 
-def _reaching(interval: Interval | None, ends: Sequence[float], least: float) -> Interval | None:
+def _reaching(
+    interval: Interval | None, ends: Sequence[float], least: float
+) -> Interval | None:
     """Interval widened to hold ``ends`` too, within ``least`` and 1."""
     if interval is None:
         return None
@@ -280,7 +367,9 @@ def share_of_units(rate: float, mean: Mean, level: float) -> list[float]:
     Graubard (1998), Survey Methodology 24, 193-201.
     """
     spread = rate * (1.0 - rate)
-    wider = normal_quantile(0.5 + level / 2.0) / t_quantile(0.5 + level / 2.0, mean.n - 1.0)
+    wider = normal_quantile(0.5 + level / 2.0) / t_quantile(
+        0.5 + level / 2.0, mean.n - 1.0
+    )
     n = spread / mean.se**2 * wider**2 if spread > 0.0 < mean.se else mean.n
     if CARRYING <= rate * n <= n - CARRYING:
         return []
@@ -301,7 +390,11 @@ def gap_interval(context: MetricContext, level: float | None = None) -> Interval
     """
     level, mean = level or context.settings.level, mean_named(context, "score gap")
     bins, made = context.bins("width"), t_interval(mean, level)
-    rate = min(float(bins.outcome.sum()) / total, 1.0) if (total := float(bins.weight.sum())) > 0.0 else math.nan
+    rate = (
+        min(float(bins.outcome.sum()) / total, 1.0)
+        if (total := float(bins.weight.sum())) > 0.0
+        else math.nan
+    )
     if mean.by_unit:
         if context.few_wrong is not None or made is None:
             return Interval(math.nan, math.nan, level, context.few_wrong or "one unit")
@@ -309,10 +402,19 @@ def gap_interval(context: MetricContext, level: float | None = None) -> Interval
         return _reaching(made, ends, -1.0) or made
     if made is None or not CARRYING <= rate * mean.n <= mean.n - CARRYING:
         low, high = exact_interval(rate * mean.n, mean.n, level)
-        reach = 0.0 if made is None else t_quantile(0.5 + level / 2.0, mean.n - 1.0) * score_error(context)
+        reach = (
+            0.0
+            if made is None
+            else t_quantile(0.5 + level / 2.0, mean.n - 1.0) * score_error(context)
+        )
         below, above = math.hypot(high - rate, reach), math.hypot(rate - low, reach)
-        made = Interval(mean.value - below, mean.value + above, level, "clopper-pearson")
-    low, high = (end if math.isfinite(end) else way for end, way in ((made.low, -1.0), (made.high, 1.0)))
+        made = Interval(
+            mean.value - below, mean.value + above, level, "clopper-pearson"
+        )
+    low, high = (
+        end if math.isfinite(end) else way
+        for end, way in ((made.low, -1.0), (made.high, 1.0))
+    )
     return replace(made, low=max(low, -1.0), high=min(high, 1.0))
 
 
@@ -337,13 +439,18 @@ class GroupGap:
 
 def _gap_p_value(own: MetricContext) -> float:
     """P-value under calibration; where the 95 % interval holds 0, that of the interval: a star is never beside it."""
-    p, level = sum_p_value(own.scores, own.outcomes, own.table.weight, own.table.units), 0.95
+    p, level = (
+        sum_p_value(own.scores, own.outcomes, own.table.weight, own.table.units),
+        0.95,
+    )
     if p > 1.0 - level or not gap_interval(own, level).holds(0.0):
         return p
     low, high = 0.0, level
     while high - low > 1e-6:
         level = (low + high) / 2.0
-        low, high = (low, level) if gap_interval(own, level).holds(0.0) else (level, high)
+        low, high = (
+            (low, level) if gap_interval(own, level).holds(0.0) else (level, high)
+        )
     return 1.0 - high
 
 
@@ -353,19 +460,29 @@ def group_gaps(
     """Gaps of every group by label, with p-values adjusted for all of them. about : ``top`` or
     ``positive`` for one quantity alone; else two classes have both, P(class 1) first. gate : least of the p-values that
     decide. Raises UsageError for P(class 1) of more than two classes."""
-    both: tuple[Label, ...] = ("top",) if groups[0].table.positive is None else ("positive", "top")
+    both: tuple[Label, ...] = (
+        ("top",) if groups[0].table.positive is None else ("positive", "top")
+    )
     wanted = (about,) if about in ("top", "positive") else both
     owns = [(label, each.labelled(label)) for label in wanted for each in groups]
     p_values = [_gap_p_value(own) for _, own in owns]
     found: dict[Label, list[GroupGap]] = {label: [] for label in wanted}
-    for (label, own), p, q in zip(owns, p_values, adjusted(np.array(p_values)).tolist(), strict=True):
+    for (label, own), p, q in zip(
+        owns, p_values, adjusted(np.array(p_values)).tolist(), strict=True
+    ):
         positive = label == "positive"
         gap = direction(own.table, "positive" if positive else "confidence").gap
         found[label].append(GroupGap(gap, p, positive, max(q, gate)))
     return found
 
 
-@metric("label:top", better="zero", report="full", rows=lambda c: c.table.confidence - c.table.correct, reads="sums")
+@metric(
+    "label:top",
+    better="zero",
+    report="full",
+    rows=lambda c: c.table.confidence - c.table.correct,
+    reads="sums",
+)
 def gap(context: MetricContext) -> Value:
     """Mean confidence minus accuracy: positive is overconfident.
 
@@ -375,18 +492,30 @@ def gap(context: MetricContext) -> Value:
     """
     direction, own = direction_of(context, "confidence"), context.labelled("top")
     interval = gap_interval(own)
-    value = replace(_registered(context, "gap"), interval=interval if math.isfinite(interval.low) else None)
+    value = replace(
+        _registered(context, "gap"),
+        interval=interval if math.isfinite(interval.low) else None,
+    )
     return _tested(context, value, direction)
 
 
-@metric("log:e", better="zero", report="full", rows=lambda c: c.table.nll - c.table.entropy, whole=True, reads="sums")
+@metric(
+    "log:e",
+    better="zero",
+    report="full",
+    rows=lambda c: c.table.nll - c.table.entropy,
+    whole=True,
+    reads="sums",
+)
 def entropy_gap(context: MetricContext) -> Value:
     """Mean NLL minus mean predictive entropy: positive is overconfident.
 
     mean (-ln p_y - H(p)); 0 at the optimum of a temperature
     Reference: Guo et al. (2017), appendix S1
     """
-    return _tested(context, _registered(context, "entropy_gap"), direction_of(context, "entropy"))
+    return _tested(
+        context, _registered(context, "entropy_gap"), direction_of(context, "entropy")
+    )
 
 
 def _tested(context: MetricContext, value: Value, direction: MeanGap) -> Value:
@@ -402,11 +531,19 @@ def _top_gap(context: MetricContext, j: int) -> Value:
         raise Undefined(f"there are only {t.k} classes")
     if j not in t.tops:
         raise Undefined("the largest classes were not gathered here")
-    gap, mass, accuracy = (mean_named(context, f"top{j} {what}") for what in ("gap", "mass", "accuracy"))
-    interval = None if context.few_wrong is not None else t_interval(gap, context.settings.level)
+    gap, mass, accuracy = (
+        mean_named(context, f"top{j} {what}") for what in ("gap", "mass", "accuracy")
+    )
+    interval = (
+        None
+        if context.few_wrong is not None
+        else t_interval(gap, context.settings.level)
+    )
     if resampled(context):
         interval = _bootstrap(context, column(context, f"top{j} gap")[:, None])[0]
-    return replace(row_mean(gap, interval), more={"mass": mass.value, "accuracy": accuracy.value})
+    return replace(
+        row_mean(gap, interval), more={"mass": mass.value, "accuracy": accuracy.value}
+    )
 
 
 for _j in (2, 3, 5):
@@ -415,5 +552,12 @@ for _j in (2, 3, 5):
         mean (sum of {_j} largest p) - share of labels among them
         Reference: Clarte et al. (2023), top-n variant
         """
-    _facts: dict[str, Any] = {"better": "zero", "needs": "tops", "reads": "sums", "report": "full"}
-    metric(f"label:top-{_j}", f"top{_j}_gap", _text, **_facts)(lambda context, j=_j: _top_gap(context, j))
+    _facts: dict[str, Any] = {
+        "better": "zero",
+        "needs": "tops",
+        "reads": "sums",
+        "report": "full",
+    }
+    metric(f"label:top-{_j}", f"top{_j}_gap", _text, **_facts)(
+        lambda context, j=_j: _top_gap(context, j)
+    )

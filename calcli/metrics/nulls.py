@@ -16,7 +16,9 @@ from calcli.binning import bin_index
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, distinct, quantile
 
-EXACT_ROWS = 1 << 14  # rows of a bin up to which the law of its successes is computed exactly
+EXACT_ROWS = (
+    1 << 14
+)  # rows of a bin up to which the law of its successes is computed exactly
 
 GROUPS = 64
 """Larger bins are cut into this many groups of like scores, each drawn as a binomial.
@@ -39,7 +41,9 @@ class Null:
     p_value: float
     resamples: int
     method: str | None = None
-    above: Callable[[float], float] | None = field(default=None, compare=False, repr=False)
+    above: Callable[[float], float] | None = field(
+        default=None, compare=False, repr=False
+    )
 
     def to_dict(self) -> dict[str, "float | str"]:
         """Keys of the JSON output, beside those of the value that it belongs to."""
@@ -57,7 +61,9 @@ ROUNDING = 1e-12
 
 def reaching(draws: FloatArray, observed: float) -> int:
     """Number of draws (r,) at least as large as the observed value; those equal to it up to rounding count."""
-    return int(np.count_nonzero(draws >= observed - max(SAME * abs(observed), ROUNDING)))
+    return int(
+        np.count_nonzero(draws >= observed - max(SAME * abs(observed), ROUNDING))
+    )
 
 
 def share_above(draws: FloatArray, limit: float) -> float:
@@ -81,7 +87,13 @@ def null_of(observed: float, draws: FloatArray, mean: float | None = None) -> Nu
     reached = reaching(draws, observed)
     q95 = float(quantile(draws, 0.95))
     p = (1 + reached) / (1 + len(draws))
-    return Null(float(draws.mean()) if mean is None else mean, q95, p, len(draws), above=partial(share_above, draws))
+    return Null(
+        float(draws.mean()) if mean is None else mean,
+        q95,
+        p,
+        len(draws),
+        above=partial(share_above, draws),
+    )
 
 
 def poisson_binomial(p: FloatArray) -> FloatArray:
@@ -92,7 +104,9 @@ def poisson_binomial(p: FloatArray) -> FloatArray:
     groups = 1 << max(0, int(np.ceil(np.log2(max(n, 1) / LEAF))))
     trials = np.zeros((*shape, groups * LEAF if groups > 1 else n))
     trials[..., :n] = p
-    trials = np.moveaxis(trials.reshape(*shape, trials.shape[-1] // groups, groups), -2, 0)
+    trials = np.moveaxis(
+        trials.reshape(*shape, trials.shape[-1] // groups, groups), -2, 0
+    )
     few = np.zeros((len(trials) + 1, *trials.shape[1:]))
     few[0] = 1.0
     for j, chances in enumerate(trials):
@@ -104,7 +118,9 @@ def poisson_binomial(p: FloatArray) -> FloatArray:
         size = law.shape[-1]
         length = 1 << int(np.ceil(np.log2(2 * size - 1)))
         spectrum = np.fft.rfft(law, length)
-        law = np.fft.irfft(spectrum[..., ::2, :] * spectrum[..., 1::2, :], length)[..., : 2 * size - 1]
+        law = np.fft.irfft(spectrum[..., ::2, :] * spectrum[..., 1::2, :], length)[
+            ..., : 2 * size - 1
+        ]
     whole = np.maximum(law[..., 0, : n + 1], 0.0)  # without the rounding of FFT
     return np.asarray(whole / whole.sum(axis=-1, keepdims=True))
 
@@ -124,9 +140,13 @@ def bin_laws(parts: Sequence[tuple[FloatArray, FloatArray]]) -> list[Laws]:
     """Laws of the successes per bin under calibration, without weights, of each part's scores (n,) over its edges. Bins
     with equally many rows are computed together, whatever their part."""
     ends = np.cumsum([0, *(len(edges) - 1 for _, edges in parts)]).tolist()
-    index = np.concatenate([bin_index(*part) + first for part, first in zip(parts, ends[:-1], strict=True)])
+    index = np.concatenate(
+        [bin_index(*part) + first for part, first in zip(parts, ends[:-1], strict=True)]
+    )
     stops = np.cumsum(np.bincount(index, minlength=ends[-1])).tolist()
-    ordered = np.concatenate([scores for scores, _ in parts])[np.argsort(index, kind="stable")]
+    ordered = np.concatenate([scores for scores, _ in parts])[
+        np.argsort(index, kind="stable")
+    ]
     held = [ordered[start:stop] for start, stop in pairwise([0, *stops])]
     found: list[tuple[FloatArray, FloatArray | None, float]] = [
         (c, None, float(np.sqrt(2.0 * (c @ (1.0 - c)) / np.pi))) for c in held
@@ -136,7 +156,12 @@ def bin_laws(parts: Sequence[tuple[FloatArray, FloatArray]]) -> list[Laws]:
         bins = np.flatnonzero(size == n).tolist()
         scores = np.stack([held[b] for b in bins])
         law = poisson_binomial(scores)
-        for b, *known in zip(bins, np.cumsum(law, axis=1), expected_of_bin(scores, law).tolist(), strict=True):
+        for b, *known in zip(
+            bins,
+            np.cumsum(law, axis=1),
+            expected_of_bin(scores, law).tolist(),
+            strict=True,
+        ):
             found[b] = held[b], *known
     return [found[start:stop] for start, stop in pairwise(ends)]
 
@@ -145,11 +170,17 @@ def _successes_of_one_bin(
     c: FloatArray, upto: FloatArray | None, resamples: int, rng: np.random.Generator
 ) -> FloatArray:
     if upto is not None:
-        return np.searchsorted(upto, rng.random(resamples) * upto[-1], side="right").astype(np.float64)
+        return np.searchsorted(
+            upto, rng.random(resamples) * upto[-1], side="right"
+        ).astype(np.float64)
     parts = np.array_split(np.sort(c), GROUPS)
     size = np.array([len(part) for part in parts])
     mean = np.clip([part.mean() for part in parts], 0.0, 1.0)
-    return rng.binomial(size, mean, size=(resamples, GROUPS)).sum(axis=1).astype(np.float64)
+    return (
+        rng.binomial(size, mean, size=(resamples, GROUPS))
+        .sum(axis=1)
+        .astype(np.float64)
+    )
 
 
 def bin_outcomes(
@@ -192,7 +223,10 @@ def outcome_draws(
 
 
 def expected_error(
-    scores: FloatArray, edges: FloatArray, weight: FloatArray | None = None, laws: Laws | None = None
+    scores: FloatArray,
+    edges: FloatArray,
+    weight: FloatArray | None = None,
+    laws: Laws | None = None,
 ) -> float:
     """Expected ECE (norm 1) under calibration, in closed form.
 
@@ -202,7 +236,9 @@ def expected_error(
     """
     if weight is not None:
         index = bin_index(scores, edges)
-        v = np.bincount(index, weights=weight**2 * scores * (1 - scores), minlength=len(edges) - 1)
+        v = np.bincount(
+            index, weights=weight**2 * scores * (1 - scores), minlength=len(edges) - 1
+        )
         return float(np.sqrt(2.0 * v / np.pi).sum() / weight.sum())
     total = 0.0
     for *_, error in laws or bin_laws([(scores, edges)])[0]:
@@ -211,7 +247,11 @@ def expected_error(
 
 
 def class_bin_outcomes(
-    score: FloatArray, variance: FloatArray, resamples: int, rng: np.random.Generator, weighted: bool = False
+    score: FloatArray,
+    variance: FloatArray,
+    resamples: int,
+    rng: np.random.Generator,
+    weighted: bool = False,
 ) -> Iterator[FloatArray]:
     """Sums of outcomes per (class, bin) under calibration, resample by resample: (k, bins) float64 each.
 
@@ -223,7 +263,11 @@ def class_bin_outcomes(
         for _ in range(resamples):
             yield score + np.sqrt(variance) * rng.standard_normal(score.shape)
         return
-    chance = np.clip(1.0 - np.divide(variance, score, out=np.ones_like(score), where=score > 0), 1e-12, 1.0)
+    chance = np.clip(
+        1.0 - np.divide(variance, score, out=np.ones_like(score), where=score > 0),
+        1e-12,
+        1.0,
+    )
     size = np.maximum(np.rint(score / chance), 1.0)
     chance = np.clip(score / size, 0.0, 1.0)
     for _ in range(resamples):
@@ -240,5 +284,7 @@ def label_losses(
     known = rest > 1e-12
     share = np.where(known, rest, 1.0)
     mean = np.where(known, np.maximum(entropy - c * right, 0.0) / share, 0.0)
-    square = np.where(known, np.maximum(varentropy + entropy**2 - c * right**2, 0.0) / share, 0.0)
+    square = np.where(
+        known, np.maximum(varentropy + entropy**2 - c * right**2, 0.0) / share, 0.0
+    )
     return right, mean, np.maximum(square - mean**2, 0.0)

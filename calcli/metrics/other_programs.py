@@ -47,11 +47,22 @@ class Convention:
     below: Literal["first", "dropped"]
     top: Literal["last", "own"]
 
-    def binned(self, scores: FloatArray, outcomes: FloatArray, bins: int, weight: FloatArray | None = None) -> BinStats:
+    def binned(
+        self,
+        scores: FloatArray,
+        outcomes: FloatArray,
+        bins: int,
+        weight: FloatArray | None = None,
+    ) -> BinStats:
         """Bin sums under this convention; dropped rows are a last bin without a gap."""
         edges = self.edges(scores, bins)
         count = len(edges) - 1
-        index = np.searchsorted(edges, scores, side="left" if self.closed == "right" else "right") - 1
+        index = (
+            np.searchsorted(
+                edges, scores, side="left" if self.closed == "right" else "right"
+            )
+            - 1
+        )
         index = np.minimum(index, count if self.top == "own" else count - 1)
         index = np.where(index < 0, 0 if self.below == "first" else count + 1, index)
         stats = BinStats.at(index, count + 2, scores, outcomes, weight)

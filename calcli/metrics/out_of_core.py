@@ -24,19 +24,57 @@ from calcli.metrics.catalog import gathering, metric
 from calcli.metrics.collect import Calibrators, reduced
 from calcli.metrics.confidence_bins import EDGES, bin_p_values, binned
 from calcli.metrics.context import MetricContext, MetricSettings, made_once
-from calcli.metrics.debiased import SquaredError, plugin_square, square_and_draws, squared_of
-from calcli.metrics.external_sort import WHY, Keys, Runs, SortedRows, keys_of, keys_of_odds
+from calcli.metrics.debiased import (
+    SquaredError,
+    plugin_square,
+    square_and_draws,
+    squared_of,
+)
+from calcli.metrics.external_sort import (
+    WHY,
+    Keys,
+    Runs,
+    SortedRows,
+    keys_of,
+    keys_of_odds,
+)
 from calcli.metrics.intervals import Mean
-from calcli.metrics.joint_test import JointDraws, drawn_from_confidences, drawn_from_positive, log_odds, residual_slope
-from calcli.metrics.nulls import EXACT_ROWS, GROUPS, expected_of_bin, label_losses, poisson_binomial
+from calcli.metrics.joint_test import (
+    JointDraws,
+    drawn_from_confidences,
+    drawn_from_positive,
+    log_odds,
+    residual_slope,
+)
+from calcli.metrics.nulls import (
+    EXACT_ROWS,
+    GROUPS,
+    expected_of_bin,
+    label_losses,
+    poisson_binomial,
+)
 from calcli.metrics.rowtable import ClassStats, RowTable
-from calcli.metrics.significance import MeanGap, direction_of, spiegelhalter_of
-from calcli.metrics.smooth import grid_cells, of_draws, smooth_draws, smooth_error, smooth_errors, smooth_residuals
+from calcli.metrics.significance import (
+    FEW_OUTCOMES,
+    MeanGap,
+    direction_of,
+    rarer_p_value,
+    spiegelhalter_of,
+)
+from calcli.metrics.smooth import (
+    grid_cells,
+    of_draws,
+    smooth_draws,
+    smooth_error,
+    smooth_errors,
+    smooth_residuals,
+)
 from calcli.metrics.ties import Ranked
 from calcli.metrics.warnings import LabelAgreement
 from calcli.numerics import AnyArray, FloatArray, IntArray, distinct
 from calcli.rows import Rows
 from calcli.statistics.paired import PairedSums
+from calcli.statistics.weighted_sums import FEW_JUMPS, JumpSums, jump_p_value
 
 # ---- additive sums over rows
 
@@ -79,7 +117,9 @@ class SumsRequest:
     ordered: bool
     joint: bool
 
-    def __call__(self, tables: list[RowTable]) -> "list[tuple[RunningSums, list[Keys]]]":
+    def __call__(
+        self, tables: list[RowTable]
+    ) -> "list[tuple[RunningSums, list[Keys]]]":
         """Sums of some rows through every calibrator and, where their order is wanted, sort keys of the confidence and,
         for two classes, of the log-odds of class 1."""
         found = []
@@ -100,10 +140,17 @@ class BinSums(BinStats):
 
     @classmethod
     def at(
-        cls, index: IntArray, bins: int, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None
+        cls,
+        index: IntArray,
+        bins: int,
+        scores: FloatArray,
+        outcomes: FloatArray,
+        weight: FloatArray | None = None,
     ) -> Self:
         beside = ((outcomes - scores) ** 2, scores * (1.0 - scores))
-        more = [np.bincount(index, values, bins).astype(np.float64) for values in beside]
+        more = [
+            np.bincount(index, values, bins).astype(np.float64) for values in beside
+        ]
         return cls(*vars(BinStats.at(index, bins, scores, outcomes)).values(), *more)
 
 
@@ -126,19 +173,35 @@ class Joint(Sums):
     totals: FloatArray
 
     @classmethod
-    def of(cls, c: FloatArray, a: FloatArray, variance: FloatArray, totals: Sequence[float], cells: int) -> "Joint":
+    def of(
+        cls,
+        c: FloatArray,
+        a: FloatArray,
+        variance: FloatArray,
+        totals: Sequence[float],
+        cells: int,
+    ) -> "Joint":
         """Sums over rows (n,)."""
         place, v = np.minimum((c * cells).astype(np.int64), cells - 1), c * (1.0 - c)
-        sums = [np.bincount(place, values, cells) for values in (v, v * a, v * a * a, c * a, c * variance)]
+        sums = [
+            np.bincount(place, values, cells)
+            for values in (v, v * a, v * a * a, c * a, c * variance)
+        ]
         return cls(np.array(sums), np.array(totals))
 
-    def right(self, hits: FloatArray, score: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def right(
+        self, hits: FloatArray, score: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
         """Sums of a over rows with outcome 1, (draws,), given their number in every cell. hits : (draws, cells) that
         number. score : (cells,) summed c. Their distribution within a cell is drawn as normal."""
         v, va, vaa, ca, _ = self.cells
         each = np.divide(va, v, out=np.zeros_like(v), where=v > 0)
         rest = math.sqrt(max(float((vaa - va * each).sum()), 0.0))
-        return np.asarray(hits @ each + float((ca - each * score).sum()) + rest * rng.standard_normal(len(hits)))
+        return np.asarray(
+            hits @ each
+            + float((ca - each * score).sum())
+            + rest * rng.standard_normal(len(hits))
+        )
 
 
 @dataclass(frozen=True)
@@ -159,17 +222,34 @@ class Scored(Sums):
     joint: Joint | None
 
     @classmethod
-    def of(cls, c: FloatArray, y: FloatArray, wanted: SumsRequest, joint: Joint | None) -> "Scored":
+    def of(
+        cls, c: FloatArray, y: FloatArray, wanted: SumsRequest, joint: Joint | None
+    ) -> "Scored":
         """Sums over rows with scores and outcomes (n,)."""
         edges, cells = width_edges(wanted.settings.bins), grid_cells(wanted.total)
         # the bins' own edges are bitwise among the finer ones
-        inner = edges[:-1, None] + (edges[1:] - edges[:-1])[:, None] * (np.arange(FINE) / FINE)
+        inner = edges[:-1, None] + (edges[1:] - edges[:-1])[:, None] * (
+            np.arange(FINE) / FINE
+        )
         place = np.minimum((c * cells).astype(np.int64), cells - 1)
         slope, variance = 1.0 - 2.0 * c, c * (1.0 - c)
         fine = BinSums.at(bin_index(c, np.append(inner, edges[-1])), inner.size, c, y)
-        grid = np.stack([np.bincount(place, of, cells) for of in (np.ones(len(c)), c, y)]).astype(np.float64)
-        smooth, spiegelhalter = smooth_residuals(c, c - y, cells, wanted.total), [(y - c) @ slope, slope**2 @ variance]
-        return cls(Moments.of(c), Moments.of(c - y), fine, smooth, grid, np.array(spiegelhalter), joint)
+        grid = np.stack(
+            [np.bincount(place, of, cells) for of in (np.ones(len(c)), c, y)]
+        ).astype(np.float64)
+        smooth, spiegelhalter = (
+            smooth_residuals(c, c - y, cells, wanted.total),
+            [(y - c) @ slope, slope**2 @ variance],
+        )
+        return cls(
+            Moments.of(c),
+            Moments.of(c - y),
+            fine,
+            smooth,
+            grid,
+            np.array(spiegelhalter),
+            joint,
+        )
 
     @property
     def variance(self) -> float:
@@ -209,19 +289,41 @@ class RunningSums(Sums):
     agreement: LabelAgreement | None
 
     @classmethod
-    def of(cls, table: RowTable, wanted: SumsRequest, first: RowTable | None) -> "RunningSums":
+    def of(
+        cls, table: RowTable, wanted: SumsRequest, first: RowTable | None
+    ) -> "RunningSums":
         """Sums over some rows. first : the table of these rows in the first set of scores, for paired differences."""
-        context, c, p, y = MetricContext(table, wanted.settings), table.confidence, table.positive, table.y == 1
+        context, c, p, y = (
+            MetricContext(table, wanted.settings),
+            table.confidence,
+            table.positive,
+            table.y == 1,
+        )
         means = [name for name in wanted.names if metric(name).rows is not None]
-        means += [f"{name} {power}" for name in means if name in losses.LOSSES for power in ("expected", "squared")]
-        means += [f"top{j} {what}" for j in table.tops for what in ("gap", "mass", "accuracy")]
+        means += [
+            f"{name} {power}"
+            for name in means
+            if name in losses.LOSSES
+            for power in ("expected", "squared")
+        ]
+        means += [
+            f"top{j} {what}" for j in table.tops for what in ("gap", "mass", "accuracy")
+        ]
         joint, slope, cells = None, None, grid_cells(wanted.total)
         if wanted.joint:
             right, wrong, variance = label_losses(c, table.entropy, table.varentropy)
-            joint = Joint.of(c, right - wrong, variance, [(wrong - table.entropy).sum(), variance.sum()], cells)
+            joint = Joint.of(
+                c,
+                right - wrong,
+                variance,
+                [(wrong - table.entropy).sum(), variance.sum()],
+                cells,
+            )
             if p is not None:
                 odds = log_odds(p)
-                slope = Joint.of(p, odds, np.zeros(len(p)), [(p - y) @ odds, 0.0], cells)
+                slope = Joint.of(
+                    p, odds, np.zeros(len(p)), [(p - y) @ odds, 0.0], cells
+                )
         return cls(
             table.k,
             table.label_counts,
@@ -233,9 +335,13 @@ class RunningSums(Sums):
             {name: Moments.of(losses.column(context, name)) for name in means},
             Scored.of(c, table.correct, wanted, joint),
             None if p is None else Scored.of(p, y.astype(np.float64), wanted, slope),
-            np.array([(table.nll - table.entropy).sum(), table.varentropy.sum()]) if len(table.nll) else np.zeros(2),
+            np.array([(table.nll - table.entropy).sum(), table.varentropy.sum()])
+            if len(table.nll)
+            else np.zeros(2),
             table.classes,
-            {} if first is None else losses.paired_sums(context, MetricContext(first, wanted.settings)),
+            {}
+            if first is None
+            else losses.paired_sums(context, MetricContext(first, wanted.settings)),
             table.agreement if first is None and table.k <= MATCHED_CLASSES else None,
         )
 
@@ -274,7 +380,9 @@ def _even(count: int, parts: int) -> list[int]:
 class LongContext(MetricContext):
     """``MetricContext`` of too many rows for a table: has their running sums and, where requested, sorted scores."""
 
-    def __init__(self, tally: RunningSums, settings: MetricSettings, orders: Sequence[SortedRows]) -> None:
+    def __init__(
+        self, tally: RunningSums, settings: MetricSettings, orders: Sequence[SortedRows]
+    ) -> None:
         super().__init__(cast(RowTable, tally), replace(settings, interval="t"))
         self.tally, self.orders = tally, orders
 
@@ -326,7 +434,10 @@ class LongContext(MetricContext):
         if scheme == "width":
             return BinSums(*map(_coarse, vars(self.scored.fine).values()))
         order, n, wanted = self.order, self.n, self.settings.bins
-        inner = [order.edge(rank) for rank in np.cumsum(_even(n, min(n, wanted)))[:-1].tolist()]
+        inner = [
+            order.edge(rank)
+            for rank in np.cumsum(_even(n, min(n, wanted)))[:-1].tolist()
+        ]
         return self._over(np.concatenate([[0.0], distinct(np.asarray([*inner, 1.0]))]))
 
     def _over(self, edges: FloatArray) -> BinSums:
@@ -342,25 +453,44 @@ class LongContext(MetricContext):
         held = fine.count > 0
         drawn = np.zeros((self.settings.resamples, len(held)))
         chance = np.clip(fine.score[held] / fine.count[held], 0.0, 1.0)
-        drawn[:, held] = rng.binomial(fine.count[held], chance, size=(self.settings.resamples, int(held.sum())))
+        drawn[:, held] = rng.binomial(
+            fine.count[held], chance, size=(self.settings.resamples, int(held.sum()))
+        )
         return _coarse(drawn)
 
     def _mass_outcomes(self) -> FloatArray:
         """Draws of mass bins like ``nulls.bin_outcomes``: exact laws of small bins, groups of like scores of large."""
-        counts, rng, order, draws = self.bins("mass").count, self.rng("hits:mass"), self.order, self.settings.resamples
+        counts, rng, order, draws = (
+            self.bins("mass").count,
+            self.rng("hits:mass"),
+            self.order,
+            self.settings.resamples,
+        )
         starts = np.cumsum(counts) - counts
-        sizes = [_even(count, GROUPS if count > EXACT_ROWS else 1) for count in counts.tolist()]
-        cuts = [np.cumsum([start, *size]) for start, size in zip(starts.tolist(), sizes, strict=True)]
+        sizes = [
+            _even(count, GROUPS if count > EXACT_ROWS else 1)
+            for count in counts.tolist()
+        ]
+        cuts = [
+            np.cumsum([start, *size])
+            for start, size in zip(starts.tolist(), sizes, strict=True)
+        ]
         marks = np.unique(np.concatenate(cuts))
         sums = np.cumsum([0.0, *order.sums(marks)])
         out = np.zeros((draws, len(counts)))
         for b, (size, cut) in enumerate(zip(sizes, cuts, strict=True)):
             if len(size) == 1:
                 law = np.cumsum(poisson_binomial(order.scores(cut[0], cut[1])))
-                out[:, b] = np.searchsorted(law, rng.random(draws) * law[-1], side="right")
+                out[:, b] = np.searchsorted(
+                    law, rng.random(draws) * law[-1], side="right"
+                )
             else:
-                mean = np.clip(np.diff(sums[np.searchsorted(marks, cut)]) / size, 0.0, 1.0)
-                out[:, b] = rng.binomial(size, mean, size=(draws, len(size))).sum(axis=1)
+                mean = np.clip(
+                    np.diff(sums[np.searchsorted(marks, cut)]) / size, 0.0, 1.0
+                )
+                out[:, b] = rng.binomial(size, mean, size=(draws, len(size))).sum(
+                    axis=1
+                )
         return out
 
     @made_once
@@ -370,7 +500,12 @@ class LongContext(MetricContext):
         if scheme == "width":
             return float(np.sqrt(2.0 * bins.variance / np.pi).sum()) / self.n
         count, total = bins.count, 0.0
-        for stop, size, spread in zip(np.cumsum(count).tolist(), count.tolist(), bins.variance.tolist(), strict=True):
+        for stop, size, spread in zip(
+            np.cumsum(count).tolist(),
+            count.tolist(),
+            bins.variance.tolist(),
+            strict=True,
+        ):
             if size <= EXACT_ROWS:
                 c = self.order.scores(stop - size, stop)
                 total += float(expected_of_bin(c, poisson_binomial(c)))
@@ -389,7 +524,14 @@ class LongContext(MetricContext):
             below = np.concatenate([[last], c[:-1]])
             bin_of = offset + np.arange(len(c)) - (0.5 * (below + c) >= c)
             last, offset, count = float(c[-1]), offset + len(c), right + wrong
-            sums = [bin_of, count, count * c, right, right * (1.0 - c) ** 2 + wrong * c**2, count * c * (1.0 - c)]
+            sums = [
+                bin_of,
+                count,
+                count * c,
+                right,
+                right * (1.0 - c) ** 2 + wrong * c**2,
+                count * c * (1.0 - c),
+            ]
             rows = np.concatenate([held, np.array(sums)], axis=1)
             first = np.flatnonzero(np.concatenate([[True], np.diff(rows[0]) > 0]))
             found = np.add.reduceat(rows, first, axis=1)
@@ -400,15 +542,23 @@ class LongContext(MetricContext):
 
     def _as_bins(self, sums: FloatArray) -> BinSums:
         _, count, score, right, squares, variance = sums
-        return BinSums(count.astype(np.int64), score, right, count, count, squares, variance)
+        return BinSums(
+            count.astype(np.int64), score, right, count, count, squares, variance
+        )
 
-    def _square(self, scheme: str, square: Callable[[BinStats], FloatArray]) -> tuple[float, FloatArray]:
+    def _square(
+        self, scheme: str, square: Callable[[BinStats], FloatArray]
+    ) -> tuple[float, FloatArray]:
         if scheme == "values":
             return self._values_square(square)
         bins = self.bins(scheme)
-        return float(square(bins)), square(bins.with_outcomes(self.null_outcomes(scheme)))
+        return float(square(bins)), square(
+            bins.with_outcomes(self.null_outcomes(scheme))
+        )
 
-    def _values_square(self, square: Callable[[BinStats], FloatArray]) -> tuple[float, FloatArray]:
+    def _values_square(
+        self, square: Callable[[BinStats], FloatArray]
+    ) -> tuple[float, FloatArray]:
         """Squared error over bins of equal scores, and its draws: binomials, or for very many values a normal law."""
         s, n, rng = self.settings, self.n, self.rng("hits:values")
         value, drawn, mean, variance = 0.0, np.zeros(s.resamples), 0.0, 0.0
@@ -425,25 +575,40 @@ class LongContext(MetricContext):
                 variance += float((2.0 * spread**2).sum()) / n**2
             else:
                 pairs = bins.weight > 1
-                own = 2.0 * spread[pairs] ** 2 * bins.weight[pairs] / (bins.weight[pairs] - 1.0)
+                own = (
+                    2.0
+                    * spread[pairs] ** 2
+                    * bins.weight[pairs]
+                    / (bins.weight[pairs] - 1.0)
+                )
                 variance += float(own.sum()) / n**2
             for low in range(0, len(chance) if few else 0, 1024):
                 here = slice(low, low + 1024)
                 some = BinSums(*(sums[here] for sums in vars(bins).values()))
-                hits = rng.binomial(some.count, chance[here], size=(s.resamples, len(some.count)))
-                drawn += square(some.with_outcomes(hits.astype(np.float64))) * float(some.weight.sum()) / n
+                hits = rng.binomial(
+                    some.count, chance[here], size=(s.resamples, len(some.count))
+                )
+                drawn += (
+                    square(some.with_outcomes(hits.astype(np.float64)))
+                    * float(some.weight.sum())
+                    / n
+                )
         if not few:
             drawn = mean + math.sqrt(variance) * rng.standard_normal(s.resamples)
         return value, drawn
 
     def _squared(self, scheme: str) -> SquaredError:
         parts = self._values() if scheme == "values" else [self.bins(scheme)]
-        return SquaredError.of_sums((b.weight, b.outcome - b.score, b.squares, b.variance) for b in parts)
+        return SquaredError.of_sums(
+            (b.weight, b.outcome - b.score, b.squares, b.variance) for b in parts
+        )
 
     def _confidence_bins(self) -> tuple[BinStats, FloatArray, FloatArray]:
         bins = self._over(EDGES)
         ends = np.append(0, np.cumsum(bins.count)).tolist()
-        p_values = bin_p_values(bins, bins.variance, lambda b: self.order.scores(ends[b], ends[b + 1]))
+        p_values = bin_p_values(
+            bins, bins.variance, lambda b: self.order.scores(ends[b], ends[b + 1])
+        )
         return bins, p_values, np.ones(len(p_values))
 
     # ---- the smooth error and the joint test
@@ -452,13 +617,21 @@ class LongContext(MetricContext):
     def _cell_hits(self) -> FloatArray:
         """Outcomes per cell of the smooth error's grid under calibration, (draws, cells)."""
         rows, score, _ = self.scored.grid
-        chance = np.clip(np.divide(score, rows, out=np.zeros_like(score), where=rows > 0), 0.0, 1.0)
+        chance = np.clip(
+            np.divide(score, rows, out=np.zeros_like(score), where=rows > 0), 0.0, 1.0
+        )
         size = (self.heavy_resamples, len(rows))
-        return self.rng("smece").binomial(rows.astype(np.int64), chance, size=size).astype(np.float64)
+        return (
+            self.rng("smece")
+            .binomial(rows.astype(np.int64), chance, size=size)
+            .astype(np.float64)
+        )
 
     def _smooth_draws(self) -> tuple[FloatArray, float]:
         _, score, hits = self.scored.grid
-        residuals = np.empty((len(self._cell_hits) + 1, len(score)))  # written to in place: it is the largest array
+        residuals = np.empty(
+            (len(self._cell_hits) + 1, len(score))
+        )  # written to in place: it is the largest array
         np.subtract(score, self._cell_hits, out=residuals[:-1])
         np.subtract(score, hits, out=residuals[-1])
         residuals /= self.n
@@ -469,12 +642,17 @@ class LongContext(MetricContext):
         joint, (_, score, _) = self.scored.joint, self.scored.grid
         assert joint is not None
         hits, rng = self._cell_hits, self.rng("joint")
-        of_wrong = np.divide(joint.cells[4], score, out=np.zeros_like(score), where=score > 0)
+        of_wrong = np.divide(
+            joint.cells[4], score, out=np.zeros_like(score), where=score > 0
+        )
         right = joint.right(hits, score, rng)
         spread = np.sqrt(np.maximum(joint.totals[1] - hits @ of_wrong, 0.0))
         entropy = joint.totals[0] + right + spread * rng.standard_normal(len(hits))
         smooth, observed = smooth_draws(self)
-        gap, sds = float(score.sum()) - hits.sum(axis=1), (self.variance, float(self.tally.entropy[1]))
+        gap, sds = (
+            float(score.sum()) - hits.sum(axis=1),
+            (self.variance, float(self.tally.entropy[1])),
+        )
         return JointDraws(smooth, observed, gap, entropy, *map(math.sqrt, sds))
 
     def _slope_draws(self) -> tuple[MeanGap, JointDraws]:
@@ -484,21 +662,47 @@ class LongContext(MetricContext):
         v, vl, vll = (float(sums.sum()) for sums in joint.cells[:3])
         (mean, sd), hits = residual_slope(v, vl, vll), self._cell_hits
         gap = float(score.sum()) - hits.sum(axis=1)
-        slope = float(joint.cells[3].sum()) - joint.right(hits, score, self.rng("joint")) - mean * gap
-        observed = float(joint.totals[0]) - mean * self.n * self._direction("positive").gap
+        slope = (
+            float(joint.cells[3].sum())
+            - joint.right(hits, score, self.rng("joint"))
+            - mean * gap
+        )
+        observed = (
+            float(joint.totals[0]) - mean * self.n * self._direction("positive").gap
+        )
         smooth, error = smooth_draws(self)
         drawn = JointDraws(smooth, error, gap, slope, math.sqrt(v), sd)
         return MeanGap.of(observed / self.n if sd > 0.0 else 0.0, sd / self.n), drawn
 
     # ---- means and directions
 
+    few_jumps = False  # their outcomes cannot be drawn row by row
+
     def _direction(self, name: str) -> MeanGap:
         if name == "entropy":
-            return _direction(self.tally.entropy, self.n)
+            return self._entropy_direction()
         scored = self.tally.positive if name == "positive" else self.tally.top
         assert scored is not None
-        gap = float(scored.fine.score.sum() - scored.fine.outcome.sum())
-        return _direction(np.array([gap, scored.variance]), self.n)
+        said, found = float(scored.fine.score.sum()), float(scored.fine.outcome.sum())
+        gap = _direction(np.array([said - found, scored.variance]), self.n)
+        if scored.variance >= FEW_OUTCOMES:
+            return gap
+        return MeanGap(gap.gap, gap.z, rarer_p_value(said, round(found), self.n))
+
+    def _entropy_direction(self) -> MeanGap:
+        found = _direction(self.tally.entropy, self.n)
+        top = self.tally.top
+        if top.variance >= FEW_JUMPS or top.joint is None:
+            return found
+        draws = drawn_from_confidences(self.labelled("top")).entropy
+        return found.with_draws(draws / self.n)
+
+    def _spiegelhalter(self) -> MeanGap:
+        deviation, variance = self.scored.spiegelhalter.tolist()
+        found = _direction(self.scored.spiegelhalter, self.n)
+        # Where few rows carry it their scores are near 0 or 1, and all steps alike.
+        jumps = JumpSums(variance, variance, variance)
+        return MeanGap(found.gap, found.z, jump_p_value(deviation, jumps))
 
 
 def _direction(sums: FloatArray, n: int) -> MeanGap:
@@ -508,11 +712,13 @@ def _direction(sums: FloatArray, n: int) -> MeanGap:
 
 
 LongContext.instead = {
-    losses.mean_named: lambda c, name: (c.scored.gap if name == "score gap" else c.tally.means[name]).as_mean,
+    losses.mean_named: lambda c, name: (
+        (c.scored.gap if name == "score gap" else c.tally.means[name]).as_mean
+    ),
     losses.score_error: lambda c: math.sqrt(c.scored.moments.square) / c.n,
     losses.variance_of_confidence: lambda c: c.tally.top.moments.square / c.n,
     direction_of: LongContext._direction,
-    spiegelhalter_of: lambda c: _direction(c.scored.spiegelhalter, c.n),
+    spiegelhalter_of: LongContext._spiegelhalter,
     square_and_draws: LongContext._square,
     squared_of: LongContext._squared,
     smooth_error: lambda c: float(smooth_errors(c.scored.smooth)[0]),
@@ -527,7 +733,10 @@ LongContext.instead = {
 
 
 LONG = 1 << 17  # rows from which no row table is made
-OF_TWO = {"roc_auc", "average_precision"}  # metrics that need every class's column unless there are two classes
+OF_TWO = {
+    "roc_auc",
+    "average_precision",
+}  # metrics that need every class's column unless there are two classes
 
 
 def measured_long(names: Iterable[str], settings: MetricSettings, k: int) -> bool:
@@ -535,7 +744,9 @@ def measured_long(names: Iterable[str], settings: MetricSettings, k: int) -> boo
     usual = settings.label in ("top", "positive") and settings.compat is None
     usual = usual and settings.threshold == 0.5 and settings.interval != "bootstrap"
     asked = [metric(name) for name in names]
-    return usual and all(each.reads != "table" and (k == 2 or each.name not in OF_TWO) for each in asked)
+    return usual and all(
+        each.reads != "table" and (k == 2 or each.name not in OF_TWO) for each in asked
+    )
 
 
 @contextmanager
@@ -550,19 +761,32 @@ def long_contexts(
     """Contexts of the rows through every calibrator (None: uncalibrated), from one pass, one after the other. A
     context's sorted scores exist on disk until the next is requested. report : will the judgement be made? Raises
     CalcliError where there is no room for the sorted scores."""
-    mass = settings.scheme == "mass" and any(("scheme", None) in metric(name).signature for name in names)
+    mass = settings.scheme == "mass" and any(
+        ("scheme", None) in metric(name).signature for name in names
+    )
     ordered = report or mass or any(metric(name).reads == "order" for name in names)
     wanted = SumsRequest(tuple(names), settings, rows.n, ordered, report)
     kinds = (2 if rows.k == 2 else 1) if ordered else 0
     if ordered:
-        check_room(8 * rows.n * (kinds * len(calibrators) + 1), WHY)  # all sets, and one of them in order
-    asked = gathering(names, settings, rows.k, by_class=report, all_columns=len(calibrators) > 1)
+        check_room(
+            8 * rows.n * (kinds * len(calibrators) + 1), WHY
+        )  # all sets, and one of them in order
+    asked = gathering(
+        names, settings, rows.k, by_class=report, all_columns=len(calibrators) > 1
+    )
     with ExitStack() as stack:
-        runs = [[stack.enter_context(closing(Runs())) for _ in range(kinds)] for _ in calibrators]
+        runs = [
+            [stack.enter_context(closing(Runs())) for _ in range(kinds)]
+            for _ in calibrators
+        ]
         tallies: list[RunningSums] = []
         for part in reduced(rows, calibrators, wanted, **asked):
             found = [tally for tally, _ in part]
-            tallies = [a + b for a, b in zip(tallies, found, strict=True)] if tallies else found
+            tallies = (
+                [a + b for a, b in zip(tallies, found, strict=True)]
+                if tallies
+                else found
+            )
             for own, (_, each) in zip(runs, part, strict=True):
                 for run, keys in zip(own, each, strict=True):
                     run.take(keys)
@@ -572,7 +796,10 @@ def long_contexts(
         def each_in_turn() -> Iterator[LongContext]:
             for tally, own in zip(tallies, runs, strict=True):
                 with ExitStack() as here:
-                    orders = [here.enter_context(closing(run.merged(i == 1))) for i, run in enumerate(own)]
+                    orders = [
+                        here.enter_context(closing(run.merged(i == 1)))
+                        for i, run in enumerate(own)
+                    ]
                     yield LongContext(tally, settings, orders)
 
         yield each_in_turn()

@@ -20,7 +20,10 @@ def area_under_roc(ranked: Ranked) -> float | None:
     pairs = ranked.right * ranked.wrong
     if pairs <= 0.0:
         return None
-    won = (float(each.right @ (below + 0.5 * each.wrong)) for each, _, below in running(ranked))
+    won = (
+        float(each.right @ (below + 0.5 * each.wrong))
+        for each, _, below in running(ranked)
+    )
     return math.fsum(won) / pairs
 
 
@@ -48,10 +51,18 @@ def delong(ranked: Ranked, area: float) -> AreaSpread:
         by_right = 1.0 - (wrong_below + 0.5 * each.wrong) / wrong
         by_wrong = (below + 0.5 * each.right) / right
         squares += float(each.right @ by_right**2), float(each.wrong @ by_wrong**2)
-    of_right, of_wrong = (float(squares[at]) - n * lost**2 for at, n in enumerate((right, wrong)))
-    se = math.sqrt(max(of_right, 0.0) / (right - 1) / right + max(of_wrong, 0.0) / (wrong - 1) / wrong)
+    of_right, of_wrong = (
+        float(squares[at]) - n * lost**2 for at, n in enumerate((right, wrong))
+    )
+    se = math.sqrt(
+        max(of_right, 0.0) / (right - 1) / right
+        + max(of_wrong, 0.0) / (wrong - 1) / wrong
+    )
     sides = ((right, float(squares[0])), (wrong, float(squares[1])))
-    return AreaSpread(se, min((n * lost) ** 2 / square if square > 0.0 else 0.0 for n, square in sides))
+    return AreaSpread(
+        se,
+        min((n * lost) ** 2 / square if square > 0.0 else 0.0 for n, square in sides),
+    )
 
 
 def average_precision(ranked: Ranked) -> float | None:
@@ -85,10 +96,18 @@ def risk_coverage(ranked: Ranked) -> float:
 def best_risk_coverage(right: float, wrong: float, weighted: bool = False) -> float:
     """The least area under the risk-coverage curve with so many right and wrong rows: every error comes last."""
     size, errors = np.array([right, wrong]), np.array([0.0, wrong])
-    return _risks(errors, size, np.array([right, right + wrong]), errors, weighted) / (right + wrong)
+    return _risks(errors, size, np.array([right, right + wrong]), errors, weighted) / (
+        right + wrong
+    )
 
 
-def _risks(wrong: FloatArray, size: FloatArray, stop: FloatArray, errors: FloatArray, continuous: bool) -> float:
+def _risks(
+    wrong: FloatArray,
+    size: FloatArray,
+    stop: FloatArray,
+    errors: FloatArray,
+    continuous: bool,
+) -> float:
     """Sum of the error rates of the first m rows, over the m inside blocks (b,), random inside.
 
     stop, errors : rows, and errors, down to the block's end. In a block with error rate r that begins after m rows with
@@ -99,7 +118,9 @@ def _risks(wrong: FloatArray, size: FloatArray, stop: FloatArray, errors: FloatA
     before, rate = stop - size, wrong / size
     if continuous:
         before = np.where(before < 1e-12 * stop, 0.0, before)
-        inverse = np.log(np.divide(stop, before, out=np.ones_like(stop), where=before > 0))
+        inverse = np.log(
+            np.divide(stop, before, out=np.ones_like(stop), where=before > 0)
+        )
     else:
         inverse = _inverses(np.rint(before), np.rint(stop))
     return float((rate * size + (errors - wrong - rate * before) * inverse).sum())
@@ -113,7 +134,11 @@ def _inverses(low: FloatArray, high: FloatArray) -> FloatArray:
     out = 1.0 / high
     several = np.flatnonzero(high - low > 1.0)
     a, b = low[several], high[several]
-    few, start = HARMONIC[np.minimum(b, 64).astype(np.int64)] - HARMONIC[np.minimum(a, 64).astype(np.int64)], 64.0
+    few, start = (
+        HARMONIC[np.minimum(b, 64).astype(np.int64)]
+        - HARMONIC[np.minimum(a, 64).astype(np.int64)],
+        64.0,
+    )
     a, b = np.maximum(a, start), np.maximum(b, start)
 
     def rest(m: FloatArray) -> FloatArray:
@@ -142,7 +167,9 @@ def risk_spread(ranked: Ranked) -> tuple[AreaSpread, AreaSpread]:
     for each, below, wrong_below in running(ranked):
         size, errors = each.right + each.wrong, each.wrong
         before = np.rint(n - below - wrong_below - size)
-        inverse = np.log((before + size) / np.where(before > 0.0, before, before + size))
+        inverse = np.log(
+            (before + size) / np.where(before > 0.0, before, before + size)
+        )
         lifted = 1.0 - (area_to(before + size) - area_to(before)) / size
         passed = errors / size * inverse
         upto = beneath + np.cumsum(passed)
@@ -153,7 +180,10 @@ def risk_spread(ranked: Ranked) -> tuple[AreaSpread, AreaSpread]:
             sums[2 * at] += errors @ one + each.right @ zero
             sums[2 * at + 1] += errors @ one**2 + each.right @ zero**2
         sums[4:] += errors @ lifted, errors @ lifted**2
-    se, excess = (math.sqrt(max(sums[at + 1] / n - (sums[at] / n) ** 2, 0.0) / max(n - 1.0, 1.0)) for at in (0, 2))
+    se, excess = (
+        math.sqrt(max(sums[at + 1] / n - (sums[at] / n) ** 2, 0.0) / max(n - 1.0, 1.0))
+        for at in (0, 2)
+    )
     carrying = float(sums[4] ** 2 / sums[5]) if sums[5] > 0.0 else 0.0
     return AreaSpread(se, carrying), AreaSpread(excess, carrying)
 
@@ -173,7 +203,9 @@ def auroc(context: MetricContext) -> Value:
     return _with_delong(context, ranked, value)
 
 
-@metric("label:positive", better="high", report="two classes", whole=True, reads="order")
+@metric(
+    "label:positive", better="high", report="two classes", whole=True, reads="order"
+)
 def roc_auc(context: MetricContext) -> Value:
     """Area under the ROC curve: P(class 1) ranks the two classes; more classes: mean of one-vs-rest.
 
@@ -192,7 +224,9 @@ def roc_auc(context: MetricContext) -> Value:
     return _with_delong(context, ranked, value, by_odds=True)
 
 
-def delong_of_units(score: FloatArray, outcome: FloatArray, area: float, units: Units) -> AreaSpread:
+def delong_of_units(
+    score: FloatArray, outcome: FloatArray, area: float, units: Units
+) -> AreaSpread:
     """Spread of the area under the ROC curve where rows belong together: pairs won, and lost, summed by unit. score,
     outcome : (n,). Reference: Obuchowski (1997), Biometrics 53, 567-578."""
     up = outcome > 0
@@ -206,22 +240,37 @@ def delong_of_units(score: FloatArray, outcome: FloatArray, area: float, units: 
     part = (1.0 - area - lost) / np.where(up, len(right), len(wrong))
     sums = [units.sums(lost * side) for side in (up, ~up)]
     carrying = min(float(s.sum() ** 2 / (s @ s)) if s.any() else 0.0 for s in sums)
-    return AreaSpread(math.sqrt(units.n / max(units.n - 1, 1) * float((units.sums(part) ** 2).sum())), carrying)
+    return AreaSpread(
+        math.sqrt(units.n / max(units.n - 1, 1) * float((units.sums(part) ** 2).sum())),
+        carrying,
+    )
 
 
-def _with_delong(context: MetricContext, ranked: Ranked, value: float, by_odds: bool = False) -> Value:
+def _with_delong(
+    context: MetricContext, ranked: Ranked, value: float, by_odds: bool = False
+) -> Value:
     """An area under the ROC curve with its interval. by_odds : of class 1 by its log-odds, else of the confidence."""
     t = context.table
     if t.units is None or ranked.weighted:
-        return _with_interval(context, ranked, Value(value), "delong", lambda: delong(ranked, value))
-    score, outcome = (t.log_odds, (t.y == 1).astype(np.float64)) if by_odds else (t.confidence, t.correct)
+        return _with_interval(
+            context, ranked, Value(value), "delong", lambda: delong(ranked, value)
+        )
+    score, outcome = (
+        (t.log_odds, (t.y == 1).astype(np.float64))
+        if by_odds
+        else (t.confidence, t.correct)
+    )
     assert score is not None
     spread = delong_of_units(score, outcome, value, t.units)
     return _with_interval(context, ranked, Value(value), "unit t", lambda: spread)
 
 
 def _with_interval(
-    context: MetricContext, ranked: Ranked, value: Value, method: str, spread_of: Callable[[], AreaSpread]
+    context: MetricContext,
+    ranked: Ranked,
+    value: Value,
+    method: str,
+    spread_of: Callable[[], AreaSpread],
 ) -> Value:
     """An area with its interval: Student's on the scale of its log-odds, with one degree less than rows that carry it,
     or by ``unit t`` than units. None for weighted rows, and where fewer than ``LEAST`` rows or units carry the area."""
@@ -236,13 +285,23 @@ def _with_interval(
         return replace(value, se=se, more={"ci_reason": context.few_wrong})
     few = spread.carrying < (LEAST_UNITS if by_unit else LEAST)
     if few or not 0.0 < area < 1.0 or se is None:
-        of = f"{context.table.units.n} units" if by_unit and context.table.units else f"{context.n} rows"
+        of = (
+            f"{context.table.units.n} units"
+            if by_unit and context.table.units
+            else f"{context.n} rows"
+        )
         reason = f"about {spread.carrying:.0f} of {of} carry this area"
         if area in (0.0, 1.0) and not few:
             reason = f"the area is {area:g}, the end of its scale"
         return replace(value, se=se, more={"ci_reason": f"{reason}: no interval"})
-    by = t_quantile(0.5 + level / 2.0, spread.carrying - 1.0) * se / (area * (1.0 - area))
-    low, high = (1.0 / (1.0 + (1.0 - area) / area * math.exp(-side * by)) for side in (-1.0, 1.0))
+    by = (
+        t_quantile(0.5 + level / 2.0, spread.carrying - 1.0)
+        * se
+        / (area * (1.0 - area))
+    )
+    low, high = (
+        1.0 / (1.0 + (1.0 - area) / area * math.exp(-side * by)) for side in (-1.0, 1.0)
+    )
     return replace(value, se=se, interval=Interval(low, high, level, method))
 
 
@@ -265,11 +324,18 @@ def mean_average_precision(context: MetricContext) -> Value:
 
 def _one_vs_rest(context: MetricContext, of: Callable[[Ranked], float | None]) -> Value:
     """Mean of a one-vs-rest statistic over the classes for which it is defined."""
-    found = [of(Ranked.of(p, outcome, context.table.weight)) for _, p, outcome in context.each_class()]
+    found = [
+        of(Ranked.of(p, outcome, context.table.weight))
+        for _, p, outcome in context.each_class()
+    ]
     values = [value for value in found if value is not None]
     if not values:
         raise Undefined("all labels are the same class: nothing to rank")
-    return Value(float(np.mean(values)), signature={"label": "one-vs-rest"}, more={"classes": len(values)})
+    return Value(
+        float(np.mean(values)),
+        signature={"label": "one-vs-rest"},
+        more={"classes": len(values)},
+    )
 
 
 @metric("label:top", report="full", reads="order")
@@ -292,11 +358,15 @@ def eaurc(context: MetricContext) -> Value:
     Also called: e_aurc
     """
     ranked = context.labelled("top").ranked()
-    value = risk_coverage(ranked) - best_risk_coverage(ranked.right, ranked.wrong, ranked.weighted)
+    value = risk_coverage(ranked) - best_risk_coverage(
+        ranked.right, ranked.wrong, ranked.weighted
+    )
     return _of_risks(context, ranked, max(value, 0.0), 1)
 
 
 def _of_risks(context: MetricContext, ranked: Ranked, area: float, which: int) -> Value:
     """An area under the risk-coverage curve (0), or its excess (1), with its interval."""
     value = Value(area, signature={"coverage": "weight"} if ranked.weighted else {})
-    return _with_interval(context, ranked, value, "influence function", lambda: risk_spread(ranked)[which])
+    return _with_interval(
+        context, ranked, value, "influence function", lambda: risk_spread(ranked)[which]
+    )

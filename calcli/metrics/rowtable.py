@@ -18,7 +18,17 @@ from calcli.statistics.units import Units, design_effect
 from calcli.statistics.weights import effective_weights
 
 TOP_COLUMNS = ("confidence", "correct", "prediction", "y")
-ROW_COLUMNS = (*TOP_COLUMNS, "nll", "brier", "entropy", "varentropy", "positive", "log_odds", "weight", "group")
+ROW_COLUMNS = (
+    *TOP_COLUMNS,
+    "nll",
+    "brier",
+    "entropy",
+    "varentropy",
+    "positive",
+    "log_odds",
+    "weight",
+    "group",
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,11 @@ class ClassStats(BinStats):
     @property
     def whole(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Expected number of labels of each class, the number found, and its variance, (k,) each."""
-        return self.score.sum(axis=1), self.outcome.sum(axis=1), self.variance.sum(axis=1)
+        return (
+            self.score.sum(axis=1),
+            self.outcome.sum(axis=1),
+            self.variance.sum(axis=1),
+        )
 
 
 def _joined(a: AnyArray, b: AnyArray) -> AnyArray:
@@ -41,7 +55,9 @@ def _joined(a: AnyArray, b: AnyArray) -> AnyArray:
 
 
 def _tops(a: "Tops", b: "Tops") -> "Tops":
-    return {j: (_joined(a[j][0], b[j][0]), _joined(a[j][1], b[j][1])) for j in a if j in b}
+    return {
+        j: (_joined(a[j][0], b[j][0]), _joined(a[j][1], b[j][1])) for j in a if j in b
+    }
 
 
 Column = Annotated[FloatArray, _joined]
@@ -109,7 +125,9 @@ class RowTable(Sums):
     @property
     def agreement(self) -> LabelAgreement | None:
         """Counts of (prediction, label) pairs; None for confidences alone."""
-        return LabelAgreement.of(self.prediction, self.y, self.k) if self.k > 1 else None
+        return (
+            LabelAgreement.of(self.prediction, self.y, self.k) if self.k > 1 else None
+        )
 
     @property
     def mean_confidence(self) -> float:
@@ -124,7 +142,11 @@ class RowTable(Sums):
     @property
     def known(self) -> str:
         """Number of classes, as the end of a sentence in a message."""
-        return f"these rows have {self.k}" if self.k > 1 else "these rows hold one confidence each"
+        return (
+            f"these rows have {self.k}"
+            if self.k > 1
+            else "these rows hold one confidence each"
+        )
 
     @property
     def brier_top(self) -> FloatArray:
@@ -147,7 +169,11 @@ class RowTable(Sums):
         """Table of the rows at ``index`` (indices or a mask), without sums over rows. Their weights sum to the
         effective number of these rows, and are None where all are equal."""
         held = {name: getattr(self, name) for name in ROW_COLUMNS}
-        columns = {name: c[index] for name, c in held.items() if c is not None and (len(c) or name in TOP_COLUMNS)}
+        columns = {
+            name: c[index]
+            for name, c in held.items()
+            if c is not None and (len(c) or name in TOP_COLUMNS)
+        }
         if "weight" in columns:
             columns["weight"] = effective_weights(columns["weight"])
         return RowTable(
@@ -155,11 +181,16 @@ class RowTable(Sums):
             **columns,
             units=None if self.units is None else self.units.take(index),
             clipped=int((columns.get("nll", self.nll) == NLL_OF_ZERO).sum()),
-            tops={j: (sums[index], inside[index]) for j, (sums, inside) in self.tops.items()},
+            tops={
+                j: (sums[index], inside[index])
+                for j, (sums, inside) in self.tops.items()
+            },
         )
 
     def groups(self) -> tuple[AnyArray, list["RowTable"]]:
         """Distinct groups in order, and the table of each."""
         names, which = np.unique(np.asarray(self.group), return_inverse=True)
-        rows = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+        rows = np.split(
+            np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1]
+        )
         return names, [self.take(index) for index in rows]

@@ -11,13 +11,23 @@ from numpy.typing import NDArray
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Undefined, Value, made_once, metric
 from calcli.metrics.intervals import normal_p_value, t_p_value
-from calcli.metrics.nulls import EXACT_ROWS, Null, label_losses, poisson_binomial, reaching
+from calcli.metrics.nulls import (
+    EXACT_ROWS,
+    Null,
+    label_losses,
+    poisson_binomial,
+    reaching,
+)
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.ties import Ranked
 from calcli.numerics import FloatArray, IntArray
 from calcli.statistics.units import Luck, Units
-from calcli.statistics.weighted_sums import FEW_JUMPS, JumpSums, expected_jumps, jump_p_value
-
+from calcli.statistics.weighted_sums import (
+    FEW_JUMPS,
+    JumpSums,
+    expected_jumps,
+    jump_p_value,
+)
 
 FEW_OUTCOMES = 10.0  # variance of a count below which its law is not taken as normal
 
@@ -41,7 +51,14 @@ class MeanGap:
     @classmethod
     def of(cls, gap: float, sd: float) -> "MeanGap":
         """Mean gap with its z, from its standard deviation."""
-        return cls(gap, gap / sd if sd > 0.0 else 0.0 if vanishes(gap) else math.copysign(math.inf, gap))
+        return cls(
+            gap,
+            gap / sd
+            if sd > 0.0
+            else 0.0
+            if vanishes(gap)
+            else math.copysign(math.inf, gap),
+        )
 
     def with_luck(self, context: MetricContext, draws: FloatArray) -> "MeanGap":
         """Mean gap with z and p-value for rows in units. draws : of the gap under calibration, (draws,)."""
@@ -68,7 +85,9 @@ class MeanGap:
         return MeanGap(self.gap, self.z, p_value, len(draws))
 
 
-def _direction(gap: FloatArray, variance: FloatArray, weight: FloatArray | None) -> MeanGap:
+def _direction(
+    gap: FloatArray, variance: FloatArray, weight: FloatArray | None
+) -> MeanGap:
     w = np.ones(len(gap)) if weight is None else weight
     total = float(w.sum())
     return MeanGap.of(float(w @ gap) / total, math.sqrt(float(w**2 @ variance)) / total)
@@ -83,7 +102,11 @@ def direction(table: RowTable, name: str) -> MeanGap:
     """
     if name == "entropy":
         return _direction(table.nll - table.entropy, table.varentropy, table.weight)
-    score, outcome = (table.positive, table.y == 1) if name == "positive" else (table.confidence, table.correct)
+    score, outcome = (
+        (table.positive, table.y == 1)
+        if name == "positive"
+        else (table.confidence, table.correct)
+    )
     assert score is not None
     return _direction(score - outcome, score * (1.0 - score), table.weight)
 
@@ -99,7 +122,7 @@ def direction_of(context: MetricContext, name: str) -> MeanGap:
     own = context.labelled("positive" if name == "positive" else "top")
     total = float(t.weights.sum())
     if t.units is None and name == "entropy":
-        if expected_jumps(JumpSums.of(t.confidence, t.weight)) >= FEW_JUMPS:
+        if not own.few_jumps:
             return found
         return found.with_draws(drawn_entropies(own) / total)
     if t.units is None:
@@ -160,7 +183,12 @@ def entropy_draws(context: MetricContext, sums: FloatArray) -> FloatArray:
     return np.asarray(float(w @ (wrong - t.entropy)) + sums[:, 1] + noise)
 
 
-def luck_p_value(luck: Luck, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> float:
+def luck_p_value(
+    luck: Luck,
+    scores: FloatArray,
+    outcomes: FloatArray,
+    weight: FloatArray | None = None,
+) -> float:
     """Two-sided p-value of the sum of outcomes (n,) of rows in units, with ``scores`` (n,) as their probabilities. By
     Student's law with a degree of freedom fewer than units. Where few outcomes are expected for their variance, by
     Poisson's of the rarer outcome in steps of as many rows as the variance grows by, or of weighted rows by Skellam's
@@ -170,7 +198,9 @@ def luck_p_value(luck: Luck, scores: FloatArray, outcomes: FloatArray, weight: F
     if not luck.variance > 0.0:
         return float(vanishes(said - found))
     alone = luck.units == 1
-    student = partial(t_p_value, (said - found) / math.sqrt(luck.variance), luck.units - 1.0)
+    student = partial(
+        t_p_value, (said - found) / math.sqrt(luck.variance), luck.units - 1.0
+    )
     if weight is not None:
         jumps = JumpSums.of(scores, weight)
         many = expected_jumps(jumps) / luck.effect >= FEW_JUMPS
@@ -184,17 +214,27 @@ def luck_p_value(luck: Luck, scores: FloatArray, outcomes: FloatArray, weight: F
 
     step = luck.effect
     at_least = float(gammainc(count / step, mean / step)) if count > 0.0 else 1.0
-    return min(1.0, 2.0 * min(at_least, float(gammaincc(count / step + 1.0, mean / step))))
+    return min(
+        1.0, 2.0 * min(at_least, float(gammaincc(count / step + 1.0, mean / step)))
+    )
 
 
 def sum_p_value(
-    scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None, units: Units | None = None
+    scores: FloatArray,
+    outcomes: FloatArray,
+    weight: FloatArray | None = None,
+    units: Units | None = None,
 ) -> float:
     """Two-sided p-value of the sum of outcomes (n,), with ``scores`` (n,) as their probabilities. By the normal law of
     the sum, or where its variance is below 10 by its exact law; with weights by Skellam's law where few rows carry the
     sum (``jump_p_value``); for rows in units by ``luck_p_value``."""
     if units is not None:
-        return luck_p_value(Luck.of(scores, outcomes, units, weight, both=True), scores, outcomes, weight)
+        return luck_p_value(
+            Luck.of(scores, outcomes, units, weight, both=True),
+            scores,
+            outcomes,
+            weight,
+        )
     if weight is not None:
         deviation = float(weight @ (outcomes - scores))
         return jump_p_value(deviation, JumpSums.of(scores, weight))
@@ -222,7 +262,13 @@ def exact_p_value(scores: FloatArray, count: int) -> float:
 def p_text(p: float, draws: float = 0) -> str:
     """Text of a p-value, ``p = 0.61``; ``p < 0.001`` below a thousandth, or the least that the draws can give."""
     cell = p_cell(p, draws)
-    return f"p {cell}" if cell.startswith("<") else f"p = {p:.2f}" if p >= 0.0995 else f"p = {cell}"
+    return (
+        f"p {cell}"
+        if cell.startswith("<")
+        else f"p = {p:.2f}"
+        if p >= 0.0995
+        else f"p = {cell}"
+    )
 
 
 def p_cell(p: float, draws: float = 0) -> str:
@@ -233,13 +279,17 @@ def p_cell(p: float, draws: float = 0) -> str:
     return f"{p:.3f}"
 
 
-def spiegelhalter(scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None) -> MeanGap:
+def spiegelhalter(
+    scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None
+) -> MeanGap:
     """Spiegelhalter's z: the Brier score of the scores against its expectation under calibration.
 
     z = sum (y - c)(1 - 2c) / sqrt(sum (1 - 2c)^2 c (1 - c)). Reference: Spiegelhalter (1986).
     """
     slope = 1.0 - 2.0 * scores
-    return _direction((outcomes - scores) * slope, slope**2 * scores * (1.0 - scores), weight)
+    return _direction(
+        (outcomes - scores) * slope, slope**2 * scores * (1.0 - scores), weight
+    )
 
 
 @made_once
@@ -249,7 +299,9 @@ def spiegelhalter_of(context: MetricContext) -> MeanGap:
     found = spiegelhalter(scores, outcomes, weight)
     # Every row steps by |1 - 2c| where the outcome is the less probable one.
     step = np.abs(1.0 - 2.0 * scores) * context.table.weights
-    deviation = float(step @ np.where(scores < 0.5, outcomes - scores, scores - outcomes))
+    deviation = float(
+        step @ np.where(scores < 0.5, outcomes - scores, scores - outcomes)
+    )
     jumps = JumpSums.of(np.minimum(scores, 1.0 - scores), step)
     return MeanGap(found.gap, found.z, jump_p_value(deviation, jumps))
 
@@ -259,7 +311,10 @@ def max_brownian_tail(x: float) -> float:
     if x < 0.2:
         return 1.0
     inside = sum(
-        (-1) ** j / (2 * j + 1) * math.exp(-((2 * j + 1) ** 2) * math.pi**2 / (8.0 * x * x)) for j in range(40)
+        (-1) ** j
+        / (2 * j + 1)
+        * math.exp(-((2 * j + 1) ** 2) * math.pi**2 / (8.0 * x * x))
+        for j in range(40)
     )
     if x < 3.0:
         return min(1.0, max(0.0, 1.0 - 4.0 / math.pi * inside))
@@ -271,7 +326,10 @@ def range_brownian_tail(x: float) -> float:
     """P(max B - min B over 0 <= t <= 1 is at least x) for Brownian motion B (Feller 1951)."""
     if x < 0.4:
         return 1.0
-    terms = ((-1) ** (j - 1) * j * 0.5 * math.erfc(j * x / math.sqrt(2.0)) for j in range(1, 101))
+    terms = (
+        (-1) ** (j - 1) * j * 0.5 * math.erfc(j * x / math.sqrt(2.0))
+        for j in range(1, 101)
+    )
     return min(1.0, max(0.0, 8.0 * math.fsum(terms)))
 
 
@@ -302,13 +360,21 @@ def cumulative_gaps(ranked: Ranked, variance: float) -> Cumulative:
     mad, total = 0.0, ranked.right + ranked.wrong
     for each in ranked:
         steps = path + np.cumsum(each.right - (each.right + each.wrong) * each.score)
-        highest, lowest = max(highest, float(steps.max())), min(lowest, float(steps.min()))
+        highest, lowest = (
+            max(highest, float(steps.max())),
+            min(lowest, float(steps.min())),
+        )
         mad, path = max(mad, float(np.abs(steps).max())), float(steps[-1])
-    return Cumulative(mad / total, (highest - lowest) / total, math.sqrt(variance) / total)
+    return Cumulative(
+        mad / total, (highest - lowest) / total, math.sqrt(variance) / total
+    )
 
 
 def adaptive_test(
-    scores: FloatArray, outcomes: FloatArray, resamples: int, draws: Iterable[tuple[slice, NDArray[Any]]]
+    scores: FloatArray,
+    outcomes: FloatArray,
+    resamples: int,
+    draws: Iterable[tuple[slice, NDArray[Any]]],
 ) -> tuple[float, float, int]:
     """Adaptive test over bins of all sizes: (statistic, p-value, levels).
 
@@ -320,7 +386,11 @@ def adaptive_test(
     Reference: Lee, Huang, Hassani, Dobriban (2023), JMLR 24(335), section 4.
     """
     n = len(scores)
-    levels = max(1, min(20, int(2.0 * math.log2(n / math.sqrt(math.log(n)))))) if n > 2 else 1
+    levels = (
+        max(1, min(20, int(2.0 * math.log2(n / math.sqrt(math.log(n))))))
+        if n > 2
+        else 1
+    )
     order = np.argsort(scores, kind="stable")
     c, y = scores[order], outcomes[order]
     variance = c * (1.0 - c)
@@ -329,7 +399,9 @@ def adaptive_test(
         cell = np.minimum(np.ceil(c * 2.0**b), 2.0**b)
         first = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))
         count = np.diff(np.concatenate([first, [n]])).astype(np.float64)
-        per_pair = np.divide(1.0, count - 1.0, out=np.zeros_like(count), where=count > 1)
+        per_pair = np.divide(
+            1.0, count - 1.0, out=np.zeros_like(count), where=count > 1
+        )
         v = np.add.reduceat(variance, first)
         sd = math.sqrt(float((2.0 * v**2 * per_pair / count).sum()))
         if sd > 0.0:
@@ -340,7 +412,13 @@ def adaptive_test(
 
     def largest(u: FloatArray) -> FloatArray:
         added, square = partial(np.add.reduceat, axis=1), u * u
-        return np.max([(added(u, at) ** 2 - added(square, at)) @ per_pair / sd for at, per_pair, sd in cuts], axis=0)
+        return np.max(
+            [
+                (added(u, at) ** 2 - added(square, at)) @ per_pair / sd
+                for at, per_pair, sd in cuts
+            ],
+            axis=0,
+        )
 
     observed = float(largest((y - c)[None])[0])
     reached = sum(reaching(largest(drawn - c), observed) for _, drawn in draws)
@@ -355,10 +433,13 @@ def class_p_values(stats: ClassStats) -> FloatArray:
     out = np.ones(len(expected))
     for c in range(len(out)):
         if stats.jumps is not None:
-            jumps = JumpSums(variance[c], *stats.jumps[:, c])
+            fourth, rising = stats.jumps[:, c].tolist()
+            jumps = JumpSums(float(variance[c]), fourth, rising)
             out[c] = jump_p_value(float(labels[c] - expected[c]), jumps)
         elif variance[c] >= FEW_OUTCOMES:
-            out[c] = MeanGap.of(float(labels[c] - expected[c]), math.sqrt(variance[c])).p_value
+            out[c] = MeanGap.of(
+                float(labels[c] - expected[c]), math.sqrt(variance[c])
+            ).p_value
         else:
             out[c] = poisson_p_value(round(float(labels[c])), float(expected[c]))
     return out
@@ -389,7 +470,9 @@ def adjusted(p_values: FloatArray) -> FloatArray:
     order = np.argsort(p_values, kind="stable")[::-1]
     m = len(p_values)
     out = np.empty(m)
-    out[order] = np.minimum(np.minimum.accumulate(m * p_values[order] / np.arange(m, 0, -1)), 1.0)
+    out[order] = np.minimum(
+        np.minimum.accumulate(m * p_values[order] / np.arange(m, 0, -1)), 1.0
+    )
     return out
 
 
@@ -411,25 +494,28 @@ def _drawn_paths(context: MetricContext) -> FloatArray:
     return np.concatenate(found, axis=1)
 
 
-def _few_jumps(context: MetricContext) -> bool:
-    """Test whether so few rows carry the sum of outcomes that a path of them is no Brownian motion."""
-    if not isinstance(context.table, RowTable):
-        return False  # of very many rows only sums are known
-    jumps = JumpSums.of(context.scores, context.table.weight)
-    return expected_jumps(jumps) < FEW_JUMPS
-
-
 IMPOSSIBLE = "the confidences are certain, and wrong somewhere"
 
 
-def _of_path(context: MetricContext, which: int, tail: Callable[[float], float], mean: float, q95: float) -> Value:
+def _of_path(
+    context: MetricContext,
+    which: int,
+    tail: Callable[[float], float],
+    mean: float,
+    q95: float,
+) -> Value:
     """Value of the largest cumulative gap (0) or their range (1). tail, mean, q95 : of that of Brownian motion."""
-    path = context.once(("gaps",), lambda: cumulative_gaps(context.ranked(), context.variance))
+    path = context.once(
+        ("gaps",), lambda: cumulative_gaps(context.ranked(), context.variance)
+    )
     value = (path.mad, path.kuiper)[which]
-    if context.shared is not None or _few_jumps(context):
+    if context.shared is not None or context.few_jumps:
         return Value(value, null=context.null_of(value, _drawn_paths(context)[which]))
     above = partial(scaled_tail, tail, path.sigma)
-    return Value(value, null=Null(mean * path.sigma, q95 * path.sigma, above(value), 0, above=above))
+    return Value(
+        value,
+        null=Null(mean * path.sigma, q95 * path.sigma, above(value), 0, above=above),
+    )
 
 
 @metric("label", report="full", reads="order")
@@ -439,7 +525,9 @@ def ks(context: MetricContext) -> Value:
     max_k |sum_{i<=k} (y_i - c_i)| / n, rows sorted by confidence
     Reference: Gupta et al. (2021)
     """
-    return _of_path(context, 0, max_brownian_tail, math.sqrt(math.pi / 2.0), 2.241402728)
+    return _of_path(
+        context, 0, max_brownian_tail, math.sqrt(math.pi / 2.0), 2.241402728
+    )
 
 
 @metric("label", report="full", reads="order")
@@ -449,7 +537,9 @@ def kuiper(context: MetricContext) -> Value:
     max_k C_k - min_k C_k, C_k = sum_{i<=k} (y_i - c_i)/n, C_0 = 0
     Reference: Arrieta-Ibarra, Gujral, Tannen, Tygert, Xu (2022)
     """
-    return _of_path(context, 1, range_brownian_tail, 2.0 * math.sqrt(2.0 / math.pi), 2.497672161)
+    return _of_path(
+        context, 1, range_brownian_tail, 2.0 * math.sqrt(2.0 / math.pi), 2.497672161
+    )
 
 
 @metric("label", "spiegelhalter", better="zero", report="full", reads="sums")
@@ -463,7 +553,9 @@ def spiegelhalter_z(context: MetricContext) -> Value:
     if context.shared is not None:
         slope, w = 1.0 - 2.0 * context.scores, context.table.weight
         slope = slope / len(slope) if w is None else slope * w / w.sum()
-        draws = context.shared.sums(slope[:, None])[:, 0] - float(slope @ context.scores)
+        draws = context.shared.sums(slope[:, None])[:, 0] - float(
+            slope @ context.scores
+        )
         direction = direction.with_luck(context, draws)
     if not math.isfinite(direction.z):
         raise Undefined(IMPOSSIBLE)
@@ -480,8 +572,15 @@ def tcal(context: MetricContext) -> Value:
     if context.table.weight is not None:
         raise Undefined("not defined for weighted rows")
     statistic, p_value, levels = adaptive_test(
-        context.scores, context.outcomes, context.heavy_draws, context.drawn("tcal", context.heavy_draws)
+        context.scores,
+        context.outcomes,
+        context.heavy_draws,
+        context.drawn("tcal", context.heavy_draws),
     )
     if math.isinf(statistic):
         raise Undefined(IMPOSSIBLE)
-    return Value(statistic, p_value=p_value, more={"levels": levels, "resamples": context.heavy_draws})
+    return Value(
+        statistic,
+        p_value=p_value,
+        more={"levels": levels, "resamples": context.heavy_draws},
+    )

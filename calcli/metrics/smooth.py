@@ -24,7 +24,9 @@ def grid_cells(n: int) -> int:
     return 1024 if n <= 100_000 else 4096
 
 
-def smooth_residuals(scores: FloatArray, residuals: FloatArray, cells: int, total: float | None = None) -> FloatArray:
+def smooth_residuals(
+    scores: FloatArray, residuals: FloatArray, cells: int, total: float | None = None
+) -> FloatArray:
     """Cosine coefficients of the residuals over [0, 1] (see ``spectrum``). scores : (n,). residuals : (n,) score minus
     outcome, weighted if so. Each residual is shared linearly between the two nearest grid points, the cells'
     midpoints."""
@@ -41,7 +43,9 @@ def spectrum(mass: FloatArray) -> FloatArray:
     reflects the kernel at 0 and 1."""
     cells = mass.shape[-1]
     waves = np.fft.rfft(np.concatenate([mass, mass[..., ::-1]], axis=-1), axis=-1)
-    return np.asarray((waves * np.exp(-0.5j * np.pi / cells * np.arange(cells + 1))).real)
+    return np.asarray(
+        (waves * np.exp(-0.5j * np.pi / cells * np.arange(cells + 1))).real
+    )
 
 
 FINE, COARSE = (9.0, 2, 256), (5.3, 4, 64)
@@ -53,7 +57,9 @@ FEW_CELLS = 256  # non-empty cells up to which the waves are summed cell by cell
 def cosines(waves: int, cell: IntArray, cells: int) -> FloatArray:
     """cos(pi w (j + 1/2) / cells) for waves w = 0..waves at the midpoints of cells j (m,), (waves + 1, m)."""
     turn = np.cos(np.pi / (2 * cells) * np.arange(4 * cells))
-    return np.asarray(turn[np.arange(waves + 1)[:, None] * (2 * cell + 1) % (4 * cells)])
+    return np.asarray(
+        turn[np.arange(waves + 1)[:, None] * (2 * cell + 1) % (4 * cells)]
+    )
 
 
 @lru_cache(maxsize=4)
@@ -75,29 +81,44 @@ class Spectra:
     parts : (masses, cells) some at a time, whose spectra stand one after the other."""
 
     def __init__(self, parts: Sequence[Residuals], cells: int) -> None:
-        self.parts, self.known = parts, np.empty((sum(len(mass) for mass, _ in parts), 0))
+        self.parts, self.known = (
+            parts,
+            np.empty((sum(len(mass) for mass, _ in parts), 0)),
+        )
         self.shape = len(self.known), cells + 1
 
     def first(self, waves: int) -> FloatArray:
         """Coefficients of the mean and at least so many waves, (r, …)."""
         if self.known.shape[1] <= waves:
             few = max(len(cell) for _, cell in self.parts) <= FEW_CELLS
-            count = min(self.shape[1] - 1, 1 << waves.bit_length()) if few else self.shape[1] - 1
-            self.known = np.concatenate([self._of_part(*part, count) for part in self.parts])
+            count = (
+                min(self.shape[1] - 1, 1 << waves.bit_length())
+                if few
+                else self.shape[1] - 1
+            )
+            self.known = np.concatenate(
+                [self._of_part(*part, count) for part in self.parts]
+            )
         return self.known
 
     def _of_part(self, mass: FloatArray, cell: IntArray, waves: int) -> FloatArray:
         cells = self.shape[1] - 1
         if len(cell) <= FEW_CELLS:
             several = len(self.parts) > 1  # each of which looks up a few of its own
-            return mass @ (_doubled(waves, cells)[cell] if several else 2.0 * cosines(waves, cell, cells).T)
+            return mass @ (
+                _doubled(waves, cells)[cell]
+                if several
+                else 2.0 * cosines(waves, cell, cells).T
+            )
         whole = np.zeros((len(mass), cells))
         whole[:, cell] = mass
         return spectrum(whole)
 
 
 def smooth_errors(
-    spectra: FloatArray | Spectra, tolerance: float = 1e-9, start: float | FloatArray = START
+    spectra: FloatArray | Spectra,
+    tolerance: float = 1e-9,
+    start: float | FloatArray = START,
 ) -> FloatArray:
     """Smooth calibration errors of cosine spectra (…, cells + 1).
 
@@ -118,7 +139,10 @@ def smooth_errors(
     left = np.arange(n)
     for step in range(STEPS):
         at = x[left]
-        f = np.log(np.maximum(smooth_error_at(flat, np.exp(at), left, exact), 1e-320)) - at
+        f = (
+            np.log(np.maximum(smooth_error_at(flat, np.exp(at), left, exact), 1e-320))
+            - at
+        )
         low[left] = np.maximum(low[left], np.where(f > 0.0, at, at + 1.25 * f))
         high[left] = np.minimum(high[left], np.where(f > 0.0, at + 1.25 * f, at))
         # Where even the narrowest kernel smooths everything away, the error is that kernel's.
@@ -136,12 +160,17 @@ def smooth_errors(
     out = np.exp(x)
     narrow = np.flatnonzero(x <= floor)
     if len(narrow):
-        out[narrow] = smooth_error_at(flat, np.full(len(narrow), SMALLEST), narrow, exact)
+        out[narrow] = smooth_error_at(
+            flat, np.full(len(narrow), SMALLEST), narrow, exact
+        )
     return np.asarray(out)
 
 
 def smooth_error_at(
-    spectra: FloatArray | Spectra, s: FloatArray, rows: IntArray | None = None, exact: tuple[float, int, int] = FINE
+    spectra: FloatArray | Spectra,
+    s: FloatArray,
+    rows: IntArray | None = None,
+    exact: tuple[float, int, int] = FINE,
 ) -> FloatArray:
     """E(s), the integral of |r_s|, for spectra (r, cells + 1) and kernel widths s (r,). rows : spectra that the widths
     belong to, by default all. Rows on grids of as many points are computed together."""
@@ -154,11 +183,19 @@ def smooth_error_at(
     out = np.empty(len(rows))
     for many in set(points.tolist()):
         here = np.flatnonzero(points == many)
-        out[here] = _on_grid(spectra, rows[here], s[here], int(waves[here].max()), int(many))
+        out[here] = _on_grid(
+            spectra, rows[here], s[here], int(waves[here].max()), int(many)
+        )
     return out
 
 
-def _on_grid(spectra: FloatArray | Spectra, rows: IntArray, s: FloatArray, waves: int, points: int) -> FloatArray:
+def _on_grid(
+    spectra: FloatArray | Spectra,
+    rows: IntArray,
+    s: FloatArray,
+    waves: int,
+    points: int,
+) -> FloatArray:
     """E(s) from ``waves`` waves at the midpoints of ``points`` grid points."""
     held = spectra.first(waves) if isinstance(spectra, Spectra) else spectra
     exponent = 0.5 * (s[:, None] * (np.pi * np.arange(waves + 1))) ** 2
@@ -204,7 +241,10 @@ def smece(context: MetricContext) -> Value:
     In tables: as ece without bins, smoothed
     """
     if context.settings.compat == "relplot":
-        return Value(dyadic_smooth_error(_own_spectrum(context)), signature={"compat": "relplot-rule"})
+        return Value(
+            dyadic_smooth_error(_own_spectrum(context)),
+            signature={"compat": "relplot-rule"},
+        )
     draws, own = smooth_draws(context)
     return Value(smooth_error(context), null=context.null_of(own, draws))
 
@@ -226,11 +266,19 @@ AT_ONCE = 4  # contexts whose draws are solved together
 
 def solve_together(contexts: Sequence[MetricContext]) -> None:
     """Compute and cache the smooth errors of many contexts of few rows, and of their draws, some contexts at once."""
-    contexts = [each for each in contexts if grid_cells(each.n) == grid_cells(0) and each.table.weights.sum() > 0.0]
+    contexts = [
+        each
+        for each in contexts
+        if grid_cells(each.n) == grid_cells(0) and each.table.weights.sum() > 0.0
+    ]
     for at in range(0, len(contexts), AT_ONCE):
         some = contexts[at : at + AT_ONCE]
-        own = smooth_errors(np.stack([_own_spectrum(context) for context in some])).tolist()
-        drawn = of_draws([drawn_residuals(context)[0] for context in some], grid_cells(0))
+        own = smooth_errors(
+            np.stack([_own_spectrum(context) for context in some])
+        ).tolist()
+        drawn = of_draws(
+            [drawn_residuals(context)[0] for context in some], grid_cells(0)
+        )
         for context, *found in zip(some, own, drawn, strict=True):
             for way, one in zip((smooth_error, smooth_draws), found, strict=True):
                 context.keep((way,), one)
@@ -239,7 +287,9 @@ def solve_together(contexts: Sequence[MetricContext]) -> None:
 def _own_spectrum(context: MetricContext) -> FloatArray:
     t, c = context.table, context.scores
     w = t.weights
-    return smooth_residuals(c, w * (c - context.outcomes), grid_cells(t.n), float(w.sum()))
+    return smooth_residuals(
+        c, w * (c - context.outcomes), grid_cells(t.n), float(w.sum())
+    )
 
 
 def of_draws(parts: Sequence[Residuals], cells: int) -> list[tuple[FloatArray, float]]:
@@ -253,7 +303,9 @@ def of_draws(parts: Sequence[Residuals], cells: int) -> list[tuple[FloatArray, f
     return [(one[:-1], float(one[-1])) for one in each]
 
 
-def null_draws(context: MetricContext, columns: FloatArray) -> tuple[tuple[FloatArray, float], FloatArray]:
+def null_draws(
+    context: MetricContext, columns: FloatArray
+) -> tuple[tuple[FloatArray, float], FloatArray]:
     """Smooth calibration errors (draws,) with outcomes y drawn from the scores, and sums of columns over y = 1.
 
     columns : (n, m) in the order of the rows. Returns (draws,) beside the error of the observed outcomes to
@@ -263,15 +315,21 @@ def null_draws(context: MetricContext, columns: FloatArray) -> tuple[tuple[Float
     if context.shared is not None:
         return smooth_draws(context), context.shared.sums(columns, context.heavy_draws)
     residuals, sums = drawn_residuals(context, columns)
-    return context.once((smooth_draws,), lambda: of_draws([residuals], grid_cells(context.n))[0]), sums
+    return context.once(
+        (smooth_draws,), lambda: of_draws([residuals], grid_cells(context.n))[0]
+    ), sums
 
 
-def drawn_residuals(context: MetricContext, columns: FloatArray | None = None) -> tuple[Residuals, FloatArray]:
+def drawn_residuals(
+    context: MetricContext, columns: FloatArray | None = None
+) -> tuple[Residuals, FloatArray]:
     """Means of residuals by cell for outcomes drawn from the scores, the observed ones last; sums as ``null_draws``."""
     t, c = context.table, context.scores
     w = t.weights
     total, cells = float(w.sum()), grid_cells(t.n)
-    order = np.argsort(c, kind="stable") if context.shared is None else context.shared.order
+    order = (
+        np.argsort(c, kind="stable") if context.shared is None else context.shared.order
+    )
     c, w = c[order], w[order]
     cell = np.minimum((c * cells).astype(np.int64), cells - 1)
     first = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))

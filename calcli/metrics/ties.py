@@ -30,7 +30,11 @@ class Ranked:
 
     @classmethod
     def of(
-        cls, scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None, least: float = 0.0
+        cls,
+        scores: FloatArray,
+        outcomes: FloatArray,
+        weight: FloatArray | None = None,
+        least: float = 0.0,
     ) -> "Ranked":
         """Rank scores with outcomes (n,). least : as ``numerics.starts_of_ties`` takes it."""
         order = np.argsort(scores, kind="stable")
@@ -39,17 +43,31 @@ class Ranked:
         right = w * outcomes[order]
         first = starts_of_ties(ordered, least)
         last = np.append(first[1:], len(ordered)) - 1
-        blocks = TieBlocks(ordered[last], np.add.reduceat(right, first), np.add.reduceat(w - right, first))
-        return cls(float(blocks.right.sum()), float(blocks.wrong.sum()), lambda: iter([blocks]), weight is not None)
+        blocks = TieBlocks(
+            ordered[last],
+            np.add.reduceat(right, first),
+            np.add.reduceat(w - right, first),
+        )
+        return cls(
+            float(blocks.right.sum()),
+            float(blocks.wrong.sum()),
+            lambda: iter([blocks]),
+            weight is not None,
+        )
 
     def __iter__(self) -> Iterator[TieBlocks]:
         return self.walk()
 
 
-def running(ranked: Iterable[TieBlocks]) -> Iterator[tuple[TieBlocks, FloatArray, FloatArray]]:
+def running(
+    ranked: Iterable[TieBlocks],
+) -> Iterator[tuple[TieBlocks, FloatArray, FloatArray]]:
     """Blocks with the weight of right and of wrong outcomes below each of them."""
     right = wrong = 0.0
     for blocks in ranked:
-        upto, wrong_upto = right + np.cumsum(blocks.right), wrong + np.cumsum(blocks.wrong)
+        upto, wrong_upto = (
+            right + np.cumsum(blocks.right),
+            wrong + np.cumsum(blocks.wrong),
+        )
         yield blocks, upto - blocks.right, wrong_upto - blocks.wrong
         right, wrong = float(upto[-1]), float(wrong_upto[-1])

@@ -22,7 +22,9 @@ FEWEST_EACH, ROUNDS = 5, 5
 """Fewest rows per class and group for which their joint means are subtracted; rounds of subtracting means."""
 
 
-def data_warnings(n: int, classes: int | None, spread: float, bins: int | None = None) -> list[str]:
+def data_warnings(
+    n: int, classes: int | None, spread: float, bins: int | None = None
+) -> list[str]:
     """Warnings about rows that are evaluated or fitted to. n : rows. classes : how many occur, None where there are
     none. spread : largest minus smallest confidence. bins : None where none are asked for."""
     found = []
@@ -30,7 +32,9 @@ def data_warnings(n: int, classes: int | None, spread: float, bins: int | None =
         few = f"{n} row{'s'[: n != 1]} in {bins} bins: even a calibrated model's ECE is well above 0 here"
         found.append(f"{few}; read it beside its expected value, or use fewer --bins")
     if classes == 1:
-        found.append("all labels are the same class: this says nothing about the others")
+        found.append(
+            "all labels are the same class: this says nothing about the others"
+        )
     if n > 1 and spread == 0.0:
         found.append("all confidences are equal: calibration errors see one point only")
     return found
@@ -56,7 +60,11 @@ def unit_warnings(table: "RowTable") -> list[str]:
     answers = [table.correct.astype(np.int64), table.y * table.k + table.prediction]
     if table.group is not None:
         group = np.unique(table.group, return_inverse=True)[1].astype(np.int64)
-        both = [group * table.k + each for each in known if n > FEWEST_EACH * table.k * (group.max() + 1)]
+        both = [
+            group * table.k + each
+            for each in known
+            if n > FEWEST_EACH * table.k * (group.max() + 1)
+        ]
         known += [group, *both]
         answers += [group * (table.k + 1) ** 2 + each for each in answers]
     rises, falls = (np.count_nonzero(np.diff(sign * c) > 0) for sign in (1, -1))
@@ -65,13 +73,17 @@ def unit_warnings(table: "RowTable") -> list[str]:
         return []
     alike = f"neighbouring rows are alike (z = {z:.1f}): intervals and p-values say too much"
     unit = "if they belong together (a patient, an image, a question), say so with --unit NAME"
-    return [f"{alike}; {unit}, and if the file is in the order of a column, with --group-by NAME"]
+    return [
+        f"{alike}; {unit}, and if the file is in the order of a column, with --group-by NAME"
+    ]
 
 
 def _in_order(code: IntArray) -> bool:
     """Test whether the rows lie in runs of equal code, about one run for each of few codes."""
     values = len(np.unique(code))
-    return bool(2 * values < len(code) and np.count_nonzero(np.diff(code)) < 1.2 * values)
+    return bool(
+        2 * values < len(code) and np.count_nonzero(np.diff(code)) < 1.2 * values
+    )
 
 
 def _alike(outcome: FloatArray, known: Sequence[IntArray]) -> float:
@@ -90,11 +102,19 @@ def zero_warnings(zeros: int, n: int, kind: str) -> list[str]:
         return []
     give = "gives its label" if zeros == 1 else "give their label"
     if kind == "confidence":
-        give = "gives what happened" if zeros == 1 else "give what happened (wrong at 1, right at 0)"
-    return [f"{zeros} of {n} samples {give} a probability of exactly 0, which counts as 1e-12 in the NLL"]
+        give = (
+            "gives what happened"
+            if zeros == 1
+            else "give what happened (wrong at 1, right at 0)"
+        )
+    return [
+        f"{zeros} of {n} samples {give} a probability of exactly 0, which counts as 1e-12 in the NLL"
+    ]
 
 
-def label_doubts(table: "RowTable | RunningSums", names: Sequence[str] | None) -> list[str]:
+def label_doubts(
+    table: "RowTable | RunningSums", names: Sequence[str] | None
+) -> list[str]:
     """Warning where the labels do not seem to match the scores. names : of the classes."""
     met, stats = table.agreement, table.classes
     found = [] if met is None else met.doubts(table.mean_confidence, names)
@@ -105,9 +125,12 @@ def label_doubts(table: "RowTable | RunningSums", names: Sequence[str] | None) -
     if count[c := int(count.argmax())] < FEWEST_EACH:
         return []
     labels = (
-        f"{count[c]} labels are class {class_words(c, names)}, whose probabilities sum to {total[c]:.1g} over all rows"
+        f"{count[c]} labels are class {class_words(c, names)}, whose probabilities"
+        f" sum to {total[c]:.1g} over all rows"
     )
-    return [f"{labels}: does the model have this class, and are the classes of scores and labels in the same order?"]
+    return [
+        f"{labels}: does the model have this class, and are the classes of scores and labels in the same order?"
+    ]
 
 
 # ---- agreement of predictions and labels: the same rows, and the same classes in the same order?
@@ -144,7 +167,9 @@ class LabelAgreement:
         return cls(k, met := np.flatnonzero(count), count[met])
 
     def __add__(self, other: "LabelAgreement") -> "LabelAgreement":
-        code, place = np.unique(np.concatenate([self.code, other.code]), return_inverse=True)
+        code, place = np.unique(
+            np.concatenate([self.code, other.code]), return_inverse=True
+        )
         count = np.bincount(place, np.concatenate([self.count, other.count]), len(code))
         return LabelAgreement(self.k, code, count.astype(np.int64))
 
@@ -159,7 +184,8 @@ class LabelAgreement:
         accuracy = float(self.count[right].sum()) / n
         if right.all() and n * (1.0 - confidence) >= EXPECTED:
             own = (
-                f"all of {n} predictions are right, where their confidences expect {n * (1.0 - confidence):.0f} errors"
+                f"all of {n} predictions are right, where their confidences expect"
+                f" {n * (1.0 - confidence):.0f} errors"
             )
             return [f"{own}: are the labels the model's own predictions?"]
         wrong = n - int(self.count[right].sum())
@@ -167,27 +193,47 @@ class LabelAgreement:
             chosen = f"all {n} labels are class {class_words(label[0], names)}, and {wrong} predictions are not"
             why = "rows chosen by their label do not show whether probabilities are calibrated"
             return [f"{chosen}: {why}; are those of the other classes missing?"]
-        for by, why in ((1, "are labels counted from 1"), (-1, "do the scores begin with a class that labels lack")):
+        for by, why in (
+            (1, "are labels counted from 1"),
+            (-1, "do the scores begin with a class that labels lack"),
+        ):
             share = float(self.count[label == predicted + by].sum()) / n
             if k > 2 and share >= max(SHIFTED, accuracy + MORE):
                 beside = f"{share:.0%} of the labels are the prediction {'plus' if by > 0 else 'minus'} 1"
                 own = f"only {accuracy:.0%} the prediction itself"
                 return [f"{beside}, {own}: {why}, or are the classes in another order?"]
         if (swapped := self._exchanged(predicted, label)) is not None:
-            (a, b), as_b, as_a = (class_words(c, names) for c in swapped[:2]), *swapped[2:]
+            (a, b), as_b, as_a = (
+                (class_words(c, names) for c in swapped[:2]),
+                *swapped[2:],
+            )
             rows = f"of the rows predicted as class {a}, {as_b} are labelled {b} and {as_a} are right"
             better = "and exchanging the two names would raise the accuracy"
-            return [f"{rows}, {better}: are the classes of scores and labels in the same order?"]
+            return [
+                f"{rows}, {better}: are the classes of scores and labels in the same order?"
+            ]
         shares = [np.bincount(c, self.count, k) / n for c in (predicted, label)]
         chance = float(shares[0] @ shares[1])
-        vary = min(np.count_nonzero(share) for share in shares) > 1  # else every pairing has the same accuracy
-        if vary and accuracy <= chance + HARDLY * np.sqrt(chance * (1.0 - chance) / n) and confidence - accuracy >= FAR:
-            hardly = f"accuracy {accuracy:.4f} is hardly better than chance ({chance:.4f})"
+        vary = (
+            min(np.count_nonzero(share) for share in shares) > 1
+        )  # else every pairing has the same accuracy
+        if (
+            vary
+            and accuracy <= chance + HARDLY * np.sqrt(chance * (1.0 - chance) / n)
+            and confidence - accuracy >= FAR
+        ):
+            hardly = (
+                f"accuracy {accuracy:.4f} is hardly better than chance ({chance:.4f})"
+            )
             sure = f"at a mean confidence of {confidence:.4f}"
-            return [f"{hardly}, {sure}: do labels and scores belong to the same rows and the same order of classes?"]
+            return [
+                f"{hardly}, {sure}: do labels and scores belong to the same rows and the same order of classes?"
+            ]
         return []
 
-    def _exchanged(self, predicted: IntArray, label: IntArray) -> tuple[int, int, int, int] | None:
+    def _exchanged(
+        self, predicted: IntArray, label: IntArray
+    ) -> tuple[int, int, int, int] | None:
         """Classes (a, b) most clearly exchanged, and rows predicted as a with label b and a; None for none."""
         wrong = predicted != label
         if not wrong.any():
@@ -204,4 +250,6 @@ class LabelAgreement:
     def _count(self, predicted: IntArray, label: IntArray) -> FloatArray:
         code = predicted * self.k + label
         place = np.minimum(np.searchsorted(self.code, code), len(self.code) - 1)
-        return np.where(self.code[place] == code, self.count[place], 0).astype(np.float64)
+        return np.where(self.code[place] == code, self.count[place], 0).astype(
+            np.float64
+        )

@@ -8,8 +8,12 @@ from calcli.reporting.gather import ModelResults, Version
 from calcli.reporting.markup import Safe, download, join, name, tag, text
 from calcli.reporting.verdicts import tone
 
-Row = Safe | Sequence[object]  # cells, the first of which names the row, or finished markup
-VersionTable = tuple[str, Sequence[object], Sequence[Row]]  # (caption after the version's name, head, rows)
+Row = (
+    Safe | Sequence[object]
+)  # cells, the first of which names the row, or finished markup
+VersionTable = tuple[
+    str, Sequence[object], Sequence[Row]
+]  # (caption after the version's name, head, rows)
 NONE = "–"  # an empty cell; a column of nothing else is left out
 
 WORDS = """\
@@ -35,7 +39,10 @@ temperature | Temperature | One number that all scores are divided by. Above 1 i
 more.
 window | Bin | All samples whose stated confidence lies in it.
 """
-GLOSSARY = {key: (term, meaning) for key, term, meaning in (line.split(" | ") for line in WORDS.splitlines())}
+GLOSSARY = {
+    key: (term, meaning)
+    for key, term, meaning in (line.split(" | ") for line in WORDS.splitlines())
+}
 """Name in the page -> term, meaning. {level} and {bins} are those of the page."""
 
 
@@ -44,7 +51,9 @@ class Room:
     """Amount of detail about a model in a page. The JSON in the page and a report of one model are always complete."""
 
     lines: int = 10**9  # most lines in a table of classes or groups
-    short: bool = False  # tables of the uncalibrated scores and of the version in focus only
+    short: bool = (
+        False  # tables of the uncalibrated scores and of the version in focus only
+    )
     tight: bool = False  # also figures of these two only, and no temperatures
 
 
@@ -59,13 +68,21 @@ class Chapter:
 
 def term(word: str, *children: object) -> Safe:
     """Link to a term of the glossary, from which the script takes the tooltip."""
-    return tag("a", *(children or (GLOSSARY[word][0],)), href=f"#word-{word}", class_="term")
+    return tag(
+        "a", *(children or (GLOSSARY[word][0],)), href=f"#word-{word}", class_="term"
+    )
 
 
 def state_word(version: Version) -> Safe:
     """Verdict on a version as sign and word, never a colour alone."""
     r = version.report
-    return tag("span", tag("span", r.sign, aria_hidden="true"), " ", r.word, class_=f"state {tone(r)}")
+    return tag(
+        "span",
+        tag("span", r.sign, aria_hidden="true"),
+        " ",
+        r.word,
+        class_=f"state {tone(r)}",
+    )
 
 
 def under(what: object, small: object | None) -> Safe:
@@ -78,36 +95,87 @@ def drawn_of(model: ModelResults, room: Room) -> tuple[ModelResults, ModelResult
     if not room.tight:
         return model, model
     first = dict.fromkeys((0, model.focus))
-    listed = tuple(model.versions[at] for at in first | dict.fromkeys(range(len(model.versions))))
-    return replace(model, versions=listed), replace(model, versions=listed[: len(first)])
+    listed = tuple(
+        model.versions[at] for at in first | dict.fromkeys(range(len(model.versions)))
+    )
+    return replace(model, versions=listed), replace(
+        model, versions=listed[: len(first)]
+    )
 
 
-def table(caption: object, head: Sequence[object], rows: Sequence[Row], ident: str, **attributes: object) -> Safe:
+def table(
+    caption: object,
+    head: Sequence[object],
+    rows: Sequence[Row],
+    ident: str,
+    **attributes: object,
+) -> Safe:
     """Table that scrolls by itself where it is too wide, with a button to download it as CSV."""
     cells = [row for row in rows if not isinstance(row, Safe)]
-    kept = [at for at in range(len(head)) if not cells or any(row[at] != NONE for row in cells)]
+    kept = [
+        at
+        for at in range(len(head))
+        if not cells or any(row[at] != NONE for row in cells)
+    ]
 
     def line(row: Row) -> Safe:
         if isinstance(row, Safe):
             return row
-        return tag("tr", tag("th", row[0], scope="row"), *(tag("td", row[at]) for at in kept[1:]))
+        return tag(
+            "tr",
+            tag("th", row[0], scope="row"),
+            *(tag("td", row[at]) for at in kept[1:]),
+        )
 
     heads = tag("thead", tag("tr", *(tag("th", head[at], scope="col") for at in kept)))
     called = tag("caption", tag("span", caption, id=f"about-{ident}"))
-    inner = tag("table", called, heads, tag("tbody", *map(line, rows)), id=ident, data_file=ident, **attributes)
-    whole = tag("div", inner, class_="scroll", tabindex=0, role="region", aria_labelledby=f"about-{ident}")
+    inner = tag(
+        "table",
+        called,
+        heads,
+        tag("tbody", *map(line, rows)),
+        id=ident,
+        data_file=ident,
+        **attributes,
+    )
+    whole = tag(
+        "div",
+        inner,
+        class_="scroll",
+        tabindex=0,
+        role="region",
+        aria_labelledby=f"about-{ident}",
+    )
     return join([whole, download("CSV", ident)])
 
 
-def each_version(c: Chapter, what: str, make: Callable[[Version], VersionTable], **attributes: object) -> Safe:
+def each_version(
+    c: Chapter, what: str, make: Callable[[Version], VersionTable], **attributes: object
+) -> Safe:
     """One table per version, with that in focus visible; if short, only that and the uncalibrated scores have one."""
     blocks = []
     for at, v in enumerate(c.model.versions):
-        inner = tag("p", "Left out to keep a page of so many models small; a report of this model alone has it.")
+        inner = tag(
+            "p",
+            "Left out to keep a page of so many models small; a report of this model alone has it.",
+        )
         if not c.room.short or at in (0, c.model.focus):
             words, head, rows = make(v)
-            inner = table(join([name(v.name), words]), head, rows, f"{what}-{c.m}-{at}", **attributes)
-        blocks.append(tag("div", inner, data_version=at, class_=None if at == c.model.focus else "off"))
+            inner = table(
+                join([name(v.name), words]),
+                head,
+                rows,
+                f"{what}-{c.m}-{at}",
+                **attributes,
+            )
+        blocks.append(
+            tag(
+                "div",
+                inner,
+                data_version=at,
+                class_=None if at == c.model.focus else "off",
+            )
+        )
     return join(blocks)
 
 
@@ -119,5 +187,20 @@ def section(heading: object, *parts: object, **attributes: object) -> Safe:
 def slider_panel(words: str, what: str, *more: Safe) -> Safe:
     """Slider over confidences, with an area for its readout, run by the script. what : its name to screen readers."""
     label = tag("label", words, tag("output", "90%", class_="at"))
-    slider = tag("input", type="range", min=0, max=100, value=90, class_=what.lower(), aria_label=what)
-    return tag("div", label, slider, *more, tag("div", class_="readout", role="status"), class_="script panel")
+    slider = tag(
+        "input",
+        type="range",
+        min=0,
+        max=100,
+        value=90,
+        class_=what.lower(),
+        aria_label=what,
+    )
+    return tag(
+        "div",
+        label,
+        slider,
+        *more,
+        tag("div", class_="readout", role="status"),
+        class_="script panel",
+    )

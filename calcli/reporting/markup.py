@@ -7,7 +7,9 @@ from typing import Any
 
 from calcli.io.cells import HIDDEN, finite
 
-CONTROLS = ({*range(32), *range(127, 160)} - {ord("\n"), ord("\t")}) | {*range(0xD800, 0xE000)}
+CONTROLS = ({*range(32), *range(127, 160)} - {ord("\n"), ord("\t")}) | {
+    *range(0xD800, 0xE000)
+}
 SPELT = {at: f"⟨U+{at:04X}⟩" for at in CONTROLS | HIDDEN}
 
 
@@ -24,7 +26,11 @@ def visible(value: str) -> str:
 
 def text(value: object) -> Safe:
     """Escape anything as text of the page; finished markup is returned unchanged."""
-    return value if isinstance(value, Safe) else Safe(escape(visible(str(value)), quote=True))
+    return (
+        value
+        if isinstance(value, Safe)
+        else Safe(escape(visible(str(value)), quote=True))
+    )
 
 
 def join(parts: Iterable[object], between: str = "") -> Safe:
@@ -38,11 +44,23 @@ def tag(kind: str, *children: object, **attributes: object) -> Safe:
         if value is None or value is False:
             continue
         key = key.rstrip("_").replace("_", "-")
-        words.append(f" {key}" if value is True else f' {key}="{escape(visible(str(value)), quote=True)}"')
+        words.append(
+            f" {key}"
+            if value is True
+            else f' {key}="{escape(visible(str(value)), quote=True)}"'
+        )
     head = f"<{kind}{''.join(words)}"
     if kind in {"meta", "link", "input", "br"}:
         return Safe(f"{head}>")
-    if not children and kind in {"path", "circle", "line", "rect", "polyline", "polygon", "use"}:
+    if not children and kind in {
+        "path",
+        "circle",
+        "line",
+        "rect",
+        "polyline",
+        "polygon",
+        "use",
+    }:
         return Safe(f"{head}/>")
     return Safe(f"{head}>{join(children)}</{kind}>")
 
@@ -62,12 +80,18 @@ def short(value: str) -> str:
 
 def download(kind: str, ident: str) -> Safe:
     """A button for a table (CSV) or a figure (SVG), which only works with script and is hidden without."""
-    return tag("p", tag("button", f"Download {kind}", type="button", data_download=ident), class_="script downloads")
+    return tag(
+        "p",
+        tag("button", f"Download {kind}", type="button", data_download=ident),
+        class_="script downloads",
+    )
 
 
 def data_block(ident: str, value: Any) -> Safe:
     """JSON for the script or for other programs, inert inside the page."""
-    plain = json.dumps(finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    plain = json.dumps(
+        finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")
+    )
     for sign, code in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
         plain = plain.replace(sign, code)
     return Safe(f'<script type="application/json" id="{ident}">{plain}</script>')

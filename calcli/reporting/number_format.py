@@ -33,7 +33,11 @@ def per_cent(share: float) -> str:
 def share(value: float) -> str:
     """A share in percent, one decimal; ``over 99.9%`` and ``under 0.1%`` where it would round to a bound."""
     shown = f"{100 * value:.1f}%"
-    return per_cent(value) if shown in ("0.0%", "100.0%") or not math.isfinite(value) else shown
+    return (
+        per_cent(value)
+        if shown in ("0.0%", "100.0%") or not math.isfinite(value)
+        else shown
+    )
 
 
 def points(gap: float) -> str:
@@ -62,15 +66,31 @@ def span(low: float, high: float, scale: float = 100.0, digits: int = 1) -> str:
     """``12.1 to 14.2``; never the half width, which would hide an interval's skew. Words where there is none (NaN)."""
     if math.isnan(low):
         return "no interval"
-    return f"{signed(low * scale, digits)} to {signed(high * scale, digits)}".replace("+", "")
+    return f"{signed(low * scale, digits)} to {signed(high * scale, digits)}".replace(
+        "+", ""
+    )
 
 
 def in_words(value: Any) -> str:
     """Format a JSON value, such as a file's record of its origin, as words; empty values are left out."""
     if isinstance(value, Mapping):
-        kept = [(key, each) for key, each in value.items() if each is None or isinstance(each, bool | int) or each]
-        nested = ((f"({in_words(e)})" if isinstance(e, Mapping) else in_words(e)) for _, e in kept)
-        return ", ".join(f"{str(key).replace('_', ' ')} {words}" for (key, _), words in zip(kept, nested, strict=True))
+        kept = [
+            (key, each)
+            for key, each in value.items()
+            if each is None or isinstance(each, bool | int) or each
+        ]
+        nested = (
+            (f"({in_words(e)})" if isinstance(e, Mapping) else in_words(e))
+            for _, e in kept
+        )
+        return ", ".join(
+            f"{str(key).replace('_', ' ')} {words}"
+            for (key, _), words in zip(kept, nested, strict=True)
+        )
     if isinstance(value, list | tuple):
         return " ".join(in_words(each) for each in value)
-    return {True: "yes", False: "no", None: "none"}[value] if value is None or isinstance(value, bool) else str(value)
+    return (
+        {True: "yes", False: "no", None: "none"}[value]
+        if value is None or isinstance(value, bool)
+        else str(value)
+    )

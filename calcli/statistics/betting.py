@@ -21,7 +21,9 @@ SHIFTS = (0.0, 0.25, -0.25, 0.5, -0.5, 1.0, -1.0)
 SLOPES = (0.4, 0.6, 0.8, 1.0, 1.25, 1.6)
 PAIRS = [(a, b) for a in SHIFTS for b in SLOPES]
 KEPT = np.array([i for i, pair in enumerate(PAIRS) if pair != (0.0, 1.0)])
-ALTERNATIVES = np.array(PAIRS)[KEPT]  # shifts a and slopes b of log-odds of calibrated scores, (41, 2); equal weights
+ALTERNATIVES = np.array(PAIRS)[
+    KEPT
+]  # shifts a and slopes b of log-odds of calibrated scores, (41, 2); equal weights
 LEAST = 1e-12  # probabilities are clipped this far from 0 and 1, so that no row is infinite evidence
 ROWS_AT_ONCE = 1 << 13
 PRODUCT = 16  # factors, each in [1e-12, 1e12], multiplied before a logarithm is taken
@@ -33,7 +35,9 @@ def factors(score: FloatArray, outcome: FloatArray, tolerance: float) -> FloatAr
     log_odds = np.log(c / (1.0 - c))
     # odds of wrong to right under the alternative, exp(-a) exp(-b log_odds)
     by_slope = np.exp(-log_odds[:, None] * np.array(SLOPES))
-    odds = (np.exp(-np.array(SHIFTS))[:, None] * by_slope[:, None, :]).reshape(len(c), -1)[:, KEPT]
+    odds = (np.exp(-np.array(SHIFTS))[:, None] * by_slope[:, None, :]).reshape(
+        len(c), -1
+    )[:, KEPT]
     q = np.clip(1.0 / (1.0 + odds), LEAST, 1.0 - LEAST)
     low, high = np.maximum(c - tolerance, LEAST), np.minimum(c + tolerance, 1.0 - LEAST)
     allowed = np.clip(q, low[:, None], high[:, None])
@@ -59,9 +63,15 @@ def batch_log_factors(
     low = 0
     while low < units.n:
         first = int(units.starts[low])
-        high = max(low + 1, int(np.searchsorted(ends, first + ROWS_AT_ONCE, side="right")))
+        high = max(
+            low + 1, int(np.searchsorted(ends, first + ROWS_AT_ONCE, side="right"))
+        )
         rows = units.order[first : ends[high - 1]]
-        each = np.add.reduceat(factors(score[rows], outcome[rows], tolerance), units.starts[low:high] - first, axis=0)
+        each = np.add.reduceat(
+            factors(score[rows], outcome[rows], tolerance),
+            units.starts[low:high] - first,
+            axis=0,
+        )
         total += _log_product(each / units.count[low:high, None])
         low = high
     return total
@@ -69,7 +79,11 @@ def batch_log_factors(
 
 def _log_product(each: FloatArray) -> FloatArray:
     """Log of the product over the rows of an array (n, 41)."""
-    return np.asarray(np.log(np.multiply.reduceat(each, np.arange(0, len(each), PRODUCT), axis=0)).sum(axis=0))
+    return np.asarray(
+        np.log(
+            np.multiply.reduceat(each, np.arange(0, len(each), PRODUCT), axis=0)
+        ).sum(axis=0)
+    )
 
 
 @dataclass(frozen=True)
@@ -92,14 +106,24 @@ class Evidence:
         j = self.batches + 1
         start = -math.log(j * (j + 1.0))
         fresh = start > self.log_best
-        sums, best = np.logaddexp(self.log_sums, start), np.where(fresh, start, self.log_best)
-        return Evidence(j, sums + log_factor, best + log_factor, np.where(fresh, j, self.best_start))
+        sums, best = (
+            np.logaddexp(self.log_sums, start),
+            np.where(fresh, start, self.log_best),
+        )
+        return Evidence(
+            j, sums + log_factor, best + log_factor, np.where(fresh, j, self.best_start)
+        )
 
     @property
     def log_e(self) -> float:
         """Log of the evidence E = mean_k S^k + 1/(j + 1), the last term for future changes; 0 before any batch."""
         k = len(ALTERNATIVES)
-        return float(np.logaddexp(np.logaddexp.reduce(self.log_sums) - math.log(k), -math.log(self.batches + 1.0)))
+        return float(
+            np.logaddexp(
+                np.logaddexp.reduce(self.log_sums) - math.log(k),
+                -math.log(self.batches + 1.0),
+            )
+        )
 
     @property
     def since(self) -> int:

@@ -14,7 +14,9 @@ from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
 
 STEPS = 500
 SETTLED = 1e-9  # largest change of a share at which EM has converged
-BAG = 4000  # most distinct rows per resample: larger sets use a bag of little bootstraps
+BAG = (
+    4000  # most distinct rows per resample: larger sets use a bag of little bootstraps
+)
 AT_ONCE = 1 << 19  # most rows times resamples in one run of EM
 FIFTHS = 5  # bins of confidence by which the check compares source and target
 
@@ -40,12 +42,17 @@ def class_shares(
     counts = np.ones((len(p), 1)) if count is None else count.reshape(len(p), -1)
     total, like = counts.sum(axis=0), (p.shape[1], counts.shape[1])
     before = np.broadcast_to(source.reshape(len(source), -1), like)
-    held = np.broadcast_to(np.zeros(like, dtype=bool) if fixed is None else fixed.reshape(len(source), -1), like)
+    held = np.broadcast_to(
+        np.zeros(like, dtype=bool) if fixed is None else fixed.reshape(len(source), -1),
+        like,
+    )
     room = 1.0 - np.where(held, before, 0.0).sum(axis=0)
 
     def step(q: FloatArray) -> FloatArray:
         ratio = q / before
-        new = (ratio * (p.T @ (counts / (p @ ratio))) + prior_rows * before) / (total + prior_rows)
+        new = (ratio * (p.T @ (counts / (p @ ratio))) + prior_rows * before) / (
+            total + prior_rows
+        )
         new *= room / np.where(held, 0.0, new).sum(axis=0)
         return np.where(held, before, new)
 
@@ -55,7 +62,11 @@ def class_shares(
         twice = step(once)
         first, second = once - q, (twice - once) - (once - q)
         curve = (second**2).sum(axis=0)
-        length = np.sqrt(np.divide((first**2).sum(axis=0), curve, out=np.ones_like(curve), where=curve > 0))
+        length = np.sqrt(
+            np.divide(
+                (first**2).sum(axis=0), curve, out=np.ones_like(curve), where=curve > 0
+            )
+        )
         length = np.maximum(length, 1.0)
         far = q + 2.0 * length * first + length**2 * second
         good = (far > 0).all(axis=0)
@@ -66,7 +77,9 @@ def class_shares(
     return q[:, 0] if count is None or count.ndim == 1 else q
 
 
-def likelihood_ratio(p: FloatArray, source: FloatArray, shares: FloatArray, count: FloatArray) -> FloatArray:
+def likelihood_ratio(
+    p: FloatArray, source: FloatArray, shares: FloatArray, count: FloatArray
+) -> FloatArray:
     """Likelihood ratio statistic 2 [l(q) - l(s)], (r,). source, shares : (k, r); count : (n, r)."""
     return np.asarray(2.0 * (count * np.log(p @ (shares / source))).sum(axis=0))
 
@@ -101,7 +114,13 @@ class Shift:
     distance_p: float  # small where the assumption of label shift does not hold
 
 
-def estimate_shift(p: FloatArray, raw: FloatArray, source: Source, resamples: int, rng: np.random.Generator) -> Shift:
+def estimate_shift(
+    p: FloatArray,
+    raw: FloatArray,
+    source: Source,
+    resamples: int,
+    rng: np.random.Generator,
+) -> Shift:
     """Estimate class frequencies with intervals, test for no shift, and check the assumption of label shift.
 
     p, raw : (n, k) calibrated and uncalibrated probabilities of the unlabelled rows.
@@ -112,48 +131,88 @@ def estimate_shift(p: FloatArray, raw: FloatArray, source: Source, resamples: in
     absent = np.bincount(source.y, minlength=k) == 0
     before = source.shares
     shares = class_shares(p, before, k, fixed=absent)
-    ratio = float(likelihood_ratio(p, before[:, None], shares[:, None], np.ones((n, 1)))[0])
+    ratio = float(
+        likelihood_ratio(p, before[:, None], shares[:, None], np.ones((n, 1)))[0]
+    )
     cells, edges = cells_of(source.raw)
-    distance = _distance(source.y, cells, shares, np.bincount(cells_of(raw, edges)[0], minlength=k * FIFTHS))
+    distance = _distance(
+        source.y,
+        cells,
+        shares,
+        np.bincount(cells_of(raw, edges)[0], minlength=k * FIFTHS),
+    )
     weight = (shares / np.maximum(np.bincount(source.y, minlength=k), 1))[source.y]
     bag = p if n <= BAG else p[rng.choice(n, BAG, replace=False)]
     scale = len(bag) / n
     centre = shares if bag is p else class_shares(bag, before, k * scale, fixed=absent)
-    ratios, distances, drawn = np.empty(resamples), np.empty(resamples), np.empty((resamples, k))
+    ratios, distances, drawn = (
+        np.empty(resamples),
+        np.empty(resamples),
+        np.empty((resamples, k)),
+    )
     held = len(source.y)
     size = min(max(AT_ONCE // max(held, len(bag)), 1), resamples)
     for start in range(0, resamples, size):
         here = range(start, min(start + size, resamples))
-        taken, (same, shifted, count) = [], (np.empty((each, len(here))) for each in (held, held, len(bag)))
+        taken, (same, shifted, count) = (
+            [],
+            (np.empty((each, len(here))) for each in (held, held, len(bag))),
+        )
         for r in range(len(here)):
             taken.append(rng.integers(0, held, held))
             same[:, r] = rng.multinomial(n, np.full(held, 1.0 / held))
             shifted[:, r] = rng.multinomial(n, weight / weight.sum())
             count[:, r] = rng.multinomial(n, np.full(len(bag), 1.0 / len(bag))) * scale
-        gone = np.stack([np.bincount(source.y[each], minlength=k) == 0 for each in taken], axis=1)
+        gone = np.stack(
+            [np.bincount(source.y[each], minlength=k) == 0 for each in taken], axis=1
+        )
         times = np.stack([np.bincount(each, minlength=held) for each in taken], axis=1)
         own = source.p.T @ times.astype(float) / held
-        both = class_shares(source.p, np.tile(own, 2), k, np.hstack([same, shifted]), np.tile(gone, 2))
+        both = class_shares(
+            source.p, np.tile(own, 2), k, np.hstack([same, shifted]), np.tile(gone, 2)
+        )
         ratios[here] = likelihood_ratio(source.p, own, both[:, : len(here)], same)
         drawn[here] = class_shares(bag, own, k * scale, count, gone).T
         for r, each in enumerate(taken):
             seen = np.bincount(cells, weights=shifted[:, r], minlength=k * FIFTHS)
-            distances[here[r]] = _distance(source.y[each], cells[each], both[:, len(here) + r], seen)
-    low, high = np.clip(shares + np.quantile(drawn - centre, [0.025, 0.975], axis=0), 0.0, 1.0)
-    return Shift(shares, low, high, ratio, _p_value(ratio, ratios), distance, _p_value(distance, distances))
+            distances[here[r]] = _distance(
+                source.y[each], cells[each], both[:, len(here) + r], seen
+            )
+    low, high = np.clip(
+        shares + np.quantile(drawn - centre, [0.025, 0.975], axis=0), 0.0, 1.0
+    )
+    return Shift(
+        shares,
+        low,
+        high,
+        ratio,
+        _p_value(ratio, ratios),
+        distance,
+        _p_value(distance, distances),
+    )
 
 
-def cells_of(p: FloatArray, edges: FloatArray | None = None) -> tuple[IntArray, FloatArray]:
+def cells_of(
+    p: FloatArray, edges: FloatArray | None = None
+) -> tuple[IntArray, FloatArray]:
     """Cell of every row by prediction and fifth of the confidence, (n,), and the edges of the fifths."""
     confidence = p.max(axis=1)
-    edges = np.quantile(confidence, np.arange(1, FIFTHS) / FIFTHS) if edges is None else edges
+    edges = (
+        np.quantile(confidence, np.arange(1, FIFTHS) / FIFTHS)
+        if edges is None
+        else edges
+    )
     return p.argmax(axis=1) * FIFTHS + np.searchsorted(edges, confidence), edges
 
 
-def _distance(y: IntArray, cells: IntArray, shares: FloatArray, seen: AnyArray) -> float:
+def _distance(
+    y: IntArray, cells: IntArray, shares: FloatArray, seen: AnyArray
+) -> float:
     """Chi-square distance of observed counts per cell from source rows, labels y, reweighted to the shares."""
     weight = (shares / np.maximum(np.bincount(y, minlength=len(shares)), 1))[y]
-    expected = np.bincount(cells, weights=weight, minlength=len(seen)) * (seen.sum() / weight.sum())
+    expected = np.bincount(cells, weights=weight, minlength=len(seen)) * (
+        seen.sum() / weight.sum()
+    )
     return float(((seen - expected) ** 2 / (expected + 0.5)).sum())
 
 

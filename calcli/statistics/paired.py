@@ -16,10 +16,16 @@ from calcli.numerics import FloatArray
 
 SHRINK = 10.0  # weight of the probabilities' second moment, in rows, beside the ``carrying`` rows of the observed
 CONTINUITY = 0.75  # continuity correction in jumps: the usual one half is too little near certainty
-FARTHEST = 2.0**6  # largest distance of an interval's end from the mean, in units of its scale
-SMALL_JUMP = 0.002  # jump over standard deviation below which a normal approximation is used
+FARTHEST = (
+    2.0**6
+)  # largest distance of an interval's end from the mean, in units of its scale
+SMALL_JUMP = (
+    0.002  # jump over standard deviation below which a normal approximation is used
+)
 _R, _J = np.arange(1, 5)[:, None], np.arange(5)
-_COMBINATIONS = np.array([[math.comb(r, j) for j in range(5)] for r in range(1, 5)], dtype=np.float64)
+_COMBINATIONS = np.array(
+    [[math.comb(r, j) for j in range(5)] for r in range(1, 5)], dtype=np.float64
+)
 
 
 class Tails(NamedTuple):
@@ -46,7 +52,12 @@ class PairedSums(Sums):
     expected: FloatArray | None = None
 
     @classmethod
-    def of(cls, d: FloatArray, weight: FloatArray | None = None, expected: FloatArray | None = None) -> "PairedSums":
+    def of(
+        cls,
+        d: FloatArray,
+        weight: FloatArray | None = None,
+        expected: FloatArray | None = None,
+    ) -> "PairedSums":
         """Sum the powers of differences d (n,) at the labels."""
         return cls(_weights(len(d), weight) @ d[:, None] ** _J, expected)
 
@@ -58,13 +69,24 @@ class PairedSums(Sums):
     def signs(self) -> tuple[int, int] | None:
         """Counts of 1 and of -1 among differences that are -1, 0 or 1; None for weighted rows."""
         (total, sign, square), heavy = self.observed[0, :3], self.observed[1, 0]
-        return (round((square + sign) / 2.0), round((square - sign) / 2.0)) if total == heavy else None
+        return (
+            (round((square + sign) / 2.0), round((square - sign) / 2.0))
+            if total == heavy
+            else None
+        )
 
     def student(self) -> tuple[float, float, float]:
         """Mean, its standard error and the effective number of rows; with weights by linearisation of the ratio."""
-        total, n = float(self.observed[0, 0]), float(self.observed[0, 0] ** 2 / self.observed[1, 0])
+        total, n = (
+            float(self.observed[0, 0]),
+            float(self.observed[0, 0] ** 2 / self.observed[1, 0]),
+        )
         spread = float(_about(self.observed, self.mean)[1]) / total**2
-        return self.mean, math.sqrt(max(spread, 0.0) * n / (n - 1.0)) if n > 1.0 else math.nan, n
+        return (
+            self.mean,
+            math.sqrt(max(spread, 0.0) * n / (n - 1.0)) if n > 1.0 else math.nan,
+            n,
+        )
 
     def tails(self, delta: float = 0.0) -> Tails:
         """P-values of the null "the mean difference is delta", by a Poisson distribution shifted to mean 0.
@@ -76,12 +98,17 @@ class PairedSums(Sums):
         NLL the difference is a log-likelihood ratio, so no test that holds at such nulls has more power against
         the two models themselves (Neyman, Pearson 1933).
         """
-        if self.expected is None or not self.observed[1, 2] + self.expected[0, 1, 2] > 0.0:
+        if (
+            self.expected is None
+            or not self.observed[1, 2] + self.expected[0, 1, 2] > 0.0
+        ):
             return Tails(1.0, 1.0)
         d = float(self.observed[0, 1] - delta * self.observed[0, 0])
         near = min(max(delta, min(0.0, 2.0 * self.mean)), max(0.0, 2.0 * self.mean))
         first, second = self.expected
-        s, a, b, gap = (_about(x, near) for x in (self.observed, first, second, second - first))
+        s, a, b, gap = (
+            _about(x, near) for x in (self.observed, first, second, second - first)
+        )
         t = float((delta * first[0, 0] - first[0, 1]) / gap[0]) if gap[0] > 0.0 else 0.5
         t = min(max(t, 0.0), 1.0)
         _, v, m3, m4 = (1.0 - t) * a + t * b
@@ -91,17 +118,25 @@ class PairedSums(Sums):
         variance = max(moved, (carrying * moved + SHRINK * v) / (carrying + SHRINK))
         low, high = _poisson_tails(d, variance, jump)
         # A difference above the null is no evidence of one below, whatever the steps of the distribution.
-        return Tails(max(low, 0.5) if d >= 0.0 else low, max(high, 0.5) if d <= 0.0 else high)
+        return Tails(
+            max(low, 0.5) if d >= 0.0 else low, max(high, 0.5) if d <= 0.0 else high
+        )
 
     def ends(self, level: float) -> tuple[float | None, float | None]:
         """Ends of the confidence interval, by inverting ``tails``; None for an end that is not found."""
         if self.expected is None:
             return None, None
         square = max(float(self.observed[1, 2]), float(self.expected[:, 1, 2].min()))
-        step, beside = math.sqrt(square) / float(self.observed[0, 0]), (1.0 - level) / 2.0
+        step, beside = (
+            math.sqrt(square) / float(self.observed[0, 0]),
+            (1.0 - level) / 2.0,
+        )
         low = _last(lambda reach: self.tails(self.mean - reach).high > beside, step)
         high = _last(lambda reach: self.tails(self.mean + reach).low > beside, step)
-        return None if low is None else self.mean - low, None if high is None else self.mean + high
+        return (
+            None if low is None else self.mean - low,
+            None if high is None else self.mean + high,
+        )
 
 
 def fair_signs(sums: PairedSums) -> float:
@@ -118,7 +153,11 @@ def fair_signs(sums: PairedSums) -> float:
     m = differ**2 / square
     few = m * (1.0 - abs(float(sums.observed[0, 1])) / differ) / 2.0
     below = float(betainc(m - few + 1.0, few, 0.5)) if few > 0.0 else 0.0
-    return min(1.0, float(betainc(m - few, few + 1.0, 0.5)) + below) if m - few > 0.0 else 1.0
+    return (
+        min(1.0, float(betainc(m - few, few + 1.0, 0.5)) + below)
+        if m - few > 0.0
+        else 1.0
+    )
 
 
 def share_ends(sums: PairedSums, z: float) -> tuple[float, float]:
@@ -128,10 +167,16 @@ def share_ends(sums: PairedSums, z: float) -> tuple[float, float]:
     """
     total = float(sums.observed[0, 0])
     n = total**2 / float(sums.observed[1, 0])
-    better, worse = (float(sums.observed[0, 2] + side * sums.observed[0, 1]) / total / 2.0 for side in (1.0, -1.0))
+    better, worse = (
+        float(sums.observed[0, 2] + side * sums.observed[0, 1]) / total / 2.0
+        for side in (1.0, -1.0)
+    )
 
     def beyond(delta: float) -> bool:
-        linear, constant = (2.0 + worse - better) * delta - better - worse, -worse * delta * (1.0 - delta)
+        linear, constant = (
+            (2.0 + worse - better) * delta - better - worse,
+            -worse * delta * (1.0 - delta),
+        )
         q = (math.sqrt(max(linear**2 - 8.0 * constant, 0.0)) - linear) / 4.0
         spread = max(2.0 * q + delta * (1.0 - delta), 0.0) / n
         return (better - worse - delta) ** 2 > z * z * spread
@@ -139,7 +184,10 @@ def share_ends(sums: PairedSums, z: float) -> tuple[float, float]:
     mean = better - worse
 
     def reach(side: float) -> float:
-        inside = _last(lambda far: abs(mean + side * far) < 1.0 and not beyond(mean + side * far), 0.5 / n)
+        inside = _last(
+            lambda far: abs(mean + side * far) < 1.0 and not beyond(mean + side * far),
+            0.5 / n,
+        )
         return mean + side * (inside or 0.0)
 
     return reach(-1.0), reach(1.0)
@@ -159,13 +207,22 @@ def _last(holds: Callable[[float], bool], step: float) -> float | None:
 
 
 def expected_powers(
-    by_label: FloatArray, first: FloatArray, second: FloatArray, weight: FloatArray | None = None
+    by_label: FloatArray,
+    first: FloatArray,
+    second: FloatArray,
+    weight: FloatArray | None = None,
 ) -> FloatArray:
     """``PairedSums.expected``. by_label : (n, m) the difference for every label; first, second : probabilities."""
     square = by_label**2
-    powers, weights = [by_label, square, by_label * square, square**2], _weights(len(by_label), weight)
+    powers, weights = (
+        [by_label, square, by_label * square, square**2],
+        _weights(len(by_label), weight),
+    )
     ones = np.ones(len(by_label))
-    each = [[ones, *(np.einsum("ij,ij->i", p, power) for power in powers)] for p in (first, second)]
+    each = [
+        [ones, *(np.einsum("ij,ij->i", p, power) for power in powers)]
+        for p in (first, second)
+    ]
     return np.stack([weights @ np.stack(moments, axis=1) for moments in each])
 
 
@@ -175,10 +232,14 @@ def _weights(n: int, weight: FloatArray | None) -> FloatArray:
 
 def _about(sums: FloatArray, delta: float) -> FloatArray:
     """Sums of (w (d - delta))^r, r = 1..4, (4,)."""
-    return np.asarray((sums * _COMBINATIONS * (-delta) ** np.maximum(_R - _J, 0)).sum(axis=1))
+    return np.asarray(
+        (sums * _COMBINATIONS * (-delta) ** np.maximum(_R - _J, 0)).sum(axis=1)
+    )
 
 
-def _second_moment_at_null(d: float, square: float, v: float, slope: float, jump: float) -> float:
+def _second_moment_at_null(
+    d: float, square: float, v: float, slope: float, jump: float
+) -> float:
     """Observed sum of squares, adjusted to a sum of differences d equal to its expectation under the null."""
     if d * jump < 0.0:  # fewer of the rare large differences than the null has
         return square + abs(d) * max(abs(slope), abs(jump))
@@ -189,12 +250,18 @@ def _poisson_tails(d: float, variance: float, jump: float) -> tuple[float, float
     """P(D <= d) and P(D >= d) where D / jump is Poisson about its mean with this variance, corrected for steps."""
     sd = math.sqrt(variance)
     if abs(jump) < SMALL_JUMP * sd:
-        low, high = (0.5 * math.erfc(side * d / sd / math.sqrt(2.0)) for side in (-1.0, 1.0))
+        low, high = (
+            0.5 * math.erfc(side * d / sd / math.sqrt(2.0)) for side in (-1.0, 1.0)
+        )
         return low, high
     from scipy.special import gammainc, gammaincc
 
     mean = variance / jump**2
     x = mean + d / jump
     below = float(gammaincc(x + CONTINUITY, mean)) if x + CONTINUITY > 0.0 else 0.0
-    above = float(gammainc(x + 1.0 - CONTINUITY, mean)) if x + 1.0 - CONTINUITY > 0.0 else 1.0
+    above = (
+        float(gammainc(x + 1.0 - CONTINUITY, mean))
+        if x + 1.0 - CONTINUITY > 0.0
+        else 1.0
+    )
     return (below, above) if jump > 0.0 else (above, below)

@@ -16,8 +16,12 @@ from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import FloatArray, IntArray
 
 DRAW_ITEMS = 1 << 20  # uniform numbers drawn at once
-ONES = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)  # bits of every byte that are set
-FEW_WRONG = 12.0  # expected units with a wrong row below which their spread cannot be estimated
+ONES = np.array(
+    [byte.bit_count() for byte in range(256)], dtype=np.uint8
+)  # bits of every byte that are set
+FEW_WRONG = (
+    12.0  # expected units with a wrong row below which their spread cannot be estimated
+)
 FEWEST_UNITS = 8  # units below which calibration is not judged
 
 
@@ -56,7 +60,9 @@ class Units:
 
     def sums(self, values: FloatArray) -> FloatArray:
         """Sum of values (n,) over the rows of each unit, (g,)."""
-        return np.asarray(np.bincount(self.code, weights=values, minlength=self.n), dtype=np.float64)
+        return np.asarray(
+            np.bincount(self.code, weights=values, minlength=self.n), dtype=np.float64
+        )
 
     def take(self, index: NDArray[Any]) -> "Units | None":
         """Units of the rows at ``index``, in that order; None if each then has one row."""
@@ -66,13 +72,19 @@ class Units:
 
 def numbered(names: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
     """Unique names, ascending, and the index of each row's, (n,). Close integers are counted rather than sorted."""
-    low, high = (int(names.min()), int(names.max())) if names.dtype.kind in "iu" and len(names) else (0, -1)
+    low, high = (
+        (int(names.min()), int(names.max()))
+        if names.dtype.kind in "iu" and len(names)
+        else (0, -1)
+    )
     if not 0 <= high - low < 4 * len(names):
         held, place = np.unique(names, return_inverse=True)
         return held, place.reshape(-1).astype(np.int64)
     offset = names.astype(np.int64) - names.min().astype(np.int64)
     found = np.bincount(offset) > 0
-    return np.flatnonzero(found).astype(names.dtype) + names.min(), (np.cumsum(found) - 1)[offset]
+    return np.flatnonzero(found).astype(names.dtype) + names.min(), (
+        np.cumsum(found) - 1
+    )[offset]
 
 
 def wrong_units(score: FloatArray, units: Units, both: bool = False) -> float:
@@ -82,7 +94,9 @@ def wrong_units(score: FloatArray, units: Units, both: bool = False) -> float:
     """
     ordered = score[units.order]
     sides = (ordered, 1.0 - ordered) if both else (ordered,)
-    return min(float((1.0 - np.multiply.reduceat(side, units.starts)).sum()) for side in sides)
+    return min(
+        float((1.0 - np.multiply.reduceat(side, units.starts)).sum()) for side in sides
+    )
 
 
 @dataclass(frozen=True)
@@ -104,7 +118,12 @@ class Luck:
 
     @classmethod
     def of(
-        cls, score: FloatArray, outcome: FloatArray, units: Units, weight: FloatArray | None = None, both: bool = False
+        cls,
+        score: FloatArray,
+        outcome: FloatArray,
+        units: Units,
+        weight: FloatArray | None = None,
+        both: bool = False,
     ) -> "Luck":
         """Estimate from probabilities and outcomes (n,). both : treat both outcomes alike, as for P(class 1)."""
         residual, spread = outcome - score, score * (1.0 - score)
@@ -113,11 +132,23 @@ class Luck:
         together = float((units.sums(residual) ** 2).sum() - residual @ residual)
         wrong = wrong_units(score, units, both)
         sides = (outcome < 0.5, outcome > 0.5) if both else (outcome < 0.5,)
-        seen = min(int(np.count_nonzero(np.bincount(units.code[side], minlength=units.n))) for side in sides)
-        few = any(n < least and n < units.n / 2 for n, least in ((wrong, FEW_WRONG), (seen, FEWEST_UNITS)))
-        pairs = float(pair_covariance(score, units, weight).sum()) if few or together > 0.0 else 0.0
+        seen = min(
+            int(np.count_nonzero(np.bincount(units.code[side], minlength=units.n)))
+            for side in sides
+        )
+        few = any(
+            n < least and n < units.n / 2
+            for n, least in ((wrong, FEW_WRONG), (seen, FEWEST_UNITS))
+        )
+        pairs = (
+            float(pair_covariance(score, units, weight).sum())
+            if few or together > 0.0
+            else 0.0
+        )
         estimate = min(1.0, max(0.0, together / pairs)) if pairs > 0.0 else 0.0
-        rarer = fewer_than_expected(score, outcome, np.ones(len(score)) if weight is None else weight)
+        rarer = fewer_than_expected(
+            score, outcome, np.ones(len(score)) if weight is None else weight
+        )
         share, alone = 1.0 if few else min(1.0, estimate * rarer), float(spread.sum())
         return cls(estimate, wrong, seen, share, units.n, alone, alone + share * pairs)
 
@@ -128,7 +159,12 @@ class Luck:
 
 
 def effects_of_bins(
-    score: FloatArray, outcome: FloatArray, index: IntArray, bins: int, units: Units | None, weight: FloatArray | None
+    score: FloatArray,
+    outcome: FloatArray,
+    index: IntArray,
+    bins: int,
+    units: Units | None,
+    weight: FloatArray | None,
 ) -> FloatArray:
     """Design effect of the number of outcomes 1 in every bin, (bins,), at least 1."""
     effect = np.ones(bins)
@@ -137,11 +173,18 @@ def effects_of_bins(
     for b in np.unique(index).tolist():
         here = index == b
         if (own := units.take(here)) is not None:
-            effect[b] = Luck.of(score[here], outcome[here], own, None if weight is None else weight[here]).effect
+            effect[b] = Luck.of(
+                score[here],
+                outcome[here],
+                own,
+                None if weight is None else weight[here],
+            ).effect
     return effect
 
 
-def pair_covariance(score: FloatArray, units: Units, weight: FloatArray | None = None) -> FloatArray:
+def pair_covariance(
+    score: FloatArray, units: Units, weight: FloatArray | None = None
+) -> FloatArray:
     """Sum over the ordered pairs of rows of each unit of w_i w_j (min(c_i, c_j) - c_i c_j), (g,)."""
     if weight is None:
         # sort scores within units, by one sort of numbers whose integer part is the unit
@@ -157,18 +200,32 @@ def pair_covariance(score: FloatArray, units: Units, weight: FloatArray | None =
     return np.asarray(2.0 * smaller - (units.sums(mass) ** 2 - units.sums(mass**2)))
 
 
-def fewer_than_expected(score: FloatArray, outcome: FloatArray, weight: FloatArray) -> float:
+def fewer_than_expected(
+    score: FloatArray, outcome: FloatArray, weight: FloatArray
+) -> float:
     """Variance of an outcome at the mean score over that at the observed rate, at least 1.
 
     Shared luck shows in units with many wrong rows. A sample that lacks them by chance has both few wrong rows and
     little visible luck: with wrong rows in clusters, S^2 grows with their number. Without this correction, too few
     wrong rows were read as underconfidence in up to .27 of samples.
     """
-    total, expected, found = (float(weight @ values) for values in (np.ones(len(score)), score, outcome))
-    return max(1.0, expected * (total - expected) / max(found * (total - found), 1e-9 * total**2, 1e-300))
+    total, expected, found = (
+        float(weight @ values) for values in (np.ones(len(score)), score, outcome)
+    )
+    return max(
+        1.0,
+        expected
+        * (total - expected)
+        / max(found * (total - found), 1e-9 * total**2, 1e-300),
+    )
 
 
-def opposed_luck(score: FloatArray, outcome: FloatArray, units: Units, weight: FloatArray | None = None) -> list[float]:
+def opposed_luck(
+    score: FloatArray,
+    outcome: FloatArray,
+    units: Units,
+    weight: FloatArray | None = None,
+) -> list[float]:
     """Two kinds of luck of P(class 1) that rows of a unit share: of being class 1, and of being as predicted.
 
     The second moves rows above and below one half apart, so that it hardly affects their sum, but does affect a
@@ -182,7 +239,9 @@ def opposed_luck(score: FloatArray, outcome: FloatArray, units: Units, weight: F
     w = np.ones(len(score)) if weight is None else weight
     residual = w * (outcome - score)
     same = float((own.sums(residual) ** 2).sum() - residual @ residual)
-    apart = float((units.sums(residual) ** 2).sum()) - float((own.sums(residual) ** 2).sum())
+    apart = float((units.sums(residual) ** 2).sum()) - float(
+        (own.sums(residual) ** 2).sum()
+    )
     alike = float(pair_covariance(score, own, weight).sum())
     across = float(pair_covariance(score, units, weight).sum()) - alike
     against = float(pair_covariance(turned, units, weight).sum()) - alike
@@ -192,7 +251,10 @@ def opposed_luck(score: FloatArray, outcome: FloatArray, units: Units, weight: F
     first = (apart + both * against) / (across + against)
     right = np.where(side, outcome, 1.0 - outcome)
     of_class = max(0.0, min(first, both)) * fewer_than_expected(score, outcome, w)
-    found = [of_class, max(0.0, both - max(first, 0.0)) * fewer_than_expected(turned, right, w)]
+    found = [
+        of_class,
+        max(0.0, both - max(first, 0.0)) * fewer_than_expected(turned, right, w),
+    ]
     most = sum(map(math.sqrt, found))
     return [each / max(1.0, most) ** 2 for each in found]
 
@@ -206,7 +268,13 @@ class SharedOutcomes:
 
     @classmethod
     def drawn(
-        cls, score: FloatArray, units: Units, share: float, draws: int, rng: np.random.Generator, opposed: float = 0.0
+        cls,
+        score: FloatArray,
+        units: Units,
+        share: float,
+        draws: int,
+        rng: np.random.Generator,
+        opposed: float = 0.0,
     ) -> "SharedOutcomes":
         """Draw outcomes from probabilities (n,). share : a^2 of ``Luck``; a row takes its unit's number with chance a.
 
@@ -226,24 +294,40 @@ class SharedOutcomes:
             m = min(step, draws - at)
             # one number per row decides whether its luck is its own, and is then that luck
             rng.random((m, n), dtype=np.float32, out=numbers[:m])
-            lucks = [rng.random((m, units.n), dtype=np.float32) for _ in range(1 + (opposed > 0.0))]
+            lucks = [
+                rng.random((m, units.n), dtype=np.float32)
+                for _ in range(1 + (opposed > 0.0))
+            ]
             for first in range(0, n, width):
                 here = slice(first, first + width)
                 number, said = numbers[:m, here], c[here]
                 shared = [np.take(luck, code[here], axis=1) for luck in lucks]
                 found = (number < own[here]) & ((number >= chance) | (shared[0] < said))
                 if opposed > 0.0:
-                    turned = np.where(below[here], shared[1] >= np.float32(1.0) - said, shared[1] < said)
-                    found = np.where((number >= chance) & (number < apart), turned, found)
-                bits[at : at + m, first // 8 : (first + width) // 8] = np.packbits(found, axis=1)
+                    turned = np.where(
+                        below[here],
+                        shared[1] >= np.float32(1.0) - said,
+                        shared[1] < said,
+                    )
+                    found = np.where(
+                        (number >= chance) & (number < apart), turned, found
+                    )
+                bits[at : at + m, first // 8 : (first + width) // 8] = np.packbits(
+                    found, axis=1
+                )
         return cls(order, bits)
 
     def __len__(self) -> int:
         return len(self.bits)
 
-    def some(self, draws: int | None = None) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
+    def some(
+        self, draws: int | None = None
+    ) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
         """Iterate over outcomes of the first draws in chunks: (slice of draws, (m, n) 0 or 1 by ascending score)."""
-        n, most = len(self.order), len(self.bits) if draws is None else min(draws, len(self.bits))
+        n, most = (
+            len(self.order),
+            len(self.bits) if draws is None else min(draws, len(self.bits)),
+        )
         step = max(1, DRAW_ITEMS // n)
         for at in range(0, most, step):
             here = slice(at, min(at + step, most))
@@ -252,17 +336,26 @@ class SharedOutcomes:
     def sums(self, columns: FloatArray, draws: int | None = None) -> FloatArray:
         """Sums of columns (n, k), rows in their original order, over the rows with outcome 1, (draws, k)."""
         beside, n = columns[self.order], len(columns)
-        held = np.empty((max(1, DRAW_ITEMS // n), n))  # one buffer for all: allocating large arrays is slow
-        each = (np.multiply(drawn, 1.0, out=held[: len(drawn)]) for _, drawn in self.some(draws))
+        held = np.empty(
+            (max(1, DRAW_ITEMS // n), n)
+        )  # one buffer for all: allocating large arrays is slow
+        each = (
+            np.multiply(drawn, 1.0, out=held[: len(drawn)])
+            for _, drawn in self.some(draws)
+        )
         return np.concatenate([drawn @ beside for drawn in each])
 
-    def by_bin(self, index: IntArray, bins: int, weight: FloatArray | None = None) -> FloatArray:
+    def by_bin(
+        self, index: IntArray, bins: int, weight: FloatArray | None = None
+    ) -> FloatArray:
         """Sums of outcomes, weighted, per bin of the scores, (draws, bins). index : (n,) bins of the rows."""
         ordered = index[self.order]
         first = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > 0]))
         out = np.zeros((len(self.bits), bins))
         if weight is None:
-            out[:, ordered[first]] = np.diff(self.right_before(np.append(first, len(ordered))))
+            out[:, ordered[first]] = np.diff(
+                self.right_before(np.append(first, len(ordered)))
+            )
             return out
         w = weight[self.order]
         for here, drawn in self.some():
@@ -272,16 +365,26 @@ class SharedOutcomes:
     def right_before(self, places: IntArray) -> IntArray:
         """Number of outcomes 1 among the first ``places`` (m,) rows by score, (draws, m)."""
         whole, rest = np.divmod(places, 8)
-        mask, last = (0xFF00 >> rest).astype(np.uint8), np.minimum(whole, self.bits.shape[1] - 1)
-        found, step = np.empty((len(self.bits), len(places)), dtype=np.int64), max(1, DRAW_ITEMS // len(self.order))
+        mask, last = (
+            (0xFF00 >> rest).astype(np.uint8),
+            np.minimum(whole, self.bits.shape[1] - 1),
+        )
+        found, step = (
+            np.empty((len(self.bits), len(places)), dtype=np.int64),
+            max(1, DRAW_ITEMS // len(self.order)),
+        )
         for at in range(0, len(self.bits), step):
             some = self.bits[at : at + step]
             ones = np.cumsum(ONES[some], axis=1, dtype=np.int64)
-            found[at : at + step] = np.where(whole > 0, ones[:, whole - 1], 0) + ONES[some[:, last] & mask]
+            found[at : at + step] = (
+                np.where(whole > 0, ones[:, whole - 1], 0) + ONES[some[:, last] & mask]
+            )
         return found
 
 
-def unit_mean(values: FloatArray, units: Units, weight: FloatArray | None = None) -> tuple[float, float]:
+def unit_mean(
+    values: FloatArray, units: Units, weight: FloatArray | None = None
+) -> tuple[float, float]:
     """Mean of values (n,) and its standard error clustered by unit.
 
     SE^2 = G/(G-1) sum_g (sum_{i in g} w_i (x_i - mean))^2 / (sum w)^2; NaN for one unit.
@@ -290,10 +393,14 @@ def unit_mean(values: FloatArray, units: Units, weight: FloatArray | None = None
     total = float(w.sum())
     mean = float(w @ values) / total
     square = float((units.sums(w * (values - mean)) ** 2).sum()) / total**2
-    return mean, math.sqrt(square * units.n / (units.n - 1)) if units.n > 1 else math.nan
+    return mean, math.sqrt(
+        square * units.n / (units.n - 1)
+    ) if units.n > 1 else math.nan
 
 
-def design_effect(values: FloatArray, units: Units, weight: FloatArray | None = None) -> float:
+def design_effect(
+    values: FloatArray, units: Units, weight: FloatArray | None = None
+) -> float:
     """Design effect: variance of the mean of values (n,) by units over that by rows, at least 1."""
     w = np.ones(len(values)) if weight is None else weight
     r = w * (values - np.average(values, weights=w))
@@ -313,17 +420,29 @@ class AcceptedUnits:
     right_square: int
 
     @classmethod
-    def among(cls, code: IntArray, correct: FloatArray) -> Callable[[int], "AcceptedUnits"]:
+    def among(
+        cls, code: IntArray, correct: FloatArray
+    ) -> Callable[[int], "AcceptedUnits"]:
         """Build the function from m to the counts of the first m rows. code : (n,) units. correct : (n,) 0 or 1."""
         right = correct.astype(np.int64)
         order = np.argsort(code, kind="stable")
         start = np.flatnonzero(np.diff(code[order], prepend=-1))
         size = np.diff(start, append=len(code))
         met, hits = np.empty_like(order), np.cumsum(right[order]) - right[order]
-        met[order] = np.arange(len(code)) - np.repeat(start, size)  # earlier rows of the unit
+        met[order] = np.arange(len(code)) - np.repeat(
+            start, size
+        )  # earlier rows of the unit
         had = np.empty_like(order)
-        had[order] = hits - np.repeat(hits[start], size)  # and how many of them are right
-        steps = (right, met == 0, 2 * met + 1, (met + 1) * right + had, right * (2 * had + 1))
+        had[order] = hits - np.repeat(
+            hits[start], size
+        )  # and how many of them are right
+        steps = (
+            right,
+            met == 0,
+            2 * met + 1,
+            (met + 1) * right + had,
+            right * (2 * had + 1),
+        )
         sums = [np.cumsum(step) for step in steps]
         return lambda m: cls(m, *(int(s[m - 1]) for s in sums))
 
@@ -332,8 +451,12 @@ class AcceptedUnits:
 
         Centred there and not at the observed rate, a set without a wrong row counts each unit as one draw.
         """
-        by_unit = self.right_square - 2.0 * accuracy * self.cross + accuracy**2 * self.square
-        by_row = self.right * (1.0 - accuracy) ** 2 + (self.m - self.right) * accuracy**2
+        by_unit = (
+            self.right_square - 2.0 * accuracy * self.cross + accuracy**2 * self.square
+        )
+        by_row = (
+            self.right * (1.0 - accuracy) ** 2 + (self.m - self.right) * accuracy**2
+        )
         return max(1.0, by_unit / by_row)
 
     def effective(self, accuracy: float, alpha: float) -> float:
@@ -342,8 +465,14 @@ class AcceptedUnits:
 
         if self.units < 2:
             return 0.0
-        a = 1 - min(alpha, 0.25)  # both quantiles are 0 at one half, and their ratio grows towards it
-        return self.m / self.design_effect(accuracy) * float(ndtri(a) / stdtrit(self.units - 1, a)) ** 2
+        a = 1 - min(
+            alpha, 0.25
+        )  # both quantiles are 0 at one half, and their ratio grows towards it
+        return (
+            self.m
+            / self.design_effect(accuracy)
+            * float(ndtri(a) / stdtrit(self.units - 1, a)) ** 2
+        )
 
     def tail(self, accuracy: float, alpha: float) -> float:
         """P-value of the number right at this accuracy: upper binomial tail at the effective number of rows.
@@ -361,5 +490,7 @@ class AcceptedUnits:
         low, high = 0.0, self.right / self.m
         while high - low > 1e-9:
             middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.tail(middle, alpha) <= alpha else (low, middle)
+            low, high = (
+                (middle, high) if self.tail(middle, alpha) <= alpha else (low, middle)
+            )
         return low

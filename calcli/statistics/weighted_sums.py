@@ -26,12 +26,12 @@ class JumpSums(Sums):
     """Sums over rows that give the law of sum w (y - p). They add.
 
     variance : sum w^2 v. fourth : sum w^4 v. rising : the part of the variance of the rows
-    with p < 1/2. Numbers, or arrays of one shape.
+    with p < 1/2.
     """
 
-    variance: FloatArray
-    fourth: FloatArray
-    rising: FloatArray
+    variance: float
+    fourth: float
+    rising: float
 
     @classmethod
     def of(cls, chance: FloatArray, weight: FloatArray | None = None) -> "JumpSums":
@@ -39,8 +39,8 @@ class JumpSums(Sums):
         spread = chance * (1.0 - chance)
         square = spread if weight is None else weight**2 * spread
         fourth = spread if weight is None else weight**4 * spread
-        rising = square[chance < 0.5].sum()
-        return cls(square.sum(), fourth.sum(), rising)
+        rising = float(square[chance < 0.5].sum())
+        return cls(float(square.sum()), float(fourth.sum()), rising)
 
 
 def jump_p_value(deviation: float, sums: JumpSums, clustering: float = 1.0) -> float:
@@ -49,13 +49,13 @@ def jump_p_value(deviation: float, sums: JumpSums, clustering: float = 1.0) -> f
     Between two counts the tails are interpolated. clustering : design effect, by which
     rows that belong together jump in larger steps and more rarely.
     """
-    variance = float(sums.variance) * clustering
+    variance = sums.variance * clustering
     if not variance > 0.0:
         return float(abs(deviation) <= 1e-12)
     jumps = expected_jumps(sums) / clustering
     if jumps >= FEW_JUMPS:
         return math.erfc(abs(deviation) / math.sqrt(2.0 * variance))
-    rise = jumps * min(float(sums.rising) / float(sums.variance), 1.0)
+    rise = jumps * min(sums.rising / sums.variance, 1.0)
     count = deviation / math.sqrt(variance / jumps) + 2.0 * rise - jumps
     below, above = skellam_tails(rise, jumps - rise, count)
     return min(1.0, 2.0 * min(below, above))
@@ -63,9 +63,9 @@ def jump_p_value(deviation: float, sums: JumpSums, clustering: float = 1.0) -> f
 
 def expected_jumps(sums: JumpSums) -> float:
     """Expected number of jumps of one size; infinite where nothing varies."""
-    if not float(sums.fourth) > 0.0:
+    if not sums.fourth > 0.0:
         return math.inf
-    return float(sums.variance) ** 2 / float(sums.fourth)
+    return sums.variance**2 / sums.fourth
 
 
 def skellam_tails(rise: float, fall: float, count: float) -> tuple[float, float]:

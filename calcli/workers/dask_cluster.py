@@ -16,9 +16,13 @@ from calcli.errors import CalcliError, DataError, UsageError, WorkersLost, neede
 from calcli.io.inputs import read_document
 from calcli.workers.task import Executor, Named, given_up
 
-PATIENCE = 30.0  # seconds to wait for a scheduler's answer, and for a cluster's first worker
+PATIENCE = (
+    30.0  # seconds to wait for a scheduler's answer, and for a cluster's first worker
+)
 BEAT = 1.0  # seconds between checks that the scheduler is alive
-MINUTE = 60.0  # seconds between checks for workers, and between messages that there are none
+MINUTE = (
+    60.0  # seconds between checks for workers, and between messages that there are none
+)
 LONELY = 600.0  # seconds without a worker or an answer before giving up
 LARGEST_FILE = 1 << 20  # maximum bytes of a scheduler's file
 AHEAD = 2  # tasks submitted at a time per thread of the workers
@@ -33,11 +37,22 @@ class DaskCluster(Executor):
 
     remote = True
 
-    def __init__(self, address: str, say: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self, address: str, say: Callable[[str], None] = lambda text: None
+    ) -> None:
         with needed("--cluster needs Dask", "dask"):
             import distributed
-        for name in ("distributed", *(n for n in logging.root.manager.loggerDict if n.startswith("distributed."))):
-            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # calcli reports problems itself
+        for name in (
+            "distributed",
+            *(
+                n
+                for n in logging.root.manager.loggerDict
+                if n.startswith("distributed.")
+            ),
+        ):
+            logging.getLogger(name).setLevel(
+                logging.CRITICAL + 1
+            )  # calcli reports problems itself
         self.address, self._dask, self._say = address, distributed, say
         self._asked = time.monotonic()
 
@@ -51,13 +66,19 @@ class DaskCluster(Executor):
 
         try:
             where = distributed.comm.resolve_address(_scheduler(address))
-            self._client = Client(where, timeout=PATIENCE, set_as_default=False, name="calcli")
+            self._client = Client(
+                where, timeout=PATIENCE, set_as_default=False, name="calcli"
+            )
         except DataError:
             raise
-        except Exception as problem:  # also errors of Dask about the answer of another kind of server
+        except (
+            Exception
+        ) as problem:  # also errors of Dask about the answer of another kind of server
             text = str(problem).split("\n")[0] or "no word of it"
             expected = "expected an address such as tcp://HOST:8786, as dask scheduler prints it"
-            raise self._refused(f"no Dask scheduler answers there ({text}); {expected}") from None
+            raise self._refused(
+                f"no Dask scheduler answers there ({text}); {expected}"
+            ) from None
         try:
             self._meet()
         except BaseException:
@@ -72,31 +93,43 @@ class DaskCluster(Executor):
         try:
             self._client.wait_for_workers(1, timeout=PATIENCE)
         except TimeoutError:
-            raise self._refused("the cluster has no worker; start some (dask worker)") from None
+            raise self._refused(
+                "the cluster has no worker; start some (dask worker)"
+            ) from None
         try:
             versions = self._asked_of(self._client._run, _version, on_error="return")
-            self.count = max(1, sum(self._asked_of(self._client.scheduler.ncores).values()))
+            self.count = max(
+                1, sum(self._asked_of(self._client.scheduler.ncores).values())
+            )
         except TimeoutError:
             who = "a worker, or the scheduler,"
-            raise self._refused(f"{who} does not answer within {PATIENCE:.0f} s; end those that hang") from None
+            raise self._refused(
+                f"{who} does not answer within {PATIENCE:.0f} s; end those that hang"
+            ) from None
         for worker, found in versions.items():
             if found != __version__:
                 told = found if isinstance(found, str) else "cannot import calcli"
-                other = f"worker {worker} has another calcli ({told}, here {__version__})"
+                other = (
+                    f"worker {worker} has another calcli ({told}, here {__version__})"
+                )
                 raise self._refused(f"{other}; install the same everywhere")
 
     def _asked_of(self, whom: Callable[..., Any], *words: Any, **how: Any) -> Any:
         """Run a coroutine of the client with a timeout, as Dask would wait forever. Raises TimeoutError."""
         return self._client.sync(whom, *words, callback_timeout=PATIENCE, **how)
 
-    def run(self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None) -> Iterator[Any]:
+    def run(
+        self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None
+    ) -> Iterator[Any]:
         todo, waiting = deque(tasks), deque[tuple[Named, Any]]()
         self._met = time.monotonic()
         try:
             while todo or waiting:
                 while todo and len(waiting) < AHEAD * self.count:
                     try:
-                        future = self._client.submit(operator.call, todo[0], pure=False, key=None)
+                        future = self._client.submit(
+                            operator.call, todo[0], pure=False, key=None
+                        )
                     except Exception as problem:
                         raise self._lost() from problem
                     waiting.append((todo.popleft(), future))
@@ -109,7 +142,9 @@ class DaskCluster(Executor):
                 yield answer
                 self._met = time.monotonic()
         finally:
-            with suppress(Exception):  # cancel tasks whose results are not needed any more
+            with suppress(
+                Exception
+            ):  # cancel tasks whose results are not needed any more
                 self._client.cancel([future for _, future in waiting], force=True)
 
     def _result(self, future: Any) -> Any:
@@ -139,11 +174,17 @@ class DaskCluster(Executor):
             trouble = "has no worker left"
         what, long = f"the Dask scheduler at {self.address} {trouble}", now - self._met
         if long >= LONELY:
-            raise WorkersLost(f"{what}, for {long / 60:.0f} minutes; start workers and repeat the command")
-        self._say(f"{what}; waiting for workers, {(LONELY - long) / 60:.0f} more minutes")
+            raise WorkersLost(
+                f"{what}, for {long / 60:.0f} minutes; start workers and repeat the command"
+            )
+        self._say(
+            f"{what}; waiting for workers, {(LONELY - long) / 60:.0f} more minutes"
+        )
 
     def _lost(self) -> WorkersLost:
-        return WorkersLost(f"the Dask scheduler at {self.address} is gone; start it again and repeat the command")
+        return WorkersLost(
+            f"the Dask scheduler at {self.address} is gone; start it again and repeat the command"
+        )
 
     def close(self) -> None:
         with suppress(Exception):

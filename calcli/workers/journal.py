@@ -18,7 +18,10 @@ from calcli.io.atomic import lock, open_job_file, remove
 HEAD = b"calcli job 1\n"
 ARRAY_MAKERS = {("numpy", "ndarray"), ("numpy", "dtype"), ("collections", "Counter")}
 for package in ("numpy.core", "numpy._core"):  # the second from NumPy 2 on
-    ARRAY_MAKERS |= {(f"{package}.multiarray", "_reconstruct"), (f"{package}.multiarray", "scalar")}
+    ARRAY_MAKERS |= {
+        (f"{package}.multiarray", "_reconstruct"),
+        (f"{package}.multiarray", "scalar"),
+    }
     ARRAY_MAKERS |= {(f"{package}.numeric", "_frombuffer")}
 
 
@@ -58,20 +61,30 @@ class Journal:
         facts = os.fstat(self._file.fileno())
         owned = hasattr(os, "getuid")
         if facts.st_size:
-            if self._file.read(len(HEAD)) != HEAD or (owned and facts.st_uid != os.getuid()):
-                raise UsageError(f"{self.path}: is in the way (no job of yours); move it or choose another -o")
+            if self._file.read(len(HEAD)) != HEAD or (
+                owned and facts.st_uid != os.getuid()
+            ):
+                raise UsageError(
+                    f"{self.path}: is in the way (no job of yours); move it or choose another -o"
+                )
             if not (owned and facts.st_mode & 0o022):
                 return
             self._file.truncate(0)  # other users could have written it
             os.fchmod(self._file.fileno(), 0o600)
             self._file.seek(0)
         try:
-            reason = None if self._file.write(HEAD) == len(HEAD) else os.strerror(errno.ENOSPC)
+            reason = (
+                None
+                if self._file.write(HEAD) == len(HEAD)
+                else os.strerror(errno.ENOSPC)
+            )
         except OSError as problem:
             reason = problem.strerror
         if reason is not None:
             remove(self._file, self.path)
-            raise CalcliError(f"{self.path}: cannot be written: {reason}; no part of it was kept")
+            raise CalcliError(
+                f"{self.path}: cannot be written: {reason}; no part of it was kept"
+            )
 
     def __len__(self) -> int:
         return len(self._places)
@@ -95,7 +108,12 @@ class Journal:
     def add(self, key: bytes, result: Any) -> None:
         """Append a result. Raises OSError, as for a full disk."""
         text = pickle.dumps(result, protocol=5)
-        entry = key + len(text).to_bytes(8, "little") + zlib.crc32(text).to_bytes(4, "little") + text
+        entry = (
+            key
+            + len(text).to_bytes(8, "little")
+            + zlib.crc32(text).to_bytes(4, "little")
+            + text
+        )
         at, left = self._file.seek(0, os.SEEK_END), memoryview(entry)
         try:
             while left:
@@ -119,8 +137,12 @@ class _Numbers(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in ARRAY_MAKERS:
             return super().find_class(module, name)
-        found = super().find_class(module, name) if module.startswith("calcli.") else None
-        record = isinstance(found, type) and (is_dataclass(found) or issubclass(found, tuple))
+        found = (
+            super().find_class(module, name) if module.startswith("calcli.") else None
+        )
+        record = isinstance(found, type) and (
+            is_dataclass(found) or issubclass(found, tuple)
+        )
         if not record or "__call__" in dir(found):
             raise pickle.UnpicklingError(f"{module}.{name} has no place in a job file")
         return found

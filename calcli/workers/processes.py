@@ -43,7 +43,9 @@ class _Worker:
 def serve(descriptor: int) -> None:
     """Main loop of a worker process, until the other end of its pipe (``descriptor``) is closed."""
     pipe: Connection[Any, Any] = Connection(descriptor)
-    start_new_thread(_end_with_parent, (descriptor,))  # not ``threading``, which may hold locks at a fork
+    start_new_thread(
+        _end_with_parent, (descriptor,)
+    )  # not ``threading``, which may hold locks at a fork
     while True:
         try:
             task = pipe.recv()
@@ -58,7 +60,14 @@ def serve(descriptor: int) -> None:
         except (BrokenPipeError, ConnectionError):
             return
         except Exception as problem:  # an error that cannot be pickled
-            pipe.send((False, RuntimeError(f"{type(answer[1]).__name__}: {answer[1]} ({problem})")))
+            pipe.send(
+                (
+                    False,
+                    RuntimeError(
+                        f"{type(answer[1]).__name__}: {answer[1]} ({problem})"
+                    ),
+                )
+            )
 
 
 def _end_with_parent(descriptor: int) -> None:
@@ -72,14 +81,22 @@ def _end_with_parent(descriptor: int) -> None:
 class Processes(Executor):
     """Executor on ``count`` processes with one task each; one that dies is replaced. say : called then."""
 
-    def __init__(self, count: int, say: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self, count: int, say: Callable[[str], None] = lambda text: None
+    ) -> None:
         self.count, self._say = count, say
         self._workers: list[_Worker] = []
 
-    def run(self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None) -> Iterator[Any]:
+    def run(
+        self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None
+    ) -> Iterator[Any]:
         while len(self._workers) < min(self.count, len(tasks)):
             self._workers.append(_Worker())
-        todo, deaths, results = deque(range(len(tasks))), [0] * len(tasks), dict[int, Any]()
+        todo, deaths, results = (
+            deque(range(len(tasks))),
+            [0] * len(tasks),
+            dict[int, Any](),
+        )
         try:
             for head in range(len(tasks)):
                 while head not in results:
@@ -93,7 +110,9 @@ class Processes(Executor):
                 self._give(tasks, todo, head)
                 yield results.pop(head)
         finally:
-            for worker in [w for w in self._workers if w.task is not None]:  # abandoned: its result is not needed
+            for worker in [
+                w for w in self._workers if w.task is not None
+            ]:  # abandoned: its result is not needed
                 self._workers.remove(worker)
                 worker.end()
 
@@ -102,12 +121,16 @@ class Processes(Executor):
         for worker in self._workers:
             if worker.task is None and todo and todo[0] < head + AHEAD * self.count:
                 worker.task = todo.popleft()
-                with suppress(OSError):  # a dead worker is detected when its answer is awaited
+                with suppress(
+                    OSError
+                ):  # a dead worker is detected when its answer is awaited
                     worker.pipe.send(tasks[worker.task])
 
     def _take(self, tasks: Sequence[Named], results: dict[int, Any]) -> Iterator[int]:
         """Wait for results; yields the tasks of workers that died."""
-        busy = {worker.pipe: worker for worker in self._workers if worker.task is not None}
+        busy = {
+            worker.pipe: worker for worker in self._workers if worker.task is not None
+        }
         for pipe in wait(list(busy)):
             worker = busy[pipe]  # type: ignore[index]
             task, worker.task = worker.task, None
@@ -118,7 +141,9 @@ class Processes(Executor):
                 worker.end()
                 code = worker.process.returncode
                 how = f"signal {-code}" if code < 0 else f"exit code {code}"
-                self._say(f"a worker died ({how}) over {tasks[task].name}; another does it again")
+                self._say(
+                    f"a worker died ({how}) over {tasks[task].name}; another does it again"
+                )
                 self._workers[self._workers.index(worker)] = _Worker()
                 yield task
                 continue

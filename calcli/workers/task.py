@@ -45,7 +45,9 @@ class Executor(ABC):
     remote = False
 
     @abstractmethod
-    def run(self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None) -> Iterator[Any]:
+    def run(
+        self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None
+    ) -> Iterator[Any]:
         """Yield the results of the tasks, in their order.
 
         A task whose worker dies is repeated by another; an exception of a task is raised here. lost : makes
@@ -61,14 +63,18 @@ class Executor(ABC):
 def given_up(task: Named, lost: Callable[[WorkersLost], Any] | None) -> Any:
     """Return ``lost``'s result for a task during which workers died. Raises WorkersLost without ``lost``."""
     advice = "is there memory enough? fewer --workers need less"
-    problem = WorkersLost(f"{ATTEMPTS} workers died one after the other over {task.name}; {advice}")
+    problem = WorkersLost(
+        f"{ATTEMPTS} workers died one after the other over {task.name}; {advice}"
+    )
     if lost is None:
         raise problem
     return lost(problem)
 
 
 OPEN_BUNDLES = 256  # most bundles that a worker keeps open
-SEEN_ALIKE = slice(2, 4)  # part of a stamp that is the same on every machine: size and mtime
+SEEN_ALIKE = slice(
+    2, 4
+)  # part of a stamp that is the same on every machine: size and mtime
 
 
 @dataclass(frozen=True)
@@ -86,11 +92,15 @@ class Source:
     dtype: np.dtype[Any]
     small: bool
 
-    def pieces(self, start: int, stop: int, transforms: Sequence[int], step: int) -> Iterator[Block]:
+    def pieces(
+        self, start: int, stop: int, transforms: Sequence[int], step: int
+    ) -> Iterator[Block]:
         """Read rows start..stop-1 in pieces, multiples of ``step`` rows where possible."""
         for at, begin, low, high in within(self.counts, start, stop):
             rows = self._opened(at)
-            for piece in rows.pieces(transforms, rows.slab_rows(transforms, step), low, high):
+            for piece in rows.pieces(
+                transforms, rows.slab_rows(transforms, step), low, high
+            ):
                 scores = piece.scores.astype(self.dtype, copy=False)
                 yield replace(piece, start=begin + piece.start, scores=scores)
 
@@ -103,7 +113,9 @@ class Source:
         name, key = self.names[at], (self.names[at], self.marks[at], repr(self.opening))
         if key not in bundles:
             if mark(name)[SEEN_ALIKE] != self.marks[at][SEEN_ALIKE]:
-                raise DataError(f"{name}: has changed since the work on it began; repeat the command")
+                raise DataError(
+                    f"{name}: has changed since the work on it began; repeat the command"
+                )
             while len(bundles) >= OPEN_BUNDLES:
                 bundles.popitem(last=False)[1][0].close()
             stack = ExitStack()
@@ -123,7 +135,9 @@ def mark(name: str) -> tuple[int, ...]:
     try:
         return stamp(path)
     except OSError as problem:
-        advice = "every worker must see the files under the same names, as on a shared disk"
+        advice = (
+            "every worker must see the files under the same names, as on a shared disk"
+        )
         raise DataError(f"{path}: {problem.strerror}; {advice}") from None
 
 
@@ -161,7 +175,10 @@ class PartsTask:
     @property
     def name(self) -> str:
         start, stop = self.rows
-        shards = [Path(self.source.names[at]).name for at, *_ in within(self.source.counts, start, stop)]
+        shards = [
+            Path(self.source.names[at]).name
+            for at, *_ in within(self.source.counts, start, stop)
+        ]
         return f"rows {start}..{stop - 1} ({shards[0]}{f' to {shards[-1]}' if len(shards) > 1 else ''})"
 
     def __call__(self) -> list[PartResult]:
@@ -174,7 +191,9 @@ class PartsTask:
         digest = sha256()
 
         def blocks() -> Iterator[Block]:
-            for block in regular(self.source.pieces(start, stop, walk.transforms, step), step):
+            for block in regular(
+                self.source.pieces(start, stop, walk.transforms, step), step
+            ):
                 if self.hashed:
                     digest.update(np.ascontiguousarray(block.scores).data)
                 yield block
@@ -191,7 +210,9 @@ class PartsTask:
 # ---- passes over a data set by an executor: parts become tasks, results come back in the order of the rows
 
 
-TASKS_PER_WORKER = 4  # tasks of a pass: few enough to cost little, many enough to balance the load
+TASKS_PER_WORKER = (
+    4  # tasks of a pass: few enough to cost little, many enough to balance the load
+)
 MOST_PARTS = 8  # most parts of a task, as a worker holds all their results
 
 
@@ -210,14 +231,22 @@ class Spread:
         known = self._known(tasks, rows)
         asked = [task for task in tasks if hashed or task.first not in known]
         if hashed:  # stored results hold only if the digests match: the file may have changed with the same stamp
-            asked = [replace(task, known=tuple(part.digest for part in known.get(task.first, ()))) for task in tasks]
+            asked = [
+                replace(
+                    task, known=tuple(part.digest for part in known.get(task.first, ()))
+                )
+                for task in tasks
+            ]
         answers, digests = self.executor.run(asked), list[bytes]()
         for task in tasks:
             old = known.get(task.first)
             found = next(answers) if old is None or hashed else old
             new = old is None or (hashed and any(part.digest != b"" for part in found))
             if old is not None:
-                found = [before if part.digest == b"" else part for part, before in zip(found, old, strict=True)]
+                found = [
+                    before if part.digest == b"" else part
+                    for part, before in zip(found, old, strict=True)
+                ]
             if self.journal is not None and new:
                 self.journal[_key(task, rows)] = found
             for part in found:
@@ -236,15 +265,28 @@ class Spread:
         count = -(-rows.n // size)
         text = pickle.dumps(replace(walk, along=()), protocol=5)
         # Results as large as the rows come back part by part; sums are small, except those of tables.
-        heap = min(MOST_PARTS, max(1, -(-count // (TASKS_PER_WORKER * self.executor.count)))) if walk.add_up else 1
+        heap = (
+            min(
+                MOST_PARTS,
+                max(1, -(-count // (TASKS_PER_WORKER * self.executor.count))),
+            )
+            if walk.add_up
+            else 1
+        )
         tasks = []
         for first in range(0, count, heap):
             last = min(first + heap, count)
             along = tuple(a[first * size : last * size] for a in walk.along)
-            tasks.append(PartsTask(self.source, text, along, first, last, size, step, rows.n, hashed))
+            tasks.append(
+                PartsTask(
+                    self.source, text, along, first, last, size, step, rows.n, hashed
+                )
+            )
         return tasks
 
-    def _known(self, tasks: Sequence[PartsTask], rows: DataSet) -> dict[int, list[PartResult]]:
+    def _known(
+        self, tasks: Sequence[PartsTask], rows: DataSet
+    ) -> dict[int, list[PartResult]]:
         """Read the results that an earlier run has stored, by the first part of their task."""
         known = {}
         for task in tasks if self.journal is not None else ():
@@ -258,12 +300,25 @@ class Spread:
 def _key(task: PartsTask, rows: DataSet) -> bytes:
     """Key of a task's results in the journal; in the first pass digests of the scores are compared too."""
     along = b"".join(np.ascontiguousarray(a).tobytes() for a in task.along)
-    facts = (task.source, task.first, task.last, task.part_rows, task.step, task.total, task.hashed, rows.data_sha256)
+    facts = (
+        task.source,
+        task.first,
+        task.last,
+        task.part_rows,
+        task.step,
+        task.total,
+        task.hashed,
+        rows.data_sha256,
+    )
     return key_of(task.walk, along, repr(facts).encode())
 
 
 def spread_over(
-    rows: DataSet, names: Sequence[str], executor: Executor, opening: Any = None, journal: Journal | None = None
+    rows: DataSet,
+    names: Sequence[str],
+    executor: Executor,
+    opening: Any = None,
+    journal: Journal | None = None,
 ) -> None:
     """Let an executor run the passes over rows, opened by these names and arguments (see ``open_rows``)."""
     parts = rows.parts if isinstance(rows, PooledRows) else [rows]

@@ -6,7 +6,14 @@ No figure of ours is typed into a page; one that the paper prints stands there a
 from collections import Counter
 from typing import Any
 
-STATES = ("reproduced", "reproduced in part", "not seen here", "refuted", "not reproduced", "impossible")
+STATES = (
+    "reproduced",
+    "reproduced in part",
+    "not seen here",
+    "refuted",
+    "not reproduced",
+    "impossible",
+)
 """What a row may say: the claim holds; holds here and there; is not seen in these data, which cannot refute it;
 these data refute it; was tried and failed; needs what is not public."""
 
@@ -36,7 +43,13 @@ def share(holds: Any) -> tuple[str, str]:
     """The word for a sentence on several cases, and "k of n": in part where it holds on more than half of them."""
     holds = list(holds)
     count, n = sum(bool(each) for each in holds), len(holds)
-    word = "reproduced" if count == n else "reproduced in part" if 2 * count > n else "not seen here"
+    word = (
+        "reproduced"
+        if count == n
+        else "reproduced in part"
+        if 2 * count > n
+        else "not seen here"
+    )
     return word, f"{count} of {n}"
 
 

@@ -7,9 +7,14 @@ from paper_pages import Numbers, listed, share, span
 CORRUPTED = ("cifar100_resnet20", "cifar100_resnet56", "cifar100_repvgg_a2")
 
 
-def cells(table: Numbers, name: str, columns: tuple[str, ...]) -> list[tuple[float, float, float]]:
+def cells(
+    table: Numbers, name: str, columns: tuple[str, ...]
+) -> list[tuple[float, float, float]]:
     """(mean, standard deviation, printed) of some columns."""
-    own, at = table["rows"][name], [table["columns"].index(column) for column in columns]
+    own, at = (
+        table["rows"][name],
+        [table["columns"].index(column) for column in columns],
+    )
     return [(own["mean"][i], own["sd"][i], own["published"][i]) for i in at]
 
 
@@ -30,7 +35,12 @@ def values(n: Numbers) -> dict[str, object]:
         )
         for name in ("affine", "constant")
     }
-    return second | tables(n) | networks(n["temperatures"]) | theory(n["expectation_consistency_theory"])
+    return (
+        second
+        | tables(n)
+        | networks(n["temperatures"])
+        | theory(n["expectation_consistency_theory"])
+    )
 
 
 def tables(n: Numbers) -> dict[str, object]:
@@ -57,7 +67,9 @@ def tables(n: Numbers) -> dict[str, object]:
     ]
     repvgg = cells(corrupted, "cifar100_repvgg_a2", ("ECE_TS", "ECE_EC"))
     t_ec, error = (cells(corrupted, vgg, (column,)) for column in ("T_EC", "error"))
-    printed = [cells(corrupted, name, ("ECE_TS", "ECE_EC")) for name in corrupted["rows"]]
+    printed = [
+        cells(corrupted, name, ("ECE_TS", "ECE_EC")) for name in corrupted["rows"]
+    ]
     return out | {
         "corrupted_near": f"{sum(near)} of {len(near)}",
         "repvgg": beside(repvgg),
@@ -74,7 +86,10 @@ def networks(stored: Numbers) -> dict[str, object]:
     """Sentences on the temperatures of public networks."""
     files = stored["files"].values()
     t = np.concatenate([own["temperatures"] for own in files])
-    mean_t, mean_e = (np.array([np.mean(own[key], axis=0) for own in files]) for key in ("temperatures", "errors"))
+    mean_t, mean_e = (
+        np.array([np.mean(own[key], axis=0) for own in files])
+        for key in ("temperatures", "errors")
+    )
     word, above = share((t[:, :2] > 1).all(axis=1))
     away = (np.abs(mean_t[:, :2] / mean_t[:, 2:] - 1) > 0.1).all(axis=1)
     excess = mean_e[:, :2] / mean_e[:, 2:] - 1
@@ -98,29 +113,52 @@ def theory(stored: Numbers) -> dict[str, object]:
     small = {(r["teacher"], r["alpha"]): r for r in rows if r["which"] == "small"}
     alphas = sorted({alpha for _, alpha in small})
     affine, constant = small["affine", 20], small["constant", 20]
-    out: dict[str, object] = {"runs": simulated[0]["runs"], "cells": len(rows), "alphas": len(alphas)}
-    away = [abs(s["error"]["mean"] - small[s["teacher"], s["alpha"]]["error"]) / s["error"]["se"] for s in simulated]
+    out: dict[str, object] = {
+        "runs": simulated[0]["runs"],
+        "cells": len(rows),
+        "alphas": len(alphas),
+    }
+    away = [
+        abs(s["error"]["mean"] - small[s["teacher"], s["alpha"]]["error"])
+        / s["error"]["se"]
+        for s in simulated
+    ]
     out["error_se"] = f"{max(away):.1f}"
-    out["lower_word"], out["lower"] = share(r["half_ece"][2] < r["half_ece"][1] for r in rows)
+    out["lower_word"], out["lower"] = share(
+        r["half_ece"][2] < r["half_ece"][1] for r in rows
+    )
     gap = [100 * small["constant", alpha]["relative_gap"] for alpha in alphas]
     out |= {"gap_first": f"{gap[0]:.1f}", "gap_last": f"{gap[-1]:.1f}"}
     out["further_word"], out["further"] = share(
-        small["constant", a]["relative_gap"] > small["affine", a]["relative_gap"] > small["logit", a]["relative_gap"]
+        small["constant", a]["relative_gap"]
+        > small["affine", a]["relative_gap"]
+        > small["logit", a]["relative_gap"]
         for a in alphas
     )
     out["six_t"] = listed((affine["temperature_ts"], affine["temperature_ec"]), ".3f")
     out["six_ece"] = listed(affine["half_ece"], ".2f", 100)
     logit = [s for s in simulated if s["teacher"] == "logit"]
-    floor = [s["half_ece"]["mean"][1] / small["logit", s["alpha"]]["half_ece"][1] for s in logit]
+    floor = [
+        s["half_ece"]["mean"][1] / small["logit", s["alpha"]]["half_ece"][1]
+        for s in logit
+    ]
     out["floor"] = span(floor, ".0f")
     bayes = next(row for row in stored["bayes"] if row["temperature"] == 1.0)
     out |= {f"bayes_{key}": f"{bayes[key]:.8f}" for key in ("accuracy", "confidence")}
     for name, row in (("affine", affine), ("constant", constant)):
         modest = row["too_modest"]
-        out |= {f"{name}_from": f"{modest['from']:.4f}", f"{name}_share": f"{100 * modest['share']:.2f}"}
-        out |= {f"{name}_worst": f"{modest['worst']:.4f}", f"{name}_ts": f"{100 * row['half_ece'][1]:.2f}"}
+        out |= {
+            f"{name}_from": f"{modest['from']:.4f}",
+            f"{name}_share": f"{100 * modest['share']:.2f}",
+        }
+        out |= {
+            f"{name}_worst": f"{modest['worst']:.4f}",
+            f"{name}_ts": f"{100 * row['half_ece'][1]:.2f}",
+        }
         out[f"{name}_brier"] = listed((row["brier"][2], row["brier"][1]), ".5f")
-    out["logit_complies"] = share(r["too_modest"] is None for (name, _), r in small.items() if name == "logit")[1]
+    out["logit_complies"] = share(
+        r["too_modest"] is None for (name, _), r in small.items() if name == "logit"
+    )[1]
     five = [small[name, 5]["too_modest"] for name in ("affine", "constant")]
     out["comply"] = f"{max(-one['worst'] if one else 0.0 for one in five):.0e}"
     return out | {

@@ -46,19 +46,34 @@ def values(n: Numbers) -> dict[str, object]:
     v = n["verified_calibration"]
     claims, networks = {claim["claim"]: claim for claim in v["claims"]}, v["networks"]
     first, own = next(iter(networks.items()))
-    out: dict[str, object] = {"trials": v["trials"], "resamples": v["resamples"], "networks": len(networks)}
+    out: dict[str, object] = {
+        "trials": v["trials"],
+        "resamples": v["resamples"],
+        "networks": len(networks),
+    }
     for key, text in SENTENCES.items():
         out[f"{key}_word"], out[key] = judged(claims[text])
-    out |= {key: listed(own["against bins"][name]["error"]["mean"], ".1f", 1e4) for key, name in ERRORS.items()}
+    out |= {
+        key: listed(own["against bins"][name]["error"]["mean"], ".1f", 1e4)
+        for key, name in ERRORS.items()
+    }
     others = [name for name in networks if name != first]
     pairs = [judged(claims[SENTENCES[key]], others) for key in ("shared", "thirds")]
-    out |= {"others": len(others), "others_shared": pairs[0][1], "others_thirds": pairs[1][1]}
+    out |= {
+        "others": len(others),
+        "others_shared": pairs[0][1],
+        "others_thirds": pairs[1][1],
+    }
     out["others_word"] = weaker(*(word for word, _ in pairs))
     out["dirichlet_word"] = weaker(out["dirichlet_word"], out["dirichlet_thirds_word"])
     out["nearer_word"] = weaker(out["nearer15_word"], out["nearer100_word"])
-    out["nearer_marginal_word"] = weaker(out["nearer_marginal15_word"], out["nearer_marginal100_word"])
+    out["nearer_marginal_word"] = weaker(
+        out["nearer_marginal15_word"], out["nearer_marginal100_word"]
+    )
     rises = [[each["l2"] for each in one["lower bound"]] for one in networks.values()]
-    out["rises_word"], steps = share(b >= a for path in rises for a, b in pairwise(path))
+    out["rises_word"], steps = share(
+        b >= a for path in rises for a, b in pairwise(path)
+    )
     out |= bound(own, networks) | {
         "first": first,
         "bins": listed(own["against bins"]["top: histogram binning"]["bins"], "d"),
@@ -68,10 +83,19 @@ def values(n: Numbers) -> dict[str, object]:
     second = zip(*n["second_opinion"]["bars"].values(), strict=True)
     out["second"] = ", ".join(span(each, ".0f", 100) for each in second)
     for bins in (15, 100):
-        row = next(r for r in own["estimators"] if (r["mode"], r["bins"], r["rows"]) == ("top", bins, SIZE))
+        row = next(
+            r
+            for r in own["estimators"]
+            if (r["mode"], r["bins"], r["rows"]) == ("top", bins, SIZE)
+        )
         known = next(r for r in own["known truth"] if r["bins"] == bins)
-        out[f"mse{bins}"] = listed((row[name]["squared_error"]["mean"] for name in ("plugin", "debiased")), ".1e")
-        out[f"known{bins}"] = listed((known[name]["mean"] for name in ("plugin", "debiased")), ".1e")
+        out[f"mse{bins}"] = listed(
+            (row[name]["squared_error"]["mean"] for name in ("plugin", "debiased")),
+            ".1e",
+        )
+        out[f"known{bins}"] = listed(
+            (known[name]["mean"] for name in ("plugin", "debiased")), ".1e"
+        )
     for name in ("shared", "hb"):
         mean = own["against bins"][ERRORS[f"e_{name}"]]["difference"]["mean"]
         out[f"d_{name}"] = f"{mean[0]:.5f} to {mean[-1]:.5f}"
@@ -83,7 +107,10 @@ def bound(own: Numbers, networks: Numbers) -> dict[str, object]:
     at = {row["asked"]: row for row in own["lower bound"]}
     covers = [one["coverage"] for one in networks.values()]
     out = {
-        bar: ", ".join(span(each, ".0f", 100) for each in zip(*(cover[bar] for cover in covers), strict=True))
+        bar: ", ".join(
+            span(each, ".0f", 100)
+            for each in zip(*(cover[bar] for cover in covers), strict=True)
+        )
         for bar in ("percentile", "basic", "debiased")
     }
     return out | {
@@ -91,7 +118,9 @@ def bound(own: Numbers, networks: Numbers) -> dict[str, object]:
         "bar_bins": listed(covers[0]["bins"], "d"),
         "bound_bins": listed(SHOWN, "d"),
         "bound_l2": listed((at[bins]["l2"] for bins in SHOWN), ".4f"),
-        "bound_debiased": listed((max(at[bins]["debiased_square"], 0) ** 0.5 for bins in SHOWN), ".4f"),
+        "bound_debiased": listed(
+            (max(at[bins]["debiased_square"], 0) ** 0.5 for bins in SHOWN), ".4f"
+        ),
         "estimate128": f"{at[128]['l2']:.4f}",
         "bar128": " to ".join(f"{each:.4f}" for each in at[128]["percentile"]),
     }

@@ -53,7 +53,9 @@ def one_model(name, alpha, ridge, d, seed):
     y = (rng.random(FRESH_ROWS) < chance).astype(int)
     ts, ec = (calcli.fit(xi, y, method) for method in ("ts", "ec"))
     if (ts.status, ec.status) != ("ok", "ok"):
-        raise RuntimeError(f"a temperature was not found: ts {ts.status}, ec {ec.status}")
+        raise RuntimeError(
+            f"a temperature was not found: ts {ts.status}, ec {ec.status}"
+        )
     t_ts, t_ec = ts.params["temperature"], ec.params["temperature"]
     size = np.abs(xi)
     order = np.argsort(size)
@@ -64,14 +66,18 @@ def one_model(name, alpha, ridge, d, seed):
         "error": 1 - ts.before["accuracy"],
         "temperature_ts": t_ts,
         "temperature_ec": t_ec,
-        "half_ece": [_half_ece(size[order] / t, toward[order]) for t in (1.0, t_ts, t_ec)],
+        "half_ece": [
+            _half_ece(size[order] / t, toward[order]) for t in (1.0, t_ts, t_ec)
+        ],
     }
 
 
 def _half_ece(sure, toward):
     gaps = [
         len(part) * abs(expit(part).mean() - truth.mean())
-        for part, truth in zip(np.array_split(sure, BINS), np.array_split(toward, BINS), strict=True)
+        for part, truth in zip(
+            np.array_split(sure, BINS), np.array_split(toward, BINS), strict=True
+        )
     ]
     return float(sum(gaps) / len(sure) / 2)
 
@@ -82,6 +88,17 @@ def models(name, alpha, ridge, d, runs, seed=0):
     out = {}
     for key in found[0]:
         values = np.array([model[key] for model in found])
-        error = values.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.full_like(values[0], np.nan)
+        error = (
+            values.std(axis=0, ddof=1) / np.sqrt(runs)
+            if runs > 1
+            else np.full_like(values[0], np.nan)
+        )
         out[key] = {"mean": values.mean(axis=0).tolist(), "se": error.tolist()}
-    return {"teacher": name, "alpha": alpha, "ridge": ridge, "d": d, "runs": runs, **out}
+    return {
+        "teacher": name,
+        "alpha": alpha,
+        "ridge": ridge,
+        "d": d,
+        "runs": runs,
+        **out,
+    }

@@ -18,7 +18,9 @@ TEACHERS = ("logit", "affine", "constant")
 GRID = np.linspace(-10.0, 10.0, 2001)
 """Nodes of the trapezoid rule over xi / sqrt(q): 801 and 8001 nodes agree to 12 digits."""
 GRID_WEIGHT = np.exp(-0.5 * GRID**2) / np.sqrt(2 * np.pi) * (GRID[1] - GRID[0])
-HERMITE, HERMITE_WEIGHT = (lambda g, w: (g, w / w.sum()))(*np.polynomial.hermite_e.hermegauss(64))
+HERMITE, HERMITE_WEIGHT = (lambda g, w: (g, w / w.sum()))(
+    *np.polynomial.hermite_e.hermegauss(64)
+)
 PIECES, ORDER = 40, 40
 BRACKET = (1e-7, 1e4)
 """Of 1/T; the temperature reaches 114 where the classes can nearly be separated."""
@@ -61,7 +63,9 @@ def smoothed(name, w, variance):
     if name == "affine":
         inside = ndtr(b) - ndtr(a)
         return (w + 1) / 2 * inside + s / 2 * (phi(a) - phi(b)) + ndtr(-b), inside / 2
-    return (ndtr((w + 1) / s) + ndtr((w - 1) / s)) / 2, (phi((w + 1) / s) + phi((w - 1) / s)) / (2 * s)
+    return (ndtr((w + 1) / s) + ndtr((w - 1) / s)) / 2, (
+        phi((w + 1) / s) + phi((w - 1) / s)
+    ) / (2 * s)
 
 
 def prox(xi, v):
@@ -89,7 +93,11 @@ def updated(name, alpha, ridge, m, q, v):
     m_hat = 2 * alpha * (GRID_WEIGHT @ (slope * f))
     q_hat = 2 * alpha * (GRID_WEIGHT @ (chance * f * f))
     v_hat = 2 * alpha * (GRID_WEIGHT @ (chance * u / (1 + v * u)))
-    return m_hat / (ridge + v_hat), (q_hat + m_hat**2) / (ridge + v_hat) ** 2, 1 / (ridge + v_hat)
+    return (
+        m_hat / (ridge + v_hat),
+        (q_hat + m_hat**2) / (ridge + v_hat) ** 2,
+        1 / (ridge + v_hat),
+    )
 
 
 def damped(name, alpha, ridge, start=(0.1, 0.2, 1.0), tolerance=1e-10):
@@ -100,7 +108,9 @@ def damped(name, alpha, ridge, start=(0.1, 0.2, 1.0), tolerance=1e-10):
         if np.abs(following / now - 1).max() < tolerance:
             return following
         now = following
-    raise NotConverged(f"teacher {name}, alpha {alpha:g}, ridge {ridge:g}: no fixed point after {STEP_LIMIT} steps")
+    raise NotConverged(
+        f"teacher {name}, alpha {alpha:g}, ridge {ridge:g}: no fixed point after {STEP_LIMIT} steps"
+    )
 
 
 def continued(name, alpha, ridge):
@@ -129,7 +139,9 @@ def continued(name, alpha, ridge):
     while True:
         found = root(residual, unknown, (strength,), tol=1e-13)
         if not np.abs(found.fun).max() < 1e-8:
-            raise NotConverged(f"teacher {name}, alpha {alpha:g}, ridge {strength:g}: residual {found.fun}")
+            raise NotConverged(
+                f"teacher {name}, alpha {alpha:g}, ridge {strength:g}: residual {found.fun}"
+            )
         unknown = found.x
         if strength <= ridge:
             return np.array(plain(unknown))
@@ -158,7 +170,9 @@ class Student:
         """
         if alpha >= 5 or ridge >= 0.05:
             start = (0.1, 0.2, 1.0) if near is None else (near.m, near.q, near.v)
-            return cls(name, alpha, ridge, *map(float, damped(name, alpha, ridge, start)))
+            return cls(
+                name, alpha, ridge, *map(float, damped(name, alpha, ridge, start))
+            )
         return cls(name, alpha, ridge, *map(float, continued(name, alpha, ridge)))
 
     @cached_property
@@ -169,7 +183,9 @@ class Student:
 
     def chance(self, xi):
         """P(y = 1 | w.x = xi)."""
-        return smoothed(self.teacher, np.asarray(self.m * xi / self.q), 1 - self.m**2 / self.q)[0]
+        return smoothed(
+            self.teacher, np.asarray(self.m * xi / self.q), 1 - self.m**2 / self.q
+        )[0]
 
     @property
     def accuracy(self):
@@ -185,7 +201,14 @@ class Student:
     def nll(self, temperature=1.0):
         """Mean negative log-likelihood."""
         xi, weight, chance = self.quadrature
-        return float(-2 * weight @ (chance * log_expit(xi / temperature) + (1 - chance) * log_expit(-xi / temperature)))
+        return float(
+            -2
+            * weight
+            @ (
+                chance * log_expit(xi / temperature)
+                + (1 - chance) * log_expit(-xi / temperature)
+            )
+        )
 
     def brier(self, temperature=1.0):
         """Brier score summed over the two classes, as the paper has it."""
@@ -205,7 +228,10 @@ class Student:
             return expit(xi / temperature) - self.chance(xi)
 
         values = gap(scan)
-        turns = [brentq(gap, scan[i], scan[i + 1]) for i in np.flatnonzero(values[:-1] * values[1:] < 0)]
+        turns = [
+            brentq(gap, scan[i], scan[i + 1])
+            for i in np.flatnonzero(values[:-1] * values[1:] < 0)
+        ]
         cuts = np.unique(np.concatenate([np.linspace(0, 10, PIECES + 1), turns]))
         node, weight = np.polynomial.legendre.leggauss(ORDER)
         low, half = cuts[:-1, None], np.diff(cuts)[:, None] / 2
@@ -216,13 +242,23 @@ class Student:
     def temperature_ts(self):
         """Temperature of the least NLL: the root of E xi (sigmoid(xi/T) - Z)."""
         xi, weight, chance = self.quadrature
-        return 1 / brentq(lambda beta: weight @ (xi * (expit(beta * xi) - chance)), *BRACKET, xtol=1e-14, rtol=1e-13)
+        return 1 / brentq(
+            lambda beta: weight @ (xi * (expit(beta * xi) - chance)),
+            *BRACKET,
+            xtol=1e-14,
+            rtol=1e-13,
+        )
 
     @cached_property
     def temperature_ec(self):
         """Temperature at which mean confidence equals accuracy."""
         accuracy = self.accuracy
-        return 1 / brentq(lambda beta: self.confidence(1 / beta) - accuracy, *BRACKET, xtol=1e-14, rtol=1e-13)
+        return 1 / brentq(
+            lambda beta: self.confidence(1 / beta) - accuracy,
+            *BRACKET,
+            xtol=1e-14,
+            rtol=1e-13,
+        )
 
     def identities(self):
         """The two normal equations of the student, (left, right) each: what a true fixed point fulfils."""
@@ -231,7 +267,11 @@ class Student:
         f = expit(-z)
         chance, slope = smoothed(self.teacher, self.m * xi / self.q, spread)
         norm = 2 * self.alpha * (GRID_WEIGHT @ (chance * f * z))
-        overlap = 2 * self.alpha * (GRID_WEIGHT @ (f * (chance * self.m * xi / self.q + spread * slope)))
+        overlap = (
+            2
+            * self.alpha
+            * (GRID_WEIGHT @ (f * (chance * self.m * xi / self.q + spread * slope)))
+        )
         return (self.ridge * self.q, norm), (self.ridge * self.m, overlap)
 
     def expected_teacher(self, level, temperature=1.0):
@@ -246,10 +286,16 @@ class Student:
         """
         if self.teacher == "constant":
             raise ValueError("a constant teacher has no density, only atoms")
-        nu, stretch = (logit(a), 1 / (a * (1 - a))) if self.teacher == "logit" else (2 * a - 1, 2.0)
+        nu, stretch = (
+            (logit(a), 1 / (a * (1 - a)))
+            if self.teacher == "logit"
+            else (2 * a - 1, 2.0)
+        )
         xi = temperature * logit(b)
         spread = 1 - self.m**2 / self.q
-        given = np.exp(-0.5 * (nu - self.m * xi / self.q) ** 2 / spread) / np.sqrt(2 * np.pi * spread)
+        given = np.exp(-0.5 * (nu - self.m * xi / self.q) ** 2 / spread) / np.sqrt(
+            2 * np.pi * spread
+        )
         return given * stretch * self.student_density(b, temperature)
 
     def student_density(self, b, temperature=1.0):
@@ -260,9 +306,16 @@ class Student:
     def atom(self, a, b, temperature=1.0):
         """Density in b of the teacher's atom at a (0, 1/2 or 1); 0 where there is none."""
         xi, s = temperature * logit(b), np.sqrt(1 - self.m**2 / self.q)
-        above, below = ndtr((self.m * xi / self.q - 1) / s), ndtr((-1 - self.m * xi / self.q) / s)
+        above, below = (
+            ndtr((self.m * xi / self.q - 1) / s),
+            ndtr((-1 - self.m * xi / self.q) / s),
+        )
         inside = 1 - above - below if self.teacher == "constant" else np.zeros_like(xi)
-        share = {0.0: below, 0.5: inside, 1.0: above}[a] if self.teacher != "logit" else np.zeros_like(xi)
+        share = (
+            {0.0: below, 0.5: inside, 1.0: above}[a]
+            if self.teacher != "logit"
+            else np.zeros_like(xi)
+        )
         return share * self.student_density(b, temperature)
 
     def too_modest(self):
@@ -277,7 +330,11 @@ class Student:
         if not below.any():
             return None
         share = float(2 * (phi(t) * below).sum() * (t[1] - t[0]))
-        return {"from": float(level[below].min()), "share": share, "worst": float(gap[below].min())}
+        return {
+            "from": float(level[below].min()),
+            "share": share,
+            "worst": float(gap[below].min()),
+        }
 
     def row(self):
         """What the paper's figures show of this student."""
@@ -316,7 +373,12 @@ def best_ridge(name, alpha, criterion):
     scan = np.log(10) * np.linspace(-2.5, 1.5, 17)
     values = [cost(x) for x in scan[::-1]][::-1]  # the large ridges are the easy ones
     least = int(np.clip(np.argmin(values), 1, len(scan) - 2))
-    found = minimize_scalar(cost, bracket=tuple(scan[least - 1 : least + 2]), method="brent", options={"xtol": 1e-6})
+    found = minimize_scalar(
+        cost,
+        bracket=tuple(scan[least - 1 : least + 2]),
+        method="brent",
+        options={"xtol": 1e-6},
+    )
     return Student.trained(name, alpha, float(np.exp(found.x)))
 
 
@@ -346,7 +408,13 @@ class Statistician:
             m_hat = 2 * alpha * (GRID_WEIGHT @ (rise * f))
             q_hat = 2 * alpha * (GRID_WEIGHT @ (chance * f * f))
             v_hat = -2 * alpha * (GRID_WEIGHT @ (chance * bend))
-            after = np.array([m_hat / (1 + v_hat), (q_hat + m_hat**2) / (1 + v_hat) ** 2, 1 / (1 + v_hat)])
+            after = np.array(
+                [
+                    m_hat / (1 + v_hat),
+                    (q_hat + m_hat**2) / (1 + v_hat) ** 2,
+                    1 / (1 + v_hat),
+                ]
+            )
             following = 0.5 * now + 0.5 * after
             if np.abs(following / now - 1).max() < 1e-12:
                 return cls(temperature, *map(float, following))
@@ -369,5 +437,7 @@ class Statistician:
         return {
             "accuracy": float(2 * weight @ chance),
             "confidence": float(2 * weight @ p),
-            "nll": float(-2 * weight @ (chance * np.log(p) + (1 - chance) * np.log1p(-p))),
+            "nll": float(
+                -2 * weight @ (chance * np.log(p) + (1 - chance) * np.log1p(-p))
+            ),
         }

@@ -28,7 +28,9 @@ TOP = {
 }
 """Top label: histogram binning and scaling-binning with a base, all rows for each step or a third (the text)."""
 
-MARGINAL = {name: TOP[name] for name in ("histogram binning", "platt, shared", "platt, thirds")}
+MARGINAL = {
+    name: TOP[name] for name in ("histogram binning", "platt, shared", "platt, thirds")
+}
 """Class by class, as far as the parameters give the values before the division."""
 
 
@@ -51,15 +53,26 @@ def lower_bound(rows, parts, resamples, sweep=SWEEP):
     ``basic`` reflects them at the estimate, as the authors' program does.
     """
     platt = fitted(rows.at(parts[0]), "platt", mode="top")
-    g2, (g3, hits) = measures.top(platt, rows.at(parts[1]))[0], measures.top(platt, rows.at(parts[2]))
+    g2, (g3, hits) = (
+        measures.top(platt, rows.at(parts[1]))[0],
+        measures.top(platt, rows.at(parts[2])),
+    )
     edges = [measures.mass_edges(g2, bins) for bins in sweep]
     again = resampled_l2(g3, hits, edges, resamples, np.random.default_rng(0))
     out = []
     for j, bins in enumerate(sweep):
         l1, l2, debiased = (float(v) for v in measures.binned(g3, hits, edges[j]))
         low, high = np.quantile(again[:, j], (0.05, 0.95)).tolist()
-        row = {"asked": bins, "bins": len(edges[j]) - 1, "l1": l1, "l2": l2, "debiased_square": debiased}
-        out.append(row | {"percentile": [low, high], "basic": [2 * l2 - high, 2 * l2 - low]})
+        row = {
+            "asked": bins,
+            "bins": len(edges[j]) - 1,
+            "l1": l1,
+            "l2": l2,
+            "debiased_square": debiased,
+        }
+        out.append(
+            row | {"percentile": [low, high], "basic": [2 * l2 - high, 2 * l2 - low]}
+        )
     return out
 
 
@@ -70,11 +83,15 @@ def resampled_l2(values, hits, edges, resamples, rng):
     cuts = [np.searchsorted(values[order], each[1:-1], side="right") for each in edges]
     out = np.empty((resamples, len(edges)))
     for r in range(resamples):
-        times = np.bincount(rng.integers(0, len(order), len(order)), minlength=len(order))[order]
+        times = np.bincount(
+            rng.integers(0, len(order), len(order)), minlength=len(order)
+        )[order]
         sums = np.zeros((3, len(order) + 1))
         np.cumsum(columns * times, axis=1, out=sums[:, 1:])
         for j, cut in enumerate(cuts):
-            out[r, j] = measures.errors(*np.diff(sums[:, [0, *cut, len(order)]], axis=1)).l2
+            out[r, j] = measures.errors(
+                *np.diff(sums[:, [0, *cut, len(order)]], axis=1)
+            ).l2
     return out
 
 
@@ -86,19 +103,31 @@ def coverage(rows, parts, sets, resamples, sweep=(2, 8, 32, 128, 512)):
     bars: a normal interval around the debiased squared error.
     """
     platt = fitted(rows.at(parts[0]), "platt", mode="top")
-    g2, (g, hits) = measures.top(platt, rows.at(parts[1]))[0], measures.top(platt, rows.at(parts[2]))
+    g2, (g, hits) = (
+        measures.top(platt, rows.at(parts[1]))[0],
+        measures.top(platt, rows.at(parts[2])),
+    )
     x = -np.log1p(-np.minimum(g, 1 - 1e-12))
     intercept, slope = logistic(x, hits)
     truth = 1 / (1 + np.exp(-(intercept + slope * x)))
     edges = [measures.mass_edges(g2, bins) for bins in sweep]
     true = np.array([measures.binned(g, truth, e).l2 for e in edges])
-    rng, held, plugin = np.random.default_rng(0), np.zeros((3, len(sweep))), np.zeros(len(sweep))
+    rng, held, plugin = (
+        np.random.default_rng(0),
+        np.zeros((3, len(sweep))),
+        np.zeros(len(sweep)),
+    )
     for _ in range(sets):
         drawn = rng.integers(0, len(g), len(g))
         values, outcome = g[drawn], (rng.random(len(g)) < truth[drawn]).astype(float)
-        low, high = np.quantile(resampled_l2(values, outcome, edges, resamples, rng), (0.05, 0.95), axis=0)
+        low, high = np.quantile(
+            resampled_l2(values, outcome, edges, resamples, rng), (0.05, 0.95), axis=0
+        )
         found = [measures.binned(values, outcome, e) for e in edges]
-        l2, square = np.array([e.l2 for e in found]), np.array([e.debiased for e in found])
+        l2, square = (
+            np.array([e.l2 for e in found]),
+            np.array([e.debiased for e in found]),
+        )
         reach = NINETY * np.array([debiased_error(values, outcome, e) for e in edges])
         plugin += l2
         held += [
@@ -106,8 +135,14 @@ def coverage(rows, parts, sets, resamples, sweep=(2, 8, 32, 128, 512)):
             (2 * l2 - high <= true) & (true <= 2 * l2 - low),
             np.abs(square - true**2) <= reach,
         ]
-    shares = dict(zip(("percentile", "basic", "debiased"), (held / sets).tolist(), strict=True))
-    out = {"bins": list(sweep), "true": true.tolist(), "mean_plugin": (plugin / sets).tolist()}
+    shares = dict(
+        zip(("percentile", "basic", "debiased"), (held / sets).tolist(), strict=True)
+    )
+    out = {
+        "bins": list(sweep),
+        "true": true.tolist(),
+        "mean_plugin": (plugin / sets).tolist(),
+    }
     return out | {"sets": sets, "resamples": resamples} | shares
 
 
@@ -116,7 +151,9 @@ def logistic(x, hits):
     design, w = np.stack([np.ones_like(x), x], axis=1), np.zeros(2)
     for _ in range(50):
         p = 1 / (1 + np.exp(-design @ w))
-        step = np.linalg.solve((design.T * (p * (1 - p))) @ design, design.T @ (hits - p))
+        step = np.linalg.solve(
+            (design.T * (p * (1 - p))) @ design, design.T @ (hits - p)
+        )
         w = w + step
         if np.abs(step).max() < 1e-12:
             break
@@ -126,12 +163,18 @@ def logistic(x, hits):
 def debiased_error(values, outcome, edges):
     """Standard error of the debiased squared error: of its gaps, and of their noise."""
     at, bins = measures.places(values, edges), len(edges) - 1
-    count, score, hits = (np.bincount(at, weights, bins) for weights in (None, values, outcome))
+    count, score, hits = (
+        np.bincount(at, weights, bins) for weights in (None, values, outcome)
+    )
     n = np.maximum(count, 2)
     rate, share = hits / np.maximum(count, 1), count / count.sum()
     noise = rate * (1 - rate)
-    square = np.maximum(((score - hits) / np.maximum(count, 1)) ** 2 - noise / (n - 1), 0.0)
-    return np.sqrt((share**2 * (4 * square * noise / n + 2 * noise**2 / (n * (n - 1)))).sum())
+    square = np.maximum(
+        ((score - hits) / np.maximum(count, 1)) ** 2 - noise / (n - 1), 0.0
+    )
+    return np.sqrt(
+        (share**2 * (4 * square * noise / n + 2 * noise**2 / (n * (n - 1)))).sum()
+    )
 
 
 def one_trial(rows, odds, trial, name, bins, mode):
@@ -139,11 +182,22 @@ def one_trial(rows, odds, trial, name, bins, mode):
     chosen = np.random.default_rng(trial).integers(0, len(rows.y), DRAWN)
     method, options = TOP[name]
     if mode == "top":
-        values, hits = measures.top(fitted(rows.at(chosen), method, mode="top", bins=bins, seed=trial, **options), rows)
-        return float(measures.distinct(values, hits).debiased), float(np.mean((values - hits) ** 2))
+        values, hits = measures.top(
+            fitted(
+                rows.at(chosen), method, mode="top", bins=bins, seed=trial, **options
+            ),
+            rows,
+        )
+        return float(measures.distinct(values, hits).debiased), float(
+            np.mean((values - hits) ** 2)
+        )
     form = "ova" if method == "hb" else "marginal"
-    calibrator = fitted(rows.at(chosen), method, mode=form, bins=bins, seed=trial, **options)
-    debiased, _, difference = measures.marginal(measures.own_values(calibrator, rows, odds), rows.y)
+    calibrator = fitted(
+        rows.at(chosen), method, mode=form, bins=bins, seed=trial, **options
+    )
+    debiased, _, difference = measures.marginal(
+        measures.own_values(calibrator, rows, odds), rows.y
+    )
     return debiased, difference
 
 
@@ -153,7 +207,12 @@ def against_bins(rows, trials, bins=BINS):
     out = {}
     for mode, names in (("top", TOP), ("marginal", MARGINAL)):
         for name in names:
-            found = np.array([[one_trial(rows, odds, r, name, b, mode) for b in bins] for r in range(trials)])
+            found = np.array(
+                [
+                    [one_trial(rows, odds, r, name, b, mode) for b in bins]
+                    for r in range(trials)
+                ]
+            )
             out[f"{mode}: {name}"] = {
                 "bins": list(bins),
                 "error": summary(found[..., 0]),
@@ -175,11 +234,16 @@ def estimators(rows, resamples, cal=3000, sizes=SIZES):
     for mode in ("top", "marginal"):
         rng = np.random.default_rng(0)
         for bins in (FEW, MANY):
-            calibrator, rest = fitted(rows.at(slice(0, cal)), "sb", mode=mode, bins=bins), rows.at(slice(cal, None))
+            calibrator, rest = (
+                fitted(rows.at(slice(0, cal)), "sb", mode=mode, bins=bins),
+                rows.at(slice(cal, None)),
+            )
             if mode == "top":
                 drawn = of_the_top_label(*measures.top(calibrator, rest), rng)
             else:
-                drawn = of_every_class(measures.own_values(calibrator, rest), rest.y, rng)
+                drawn = of_every_class(
+                    measures.own_values(calibrator, rest), rest.y, rng
+                )
             truth, truth_debiased = (float(np.mean(each)) for each in drawn(None))
             for size in (min(size, len(rest.y)) for size in sizes):
                 plugin, debiased = drawn(size, resamples)
@@ -191,7 +255,9 @@ def estimators(rows, resamples, cal=3000, sizes=SIZES):
                         "squared_error": summary((each - truth) ** 2),
                         "values": each.tolist(),
                     }
-                row["plugin - debiased"] = summary((plugin - truth) ** 2 - (debiased - truth) ** 2)
+                row["plugin - debiased"] = summary(
+                    (plugin - truth) ** 2 - (debiased - truth) ** 2
+                )
                 out.append(row)
     return out
 
@@ -205,7 +271,11 @@ def of_the_top_label(values, hits, rng):
     cells = np.bincount(2 * at + hits.astype(np.int64), minlength=2 * len(levels))
 
     def estimates(size, resamples=1):
-        drawn = cells[None] if size is None else rng.multinomial(size, cells / len(hits), resamples)
+        drawn = (
+            cells[None]
+            if size is None
+            else rng.multinomial(size, cells / len(hits), resamples)
+        )
         drawn = drawn.reshape(len(drawn), -1, 2)
         count = drawn.sum(axis=2)
         found = measures.errors(count, count * levels, drawn[..., 1])
@@ -220,19 +290,27 @@ def of_every_class(values, labels, rng):
     hits = labels[:, None] == np.arange(k)
     own = [np.unique(np.round(values[:, c], 12), return_inverse=True) for c in range(k)]
     first = np.cumsum([0, *(len(levels) for levels, _ in own)])
-    levels, at = np.concatenate([levels for levels, _ in own]), np.stack([a for _, a in own], axis=1) + first[:-1]
+    levels, at = (
+        np.concatenate([levels for levels, _ in own]),
+        np.stack([a for _, a in own], axis=1) + first[:-1],
+    )
     hit_at = at[hits]  # the bin of each row's label
 
     def estimate(times):
         count = np.bincount(at.ravel(), np.repeat(times, k), first[-1])
         right = np.bincount(hit_at, times, first[-1])
-        each = [measures.errors(count[i:j], count[i:j] * levels[i:j], right[i:j]) for i, j in pairwise(first)]
+        each = [
+            measures.errors(count[i:j], count[i:j] * levels[i:j], right[i:j])
+            for i, j in pairwise(first)
+        ]
         return np.mean([e.l2**2 for e in each]), np.mean([e.debiased for e in each])
 
     def estimates(size, resamples=1):
         if size is None:
             return estimate(np.ones(n))
-        drawn = (np.bincount(rng.integers(0, n, size), minlength=n) for _ in range(resamples))
+        drawn = (
+            np.bincount(rng.integers(0, n, size), minlength=n) for _ in range(resamples)
+        )
         return np.array([estimate(times) for times in drawn]).T
 
     return estimates
@@ -246,14 +324,18 @@ def known_truth(rows, sets, cal=3000, size=2000):
     """
     rest, rng, out = rows.at(slice(cal, None)), np.random.default_rng(0), []
     for bins in (FEW, MANY):
-        values, hits = measures.top(fitted(rows.at(slice(0, cal)), "sb", mode="top", bins=bins), rest)
+        values, hits = measures.top(
+            fitted(rows.at(slice(0, cal)), "sb", mode="top", bins=bins), rest
+        )
         x = measures.one_vs_rest(rest.z).max(axis=1)
         intercept, slope = logistic(x, hits)
         chance = 1 / (1 + np.exp(-(intercept + slope * x)))
         truth, found = measures.distinct(values, chance).l2 ** 2, []
         for _ in range(sets):
             drawn = rng.integers(0, len(x), size)
-            e = measures.distinct(values[drawn], (rng.random(size) < chance[drawn]).astype(float))
+            e = measures.distinct(
+                values[drawn], (rng.random(size) < chance[drawn]).astype(float)
+            )
             found.append(((e.l2**2 - truth) ** 2, (e.debiased - truth) ** 2))
         plugin, debiased = np.array(found).T
         out.append(

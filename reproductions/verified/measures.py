@@ -23,7 +23,13 @@ def log_sigmoid(s):
 def one_vs_rest(z):
     """Log-odds of each class, (n, k), without the detour over a probability that rounds to one."""
     columns = range(z.shape[1])
-    return np.stack([z[:, c] - np.logaddexp.reduce(np.delete(z, c, axis=1), axis=1) for c in columns], axis=1)
+    return np.stack(
+        [
+            z[:, c] - np.logaddexp.reduce(np.delete(z, c, axis=1), axis=1)
+            for c in columns
+        ],
+        axis=1,
+    )
 
 
 def top(calibrator, rows):
@@ -43,11 +49,17 @@ def own_values(calibrator, rows, odds=None):
     elif odds is None:
         odds = one_vs_rest(rows.z)
     out = np.empty(odds.shape)
-    for c, (edges, values) in enumerate(zip(params["edges"], params["values"], strict=True)):
+    for c, (edges, values) in enumerate(
+        zip(params["edges"], params["values"], strict=True)
+    ):
         s = odds[:, c]
         if "slope" in params:
             s = params["slope"][c] * s + params["intercept"][c]
-        out[:, c] = np.array(values)[places(np.exp(log_sigmoid(s)), edges)] if len(edges) else np.exp(log_sigmoid(s))
+        out[:, c] = (
+            np.array(values)[places(np.exp(log_sigmoid(s)), edges)]
+            if len(edges)
+            else np.exp(log_sigmoid(s))
+        )
     return out
 
 
@@ -80,8 +92,14 @@ def errors(count, score, hits):
     share = count / count.sum(axis=-1, keepdims=True)
     gap = np.abs(score - hits) / n
     rate = hits / n
-    unbiased = np.where(count > 1, gap**2 - rate * (1 - rate) / np.maximum(n - 1, 1), 0.0)
-    return Errors((share * gap).sum(-1), np.sqrt((share * gap**2).sum(-1)), (share * unbiased).sum(-1))
+    unbiased = np.where(
+        count > 1, gap**2 - rate * (1 - rate) / np.maximum(n - 1, 1), 0.0
+    )
+    return Errors(
+        (share * gap).sum(-1),
+        np.sqrt((share * gap**2).sum(-1)),
+        (share * unbiased).sum(-1),
+    )
 
 
 def binned(values, hits, edges):

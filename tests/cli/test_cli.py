@@ -30,7 +30,9 @@ def bundle(tmp_path):
             group = file.create_group(name)
             group["logits"], group["labels"] = Z[part].astype(np.float32), Y[part]
             group["ids"] = np.arange(800)[part]
-            group["class_names"] = np.array(["a", "b", "c", "d", "é"], dtype=h5py.string_dtype())
+            group["class_names"] = np.array(
+                ["a", "b", "c", "d", "é"], dtype=h5py.string_dtype()
+            )
     return path
 
 
@@ -59,11 +61,15 @@ def test_the_main_job(run, bundle, tmp_path):
     applied = run("apply", "logits.ts.json", "logits.h5", "-o", "out.h5")
     assert (applied.code, applied.out) == (0, "out.h5\n")
     with h5py.File("out.h5") as out, h5py.File(bundle) as source:
-        expected = softmax(source["test/logits"][()].astype("f8") / artifact["params"]["temperature"])
+        expected = softmax(
+            source["test/logits"][()].astype("f8") / artifact["params"]["temperature"]
+        )
         assert out["probs"].dtype == np.float32
         np.testing.assert_allclose(out["probs"][()], expected, rtol=1e-6)
         np.testing.assert_array_equal(out["prediction"][()], expected.argmax(axis=1))
-        np.testing.assert_allclose(out["confidence"][()], expected.max(axis=1), rtol=1e-6)
+        np.testing.assert_allclose(
+            out["confidence"][()], expected.max(axis=1), rtol=1e-6
+        )
         np.testing.assert_array_equal(out["labels"][()], source["test/labels"][()])
         np.testing.assert_array_equal(out["ids"][()], np.arange(400, 800))
         assert [v.decode() for v in out["class_names"][()]] == ["a", "b", "c", "d", "é"]
@@ -75,7 +81,10 @@ def test_the_main_job(run, bundle, tmp_path):
 @pytest.mark.parametrize("kind", ["probs", "log_probs", "logits"])
 def test_apply_writes_the_kind_asked_for(run, bundle, kind):
     run("fit", "-m", "ts", "logits.h5")
-    assert run("apply", "logits.ts.json", "logits.h5", "-o", "out.h5", "--as", kind).code == 0
+    assert (
+        run("apply", "logits.ts.json", "logits.h5", "-o", "out.h5", "--as", kind).code
+        == 0
+    )
     again = run("inspect", "out.h5", "--json")
     facts = json.loads(again.out)["bundles"][0]
     assert (facts["kind"], facts["n"], facts["n_classes"]) == (kind, 400, 5)
@@ -92,7 +101,9 @@ def test_artifacts_travel_through_pipes(bundle, tmp_path):
     assert fitted.code == 0
     assert fitted.err == ""
     assert json.loads(fitted.out)["method"] == "ec"
-    applied = process("apply", "-", "logits.h5:test", "-o", "out.h5", cwd=tmp_path, stdin=fitted.out)
+    applied = process(
+        "apply", "-", "logits.h5:test", "-o", "out.h5", cwd=tmp_path, stdin=fitted.out
+    )
     assert applied.code == 0
     assert (tmp_path / "out.h5").exists()
 
@@ -115,13 +126,19 @@ def test_artifacts_travel_through_pipes(bundle, tmp_path):
 def test_standard_input_is_read_once(run, words):
     done = run(*words)
     assert done.code == 2
-    assert done.line == "calcli: standard input can be read once: only one name may be -"
+    assert (
+        done.line == "calcli: standard input can be read once: only one name may be -"
+    )
 
 
 def test_json_goes_to_stdout_and_words_to_stderr(run, bundle):
     done = run("fit", "-m", "ts", "logits.h5", "--json")
     content = json.loads(done.out)
-    assert (content["calcli_fit"], content["artifact"], content["status"]) == (1, "logits.ts.json", "ok")
+    assert (content["calcli_fit"], content["artifact"], content["status"]) == (
+        1,
+        "logits.ts.json",
+        "ok",
+    )
     assert set(content["before"]) == {"accuracy", "nll", "brier", "ece"}
     assert done.err
     assert run("fit", "-m", "ts", "logits.h5", "--json", "-q", "--force").err == ""
@@ -139,7 +156,9 @@ def test_outputs_are_not_replaced_without_force(run, bundle, tmp_path):
 def test_inputs_are_never_outputs(run, bundle):
     run("fit", "-m", "ts", "logits.h5")
     before = digest(bundle)
-    refused = run("apply", "logits.ts.json", "logits.h5:test", "-o", "logits.h5", "--force")
+    refused = run(
+        "apply", "logits.ts.json", "logits.h5:test", "-o", "logits.h5", "--force"
+    )
     assert refused.code == 2
     assert "is an input" in refused.line
     assert digest(bundle) == before
@@ -157,23 +176,51 @@ def test_inputs_are_never_outputs(run, bundle):
         (["fit", "-m", "ts", "none.h5"], 3, "no such file"),
         (["fit", "-m", "ts", "logits.h5:nope"], 3, "has no group 'nope'"),
         (["fit", "-m", "ts", "text.h5"], 3, "is not an HDF5 file"),
-        (["fit", "-m", "ts", "nan.h5"], 3, "row 3, class 1 is nan, expected a finite number"),
+        (
+            ["fit", "-m", "ts", "nan.h5"],
+            3,
+            "row 3, class 1 is nan, expected a finite number",
+        ),
         (["fit", "-m", "ts", "label.h5"], 3, "row 7 has label 9, expected 0..4"),
-        (["fit", "-m", "ts", "logits.h5", "-o", "no/such/dir.json"], 2, "does not exist"),
-        (["fit", "-m", "ts", "logits.h5", "--device", "tpu"], 2, "expected one of auto, cpu, cuda"),
+        (
+            ["fit", "-m", "ts", "logits.h5", "-o", "no/such/dir.json"],
+            2,
+            "does not exist",
+        ),
+        (
+            ["fit", "-m", "ts", "logits.h5", "--device", "tpu"],
+            2,
+            "expected one of auto, cpu, cuda",
+        ),
         (["fit", "-m", "ts"], 2, "no bundle is named"),
         (["fit", "-m", "ts", "logits.h5", "--sett", "x=1"], 2, "--sett"),
         (["fitt"], 2, "fit"),
-        (["fit", "-m", "ec", "logits.h5", "--set", "top=5"], 4, "needs more than 5 classes"),
-        (["apply", "ten.json", "logits.h5", "-o", "out.h5"], 3, "was fitted for 10 classes, logits.h5:test has 5"),
+        (
+            ["fit", "-m", "ec", "logits.h5", "--set", "top=5"],
+            4,
+            "needs more than 5 classes",
+        ),
+        (
+            ["apply", "ten.json", "logits.h5", "-o", "out.h5"],
+            3,
+            "was fitted for 10 classes, logits.h5:test has 5",
+        ),
         (["apply", "broken.json", "logits.h5", "-o", "out.h5"], 3, "is not JSON"),
         (["apply", "none.json", "logits.h5", "-o", "out.h5"], 3, "none.json"),
-        (["apply", "ten.json", "logits.h5", "-o", "out.h5", "--as", "odds"], 2, "expected one of"),
+        (
+            ["apply", "ten.json", "logits.h5", "-o", "out.h5", "--as", "odds"],
+            2,
+            "expected one of",
+        ),
         (["inspect", "none.h5"], 3, "no such file"),
         (["methods", "tz"], 2, "did you mean ts"),
         (["plot", "logits.h5"], 2, "did you mean diagram?"),
         (["evalute", "logits.h5"], 2, "did you mean evaluate"),
-        (["apply", "logits.h5:test", "ts.json", "-o", "p.h5"], 3, "it names a part of a file of scores"),
+        (
+            ["apply", "logits.h5:test", "ts.json", "-o", "p.h5"],
+            3,
+            "it names a part of a file of scores",
+        ),
     ],
 )
 def test_mistakes_get_one_line_and_a_code(run, bundle, tmp_path, words, code, says):
@@ -217,17 +264,35 @@ def test_warnings_and_strict(run, tmp_path):
 def test_several_bundles_go_to_a_folder_and_failures_stay_alone(run, bundle, tmp_path):
     run("fit", "-m", "ts", "logits.h5")
     (tmp_path / "bad.h5").write_text("no")
-    done = run("apply", "logits.ts.json", "logits.h5:cal", "bad.h5", "logits.h5:test", "-o", "done/")
+    done = run(
+        "apply",
+        "logits.ts.json",
+        "logits.h5:cal",
+        "bad.h5",
+        "logits.h5:test",
+        "-o",
+        "done/",
+    )
     assert done.code == 3
-    assert sorted(p.name for p in (tmp_path / "done").iterdir()) == ["logits.cal.h5", "logits.test.h5"]
+    assert sorted(p.name for p in (tmp_path / "done").iterdir()) == [
+        "logits.cal.h5",
+        "logits.test.h5",
+    ]
     assert "bad.h5" in done.line
-    twice = run("apply", "logits.ts.json", "logits.h5:cal", "logits.h5:cal", "-o", "more/")
+    twice = run(
+        "apply", "logits.ts.json", "logits.h5:cal", "logits.h5:cal", "-o", "more/"
+    )
     assert twice.code == 2
-    one_file = run("apply", "logits.ts.json", "logits.h5:cal", "logits.h5:test", "-o", "all.csv")
+    one_file = run(
+        "apply", "logits.ts.json", "logits.h5:cal", "logits.h5:test", "-o", "all.csv"
+    )
     assert one_file.code == 2 and "expected a folder for 2 bundles" in one_file.line
     assert not (tmp_path / "all.csv").exists()
     several_methods = run("fit", "-m", "all", "logits.h5", "-o", "all.json")
-    assert several_methods.code == 2 and "expected a folder with --method all" in several_methods.line
+    assert (
+        several_methods.code == 2
+        and "expected a folder with --method all" in several_methods.line
+    )
     assert not (tmp_path / "all.json").exists()
 
 
@@ -243,10 +308,15 @@ def test_apply_needs_no_labels_and_keeps_precision(run, tmp_path):
         assert out["probs"].dtype == np.float16
         assert "labels" not in out
     with h5py.File(tmp_path / "new.h5", "a") as file:
-        file["logits"][:7] = [0, *[-99] * (z.shape[1] - 1)]  # by hand: e^-99 at T = 1, below 2^-25 up to T = 5.7
+        file["logits"][:7] = [
+            0,
+            *[-99] * (z.shape[1] - 1),
+        ]  # by hand: e^-99 at T = 1, below 2^-25 up to T = 5.7
     done = run("apply", "cal.ts.json", "new.h5", "-o", "out.h5", "--force")
     with h5py.File(tmp_path / "out.h5") as out:
-        assert (out["probs"][:7, 1:] == 0).all() and " 7 of 50 rows: a probability below 3e-8 is 0" in done.err
+        assert (
+            out["probs"][:7, 1:] == 0
+        ).all() and " 7 of 50 rows: a probability below 3e-8 is 0" in done.err
 
 
 def test_catalogues_name_everything(run):
@@ -260,12 +330,23 @@ def test_catalogues_name_everything(run):
     assert facts["options"][0]["name"] == "loss"
     everything = json.loads(run("methods", "--json").out)
     assert sorted(m["name"] for m in everything["methods"]) == list(method_names())
-    assert listing.index("\nts ") < listing.index("\nvs ") < listing.index("\nidentity "), "what to try first is last"
+    assert (
+        listing.index("\nts ") < listing.index("\nvs ") < listing.index("\nidentity ")
+    ), "what to try first is last"
 
 
 def test_version_and_help(run):
     assert run("--version").out.startswith("calcli ")
-    for command in ("extract", "fit", "apply", "evaluate", "diagram", "inspect", "methods", "metrics"):
+    for command in (
+        "extract",
+        "fit",
+        "apply",
+        "evaluate",
+        "diagram",
+        "inspect",
+        "methods",
+        "metrics",
+    ):
         done = run(command, "--help")
         assert done.code == 0
         assert f"calcli {command}" in done.out, "help without a copy-paste example"
@@ -296,7 +377,11 @@ def await_handlers(command):
         time.sleep(4)
         return
     while time.monotonic() < deadline:
-        caught = next(line for line in status.read_text().splitlines() if line.startswith("SigCgt"))
+        caught = next(
+            line
+            for line in status.read_text().splitlines()
+            if line.startswith("SigCgt")
+        )
         if int(caught.split()[1], 16) >> (signal.SIGHUP - 1) & 1:
             return
         time.sleep(0.02)
@@ -310,7 +395,9 @@ def as_at_a_terminal():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
 def test_interruption_leaves_nothing(tmp_path, number, code):
     z, y = truth(40_000, 60)
     with h5py.File(tmp_path / "big.h5", "w") as file:
@@ -329,21 +416,39 @@ def test_interruption_leaves_nothing(tmp_path, number, code):
         out, err = command.communicate(timeout=20)
     assert command.returncode == code
     assert out == ""
-    said = "interrupted" if number == signal.SIGINT else "stopped by SIGTERM"  # which ended without a word
+    said = (
+        "interrupted" if number == signal.SIGINT else "stopped by SIGTERM"
+    )  # which ended without a word
     assert err.splitlines()[-1] == f"calcli: {said}" and "Traceback" not in err
     assert set(tmp_path.iterdir()) == there
 
 
-@pytest.mark.parametrize("given", [{}, {"OMP_NUM_THREADS": "2"}, {"OPENBLAS_NUM_THREADS": "3"}])
+@pytest.mark.parametrize(
+    "given", [{}, {"OMP_NUM_THREADS": "2"}, {"OPENBLAS_NUM_THREADS": "3"}]
+)
 def test_a_command_takes_one_blas_thread_whatever_others_are_told(given):
     code = "import os, sys\nsys.argv = ['calcli', '--version']\nfrom calcli.cli.main import main\n"
-    code += "try: main()\nexcept SystemExit: print(os.environ.get('OPENBLAS_NUM_THREADS'))"
-    plain = {name: text for name, text in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=plain | given)
+    code += (
+        "try: main()\nexcept SystemExit: print(os.environ.get('OPENBLAS_NUM_THREADS'))"
+    )
+    plain = {
+        name: text
+        for name, text in os.environ.items()
+        if not name.endswith("_NUM_THREADS")
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=plain | given,
+    )
     assert done.stdout.splitlines()[-1] == "1"
 
 
-@pytest.mark.parametrize("name", [name for name in method_names() if method(name).laws.top_label_only])
+@pytest.mark.parametrize(
+    "name", [name for name in method_names() if method(name).laws.top_label_only]
+)
 def test_methods_says_where_predictions_stay(run, name):
     """Top-label methods were said to change predictions, which they do with two classes only; the README said so."""
     told = "yes" if method(name).laws.keeps_argmax else "except with two classes"

@@ -65,7 +65,9 @@ def test_a_method_with_options_is_written_in_one_way(typed, name):
     assert parse_method(typed) == parse_method(name)
 
 
-def test_methods_with_options_are_read_alike_wherever_they_are_typed(run, tmp_path, monkeypatch):
+def test_methods_with_options_are_read_alike_wherever_they_are_typed(
+    run, tmp_path, monkeypatch
+):
     """As -m, as a candidate of auto, as an entrant of compare, from Python: the same calibrator, the same name."""
     monkeypatch.chdir(tmp_path)
     z, y = truth(300, 3)
@@ -74,12 +76,24 @@ def test_methods_with_options_are_read_alike_wherever_they_are_typed(run, tmp_pa
     assert run("fit", "-m", "Histogram(bins=7)", "a.h5", "-o", "-", "-q").out == (
         run("fit", "-m", "hb", "--set", "bins=7", "a.h5", "-o", "-", "-q").out
     )
-    assert calcli.fit(z, y, "Histogram (bins=7)").params == calcli.fit(z, y, "hb", bins=7).params
-    chosen = [calcli.fit(z, y, "auto", candidates=text, folds=2).to_dict() for text in ("Temperature,EC", "ts, ec")]
-    assert chosen[0]["params"] == chosen[1]["params"] and chosen[0]["fit"] == chosen[1]["fit"]
+    assert (
+        calcli.fit(z, y, "Histogram (bins=7)").params
+        == calcli.fit(z, y, "hb", bins=7).params
+    )
+    chosen = [
+        calcli.fit(z, y, "auto", candidates=text, folds=2).to_dict()
+        for text in ("Temperature,EC", "ts, ec")
+    ]
+    assert (
+        chosen[0]["params"] == chosen[1]["params"]
+        and chosen[0]["fit"] == chosen[1]["fit"]
+    )
     asked = "Histogram(bins=7), auto(candidates=ts,EC;folds=2)"
     listed = json.loads(run("compare", "a.h5", "--methods", asked, "--json").out)
-    assert [r["method"] for r in listed["results"]][1:] == ["hb(bins=7)", "auto(candidates=ts,EC;folds=2)"]
+    assert [r["method"] for r in listed["results"]][1:] == [
+        "hb(bins=7)",
+        "auto(candidates=ts,EC;folds=2)",
+    ]
     twice = run("fit", "-m", "hb(bins=7)", "--set", "bins=8", "a.h5")
     assert twice.code == 2 and "--set bins is given twice" in twice.err
     for text in ("hb(bins)", "hb(bins=3", "hb)bins=3("):
@@ -95,7 +109,9 @@ def test_no_alias_names_two_methods():
             assert canonical(alias) == name, f"{alias} is a method's own name"
 
 
-TABLE = Table(["method", "n", "ece"], [["a_b|c", 3, 0.123456], ["50%", None, float("nan")]])
+TABLE = Table(
+    ["method", "n", "ece"], [["a_b|c", 3, 0.123456], ["50%", None, float("nan")]]
+)
 
 
 def test_what_is_only_compared_with_lives_by_itself(run):
@@ -109,20 +125,33 @@ def test_what_is_only_compared_with_lives_by_itself(run):
 
 
 def test_a_table_in_every_format():
-    assert TEXTS["table"](TABLE) == "method  n     ece\na_b|c   3  0.1235\n50%     -       -\n"
+    assert (
+        TEXTS["table"](TABLE)
+        == "method  n     ece\na_b|c   3  0.1235\n50%     -       -\n"
+    )
     markdown = TEXTS["markdown"](TABLE).splitlines()
     assert markdown[1:3] == ["| --- | ---: | ---: |", r"| a_b\|c | 3 | 0.1235 |"]
     latex = TEXTS["latex"](TABLE).splitlines()
     assert latex[:2] == [r"\begin{tabular}{lrr}", r"\toprule"]
     assert latex[4:6] == [r"a\_b\textbar{}c & 3 & 0.1235 \\", r"50\% & - & - \\"]
-    assert list(csv.reader(TEXTS["csv"](TABLE).splitlines()))[1:] == [["a_b|c", "3", "0.123456"], ["50%", "", ""]]
+    assert list(csv.reader(TEXTS["csv"](TABLE).splitlines()))[1:] == [
+        ["a_b|c", "3", "0.123456"],
+        ["50%", "", ""],
+    ]
 
 
 def test_no_name_steers_the_language_of_its_table():
     table = Table(["name"], [["[1] *b* `c` <d> $e$ _f_"], ["\x1b[1mg\n,h"]])
-    assert TEXTS["markdown"](table).splitlines()[2] == r"| \[1\] \*b\* \`c\` \<d\> \$e\$ \_f\_ |"
+    assert (
+        TEXTS["markdown"](table).splitlines()[2]
+        == r"| \[1\] \*b\* \`c\` \<d\> \$e\$ \_f\_ |"
+    )
     # a bracket or a star at the beginning of a row would belong to the end of the one before
-    assert TEXTS["latex"](table).splitlines()[4].startswith(r"{[}1] {*}b{*} `c` \textless{}d\textgreater{} \$e\$")
+    assert (
+        TEXTS["latex"](table)
+        .splitlines()[4]
+        .startswith(r"{[}1] {*}b{*} `c` \textless{}d\textgreater{} \$e\$")
+    )
     assert list(csv.reader(TEXTS["csv"](table).splitlines()))[2] == [r"\x1b[1mg\x0a,h"]
 
 
@@ -130,7 +159,9 @@ def test_no_name_steers_the_language_of_its_table():
 def test_lists_come_in_every_format(run, command):
     whole = json.loads(run(command, "--json").out)[command]
     assert json.loads(run(command, "--format", "json").out)[command] == whole
-    lines = [json.loads(line) for line in run(command, "--format", "jsonl").out.splitlines()]
+    lines = [
+        json.loads(line) for line in run(command, "--format", "jsonl").out.splitlines()
+    ]
     assert [line["name"] for line in lines] == [each["name"] for each in whole]
     assert len(run(command, "--format", "csv").out.splitlines()) == len(whole) + 1
     assert run(command, "--format", "html").code == 2
@@ -187,7 +218,9 @@ def test_all_methods_are_ranked_by_held_out_rows(run, tmp_path, monkeypatch):
 def completed(script, *words):
     """What bash offers after the words."""
     line = f"COMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}; _calcli; echo ${{COMPREPLY[*]}}"
-    done = subprocess.run(["bash", "-c", f"{script}\n{line}"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash", "-c", f"{script}\n{line}"], capture_output=True, text=True, check=True
+    )
     return done.stdout.split()
 
 
@@ -199,17 +232,24 @@ def test_bash_completes_commands_options_and_names(run):
     assert completed(script, "calcli", "fit", "-m", "iro") == ["irova", "irova-ts"]
     assert completed(script, "calcli", "fit", "--device", "") == ["auto", "cpu", "cuda"]
     assert completed(script, "calcli", "metrics", "ece_m") == ["ece_mass"]
-    assert completed(script, "calcli", "fit", "-o", "x") == []  # files, which bash adds itself
+    assert (
+        completed(script, "calcli", "fit", "-o", "x") == []
+    )  # files, which bash adds itself
 
 
 def test_completions_and_manual_name_every_option(run):
-    texts = [run("completion", shell).out for shell in ("bash", "zsh")] + [manual().replace("\\-", "-")]
+    texts = [run("completion", shell).out for shell in ("bash", "zsh")] + [
+        manual().replace("\\-", "-")
+    ]
     fish = run("completion", "fish").out
     for command in summaries():
         for option in load(command).params:
             for name in option.opts if option.param_type_name == "option" else ():
                 assert all(name in text for text in texts), f"{command} {name}"
-                assert f" {'-l ' + name[2:] if name.startswith('--') else '-s ' + name[1:]}" in fish
+                assert (
+                    f" {'-l ' + name[2:] if name.startswith('--') else '-s ' + name[1:]}"
+                    in fish
+                )
     assert run("completion", "tcsh").code == 2
 
 
@@ -224,20 +264,41 @@ def test_evaluate_explains_its_terms(run, tmp_path, monkeypatch):
     assert "refinement" in added and "Negative log-likelihood" in added
 
 
-def test_forty_bundles_with_their_own_calibrators_give_one_line_of_a_kind(run, tmp_path, monkeypatch):
+def test_forty_bundles_with_their_own_calibrators_give_one_line_of_a_kind(
+    run, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     rng = np.random.RandomState(0)
     for i in range(4):
         with h5py.File(f"b{i}.h5", "w") as file:
-            file["logits"], file["labels"] = rng.normal(size=(60, 3)), rng.randint(3, size=60)
+            file["logits"], file["labels"] = (
+                rng.normal(size=(60, 3)),
+                rng.randint(3, size=60),
+            )
         assert run("fit", "-m", "ts", f"b{i}.h5", "-q").code == 0
-    warned = run("evaluate", "b*.h5", "-c", "{stem}.ts.json", "-m", "ece").err.splitlines()
+    warned = run(
+        "evaluate", "b*.h5", "-c", "{stem}.ts.json", "-m", "ece"
+    ).err.splitlines()
     own = [line for line in warned if "very rows" in line]
     assert len(own) == 1 and not own[0].endswith("times)")
-    assert "b0.h5 with b0.ts.json, b1.h5 with b1.ts.json, b2.h5 with b2.ts.json and 1 more" in own[0]
+    assert (
+        "b0.h5 with b0.ts.json, b1.h5 with b1.ts.json, b2.h5 with b2.ts.json and 1 more"
+        in own[0]
+    )
 
 
-@pytest.mark.parametrize("name", ["Brier Score", "brier-score", "LOGLOSS", "Log Loss", "Roc AUC", "ECE", "Smooth ECE"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Brier Score",
+        "brier-score",
+        "LOGLOSS",
+        "Log Loss",
+        "Roc AUC",
+        "ECE",
+        "Smooth ECE",
+    ],
+)
 def test_metrics_go_by_other_names_too(run, name):
     assert run("metrics", name).code == 0
 
@@ -245,17 +306,29 @@ def test_metrics_go_by_other_names_too(run, name):
 def candidates(capsys, table, calibrator=None):
     """What people read of a choice among candidates, line by line."""
     record = SimpleNamespace(details={"auto": {"table": table}})
-    print_candidates(SimpleNamespace(fit=record, seconds={"vs": 1.5}, calibrator=calibrator), Console())
+    print_candidates(
+        SimpleNamespace(fit=record, seconds={"vs": 1.5}, calibrator=calibrator),
+        Console(),
+    )
     return capsys.readouterr().err.splitlines()
 
 
 def test_candidates_stand_best_first_and_failures_are_named(capsys):
     failed = {"method": "hb", "failed": "too few rows"}
     ts, vs = (
-        {"method": m, "nll": nll, "error": 0.01, "weight": w} for m, nll, w in (("ts", 0.4, 0.25), ("vs", 0.3, 1))
+        {"method": m, "nll": nll, "error": 0.01, "weight": w}
+        for m, nll, w in (("ts", 0.4, 0.25), ("vs", 0.3, 1))
     )
     head, *lines = candidates(capsys, [failed, ts, vs])
-    assert head.split() == ["candidate", "held-out", "nll", "standard", "error", "weight", "seconds"]
+    assert head.split() == [
+        "candidate",
+        "held-out",
+        "nll",
+        "standard",
+        "error",
+        "weight",
+        "seconds",
+    ]
     assert [line.split() for line in lines[:2]] == [
         ["vs", "0.3000", "0.0100", "1", "1.5000"],
         ["ts", "0.4000", "0.0100", "0.2500"],
@@ -263,18 +336,31 @@ def test_candidates_stand_best_first_and_failures_are_named(capsys):
     assert lines[2:] == ["hb: too few rows"]
     assert candidates(capsys, [failed]) == []
     chosen = {"method": "ts", "brier": 0.2, "error": 0.01, "chosen": True}
-    head, *lines = candidates(capsys, [chosen, {**chosen, "method": "ec", "brier": 0.1, "chosen": False}])
+    head, *lines = candidates(
+        capsys, [chosen, {**chosen, "method": "ec", "brier": 0.1, "chosen": False}]
+    )
     assert "held-out brier" in head
-    assert [line.split() for line in lines] == [["ec", "0.1000", "0.0100"], ["ts", "0.2000", "0.0100", "chosen"]]
+    assert [line.split() for line in lines] == [
+        ["ec", "0.1000", "0.0100"],
+        ["ts", "0.2000", "0.0100", "chosen"],
+    ]
 
 
 @pytest.mark.parametrize(
-    ("cls", "kept"), [(Identity, "every member is accuracy-preserving"), (IsotonicRegression, "predictions may change")]
+    ("cls", "kept"),
+    [
+        (Identity, "every member is accuracy-preserving"),
+        (IsotonicRegression, "predictions may change"),
+    ],
 )
 def test_an_average_says_whether_it_keeps_predictions(capsys, cls, kept):
-    members = tuple(Member(name, None, SimpleNamespace(laws=cls.laws), 0.5) for name in ("a", "b"))
+    members = tuple(
+        Member(name, None, SimpleNamespace(laws=cls.laws), 0.5) for name in ("a", "b")
+    )
     table = [{"method": "ts", "nll": 0.4, "error": 0.01, "weight": 1.0}]
-    assert candidates(capsys, table, Auto(members, 0.0))[-1].startswith(f"average of 2: {kept}")
+    assert candidates(capsys, table, Auto(members, 0.0))[-1].startswith(
+        f"average of 2: {kept}"
+    )
 
 
 def test_help_lists_options_under_headings(run):
@@ -285,10 +371,20 @@ def test_help_lists_options_under_headings(run):
         text = run(command, "--help").out
         for option in load(command).params:
             if option.param_type_name == "option" and not option.hidden:
-                found = re.findall(rf"^  (?:-\w, )?{option.opts[0]}(?![-\w])", text, flags=re.M)
+                found = re.findall(
+                    rf"^  (?:-\w, )?{option.opts[0]}(?![-\w])", text, flags=re.M
+                )
                 assert found, f"{command} {option.opts[0]}"
     shown = re.findall(r"^(\w[\w ]*):$", run("extract", "--help").out, flags=re.M)
-    assert shown[2:-1] == ["Input", "Columns", "Rows", "Split", "Language models", "Running a model", "Output"]
+    assert shown[2:-1] == [
+        "Input",
+        "Columns",
+        "Rows",
+        "Split",
+        "Language models",
+        "Running a model",
+        "Output",
+    ]
 
 
 @pytest.fixture
@@ -317,16 +413,28 @@ def test_more_than_three_bundles_are_a_line_each(run, four, monkeypatch):
     few = run("evaluate", *four[:3]).out
     assert few.count("verdict: ") == few.count("metric  ") == 3
     head, *lines, legend = run("evaluate", *four).out.splitlines()
-    assert head.split("  ")[0] == "bundle" and [line.split()[0] for line in lines] == four
-    assert all("overconfident" in line and line.endswith("Fit a calibrator (ts)") for line in lines)
-    assert "--full" in legend and run("evaluate", *four, "--full").out.count("verdict: ") == 4
+    assert (
+        head.split("  ")[0] == "bundle" and [line.split()[0] for line in lines] == four
+    )
+    assert all(
+        "overconfident" in line and line.endswith("Fit a calibrator (ts)")
+        for line in lines
+    )
+    assert (
+        "--full" in legend
+        and run("evaluate", *four, "--full").out.count("verdict: ") == 4
+    )
     monkeypatch.setenv("COLUMNS", "60")
     narrow = run("evaluate", *four).out.splitlines()
-    assert max(map(len, narrow[:-1])) <= 60 and [x for x in narrow if x.startswith("bundle: ")] == [
-        f"bundle: {name}" for name in four
-    ]
+    assert max(map(len, narrow[:-1])) <= 60 and [
+        x for x in narrow if x.startswith("bundle: ")
+    ] == [f"bundle: {name}" for name in four]
     table = run("evaluate", four[0], "-c", fitted_to(run, four[0])).out.splitlines()
-    assert table.count("metric           uncalibrated") == table.count("metric           b0.ts.json") == 1
+    assert (
+        table.count("metric           uncalibrated")
+        == table.count("metric           b0.ts.json")
+        == 1
+    )
 
 
 def fitted_to(run, bundle):
@@ -335,27 +443,64 @@ def fitted_to(run, bundle):
     return bundle.replace(".h5", ".ts.json")
 
 
-PIPED = {"npz": b"", "csv": b"logit,label\n1.5,1\n-0.5,0\n0.25,1\n", "json": b"""[{"logits": [1, 2], "label": 1}]"""}
+PIPED = {
+    "npz": b"",
+    "csv": b"logit,label\n1.5,1\n-0.5,0\n0.25,1\n",
+    "json": b"""[{"logits": [1, 2], "label": 1}]""",
+}
 
 
 @pytest.mark.parametrize("kind", PIPED)
 def test_readers_take_scores_from_standard_input(kind, tmp_path):
     """Whatever extract reads from a pipe, evaluate, fit and apply read too."""
     text = PIPED[kind] or buffer_of(logits=truth(50, 3)[0], labels=truth(50, 3)[1])
-    commands = (["evaluate", "-", "-m", "nll"], ["fit", "-"], ["apply", "stdin.ts.json", "-", "-o", "out.csv"])
+    commands = (
+        ["evaluate", "-", "-m", "nll"],
+        ["fit", "-"],
+        ["apply", "stdin.ts.json", "-", "-o", "out.csv"],
+    )
     for command in commands:
-        words = [sys.executable, "-m", "calcli", *command, *(["--kind", "logits"] * (kind == "csv"))]
-        done = subprocess.run(words, input=text, cwd=tmp_path, capture_output=True, check=False)
+        words = [
+            sys.executable,
+            "-m",
+            "calcli",
+            *command,
+            *(["--kind", "logits"] * (kind == "csv")),
+        ]
+        done = subprocess.run(
+            words, input=text, cwd=tmp_path, capture_output=True, check=False
+        )
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "stdin.ts.json").exists() and (tmp_path / "out.csv").exists()
 
 
-def test_a_command_that_reads_its_rows_more_than_once_takes_them_from_standard_input_too(tmp_path):
+def test_a_command_that_reads_its_rows_more_than_once_takes_them_from_standard_input_too(
+    tmp_path,
+):
     z, y = truth(200, 3)
-    words = [sys.executable, "-m", "calcli", "compare", "-", "--methods", "ts,vs", "--json", "-q"]
-    done = subprocess.run(words, input=buffer_of(logits=z, labels=y), cwd=tmp_path, capture_output=True, check=False)
+    words = [
+        sys.executable,
+        "-m",
+        "calcli",
+        "compare",
+        "-",
+        "--methods",
+        "ts,vs",
+        "--json",
+        "-q",
+    ]
+    done = subprocess.run(
+        words,
+        input=buffer_of(logits=z, labels=y),
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
-    assert {entry["method"] for entry in json.loads(done.stdout)["results"]} >= {"ts", "vs"}
+    assert {entry["method"] for entry in json.loads(done.stdout)["results"]} >= {
+        "ts",
+        "vs",
+    }
 
 
 def buffer_of(**arrays):
@@ -368,7 +513,10 @@ def buffer_of(**arrays):
 def test_an_export_knows_its_target_by_its_ending(run, four):
     calibrator = fitted_to(run, four[0])
     assert run("export", calibrator, "-o", "c.py", "-q").code == 0
-    assert json.loads(run("export", calibrator, "-o", "d.py", "--json").out)["to"] == "python"
+    assert (
+        json.loads(run("export", calibrator, "-o", "d.py", "--json").out)["to"]
+        == "python"
+    )
     refused = run("export", calibrator, "-o", "c.bin")
     assert refused.code == 2 and ".onnx, .pt2, .py" in refused.line
 
@@ -390,7 +538,18 @@ def test_a_limit_that_groups_do_not_have_says_so(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     z, y = truth(200, 3)
     np.savez("a.npz", logits=z, labels=y, group=np.arange(200) % 2)
-    told = run("evaluate", "a.npz", "--per-group", "--max", "cwece=.9", "--max", "ece=.9").err
-    assert "--max cwece=0.9: held against all rows together only" in told and "ece=0.9, " not in told
-    assert "all rows together only" not in run("evaluate", "a.npz", "--per-group", "--max", "ece=.9").err
-    assert "all rows together only" not in run("evaluate", "a.npz", "--max", "cwece=.9").err
+    told = run(
+        "evaluate", "a.npz", "--per-group", "--max", "cwece=.9", "--max", "ece=.9"
+    ).err
+    assert (
+        "--max cwece=0.9: held against all rows together only" in told
+        and "ece=0.9, " not in told
+    )
+    assert (
+        "all rows together only"
+        not in run("evaluate", "a.npz", "--per-group", "--max", "ece=.9").err
+    )
+    assert (
+        "all rows together only"
+        not in run("evaluate", "a.npz", "--max", "cwece=.9").err
+    )

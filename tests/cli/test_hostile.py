@@ -65,7 +65,9 @@ def fitted(tmp_path_factory):
         for split in ("cal", "test"):
             for name in ("logits", "labels", "transforms/logits", "transforms/specs"):
                 values = source[split][name][()]
-                file[f"{split}/{name}"] = values.astype("f8") if name.endswith("logits") else values
+                file[f"{split}/{name}"] = (
+                    values.astype("f8") if name.endswith("logits") else values
+                )
 
     @cache
     def artifact(name):
@@ -85,15 +87,28 @@ def test_every_artifact_applies_in_a_fresh_process_as_it_was_fitted(fitted):
         "import sys\nfrom calcli.cli.main import run\nfor name in sys.argv[1:]:\n"
         "    run(['apply', f'{name}.json', 'digits.h5', '-o', f'{name}.h5', '-q', '--force'])\n"
     )
-    subprocess.run([sys.executable, "-c", everything, *METHODS], cwd=folder, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", everything, *METHODS],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
     with open_bundle(str(folder / "digits.h5"), prefer=("test",)) as rows:
         for name, artifact in artifacts.items():
             transforms = rows.places_of(artifact.calibrator.required_transforms, name)
-            parts = list(calibrated_blocks(artifact.calibrator, rows, "probs", transforms))
+            parts = list(
+                calibrated_blocks(artifact.calibrator, rows, "probs", transforms)
+            )
             with h5py.File(folder / f"{name}.h5") as out:
-                np.testing.assert_array_equal(out["probs"][()], np.concatenate([p[1] for p in parts]), err_msg=name)
+                np.testing.assert_array_equal(
+                    out["probs"][()],
+                    np.concatenate([p[1] for p in parts]),
+                    err_msg=name,
+                )
                 prediction = np.concatenate([p[2]["prediction"] for p in parts])
-                np.testing.assert_array_equal(out["prediction"][()], prediction, err_msg=name)
+                np.testing.assert_array_equal(
+                    out["prediction"][()], prediction, err_msg=name
+                )
 
 
 @pytest.mark.parametrize("name", [mark(name) for name in METHODS])
@@ -101,13 +116,32 @@ def test_calibrated_bundles_evaluate_like_the_calibrator(run, fitted, name):
     folder, artifact = fitted
     artifact(name)
     out = f"{name}.h5"
-    wanted = [word for m in ("accuracy", "nll", "brier", "mean_confidence", "ece") for word in ("--metric", m)]
-    assert run("apply", folder / f"{name}.json", folder / "digits.h5", "-o", out, "-q").code == 0
-    ours = run("evaluate", folder / "digits.h5", "-c", folder / f"{name}.json", "--json", "-q", *wanted)
+    wanted = [
+        word
+        for m in ("accuracy", "nll", "brier", "mean_confidence", "ece")
+        for word in ("--metric", m)
+    ]
+    assert (
+        run(
+            "apply", folder / f"{name}.json", folder / "digits.h5", "-o", out, "-q"
+        ).code
+        == 0
+    )
+    ours = run(
+        "evaluate",
+        folder / "digits.h5",
+        "-c",
+        folder / f"{name}.json",
+        "--json",
+        "-q",
+        *wanted,
+    )
     theirs = run("evaluate", out, "--json", "-q", *wanted)
     expected = json.loads(ours.out)["results"][1]["metrics"]
     found = json.loads(theirs.out)["results"][0]["metrics"]
-    assert found["accuracy"]["value"] == expected["accuracy"]["value"]  # the prediction need not be the argmax
+    assert (
+        found["accuracy"]["value"] == expected["accuracy"]["value"]
+    )  # the prediction need not be the argmax
     for metric, value in expected.items():
         assert found[metric]["value"] == pytest.approx(value["value"], abs=1e-9), metric
 
@@ -144,7 +178,9 @@ def places(node, path=()):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # parameters of 1e308 overflow, and are refused for it
+@pytest.mark.filterwarnings(
+    "ignore::RuntimeWarning"
+)  # parameters of 1e308 overflow, and are refused for it
 @pytest.mark.parametrize("name", METHODS)
 def test_edited_artifacts_are_refused_or_give_probabilities(fitted, name):
     folder, artifact = fitted
@@ -152,7 +188,9 @@ def test_edited_artifacts_are_refused_or_give_probabilities(fitted, name):
     original = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     spots = [path for path in places(original) if path]
     rng = np.random.default_rng(len(name))
-    with open_bundle(str(folder / "digits.h5"), prefer=("test",), need_labels=False) as rows:
+    with open_bundle(
+        str(folder / "digits.h5"), prefer=("test",), need_labels=False
+    ) as rows:
         for _ in range(60):
             content = copy.deepcopy(original)
             *way, last = spots[rng.integers(len(spots))]
@@ -168,7 +206,10 @@ def test_edited_artifacts_are_refused_or_give_probabilities(fitted, name):
             try:
                 calibrator = loads(json.dumps(content), "a.json").calibrator
                 for _, p, _, _ in calibrated_blocks(
-                    calibrator, rows, "probs", rows.places_of(calibrator.required_transforms)
+                    calibrator,
+                    rows,
+                    "probs",
+                    rows.places_of(calibrator.required_transforms),
                 ):
                     assert np.isfinite(p).all()
                     np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-9)
@@ -200,10 +241,18 @@ def test_any_finite_logits_can_be_worked_with(run, tmp_path, what):
         fitted = run("fit", "-m", name, "x.h5", "-o", "a.json", "-q", "--force")
         if name == "vs" and fitted.code == FitError.exit_code:
             # Scales of 1e38 and levels of 1e15 leave no digits to scale a class by: refused, never made worse.
-            assert "ts and ec stand any range" in fitted.line or "differ within a row by at most" in fitted.line
+            assert (
+                "ts and ec stand any range" in fitted.line
+                or "differ within a row by at most" in fitted.line
+            )
             continue
         assert fitted.code == 0, name
-        assert None not in json.loads((tmp_path / "a.json").read_text())["fit"]["after"].values()
+        assert (
+            None
+            not in json.loads((tmp_path / "a.json").read_text())["fit"][
+                "after"
+            ].values()
+        )
         assert run("apply", "a.json", "x.h5", "-o", "out.h5", "--force").code == 0
         evaluated = run("evaluate", "x.h5", "-c", "a.json", "--json", "-q")
         assert evaluated.code == 0
@@ -222,22 +271,32 @@ def test_binary_scores_go_all_the_way(run, tmp_path, kind, shape):
     assert run("fit", "-m", "ts", "b.h5").code == 0
     assert run("apply", "b.ts.json", "b.h5", "-o", "out.h5").code == 0
     with h5py.File(tmp_path / "out.h5") as out:
-        temperature = json.loads((tmp_path / "b.ts.json").read_text())["params"]["temperature"]
+        temperature = json.loads((tmp_path / "b.ts.json").read_text())["params"][
+            "temperature"
+        ]
         assert (out["probs"].shape, out["probs"].dtype) == ((300, 2), np.float32)
-        np.testing.assert_allclose(out["probs"][:, 1], 1 / (1 + np.exp(-s / temperature)), rtol=1e-5)
+        np.testing.assert_allclose(
+            out["probs"][:, 1], 1 / (1 + np.exp(-s / temperature)), rtol=1e-5
+        )
     values = [
         run("evaluate", *words, "--metric", "nll", "--value-only", "-q").out
         for words in (["out.h5"], ["b.h5", "-c", "b.ts.json"])
     ]
-    assert float(values[0]) == pytest.approx(float(values[1]), rel=1e-6)  # float32 between them
+    assert float(values[0]) == pytest.approx(
+        float(values[1]), rel=1e-6
+    )  # float32 between them
     assert run("diagram", "b.h5", "-c", "b.ts.json", "-q").code == 0
 
 
 def test_huge_gaps_keep_the_order_of_the_rest(tmp_path):
     z = np.array([[1.0, 2.0, -1e300], [1e300, 1e300, -1e300], [3.0, -2.0, 0.5]])
-    with open_bundle(str(write(tmp_path / "x.h5", logits=z, labels=np.zeros(3, int)))) as rows:
+    with open_bundle(
+        str(write(tmp_path / "x.h5", logits=z, labels=np.zeros(3, int)))
+    ) as rows:
         (block,) = rows.blocks()
-    np.testing.assert_array_equal(block.z, [[-1.0, 0.0, -1e38], [0.0, 0.0, -1e38], [3.0, -2.0, 0.5]])
+    np.testing.assert_array_equal(
+        block.z, [[-1.0, 0.0, -1e38], [0.0, 0.0, -1e38], [3.0, -2.0, 0.5]]
+    )
 
 
 def test_a_fit_that_breaks_down_is_a_failed_fit(run, good, monkeypatch):
@@ -247,7 +306,9 @@ def test_a_fit_that_breaks_down_is_a_failed_fit(run, good, monkeypatch):
     monkeypatch.setattr(method("vs"), "fit", broken)
     done = run("fit", "-m", "vs", "good.h5")
     assert done.code == FitError.exit_code
-    assert "broke down on these rows (Singular matrix); their logits go from" in done.line
+    assert (
+        "broke down on these rows (Singular matrix); their logits go from" in done.line
+    )
 
 
 @pytest.mark.parametrize("kind", ["probs", "log_probs", "logits"])
@@ -255,7 +316,10 @@ def test_half_precision_reads_what_it_wrote(run, tmp_path, kind):
     # log p = -6.9078 of 1000 classes is -6.9063 in float16: the row sums to 1.0015
     write(tmp_path / "flat.h5", logits=np.zeros((20, 1000), "f2"), labels=np.arange(20))
     assert run("fit", "-m", "identity", "flat.h5").code == 0
-    assert run("apply", "flat.identity.json", "flat.h5", "-o", "out.h5", "--as", kind).code == 0
+    assert (
+        run("apply", "flat.identity.json", "flat.h5", "-o", "out.h5", "--as", kind).code
+        == 0
+    )
     done = run("evaluate", "out.h5", "--metric", "nll", "--value-only", "-q")
     assert float(done.out) == pytest.approx(np.log(1000), rel=1e-4)
 
@@ -272,7 +336,9 @@ def hdf5(tmp_path, what):
             case "unwritten":
                 file.create_dataset("logits", (300, 4), "f4")
             case "half written":
-                file.create_dataset("logits", (300, 4), "f4", chunks=(50, 4))[:120] = Z[:120]
+                file.create_dataset("logits", (300, 4), "f4", chunks=(50, 4))[:120] = Z[
+                    :120
+                ]
             case "virtual":
                 layout = h5py.VirtualLayout((300, 4), "f8")
                 layout[:] = h5py.VirtualSource("gone.h5", "logits", (300, 4))
@@ -284,7 +350,9 @@ def hdf5(tmp_path, what):
             case "external link":
                 file["logits"] = h5py.ExternalLink("gone.h5", "/logits")
             case "external storage":
-                file.create_dataset("logits", (300, 4), "f8", external=[("gone.bin", 0, 9600)])
+                file.create_dataset(
+                    "logits", (300, 4), "f8", external=[("gone.bin", 0, 9600)]
+                )
             case "no dataspace":
                 file["logits"] = h5py.Empty("f4")
             case "a group":
@@ -299,9 +367,15 @@ def hdf5(tmp_path, what):
             case "tiny weights":
                 file["logits"], file["weights"] = Z, np.full(300, 5e-324)
             case "latin-1 names":
-                file["logits"], file["class_names"] = Z, np.array([b"a", b"b", b"\xe9", b"d"])
+                file["logits"], file["class_names"] = (
+                    Z,
+                    np.array([b"a", b"b", b"\xe9", b"d"]),
+                )
             case "whole transforms":
-                file["logits"], file["transforms/logits"] = Z, np.zeros((1, 300, 4), int)
+                file["logits"], file["transforms/logits"] = (
+                    Z,
+                    np.zeros((1, 300, 4), int),
+                )
                 file["transforms/specs"] = np.array([b"zoom:0.5"])
             case "huge label":
                 file["logits"] = Z
@@ -334,7 +408,11 @@ def hdf5(tmp_path, what):
 def test_what_hdf5_would_pass_over_is_refused(run, tmp_path, good, what, says):
     hdf5(tmp_path, what)
     run("fit", "-m", "ts", "good.h5")
-    for words in (["fit", "-m", "ts", "x.h5"], ["inspect", "x.h5"], ["apply", "good.ts.json", "x.h5", "-o", "o.h5"]):
+    for words in (
+        ["fit", "-m", "ts", "x.h5"],
+        ["inspect", "x.h5"],
+        ["apply", "good.ts.json", "x.h5", "-o", "o.h5"],
+    ):
         done = run(*words)
         assert (done.code, says in done.line) == (3, True), done.err
     if what in ("unwritten", "half written", "virtual"):
@@ -343,14 +421,19 @@ def test_what_hdf5_would_pass_over_is_refused(run, tmp_path, good, what, says):
 
 def test_an_ignored_label_is_the_number_that_it_is(run, tmp_path):
     hdf5(tmp_path, "huge label")
-    assert run("fit", "-m", "ts", "x.h5", "--ignore-label", "-1").code == 3  # 2^64 - 1 is no -1
+    assert (
+        run("fit", "-m", "ts", "x.h5", "--ignore-label", "-1").code == 3
+    )  # 2^64 - 1 is no -1
 
 
 def test_links_are_followed_and_circles_end(run, tmp_path):
     with h5py.File(tmp_path / "links.h5", "w") as file:
         file["data/z"], file["data/y"] = Z, Y
         one = file.create_group("real/one")
-        one["logits"], one["labels"] = h5py.SoftLink("/data/z"), h5py.SoftLink("/data/y")
+        one["logits"], one["labels"] = (
+            h5py.SoftLink("/data/z"),
+            h5py.SoftLink("/data/y"),
+        )
         one["round"], one["up"] = file["real/one"], file["/"]
         file["cal"] = h5py.SoftLink("/real/one")
         file["nowhere"] = h5py.SoftLink("/gone")
@@ -361,7 +444,9 @@ def test_links_are_followed_and_circles_end(run, tmp_path):
 
 def test_a_bundle_at_the_root_beside_others_can_be_named(run, tmp_path):
     write(tmp_path / "a:b.h5", logits=Z, labels=Y, g__logits=Z, g__labels=Y)
-    assert run("fit", "-m", "ts", "a:b.h5").line.endswith("name one of: a:b.h5:, a:b.h5:g")
+    assert run("fit", "-m", "ts", "a:b.h5").line.endswith(
+        "name one of: a:b.h5:, a:b.h5:g"
+    )
     assert run("fit", "-m", "ts", "a:b.h5:").code == 0
     assert len(json.loads(run("inspect", "a:b.h5", "--json").out)["bundles"]) == 2
 
@@ -370,13 +455,25 @@ def test_a_bundle_at_the_root_beside_others_can_be_named(run, tmp_path):
 @pytest.mark.slow
 def test_damaged_files_never_surprise(run, tmp_path, good, layout):
     run("fit", "-m", "ts", "good.h5")
-    storage = {"chunks": (64, 4), "compression": "gzip", "fletcher32": True} if layout == "compressed" else {}
-    with h5py.File(tmp_path / "whole.h5", "w", libver="latest" if layout == "latest" else None) as file:
+    storage = (
+        {"chunks": (64, 4), "compression": "gzip", "fletcher32": True}
+        if layout == "compressed"
+        else {}
+    )
+    with h5py.File(
+        tmp_path / "whole.h5", "w", libver="latest" if layout == "latest" else None
+    ) as file:
         for name in ("cal", "test"):
             group = file.create_group(name)
             group.create_dataset("logits", data=Z.astype("f4"), **storage)
-            group["labels"], group["weights"], group["ids"] = Y, np.ones(300), np.arange(300)
-            group["class_names"] = np.array([b"a", b"b", b"c", b"d"])  # HDF5 loops for ever on damaged heaps of strings
+            group["labels"], group["weights"], group["ids"] = (
+                Y,
+                np.ones(300),
+                np.arange(300),
+            )
+            group["class_names"] = np.array(
+                [b"a", b"b", b"c", b"d"]
+            )  # HDF5 loops for ever on damaged heaps of strings
             group.attrs["source"] = "{}"
     whole = np.frombuffer((tmp_path / "whole.h5").read_bytes(), "u1")
     rng = np.random.default_rng(0)
@@ -406,7 +503,10 @@ def test_devices_links_and_inputs_survive(run, tmp_path, good):
     assert run("fit", "-m", "ts", "good.h5", "-o", "ts.json").code == 0
     assert run("fit", "-m", "ts", "good.h5", "-o", os.devnull, "--force").code == 0
     assert not Path(os.devnull).is_file()
-    assert "say how it is written" in run("apply", "ts.json", "good.h5", "-o", os.devnull, "--force").line
+    assert (
+        "say how it is written"
+        in run("apply", "ts.json", "good.h5", "-o", os.devnull, "--force").line
+    )
     (tmp_path / "latest.json").symlink_to("ts.json")
     assert run("fit", "-m", "ec", "good.h5", "-o", "latest.json").code == 2
     assert run("fit", "-m", "ec", "good.h5", "-o", "latest.json", "--force").code == 0
@@ -421,20 +521,51 @@ def test_devices_links_and_inputs_survive(run, tmp_path, good):
         ["apply", "ts.json", "good.h5", "-o", "hard.h5"],
     ):
         assert "is an input" in run(*words, "--force").line
-    both = run("apply", "ts.json", "good.h5", "out/b.h5", "-o", "out", "--force")  # the second would go onto itself
+    both = run(
+        "apply", "ts.json", "good.h5", "out/b.h5", "-o", "out", "--force"
+    )  # the second would go onto itself
     assert both.code == 2
     assert both.out == ""  # nothing is written before all is known to be read only
 
 
 def test_junit_files_replace_no_input_and_patterns_fail_alone(run, good, tmp_path):
     run("fit", "-m", "ts", "good.h5", "-q")
-    words = ["evaluate", "good.h5", "-c", "good.ts.json", "--max", "ece=1", "--force", "--junit"]
+    words = [
+        "evaluate",
+        "good.h5",
+        "-c",
+        "good.ts.json",
+        "--max",
+        "ece=1",
+        "--force",
+        "--junit",
+    ]
     for path in ("good.h5", "good.ts.json"):
         assert "is an input" in run(*words, path).line
-    done = run("evaluate", "gone.h5:*", "good.h5:zz*", "good.h5", "-q", "--metric", "ece", "--value-only")
-    assert (done.code, len(done.err.splitlines()), len(done.out.splitlines())) == (3, 2, 1)
+    done = run(
+        "evaluate",
+        "gone.h5:*",
+        "good.h5:zz*",
+        "good.h5",
+        "-q",
+        "--metric",
+        "ece",
+        "--value-only",
+    )
+    assert (done.code, len(done.err.splitlines()), len(done.out.splitlines())) == (
+        3,
+        2,
+        1,
+    )
     write(tmp_path / "two.h5", logits=Z, labels=Y, g__logits=Z, g__labels=Y)
-    assert len(run("evaluate", "two.h5:*", "-q", "--metric", "ece", "--value-only").out.splitlines()) == 2
+    assert (
+        len(
+            run(
+                "evaluate", "two.h5:*", "-q", "--metric", "ece", "--value-only"
+            ).out.splitlines()
+        )
+        == 2
+    )
 
 
 def test_names_that_cannot_be_written_are_usage_errors(run, good, tmp_path):
@@ -461,13 +592,17 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            preexec_fn=lambda size=size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+            preexec_fn=lambda size=size: resource.setrlimit(
+                resource.RLIMIT_FSIZE, (size, size)
+            ),
         )
         if words[-1] == "o/":
             assert done.returncode == 2  # both would have the same name
         else:
             assert done.returncode == 1
-            assert done.stderr.endswith("cannot be written: File too large; no part of it was kept\n")
+            assert done.stderr.endswith(
+                "cannot be written: File too large; no part of it was kept\n"
+            )
         assert done.stderr.count("\n") == 1
         assert set(os.listdir(tmp_path)) == there
 
@@ -498,8 +633,16 @@ def test_a_calibrator_by_a_pipe_is_told_what_works(tmp_path, good):
     """It was told to pass --calibrator stdin, which is no file."""
     assert shell("CALCLI fit -m ts good.h5", tmp_path).returncode == 0
     refused = shell("CALCLI evaluate - < good.ts.json", tmp_path)
-    assert refused.returncode == 3 and b"name it with --calibrator -, beside the scores" in refused.stderr
-    assert shell("CALCLI evaluate good.h5 --calibrator - < good.ts.json", tmp_path).returncode == 0
+    assert (
+        refused.returncode == 3
+        and b"name it with --calibrator -, beside the scores" in refused.stderr
+    )
+    assert (
+        shell(
+            "CALCLI evaluate good.h5 --calibrator - < good.ts.json", tmp_path
+        ).returncode
+        == 0
+    )
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="a shell")
@@ -511,7 +654,10 @@ def test_standard_streams_may_be_closed_or_full(tmp_path, good):
     full = shell("CALCLI inspect good.h5 > /dev/full", tmp_path)
     assert (full.returncode, full.stderr.count(b"\n")) == (1, 1)
     assert b"No space left on device" in full.stderr
-    gate = shell("CALCLI evaluate good.h5 --max ece=0 -q --metric ece | true; exit ${PIPESTATUS[0]}", tmp_path)
+    gate = shell(
+        "CALCLI evaluate good.h5 --max ece=0 -q --metric ece | true; exit ${PIPESTATUS[0]}",
+        tmp_path,
+    )
     assert gate.returncode == 5  # nobody reads the table, the gate holds all the same
 
 
@@ -531,7 +677,12 @@ def test_names_from_all_over_the_world_in_any_locale(tmp_path, encoding):
         "inspect ü.h5",
     ]
     env = {**os.environ, "PYTHONIOENCODING": encoding}
-    done = subprocess.run([sys.executable, "-c", script, *lines], cwd=tmp_path, env=env, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, *lines],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+    )
     assert done.returncode == 0, done.stderr
     first, second, *rest = done.stdout.splitlines()
     assert json.loads(first)["artifact"] == "a.json"
@@ -543,7 +694,9 @@ def test_names_from_all_over_the_world_in_any_locale(tmp_path, encoding):
         env=env,
         capture_output=True,
     )
-    assert loads(piped.stdout, "-").class_names == list(names)  # artifacts are UTF-8 wherever they go
+    assert loads(piped.stdout, "-").class_names == list(
+        names
+    )  # artifacts are UTF-8 wherever they go
 
 
 class Terminal(io.StringIO):
@@ -573,7 +726,16 @@ def test_impatient_fingers_leave_no_half_file(tmp_path, number):
     there = set(os.listdir(tmp_path))
     for wait in (0.0, 0.01, 0.03, 0.1):
         with subprocess.Popen(
-            [sys.executable, "-m", "calcli", "apply", "big.ts.json", "big.h5", "-o", "o.h5"],
+            [
+                sys.executable,
+                "-m",
+                "calcli",
+                "apply",
+                "big.ts.json",
+                "big.h5",
+                "-o",
+                "o.h5",
+            ],
             cwd=tmp_path,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -600,10 +762,18 @@ def test_impatient_fingers_leave_no_half_file(tmp_path, number):
 def test_artifacts_and_bundles_in_each_others_place(run, good, tmp_path):
     run("fit", "-m", "ts", "good.h5")
     assert "is an HDF5 file" in run("apply", "good.h5", "good.h5", "-o", "o.h5").line
-    assert run("evaluate", "good.ts.json").line.endswith("no scores; name it with --calibrator good.ts.json")
+    assert run("evaluate", "good.ts.json").line.endswith(
+        "no scores; name it with --calibrator good.ts.json"
+    )
     text = (tmp_path / "good.ts.json").read_text()
-    assert loads(b"\xef\xbb\xbf" + text.encode(), "a").method == "ts"  # a byte order mark, as some editors add
-    for data, says in ((text.encode("utf-16"), "UTF-16"), (b"", "empty"), (b"[" * 100_000, "not JSON")):
+    assert (
+        loads(b"\xef\xbb\xbf" + text.encode(), "a").method == "ts"
+    )  # a byte order mark, as some editors add
+    for data, says in (
+        (text.encode("utf-16"), "UTF-16"),
+        (b"", "empty"),
+        (b"[" * 100_000, "not JSON"),
+    ):
         with pytest.raises(DataError, match=says):
             loads(data, "a.json")
 
@@ -622,7 +792,10 @@ def test_an_output_is_held_against_its_own_inputs_only(run, monkeypatch, tmp_pat
     assert len(calls) <= 20 * 2 * 2  # the bundle and the calibrator, before and after
     os.replace("s3.h5", "out/s7.h5")
     os.symlink("out/s7.h5", "s3.h5")
-    assert "out/s7.h5: is an input" in run("apply", "ts.json", "s*.h5", "-o", "out/", "--force", "-q").line
+    assert (
+        "out/s7.h5: is an input"
+        in run("apply", "ts.json", "s*.h5", "-o", "out/", "--force", "-q").line
+    )
 
 
 @pytest.mark.parametrize(
@@ -637,7 +810,9 @@ def test_an_output_is_held_against_its_own_inputs_only(run, monkeypatch, tmp_pat
         ["extract", "", "-o", "x.h5"],
     ],
 )
-def test_an_empty_variable_of_a_script_is_said_and_nothing_is_taken_in_its_place(run, good, given):
+def test_an_empty_variable_of_a_script_is_said_and_nothing_is_taken_in_its_place(
+    run, good, given
+):
     """``calcli fit $DATA -m "$METHOD"``: it was fitted by ts, and ``--unit ""`` was passed over."""
     done = run(*given)
     assert done.code == 2
@@ -648,7 +823,12 @@ def test_an_empty_variable_of_a_script_is_said_and_nothing_is_taken_in_its_place
 def test_what_is_wrong_in_the_folder_where_one_stands_is_said(run, tmp_path):
     """``calcli evaluate .``: an internal error, as the command to try had no name to be made of."""
     np.save(tmp_path / "logits.npy", Z)
-    np.save(tmp_path / "labels.npy", np.where(np.arange(len(Y)) == 0, 255, Y).astype(np.uint8))
+    np.save(
+        tmp_path / "labels.npy",
+        np.where(np.arange(len(Y)) == 0, 255, Y).astype(np.uint8),
+    )
     done = run("evaluate", ".")
     assert done.code == 3
-    assert done.line.endswith("to try: calcli extract . --ignore-label 255 -o scores.h5")
+    assert done.line.endswith(
+        "to try: calcli extract . --ignore-label 255 -o scores.h5"
+    )

@@ -42,7 +42,16 @@ def test_calibrated_twice_is_refused_unless_asked_for(run, form):
         ["evaluate", "once.h5", "-c", "ts.json"],
         ["evaluate", "once.h5", "--baseline", "ts.json"],
         ["diagram", "once.h5", "-c", "ts.json", "-o", "d.json"],
-        ["diagram", "once.h5", "-c", "ts.json", "--style", "temperature", "-o", "t.json"],
+        [
+            "diagram",
+            "once.h5",
+            "-c",
+            "ts.json",
+            "--style",
+            "temperature",
+            "-o",
+            "t.json",
+        ],
         ["run", "raw.h5", "once.h5", "-o", "run", "-q", "--force"],
     ):
         done = run(*words)
@@ -52,7 +61,12 @@ def test_calibrated_twice_is_refused_unless_asked_for(run, form):
         assert "calibrated twice" in done.line
         assert run(*words, "--again", "-q").code == 0
     assert chain("twice.h5") == ["ts", "ts"]
-    assert run("apply", "ts.json", "raw.h5", "--as", "logits", "-o", "logits.h5", "-q").code == 0
+    assert (
+        run(
+            "apply", "ts.json", "raw.h5", "--as", "logits", "-o", "logits.h5", "-q"
+        ).code
+        == 0
+    )
     export = ("export", "ts.json", "-o", "ts.py", "--check", "logits.h5")
     assert "or pass --again" in run(*export).line
     assert run(*export, "--again", "-q").code == 0
@@ -68,7 +82,10 @@ def test_calibrated_scores_are_headed_by_what_made_them(run, ending):
     """They were headed "uncalibrated"."""
     if ending == "parquet":
         pytest.importorskip("pyarrow")
-    assert run("apply", "ts.json", "raw.h5", "-o", f"once.{ending}", "-q", "--force").code == 0
+    assert (
+        run("apply", "ts.json", "raw.h5", "-o", f"once.{ending}", "-q", "--force").code
+        == 0
+    )
     done = run("evaluate", f"once.{ending}", "--max", "nll=9")
     assert "calibrated by ts" in done.out.partition("\nmetric ")[2].partition("\n")[0]
     assert "uncalibrated" not in done.out
@@ -108,7 +125,9 @@ def test_a_calibrator_fitted_behind_another_belongs_there(run):
     wrong = run("apply", "vs.json", "raw.h5", "-o", "wrong.h5")
     assert (wrong.code, "raw.h5: is uncalibrated" in wrong.line) == (3, True)
     assert run("apply", "vs.json", "both.h5", "-o", "wrong.h5").code == 3
-    shown = json.loads(run("inspect", "both.h5", "--json").out)["bundles"][0]["calibrated_by"]
+    shown = json.loads(run("inspect", "both.h5", "--json").out)["bundles"][0][
+        "calibrated_by"
+    ]
     assert [link["method"] for link in shown] == ["ts", "vs"]
     assert shown[0] == upstream[0]
     assert run("inspect", "vs.json").out.splitlines().count("fit:") == 1
@@ -116,8 +135,24 @@ def test_a_calibrator_fitted_behind_another_belongs_there(run):
 
 
 def test_the_chain_comes_through_extract(run):
-    assert run("extract", "once.h5", "--split", "a=0.5", "--split", "b=0.5", "-o", "parts.h5", "-q").code == 0
-    assert "already calibrated by ts" in run("apply", "ts.json", "parts.h5:a", "-o", "x.h5").line
+    assert (
+        run(
+            "extract",
+            "once.h5",
+            "--split",
+            "a=0.5",
+            "--split",
+            "b=0.5",
+            "-o",
+            "parts.h5",
+            "-q",
+        ).code
+        == 0
+    )
+    assert (
+        "already calibrated by ts"
+        in run("apply", "ts.json", "parts.h5:a", "-o", "x.h5").line
+    )
 
 
 @pytest.mark.parametrize("ending", ["npz", "parquet"])
@@ -127,7 +162,10 @@ def test_other_formats_carry_the_chain(run, ending):
     once = f"once.{ending}"
     assert run("apply", "ts.json", "raw.h5", "-o", once, "-q").code == 0
     done = run("apply", "ts.json", once, "-o", "twice.h5")
-    assert (done.code, f"{once}: is already calibrated by ts (" in done.err) == (3, True)
+    assert (done.code, f"{once}: is already calibrated by ts (" in done.err) == (
+        3,
+        True,
+    )
     assert run("extract", once, "-o", "back.h5", "-q").code == 0
     assert chain("back.h5") == ["ts"]
 
@@ -147,8 +185,17 @@ def test_artifacts_of_0_1_have_no_upstream_and_load():
 
 
 def test_attributes_that_cannot_be_read_are_no_missing_calibrator():
-    assert chain_of({}) == chain_of({"calibrator": "Fluke 5520A"}) == chain_of({"calibrator": np.float64(3)}) == ()
-    for attributes in ({"calibrator": '{"calcli_artifact": 99}'}, {"calibrated_by": "["}, {"calibrated_by": b"\xff"}):
+    assert (
+        chain_of({})
+        == chain_of({"calibrator": "Fluke 5520A"})
+        == chain_of({"calibrator": np.float64(3)})
+        == ()
+    )
+    for attributes in (
+        {"calibrator": '{"calcli_artifact": 99}'},
+        {"calibrated_by": "["},
+        {"calibrated_by": b"\xff"},
+    ):
         assert [link.method for link in chain_of(attributes)] == ["unknown"]
 
 
@@ -157,7 +204,10 @@ def test_other_kinds_are_said(run):
         file["log_probs"] = Z - np.log(np.exp(Z).sum(axis=1, keepdims=True))
         file["labels"] = Y
     done = run("apply", "ts.json", "logs.h5", "-o", "x.h5")
-    assert (done.code, done.err) == (0, "warning: logs.h5: holds log_probs, ts.json was fitted on logits\n")
+    assert (done.code, done.err) == (
+        0,
+        "warning: logs.h5: holds log_probs, ts.json was fitted on logits\n",
+    )
     assert "holds log_probs" in run("evaluate", "logs.h5", "-c", "ts.json").err
 
 
@@ -166,7 +216,10 @@ def test_tables_carry_the_calibrators_of_their_rows(run, form):
     if form == "parquet":
         pytest.importorskip("pyarrow")
     assert run("apply", "ts.json", "raw.h5", "-o", f"once.{form}", "-q").code == 0
-    for words in (["apply", "ts.json", f"once.{form}", "-o", "x.h5"], ["evaluate", f"once.{form}", "-c", "ts.json"]):
+    for words in (
+        ["apply", "ts.json", f"once.{form}", "-o", "x.h5"],
+        ["evaluate", f"once.{form}", "-c", "ts.json"],
+    ):
         done = run(*words)
         assert (done.code, "is already calibrated by ts (" in done.err) == (3, True)
     assert run("fit", "-m", "hb", f"once.{form}", "-o", "hb.json", "-q").code == 0
@@ -186,18 +239,29 @@ def test_rows_of_different_calibrators_in_one_table_are_refused(run):
     Path("some.csv").write_text("".join([head, *mixed]))
     assert "row 9 through 'vs:0123456789abcdef'" in run("evaluate", "some.csv").err
     Path("odd.csv").write_text("".join([head, *(f"{line},somebody\n" for line in cut)]))
-    assert "calibrated by unknown" in run("apply", "ts.json", "odd.csv", "-o", "x.h5").err
+    assert (
+        "calibrated by unknown" in run("apply", "ts.json", "odd.csv", "-o", "x.h5").err
+    )
 
 
 def test_labels_corrupted_on_purpose_are_said_of_all_that_is_made_of_them(run):
     """Bundles of 0.1 may say so of themselves."""
     with h5py.File("raw.h5", "a") as file:
         file.attrs["corrupted_labels"] = json.dumps({"share": 0.1})
-    for words in (("fit", "-m", "ts", "raw.h5"), ("evaluate", "raw.h5"), ("diagram", "raw.h5", "--resamples", "100")):
+    for words in (
+        ("fit", "-m", "ts", "raw.h5"),
+        ("evaluate", "raw.h5"),
+        ("diagram", "raw.h5", "--resamples", "100"),
+    ):
         assert "labels corrupted on purpose" in run(*words).err, words
     assert run("apply", "ts.json", "raw.h5", "-o", "c.h5").code == 0
     assert "labels corrupted on purpose" in run("evaluate", "c.h5").err
-    assert json.loads(run("inspect", "raw.h5", "--json").out)["bundles"][0]["corrupted_labels"] is not None
+    assert (
+        json.loads(run("inspect", "raw.h5", "--json").out)["bundles"][0][
+            "corrupted_labels"
+        ]
+        is not None
+    )
     assert run("extract", "raw.h5", "-o", "again.h5").code == 0
     assert "labels corrupted on purpose" in run("evaluate", "again.h5").err
 
@@ -214,7 +278,9 @@ def calibrated(file, name, n=4000, seed=0):
     z = rng.normal(size=(n, 4))
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     file[f"{name}/logits"] = 2.0 * z
-    file[f"{name}/labels"] = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, 3)
+    file[f"{name}/labels"] = (
+        (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, 3)
+    )
 
 
 @pytest.fixture
@@ -233,15 +299,24 @@ def test_rows_of_the_fit_are_known_after_apply_in_every_format(two, form):
     if form == "parquet":
         pytest.importorskip("pyarrow")
     for part, seen in (("cal", True), ("test", False)):
-        assert two("apply", "c.json", f"m.h5:{part}", "-o", f"{part}.{form}", "-q").code == 0
+        assert (
+            two("apply", "c.json", f"m.h5:{part}", "-o", f"{part}.{form}", "-q").code
+            == 0
+        )
         done = two("evaluate", f"{part}.{form}", "--json")
         result = json.loads(done.out)["results"][0]
         assert (IN_SAMPLE in done.err, IN_SAMPLE in result["warnings"]) == (seen, seen)
         assert result["report"]["verdict_kind"] == "calibrated"
         advice = result["report"]["advice"]
-        assert advice["lead"] == ("Evaluate the calibrator on other samples:" if seen else "Nothing.")
-        assert advice["command"] == ("calcli evaluate <other labelled samples>" if seen else "")
-        words = "ts was fitted on these very rows, which do not show what it does on others"
+        assert advice["lead"] == (
+            "Evaluate the calibrator on other samples:" if seen else "Nothing."
+        )
+        assert advice["command"] == (
+            "calcli evaluate <other labelled samples>" if seen else ""
+        )
+        words = (
+            "ts was fitted on these very rows, which do not show what it does on others"
+        )
         assert (words in result["report"]["verdict"]) == seen
 
 
@@ -256,19 +331,30 @@ def test_every_command_says_of_applied_rows_that_they_are_those_of_the_fit(two):
         ("evaluate", "parts.h5:b"),
     ):
         done = two(*words)
-        assert done.code == 0 and (IN_SAMPLE in done.err or words[0] == "extract"), (words, done.err)
+        assert done.code == 0 and (IN_SAMPLE in done.err or words[0] == "extract"), (
+            words,
+            done.err,
+        )
     assert IN_SAMPLE in Path("r.html").read_text("utf-8")
     with pytest.warns(UserWarning, match="ts was fitted on these very rows"):
         calcli.evaluate("cal.h5", metrics=["nll"])
     watched = two("watch", "cal.h5", "--state", "w.json")
-    assert watched.code == 3 and "ts was fitted on these very rows; watch rows that it has not seen" in watched.line
+    assert (
+        watched.code == 3
+        and "ts was fitted on these very rows; watch rows that it has not seen"
+        in watched.line
+    )
 
 
-def test_chains_parts_and_several_bundles_say_which_of_their_rows_a_calibrator_has_seen(two):
+def test_chains_parts_and_several_bundles_say_which_of_their_rows_a_calibrator_has_seen(
+    two,
+):
     with h5py.File("m.h5") as whole, h5py.File("p.h5", "w") as file:
         for name, parts in (("part", ["cal"]), ("mixed", ["cal", "test"])):
             for array in ("logits", "labels"):
-                file[f"{name}/{array}"] = np.concatenate([whole[f"{part}/{array}"][:1000] for part in parts])
+                file[f"{name}/{array}"] = np.concatenate(
+                    [whole[f"{part}/{array}"][:1000] for part in parts]
+                )
         file["unlabelled/logits"] = whole["cal/logits"][:]
     found = {}
     for name in ("p.h5:part", "p.h5:mixed", "p.h5:unlabelled", "m.h5:cal", "m.h5:test"):
@@ -277,7 +363,9 @@ def test_chains_parts_and_several_bundles_say_which_of_their_rows_a_calibrator_h
         with h5py.File(out) as file:
             found[name] = [link.in_sample or None for link in chain_of(file.attrs)]
     about = found.pop("p.h5:mixed")[0]
-    assert about == "about half of these rows"  # 1000 of 2000: 96 are compared, which tells no percentage
+    assert (
+        about == "about half of these rows"
+    )  # 1000 of 2000: 96 are compared, which tells no percentage
     assert found == {
         "p.h5:part": ["these very rows, or copies of them"],
         "p.h5:unlabelled": [None],
@@ -291,10 +379,16 @@ def test_chains_parts_and_several_bundles_say_which_of_their_rows_a_calibrator_h
     for name in ("m_cal.h5", "m_test.h5"):
         assert two("apply", "hb.json", name, "-o", "both.h5", "-q", "--force").code == 0
         said.append(two("evaluate", "both.h5", "--metric", "nll").err)
-    assert "ts was fitted on these very rows: " in said[0] and "hb was fitted on these very rows: " in said[1]
+    assert (
+        "ts was fitted on these very rows: " in said[0]
+        and "hb was fitted on these very rows: " in said[1]
+    )
     assert two("fit", "-m", "hb", "m_cal.h5", "-o", "own.json", "-q").code == 0
     assert two("apply", "own.json", "m_cal.h5", "-o", "own.h5", "-q").code == 0
-    assert "ts and hb were fitted on these very rows: " in two("evaluate", "own.h5", "--metric", "nll").err
+    assert (
+        "ts and hb were fitted on these very rows: "
+        in two("evaluate", "own.h5", "--metric", "nll").err
+    )
 
 
 def test_units_that_are_none_do_not_stop_apply(two):

@@ -11,7 +11,15 @@ import pytest
 import calcli
 from calcli.errors import DataError
 from calcli.io.artifact import loads
-from calcli.io.row_facts import KEPT, copies, facts_of, row_facts, share_seen, sketch, unwritten
+from calcli.io.row_facts import (
+    KEPT,
+    copies,
+    facts_of,
+    row_facts,
+    share_seen,
+    sketch,
+    unwritten,
+)
 from calcli.rows import ArrayRows, Block
 
 
@@ -46,9 +54,18 @@ def test_rows_that_repeat_are_said(times, run):
     words = f"about 100% of the {400 * times} rows have the same scores and label as another row"
     for command in (["evaluate"], ["fit", "-m", "ts", "-o", "t.json"]):
         assert "as another row" not in run(*command, "once.h5").err
-        assert words in run(*command, "often.h5", *(["--force"] if command[0] == "fit" else [])).err
+        assert (
+            words
+            in run(
+                *command, "often.h5", *(["--force"] if command[0] == "fit" else [])
+            ).err
+        )
     half = ArrayRows(np.concatenate([z, z[:40]]), np.concatenate([y, y[:40]]))
-    assert copies(half) == [] == copies(ArrayRows(np.round(drawn(400, 2)[0], 1), drawn(400, 2)[1]))
+    assert (
+        copies(half)
+        == []
+        == copies(ArrayRows(np.round(drawn(400, 2)[0], 1), drawn(400, 2)[1]))
+    )
 
 
 def test_rounded_scores_and_those_of_trees_are_no_copies():
@@ -71,7 +88,9 @@ def test_rounded_scores_and_those_of_trees_are_no_copies():
 @pytest.mark.parametrize("k", [2, 3, 100])
 def test_half_a_file_of_zeros_is_no_data(k, run):
     z, y = drawn(600, k)
-    with h5py.File("half.h5", "w") as file:  # a loop that died: one contiguous dataset, partly written
+    with h5py.File(
+        "half.h5", "w"
+    ) as file:  # a loop that died: one contiguous dataset, partly written
         scores = file.create_dataset("logits", z.shape, "f4")
         labels = file.create_dataset("labels", y.shape, "i8")
         scores[:300], labels[:300] = z[:300], y[:300]
@@ -95,9 +114,14 @@ def test_half_a_file_of_zeros_is_no_data(k, run):
     with pytest.warns(UserWarning, match="the last 300 of 600"):
         calcli.evaluate("half.h5", metrics=["nll"])
     with pytest.warns(UserWarning, match="the last 300 of 600"):
-        calcli.load("ts.json").predict_proba(np.where(np.arange(600)[:, None] < 300, z, 0.0))
+        calcli.load("ts.json").predict_proba(
+            np.where(np.arange(600)[:, None] < 300, z, 0.0)
+        )
     written("whole.h5", z, y)
-    assert run("fit", "-m", "ts", "whole.h5", "-o", "ts.json", "--force", "--strict").code == 0
+    assert (
+        run("fit", "-m", "ts", "whole.h5", "-o", "ts.json", "--force", "--strict").code
+        == 0
+    )
 
 
 def test_rows_of_zeros_in_the_middle_and_ones_by_chance():
@@ -116,7 +140,10 @@ def test_one_score_of_zero_at_the_end():
     y = (p > 0.5).astype(int)
     both = np.stack([1 - p, p], axis=1)
     both[300:], y[300:] = (1.0, 0.0), 0
-    assert "the last 100 of 400 rows have probability 0 of class 1" in unwritten(ArrayRows(both, y, "probs"))[0]
+    assert (
+        "the last 100 of 400 rows have probability 0 of class 1"
+        in unwritten(ArrayRows(both, y, "probs"))[0]
+    )
     assert "score 0" in unwritten(ArrayRows(both[:, 1:], y, "confidence"))[0]
     y[:300] = 1  # rows in the order of their classes, and a perfect model
     assert unwritten(ArrayRows(both, y, "probs")) == []
@@ -128,11 +155,18 @@ def test_facts_do_not_depend_on_how_rows_are_cut():
     z[650] = 0.0
     whole = row_facts(Block(0, z, "logits", y))
     for step in (1, 7, 299, 300, 301):
-        parts = [row_facts(Block(i, z[i : i + step], "logits", y[i : i + step])) for i in range(0, 1000, step)]
+        parts = [
+            row_facts(Block(i, z[i : i + step], "logits", y[i : i + step]))
+            for i in range(0, 1000, step)
+        ]
         found = parts[0]
         for part in parts[1:]:
             found = found + part
-        assert (found.n, found.blank, found.tail) == (whole.n, whole.blank, whole.tail) == (1000, 301, 300)
+        assert (
+            (found.n, found.blank, found.tail)
+            == (whole.n, whole.blank, whole.tail)
+            == (1000, 301, 300)
+        )
         np.testing.assert_array_equal(found.signatures, whole.signatures)
 
 
@@ -158,7 +192,12 @@ def test_rows_of_the_fit_are_known_again(k, run):
         "probabilities": (p, y, "probs", ALL),
         "of float32": (softmax(z.astype("f4")), y, "probs", ALL),
         "logarithms": (np.log(p).astype("f4"), y, "log_probs", ALL),
-        "pooled": (np.concatenate([z, other]), np.concatenate([y, labels]), "logits", "about half of these rows"),
+        "pooled": (
+            np.concatenate([z, other]),
+            np.concatenate([y, labels]),
+            "logits",
+            "about half of these rows",
+        ),
         "a quarter": (
             np.concatenate([z[:250], other[:750]]),
             np.r_[y[:250], labels[:750]],
@@ -170,7 +209,10 @@ def test_rows_of_the_fit_are_known_again(k, run):
     for name, (scores, truth, kind, told) in cases.items():
         written("rows.h5", scores, truth, kind)
         said = run("evaluate", "rows.h5", "-c", "ts.json", "--metric", "nll").err
-        assert ("the calibrator was fitted on" in said) == (told is not None), (name, said)
+        assert ("the calibrator was fitted on" in said) == (told is not None), (
+            name,
+            said,
+        )
         assert (told or "") in said, (name, said)
     written("rows.h5", z[order], y[order])
     for command in (
@@ -190,8 +232,12 @@ def test_pooled_rows_are_told_by_their_share():
     z, y = drawn(2000, 10)
     other, labels = drawn(1600, 10, seed=1)
     stored = sketch(facts_of(ArrayRows(z, y)))
-    both = ArrayRows(np.concatenate([z[:400], other]), np.concatenate([y[:400], labels]))
-    assert share_seen(stored, 2000, facts_of(both)) == pytest.approx(0.2, abs=0.12)  # 3 sd of 96 x .2 hits
+    both = ArrayRows(
+        np.concatenate([z[:400], other]), np.concatenate([y[:400], labels])
+    )
+    assert share_seen(stored, 2000, facts_of(both)) == pytest.approx(
+        0.2, abs=0.12
+    )  # 3 sd of 96 x .2 hits
 
 
 @pytest.mark.parametrize("digits", [0, 1, 2, 3, None])
@@ -203,7 +249,9 @@ def test_rounded_scores_of_other_rows_are_not_known_again(sizes, k, digits):
         found = []
         for n, own in zip(sizes, (2 * seed, 2 * seed + 1), strict=True):
             z, y = drawn(n, k, own)
-            found.append(facts_of(ArrayRows(z if digits is None else z.round(digits), y)))
+            found.append(
+                facts_of(ArrayRows(z if digits is None else z.round(digits), y))
+            )
         assert share_seen(sketch(found[0]), sizes[0], found[1]) == 0.0
 
 
@@ -213,14 +261,19 @@ def test_more_rows_than_are_kept():
     assert len(facts.signatures) == KEPT
     half = ArrayRows(z[: KEPT // 2], y[: KEPT // 2])
     assert share_seen(sketch(facts), 3 * KEPT, facts_of(half)) == 1.0
-    assert share_seen(sketch(facts_of(half)), KEPT // 2, facts) == pytest.approx(1 / 6, abs=0.12)
+    assert share_seen(sketch(facts_of(half)), KEPT // 2, facts) == pytest.approx(
+        1 / 6, abs=0.12
+    )
 
 
 def test_inspect_shows_no_base64(run):
     """A calibrator had kilobytes of "smallest" in front of those who looked what it is; --json has them."""
     written("cal.h5", *drawn(500, 3))
     run("fit", "-m", "ts", "cal.h5", "-o", "ts.json")
-    shown, sketched = run("inspect", "ts.json").out, json.loads(run("inspect", "ts.json", "--json").out)
+    shown, sketched = (
+        run("inspect", "ts.json").out,
+        json.loads(run("inspect", "ts.json", "--json").out),
+    )
     assert max(map(len, shown.splitlines())) < 200 and "characters)" in shown
     assert len(sketched["artifact"]["fit"]["row_sketch"]["smallest"]) > 1000
 
@@ -255,12 +308,18 @@ def test_units_that_the_fit_had_too_are_warned_of_within_one_file(run):
     for name, parts in split.items():
         with h5py.File(f"{name}.h5", "w") as file:
             for part, rows in zip(("cal", "test"), parts, strict=True):
-                file[f"{part}/logits"], file[f"{part}/labels"], file[f"{part}/patient"] = (
+                (
+                    file[f"{part}/logits"],
+                    file[f"{part}/labels"],
+                    file[f"{part}/patient"],
+                ) = (
                     z[rows],
                     y[rows],
                     patient[rows],
                 )
-        assert run("fit", "-m", "ts", f"{name}.h5", "-o", f"{name}.json", "-q").code == 0
+        assert (
+            run("fit", "-m", "ts", f"{name}.h5", "-o", f"{name}.json", "-q").code == 0
+        )
     written("other.h5", *drawn(80, 3, seed=1), patient=np.arange(80) // 4)
     told = "the calibrator was fitted on other rows of {} of these {} units"
     found = {
@@ -273,12 +332,27 @@ def test_units_that_the_fit_had_too_are_warned_of_within_one_file(run):
             ("other.h5", "by_row.json", "patient"),
         )
     }
-    assert [told.format(100, 100) in err for err in found.values()] == [True, False, False, False, False]
+    assert [told.format(100, 100) in err for err in found.values()] == [
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
     assert told.format(1, 50) in found["overlap.h5", "overlap.json", "patient"]
     assert sum("was fitted on" in err for err in found.values()) == 2
     assert (
         told.format(100, 100)
-        in run("threshold", "by_row.h5", "-c", "by_row.json", "--accuracy", "0.3", "--unit", "patient").err
+        in run(
+            "threshold",
+            "by_row.h5",
+            "-c",
+            "by_row.json",
+            "--accuracy",
+            "0.3",
+            "--unit",
+            "patient",
+        ).err
     )
 
 
@@ -287,7 +361,9 @@ def test_units_that_the_fit_had_none_of_or_named_otherwise_are_no_error(run, nam
     z, y = drawn(80, 3)
     with h5py.File("part.h5", "w") as file:
         for part in ("cal", "test"):
-            file[f"{part}/logits"], file[f"{part}/labels"] = (z, y) if part == "test" else drawn(80, 3, seed=1)
+            file[f"{part}/logits"], file[f"{part}/labels"] = (
+                (z, y) if part == "test" else drawn(80, 3, seed=1)
+            )
         file["test/unit"] = np.arange(80) // 4
         if names:
             file["cal/unit"] = [f"{names} {i}" for i in range(80)]
@@ -331,7 +407,9 @@ def test_what_no_fit_can_have_recorded_is_refused(field, value, run):
 # ---- names of classes
 
 
-@pytest.mark.parametrize("names", [["b", "a", "c"], ["a", "c", "b"], ["A ", "c", "b"], ["a", "c", "d"]])
+@pytest.mark.parametrize(
+    "names", [["b", "a", "c"], ["a", "c", "b"], ["A ", "c", "b"], ["a", "c", "d"]]
+)
 def test_classes_in_another_order_are_refused(names, run):
     z, y = drawn(200, 3)
     written("cal.h5", z, y, class_names=["a", "b", "c"])
@@ -345,7 +423,9 @@ def test_classes_in_another_order_are_refused(names, run):
         ("export", "vs.json", "--to", "python", "-o", "vs.py", "--check", "new.h5"),
     ):
         done = run(*command)
-        assert done.code == 3 and "the classes are in another order" in done.err, command
+        assert done.code == 3 and "the classes are in another order" in done.err, (
+            command
+        )
     with pytest.raises(DataError, match="another order"):
         calcli.evaluate(z, y, calcli.load("vs.json"), class_names=names)
 
@@ -354,9 +434,14 @@ def test_classes_of_other_names_are_asked_about(run):
     z, y = drawn(200, 3)
     written("cal.h5", z, y, class_names=["a", "b", "c"])
     assert run("fit", "-m", "vs", "cal.h5", "-o", "vs.json").code == 0
-    for i, (names, told) in enumerate(((["A", "b ", "C"], False), (["a", "b", "d"], True), (["x", "y", "z"], True))):
+    for i, (names, told) in enumerate(
+        ((["A", "b ", "C"], False), (["a", "b", "d"], True), (["x", "y", "z"], True))
+    ):
         written("new.h5", z, y, class_names=names)
-        for done in (run("evaluate", "new.h5", "-c", "vs.json"), run("apply", "vs.json", "new.h5", "-o", f"{i}.h5")):
+        for done in (
+            run("evaluate", "new.h5", "-c", "vs.json"),
+            run("apply", "vs.json", "new.h5", "-o", f"{i}.h5"),
+        ):
             assert done.code == 0 and ("check the class order" in done.err) == told
     written("new.h5", z, y, class_names=["a", "a", "a"])
     assert "all class_names are 'a'" in run("fit", "-m", "ts", "new.h5").err

@@ -28,19 +28,35 @@ def test_it_equals_the_three_commands(run):
     assert Path("all/val.ts.json").read_bytes() == Path("ts.json").read_bytes()
     table = run("evaluate", "test.npz", "-c", "all/val.ts.json").out
     assert table in done.out
-    assert done.out.splitlines()[0] == "all/val.ts.json" and done.out.splitlines()[-1] == "all/test.report.html"
+    assert (
+        done.out.splitlines()[0] == "all/val.ts.json"
+        and done.out.splitlines()[-1] == "all/test.report.html"
+    )
     page = Path("all/test.report.html").read_text("utf-8")
     assert 'id="verdict"' in page
 
 
 def test_json_names_the_files_and_holds_the_evaluation(run):
-    done = run("run", "val.npz", "test.npz", "--method", "svs", "--set", "lambda=2", "--json", "-q")
+    done = run(
+        "run",
+        "val.npz",
+        "test.npz",
+        "--method",
+        "svs",
+        "--set",
+        "lambda=2",
+        "--json",
+        "-q",
+    )
     found = json.loads(done.out)
     assert done.code == 0 and done.err == ""
     assert (
-        found["calibrator"] == "val.svs.json" and json.loads(Path("val.svs.json").read_text())["options"]["lambda"] == 2
+        found["calibrator"] == "val.svs.json"
+        and json.loads(Path("val.svs.json").read_text())["options"]["lambda"] == 2
     )
-    alone = json.loads(run("evaluate", "test.npz", "-c", "val.svs.json", "--json", "-q").out)
+    alone = json.loads(
+        run("evaluate", "test.npz", "-c", "val.svs.json", "--json", "-q").out
+    )
     assert found["evaluation"] == alone
     assert Path(found["report"]).exists()
 
@@ -53,7 +69,9 @@ def test_one_file_with_both_groups_may_stand_alone(run):
 
 def test_arrays_that_can_only_be_logits_are_refused_with_commands_that_work(run):
     """It said that they cannot be probabilities, and had no command; a logarithm of a probability is never positive."""
-    arrays = dict(np.load("val.npz")) | {f"test_{name}": array for name, array in np.load("test.npz").items()}
+    arrays = dict(np.load("val.npz")) | {
+        f"test_{name}": array for name, array in np.load("test.npz").items()
+    }
     np.savez("both.npz", out_val=arrays["logits"], target_val=arrays["labels"], out_test=arrays["test_logits"],
              target_test=arrays["test_labels"])  # fmt: skip
     done = run("run", "both.npz")
@@ -68,18 +86,37 @@ def test_arrays_that_can_only_be_logits_are_refused_with_commands_that_work(run)
 def test_rows_of_one_kind_alone_are_refused_with_commands_that_work(run):
     """What was fitted and evaluated on the same rows looked like a verdict."""
     z, y = truth(400, 2, seed=3)
-    lines = [f"{1 / (1 + np.exp(a - b)):.6f},{['no', 'yes'][label]}" for (a, b), label in zip(z, y, strict=True)]
+    lines = [
+        f"{1 / (1 + np.exp(a - b)):.6f},{['no', 'yes'][label]}"
+        for (a, b), label in zip(z, y, strict=True)
+    ]
     Path("rows.csv").write_text("chance,came\n" + "\n".join(lines) + "\n")
-    done = run("run", "rows.csv", "--scores", "chance", "--labels", "came", "--kind", "probs")
+    done = run(
+        "run", "rows.csv", "--scores", "chance", "--labels", "came", "--kind", "probs"
+    )
     assert done.code == 2 and not list(Path().glob("rows.*.*"))
     assert done.line.endswith("&& calcli run rows.halves.h5 -m platt")
     done = run(
-        "run", "rows.csv", "--scores", "chance", "--labels", "came", "--kind", "probs", "-m", "beta", "-o", "all"
+        "run",
+        "rows.csv",
+        "--scores",
+        "chance",
+        "--labels",
+        "came",
+        "--kind",
+        "probs",
+        "-m",
+        "beta",
+        "-o",
+        "all",
     )
     for command in done.line.partition("to try: ")[2].split(" && "):
         done = run(*shlex.split(command)[1:])
         assert done.code == 0, done.err
-    assert Path("all/rows.halves.beta.json").exists() and Path("all/rows.halves.beta.report.html").exists()
+    assert (
+        Path("all/rows.halves.beta.json").exists()
+        and Path("all/rows.halves.beta.report.html").exists()
+    )
 
 
 def test_a_calibration_part_that_is_named_is_judged_on_the_part_test(run):
@@ -106,7 +143,10 @@ def test_no_output_is_replaced_without_force(run):
     before = Path("val.ts.json").read_bytes()
     Path("test.report.html").unlink()
     assert run("run", "val.npz", "test.npz", "-q").code == 2
-    assert Path("val.ts.json").read_bytes() == before and not Path("test.report.html").exists()
+    assert (
+        Path("val.ts.json").read_bytes() == before
+        and not Path("test.report.html").exists()
+    )
     assert run("run", "val.npz", "test.npz", "--force", "-q").code == 0
 
 
@@ -116,8 +156,12 @@ def test_a_second_method_writes_beside_the_first(run):
     before = Path("test.report.html").read_bytes()
     for method in ("svs", "ts+hb"):
         done = run("run", "val.npz", "test.npz", "-m", method, "-q")
-        assert done.code == 0 and done.out.splitlines()[-1] == f"test.{method}.report.html"
-        assert f"val.{method}.json" in Path(f"test.{method}.report.html").read_text("utf-8")
+        assert (
+            done.code == 0 and done.out.splitlines()[-1] == f"test.{method}.report.html"
+        )
+        assert f"val.{method}.json" in Path(f"test.{method}.report.html").read_text(
+            "utf-8"
+        )
     assert Path("test.report.html").read_bytes() == before
 
 
@@ -136,7 +180,10 @@ def answers(tmp_path):
         rng = np.random.default_rng(len(name))
         c = rng.uniform(0.5, 0.99, 400).round(3)
         c[: 40 * ends] = 1.0
-        lines = [f"{said},{int(hit)}" for said, hit in zip(c, rng.random(400) < 0.25 + c / 2, strict=True)]
+        lines = [
+            f"{said},{int(hit)}"
+            for said, hit in zip(c, rng.random(400) < 0.25 + c / 2, strict=True)
+        ]
         (tmp_path / name).write_text("\n".join(["confidence,correct", *lines]) + "\n")
 
     return write
@@ -150,7 +197,10 @@ def test_two_classes_get_ts_and_are_told_of_platt(run, kind):
     scores = z if kind == "logits" else np.log(p) if kind == "log_probs" else p
     np.savez("two.npz", **{kind: scores}, labels=y)
     done = run("fit", "two.npz")
-    assert (done.code, done.out) == (0, "two.ts.json\n") and "of two classes platt corrects a bias too" in done.err
+    assert (done.code, done.out) == (
+        0,
+        "two.ts.json\n",
+    ) and "of two classes platt corrects a bias too" in done.err
     assert calcli.fit(scores, y, kind=kind).method == "ts"
 
 
@@ -169,14 +219,19 @@ def test_confidences_have_a_default_of_their_own(run, answers, ends, method):
     answers("held.csv", ends)
     done = run("run", "cal.csv", "held.csv")
     assert (done.code, Path(f"cal.{method}.json").exists()) == (0, True)
-    assert done.out.splitlines()[0] == f"cal.{method}.json" and f"method {method}, " in done.err
+    assert (
+        done.out.splitlines()[0] == f"cal.{method}.json"
+        and f"method {method}, " in done.err
+    )
     assert ", the default for confidences (--method chooses another" in done.err
     assert run("fit", "cal.csv", "-o", "other.json", "-q").code == 0
     assert Path("other.json").read_bytes() == Path(f"cal.{method}.json").read_bytes()
     table = np.genfromtxt("cal.csv", delimiter=",", skip_header=1)
     fitted = calcli.fit(table[:, 0], table[:, 1].astype(int), kind="confidence")
     assert (fitted.method, fitted.params) == (method, calcli.load("other.json").params)
-    assert run("fit", "cal.csv", "--method", "ts", "--force").code == 4  # asked for by name it is refused
+    assert (
+        run("fit", "cal.csv", "--method", "ts", "--force").code == 4
+    )  # asked for by name it is refused
 
 
 def test_groups_of_which_the_verdict_speaks_have_a_table(run):

@@ -48,7 +48,13 @@ def test_the_examples_of_the_docstrings_run(module):
 
 def test_importing_calcli_loads_no_package(tmp_path):
     code = "import sys, calcli; print(sorted({m.split('.')[0] for m in sys.modules} & {'numpy', 'h5py', 'typer'}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=REPOSITORY,
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -69,7 +75,9 @@ def test_probabilities_are_those_of_apply(run, bundle):
     assert run("apply", "ec.json", "b.h5", "-o", "out.h5").code == 0
     loaded = calcli.load("ec.json")
     with h5py.File("out.h5") as file:
-        np.testing.assert_allclose(loaded.predict_proba(z), file["probs"][()], atol=1e-7)  # stored as float32
+        np.testing.assert_allclose(
+            loaded.predict_proba(z), file["probs"][()], atol=1e-7
+        )  # stored as float32
         np.testing.assert_array_equal(loaded.predict(z), file["prediction"][()])
     np.testing.assert_array_equal(loaded.predict_proba(path), loaded.predict_proba(z))
 
@@ -79,7 +87,10 @@ def test_lists_integers_tensors_and_one_column_are_taken():
     z, y = truth(200, 3)
     plain = calcli.fit(z, y)
     assert calcli.fit(z.tolist(), y.tolist()).params == plain.params
-    assert calcli.fit(torch.tensor(z, requires_grad=True), torch.tensor(y)).params == plain.params
+    assert (
+        calcli.fit(torch.tensor(z, requires_grad=True), torch.tensor(y)).params
+        == plain.params
+    )
     half = torch.tensor(z).bfloat16()
     assert calcli.fit(half, y).params == calcli.fit(half.float().numpy(), y).params
     whole = np.round(4 * z).astype(int)
@@ -90,7 +101,10 @@ def test_lists_integers_tensors_and_one_column_are_taken():
 
 def test_options_are_those_of_the_method():
     z, y = truth(200, 3)
-    assert calcli.fit(z, y, method="ts+hb", **{"hb.bins": 7}).options == calcli.fit(z, y, "ts+hb", bins=7).options
+    assert (
+        calcli.fit(z, y, method="ts+hb", **{"hb.bins": 7}).options
+        == calcli.fit(z, y, "ts+hb", bins=7).options
+    )
     assert calcli.fit(z, y, "sms", lambda_=2.0).options["lambda"] == 2.0
     with pytest.raises(UsageError, match="bins"):
         calcli.fit(z, y, "hb", bins=-1)
@@ -131,7 +145,11 @@ def test_notebooks_see_an_escaped_table():
 
 def judgement(result):
     """The judgement without the name of a calibrator, which is its file's in the terminal, and commands with it."""
-    return {name: value for name, value in result["report"].items() if name not in ("advice", "verdict")}
+    return {
+        name: value
+        for name, value in result["report"].items()
+        if name not in ("advice", "verdict")
+    }
 
 
 def test_an_evaluation_is_that_of_the_command(run, bundle):
@@ -169,14 +187,18 @@ def test_a_picture_is_that_of_the_command(run, bundle):
     ours = calcli.diagram(path, calibrators=calibrator)
     assert repr(ours) == "<calcli diagram: corp>"
     drawn = ours.to_dict()
-    assert [panel["curves"] for panel in drawn["panels"]] == [panel["curves"] for panel in typed["panels"]]
+    assert [panel["curves"] for panel in drawn["panels"]] == [
+        panel["curves"] for panel in typed["panels"]
+    ]
     assert ours._repr_svg_().lstrip().startswith("<?xml")
     ours.save("p.png")
     assert (path.parent / "p.png").read_bytes().startswith(b"\x89PNG")
     assert "uncalibrated" in str(ours)
     with pytest.raises(UsageError, match="style"):
         calcli.diagram(z, y, style="nonsense")
-    __import__("calcli.diagrams.style")  # the room has another name, or it would hide the function
+    __import__(
+        "calcli.diagrams.style"
+    )  # the room has another name, or it would hide the function
     assert callable(calcli.diagram)
 
 
@@ -197,19 +219,37 @@ def test_confidences_go_through_the_api_as_through_the_commands(run, method):
         np.testing.assert_array_equal(p[:, 1], calibrated)
         np.testing.assert_array_equal(p[:, 0], 1 - calibrated)
         np.testing.assert_array_equal(fitted.predict(scores), calibrated > 0.5)
-    told = json.loads(run("evaluate", "qa.h5", "-c", "qa.json", "--json").out)["results"]
-    found = calcli.evaluate(confidence, right, fitted, kind="confidence").to_dict()["results"]
+    told = json.loads(run("evaluate", "qa.h5", "-c", "qa.json", "--json").out)[
+        "results"
+    ]
+    found = calcli.evaluate(confidence, right, fitted, kind="confidence").to_dict()[
+        "results"
+    ]
     for ours, theirs in zip(found, told, strict=True):
-        assert (ours["metrics"], judgement(ours)) == (theirs["metrics"], judgement(theirs))
-    assert calcli.diagram(confidence, right, fitted, kind="confidence", resamples=50).to_dict()["panels"]
-    model = ScoreCalibrator(method=method, kind="confidence").fit(confidence[:, None], right)
-    np.testing.assert_array_equal(model.predict_proba(confidence[:, None])[:, 1], calibrated)
+        assert (ours["metrics"], judgement(ours)) == (
+            theirs["metrics"],
+            judgement(theirs),
+        )
+    assert calcli.diagram(
+        confidence, right, fitted, kind="confidence", resamples=50
+    ).to_dict()["panels"]
+    model = ScoreCalibrator(method=method, kind="confidence").fit(
+        confidence[:, None], right
+    )
+    np.testing.assert_array_equal(
+        model.predict_proba(confidence[:, None])[:, 1], calibrated
+    )
 
 
 @pytest.mark.parametrize(
     ("scores", "labels", "options", "sentence"),
     [
-        ([0.5, 0.7], [1, 0], {"method": "ts"}, "method ts needs the scores of every class"),
+        (
+            [0.5, 0.7],
+            [1, 0],
+            {"method": "ts"},
+            "method ts needs the scores of every class",
+        ),
         ([50.0, 70.0], [1, 0], {}, "divide percentages by 100"),
         ([0.5, 0.7], [1, 2], {}, "row 1 is 2, expected 1 \\(right\\) or 0 \\(wrong\\)"),
         ([[0.5, 0.5], [0.7, 0.3]], [1, 0], {}, "expected \\(rows,\\): one a row"),
@@ -229,7 +269,10 @@ def test_what_are_no_confidences_is_refused(scores, labels, options, sentence):
         (lambda y: y.astype(bool), "true was read as class 1"),
         (lambda y: 2 * y - 1, r"\+1 was read as class 1"),
         (lambda y: np.where(y, "spam", "ham"), "'spam' was read as class 1"),
-        (lambda y: ["dog" if each else "cat" for each in y], "'dog' was read as class 1"),
+        (
+            lambda y: ["dog" if each else "cat" for each in y],
+            "'dog' was read as class 1",
+        ),
     ],
 )
 def test_labels_of_two_classes_are_taken_as_people_have_them(labels, warning):
@@ -265,7 +308,12 @@ def test_words_become_the_class_names_of_the_calibrator():
         ("evaluate", "threshold", 4, "from 0 to 1"),
         ("evaluate", "seed", "x", "integer >= 0"),
         ("evaluate", "compat", "x", "torchmetrics"),
-        ("evaluate", "unit", "none", "no setting is named 'unit'"),  # units=, or no units: not one that is not heard
+        (
+            "evaluate",
+            "unit",
+            "none",
+            "no setting is named 'unit'",
+        ),  # units=, or no units: not one that is not heard
         ("diagram", "bins", 0, "integer from 1 to 10000"),
         ("diagram", "level", 7, "from 0.5 to 0.999"),
         ("diagram", "resamples", -4, "from 1 to 100000"),
@@ -273,7 +321,9 @@ def test_words_become_the_class_names_of_the_calibrator():
         ("fit", "seed", "x", "integer >= 0"),
     ],
 )
-def test_settings_are_held_to_the_bounds_of_the_command_line(doing, setting, value, said):
+def test_settings_are_held_to_the_bounds_of_the_command_line(
+    doing, setting, value, said
+):
     z, y = truth(50, 3, seed=1)
     with pytest.raises(UsageError, match=said):
         getattr(calcli, doing)(z, y, **{setting: value})
@@ -300,13 +350,21 @@ def inputs():
     yield "Decimal labels", z, [Decimal(int(c)) for c in y], None
     yield "missing", missing, y, "scores: row 3 has None, expected numbers"
     yield "ragged", [[1.0, 2.0], [1.0]], [0, 1], "scores: are rows of different lengths"
-    yield "ragged labels", z, [[0], [1, 2]] * 30, "labels: are rows of different lengths"
+    yield (
+        "ragged labels",
+        z,
+        [[0], [1, 2]] * 30,
+        "labels: are rows of different lengths",
+    )
     yield "bool", z > 0, y, "scores: are true or false"
     yield "complex", z + 1j, y, "scores: have type complex128"
     yield "no array", object(), y, "scores: have type object"
 
 
-@pytest.mark.parametrize(("scores", "labels", "said"), [pytest.param(*each, id=name) for name, *each in inputs()])
+@pytest.mark.parametrize(
+    ("scores", "labels", "said"),
+    [pytest.param(*each, id=name) for name, *each in inputs()],
+)
 def test_scores_as_programs_have_them(scores, labels, said):
     if said is None:
         assert calcli.fit(scores, labels).params == calcli.fit(*truth(60, 3)).params
@@ -322,41 +380,69 @@ def test_tensors_that_are_views_or_empty_shells():
     torch = pytest.importorskip("torch")
     z, y = truth(60, 3)
     t = torch.tensor(z)
-    assert calcli.fit(torch.complex(t, -t).conj().imag, y).params == calcli.fit(z, y).params  # its negative bit is set
-    for scores, labels, what in ((t.to("meta"), y, "scores"), (z, torch.tensor(y).to("meta"), "labels")):
+    assert (
+        calcli.fit(torch.complex(t, -t).conj().imag, y).params
+        == calcli.fit(z, y).params
+    )  # its negative bit is set
+    for scores, labels, what in (
+        (t.to("meta"), y, "scores"),
+        (z, torch.tensor(y).to("meta"), "labels"),
+    ):
         with pytest.raises(DataError, match=f"{what}: are no array of numbers"):
             calcli.fit(scores, labels)
     with pytest.raises(DataError, match="weights: are no array of numbers"):
         calcli.fit(z, y, weights=torch.ones(len(y), device="meta"))
 
 
-@pytest.mark.parametrize(("package", "source"), [("sklearn", "import calcli.sklearn"), ("pyarrow", "read")])
+@pytest.mark.parametrize(
+    ("package", "source"), [("sklearn", "import calcli.sklearn"), ("pyarrow", "read")]
+)
 def test_a_package_that_is_missing_is_named_with_its_extra(package, source, tmp_path):
     extra = {"sklearn": "sklearn", "pyarrow": "parquet"}[package]
     (tmp_path / "a.parquet").write_bytes(b"PAR1....PAR1")
     command = "from calcli.cli.main import process; sys.argv[1:] = ['extract', 'a.parquet', '-o', 'a.h5']; process()"
     code = f"import sys; sys.modules[{package!r}] = None; {source if 'import' in source else command}"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert f"pip install 'calcli[{extra}]'" in done.stderr
-    assert done.returncode == (1 if package == "sklearn" else 2)  # an ImportError; a usage error
+    assert done.returncode == (
+        1 if package == "sklearn" else 2
+    )  # an ImportError; a usage error
 
 
 def test_an_evaluation_says_its_verdict_in_a_few_lines(monkeypatch):
     z, y = truth(600, 4, temperature=1.8)
     found = calcli.evaluate(z[300:], y[300:], calcli.fit(z[:300], y[:300]))
     one, other = (result.report.verdict for result in found.results)
-    assert found.verdict.splitlines() == [f"scores, uncalibrated: {one}", f"scores, ts: {other}"]
-    assert repr(found).splitlines()[1:] == found.verdict.splitlines() and len(repr(found)) < 1000
+    assert found.verdict.splitlines() == [
+        f"scores, uncalibrated: {one}",
+        f"scores, ts: {other}",
+    ]
+    assert (
+        repr(found).splitlines()[1:] == found.verdict.splitlines()
+        and len(repr(found)) < 1000
+    )
     assert calcli.evaluate(z, y).verdict.startswith("overconfident by ")
     few = calcli.evaluate(z, y, metrics="accuracy")
     assert few.verdict == "" and "uncalibrated: accuracy 0." in repr(few)
-    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=list))  # what it is given is held instead
+    monkeypatch.setitem(
+        sys.modules, "pandas", SimpleNamespace(DataFrame=list)
+    )  # what it is given is held instead
     lines = found.to_frame()
     assert [line["value"] for line in lines if line["metric"] == "nll"] == [
         r.scores["nll"].value for r in found.results
     ]
     assert {line["version"] for line in lines} == {"uncalibrated", "ts"}
-    assert all(line["expected"] > 0 and line["p_value"] is not None for line in lines if line["metric"] == "ece")
+    assert all(
+        line["expected"] > 0 and line["p_value"] is not None
+        for line in lines
+        if line["metric"] == "ece"
+    )
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(UsageError, match="^to_frame needs pandas: pip install pandas$"):
         found.to_frame()
@@ -398,12 +484,24 @@ def test_warnings_are_of_the_line_that_calls(work):
 
 def test_compare_returns_what_the_command_prints(files):
     own = calcli.compare("val.npz", methods=["ts", "ec", "vs"], folds=4, seed=3)
-    theirs = printed(files, "compare", "val.npz", "--methods", "ts,ec,vs", "--folds", "4", "--seed", "3")
+    theirs = printed(
+        files,
+        "compare",
+        "val.npz",
+        "--methods",
+        "ts,ec,vs",
+        "--folds",
+        "4",
+        "--seed",
+        "3",
+    )
     assert without_time(own) == without_time(theirs)
     assert own["settings"]["baseline"] == "ts" and len(own["differences"]) == 3
     data = np.load("val.npz")
     arrays = calcli.compare(data["logits"], data["labels"], "ts,ec,vs", folds=4, seed=3)
-    assert [each["metrics"] for each in arrays["results"]] == [each["metrics"] for each in own["results"]]
+    assert [each["metrics"] for each in arrays["results"]] == [
+        each["metrics"] for each in own["results"]
+    ]
     with pytest.raises(UsageError, match="temprature"):
         calcli.compare("val.npz", methods="temprature")
     with pytest.raises(UsageError, match="setting folds=1"):
@@ -414,10 +512,15 @@ def test_threshold_returns_what_the_command_prints(files):
     fitted = calcli.fit("val.npz")
     fitted.save("ts.json")
     own = calcli.threshold("test.npz", calibrator=fitted, accuracy=0.7)
-    theirs = printed(files, "threshold", "test.npz", "-c", "ts.json", "--accuracy", "0.7")
+    theirs = printed(
+        files, "threshold", "test.npz", "-c", "ts.json", "--accuracy", "0.7"
+    )
     assert own | {"calibrator": "ts.json"} == theirs
     assert own["accuracy_lower"] >= 0.7
-    with pytest.raises(FitError, match="no threshold guarantees accuracy >= 0.999 with probability 0.95"):
+    with pytest.raises(
+        FitError,
+        match="no threshold guarantees accuracy >= 0.999 with probability 0.95",
+    ):
         calcli.threshold("test.npz", accuracy=0.999)
     with pytest.warns(UserWarning, match="the guarantee does not hold"):
         calcli.threshold("val.npz", calibrator=fitted, accuracy=0.7)
@@ -427,15 +530,24 @@ def test_report_writes_the_page_of_the_command(files):
     fitted = calcli.fit("val.npz")
     fitted.save("ts.json")
     own = calcli.report("test.npz", calibrators=fitted, path="own.html")
-    assert files("report", "test.npz", "-c", "ts.json", "-o", "theirs.html", "-q").code == 0
+    assert (
+        files("report", "test.npz", "-c", "ts.json", "-o", "theirs.html", "-q").code
+        == 0
+    )
     pages = [Path(name).read_text("utf-8") for name in ("own.html", "theirs.html")]
-    evaluations = [json.loads(re.search(r'id="calcli-evaluation">(.*?)</script>', page)[1]) for page in pages]
+    evaluations = [
+        json.loads(re.search(r'id="calcli-evaluation">(.*?)</script>', page)[1])
+        for page in pages
+    ]
     assert own.to_dict() == evaluations[0]
     ours, theirs = ([each["metrics"] for each in e["results"]] for e in evaluations)
     assert ours == theirs
     said = own.verdict.splitlines()[0].partition(": ")[2]
     command = ": calcli apply ts.json test.npz -o test.ts.npz"  # an object has no file
-    assert evaluations[1]["results"][0]["report"]["verdict"] == said.replace("; ts ", "; ts.json ") + command
+    assert (
+        evaluations[1]["results"][0]["report"]["verdict"]
+        == said.replace("; ts ", "; ts.json ") + command
+    )
     with pytest.raises(UsageError, match="force=True"):
         calcli.report("test.npz", path="own.html")
     with pytest.raises(UsageError, match=r"\.html"):
@@ -464,7 +576,9 @@ def test_functions_stay_where_packages_have_their_names():
 
 
 def test_extract_writes_the_bundles_of_the_command(files):
-    own = calcli.extract("val.npz", "own.h5", split=["cal=0.5", "test=rest"], seed=4, scores="logits")
+    own = calcli.extract(
+        "val.npz", "own.h5", split=["cal=0.5", "test=rest"], seed=4, scores="logits"
+    )
     words = ["--split", "cal=0.5", "--split", "test=rest", "--seed", "4"]
     theirs = printed(files, "extract", "val.npz", "-o", "theirs.h5", *words)
     assert own["bundles"] == theirs["bundles"] and own["output"] == "own.h5"
@@ -479,9 +593,22 @@ def test_labels_that_are_the_numbers_of_class_names_are_looked_up(names):
     """--ignore-label 30 was advised. Labels that can be places stay places."""
     z = np.random.default_rng(0).normal(size=(60, 3))
     y = (z + np.random.default_rng(1).gumbel(size=z.shape)).argmax(axis=1)
-    with pytest.warns(UserWarning, match="looked up in the names of the classes, 10, 20, 30"):
-        found = calcli.evaluate(z, np.array([10, 20, 30])[y], class_names=names, resamples=100)
-    metrics = [each.to_dict()["results"][0]["metrics"] for each in (found, calcli.evaluate(z, y, resamples=100))]
+    with pytest.warns(
+        UserWarning, match="looked up in the names of the classes, 10, 20, 30"
+    ):
+        found = calcli.evaluate(
+            z, np.array([10, 20, 30])[y], class_names=names, resamples=100
+        )
+    metrics = [
+        each.to_dict()["results"][0]["metrics"]
+        for each in (found, calcli.evaluate(z, y, resamples=100))
+    ]
     assert metrics[0]["nll"] == metrics[1]["nll"]
-    places = [calcli.evaluate(z, y % 2 + 1, class_names=own, resamples=100).to_dict() for own in ([1, 2, 3], "abc")]
-    assert places[0]["results"][0]["metrics"]["nll"] == places[1]["results"][0]["metrics"]["nll"]
+    places = [
+        calcli.evaluate(z, y % 2 + 1, class_names=own, resamples=100).to_dict()
+        for own in ([1, 2, 3], "abc")
+    ]
+    assert (
+        places[0]["results"][0]["metrics"]["nll"]
+        == places[1]["results"][0]["metrics"]["nll"]
+    )

@@ -50,10 +50,16 @@ def test_a_data_class_is_as_that_of_the_standard_library():
     assert Point(1) == Point(1) != Point(2) and Point(1) != Named(1)
     assert Point(1).tags is not Point(1).tags
     assert hash(Point(1, ())) == hash(Point(1, ()))
-    assert dataclasses.replace(Point(1), x=3) == Point(3) and dataclasses.asdict(Point(1)) == {"x": 1, "tags": []}
+    assert dataclasses.replace(Point(1), x=3) == Point(3) and dataclasses.asdict(
+        Point(1)
+    ) == {"x": 1, "tags": []}
     assert pickle.loads(pickle.dumps(Deep(1, ["a"], z=2))) == Deep(1, ["a"], z=2)
-    assert str(inspect.signature(Point)) == "(x: int, tags: list[str] = <factory>) -> None"
-    assert [p.kind.name for p in inspect.signature(Deep).parameters.values()][-1] == "KEYWORD_ONLY"
+    assert (
+        str(inspect.signature(Point)) == "(x: int, tags: list[str] = <factory>) -> None"
+    )
+    assert [p.kind.name for p in inspect.signature(Deep).parameters.values()][
+        -1
+    ] == "KEYWORD_ONLY"
     for change in (lambda p: setattr(p, "x", 2), lambda p: delattr(p, "x")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             change(Point(1))
@@ -64,7 +70,9 @@ def test_a_data_class_is_as_that_of_the_standard_library():
         hash(loose)
 
 
-@pytest.mark.parametrize("given", [((), {}), ((1, [], 2), {}), ((1,), {"x": 2}), ((1,), {"y": 2})])
+@pytest.mark.parametrize(
+    "given", [((), {}), ((1, [], 2), {}), ((1,), {"x": 2}), ((1,), {"y": 2})]
+)
 def test_arguments_that_do_not_fit_are_refused(given):
     words, named = given
     with pytest.raises(TypeError, match="Point"):
@@ -76,13 +84,17 @@ def test_quantiles_and_distinct_values_are_numpys_to_the_bit():
     for n in (1, 2, 3, 10, 999, 1000):
         values = rng.standard_normal((n, 3))
         for share in (0.0, 0.025, 0.3333, 0.5, 0.95, 1.0):
-            np.testing.assert_array_equal(quantile(values, share), np.quantile(values, share, axis=0))
+            np.testing.assert_array_equal(
+                quantile(values, share), np.quantile(values, share, axis=0)
+            )
         coarse = np.rint(values[:, 0])
         np.testing.assert_array_equal(distinct(coarse), np.unique(coarse))
     assert len(distinct(np.array([]))) == 0
 
 
-@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="NumPy 1 loads them itself")
+@pytest.mark.skipif(
+    np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="NumPy 1 loads them itself"
+)
 def test_a_metric_and_its_null_load_no_masked_arrays():
     code = (
         "import sys, numpy as np\n"
@@ -91,5 +103,7 @@ def test_a_metric_and_its_null_load_no_masked_arrays():
         "calcli.evaluate(rng.standard_normal((300, 4)), rng.integers(0, 4, 300), metrics=['ece'])\n"
         "print('numpy.ma' in sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "False"

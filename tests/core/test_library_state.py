@@ -63,7 +63,13 @@ print(json.dumps(found))
 
 
 def test_a_program_that_uses_the_api_is_left_as_it_was(tmp_path):
-    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert set(found) == {"import", "fit", "evaluate", "diagram and files", "errors"}

@@ -27,7 +27,10 @@ def write(path, n, k=10):
     z, y = rng.normal(size=(10_000, k)).astype("f4"), rng.integers(0, k, 10_000)
     z[np.arange(len(z)), y] += 2
     with h5py.File(path, "w") as file:
-        scores, labels = file.create_dataset("logits", (n, k), "f4"), file.create_dataset("labels", (n,), "i8")
+        scores, labels = (
+            file.create_dataset("logits", (n, k), "f4"),
+            file.create_dataset("labels", (n,), "i8"),
+        )
         for at in range(0, n, len(z)):
             scores[at : at + len(z)], labels[at : at + len(z)] = z, y
 
@@ -49,11 +52,17 @@ def test_a_fit_takes_the_same_memory_for_ten_times_the_rows(tmp_path, method):
     found = []
     for n in (200_000, 2_000_000):
         write(tmp_path / "a.h5", n)
-        found.append(peak(tmp_path, "fit", "-m", method, "a.h5", "-o", "a.json", "--force", "-q"))
+        found.append(
+            peak(tmp_path, "fit", "-m", method, "a.h5", "-o", "a.json", "--force", "-q")
+        )
     assert found[1] - found[0] < 30 * MIB
 
 
-@pytest.mark.parametrize("words", [("--metric", "ece", "--metric", "nll"), ("-c", "a.json")], ids=["sums", "report"])
+@pytest.mark.parametrize(
+    "words",
+    [("--metric", "ece", "--metric", "nll"), ("-c", "a.json")],
+    ids=["sums", "report"],
+)
 @pytest.mark.slow
 def test_an_evaluation_takes_the_same_memory_for_ten_times_the_rows(tmp_path, words):
     """2e6 x 10 against 2e5 x 10, the default report with a calibrator too: a table would take 72 bytes a row."""
@@ -74,7 +83,9 @@ def test_apply_takes_the_same_memory_for_ten_times_the_rows(tmp_path):
         write(tmp_path / "a.h5", n)
         if not found:
             assert peak(tmp_path, "fit", "-m", "ts", "a.h5", "-o", "a.json", "-q")
-        found.append(peak(tmp_path, "apply", "a.json", "a.h5", "-o", "b.h5", "--force", "-q"))
+        found.append(
+            peak(tmp_path, "apply", "a.json", "a.h5", "-o", "b.h5", "--force", "-q")
+        )
     assert found[1] - found[0] < 30 * MIB
 
 
@@ -118,6 +129,10 @@ def test_labels_of_pixels_take_no_memory(tmp_path, layout):
             np.save(name / "logits.npy", np.broadcast_to(z, (n, *z.shape)))
             np.save(name / "labels.npy", np.broadcast_to(y, (n, *y.shape)))
         for unit in range(n if layout == "a folder" else 0):
-            np.savez(name / f"{unit}.npz", logits=z[: 99 + unit % 2], labels=np.roll(y, unit % 3)[: 99 + unit % 2])
+            np.savez(
+                name / f"{unit}.npz",
+                logits=z[: 99 + unit % 2],
+                labels=np.roll(y, unit % 3)[: 99 + unit % 2],
+            )
         found.append(peak(tmp_path, "extract", str(n), "-o", "a.h5", "--force", "-q"))
     assert found[1] - found[0] < 15 * MIB

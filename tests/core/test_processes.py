@@ -25,7 +25,19 @@ pytestmark = pytest.mark.slow
 SCRIPT = "from calcli.cli.main import process\nprocess()\n"
 """What pip installs as ``calcli``; the folder of a script is the first that Python looks into."""
 
-HEAVY = ["calcli", "numpy", "h5py", "scipy", "torch", "matplotlib", "typer", "msgspec", "rich", "pyarrow", "PIL"]
+HEAVY = [
+    "calcli",
+    "numpy",
+    "h5py",
+    "scipy",
+    "torch",
+    "matplotlib",
+    "typer",
+    "msgspec",
+    "rich",
+    "pyarrow",
+    "PIL",
+]
 
 NETS = """
 import torch
@@ -71,7 +83,11 @@ def downloads(tmp_path_factory):
             file["logits"], file["labels"] = z, y
     rng = np.random.default_rng(0)
     for i in range(2):
-        np.savez(folder / f"in-{i}.npz", inputs=rng.normal(size=(20, 6)).astype("f4"), labels=rng.integers(0, 3, 20))
+        np.savez(
+            folder / f"in-{i}.npz",
+            inputs=rng.normal(size=(20, 6)).astype("f4"),
+            labels=rng.integers(0, 3, 20),
+        )
     np.savez(folder / "s.npz", logits=z, labels=y)
     (folder / "nets.py").write_text(NETS)
     (folder / "bin").mkdir()
@@ -84,7 +100,11 @@ def downloads(tmp_path_factory):
 def command(folder, *words, **how):
     """Run calcli as it is installed, from a folder."""
     done = subprocess.run(
-        [sys.executable, folder / "bin" / "calcli", *words], cwd=folder, capture_output=True, text=True, **how
+        [sys.executable, folder / "bin" / "calcli", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        **how,
     )
     assert done.returncode == 0, done.stderr
     return done
@@ -118,9 +138,18 @@ over.set()
 def test_an_interpreter_beside_threads_runs_nothing_either(downloads, flags, given):
     """Whatever PYTHONPATH says: an empty entry is the working folder."""
     code = "import os; os.environ.pop('PYTHONPATH', None)\n" if given is None else ""
-    code += f"import os; os.environ['PYTHONPATH'] = {given!r}\n" if given is not None else ""
+    code += (
+        f"import os; os.environ['PYTHONPATH'] = {given!r}\n"
+        if given is not None
+        else ""
+    )
     code += PROBED.format(folder="", on_path=False)
-    done = subprocess.run([sys.executable, *flags, "-c", code], cwd=downloads, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", code],
+        cwd=downloads,
+        capture_output=True,
+        text=True,
+    )
     assert (done.stdout, done.stderr) == ("0\n", "")
     assert not (downloads / "mark").exists(), (downloads / "mark").read_text()
 
@@ -153,10 +182,19 @@ if {threads}:
 
 
 @pytest.mark.parametrize("threads", [False, True])
-@pytest.mark.parametrize("handler", ["signal.SIG_IGN", "lambda *_: os.waitpid(-1, os.WNOHANG)"])
-def test_the_end_of_a_child_is_noticed_where_another_takes_it(downloads, handler, threads):
+@pytest.mark.parametrize(
+    "handler", ["signal.SIG_IGN", "lambda *_: os.waitpid(-1, os.WNOHANG)"]
+)
+def test_the_end_of_a_child_is_noticed_where_another_takes_it(
+    downloads, handler, threads
+):
     code = DAMAGED.format(handler=handler, threads=threads)
-    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=downloads, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        cwd=downloads,
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout == "[0, 0]\nTrue\n7\nts\n", done.stderr
 
 
@@ -167,14 +205,24 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
 
-@pytest.mark.parametrize("words", ["fit -m ts a.h5", "compare a.h5 -m platt", "evaluate a.h5 b.h5 --pool"])
+@pytest.mark.parametrize(
+    "words", ["fit -m ts a.h5", "compare a.h5 -m platt", "evaluate a.h5 b.h5 --pool"]
+)
 def test_commands_of_a_parent_that_ignores_its_children(downloads, words, tmp_path):
     outputs = []
     for more in (), ("--workers", "2"):
-        asked = [*words.split(), *more, "-q", *(["-o", "-"] if words.startswith("fit") else ["--json"])]
+        asked = [
+            *words.split(),
+            *more,
+            "-q",
+            *(["-o", "-"] if words.startswith("fit") else ["--json"]),
+        ]
         script = str(downloads / "bin" / "calcli")
         done = subprocess.run(
-            [sys.executable, "-P", "-c", IGNORING, script, *asked], cwd=downloads, capture_output=True, text=True
+            [sys.executable, "-P", "-c", IGNORING, script, *asked],
+            cwd=downloads,
+            capture_output=True,
+            text=True,
         )
         assert (done.returncode, done.stderr) == (0, "")
         outputs.append(json.loads(done.stdout))
@@ -194,8 +242,14 @@ def test_commands_of_a_parent_that_ignores_its_children(downloads, words, tmp_pa
         ("compare a.h5 -m platt -o two.json --force", "two.json.job"),
         ("fit -m ts a.h5 -o two.fit.json --workers 1", "two.fit.json.job"),
         ("apply t.json a.h5 b.h5 -o two.out --workers 1", "two.out.job"),
-        ("extract --model nets:net --inputs in-0.npz --layout rows -o two.h5", "two.h5.job"),
-        ("extract --model nets:net --inputs in-*.npz --layout rows -o two.parts --workers 1", "two.parts.job"),
+        (
+            "extract --model nets:net --inputs in-0.npz --layout rows -o two.h5",
+            "two.h5.job",
+        ),
+        (
+            "extract --model nets:net --inputs in-*.npz --layout rows -o two.parts --workers 1",
+            "two.parts.job",
+        ),
         ("watch a.h5 --state two.state", "two.state"),
         ("run a.h5 b.h5 -o two --force", "two/a.job"),
     ],
@@ -213,7 +267,10 @@ def test_an_output_that_grows_has_one_writer(downloads, words, busy):
         before = path.read_bytes()
         program = [sys.executable, downloads / "bin" / "calcli", *words.split()]
         done = subprocess.run(program, cwd=downloads, capture_output=True, text=True)
-        assert (done.returncode, "another calcli is writing it" in done.stderr) == (2, True), done.stderr
+        assert (done.returncode, "another calcli is writing it" in done.stderr) == (
+            2,
+            True,
+        ), done.stderr
         assert path.read_bytes() == before
         path.unlink()
 
@@ -231,7 +288,10 @@ def test_a_job_that_ended_in_between_is_no_job_to_enter(tmp_path):
 
 def test_what_another_is_writing_is_not_abandoned(tmp_path):
     """Workers that died leave unfinished files; another command may be at one whose name begins alike."""
-    one, other = (tmp_path / f"calibrated_scores_of_the_test_split_of_2026_part_{i}.h5" for i in "12")
+    one, other = (
+        tmp_path / f"calibrated_scores_of_the_test_split_of_2026_part_{i}.h5"
+        for i in "12"
+    )
     left = tmp_path / f".{one.name[:40]}.0123456789ab.tmp"
     left.write_bytes(b"left by one that was killed")
     with new_file(one) as file:
@@ -264,17 +324,23 @@ def wait_to_be_killed():
         signal.pause()
 
 
-def test_a_model_is_not_run_for_an_output_that_another_has_just_made(tmp_path, monkeypatch):
+def test_a_model_is_not_run_for_an_output_that_another_has_just_made(
+    tmp_path, monkeypatch
+):
     """It was not there when the command began; nor is a job file left for it."""
     pytest.importorskip("torch")
     monkeypatch.syspath_prepend(str(tmp_path))
-    np.savez(tmp_path / "in.npz", inputs=np.zeros((4, 6), "f4"), labels=np.zeros(4, int))
+    np.savez(
+        tmp_path / "in.npz", inputs=np.zeros((4, 6), "f4"), labels=np.zeros(4, int)
+    )
     made = tmp_path / "made.h5"
     # Made while the model is loaded, which would fail on these inputs.
     (tmp_path / "late_nets.py").write_text(
         f"{NETS.replace('Linear(6', 'Linear(5')}open({str(made)!r}, 'wb').write(b'x')\n"
     )
-    job = ModelJob(model="late_nets:net", inputs=str(tmp_path / "in.npz"), layout="rows")
+    job = ModelJob(
+        model="late_nets:net", inputs=str(tmp_path / "in.npz"), layout="rows"
+    )
     with pytest.raises(UsageError, match="exists already"):
         run_of_models.run_model(job, made, Splitting())
     assert sorted(path.name for path in tmp_path.glob("made*")) == ["made.h5"]
@@ -332,8 +398,16 @@ print(not [name for name in os.listdir() if name.endswith((".job", ".tmp"))])
 
 def test_commands_that_begin_within_a_millisecond(tmp_path):
     """Of four that write one output, each ends with 0 and its part is there, or with 2 and a sentence."""
-    done = subprocess.run([sys.executable, "-P", "-c", AT_ONCE, "8"], cwd=tmp_path, capture_output=True, text=True)
-    assert (done.stdout.split("\n"), done.stderr) == (["True True"] * 9 + ["True", ""], "")
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", AT_ONCE, "8"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout.split("\n"), done.stderr) == (
+        ["True True"] * 9 + ["True", ""],
+        "",
+    )
 
 
 def test_two_comparisons_at_once_lose_nothing(downloads, tmp_path):
@@ -345,7 +419,15 @@ def test_two_comparisons_at_once_lose_nothing(downloads, tmp_path):
         asked = [("a.h5", "-m", "platt"), ("a.h5", "b.h5", "-m", "platt")]
         both = [
             subprocess.Popen(
-                [sys.executable, tmp_path / "calcli", "compare", *words, "-o", output, "-q"],
+                [
+                    sys.executable,
+                    tmp_path / "calcli",
+                    "compare",
+                    *words,
+                    "-o",
+                    output,
+                    "-q",
+                ],
                 cwd=downloads,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -353,32 +435,56 @@ def test_two_comparisons_at_once_lose_nothing(downloads, tmp_path):
             for words in asked
         ]
         ends = [(each.communicate()[1], each.returncode) for each in both]
-        found = {(r["bundle"], r["method"]) for r in json.loads((tmp_path / "r.json").read_text())["results"]}
+        found = {
+            (r["bundle"], r["method"])
+            for r in json.loads((tmp_path / "r.json").read_text())["results"]
+        }
         assert 0 in [code for _, code in ends]
         for (said, code), words in zip(ends, asked, strict=True):
             if code == 0:
                 bundles = {word for word in words if word.endswith(".h5")}
                 assert {(bundle, "platt") for bundle in bundles} <= found
             else:
-                assert code == 2 and said.startswith("calcli: ") and len(said.splitlines()) == 1
+                assert (
+                    code == 2
+                    and said.startswith("calcli: ")
+                    and len(said.splitlines()) == 1
+                )
         (tmp_path / "r.json").unlink()
         assert not (tmp_path / "r.json.job").exists()
 
 
 def test_a_killed_comparison_is_gone_on_from(downloads, tmp_path):
     """Nothing is under the final name before all is there; what was done is not done again."""
-    words = ["compare", "a.h5", "b.h5", "-m", "platt,hb,spline", "--folds", "60", "-o", str(tmp_path / "r.json")]
+    words = [
+        "compare",
+        "a.h5",
+        "b.h5",
+        "-m",
+        "platt,hb,spline",
+        "--folds",
+        "60",
+        "-o",
+        str(tmp_path / "r.json"),
+    ]
     done = command(downloads, *words[:-1], str(tmp_path / "whole.json"), "--json")
-    process = subprocess.Popen([sys.executable, downloads / "bin" / "calcli", *words, "-q"], cwd=downloads)
+    process = subprocess.Popen(
+        [sys.executable, downloads / "bin" / "calcli", *words, "-q"], cwd=downloads
+    )
     end = time.monotonic() + 60
-    while not (tmp_path / "r.json.job").exists() or (tmp_path / "r.json.job").stat().st_size < 100:
+    while (
+        not (tmp_path / "r.json.job").exists()
+        or (tmp_path / "r.json.job").stat().st_size < 100
+    ):
         assert time.monotonic() < end and process.poll() is None
         time.sleep(0.005)
     process.kill()
     process.wait()
     assert not (tmp_path / "r.json").exists()
     again = command(downloads, *words, "--json")
-    kept, total = map(int, re.findall(r"(\d+) of (\d+) results are there already", again.stderr)[0])
+    kept, total = map(
+        int, re.findall(r"(\d+) of (\d+) results are there already", again.stderr)[0]
+    )
     assert 0 < kept < total
     results = [json.loads(each.stdout) for each in (done, again)]
     for result in (result for found in results for result in found["results"]):

@@ -28,15 +28,29 @@ class OnFeatures(ScoreCalibrator):
         checked, labels = validate_data(self, X, y)
         names = np.unique(labels)
         if len(names) > 1 and checked.dtype.kind == "f" and labels.dtype.kind != "f":
-            weight = np.ones(len(labels)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-            usable = weight.shape == labels.shape and all(weight[labels == name].sum() > 0 for name in names)
+            weight = (
+                np.ones(len(labels))
+                if sample_weight is None
+                else np.asarray(sample_weight, dtype=float)
+            )
+            usable = weight.shape == labels.shape and all(
+                weight[labels == name].sum() > 0 for name in names
+            )
             weight = weight if usable else np.ones(len(labels))
             self.means_ = np.stack(
-                [np.average(checked[labels == name], axis=0, weights=weight[labels == name]) for name in names]
+                [
+                    np.average(
+                        checked[labels == name], axis=0, weights=weight[labels == name]
+                    )
+                    for name in names
+                ]
             )
         else:  # what the estimator itself refuses
             self.means_ = np.zeros((max(len(names), 2), checked.shape[1]))
-        n_features, feature_names = self.n_features_in_, getattr(self, "feature_names_in_", None)
+        n_features, feature_names = (
+            self.n_features_in_,
+            getattr(self, "feature_names_in_", None),
+        )
         super().fit(self._scores(checked), labels, sample_weight)
         self.n_features_in_ = n_features
         if feature_names is not None:
@@ -44,7 +58,9 @@ class OnFeatures(ScoreCalibrator):
         return self
 
     def _scores(self, X):
-        return -0.5 * ((np.asarray(X, dtype=float)[:, None] - self.means_) ** 2).sum(axis=2)
+        return -0.5 * ((np.asarray(X, dtype=float)[:, None] - self.means_) ** 2).sum(
+            axis=2
+        )
 
     def predict_proba(self, X):
         return self._through("predict_proba", X)
@@ -83,7 +99,8 @@ OTHER_COLUMNS = dict.fromkeys(
 
 
 @parametrize_with_checks(
-    [ScoreCalibrator(), ScoreCalibrator(method="vs")], expected_failed_checks=lambda _: OTHER_COLUMNS
+    [ScoreCalibrator(), ScoreCalibrator(method="vs")],
+    expected_failed_checks=lambda _: OTHER_COLUMNS,
 )
 def test_checks_whose_data_could_be_scores(estimator, check):
     check(estimator)  # those of the list must fail: xfail is strict here
@@ -98,15 +115,21 @@ def test_it_equals_the_api_and_keeps_class_names():
     z, y = truth(300, 4)
     names = np.array(["ant", "bee", "cat", "dog"])
     estimator = ScoreCalibrator("svs").fit(z, names[y])
-    np.testing.assert_array_equal(estimator.predict_proba(z), calcli.fit(z, y, "svs").predict_proba(z))
-    np.testing.assert_array_equal(estimator.predict(z), names[calcli.fit(z, y, "svs").predict(z)])
+    np.testing.assert_array_equal(
+        estimator.predict_proba(z), calcli.fit(z, y, "svs").predict_proba(z)
+    )
+    np.testing.assert_array_equal(
+        estimator.predict(z), names[calcli.fit(z, y, "svs").predict(z)]
+    )
     assert estimator.classes_.tolist() == names.tolist()
 
 
 def test_it_follows_a_classifier_in_a_pipeline():
     z, y = truth(400, 3)
     model = LogisticRegression().fit(z[:200], y[:200])
-    pipe = make_pipeline(FunctionTransformer(model.decision_function), ScoreCalibrator())
+    pipe = make_pipeline(
+        FunctionTransformer(model.decision_function), ScoreCalibrator()
+    )
     probabilities = pipe.fit(z[200:], y[200:]).predict_proba(z[:5])
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
 

@@ -38,7 +38,11 @@ def test_every_method_fits_to_the_same_bytes(tmp_path):
         file["logits"], file["labels"] = z, y
     told = []
     for threads in ("1", "2", "4"):
-        environment = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": threads,
+            "OPENBLAS_NUM_THREADS": threads,
+        }
         done = subprocess.run(
             [sys.executable, "-c", FIT_ALL, threads],
             cwd=tmp_path,
@@ -47,13 +51,23 @@ def test_every_method_fits_to_the_same_bytes(tmp_path):
             text=True,
         )
         assert done.returncode == 0, done.stderr[-1000:]
-        told.append([line for line in done.stderr.splitlines() if len(line.rpartition(" ")[2]) == 64])
+        told.append(
+            [
+                line
+                for line in done.stderr.splitlines()
+                if len(line.rpartition(" ")[2]) == 64
+            ]
+        )
     assert len(told[0]) > 25
     assert told[0] == told[1] == told[2]
 
 
-@pytest.mark.parametrize(("n", "k", "share"), [(80, 16, 0.5), (60, 3, 0.5), (200, 4, 0.1)])
-def test_logits_of_the_largest_size_are_fitted_or_refused(monkeypatch, capsys, tmp_path, n, k, share):
+@pytest.mark.parametrize(
+    ("n", "k", "share"), [(80, 16, 0.5), (60, 3, 0.5), (200, 4, 0.1)]
+)
+def test_logits_of_the_largest_size_are_fitted_or_refused(
+    monkeypatch, capsys, tmp_path, n, k, share
+):
     """What says that it never worsens the NLL does so for +-1.7e308, or ends with 4 and a sentence."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(1)
@@ -66,4 +80,7 @@ def test_logits_of_the_largest_size_are_fitted_or_refused(monkeypatch, capsys, t
         if done.code == 0:
             assert "NLL on the calibration data rose" not in done.err
         else:
-            assert (done.code, "calcli: " in done.err or "status is" in done.err) == (4, True), done.err
+            assert (done.code, "calcli: " in done.err or "status is" in done.err) == (
+                4,
+                True,
+            ), done.err

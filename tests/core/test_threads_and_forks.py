@@ -90,8 +90,17 @@ def folder(tmp_path_factory):
 
 
 def python(folder, code, *words):
-    here = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run([sys.executable, "-c", code, *words], cwd=folder, capture_output=True, text=True, env=here)
+    here = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env=here,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

@@ -12,7 +12,16 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from drawings import FAST, every_figure, figure_of, laid_out, one, rows_like, rows_of, tables
+from drawings import (
+    FAST,
+    every_figure,
+    figure_of,
+    laid_out,
+    one,
+    rows_like,
+    rows_of,
+    tables,
+)
 from metric_cases import draw_labels, softmax
 from run_calcli import process
 from synthetic import truth
@@ -74,24 +83,48 @@ def test_the_numbers_are_those_of_the_metrics(resnet20):
 
 @pytest.mark.parametrize("more", [(), ("weights",), ("unit",)])
 @pytest.mark.parametrize("k", [2, 4])
-def test_a_picture_and_the_table_give_one_ece_one_null_and_one_p_value(run, tmp_path, k, more):
+def test_a_picture_and_the_table_give_one_ece_one_null_and_one_p_value(
+    run, tmp_path, k, more
+):
     """To the last digit, whatever draws the picture's band has; the page holds the table's own."""
     rng = np.random.default_rng(k)
     z = rng.normal(size=(900, k)) * 2
     with h5py.File("m.h5", "w") as file:
-        file["logits"], file["labels"] = z * 1.2, draw_labels(softmax(z), np.random.RandomState(k))
+        file["logits"], file["labels"] = (
+            z * 1.2,
+            draw_labels(softmax(z), np.random.RandomState(k)),
+        )
         for name in more:
-            file[name] = rng.random(900) + 0.5 if name == "weights" else np.arange(900) // 5
-    names = [word for name in ("ece", "ece_mass", *["ece_positive"] * (k == 2)) for word in ("-m", name)]
-    known = json.loads(run("evaluate", "m.h5", *names, "--json").out)["results"][0]["metrics"]
+            file[name] = (
+                rng.random(900) + 0.5 if name == "weights" else np.arange(900) // 5
+            )
+    names = [
+        word
+        for name in ("ece", "ece_mass", *["ece_positive"] * (k == 2))
+        for word in ("-m", name)
+    ]
+    known = json.loads(run("evaluate", "m.h5", *names, "--json").out)["results"][0][
+        "metrics"
+    ]
     for scheme, name in (("width", "ece"), ("mass", "ece_mass")):
-        drawn = json.loads(run("diagram", "m.h5", "--scheme", scheme, "--resamples", "100", "--json").out)
-        curves = {c["quantity"]: c for panel in drawn["panels"] for c in panel["curves"]}
-        wanted = {"top": name} | ({"positive": "ece_positive"} if k == 2 and scheme == "width" else {})
+        drawn = json.loads(
+            run(
+                "diagram", "m.h5", "--scheme", scheme, "--resamples", "100", "--json"
+            ).out
+        )
+        curves = {
+            c["quantity"]: c for panel in drawn["panels"] for c in panel["curves"]
+        }
+        wanted = {"top": name} | (
+            {"positive": "ece_positive"} if k == 2 and scheme == "width" else {}
+        )
         for quantity, metric in wanted.items():
             c = curves[quantity]
             found = (c["ece"], c["ece_null_mean"], c["ece_null_q95"], c["ece_p"])
-            assert found == tuple(known[metric][key] for key in ("value", "null_mean", "null_q95", "p_value"))
+            assert found == tuple(
+                known[metric][key]
+                for key in ("value", "null_mean", "null_q95", "p_value")
+            )
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.15, 3.0])
@@ -99,27 +132,43 @@ def test_a_picture_and_the_table_write_a_p_value_alike(run, tmp_path, factor):
     """One ECE had "p < 0.0025" in the picture and "<.001" in the text."""
     z = np.random.default_rng(4).normal(size=(900, 4)) * 2
     with h5py.File("m.h5", "w") as file:
-        file["logits"], file["labels"] = z * factor, draw_labels(softmax(z), np.random.RandomState(4))
-    told = re.search(r"^ece +\S+ \(\S+\) (p [=<] [\d.]+)", run("evaluate", "m.h5").out, re.MULTILINE)
+        file["logits"], file["labels"] = (
+            z * factor,
+            draw_labels(softmax(z), np.random.RandomState(4)),
+        )
+    told = re.search(
+        r"^ece +\S+ \(\S+\) (p [=<] [\d.]+)", run("evaluate", "m.h5").out, re.MULTILINE
+    )
     assert run("diagram", "m.h5", "-o", "m.svg").code == 0
     picture = Path("m.svg").read_text()
-    assert picture.count("uncalibrated:") == 1 and "uncalibrated, uncalibrated" not in picture
+    assert (
+        picture.count("uncalibrated:") == 1
+        and "uncalibrated, uncalibrated" not in picture
+    )
     drawn = re.findall(r"p (?:=|&lt;|<) [\d.]+\d", picture + run("diagram", "m.h5").out)
-    assert told is not None and {each.replace("&lt;", "<") for each in drawn} == {told[1]}
+    assert told is not None and {each.replace("&lt;", "<") for each in drawn} == {
+        told[1]
+    }
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_bars_of_rows_in_units_have_the_intervals_of_the_bins_that_evaluate_shows(weighted):
+def test_bars_of_rows_in_units_have_the_intervals_of_the_bins_that_evaluate_shows(
+    weighted,
+):
     rng = np.random.default_rng(1)
     z, unit = rng.normal(size=(1200, 4)) * 2, rng.integers(0, 200, 1200)
-    y = np.argmax(z + rng.normal(size=(200, 4))[unit] + rng.gumbel(size=z.shape), axis=1)
+    y = np.argmax(
+        z + rng.normal(size=(200, 4))[unit] + rng.gumbel(size=z.shape), axis=1
+    )
     weight = rng.gamma(0.5, size=1200) if weighted else None
     table = collect(ArrayRows(z, y, weight=weight, units=Units.of(unit)))
     bars = measure_curve("m", table, CurveSettings(bins=10, resamples=10)).bins
     told = confidence_bins(MetricContext(table))
     for b in range(9):  # what lies above .9 is cut at .99 there
         here = [bars.accuracy_low[b], bars.accuracy_high[b]]
-        np.testing.assert_allclose(here, [told[b].accuracy_low, told[b].accuracy_high], rtol=1e-12)
+        np.testing.assert_allclose(
+            here, [told[b].accuracy_low, told[b].accuracy_high], rtol=1e-12
+        )
 
 
 def test_bars_and_histogram_count_every_row_once():
@@ -129,10 +178,14 @@ def test_bars_and_histogram_count_every_row_once():
     stats = BinStats.of(c, y, width_edges(15))
     np.testing.assert_array_equal(curve.bins.count, stats.count)
     used = stats.count > 0
-    np.testing.assert_allclose(curve.bins.accuracy[used], (stats.outcome / np.maximum(stats.count, 1))[used])
+    np.testing.assert_allclose(
+        curve.bins.accuracy[used], (stats.outcome / np.maximum(stats.count, 1))[used]
+    )
     assert np.isnan(curve.bins.accuracy[~used]).all()
     assert curve.histogram.count.sum() == len(c)
-    inside = (curve.bins.accuracy_low <= curve.bins.accuracy) & (curve.bins.accuracy <= curve.bins.accuracy_high)
+    inside = (curve.bins.accuracy_low <= curve.bins.accuracy) & (
+        curve.bins.accuracy <= curve.bins.accuracy_high
+    )
     assert inside[used].all()
     gaps = np.abs(curve.bins.confidence - curve.bins.accuracy)[used]
     assert curve.ece == pytest.approx((gaps * stats.share[used]).sum())
@@ -140,7 +193,9 @@ def test_bars_and_histogram_count_every_row_once():
 
 def test_mass_bins_hold_equally_many():
     c, y = rows_like()
-    curve = measure_curve("a", rows_of(c, y), CurveSettings(scheme="mass", resamples=100))
+    curve = measure_curve(
+        "a", rows_of(c, y), CurveSettings(scheme="mass", resamples=100)
+    )
     assert set(curve.bins.count) == {100}
 
 
@@ -175,9 +230,14 @@ DEGENERATE = {
 def test_degenerate_rows_are_drawn_and_not_crashed_on(case, style, weighted):
     c, y = (np.asarray(v, dtype=float) for v in DEGENERATE[case])
     with np.errstate(all="raise"):
-        curve = measure_curve("x", rows_of(c, y, np.arange(1.0, len(c) + 1) if weighted else None), FAST)
+        curve = measure_curve(
+            "x", rows_of(c, y, np.arange(1.0, len(c) + 1) if weighted else None), FAST
+        )
         figure = find_style(style)((Panel("p", (curve,)),))
-        texts = [draw_text(figure, 80, look) for look in (Look(), Look(False), Look(True, True))]
+        texts = [
+            draw_text(figure, 80, look)
+            for look in (Look(), Look(False), Look(True, True))
+        ]
     assert all("ECE" in text for text in texts)
     assert 0 <= curve.ece <= 1
     assert 0 < curve.ece_p <= 1
@@ -208,7 +268,11 @@ def test_sides_and_overlays():
     over = figure_of(sets, "bins", layout="overlay")
     assert [c.label for c in over.panels[0].curves] == ["uncalibrated", "hot"]
     two = figure_of([*sets, Measured("b.h5", "uncalibrated", sets[0].table)])
-    assert [p.title for p in two.panels] == ["a.h5, uncalibrated", "a.h5, hot", "b.h5, uncalibrated"]
+    assert [p.title for p in two.panels] == [
+        "a.h5, uncalibrated",
+        "a.h5, hot",
+        "b.h5, uncalibrated",
+    ]
 
 
 def test_the_worst_classes_are_chosen_and_that_is_said():
@@ -216,7 +280,10 @@ def test_the_worst_classes_are_chosen_and_that_is_said():
     chosen = figure_of(sets, by="class", panels=1)
     assert [p.title for p in chosen.panels] == ["2"]
     assert "1 of 4 predicted classes: those least calibrated" in chosen.notes[0]
-    assert [p.title for p in figure_of(sets, by="class", panels=1, names=list("abcd")).panels] == ["c"]
+    assert [
+        p.title
+        for p in figure_of(sets, by="class", panels=1, names=list("abcd")).panels
+    ] == ["c"]
     everything = figure_of(sets, by="class")
     assert [p.title for p in everything.panels] == ["0", "1", "2", "3"]
     assert sum(p.curves[0].n for p in everything.panels) == 2000
@@ -239,8 +306,12 @@ def test_the_sweep_marks_what_the_methods_find():
     rows = ArrayRows(z, y)
     sweep = sweep_temperature(rows, "a", given=[("mine", 2.0)], points=9)
     marks = {m.name.split(",")[0]: m for m in sweep.marks}
-    ts = TemperatureScaling.fit(rows, TemperatureScaling.Options(), Context()).calibrator
-    ec = ExpectationConsistency.fit(rows, ExpectationConsistency.Options(), Context()).calibrator
+    ts = TemperatureScaling.fit(
+        rows, TemperatureScaling.Options(), Context()
+    ).calibrator
+    ec = ExpectationConsistency.fit(
+        rows, ExpectationConsistency.Options(), Context()
+    ).calibrator
     assert marks["TS"].temperature == pytest.approx(ts.temperature, rel=1e-9)
     assert marks["EC"].temperature == pytest.approx(ec.temperature, rel=1e-9)
     assert marks["EC"].mean_confidence == pytest.approx(sweep.accuracy, abs=1e-9)
@@ -254,7 +325,11 @@ def test_the_sweep_marks_what_the_methods_find():
     assert min(sweep.nll) == marks["TS"].nll
     for mark in sweep.marks:  # every mark is a point of the curves
         at = sweep.temperature.tolist().index(mark.temperature)
-        assert (mark.nll, mark.ece, mark.mean_confidence) == (sweep.nll[at], sweep.ece[at], sweep.mean_confidence[at])
+        assert (mark.nll, mark.ece, mark.mean_confidence) == (
+            sweep.nll[at],
+            sweep.ece[at],
+            sweep.mean_confidence[at],
+        )
     assert (np.diff(sweep.mean_confidence) < 0).all()
 
 
@@ -292,7 +367,9 @@ def test_csv_holds_the_numbers_exactly():
     drawn = [line for line in lines if line["element"] == "curve"]
     assert [float(line["x"]) for line in drawn] == x.tolist()
     assert [float(line["y"]) for line in drawn] == y.tolist()
-    summary = {line["x"]: float(line["y"]) for line in lines if line["element"] == "summary"}
+    summary = {
+        line["x"]: float(line["y"]) for line in lines if line["element"] == "summary"
+    }
     assert summary["ece"] == curve.ece
     assert summary["log_miscalibration"] == curve.log.miscalibration
     histogram = [int(line["count"]) for line in lines if line["element"] == "histogram"]
@@ -309,12 +386,18 @@ def test_csv_holds_the_numbers_exactly():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("look", [Look(), Look(False), Look(True, True)], ids=["unicode", "ascii", "colour"])
+@pytest.mark.parametrize(
+    "look", [Look(), Look(False), Look(True, True)], ids=["unicode", "ascii", "colour"]
+)
 @pytest.mark.parametrize("width", [30, 47, 80, 120, 200])
 def test_terminal_drawings_keep_to_the_width(width, look):
     drawn = every_figure()
     figures = [one(title="a title " * 30, notes=("a note " * 30,))]
-    figures += [f for f in drawn.values() if width >= 80 or f.style not in ("variance", "temperature")]
+    figures += [
+        f
+        for f in drawn.values()
+        if width >= 80 or f.style not in ("variance", "temperature")
+    ]
     for figure in figures:
         text = draw_text(figure, width, look)
         plain = re.sub("\x1b\\[[0-9;]*m", "", text)
@@ -328,7 +411,10 @@ def test_the_terminal_shows_points_where_they_are():
     curve = measure_curve("x", rows_of(np.full(4, 0.7), [1, 1, 1, 0]), FAST)
     text = draw_text(Corp((Panel("p", (curve,)),)), 80, Look())
     lines = text.splitlines()
-    top, bottom = (next(i for i, line in enumerate(lines) if line.strip().startswith(t)) for t in ("1.0┤", "0.0┤"))
+    top, bottom = (
+        next(i for i, line in enumerate(lines) if line.strip().startswith(t))
+        for t in ("1.0┤", "0.0┤")
+    )
     at = next(i for i, line in enumerate(lines) if "●" in line)
     left = lines[top].index("┤") + 1
     width = len(lines[bottom + 1]) - left
@@ -355,13 +441,23 @@ def test_reliability_that_falls_is_shown_in_bins_beside_the_isotonic_curve(tmp_p
     """Right in .44, .24, .13 and .98 of the rows from .5 to 1: the isotonic curve is level where it falls."""
     rng = np.random.default_rng(0)
     c = rng.uniform(0.5, 1.0, 3000)
-    right = (rng.random(3000) < np.select([c < 0.6, c < 0.7, c < 0.8], [0.44, 0.24, 0.13], 0.98)).astype(float)
-    falls, rises = (measure_curve("x", rows_of(c, y), FAST) for y in (right, rng.random(3000) < c))
+    right = (
+        rng.random(3000)
+        < np.select([c < 0.6, c < 0.7, c < 0.8], [0.44, 0.24, 0.13], 0.98)
+    ).astype(float)
+    falls, rises = (
+        measure_curve("x", rows_of(c, y), FAST) for y in (right, rng.random(3000) < c)
+    )
     assert falls.fall is not None and rises.fall is None
     early, late = falls.fall
-    assert falls.bins.accuracy_low[early] > falls.bins.accuracy_high[late] and early < late
+    assert (
+        falls.bins.accuracy_low[early] > falls.bins.accuracy_high[late] and early < late
+    )
     note = fall_words(falls)
-    assert note.startswith("accuracy is significantly not monotone: 0.") and fall_words(rises) == ""
+    assert (
+        note.startswith("accuracy is significantly not monotone: 0.")
+        and fall_words(rises) == ""
+    )
     panels = [(Panel("p", (curve,)),) for curve in (falls, rises)]
     many, one = (draw_text(Corp(each), 80, Look()).count("●") for each in panels)
     assert many > 4 and one == 0
@@ -372,15 +468,36 @@ def test_level_reliability_is_seldom_called_falling(n, share):
     """The null with most falls by chance; 300 sets at 5 % have at most 27 (p < .003 beyond)."""
     rng = np.random.default_rng(n)
     edges = width_edges(15)
-    sets = (BinStats.of(rng.random(n), (rng.random(n) < share).astype(float), edges, None) for _ in range(300))
+    sets = (
+        BinStats.of(rng.random(n), (rng.random(n) < share).astype(float), edges, None)
+        for _ in range(300)
+    )
     assert sum(clearest_fall(each) is not None for each in sets) <= 27
 
 
 def test_words():
-    assert [short(v) for v in (0, 950, 8259, 10_000, 250_000, 2_500_000)] == ["0", "950", "8259", "10k", "250k", "2.5M"]
+    assert [short(v) for v in (0, 950, 8259, 10_000, 250_000, 2_500_000)] == [
+        "0",
+        "950",
+        "8259",
+        "10k",
+        "250k",
+        "2.5M",
+    ]
     assert squeeze("abcdefghij", 5) == "ab…ij"
     assert round_ticks(0.5, 4) == [0.5, 0.7, 1, 1.5, 2, 3]
-    assert round_ticks(0.001, 1) == [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1]
+    assert round_ticks(0.001, 1) == [
+        0.001,
+        0.002,
+        0.005,
+        0.01,
+        0.02,
+        0.05,
+        0.1,
+        0.2,
+        0.5,
+        1,
+    ]
 
 
 # ---- the command
@@ -400,22 +517,52 @@ def test_command_draws_in_the_terminal(run, logits):
 def test_command_writes_what_the_name_ends_in(run, logits):
     pytest.importorskip("matplotlib")
     assert run("fit", "--method", "ts", "logits.h5", "-q").code == 0
-    starts = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF", "json": b'{"calcli_diagram"', "csv": b"panel,"}
+    starts = {
+        "png": b"\x89PNG",
+        "svg": b"<?xml",
+        "pdf": b"%PDF",
+        "json": b'{"calcli_diagram"',
+        "csv": b"panel,",
+    }
     for form, start in starts.items():
-        result = run("diagram", "logits.h5", "-c", "logits.ts.json", "-o", f"rel.{form}", "--resamples", 100)
+        result = run(
+            "diagram",
+            "logits.h5",
+            "-c",
+            "logits.ts.json",
+            "-o",
+            f"rel.{form}",
+            "--resamples",
+            100,
+        )
         assert (result.code, result.out) == (0, f"rel.{form}\n")
         assert (logits.parent / f"rel.{form}").read_bytes().startswith(start)
     numbers = json.loads((logits.parent / "rel.json").read_text())
     assert [p["title"] for p in numbers["panels"]] == ["uncalibrated", "ts"]
-    again = run("diagram", "logits.h5", "-c", "logits.ts.json", "--json", "--resamples", 100)
+    again = run(
+        "diagram", "logits.h5", "-c", "logits.ts.json", "--json", "--resamples", 100
+    )
     assert json.loads(again.out) == numbers
     refused = run("diagram", "logits.h5", "-o", "rel.png")
     assert refused.code == 2
     assert "--force" in refused.line
-    assert run("diagram", "logits.h5", "-o", "rel.png", "--force", "--resamples", 100).code == 0
-    assert sorted(p.name for p in logits.parent.iterdir() if p.name.startswith(".")) == []
+    assert (
+        run("diagram", "logits.h5", "-o", "rel.png", "--force", "--resamples", 100).code
+        == 0
+    )
+    assert (
+        sorted(p.name for p in logits.parent.iterdir() if p.name.startswith(".")) == []
+    )
     before = (logits.parent / "logits.ts.json").read_bytes()
-    refused = run("diagram", "logits.h5", "-c", "logits.ts.json", "-o", "logits.ts.json", "--force")
+    refused = run(
+        "diagram",
+        "logits.h5",
+        "-c",
+        "logits.ts.json",
+        "-o",
+        "logits.ts.json",
+        "--force",
+    )
     assert refused.code == 2
     assert "is an input" in refused.line
     assert (logits.parent / "logits.ts.json").read_bytes() == before
@@ -424,25 +571,53 @@ def test_command_writes_what_the_name_ends_in(run, logits):
 def test_command_draws_groups_classes_and_other_styles(run, logits):
     groups = run("diagram", "logits.h5", "--per-group", "--json", "--resamples", 100)
     assert [p["title"] for p in json.loads(groups.out)["panels"]] == ["day", "night"]
-    classes = run("diagram", "logits.h5", "--per-class", "--panels", 2, "--json", "--resamples", 100)
+    classes = run(
+        "diagram",
+        "logits.h5",
+        "--per-class",
+        "--panels",
+        2,
+        "--json",
+        "--resamples",
+        100,
+    )
     assert len(json.loads(classes.out)["panels"]) == 2
-    assert "TS, refitted here" in run("diagram", "logits.h5", "--style", "temperature").out
-    assert "variance" in run("diagram", "logits.h5", "logits.h5:cal", "--style", "variance").out
+    assert (
+        "TS, refitted here" in run("diagram", "logits.h5", "--style", "temperature").out
+    )
+    assert (
+        "variance"
+        in run("diagram", "logits.h5", "logits.h5:cal", "--style", "variance").out
+    )
 
 
 def test_command_says_when_the_rows_are_those_of_the_fit(run, logits):
     assert run("fit", "--method", "ts", "logits.h5", "-q").code == 0
-    result = run("diagram", "logits.h5:cal", "-c", "logits.ts.json", "--json", "--resamples", 100)
+    result = run(
+        "diagram", "logits.h5:cal", "-c", "logits.ts.json", "--json", "--resamples", 100
+    )
     assert "very rows" in result.err
     assert "very rows" in json.loads(result.out)["notes"][0]
-    assert run("diagram", "logits.h5:test", "-c", "logits.ts.json", "--resamples", 100).err == ""
+    assert (
+        run("diagram", "logits.h5:test", "-c", "logits.ts.json", "--resamples", 100).err
+        == ""
+    )
 
 
 def test_match_pairs_calibrators_with_their_files(run, logits):
     (logits.parent / "other.h5").write_bytes(logits.read_bytes())
     for name in ("logits", "other"):
         assert run("fit", "--method", "ts", f"{name}.h5", "-q").code == 0
-    words = ["logits.h5", "other.h5", "-c", "logits.ts.json", "-c", "other.ts.json", "--style", "variance"]
+    words = [
+        "logits.h5",
+        "other.h5",
+        "-c",
+        "logits.ts.json",
+        "-c",
+        "other.ts.json",
+        "--style",
+        "variance",
+    ]
     points = json.loads(run("diagram", *words, "--match", "--json").out)["points"]
     assert [(p["bundle"], p["method"]) for p in points] == [
         ("logits.h5:test", "uncalibrated"),
@@ -476,11 +651,23 @@ def test_bad_words_are_one_line(run, logits, words, code, part):
 
 
 @pytest.mark.parametrize("ending", ["png", "svg"])
-def test_a_backend_that_does_not_exist_is_no_reason_not_to_draw(logits, tmp_path, ending):
+def test_a_backend_that_does_not_exist_is_no_reason_not_to_draw(
+    logits, tmp_path, ending
+):
     env = {**os.environ, "MPLBACKEND": "nonsense"}
-    words = [sys.executable, "-m", "calcli", "diagram", str(logits), "-o", str(tmp_path / f"x.{ending}")]
+    words = [
+        sys.executable,
+        "-m",
+        "calcli",
+        "diagram",
+        str(logits),
+        "-o",
+        str(tmp_path / f"x.{ending}"),
+    ]
     done = subprocess.run(words, capture_output=True, text=True, env=env)
-    assert (done.returncode, (tmp_path / f"x.{ending}").exists()) == (0, True), done.stderr
+    assert (done.returncode, (tmp_path / f"x.{ending}").exists()) == (0, True), (
+        done.stderr
+    )
 
 
 def test_without_matplotlib_only_pictures_are_missing(run, logits, monkeypatch):
@@ -497,7 +684,13 @@ def test_the_terminal_drawing_loads_no_heavy_package(logits):
         "import sys; from calcli.cli.main import run; run(['diagram', 'logits.h5', '--resamples', '100']);"
         "print(sorted({m.split('.')[0] for m in sys.modules} & {'matplotlib', 'scipy', 'torch', 'rich'}))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=logits.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=logits.parent,
+    )
     assert done.stdout.splitlines()[-1] == "[]"
 
 
@@ -513,7 +706,10 @@ def test_a_thousand_classes_and_few_rows(run, tmp_path, monkeypatch):
     z, y = truth(60, 1000)
     with h5py.File("wide.h5", "w") as file:
         file["logits"], file["labels"] = z.astype(np.float32), y
-    assert run("diagram", "wide.h5", "--per-class", "--panels", 3, "--resamples", 100).code == 0
+    assert (
+        run("diagram", "wide.h5", "--per-class", "--panels", 3, "--resamples", 100).code
+        == 0
+    )
 
 
 def test_weights_that_leave_nothing_are_an_error(run, tmp_path, monkeypatch):
@@ -521,7 +717,11 @@ def test_weights_that_leave_nothing_are_an_error(run, tmp_path, monkeypatch):
     z, y = truth(30, 3)
     y[0] = 2
     with h5py.File("w.h5", "w") as file:
-        file["logits"], file["labels"], file["weights"] = z, y, np.where(np.arange(30) == 0, 1.0, 0.0)
+        file["logits"], file["labels"], file["weights"] = (
+            z,
+            y,
+            np.where(np.arange(30) == 0, 1.0, 0.0),
+        )
     for name in ("corp", "temperature", "variance"):
         result = run("diagram", "w.h5", "--ignore-label", 2, "--style", name, "-q")
         assert result.code == 3
@@ -529,19 +729,32 @@ def test_weights_that_leave_nothing_are_an_error(run, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("calibrated", [False, True])
-def test_panels_of_many_models_have_titles_that_differ_where_they_are_cut(run, tmp_path, monkeypatch, calibrated):
+def test_panels_of_many_models_have_titles_that_differ_where_they_are_cut(
+    run, tmp_path, monkeypatch, calibrated
+):
     """Names that differ in their last words; what all share, of the one version too, is left out."""
     monkeypatch.chdir(tmp_path)
-    names = ["MobileVLM_V2-1.7B", "MobileVLM_V2-3B", "MobileVLM_V2-7B", "Monkey", "llava-v1.6-mistral-7b"]
+    names = [
+        "MobileVLM_V2-1.7B",
+        "MobileVLM_V2-3B",
+        "MobileVLM_V2-7B",
+        "Monkey",
+        "llava-v1.6-mistral-7b",
+    ]
     rng = np.random.default_rng(0)
     with h5py.File("vlm.h5", "w") as file:
         for name in names:
-            file[f"{name}/logits"], file[f"{name}/labels"] = rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
+            file[f"{name}/logits"], file[f"{name}/labels"] = (
+                rng.normal(size=(60, 3)),
+                rng.integers(0, 3, 60),
+            )
     if calibrated:
         run("fit", f"vlm.h5:{names[0]}", "-m", "ts", "-o", "ts.json", "-q")
     more = ["-c", "ts.json"] if calibrated else []
     drawn = json.loads(run("diagram", "vlm.h5:*", *more, "--json", "-q").out)
     titles = [panel["title"] for panel in drawn["panels"]]
-    shown = {squeeze(title, 26) for title in titles}  # as many as a panel of four in a row has room for
+    shown = {
+        squeeze(title, 26) for title in titles
+    }  # as many as a panel of four in a row has room for
     assert len(titles) == len(shown) == 5 * (1 + calibrated)
     assert calibrated or not any("uncalibrated" in title for title in titles)

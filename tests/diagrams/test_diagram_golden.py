@@ -35,25 +35,35 @@ SETTINGS = CurveSettings(resamples=100)
 
 def sets(k=4, n=1200):
     z, y = truth(n, k, temperature=1.7)
-    return [Measured("a.h5", name, collect(ArrayRows(z / t, y))) for name, t in (("uncalibrated", 1.0), ("ts", 1.7))]
+    return [
+        Measured("a.h5", name, collect(ArrayRows(z / t, y)))
+        for name, t in (("uncalibrated", 1.0), ("ts", 1.7))
+    ]
 
 
 def course():
     """A model that learns and grows too sure."""
     z, y = truth(1200, 4, temperature=1.7)
     each = ((1, 3.0), (5, 1.5), (20, 1.0), (40, 0.7))
-    return [Measured(f"a.h5:epoch{at}", "uncalibrated", collect(ArrayRows(z / t, y))) for at, t in each]
+    return [
+        Measured(f"a.h5:epoch{at}", "uncalibrated", collect(ArrayRows(z / t, y)))
+        for at, t in each
+    ]
 
 
 def sweep():
     z, y = truth(400, 4, temperature=1.7)
-    return style("temperature").measure(Request(SETTINGS, rows=ArrayRows(z, y), source="a.h5"))
+    return style("temperature").measure(
+        Request(SETTINGS, rows=ArrayRows(z, y), source="a.h5")
+    )
 
 
 CASES = {
     "corp": lambda: style("corp").measure(Request(SETTINGS, sets())),
     "bins": lambda: style("bins").measure(Request(SETTINGS, sets()[:1])),
-    "overlay-dark": lambda: style("corp").measure(Request(SETTINGS, sets(), layout="overlay")),
+    "overlay-dark": lambda: style("corp").measure(
+        Request(SETTINGS, sets(), layout="overlay")
+    ),
     "positive": lambda: style("corp").measure(Request(SETTINGS, sets(2)[:1])),
     "variance": lambda: style("variance").measure(Request(SETTINGS, sets())),
     "risk": lambda: style("risk").measure(Request(SETTINGS, sets())),
@@ -87,7 +97,9 @@ def unexplained(a, b):
     assert max(abs(x - y) for x, y in zip(a.shape, b.shape, strict=True)) <= 2
     a, b = a[:height, :width], np.pad(b[:height, :width], 1, mode="edge")
     near = [b[y : y + height, x : x + width] for y in range(3) for x in range(3)]
-    return float(((a < np.min(near, axis=0) - 0.1) | (a > np.max(near, axis=0) + 0.1)).mean())
+    return float(
+        ((a < np.min(near, axis=0) - 0.1) | (a > np.max(near, axis=0) + 0.1)).mean()
+    )
 
 
 def distance(a, b):
@@ -96,7 +108,8 @@ def distance(a, b):
 
 
 @pytest.mark.skipif(
-    not matplotlib.__version__.startswith(DRAWN_WITH), reason="another matplotlib sets letters elsewhere, about 1 %"
+    not matplotlib.__version__.startswith(DRAWN_WITH),
+    reason="another matplotlib sets letters elsewhere, about 1 %",
 )
 @pytest.mark.parametrize("case", CASES)
 def test_the_picture_is_the_one_that_was_looked_at(case):
@@ -108,4 +121,9 @@ def test_the_picture_is_the_one_that_was_looked_at(case):
 
 
 def test_a_moved_curve_is_noticed():
-    assert distance(grey(io.BytesIO(drawn("corp", shift=-0.05))), grey(FOLDER / "corp.png")) > TOLERANCE
+    assert (
+        distance(
+            grey(io.BytesIO(drawn("corp", shift=-0.05))), grey(FOLDER / "corp.png")
+        )
+        > TOLERANCE
+    )

@@ -6,7 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from drawings import FAST, PLAIN, every_figure, figure_of, laid_out, matplotlib_bytes, one, rows_like, rows_of, tables
+from drawings import (
+    FAST,
+    PLAIN,
+    every_figure,
+    figure_of,
+    laid_out,
+    matplotlib_bytes,
+    one,
+    rows_like,
+    rows_of,
+    tables,
+)
 from synthetic import truth
 
 from calcli.diagrams.curve import measure_curve
@@ -30,7 +41,9 @@ def test_pictures_are_the_same_bytes_twice_and_carry_no_clock(form):
     figure = one(title="t", notes=("a note",))
     first, second = matplotlib_bytes(figure, form), matplotlib_bytes(figure, form)
     assert first == second
-    assert not re.search(rb"20\d\d-\d\d-\d\d|D:20\d\d|matplotlib version", first, re.IGNORECASE)
+    assert not re.search(
+        rb"20\d\d-\d\d-\d\d|D:20\d\d|matplotlib version", first, re.IGNORECASE
+    )
 
 
 def test_the_line_in_an_svg_is_the_curve():
@@ -40,7 +53,12 @@ def test_the_line_in_an_svg_is_the_curve():
 
     def points(name):
         path = root.find(f".//s:g[@id='{name}']/s:path", space)
-        return np.array([[float(v) for v in pair] for pair in re.findall(r"[ML] ([\d.-]+) ([\d.-]+)", path.get("d"))])
+        return np.array(
+            [
+                [float(v) for v in pair]
+                for pair in re.findall(r"[ML] ([\d.-]+) ([\d.-]+)", path.get("d"))
+            ]
+        )
 
     # The diagonal runs from (0, 0) to (1, 1), which gives the scale.
     (x0, y0), (x1, y1) = points("panel1-line0")
@@ -61,13 +79,21 @@ def texts_of(drawn):
         for axis in (axes.xaxis, axes.yaxis)
         for tick in axis.get_major_ticks()
         for text in (tick.label1, tick.label2)
-        if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+        if not min(axis.get_view_interval())
+        <= tick.get_loc()
+        <= max(axis.get_view_interval())
     }
-    found = [t for t in drawn.findobj(Text) if t.get_text().strip() and t.get_visible() and id(t) not in beyond]
+    found = [
+        t
+        for t in drawn.findobj(Text)
+        if t.get_text().strip() and t.get_visible() and id(t) not in beyond
+    ]
     return [(t.get_window_extent(renderer), t.get_text()) for t in found]
 
 
-@pytest.mark.parametrize("paper", [PLAIN, Paper(DARK, 3.33, False)], ids=["plain", "column"])
+@pytest.mark.parametrize(
+    "paper", [PLAIN, Paper(DARK, 3.33, False)], ids=["plain", "column"]
+)
 def test_every_style_draws_inside_its_page(paper):
     for name, figure in every_figure().items():
         drawn = laid_out(figure, paper)
@@ -97,7 +123,10 @@ def test_labels_cover_neither_each_other_nor_the_points():
 
     axes = Figure((5, 4)).add_axes((0.1, 0.1, 0.8, 0.8))
     rng = np.random.default_rng(0)
-    points = [(float(x), float(y), str(at)) for at, (x, y) in enumerate(0.5 + 0.05 * rng.standard_normal((26, 2)))]
+    points = [
+        (float(x), float(y), str(at))
+        for at, (x, y) in enumerate(0.5 + 0.05 * rng.standard_normal((26, 2)))
+    ]
     boxes = place(axes, points, size=6.5, colour="k", line="k")
     assert len(boxes) > 20
     assert not any(overlap(a, b) for at, a in enumerate(boxes) for b in boxes[:at])
@@ -111,9 +140,16 @@ def test_more_curves_than_colours_leave_the_best_in_colour():
         c = rng.random(300)
         power = 1 + at / 5  # the larger the less calibrated
         right = (rng.random(300) < c**power).astype(float)
-        curves.append(measure_curve(f"m{at:02}, called by a rather long name", rows_of(c, right), FAST))
+        curves.append(
+            measure_curve(
+                f"m{at:02}, called by a rather long name", rows_of(c, right), FAST
+            )
+        )
     drawn = laid_out(Corp((Panel("p", tuple(curves)),)))
-    assert all(box.x0 >= -2 and box.x1 <= drawn.get_figwidth() * drawn.dpi + 2 for box, _ in texts_of(drawn))
+    assert all(
+        box.x0 >= -2 and box.x1 <= drawn.get_figwidth() * drawn.dpi + 2
+        for box, _ in texts_of(drawn)
+    )
     named = [text.get_text() for text in drawn.legends[0].get_texts()]
     best = sorted(curves, key=lambda c: c.brier.score)[:5]
     assert sorted(named) == sorted([*(c.label for c in best), "the other 21"])
@@ -133,7 +169,9 @@ def test_two_classes_show_the_probability_of_class_one():
     assert curve.mean_confidence == pytest.approx(p1.mean(), rel=1e-12)
     assert curve.accuracy == y.mean()
     assert curve.isotonic.low[0] < 0.5
-    assert [c.quantity for p in figure_of(sets, quantity="top").panels for c in p.curves] == ["top"]
+    assert [
+        c.quantity for p in figure_of(sets, quantity="top").panels for c in p.curves
+    ] == ["top"]
     with pytest.raises(UsageError, match="two classes, these rows have 4"):
         figure_of(tables(), quantity="positive")
 
@@ -144,7 +182,9 @@ def test_gaps_are_those_of_the_rows():
     table = sets[0].table
     for g in figure.series[0].gaps:
         rows = table.prediction == int(g.part)
-        assert g.gap == pytest.approx(table.confidence[rows].mean() - table.correct[rows].mean())
+        assert g.gap == pytest.approx(
+            table.confidence[rows].mean() - table.correct[rows].mean()
+        )
         assert g.low <= g.gap <= g.high
     assert figure.series[0].gaps[0].part == "2"  # the class that was made wrong
     assert figure.series[0].gaps[0].beyond
@@ -186,16 +226,28 @@ def test_coverage_counts_the_rows_above_each_threshold():
 
 def linear(colour):
     values = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
-    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+    return np.where(
+        values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4
+    )
 
 
-XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.072175], [0.0193339, 0.119192, 0.9503041]])
+XYZ = np.array(
+    [
+        [0.4124564, 0.3575761, 0.1804375],
+        [0.2126729, 0.7151522, 0.072175],
+        [0.0193339, 0.119192, 0.9503041],
+    ]
+)
 
 
 def lab(rgb):
     """CIELAB (D65) of linear RGB."""
     xyz = np.array(
-        [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.072175], [0.0193339, 0.119192, 0.9503041]]
+        [
+            [0.4124564, 0.3575761, 0.1804375],
+            [0.2126729, 0.7151522, 0.072175],
+            [0.0193339, 0.119192, 0.9503041],
+        ]
     )
     t = xyz @ np.clip(rgb, 0, 1) / [0.95047, 1, 1.08883]
     f = np.where(t > 216 / 24389, np.cbrt(t), (24389 / 27 * t + 16) / 116)
@@ -205,9 +257,21 @@ def lab(rgb):
 # Machado, Oliveira, Fernandes (2009), table 1, severity 1.0, in linear RGB.
 SIGHT = {
     "common": np.eye(3),
-    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
-    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+    "protan": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deutan": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.01182, 0.04294, 0.968881],
+    ],
+    "tritan": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.3039],
+    ],
 }
 
 
@@ -221,7 +285,10 @@ def test_colours_differ_for_every_eye_and_on_grey_paper(theme):
         assert min(np.linalg.norm(seen[a] - seen[b]) for a, b in pairs) > 9, sight
     light = [lab(rgb)[0] for rgb in four]
     assert min(abs(light[a] - light[b]) for a, b in pairs) > 7
-    y = [0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in map(linear, (*theme.series, theme.main, theme.muted))]
+    y = [
+        0.2126 * r + 0.7152 * g + 0.0722 * b
+        for r, g, b in map(linear, (*theme.series, theme.main, theme.muted))
+    ]
     page = linear(theme.page) @ [0.2126, 0.7152, 0.0722]
     contrast = [(max(page, v) + 0.05) / (min(page, v) + 0.05) for v in y]
     assert min(contrast) > 2.9  # WCAG asks 3 of graphics; of two decimals
@@ -231,7 +298,10 @@ def test_colours_differ_for_every_eye_and_on_grey_paper(theme):
 
 def test_an_svg_can_be_read_aloud_searched_and_holds_no_markup_of_names():
     hostile = "<script>alert(1)</script>$x$ & \x00\u202e"
-    figure = Corp((Panel(hostile, (measure_curve(hostile, rows_of(*rows_like()), FAST),)),), hostile)
+    figure = Corp(
+        (Panel(hostile, (measure_curve(hostile, rows_of(*rows_like()), FAST),)),),
+        hostile,
+    )
     drawn = matplotlib_bytes(figure, "svg").decode()
     root = ElementTree.fromstring(drawn)
     space = "{http://www.w3.org/2000/svg}"
@@ -245,7 +315,15 @@ def test_an_svg_can_be_read_aloud_searched_and_holds_no_markup_of_names():
 
 
 def test_styles_describe_themselves():
-    assert set(style_names()) >= {"bins", "corp", "epochs", "gaps", "risk", "temperature", "variance"}
+    assert set(style_names()) >= {
+        "bins",
+        "corp",
+        "epochs",
+        "gaps",
+        "risk",
+        "temperature",
+        "variance",
+    }
     for name, title in style_titles().items():
         assert title.startswith(f"{name}: ")
     for figure in every_figure().values():
@@ -265,11 +343,16 @@ def test_epochs_stand_where_their_names_say_and_know_their_least():
     assert (figure.axis, figure.at) == ("epoch", (1.0, 2.0, 10.0))
     course = figure.courses[0]
     assert course.nll[1] == pytest.approx(sets[1].table.nll.mean(), rel=1e-12)
-    assert course.error == pytest.approx([1 - sets[0].table.correct.mean()] * 3, rel=1e-12)
+    assert course.error == pytest.approx(
+        [1 - sets[0].table.correct.mean()] * 3, rel=1e-12
+    )
     assert (course.of("nll")[1], course.of("error")[1]) == (1, 0)
     assert "NLL is least at epoch 2" in style("epochs").describe(figure)
     unnamed = [replace(s, bundle=name) for s, name in zip(sets, "cab", strict=True)]
-    assert (figure_of(unnamed, "epochs").axis, figure_of(unnamed, "epochs").bundles) == ("bundle", ("c", "a", "b"))
+    assert (
+        figure_of(unnamed, "epochs").axis,
+        figure_of(unnamed, "epochs").bundles,
+    ) == ("bundle", ("c", "a", "b"))
     with pytest.raises(UsageError, match="two or more"):
         figure_of(sets[:1], "epochs")
 
@@ -287,7 +370,10 @@ def test_axes_of_probabilities_end_at_zero_and_one():
     """They went from -.01 to 1.01, as if probabilities did."""
     for name, figure in every_figure().items():
         for axes in laid_out(figure, PLAIN).axes:
-            for label, ends in ((axes.get_xlabel(), axes.get_xlim()), (axes.get_ylabel(), axes.get_ylim())):
+            for label, ends in (
+                (axes.get_xlabel(), axes.get_xlim()),
+                (axes.get_ylabel(), axes.get_ylim()),
+            ):
                 if label.partition(",")[0] in (
                     "confidence",
                     "accuracy",
@@ -301,9 +387,14 @@ def test_axes_of_probabilities_end_at_zero_and_one():
 def test_each_panel_of_two_classes_names_its_own_quantities():
     """The panel of the top label stood on the axis of the other: "share of class 1"."""
     z, y = truth(500, 2)
-    axes = laid_out(figure_of([Measured("two.h5", "uncalibrated", collect(ArrayRows(z, y)))]), PLAIN).axes
+    axes = laid_out(
+        figure_of([Measured("two.h5", "uncalibrated", collect(ArrayRows(z, y)))]), PLAIN
+    ).axes
     labels = [(a.get_xlabel(), a.get_ylabel()) for a in axes]
-    assert {y for _, y in labels if y and y != "samples"} == {"frequency of class 1", "accuracy"}
+    assert {y for _, y in labels if y and y != "samples"} == {
+        "frequency of class 1",
+        "accuracy",
+    }
     assert {x for x, _ in labels if x} == {"P(class 1)", "confidence"}
 
 
@@ -314,7 +405,9 @@ def test_legends_of_a_sweep_lie_beside_its_curves():
     assert len(panels) == 2
     for axes in panels:
         top = axes.get_window_extent().y1
-        assert all(text.get_window_extent().y0 >= top for text in axes.get_legend().get_texts())
+        assert all(
+            text.get_window_extent().y0 >= top for text in axes.get_legend().get_texts()
+        )
 
 
 @pytest.mark.parametrize("name", ["gaps", "risk"])
@@ -322,16 +415,29 @@ def test_curves_of_several_bundles_are_told_apart(name):
     """Two bundles without a calibrator, and two with one beside."""
     first, second = tables()
     twins = [replace(first, bundle="a.h5"), replace(first, bundle="b.h5")]
-    drawn = [laid_out(figure_of(sets, name)) for sets in (twins, [*twins, replace(second, bundle="b.h5")])]
-    keys = [[text.get_text().split(", AURC")[0] for text in each.legends[0].get_texts()] for each in drawn]
-    assert keys == [["a.h5", "b.h5"], ["a.h5, uncalibrated", "b.h5, uncalibrated", "b.h5, hot"]]
-    titles = [text.get_text() for text in drawn[0].texts] + [axes.get_title("left") for axes in drawn[0].axes]
+    drawn = [
+        laid_out(figure_of(sets, name))
+        for sets in (twins, [*twins, replace(second, bundle="b.h5")])
+    ]
+    keys = [
+        [text.get_text().split(", AURC")[0] for text in each.legends[0].get_texts()]
+        for each in drawn
+    ]
+    assert keys == [
+        ["a.h5", "b.h5"],
+        ["a.h5, uncalibrated", "b.h5, uncalibrated", "b.h5, hot"],
+    ]
+    titles = [text.get_text() for text in drawn[0].texts] + [
+        axes.get_title("left") for axes in drawn[0].axes
+    ]
     assert any(text.startswith("2 bundles") for text in titles)
 
 
 def test_bundles_in_order_are_counted_in_whole_numbers():
     first, _ = tables()
-    drawn = laid_out(figure_of([replace(first, bundle=name) for name in ("a.h5", "b.h5")], "epochs"))
+    drawn = laid_out(
+        figure_of([replace(first, bundle=name) for name in ("a.h5", "b.h5")], "epochs")
+    )
     for axes in drawn.axes:
         low, high = axes.get_xlim()
         assert [tick for tick in axes.get_xticks() if low <= tick <= high] == [1.0, 2.0]
@@ -341,10 +447,24 @@ def test_bundles_in_order_are_counted_in_whole_numbers():
 def test_no_label_of_an_axis_leaves_the_picture(name):
     """Confidences of small variance, which has four decimals."""
     c = np.linspace(0.55, 1.0, 200, endpoint=False)
-    table = collect(ArrayRows(np.stack([c, 1 - c], axis=1), (np.arange(200) % 5 == 0).astype(int), "probs"))
-    drawn = laid_out(figure_of([Measured(bundle, "uncalibrated", table) for bundle in ("a.h5", "b.h5")], name))
+    table = collect(
+        ArrayRows(
+            np.stack([c, 1 - c], axis=1), (np.arange(200) % 5 == 0).astype(int), "probs"
+        )
+    )
+    drawn = laid_out(
+        figure_of(
+            [Measured(bundle, "uncalibrated", table) for bundle in ("a.h5", "b.h5")],
+            name,
+        )
+    )
     page = drawn.bbox
     for axes in drawn.axes:
         for label in (axes.xaxis.label, axes.yaxis.label):
             box = label.get_window_extent().padded(4)  # and does not touch its edge
-            assert page.x0 <= box.x0 and box.x1 <= page.x1 and page.y0 <= box.y0 and box.y1 <= page.y1, label
+            assert (
+                page.x0 <= box.x0
+                and box.x1 <= page.x1
+                and page.y0 <= box.y0
+                and box.y1 <= page.y1
+            ), label

@@ -18,7 +18,9 @@ def test_every_benchmark_can_be_imported(script, monkeypatch):
     monkeypatch.syspath_prepend(str(script.parent))
     spec = importlib.util.spec_from_file_location(f"benchmark_{script.stem}", script)
     module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)  # dataclasses look their module up
+    monkeypatch.setitem(
+        sys.modules, spec.name, module
+    )  # dataclasses look their module up
     spec.loader.exec_module(module)
     assert callable(module.main)
 
@@ -26,8 +28,14 @@ def test_every_benchmark_can_be_imported(script, monkeypatch):
 SMALL = {
     "adapt": (["2", "--rows", "200"], "| simulated | Dirichlet(1) | 200 | 2 |"),
     "affine": (["size", "--rows", "200", "--classes", "5"], "vs 200 x 5"),
-    "hoki": (["--rows", "60", "--classes", "8"], "largest error against adaptive quadrature"),
-    "recal": (["--rows", "200", "--classes", "5", "--transforms", "2", "--rounds", "3"], "fit: "),
+    "hoki": (
+        ["--rows", "60", "--classes", "8"],
+        "largest error against adaptive quadrature",
+    ),
+    "recal": (
+        ["--rows", "200", "--classes", "5", "--transforms", "2", "--rounds", "3"],
+        "fit: ",
+    ),
     "threshold": (["3"], "overconfident"),
     "watch": (["2"], "exactly calibrated"),
 }
@@ -48,6 +56,10 @@ def test_the_readme_says_of_auto_what_the_stored_results_do(monkeypatch):
     from quality import table
 
     tasks = json.loads((folder / "quality.json").read_text(encoding="utf-8"))
-    (line,) = [line for line in table(tasks).splitlines() if line.startswith("| `auto` |")]
+    (line,) = [
+        line for line in table(tasks).splitlines() if line.startswith("| `auto` |")
+    ]
     worse = line.split(" | ")[-2]
-    assert f"than temperature scaling on {worse} tasks" in (folder.parent / "README.md").read_text(encoding="utf-8")
+    assert f"than temperature scaling on {worse} tasks" in (
+        folder.parent / "README.md"
+    ).read_text(encoding="utf-8")

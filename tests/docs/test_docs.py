@@ -46,7 +46,9 @@ def generated(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "page", [p for p in PAGES if TRANSCRIPTS.BLOCK.search(p.read_text("utf-8"))], ids=lambda p: p.stem
+    "page",
+    [p for p in PAGES if TRANSCRIPTS.BLOCK.search(p.read_text("utf-8"))],
+    ids=lambda p: p.stem,
 )
 @pytest.mark.slow
 def test_the_commands_of_a_page_run(page, tmp_path):
@@ -55,14 +57,28 @@ def test_the_commands_of_a_page_run(page, tmp_path):
 
 def test_the_python_of_its_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    code = re.search(r"```python\n(.*?)```", (DOCS / "python.md").read_text("utf-8"), re.S).group(1)
+    code = re.search(
+        r"```python\n(.*?)```", (DOCS / "python.md").read_text("utf-8"), re.S
+    ).group(1)
     z, y = truth(600, 4, temperature=1.8)
-    exec(code, {"cal_logits": z[:300], "cal_labels": y[:300], "test_logits": z[300:], "test_labels": y[300:]})
+    exec(
+        code,
+        {
+            "cal_logits": z[:300],
+            "cal_labels": y[:300],
+            "test_logits": z[300:],
+            "test_labels": y[300:],
+        },
+    )
     assert "calibrat" in capsys.readouterr().out and (tmp_path / "ts.json").exists()
 
 
 def test_everything_has_its_page(generated):
-    for room, names in (("methods", method_names()), ("metrics", metric_names()), ("commands", summaries())):
+    for room, names in (
+        ("methods", method_names()),
+        ("metrics", metric_names()),
+        ("commands", summaries()),
+    ):
         assert {p.stem for p in (generated / room).glob("*.md")} == set(names)
         for name in names:
             assert len((generated / room / f"{name}.md").read_text("utf-8")) > 150, name
@@ -88,19 +104,29 @@ def test_the_worked_example_of_a_metric_is_what_one_finds_by_hand(name, generate
     if name in ("smece", "ece_debiased"):  # a root, and a mean over draws
         return
     by_hand = re.search(r"^By hand: `(.+)`$", page, re.MULTILINE).group(1)
-    assert shown == pytest.approx(eval(by_hand, {"log": math.log, "sqrt": math.sqrt}), rel=1e-5, abs=1e-12)
+    assert shown == pytest.approx(
+        eval(by_hand, {"log": math.log, "sqrt": math.sqrt}), rel=1e-5, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", ["ts", "platt", "hb", "vs", "ms-odir", "ts-by"])
 def test_the_worked_example_of_a_method_runs(name, generated, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
-    probabilities = worked_value((generated / "methods" / f"{name}.md").read_text("utf-8"))
-    assert math.fsum(probabilities) == pytest.approx(1.0, abs=5e-4)  # four digits of each
+    probabilities = worked_value(
+        (generated / "methods" / f"{name}.md").read_text("utf-8")
+    )
+    assert math.fsum(probabilities) == pytest.approx(
+        1.0, abs=5e-4
+    )  # four digits of each
 
 
 def worked_value(page):
     """Run the lines of a worked example; what the last shows, which is what it is."""
-    *lines, last = re.search(r"## Worked example\n\n```python\n(.*?)\n```", page, re.DOTALL).group(1).splitlines()
+    *lines, last = (
+        re.search(r"## Worked example\n\n```python\n(.*?)\n```", page, re.DOTALL)
+        .group(1)
+        .splitlines()
+    )
     known = {"np": np, "calcli": calcli}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -111,9 +137,13 @@ def worked_value(page):
 
 
 def test_links_between_pages_lead_somewhere(generated):
-    there = {p.name for p in PAGES} | {f"generated/{p.relative_to(generated)}" for p in generated.rglob("*.md")}
+    there = {p.name for p in PAGES} | {
+        f"generated/{p.relative_to(generated)}" for p in generated.rglob("*.md")
+    }
     texts = [*PAGES, *generated.glob("*.md")]
-    links = {target for page in texts for target in LINK.findall(page.read_text("utf-8"))}
+    links = {
+        target for page in texts for target in LINK.findall(page.read_text("utf-8"))
+    }
     assert len(links) > len(method_names()) and links <= there
 
 
@@ -140,7 +170,15 @@ OUTPUTS = {
     "extract": ["extract", "DIGITS", "-o", "copy.h5", "--json"],
     "export": ["export", "ts.json", "--to", "python", "-o", "ts.py", "--json"],
     "threshold": ["threshold", "DIGITS", "--accuracy", "0.9", "--json"],
-    "watch": ["watch", "DIGITS", "-c", "ts.json", "--state", "watch_state.json", "--json"],
+    "watch": [
+        "watch",
+        "DIGITS",
+        "-c",
+        "ts.json",
+        "--state",
+        "watch_state.json",
+        "--json",
+    ],
     "compare": ["compare", "DIGITS", "--methods", "ts,ec", "--json"],
     "diagram": ["diagram", "DIGITS", "-c", "ts.json", "--resamples", "100", "--json"],
     "methods": ["methods", "--json"],
@@ -157,11 +195,24 @@ def outputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("json")
     digits = REPOSITORY / "sample_data" / "digits.h5"
     with h5py.File(digits) as file, h5py.File(folder / "small.h5", "w") as small:
-        small["logits"], small["labels"] = file["cal/logits"][:60, :2], file["cal/labels"][:60] % 2
+        small["logits"], small["labels"] = (
+            file["cal/logits"][:60, :2],
+            file["cal/labels"][:60] % 2,
+        )
     found = {}
-    for name, words in [*OUTPUTS.items(), ("inspect", ["inspect", str(digits), "--json"])]:
-        command = [sys.executable, "-m", "calcli", *(str(digits) if w == "DIGITS" else w for w in words)]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    for name, words in [
+        *OUTPUTS.items(),
+        ("inspect", ["inspect", str(digits), "--json"]),
+    ]:
+        command = [
+            sys.executable,
+            "-m",
+            "calcli",
+            *(str(digits) if w == "DIGITS" else w for w in words),
+        ]
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         found[name] = json.loads(done.stdout)
     found["artifact"] = json.loads((folder / "ts.json").read_text("utf-8"))
@@ -175,18 +226,36 @@ def test_real_outputs_obey_their_schemas(name, outputs):
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     validator.validate(outputs[name])
-    broken = {key: value for key, value in outputs[name].items() if not key.startswith("calcli_")}
+    broken = {
+        key: value
+        for key, value in outputs[name].items()
+        if not key.startswith("calcli_")
+    }
     assert not validator.is_valid(broken)
 
 
 def test_every_style_of_diagram_and_the_report_obey_their_schemas(tmp_path):
-    schemas = {name: json.loads((SCHEMAS / f"{name}.json").read_text("utf-8")) for name in ("diagram", "evaluate")}
+    schemas = {
+        name: json.loads((SCHEMAS / f"{name}.json").read_text("utf-8"))
+        for name in ("diagram", "evaluate")
+    }
     for figure in every_figure().values():
         jsonschema.validate(json.loads(to_json(figure)), schemas["diagram"])
     assert set(schemas["diagram"]["properties"]["style"]["enum"]) == set(style_names())
     digits = REPOSITORY / "sample_data" / "digits.h5"
-    command = [sys.executable, "-m", "calcli", "report", str(digits), "-o", "page.html", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "calcli",
+        "report",
+        str(digits),
+        "-o",
+        "page.html",
+        "--json",
+    ]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     jsonschema.validate(json.loads(done.stdout), schemas["evaluate"])
 
@@ -195,7 +264,9 @@ def test_every_style_is_in_the_gallery():
     page = (DOCS / "gallery.md").read_text("utf-8")
     module = documentation("pictures")
     for theme in ("light", "dark"):
-        assert set(module.GALLERY) == set(re.findall(rf"gallery-(\w+)-{theme}\.png\n:class: only-{theme}\n", page))
+        assert set(module.GALLERY) == set(
+            re.findall(rf"gallery-(\w+)-{theme}\.png\n:class: only-{theme}\n", page)
+        )
     for name in style_names():
         assert f"## {name}: " in page, name
 
@@ -207,30 +278,62 @@ def test_the_stored_reports_are_of_today(name):
     text = path.read_text("utf-8")
     assert path.stat().st_size < 200_000
     page = REPOSITORY / "calcli" / "reporting"
-    style, script = ((page / f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
+    style, script = (
+        (page / f"page.{kind}").read_text("utf-8") for kind in ("css", "js")
+    )
     assert style in text and script in text, "make reports"
     assert '<section id="verdict"' in text and text.count("<dt id=") == len(GLOSSARY)
-    found = json.loads(re.search(r'id="calcli-evaluation">(.*?)</script>', text, re.S).group(1))
-    assert [result["method"] for result in found["results"]] == ["uncalibrated", "ts", "ec"]
+    found = json.loads(
+        re.search(r'id="calcli-evaluation">(.*?)</script>', text, re.S).group(1)
+    )
+    assert [result["method"] for result in found["results"]] == [
+        "uncalibrated",
+        "ts",
+        "ec",
+    ]
     assert " -o /" not in text  # the name of a folder of whoever made it
 
 
 def test_the_artifacts_schema_is_that_of_its_struct():
     written = json.loads((SCHEMAS / "artifact.json").read_text("utf-8"))
-    assert {key: written[key] for key in ("$ref", "$defs")} == msgspec.json.schema(_Envelope)
+    assert {key: written[key] for key in ("$ref", "$defs")} == msgspec.json.schema(
+        _Envelope
+    )
 
 
-@pytest.mark.skipif(os.name == "nt", reason="the gate is a bash script for GitHub's runners")
+@pytest.mark.skipif(
+    os.name == "nt", reason="the gate is a bash script for GitHub's runners"
+)
 @pytest.mark.parametrize(
-    ("limits", "code", "said"), [("ece=1", 0, "all limits hold"), ("ece=0.001 nll=9", 5, "crossed")]
+    ("limits", "code", "said"),
+    [("ece=1", 0, "all limits hold"), ("ece=0.001 nll=9", 5, "crossed")],
 )
 def test_the_gate_of_the_action(limits, code, said, tmp_path):
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    given = {"BUNDLE": str(REPOSITORY / "sample_data" / "digits.h5"), "MAX": limits, "JSON": "found.json"}
-    env = {**os.environ, **given, "PATH": path, "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
+    given = {
+        "BUNDLE": str(REPOSITORY / "sample_data" / "digits.h5"),
+        "MAX": limits,
+        "JSON": "found.json",
+    }
+    env = {
+        **os.environ,
+        **given,
+        "PATH": path,
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+    }
     command = ["bash", str(REPOSITORY / ".ci" / "gate.sh")]
-    assert subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=False).returncode == code
+    assert (
+        subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, check=False
+        ).returncode
+        == code
+    )
     assert said in (tmp_path / "summary.md").read_text("utf-8").splitlines()[0]
-    assert json.loads((tmp_path / "found.json").read_text("utf-8"))["calcli_evaluation"] == 1
-    nothing = subprocess.run(command, cwd=tmp_path, env={**env, "MAX": ""}, capture_output=True, check=False)
+    assert (
+        json.loads((tmp_path / "found.json").read_text("utf-8"))["calcli_evaluation"]
+        == 1
+    )
+    nothing = subprocess.run(
+        command, cwd=tmp_path, env={**env, "MAX": ""}, capture_output=True, check=False
+    )
     assert nothing.returncode == 2 and b"nothing could fail" in nothing.stderr

@@ -23,16 +23,31 @@ def programs(text):
 def printed_alike(line, others):
     """Whether a line was printed, numbers with a point to the precision that other builds of NumPy have."""
     own = [float(number) for number in NUMBER.findall(line)]
-    alike = [other for other in others if NUMBER.sub("#", other) == NUMBER.sub("#", line)]
-    return any([float(n) for n in NUMBER.findall(other)] == pytest.approx(own, rel=0.05, abs=0.01) for other in alike)
+    alike = [
+        other for other in others if NUMBER.sub("#", other) == NUMBER.sub("#", line)
+    ]
+    return any(
+        [float(n) for n in NUMBER.findall(other)]
+        == pytest.approx(own, rel=0.05, abs=0.01)
+        for other in alike
+    )
 
 
 @pytest.mark.slow
 def test_a_year_of_one_model(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(programs(YEAR)[0], {})
-    asked = [step for block in re.findall(r"```console\n(.*?)```", YEAR, re.S) for step in TRANSCRIPTS.steps(block)]
-    months = {word for step in asked for word in step.command.split() if re.fullmatch(r"\d\d\.h5", word)}
+    asked = [
+        step
+        for block in re.findall(r"```console\n(.*?)```", YEAR, re.S)
+        for step in TRANSCRIPTS.steps(block)
+    ]
+    months = {
+        word
+        for step in asked
+        for word in step.command.split()
+        if re.fullmatch(r"\d\d\.h5", word)
+    }
     assert months == {f"{month:02}.h5" for month in range(1, 13)}
     for command, shown in asked:
         words, _, code = command.partition("  # exit code ")
@@ -42,7 +57,12 @@ def test_a_year_of_one_model(run, tmp_path, monkeypatch):
         done = run(*words.split()[1:])
         assert done.code == int(code or 0), (command, done.err)
         for line in shown:
-            assert printed_alike(line, (done.out + done.err).splitlines()), (command, line, done.out, done.err)
+            assert printed_alike(line, (done.out + done.err).splitlines()), (
+                command,
+                line,
+                done.out,
+                done.err,
+            )
     assert not (tmp_path / "august.json").exists()
     assert (tmp_path / "01.json").read_bytes() == (tmp_path / "svs.json").read_bytes()
     assert "No alarm" in (tmp_path / "year.html").read_text("utf-8")
@@ -63,7 +83,10 @@ def test_the_airflow_task_fails_on_an_alarm(run, tmp_path, monkeypatch):
     for name, sharper in {"cal": 1, "good": 1, "bad": 3}.items():
         z = rng.normal(size=(800, 3)) * 2
         with h5py.File(f"{name}.h5", "w") as file:
-            file["logits"], file["labels"] = z * sharper, (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+            file["logits"], file["labels"] = (
+                z * sharper,
+                (z + rng.gumbel(size=z.shape)).argmax(axis=1),
+            )
     run("fit", "--method", "ts", "cal.h5", "-o", "ts.json", "-q")
     (program,) = [text for text in programs(PAGE) if "airflow" in text]
     names = {}

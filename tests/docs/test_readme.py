@@ -11,7 +11,9 @@ README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 def documentation(name):
     """A module of docs/."""
-    spec = importlib.util.spec_from_file_location(name, REPOSITORY / "docs" / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(
+        name, REPOSITORY / "docs" / f"{name}.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -22,7 +24,9 @@ TRANSCRIPTS = documentation("transcripts")
 
 def folder_of_scores(path, text="$ " + TRANSCRIPTS.START[0]):
     """A folder as a page with this text finds it; by itself without the bundle and calibrator that pages begin with."""
-    return TRANSCRIPTS.prepare(path, text if "-->" in text else f"<!-- run -->\n```console\n{text}\n```")
+    return TRANSCRIPTS.prepare(
+        path, text if "-->" in text else f"<!-- run -->\n```console\n{text}\n```"
+    )
 
 
 def run_all(commands, folder):

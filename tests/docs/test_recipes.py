@@ -24,7 +24,9 @@ RNG = np.random.default_rng(6)
 N, K = 120, 10
 Z = (3 * RNG.normal(size=(N, K))).astype(np.float32)
 P = np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True)
-Y = np.array([RNG.choice(K, p=p.astype(np.float64) / p.astype(np.float64).sum()) for p in P])
+Y = np.array(
+    [RNG.choice(K, p=p.astype(np.float64) / p.astype(np.float64).sum()) for p in P]
+)
 
 
 def sections(page):
@@ -34,7 +36,13 @@ def sections(page):
         fences = re.findall(r"```(\w+)\n(.*?)```", part, flags=re.S)
         found[part.splitlines()[0]] = (
             "".join(text for kind, text in fences if kind == "python"),
-            [line[2:] for kind, text in fences if kind == "console" for line in text.splitlines() if line[:2] == "$ "],
+            [
+                line[2:]
+                for kind, text in fences
+                if kind == "console"
+                for line in text.splitlines()
+                if line[:2] == "$ "
+            ],
         )
     return found
 
@@ -45,7 +53,10 @@ RECIPES = sections(DOCS / "recipes.md")
 def torch_batches(name):
     """A list of batches, as Lightning's Trainer.predict returns them."""
     torch = pytest.importorskip("torch", reason="the file is torch's own")
-    parts = [{"logits": torch.tensor(Z[i : i + 50]), "labels": torch.tensor(Y[i : i + 50])} for i in range(0, N, 50)]
+    parts = [
+        {"logits": torch.tensor(Z[i : i + 50]), "labels": torch.tensor(Y[i : i + 50])}
+        for i in range(0, N, 50)
+    ]
     torch.save(parts, name)
 
 
@@ -56,10 +67,16 @@ def timm_files():
     import pyarrow.parquet as pq
 
     names = [f"{i}.jpg" for i in range(N)]
-    pq.write_table(pa.table({"logit": pa.array(list(Z)), "filename": names}), "resnet18-224.parquet")
+    pq.write_table(
+        pa.table({"logit": pa.array(list(Z)), "filename": names}),
+        "resnet18-224.parquet",
+    )
     top = np.argsort(-P, axis=1)[:, :5]
     best = np.take_along_axis(P, top, axis=1)
-    lines = [f"{n},{i},{str(p).replace(chr(10), ' ')}\n" for n, i, p in zip(names, top, best, strict=True)]
+    lines = [
+        f"{n},{i},{str(p).replace(chr(10), ' ')}\n"
+        for n, i, p in zip(names, top, best, strict=True)
+    ]
     with open("resnet18-224-top5.csv", "w") as file:
         file.write("filename,index,prob\n" + "".join(lines))
     truth(names)
@@ -69,7 +86,10 @@ def truth(ids, words=None):
     """A table of ids and right answers, in another order."""
     with open("truth.csv", "w") as file:
         file.write("filename,label\n" if words is None else "id,label\n")
-        file.writelines(f"{ids[i]},{Y[i] if words is None else words[i]}\n" for i in RNG.permutation(len(ids)))
+        file.writelines(
+            f"{ids[i]},{Y[i] if words is None else words[i]}\n"
+            for i in RNG.permutation(len(ids))
+        )
 
 
 def harness_samples():
@@ -78,9 +98,23 @@ def harness_samples():
         for i in range(N):
             z, gold = Z[i, :4], int(Z[i, :4].argmax() if i % 3 else Y[i] % 4)
             pairs = [[str(float(v)), "False"] for v in z]
-            args = {f"gen_args_{c}": {"arg_0": "Q", "arg_1": f" choice {c}"} for c in range(4)}
-            row = {"doc_id": i, "doc": {}, "target": str(gold), "arguments": args, "resps": [[p] for p in pairs]}
-            row |= {"filtered_resps": pairs, "filter": "none", "metrics": ["acc"], "acc": float(z.argmax() == gold)}
+            args = {
+                f"gen_args_{c}": {"arg_0": "Q", "arg_1": f" choice {c}"}
+                for c in range(4)
+            }
+            row = {
+                "doc_id": i,
+                "doc": {},
+                "target": str(gold),
+                "arguments": args,
+                "resps": [[p] for p in pairs],
+            }
+            row |= {
+                "filtered_resps": pairs,
+                "filter": "none",
+                "metrics": ["acc"],
+                "acc": float(z.argmax() == gold),
+            }
             file.write(json.dumps(row) + "\n")
 
 
@@ -90,13 +124,24 @@ def batch_output():
     with open("batch_output.jsonl", "w") as file:
         for i in RNG.permutation(N):
             lp = np.log(P[i, :4])
-            top = [{"token": letters[c], "logprob": float(lp[c]), "bytes": None} for c in np.argsort(-lp)]
+            top = [
+                {"token": letters[c], "logprob": float(lp[c]), "bytes": None}
+                for c in np.argsort(-lp)
+            ]
             choice = {
                 "message": {"content": top[0]["token"]},
                 "logprobs": {"content": [{**top[0], "top_logprobs": top}]},
             }
             body = {"object": "chat.completion", "choices": [choice]}
-            file.write(json.dumps({"custom_id": f"q{i}", "response": {"status_code": 200, "body": body}}) + "\n")
+            file.write(
+                json.dumps(
+                    {
+                        "custom_id": f"q{i}",
+                        "response": {"status_code": 200, "body": body},
+                    }
+                )
+                + "\n"
+            )
     truth([f"q{i}" for i in range(N)], [letters[y % 4] for y in Y])
 
 
@@ -132,16 +177,32 @@ def test_a_recipe_runs(name, real, run, tmp_path):
         assert done.code == 0, f"{command}\n{done.err}"
     with h5py.File("val.h5") as file:
         assert set(file) == {"cal", "test"} and len(file["cal/labels"]) > 20
-    assert run("fit", "--method", "ts", "val.h5:cal", "-o", "calibrator.json", "-q").code == 0
-    assert run("evaluate", "val.h5:test", "--calibrator", "calibrator.json", "-q").code == 0
+    assert (
+        run("fit", "--method", "ts", "val.h5:cal", "-o", "calibrator.json", "-q").code
+        == 0
+    )
+    assert (
+        run("evaluate", "val.h5:test", "--calibrator", "calibrator.json", "-q").code
+        == 0
+    )
 
 
 def test_what_the_recipes_join_is_right(run):
     """The truth stands in another order than the scores, whose best class tells whether the rows met."""
-    for name, output, classes in (("timm", "val.h5", 10), ("A server with an OpenAI interface", "val.h5", 4)):
+    for name, output, classes in (
+        ("timm", "val.h5", 10),
+        ("A server with an OpenAI interface", "val.h5", 4),
+    ):
         WRITERS[name]()
         assert (
-            run(*shlex.split(RECIPES[name][1][0].replace("--split cal=0.5 --split test=0.5", "--force"))[1:]).code == 0
+            run(
+                *shlex.split(
+                    RECIPES[name][1][0].replace(
+                        "--split cal=0.5 --split test=0.5", "--force"
+                    )
+                )[1:]
+            ).code
+            == 0
         )
         with h5py.File(output) as file:
             place = [int(re.sub(r"\D", "", i.decode())) for i in file["ids"][()]]
@@ -181,7 +242,9 @@ def exported(tmp_path_factory):
 
 def program_with(word):
     """The program of the page on serving that has this word in it."""
-    fences = re.findall(r"```python\n(.*?)```", (DOCS / "serving.md").read_text("utf-8"), flags=re.S)
+    fences = re.findall(
+        r"```python\n(.*?)```", (DOCS / "serving.md").read_text("utf-8"), flags=re.S
+    )
     (found,) = [text for text in fences if word in text]
     return found
 
@@ -191,13 +254,20 @@ def test_the_handler_gives_what_apply_gives(exported, monkeypatch):
     monkeypatch.delitem(sys.modules, "calibrator", raising=False)
     program = program_with("FastAPI")
     assert len([line for line in program.splitlines() if line.strip()]) <= 10
-    with h5py.File(exported / "logits.h5") as scores, h5py.File(exported / "probs.h5") as applied:
+    with (
+        h5py.File(exported / "logits.h5") as scores,
+        h5py.File(exported / "probs.h5") as applied,
+    ):
         rows, expected = scores["test/logits"][:5].tolist(), applied["probs"][:5]
         predicted = applied["prediction"][:5].tolist()
     try:
         from fastapi.testclient import TestClient
     except ImportError:  # the handler itself, without a server around it
-        stub = types.SimpleNamespace(FastAPI=lambda: types.SimpleNamespace(post=lambda path: lambda handler: handler))
+        stub = types.SimpleNamespace(
+            FastAPI=lambda: types.SimpleNamespace(
+                post=lambda path: lambda handler: handler
+            )
+        )
         monkeypatch.setitem(sys.modules, "fastapi", stub)
         space = {"__name__": "serve"}
         exec(program, space)
@@ -212,7 +282,10 @@ def test_the_handler_gives_what_apply_gives(exported, monkeypatch):
     assert answer["prediction"] == predicted
 
 
-SERVED = {"onnx": ("onnxruntime", "calibrator.onnx"), "torch": ("torch.export", "calibrator.pt2")}
+SERVED = {
+    "onnx": ("onnxruntime", "calibrator.onnx"),
+    "torch": ("torch.export", "calibrator.pt2"),
+}
 
 
 @pytest.mark.parametrize("target", SERVED)
@@ -222,10 +295,17 @@ def test_the_programs_of_the_serving_stacks_run(exported, monkeypatch, run, targ
     if target == "onnx":
         pytest.importorskip("onnx")
     monkeypatch.chdir(exported)
-    assert run("export", "logits.ts.json", "--to", target, "-o", name, "--force", "-q").code == 0
+    assert (
+        run(
+            "export", "logits.ts.json", "--to", target, "-o", name, "--force", "-q"
+        ).code
+        == 0
+    )
     space = {}
     exec(program_with(word), space)
-    np.testing.assert_allclose(np.asarray(space["probs"]), 0.1, atol=1e-6)  # all scores are 0
+    np.testing.assert_allclose(
+        np.asarray(space["probs"]), 0.1, atol=1e-6
+    )  # all scores are 0
 
 
 PIPELINES = (DOCS / "pipelines.md").read_text("utf-8")
@@ -233,7 +313,9 @@ PIPELINES = (DOCS / "pipelines.md").read_text("utf-8")
 
 def fence(kind, heading):
     """The first block of a kind below a heading of the page."""
-    return re.search(rf"^## {heading}\n.*?```{kind}\n(.*?)```", PIPELINES, flags=re.S | re.M)[1]
+    return re.search(
+        rf"^## {heading}\n.*?```{kind}\n(.*?)```", PIPELINES, flags=re.S | re.M
+    )[1]
 
 
 def test_make_stops_at_a_crossed_limit(exported, tmp_path):
@@ -253,22 +335,37 @@ def test_the_stages_of_dvc_write_their_metrics(exported, tmp_path):
     run_all(re.findall(r"cmd: (.*)", text), tmp_path)
     for name in re.findall(r"outs: \[(.*)\]|metrics: \[\{(.*?):", text):
         assert (tmp_path / (name[0] or name[1])).exists()
-    assert json.loads((tmp_path / "evaluation.json").read_text())["results"][1]["metrics"]["nll"]["value"] > 0
+    assert (
+        json.loads((tmp_path / "evaluation.json").read_text())["results"][1]["metrics"][
+            "nll"
+        ]["value"]
+        > 0
+    )
 
 
-def test_the_step_of_github_actions_runs_as_the_runner_does(exported, monkeypatch, tmp_path):
+def test_the_step_of_github_actions_runs_as_the_runner_does(
+    exported, monkeypatch, tmp_path
+):
     """Each input goes, as the action declares it, into the variable that its script reads."""
     step = fence("yaml", "GitHub Actions")
     action = (REPOSITORY / "action.yml").read_text("utf-8")
-    given = dict(re.findall(r"^    (\w+): (.*)$", step.partition("calcli")[2], flags=re.M))
+    given = dict(
+        re.findall(r"^    (\w+): (.*)$", step.partition("calcli")[2], flags=re.M)
+    )
     assert given and set(given) <= set(re.findall(r"^  (\w+):$", action, flags=re.M))
     for variable, name in re.findall(r"(\w+): \$\{\{ inputs\.(\w+) \}\}", action):
         monkeypatch.setenv(variable, given.get(name, ""))
     monkeypatch.setenv("GITHUB_ACTION_PATH", str(REPOSITORY))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     run_all(re.findall(r"run: (bash .*)", action), exported)
-    assert (tmp_path / "summary.md").read_text("utf-8").startswith("### calcli: all limits hold")
-    assert json.loads((exported / "calcli-evaluation.json").read_text("utf-8"))["results"][1]["calibrator"]
+    assert (
+        (tmp_path / "summary.md")
+        .read_text("utf-8")
+        .startswith("### calcli: all limits hold")
+    )
+    assert json.loads((exported / "calcli-evaluation.json").read_text("utf-8"))[
+        "results"
+    ][1]["calibrator"]
 
 
 def test_mlflow_gets_artifact_report_and_metrics(exported, monkeypatch, run, tmp_path):
@@ -285,11 +382,16 @@ def test_mlflow_gets_artifact_report_and_metrics(exported, monkeypatch, run, tmp
         from contextlib import nullcontext
 
         stub = types.SimpleNamespace(
-            start_run=nullcontext, log_artifact=logged["files"].append, log_metrics=logged["metrics"].update
+            start_run=nullcontext,
+            log_artifact=logged["files"].append,
+            log_metrics=logged["metrics"].update,
         )
         monkeypatch.setitem(sys.modules, "mlflow", stub)
         exec(fence("python", "MLflow"), {})
-        assert logged["files"] == ["logits.ts.json", "report.html"] and logged["metrics"]["nll"] > 0
+        assert (
+            logged["files"] == ["logits.ts.json", "report.html"]
+            and logged["metrics"]["nll"] > 0
+        )
     else:
         exec(fence("python", "MLflow"), {})
         assert list((tmp_path / "runs").rglob("report.html"))

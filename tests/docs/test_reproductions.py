@@ -20,7 +20,9 @@ def digits(tmp_path_factory):
     """Two parts of the sample digits as the npz files that the scripts take."""
     folder = tmp_path_factory.mktemp("reproductions")
     with h5py.File(REPOSITORY / "sample_data" / "digits.h5") as file:
-        parts = [(file[g]["logits"][()], file[g]["labels"][()]) for g in ("cal", "test")]
+        parts = [
+            (file[g]["logits"][()], file[g]["labels"][()]) for g in ("cal", "test")
+        ]
     for name, (z, y) in zip(("one", "two"), parts, strict=True):
         np.savez(folder / f"{name}.npz", logits=z, labels=y)
     return folder
@@ -29,7 +31,11 @@ def digits(tmp_path_factory):
 def script(name, *words, cwd):
     path = REPOSITORY / "reproductions" / f"{name}.py"
     return subprocess.run(
-        [sys.executable, path, *map(str, words)], cwd=cwd, capture_output=True, text=True, check=False
+        [sys.executable, path, *map(str, words)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -53,26 +59,52 @@ def test_verified_calibration(tmp_path):
     np.savez(tmp_path / "s.npz", logits=1.5 * z, labels=draw_labels(softmax(z), rng))
     np.savez(tmp_path / "t.npz", logits=2 * z, labels=draw_labels(softmax(z), rng))
     small = ("--trials", 2, "--resamples", 20, "--sets", 10, "--bins", "10,100")
-    done = script("verified_calibration", "s.npz", "t.npz", "-o", "p", *small, cwd=tmp_path)
+    done = script(
+        "verified_calibration", "s.npz", "t.npz", "-o", "p", *small, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     numbers = json.loads((tmp_path / "p" / "verified_calibration.json").read_text())
     assert len(done.stdout.splitlines()) == len(numbers["claims"]) == 20
     for claim in numbers["claims"]:
         points = claim["bins"] if "bins" in claim else claim["rows"]
-        assert {name: len(verdicts) for name, verdicts in claim["verdicts"].items()} == dict.fromkeys("st", len(points))
-        assert {word for each in claim["verdicts"].values() for word in each} <= {"met", "not met", "undecided"}
+        assert {
+            name: len(verdicts) for name, verdicts in claim["verdicts"].items()
+        } == dict.fromkeys("st", len(points))
+        assert {word for each in claim["verdicts"].values() for word in each} <= {
+            "met",
+            "not met",
+            "undecided",
+        }
     for own in numbers["networks"].values():
         for row in own["lower bound"]:
             assert row["l1"] <= row["l2"] + 1e-12  # Jensen
         noisy = next(row for row in own["estimators"] if row["bins"] == 100)
-        assert noisy["plugin"]["squared_error"]["mean"] > noisy["debiased"]["squared_error"]["mean"]
+        assert (
+            noisy["plugin"]["squared_error"]["mean"]
+            > noisy["debiased"]["squared_error"]["mean"]
+        )
         assert [row["bins"] for row in own["known truth"]] == [15, 100]
-    for name in ("lower_bounds", "error_over_bins", "marginal_and_difference", "estimators", "distributions"):
+    for name in (
+        "lower_bounds",
+        "error_over_bins",
+        "marginal_and_difference",
+        "estimators",
+        "distributions",
+    ):
         assert is_png(tmp_path / "p" / f"{name}.png")
 
 
 def test_ranks_over_models(digits):
-    done = script("ranks_over_models", "one.npz", "two.npz", "--methods", "ts,ec", "--metrics", "nll", cwd=digits)
+    done = script(
+        "ranks_over_models",
+        "one.npz",
+        "two.npz",
+        "--methods",
+        "ts,ec",
+        "--metrics",
+        "nll",
+        cwd=digits,
+    )
     assert done.returncode == 0, done.stderr
     head, row = done.stdout.splitlines()[-2:]
     assert "average ranks over 2 bundles" in done.stdout
@@ -84,7 +116,15 @@ def test_ranks_over_models(digits):
 def test_expectation_consistency_table1(digits):
     """A stand-in under a published name: the row is printed, the cells disagree, and the exit code says so."""
     (digits / "cifar100_resnet20.npz").write_bytes((digits / "one.npz").read_bytes())
-    done = script("expectation_consistency_table1", ".", "--halves", 2, "--only", "cifar100_resnet20", cwd=digits)
+    done = script(
+        "expectation_consistency_table1",
+        ".",
+        "--halves",
+        2,
+        "--only",
+        "cifar100_resnet20",
+        cwd=digits,
+    )
     assert done.returncode == 1, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 4
@@ -95,10 +135,22 @@ def test_expectation_consistency_table1(digits):
 def test_expectation_consistency_theory_prints_rows_and_draws_figures(tmp_path):
     """The numbers are tested in test_teacher_student.py; here that all of it is written and drawn."""
     pytest.importorskip("matplotlib")
-    done = script("expectation_consistency_theory", "-o", "f", "--short", "--runs", 2, "--dimension", 40, cwd=tmp_path)
+    done = script(
+        "expectation_consistency_theory",
+        "-o",
+        "f",
+        "--short",
+        "--runs",
+        2,
+        "--dimension",
+        40,
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 1 + 3 * 2
-    numbers = json.loads((tmp_path / "f" / "expectation_consistency_theory.json").read_text())
+    numbers = json.loads(
+        (tmp_path / "f" / "expectation_consistency_theory.json").read_text()
+    )
     assert {row["which"] for row in numbers["theory"]} == {"small", "error", "loss"}
     # The paper: after calibration EC has the smaller error, for all three ridges.
     assert all(row["half_ece"][2] < row["half_ece"][1] for row in numbers["theory"])
@@ -112,7 +164,11 @@ def test_hoki_tables(digits):
     done = script("hoki_tables", "one.npz", "-o", "h", *few, cwd=digits)
     assert done.returncode == 0, done.stderr
     own = json.loads((digits / "h" / "hoki_tables.json").read_text())["files"]["one"]
-    assert {name: len(row) for name, row in own["ece"].items()} == {"uncalibrated": 6, "ts": 6, "hoki": 6}
+    assert {name: len(row) for name, row in own["ece"].items()} == {
+        "uncalibrated": 6,
+        "ts": 6,
+        "hoki": 6,
+    }
     assert own["seconds"]["hoki"][0] > 0
     for half in own["halves"]:
         assert half["noise"] == max(half["families"], key=half["families"].get)
@@ -124,7 +180,18 @@ def test_hoki_tables(digits):
 def test_temperatures(digits):
     """Three temperatures and errors a half; the least error is no larger than those of both methods."""
     pytest.importorskip("matplotlib")
-    done = script("temperatures", "one.npz", "two.npz", "-o", "t", "--halves", 2, "--workers", 2, cwd=digits)
+    done = script(
+        "temperatures",
+        "one.npz",
+        "two.npz",
+        "-o",
+        "t",
+        "--halves",
+        2,
+        "--workers",
+        2,
+        cwd=digits,
+    )
     assert done.returncode == 0, done.stderr
     files = json.loads((digits / "t" / "temperatures.json").read_text())["files"]
     assert list(files) == ["one", "two"]
@@ -138,19 +205,37 @@ def test_corrupted_labels(tmp_path, real):
     np.savez(tmp_path / "cifar100_resnet20.npz", **real("cifar100_resnet20"))
     done = script("corrupted_labels", ".", "--seeds", 1, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    line = next(line for line in done.stdout.splitlines() if line.startswith("cifar100_resnet20"))
+    line = next(
+        line
+        for line in done.stdout.splitlines()
+        if line.startswith("cifar100_resnet20")
+    )
     found = [float(cell.partition("(")[0]) for cell in line.split()[1:]]
-    oracle = (38.38, 2.11648, 1.73094, 17.38499, 10.20245, 4.68137, 57.36016, 55.25455, 53.94302)
+    oracle = (
+        38.38,
+        2.11648,
+        1.73094,
+        17.38499,
+        10.20245,
+        4.68137,
+        57.36016,
+        55.25455,
+        53.94302,
+    )
     assert found == pytest.approx(oracle, abs=6e-4)  # printed to three places
 
 
 def test_guo_tables(digits):
     pytest.importorskip("matplotlib")
-    done = script("guo_tables", "one.npz", "-o", "g", "--halves", 2, "--draw", "one", cwd=digits)
+    done = script(
+        "guo_tables", "one.npz", "-o", "g", "--halves", 2, "--draw", "one", cwd=digits
+    )
     assert done.returncode == 0, done.stderr
     own = json.loads((digits / "g" / "guo_tables.json").read_text())["files"]["one"]
     assert {len(each) for each in own["ece"].values()} == {2}
-    assert own["scores"]["temperature"]["error"] == own["scores"]["uncalibrated"]["error"]
+    assert (
+        own["scores"]["temperature"]["error"] == own["scores"]["uncalibrated"]["error"]
+    )
     assert own["scores"]["temperature"]["nll"] < own["scores"]["uncalibrated"]["nll"]
     assert set(own["seconds"]) == set(own["scores"]) - {"uncalibrated"}
     assert is_png(digits / "g" / "reliability_one.png")
@@ -162,19 +247,40 @@ def test_recal_figures(tmp_path):
     rng = np.random.default_rng(0)
     z = 2 * rng.normal(size=(600, 4))
     y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
-    moved = np.stack([2 * z * share + rng.normal(size=z.shape) for share in (0.3, 0.6, 0.8)])
+    moved = np.stack(
+        [2 * z * share + rng.normal(size=z.shape) for share in (0.3, 0.6, 0.8)]
+    )
     specs = np.array(["zoom:0.3", "zoom:0.6", "brightness:0.8"])
-    np.savez(tmp_path / "s.npz", logits=2 * z, labels=y, transformed_logits=moved, transforms=specs)
-    done = script("recal_figures", "s.npz", "-o", "r", "--halves", 2, "--rounds", 3, cwd=tmp_path)
+    np.savez(
+        tmp_path / "s.npz",
+        logits=2 * z,
+        labels=y,
+        transformed_logits=moved,
+        transforms=specs,
+    )
+    done = script(
+        "recal_figures", "s.npz", "-o", "r", "--halves", 2, "--rounds", 3, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "r" / "recal_figures.json").read_text())
     for start in ("raw", "after one temperature"):
         for spec, own in found["groups"][start].items():
-            filled = [rank for rank, rows in zip(own["ranks"], own["rows"], strict=True) if rows]
-            assert sum(own["rows"]) == 300 and sorted(filled) == list(range(1, len(filled) + 1)), spec
-        assert np.sum(found["ranks"][start]["zoom"]) <= 8 and np.sum(found["ranks"][start]["brightness"]) <= 4
+            filled = [
+                rank
+                for rank, rows in zip(own["ranks"], own["rows"], strict=True)
+                if rows
+            ]
+            assert sum(own["rows"]) == 300 and sorted(filled) == list(
+                range(1, len(filled) + 1)
+            ), spec
+        assert (
+            np.sum(found["ranks"][start]["zoom"]) <= 8
+            and np.sum(found["ranks"][start]["brightness"]) <= 4
+        )
     assert {len(own["brier_top"]) for own in found["scores"].values()} == {2}
-    assert {len(path) for paths in found["ece_after_round"].values() for path in paths} == {4}
+    assert {
+        len(path) for paths in found["ece_after_round"].values() for path in paths
+    } == {4}
     assert is_png(tmp_path / "r" / "recal_ranks.png")
 
 
@@ -190,8 +296,12 @@ def test_the_ranks_of_the_groups_are_those_of_the_specification(tmp_path, real):
     path = figures.bundle(tmp_path, "first", data, slice(0, 5000))
     found = figures.groups(path, ["zoom:0.51", "brightness:0.8"], "none")
     assert found["zoom:0.51"]["rows"] == [134, 2150, 103, 2613]
-    assert found["zoom:0.51"]["ece"] == pytest.approx([0.2922, 0.0766, 0.1445, 0.0265], abs=6e-5)
+    assert found["zoom:0.51"]["ece"] == pytest.approx(
+        [0.2922, 0.0766, 0.1445, 0.0265], abs=6e-5
+    )
     assert found["zoom:0.51"]["ranks"] == [4, 2, 3, 1]
     # Nine confidences that both round to 1 are told apart by our logarithms: 2053 and 2815 there.
     assert found["brightness:0.8"]["rows"] == [59, 73, 2062, 2806]
-    assert found["brightness:0.8"]["ece"][:2] == pytest.approx([0.2122, 0.2352], abs=6e-5)
+    assert found["brightness:0.8"]["ece"][:2] == pytest.approx(
+        [0.2122, 0.2352], abs=6e-5
+    )

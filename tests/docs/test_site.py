@@ -12,7 +12,15 @@ if not (SITE / "index.html").exists():
     pytest.skip("the site is not built (make docs)", allow_module_level=True)
 sys.path.insert(0, str(REPOSITORY / "docs"))
 
-PAGES = ["index", "first", "generated/methods/ts", "generated/metrics/ece", "python", "calibration", "sample"]
+PAGES = [
+    "index",
+    "first",
+    "generated/methods/ts",
+    "generated/metrics/ece",
+    "python",
+    "calibration",
+    "sample",
+]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +43,13 @@ def test_search_finds_what_people_type(index, stems, page):
     found = []
     for stem in stems:
         hits = index["terms"].get(stem, []), index["titleterms"].get(stem, [])
-        found.append({index["docnames"][at] for hit in hits for at in ([hit] if isinstance(hit, int) else hit)})
+        found.append(
+            {
+                index["docnames"][at]
+                for hit in hits
+                for at in ([hit] if isinstance(hit, int) else hit)
+            }
+        )
     assert page in set.intersection(*found)
 
 

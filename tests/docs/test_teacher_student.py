@@ -40,12 +40,25 @@ def test_every_column_of_a_row(case):
     student = Student.trained(*case, RIDGE)
     row = student.row()
     m, q, error, nll, ts, ec, *rest = ROWS[case]
-    found = (row["m"], row["q"], row["error"], row["nll"], row["temperature_ts"], row["temperature_ec"])
-    np.testing.assert_allclose(found, (m, q, error, nll, ts, ec), rtol=3e-5)  # printed to five places
-    np.testing.assert_allclose(1e4 * np.array(row["half_ece"]), rest[:3], atol=0.015)  # unsplit integrals: to .01
+    found = (
+        row["m"],
+        row["q"],
+        row["error"],
+        row["nll"],
+        row["temperature_ts"],
+        row["temperature_ec"],
+    )
+    np.testing.assert_allclose(
+        found, (m, q, error, nll, ts, ec), rtol=3e-5
+    )  # printed to five places
+    np.testing.assert_allclose(
+        1e4 * np.array(row["half_ece"]), rest[:3], atol=0.015
+    )  # unsplit integrals: to .01
     np.testing.assert_allclose(row["brier"], rest[3:], atol=6e-6)
     for left, right in student.identities():
-        assert left == pytest.approx(right, rel=1e-5)  # small differences of large terms
+        assert left == pytest.approx(
+            right, rel=1e-5
+        )  # small differences of large terms
 
 
 @pytest.mark.parametrize("name", theory.TEACHERS)
@@ -57,15 +70,24 @@ def test_the_temperatures_fulfil_their_conditions(name):
     slope = {"affine": 0.3413447, "constant": 0.2419707, "logit": 0.2066210}[name]
     left = 2 * student.q / student.temperature_ts * (weight @ (p * (1 - p)))
     assert left == pytest.approx(student.m * slope, rel=1e-6)
-    assert student.confidence(student.temperature_ec) == pytest.approx(student.accuracy, abs=1e-12)
+    assert student.confidence(student.temperature_ec) == pytest.approx(
+        student.accuracy, abs=1e-12
+    )
 
 
 def test_damped_and_continued_solutions_agree():
-    np.testing.assert_allclose(theory.damped("affine", 5, RIDGE), theory.continued("affine", 5, RIDGE), rtol=1e-6)
+    np.testing.assert_allclose(
+        theory.damped("affine", 5, RIDGE),
+        theory.continued("affine", 5, RIDGE),
+        rtol=1e-6,
+    )
 
 
 def test_the_best_ridges():
-    for_error, for_loss = best_ridge("affine", 20, "error"), best_ridge("constant", 20, "loss")
+    for_error, for_loss = (
+        best_ridge("affine", 20, "error"),
+        best_ridge("constant", 20, "loss"),
+    )
     assert for_error.ridge == pytest.approx(0.170060, rel=1e-3)
     assert for_error.temperature_ts == pytest.approx(0.96185, abs=2e-4)
     assert for_loss.ridge == pytest.approx(0.665074, rel=1e-3)
@@ -74,10 +96,19 @@ def test_the_best_ridges():
 
 def test_the_joint_density(affine20):
     points = ((0.5, 0.5), (0.75, 0.8), (0.9, 0.95))
-    oracle = {1.0: (1.703691, 2.270526, 5.584113), affine20.temperature_ec: (2.307283, 2.941425, 1.316995)}
+    oracle = {
+        1.0: (1.703691, 2.270526, 5.584113),
+        affine20.temperature_ec: (2.307283, 2.941425, 1.316995),
+    }
     for temperature, values in oracle.items():
-        np.testing.assert_allclose([affine20.density(*at, temperature) for at in points], values, rtol=5e-6)
-    np.testing.assert_allclose(affine20.expected_teacher([0.6, 0.8, 0.95]), (0.560708, 0.707367, 0.918628), atol=1e-6)
+        np.testing.assert_allclose(
+            [affine20.density(*at, temperature) for at in points], values, rtol=5e-6
+        )
+    np.testing.assert_allclose(
+        affine20.expected_teacher([0.6, 0.8, 0.95]),
+        (0.560708, 0.707367, 0.918628),
+        atol=1e-6,
+    )
     # Density and atoms together are the student's own density.
     middle = (np.arange(2000) + 0.5) / 2000
     for b in (0.3, 0.8):
@@ -91,7 +122,9 @@ def test_who_knows_the_model_needs_no_temperature():
     assert at[1.0]["accuracy"] == pytest.approx(0.61747612, abs=1e-8)
     assert at[1.0]["confidence"] == pytest.approx(at[1.0]["accuracy"], abs=1e-10)
     assert at[1.0]["nll"] == pytest.approx(0.65018688, abs=1e-8)
-    assert (at[0.8]["confidence"], at[1.25]["confidence"]) == pytest.approx((0.64087417, 0.59450266), abs=1e-8)
+    assert (at[0.8]["confidence"], at[1.25]["confidence"]) == pytest.approx(
+        (0.64087417, 0.59450266), abs=1e-8
+    )
     assert at[1.0]["nll"] < min(at[0.8]["nll"], at[1.25]["nll"])
 
 
@@ -101,7 +134,10 @@ def test_trained_models_lie_on_the_theorys_curves(affine20):
     for key in ("m", "q", "error", "temperature_ts", "temperature_ec"):
         allowed = 3 * found[key]["se"] + 4 / 200 * row[key]
         assert abs(found[key]["mean"] - row[key]) <= allowed, key
-    assert abs(found["half_ece"]["mean"][0] - row["half_ece"][0]) <= 3 * found["half_ece"]["se"][0] + 0.02 * 0.0218
+    assert (
+        abs(found["half_ece"]["mean"][0] - row["half_ece"][0])
+        <= 3 * found["half_ece"]["se"][0] + 0.02 * 0.0218
+    )
 
 
 def test_a_search_that_fails_says_so(monkeypatch):

@@ -27,9 +27,15 @@ def table(name, header, rows):
 
 def tokens():
     z, y = scored((60, 20), 5)
-    np.savez("tokens.npz", predictions=z, label_ids=np.where(np.arange(20) < RNG.integers(5, 21, 60)[:, None], y, -100))
+    np.savez(
+        "tokens.npz",
+        predictions=z,
+        label_ids=np.where(np.arange(20) < RNG.integers(5, 21, 60)[:, None], y, -100),
+    )
     cut = zip(z, y, RNG.integers(5, 21, 60), strict=True)
-    pairs = ((scores[:rows].tolist(), truth[:rows].tolist()) for scores, truth, rows in cut)
+    pairs = (
+        (scores[:rows].tolist(), truth[:rows].tolist()) for scores, truth, rows in cut
+    )
     lines = (json.dumps({"logits": scores, "labels": truth}) for scores, truth in pairs)
     Path("sentences.jsonl").write_text("\n".join(lines))
 
@@ -42,7 +48,11 @@ def images():
     Path("images").mkdir()
     for number, (scores, truth) in enumerate(zip(z, y, strict=True)):
         size = 8 + number % 9
-        np.savez(f"images/{number}.npz", logits=np.moveaxis(scores, -1, 0)[:, :size], labels=truth[:size])
+        np.savez(
+            f"images/{number}.npz",
+            logits=np.moveaxis(scores, -1, 0)[:, :size],
+            labels=truth[:size],
+        )
 
 
 def answers():
@@ -57,7 +67,12 @@ def answers():
 
 def boxes():
     score = RNG.beta(3, 1, 720)
-    rows = zip(np.arange(720) // 12, score.round(4), (RNG.random(720) < score).astype(int), strict=True)
+    rows = zip(
+        np.arange(720) // 12,
+        score.round(4),
+        (RNG.random(720) < score).astype(int),
+        strict=True,
+    )
     table("boxes.csv", ("image_id", "score", "matched"), rows)
 
 
@@ -74,7 +89,11 @@ def patients():
         )
         for i in range(600)
     ]
-    table("patients.csv", ("image", "patient", "sex", "site", "probability", "malignant"), rows)
+    table(
+        "patients.csv",
+        ("image", "patient", "sex", "site", "probability", "malignant"),
+        rows,
+    )
 
 
 WRITERS = {
@@ -91,7 +110,9 @@ def test_every_section_is_run():
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_section_goes_from_its_file_to_the_guarantee(name, tmp_path, monkeypatch, capsys):
+def test_a_section_goes_from_its_file_to_the_guarantee(
+    name, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     run = runner(monkeypatch, capsys)
     write, bundle, units = WRITERS[name]
@@ -107,22 +128,44 @@ def test_a_section_goes_from_its_file_to_the_guarantee(name, tmp_path, monkeypat
     assert "With probability 0.95" in done["threshold"].err
     with h5py.File(bundle) as file:
         column = "ids" if name == "Repeated answers" else "unit"
-        assert len({value for group in ("cal", "test") for value in file[group][column][()].tolist()}) == units
+        assert (
+            len(
+                {
+                    value
+                    for group in ("cal", "test")
+                    for value in file[group][column][()].tolist()
+                }
+            )
+            == units
+        )
     if name == "A patient file":
         head = (tmp_path / "served.csv").read_text().splitlines()[0].split(",")
-        assert {"image", "patient", "sex", "site", "prediction", "probs_yes"} <= set(head)
+        assert {"image", "patient", "sex", "site", "prediction", "probs_yes"} <= set(
+            head
+        )
 
 
 TABLES = {
-    "loans": (("app_id", "score", "denied", "race", "w"), lambda i, p, y: (i + 1000, p, y, "BW"[i % 2], 1 + i % 3)),
+    "loans": (
+        ("app_id", "score", "denied", "race", "w"),
+        lambda i, p, y: (i + 1000, p, y, "BW"[i % 2], 1 + i % 3),
+    ),
     "boxes": (("image_id", "score", "matched"), lambda i, p, y: (i // 12, p, y)),
-    "animals": (("patient", "cat", "dog", "truth"), lambda i, p, y: (i // 5, -p, 3 * p - 2, ("dog", "cat")[y])),
-    "words": (("case", "proba", "outcome"), lambda i, p, y: (f"c{i}", p, ("bad", "good")[y])),
+    "animals": (
+        ("patient", "cat", "dog", "truth"),
+        lambda i, p, y: (i // 5, -p, 3 * p - 2, ("dog", "cat")[y]),
+    ),
+    "words": (
+        ("case", "proba", "outcome"),
+        lambda i, p, y: (f"c{i}", p, ("bad", "good")[y]),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_command_that_is_advised_works_as_printed(name, tmp_path, monkeypatch, capsys):
+def test_a_command_that_is_advised_works_as_printed(
+    name, tmp_path, monkeypatch, capsys
+):
     """Tables of which the names say too little: all columns are listed, and the whole command is there to try."""
     monkeypatch.chdir(tmp_path)
     run = runner(monkeypatch, capsys)

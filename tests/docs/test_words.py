@@ -46,7 +46,9 @@ def retired(text):
     """Which of these words a text has."""
     plain = " ".join(text.split())
     return [
-        f"{found[0]!r}: write {instead}" for word, instead in RETIRED.items() if (found := re.search(word, plain, re.I))
+        f"{found[0]!r}: write {instead}"
+        for word, instead in RETIRED.items()
+        if (found := re.search(word, plain, re.I))
     ]
 
 
@@ -56,21 +58,40 @@ def messages(path):
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             silent |= {id(part) for part in node.values}
-            yield node.lineno, "".join(part.value for part in node.values if isinstance(part, ast.Constant))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
+            yield (
+                node.lineno,
+                "".join(
+                    part.value for part in node.values if isinstance(part, ast.Constant)
+                ),
+            )
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in silent
+        ):
             yield node.lineno, node.value
 
 
-@pytest.mark.parametrize("path", sorted((REPOSITORY / "calcli").rglob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((REPOSITORY / "calcli").rglob("*.py")), ids=lambda path: path.stem
+)
 def test_messages_use_the_words_of_the_field(path):
-    found = [f"{path.name}:{line}: {words}" for line, text in messages(path) if (words := retired(text))]
+    found = [
+        f"{path.name}:{line}: {words}"
+        for line, text in messages(path)
+        if (words := retired(text))
+    ]
     assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("command", summaries())
 def test_help_uses_the_words_of_the_field(command):
     parser = load(command)
-    texts = [parser.help or "", parser.epilog or "", *(getattr(each, "help", None) or "" for each in parser.params)]
+    texts = [
+        parser.help or "",
+        parser.epilog or "",
+        *(getattr(each, "help", None) or "" for each in parser.params),
+    ]
     assert not retired(" ".join(texts))
 
 
@@ -92,19 +113,37 @@ def seen(path):
 def outputs(tmp_path_factory):
     """What every command says on models of five and of two classes, overconfident and calibrated: command -> text."""
     folder = tmp_path_factory.mktemp("words")
-    for name, k, temperature in (("a", 5, 2.0), ("two", 2, 1.6), ("good", 4, 1.0), ("few", 3, 1.0)):
-        z, y = truth({"few": 30, "good": 8000}.get(name, 900), k, temperature=temperature)
-        np.savez(folder / f"{name}.npz", logits=z, labels=y, group=np.arange(len(y)) % 2)
+    for name, k, temperature in (
+        ("a", 5, 2.0),
+        ("two", 2, 1.6),
+        ("good", 4, 1.0),
+        ("few", 3, 1.0),
+    ):
+        z, y = truth(
+            {"few": 30, "good": 8000}.get(name, 900), k, temperature=temperature
+        )
+        np.savez(
+            folder / f"{name}.npz", logits=z, labels=y, group=np.arange(len(y)) % 2
+        )
     z, y = truth(4000, 4, temperature=1.0)
     group = np.arange(4000) % 2
-    np.savez(folder / "both.npz", logits=z * np.where(group, 1.6, 0.7)[:, None], labels=y, group=group)
+    np.savez(
+        folder / "both.npz",
+        logits=z * np.where(group, 1.6, 0.7)[:, None],
+        labels=y,
+        group=group,
+    )
     z, y = truth(900, 3)
     np.savez(folder / "odd.npz", logits=z, labels=np.roll(y, 1))
     said, wide = {}, {**os.environ, "COLUMNS": "160"}
 
     def run(line):
         done = subprocess.run(
-            [sys.executable, "-m", "calcli", *line.split()], cwd=folder, capture_output=True, text=True, env=wide
+            [sys.executable, "-m", "calcli", *line.split()],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            env=wide,
         )
         said[line] = done.stdout + done.stderr
         assert done.returncode in ENDS, f"{line}: {said[line]}"
@@ -136,23 +175,36 @@ def test_what_commands_say_uses_the_words_of_the_field(outputs):
     folder, said = outputs
     texts = {**said, **{page.name: seen(page) for page in folder.rglob("*.html")}}
     assert {"many.html", "two.html", "a.report.html"} <= set(texts)
-    found = [f"{name}: {words}" for name, text in texts.items() if (words := retired(text))]
+    found = [
+        f"{name}: {words}" for name, text in texts.items() if (words := retired(text))
+    ]
     assert not found, "\n".join(found)
     script = (REPOSITORY / "calcli" / "reporting" / "page.js").read_text("utf-8")
     assert not retired(" ".join(re.findall(r'"([^"]*)"', script)))
 
 
-NOTATION = {"p": r"\bp [=<]", "[low, high]": r"\[-?\d+\.\d+, -?\d+\.\d+\]", "z": r"\bz\b", "±": "±"}
+NOTATION = {
+    "p": r"\bp [=<]",
+    "[low, high]": r"\[-?\d+\.\d+, -?\d+\.\d+\]",
+    "z": r"\bz\b",
+    "±": "±",
+}
 """How a term looks where it is no word."""
 
 
 def test_every_term_that_is_explained_is_shown(outputs):
     """The glossary of an evaluation against the lines above that glossary, of all evaluations together."""
-    evaluations = [text for line, text in outputs[1].items() if line.startswith("evaluate")]
-    shown = "\n".join(re.split(r"\nterms?\b", text, maxsplit=1)[0] for text in evaluations)
+    evaluations = [
+        text for line, text in outputs[1].items() if line.startswith("evaluate")
+    ]
+    shown = "\n".join(
+        re.split(r"\nterms?\b", text, maxsplit=1)[0] for text in evaluations
+    )
     for term in (*REPORT, *BY_PART):
         for word in term.split(", ") if term not in NOTATION else [term]:
-            assert re.search(NOTATION.get(word, re.escape(word)), shown), f"{term!r} is explained and never shown"
+            assert re.search(NOTATION.get(word, re.escape(word)), shown), (
+                f"{term!r} is explained and never shown"
+            )
 
 
 FIELD = (
@@ -166,6 +218,13 @@ FIELD = (
 def test_every_term_of_the_field_that_is_shown_is_explained(outputs, term):
     folder, said = outputs
     shown = " ".join([*said.values(), *(seen(page) for page in folder.rglob("*.html"))])
-    assert re.search(rf"\b{term}", shown, re.I), f"{term} is not shown any more: take it out of this list"
-    explained = [*REPORT.items(), *BY_PART.items(), *GLOSSARY.values(), *((n, metric(n).title) for n in metric_names())]
+    assert re.search(rf"\b{term}", shown, re.I), (
+        f"{term} is not shown any more: take it out of this list"
+    )
+    explained = [
+        *REPORT.items(),
+        *BY_PART.items(),
+        *GLOSSARY.values(),
+        *((n, metric(n).title) for n in metric_names()),
+    ]
     assert any(re.search(rf"\b{term}", " ".join(each), re.I) for each in explained)

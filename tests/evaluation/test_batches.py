@@ -19,14 +19,25 @@ MONTHS = ["2024-8", "2024-9", "2024-10", "2024-11", "2025-1"]
 def folder(tmp_path, monkeypatch):
     """A log of five months, overconfident in the last two, and calibration rows of before and after."""
     monkeypatch.chdir(tmp_path)
-    for name, seed, scales in (("log", 0, [1, 1, 1, 0.6, 0.6]), ("old", 1, [1] * 5), ("new", 2, [0.6] * 5)):
+    for name, seed, scales in (
+        ("log", 0, [1, 1, 1, 0.6, 0.6]),
+        ("old", 1, [1] * 5),
+        ("new", 2, [0.6] * 5),
+    ):
         rng = np.random.default_rng(seed)
-        month = np.repeat(np.arange(5), 400)[::-1] if name == "log" else np.repeat(np.arange(5), 400)
+        month = (
+            np.repeat(np.arange(5), 400)[::-1]
+            if name == "log"
+            else np.repeat(np.arange(5), 400)
+        )
         z = rng.normal(size=(2000, 5)) * 2
         p = np.exp(z * np.array(scales)[month][:, None])
         p /= p.sum(axis=1, keepdims=True)
         with h5py.File(f"{name}.h5", "w") as file:
-            file["logits"], file["labels"] = z, (p.cumsum(axis=1) > rng.random(2000)[:, None]).argmax(axis=1)
+            file["logits"], file["labels"] = (
+                z,
+                (p.cumsum(axis=1) > rng.random(2000)[:, None]).argmax(axis=1),
+            )
             file["month"] = np.array(MONTHS)[month].astype("S")
     return tmp_path
 
@@ -36,7 +47,10 @@ def folder(tmp_path, monkeypatch):
     [
         (np.array([10, 9, 2024, 9]), [9, 10, 2024]),
         (np.array(["2024-10", "2024-9", "2023-12"]), ["2023-12", "2024-9", "2024-10"]),
-        (np.array(["week 10", "week 9", "week 10"], dtype=object), ["week 9", "week 10"]),
+        (
+            np.array(["week 10", "week 9", "week 10"], dtype=object),
+            ["week 9", "week 10"],
+        ),
         (np.array(["mon", "tue", "wed", "mon", "fri"]), ["mon", "tue", "wed", "fri"]),
         (np.array(["1st", "b2", "10th"]), ["1st", "10th", "b2"]),
     ],
@@ -49,12 +63,20 @@ def test_the_order_of_time(column, expected):
 def test_a_line_a_batch_in_order_of_time(folder, run):
     found = json.loads(run("evaluate", "log.h5", *BY_MONTH, "--json").out)
     lines = found["results"][0]["per_group"]
-    assert [line["group"] for line in lines] == MONTHS  # though the file begins with the last
+    assert [
+        line["group"] for line in lines
+    ] == MONTHS  # though the file begins with the last
     assert [line["significant"] for line in lines] == [False, False, False, True, True]
     text = run("evaluate", "log.h5", *BY_MONTH).out.partition("in order of time\n")[2]
     assert re.findall(r"20\d\d-\d+", text) == MONTHS
     for form, sign in (("markdown", "|"), ("latex", "&")):
-        rows = [row for row in run("evaluate", "log.h5", *BY_MONTH, "--format", form).out.splitlines() if "20" in row]
+        rows = [
+            row
+            for row in run(
+                "evaluate", "log.h5", *BY_MONTH, "--format", form
+            ).out.splitlines()
+            if "20" in row
+        ]
         assert len(rows) == 5
         line = lines[-1]
         for value in (
@@ -65,10 +87,18 @@ def test_a_line_a_batch_in_order_of_time(folder, run):
         ):
             assert value in rows[-1], (form, value)
         assert sign in rows[0]
-    table = list(csv.DictReader(io.StringIO(run("evaluate", "log.h5", *BY_MONTH, "--format", "csv").out)))
-    assert [float(row["overconfidence"]) for row in table] == pytest.approx([line["gap"] for line in lines], abs=1e-4)
+    table = list(
+        csv.DictReader(
+            io.StringIO(run("evaluate", "log.h5", *BY_MONTH, "--format", "csv").out)
+        )
+    )
+    assert [float(row["overconfidence"]) for row in table] == pytest.approx(
+        [line["gap"] for line in lines], abs=1e-4
+    )
     assert (
-        float(table[0]["overconfidence.lo"]) < float(table[0]["overconfidence"]) < float(table[0]["overconfidence.hi"])
+        float(table[0]["overconfidence.lo"])
+        < float(table[0]["overconfidence"])
+        < float(table[0]["overconfidence.hi"])
     )
 
 
@@ -86,14 +116,35 @@ def test_one_picture_and_a_page_in_order_of_time(folder, run):
 def test_batches_that_are_numbered_are_on_the_page_too(folder, run):
     with h5py.File("log.h5", "r+") as file:
         file["batch"] = np.arange(2000) // 400 + 8
-    assert run("report", "log.h5", "--group-by", "batch", "--ordered", "-o", "page.html").code == 0
-    section = (folder / "page.html").read_text().partition("Batches in order of time")[2].partition("</section>")[0]
-    assert re.findall(r'<th scope="row">(\d+)<', section) == ["8", "9", "10", "11", "12"]
+    assert (
+        run(
+            "report", "log.h5", "--group-by", "batch", "--ordered", "-o", "page.html"
+        ).code
+        == 0
+    )
+    section = (
+        (folder / "page.html")
+        .read_text()
+        .partition("Batches in order of time")[2]
+        .partition("</section>")[0]
+    )
+    assert re.findall(r'<th scope="row">(\d+)<', section) == [
+        "8",
+        "9",
+        "10",
+        "11",
+        "12",
+    ]
 
 
 @pytest.mark.parametrize("command", ["evaluate", "diagram", "report"])
 def test_ordered_needs_a_column(folder, run, command):
-    done = run(command, "log.h5", "--ordered", *(["-o", "p.html"] if command == "report" else []))
+    done = run(
+        command,
+        "log.h5",
+        "--ordered",
+        *(["-o", "p.html"] if command == "report" else []),
+    )
     assert done.code == 2
     assert "--group-by month" in done.line
 
@@ -102,15 +153,21 @@ def test_ordered_needs_a_column(folder, run, command):
 def test_whether_a_refit_helps(folder, run):
     for name in ("old", "new"):
         assert run("fit", f"{name}.h5", "-o", f"{name}.json").code == 0
-    with h5py.File("log.h5") as file, h5py.File("late.h5", "w") as late, h5py.File("early.h5", "w") as early:
+    with (
+        h5py.File("log.h5") as file,
+        h5py.File("late.h5", "w") as late,
+        h5py.File("early.h5", "w") as early,
+    ):
         for name in ("logits", "labels"):
             late[name], early[name] = file[name][:800], file[name][800:]
     asked = ("-c", "old.json", "-c", "new.json", "--baseline", "old.json")
     assert re.search(
-        r"new.json instead of old.json helps: NLL is lower by 0\.\d+ \[", run("evaluate", "late.h5", *asked).out
+        r"new.json instead of old.json helps: NLL is lower by 0\.\d+ \[",
+        run("evaluate", "late.h5", *asked).out,
     )
     assert re.search(
-        r"keep old.json: with new.json NLL is higher by 0\.\d+ \[", run("evaluate", "early.h5", *asked).out
+        r"keep old.json: with new.json NLL is higher by 0\.\d+ \[",
+        run("evaluate", "early.h5", *asked).out,
     )
     again = ("-c", "old.json", "-c", "twin.json", "--baseline", "old.json")
     assert run("fit", "old.h5", "--set", "loss=brier", "-o", "twin.json").code == 0

@@ -61,17 +61,31 @@ def test_every_row_is_scored_by_a_fit_that_has_not_seen_it():
 
 def test_json_has_the_promised_shape(run, three):
     found = compared(run, "m0.h5", "--methods", "temperature,svs,hb(bins=5)")
-    assert [r["method"] for r in found["results"]] == ["ts", "uncalibrated", "svs", "hb(bins=5)"]
+    assert [r["method"] for r in found["results"]] == [
+        "ts",
+        "uncalibrated",
+        "svs",
+        "hb(bins=5)",
+    ]
     z, y = truth(300, 4, seed=0)
     rows = ArrayRows(z, y)
     folds = folds_of(rows, Context(), 5)
-    fits = {name: fold_fits(*parse_method(name), folds, Context()) for name in ("ts", "svs", "uncalibrated")}
+    fits = {
+        name: fold_fits(*parse_method(name), folds, Context())
+        for name in ("ts", "svs", "uncalibrated")
+    }
     others = [(held, fit) for (_, held, _), fit in zip(folds, fits["ts"], strict=True)]
     tables = {name: held_out_table(fits[name], folds, others) for name in fits}
     for result in found["results"][:3]:
-        assert result["bundle"] == "m0.h5" and result["n"] == 300 and result["seconds"] > 0
-        assert result["metrics"]["nll"]["value"] == pytest.approx(tables[result["method"]].nll.mean(), rel=1e-12)
-        assert {"value", "signature", "null_mean", "p_value"} <= set(result["metrics"]["ece"])
+        assert (
+            result["bundle"] == "m0.h5" and result["n"] == 300 and result["seconds"] > 0
+        )
+        assert result["metrics"]["nll"]["value"] == pytest.approx(
+            tables[result["method"]].nll.mean(), rel=1e-12
+        )
+        assert {"value", "signature", "null_mean", "p_value"} <= set(
+            result["metrics"]["ece"]
+        )
     settings = MetricSettings()
     contexts = [MetricContext(tables[name], settings) for name in ("svs", "ts")]
     expected = differences(paired_sums(*contexts), 0.95)["nll"]
@@ -89,17 +103,30 @@ def test_one_group_can_be_fitted_to_and_another_scored(run):
             file[f"{name}/logits"], file[f"{name}/labels"] = 2 * z[part], y[part]
     found = compared(run, "m.h5", "--test", "test", "--methods", "ts")
     assert run("fit", "-m", "ts", "m.h5", "-q").code == 0
-    evaluated = json.loads(run("evaluate", "m.h5", "-c", "m.ts.json", "--json").out)["results"]
-    for mine, its in zip(sorted(found["results"], key=lambda r: r["method"]), evaluated[::-1], strict=True):
+    evaluated = json.loads(run("evaluate", "m.h5", "-c", "m.ts.json", "--json").out)[
+        "results"
+    ]
+    for mine, its in zip(
+        sorted(found["results"], key=lambda r: r["method"]),
+        evaluated[::-1],
+        strict=True,
+    ):
         assert (mine["bundle"], mine["n"]) == ("m.h5:test", 150)
-        assert mine["metrics"]["nll"]["value"] == pytest.approx(its["metrics"]["nll"]["value"], rel=1e-12)
+        assert mine["metrics"]["nll"]["value"] == pytest.approx(
+            its["metrics"]["nll"]["value"], rel=1e-12
+        )
     assert "fitted to and scored" in run("compare", "m.h5:test", "--test", "test").line
     assert run("compare", "m.h5", "--test", "nothing").code == 3
 
 
 @pytest.mark.slow
 def test_default_methods_are_the_first_and_all_leaves_out_what_cannot_apply(run, three):
-    assert [r["method"] for r in compared(run, "m0.h5")["results"]][:4] == ["ts", "uncalibrated", "ec", "ft"]
+    assert [r["method"] for r in compared(run, "m0.h5")["results"]][:4] == [
+        "ts",
+        "uncalibrated",
+        "ec",
+        "ft",
+    ]
     z, y = truth(30, 6)
     write("few.h5", z, y)
     done = run("compare", "few.h5", "--methods", "all", "--folds", "2", "--json")
@@ -117,13 +144,41 @@ def test_a_method_that_fails_is_a_row_with_its_reason(run, three):
 
 
 def test_the_spreadsheet_holds_every_number_in_its_column(run, three, monkeypatch):
-    monkeypatch.setattr("calcli.workers.processes.Processes", None)  # nobody asks for other processes
+    monkeypatch.setattr(
+        "calcli.workers.processes.Processes", None
+    )  # nobody asks for other processes
     words = ("compare", "m0.h5", "--methods", "ts,ec")
     head, *rows = csv.reader(run(*words, "--format", "csv").out.splitlines())
-    facts = ["nll", "nll.lo", "nll.hi", "nll.p", "nll.null", "brier", "brier.lo", "brier.hi", "ece", "ece.lo", "ece.hi"]
+    facts = [
+        "nll",
+        "nll.lo",
+        "nll.hi",
+        "nll.p",
+        "nll.null",
+        "brier",
+        "brier.lo",
+        "brier.hi",
+        "ece",
+        "ece.lo",
+        "ece.hi",
+    ]
     facts += ["ece.p", "ece.null", "accuracy", "accuracy.lo", "accuracy.hi"]
-    minus = [f"{m}_minus_baseline{end}" for m in ("nll", "brier", "accuracy") for end in ("", ".lo", ".hi", ".p")]
-    assert head == ["bundle", "method", "n", "n_classes", "seconds", *facts, "baseline", *minus, "reason"]
+    minus = [
+        f"{m}_minus_baseline{end}"
+        for m in ("nll", "brier", "accuracy")
+        for end in ("", ".lo", ".hi", ".p")
+    ]
+    assert head == [
+        "bundle",
+        "method",
+        "n",
+        "n_classes",
+        "seconds",
+        *facts,
+        "baseline",
+        *minus,
+        "reason",
+    ]
     whole = json.loads(run(*words, "--json").out)
     for row, result in zip(rows, whole["results"], strict=True):
         cells = dict(zip(head, row, strict=True))
@@ -138,9 +193,15 @@ def test_the_spreadsheet_holds_every_number_in_its_column(run, three, monkeypatc
             ece[key] for key in ("value", "null_mean", "p_value")
         ]
         assert [float(cells["nll.lo"]), float(cells["nll.hi"])] == nll["ci"]
-        own = [d["metrics"]["brier"] for d in whole["differences"] if d["method"] == result["method"]]
+        own = [
+            d["metrics"]["brier"]
+            for d in whole["differences"]
+            if d["method"] == result["method"]
+        ]
         assert cells["brier_minus_baseline.hi"] == (str(own[0]["ci"][1]) if own else "")
-        assert cells["baseline"] == ("m0.h5:ts" if own else "") and cells["reason"] == ""
+        assert (
+            cells["baseline"] == ("m0.h5:ts" if own else "") and cells["reason"] == ""
+        )
 
 
 # ---- tables
@@ -149,8 +210,14 @@ def test_the_spreadsheet_holds_every_number_in_its_column(run, three, monkeypatc
 def test_rows_that_a_calibrator_made_are_not_called_uncalibrated(run, three):
     assert run("fit", three[0], "-m", "ts", "-o", "t.json", "-q").code == 0
     assert run("apply", "t.json", three[1], "-o", "made.h5", "-q").code == 0
-    text = run("compare", "made.h5", "--methods", "vs", "--baseline", "uncalibrated").out
-    assert "calibrated by ts (baseline) " in text and " minus calibrated by ts " in text and "uncalibrated" not in text
+    text = run(
+        "compare", "made.h5", "--methods", "vs", "--baseline", "uncalibrated"
+    ).out
+    assert (
+        "calibrated by ts (baseline) " in text
+        and " minus calibrated by ts " in text
+        and "uncalibrated" not in text
+    )
 
 
 def test_text_is_best_first_with_the_baseline_marked(run, three):
@@ -159,15 +226,25 @@ def test_text_is_best_first_with_the_baseline_marked(run, three):
     assert lines[0] == "m2.h5: 300 rows x 4 classes, 5 random folds"
     assert "minus ec" in lines[1]
     nll = [float(line.replace(" (baseline)", "").split()[1]) for line in lines[2:5]]
-    assert nll == sorted(nll) and any(line.startswith("ec (baseline)") for line in lines)
-    assert lines[4].startswith("uncalibrated") and "*" in lines[4]  # twice too sure: significant
+    assert nll == sorted(nll) and any(
+        line.startswith("ec (baseline)") for line in lines
+    )
+    assert (
+        lines[4].startswith("uncalibrated") and "*" in lines[4]
+    )  # twice too sure: significant
 
 
-@pytest.mark.parametrize("written", ["hb(bins=5; scheme=mass)", "Histogram( bins=5 ;scheme=mass )"])
+@pytest.mark.parametrize(
+    "written", ["hb(bins=5; scheme=mass)", "Histogram( bins=5 ;scheme=mass )"]
+)
 def test_a_method_written_with_spaces_is_no_second_one(run, three, written):
     asked = f"ts,hb(bins=5;scheme=mass),{written}"
     found = compared(run, "m0.h5", "--methods", asked, "--baseline", written)
-    assert {r["method"] for r in found["results"]} == {"uncalibrated", "ts", "hb(bins=5;scheme=mass)"}
+    assert {r["method"] for r in found["results"]} == {
+        "uncalibrated",
+        "ts",
+        "hb(bins=5;scheme=mass)",
+    }
     against = {d["method"]: d["baseline"] for d in found["differences"]}
     assert against == dict.fromkeys(["uncalibrated", "ts"], "hb(bins=5;scheme=mass)")
 
@@ -176,20 +253,51 @@ def test_a_method_written_with_spaces_is_no_second_one(run, three, written):
 def test_several_bundles_are_ranked_in_every_format(run, three, monkeypatch):
     found = compared(run, *three, "--methods", "ts,ec")
     ranks = found["ranks"]
-    values = {(r["bundle"], r["method"]): r["metrics"]["nll"]["value"] for r in found["results"]}
+    values = {
+        (r["bundle"], r["method"]): r["metrics"]["nll"]["value"]
+        for r in found["results"]
+    }
     for at, name in enumerate(ranks["methods"]):
-        each = [sum(values[b, other] <= values[b, name] for other in ranks["methods"]) for b in three]
+        each = [
+            sum(values[b, other] <= values[b, name] for other in ranks["methods"])
+            for b in three
+        ]
         assert ranks["metrics"]["nll"]["ranks"][at] == pytest.approx(np.mean(each))
-    assert ranks["nemenyi"]["critical_difference"] == pytest.approx(2.343 * np.sqrt(3 * 4 / 18), abs=2e-3)
+    assert ranks["nemenyi"]["critical_difference"] == pytest.approx(
+        2.343 * np.sqrt(3 * 4 / 18), abs=2e-3
+    )
     text = run("compare", *three, "--methods", "ts,ec").out
-    assert "average ranks over 3 bundles" in text and "Iman-Davenport" in text and "Nemenyi" in text
+    assert (
+        "average ranks over 3 bundles" in text
+        and "Iman-Davenport" in text
+        and "Nemenyi" in text
+    )
     assert text.count("300 rows x 4 classes") == 3
     monkeypatch.setattr("calcli.cli.compare_tables.MOST_TABLES", 2)
     short = run("compare", *three, "--methods", "ts,ec").out
-    assert "rows x" not in short and short.lstrip().startswith("average ranks over 3 bundles")
-    assert len(run("compare", *three, "--methods", "ts,ec", "--format", "markdown").out.splitlines()) == 5
-    assert r"\toprule" in run("compare", *three, "--methods", "ts,ec", "--format", "latex").out
-    assert len(run("compare", *three, "--methods", "ts,ec", "--format", "jsonl").out.splitlines()) == 9
+    assert "rows x" not in short and short.lstrip().startswith(
+        "average ranks over 3 bundles"
+    )
+    assert (
+        len(
+            run(
+                "compare", *three, "--methods", "ts,ec", "--format", "markdown"
+            ).out.splitlines()
+        )
+        == 5
+    )
+    assert (
+        r"\toprule"
+        in run("compare", *three, "--methods", "ts,ec", "--format", "latex").out
+    )
+    assert (
+        len(
+            run(
+                "compare", *three, "--methods", "ts,ec", "--format", "jsonl"
+            ).out.splitlines()
+        )
+        == 9
+    )
 
 
 # ---- two models
@@ -201,9 +309,14 @@ def test_two_models_on_the_same_rows(run):
     write("old.h5", 3 * z, y, ids=np.arange(200))
     found = compared(run, "new.h5", "--baseline-bundle", "old.h5", "--methods", "ts")
     pairs = {d["method"]: d for d in found["differences"]}
-    assert set(pairs) == {"ts", "uncalibrated"} and pairs["ts"]["baseline_bundle"] == "old.h5"
+    assert (
+        set(pairs) == {"ts", "uncalibrated"}
+        and pairs["ts"]["baseline_bundle"] == "old.h5"
+    )
     assert pairs["uncalibrated"]["metrics"]["nll"]["value"] < 0
-    assert abs(pairs["ts"]["metrics"]["nll"]["value"]) < 1e-6  # one temperature takes the factor away
+    assert (
+        abs(pairs["ts"]["metrics"]["nll"]["value"]) < 1e-6
+    )  # one temperature takes the factor away
     y[17] = (y[17] + 1) % 3
     write("other.h5", z, y)
     done = run("compare", "new.h5", "--baseline-bundle", "other.h5")
@@ -226,22 +339,34 @@ def test_units_are_said_as_evaluate_says_them(run):
     words = ("m.h5", "--unit", "patient")
     want = json.loads(run("evaluate", *words, "--json", "-q").out)["results"][0]
     for _ in "written", "taken from the file":
-        found = compared(run, *words, "-m", "identity,ts", "-o", "units.json")["results"]
+        found = compared(run, *words, "-m", "identity,ts", "-o", "units.json")[
+            "results"
+        ]
         for result in found:
             for name, score in result["metrics"].items():
                 assert (
-                    score["signature"] == want["metrics"][name]["signature"] and "|unit:patient|" in score["signature"]
+                    score["signature"] == want["metrics"][name]["signature"]
+                    and "|unit:patient|" in score["signature"]
                 )
         alone = next(result for result in found if result["method"] == "uncalibrated")
         assert alone["units"] == want["units"] and alone["units"]["name"] == "patient"
     assert (
-        "holds results with unit patient, not none" in run("compare", "m.h5", "-o", "units.json", "--unit", "none").err
+        "holds results with unit patient, not none"
+        in run("compare", "m.h5", "-o", "units.json", "--unit", "none").err
     )
     alone = compared(run, "m.h5", "-m", "identity", "--unit", "none")["results"][0]
-    assert alone["units"] == {"name": "none"} and "|unit:none|" in alone["metrics"]["nll"]["signature"]
+    assert (
+        alone["units"] == {"name": "none"}
+        and "|unit:none|" in alone["metrics"]["nll"]["signature"]
+    )
     assert "units" not in compared(run, "m.h5", "-m", "identity")["results"][0]
-    found = calcli.compare(2 * z, y, ["identity"], units=np.arange(300) // 5)["results"][0]
-    assert "|unit:unit|" in found["metrics"]["nll"]["signature"] and found["units"]["n"] == 60
+    found = calcli.compare(2 * z, y, ["identity"], units=np.arange(300) // 5)[
+        "results"
+    ][0]
+    assert (
+        "|unit:unit|" in found["metrics"]["nll"]["signature"]
+        and found["units"]["n"] == 60
+    )
 
 
 def test_short_forms_of_formats(run, three):
@@ -249,7 +374,9 @@ def test_short_forms_of_formats(run, three):
     assert [json.loads(line)["method"] for line in lines] == ["ts", "uncalibrated"]
     for words in (["methods"], ["metrics"], ["metrics", "ece"]):
         assert run(*words, "--jsonl").out == run(*words, "--format", "jsonl").out
-        assert run(*words, "--json", "--format", "json").out == run(*words, "--json").out
+        assert (
+            run(*words, "--json", "--format", "json").out == run(*words, "--json").out
+        )
 
 
 def test_a_result_file_is_gone_on_from(run, three):
@@ -260,20 +387,45 @@ def test_a_result_file_is_gone_on_from(run, three):
     whole = compared(run, *three, "--methods", "ec,ft", *words)
     fresh = compared(run, *three, "--methods", "ec,ft", "--baseline", "ts")
     seconds = {(r["bundle"], r["method"]): r["seconds"] for r in whole["results"]}
-    assert all(seconds[r["bundle"], r["method"]] == r["seconds"] for r in first["results"])
+    assert all(
+        seconds[r["bundle"], r["method"]] == r["seconds"] for r in first["results"]
+    )
     for one, other in zip(whole["results"], fresh["results"], strict=True):
         assert one["metrics"] == other["metrics"]
-    assert whole["differences"] == fresh["differences"] and whole["ranks"] == fresh["ranks"]
+    assert (
+        whole["differences"] == fresh["differences"]
+        and whole["ranks"] == fresh["ranks"]
+    )
     z, y = truth(300, 4, seed=9)
     write("m0.h5", z, y)  # other rows under the old name
-    assert "8 of 12 results are there already" in run("compare", *three, "--methods", "ec,ft", *words).err
-    assert json.loads(Path("r.json").read_text())["data"]["m0.h5"] != kept["data"]["m0.h5"]
-    assert "seed 0, not 1" in run("compare", *three, "--methods", "ec,ft", "--seed", "1", *words).line
+    assert (
+        "8 of 12 results are there already"
+        in run("compare", *three, "--methods", "ec,ft", *words).err
+    )
+    assert (
+        json.loads(Path("r.json").read_text())["data"]["m0.h5"] != kept["data"]["m0.h5"]
+    )
+    assert (
+        "seed 0, not 1"
+        in run("compare", *three, "--methods", "ec,ft", "--seed", "1", *words).line
+    )
     assert "not asked for" in run("compare", "m1.h5", "--methods", "ec,ft", *words).line
     cut = json.loads(Path("r.json").read_text())
     del cut["results"][0]["metrics"]["nll"]
     Path("cut.json").write_text(json.dumps(cut))
-    assert run("compare", *three, "--methods", "ec,ft", "--baseline", "ts", "-o", "cut.json").code == 2
+    assert (
+        run(
+            "compare",
+            *three,
+            "--methods",
+            "ec,ft",
+            "--baseline",
+            "ts",
+            "-o",
+            "cut.json",
+        ).code
+        == 2
+    )
     Path("no.json").write_text("{}")
     assert run("compare", "m0.h5", "-o", "no.json").code == 2
 
@@ -281,7 +433,17 @@ def test_a_result_file_is_gone_on_from(run, three):
 @pytest.mark.slow
 def test_processes_change_no_number(tmp_path, run, three):
     alone = compared(run, *three[:2], "--methods", "ts,ec")
-    done = process("compare", *three[:2], "--methods", "ts,ec", "--workers", "2", "--json", "-q", cwd=tmp_path)
+    done = process(
+        "compare",
+        *three[:2],
+        "--methods",
+        "ts,ec",
+        "--workers",
+        "2",
+        "--json",
+        "-q",
+        cwd=tmp_path,
+    )
     together = json.loads(done.out)
     for one in (alone, together):
         for result in one["results"]:
@@ -300,7 +462,9 @@ def test_critical_differences_of_demsar():
     }
     for level, row in printed.items():
         for k, q in enumerate(row, 2):
-            assert nemenyi_distance(k, 7, level) == pytest.approx(q * np.sqrt(k * (k + 1) / 42), rel=6e-4)
+            assert nemenyi_distance(k, 7, level) == pytest.approx(
+                q * np.sqrt(k * (k + 1) / 42), rel=6e-4
+            )
 
 
 def test_sets_that_are_not_told_apart():
@@ -317,7 +481,15 @@ def test_the_picture(run, three):
     done = run("compare", *three, "--methods", "ts,ec,svs", "--diagram", "cd.svg", "-q")
     assert done.code == 0
     drawn = Path("cd.svg").read_text()
-    assert all(word in drawn for word in (">ts  ", "uncalibrated", "critical difference", "average rank by NLL"))
+    assert all(
+        word in drawn
+        for word in (
+            ">ts  ",
+            "uncalibrated",
+            "critical difference",
+            "average rank by NLL",
+        )
+    )
     assert run("compare", "m0.h5", "--diagram", "one.png").code == 2
     assert run("compare", *three, "--diagram", "cd.gif").code == 2
 

@@ -54,7 +54,9 @@ def evaluated(run, *words):
 
 
 def test_json_has_the_promised_shape(run, fitted):
-    whole = evaluated(run, fitted, "--calibrator", "m.ts.json", "--calibrator", "m.ec.json")
+    whole = evaluated(
+        run, fitted, "--calibrator", "m.ts.json", "--calibrator", "m.ec.json"
+    )
     assert whole["calcli_evaluation"] == 1
     assert [(r["bundle"], r["calibrator"], r["method"]) for r in whole["results"]] == [
         ("m.h5:test", None, "uncalibrated"),
@@ -63,13 +65,24 @@ def test_json_has_the_promised_shape(run, fitted):
     ]
     for r in whole["results"]:
         assert (r["n"], r["n_classes"]) == (600, 4)
-        promised = {"accuracy", "nll", "brier", "brier_top", "mean_confidence", "ece", "ece_mass", "mce"}
+        promised = {
+            "accuracy",
+            "nll",
+            "brier",
+            "brier_top",
+            "mean_confidence",
+            "ece",
+            "ece_mass",
+            "mce",
+        }
         assert promised <= set(r["metrics"])
         for name, entry in r["metrics"].items():
             assert isinstance(entry["value"], float)
             assert entry["signature"].startswith(name + "|")
         ece = r["metrics"]["ece"]
-        assert ece["signature"].startswith("ece|norm:1|bins:15|scheme:width|closed:right|label:top|calcli:")
+        assert ece["signature"].startswith(
+            "ece|norm:1|bins:15|scheme:width|closed:right|label:top|calcli:"
+        )
         assert {"null_mean", "null_q95", "p_value"} <= set(ece)
         assert ece["ci"][0] <= ece["ci"][1]
         assert ece["ci_level"] == 0.95
@@ -84,28 +97,55 @@ def test_json_has_the_promised_shape(run, fitted):
 
 
 def test_metrics_and_settings_are_chosen(run, fitted):
-    whole = evaluated(run, fitted, "-m", "ece", "-m", "tce2_plugin", "--bins", "7", "--norm", "2", "--level", "0.8")
+    whole = evaluated(
+        run,
+        fitted,
+        "-m",
+        "ece",
+        "-m",
+        "tce2_plugin",
+        "--bins",
+        "7",
+        "--norm",
+        "2",
+        "--level",
+        "0.8",
+    )
     [result] = whole["results"]
     assert list(result["metrics"]) == ["ece", "tce2_plugin"]
     assert "norm:2|bins:7|" in result["metrics"]["ece"]["signature"]
     assert "report" not in result
-    compat = evaluated(run, fitted, "-m", "ece", "--compat", "torchmetrics")["results"][0]["metrics"]["ece"]
+    compat = evaluated(run, fitted, "-m", "ece", "--compat", "torchmetrics")["results"][
+        0
+    ]["metrics"]["ece"]
     assert "compat:torchmetrics" in compat["signature"]
     assert "null_mean" not in compat  # another program's bins have no floor here
 
 
 def test_same_seed_same_bytes_and_more_metrics_change_none(run, fitted):
-    first = run("evaluate", fitted, "-c", "m.ts.json", "--json", "-q", "--seed", "3").out
-    assert run("evaluate", fitted, "-c", "m.ts.json", "--json", "-q", "--seed", "3").out == first
-    assert run("evaluate", fitted, "-c", "m.ts.json", "--json", "-q", "--seed", "4").out != first
-    alone = evaluated(run, fitted, "-m", "ece", "--seed", "3")["results"][0]["metrics"]["ece"]
+    first = run(
+        "evaluate", fitted, "-c", "m.ts.json", "--json", "-q", "--seed", "3"
+    ).out
+    assert (
+        run("evaluate", fitted, "-c", "m.ts.json", "--json", "-q", "--seed", "3").out
+        == first
+    )
+    assert (
+        run("evaluate", fitted, "-c", "m.ts.json", "--json", "-q", "--seed", "4").out
+        != first
+    )
+    alone = evaluated(run, fitted, "-m", "ece", "--seed", "3")["results"][0]["metrics"][
+        "ece"
+    ]
     assert json.loads(first)["results"][0]["metrics"]["ece"] == alone
 
 
 def test_lines_and_values(run, fitted):
     lines = run("evaluate", fitted, "-c", "m.ts.json", "--jsonl", "-q").out.splitlines()
     assert [json.loads(line)["calibrator"] for line in lines] == [None, "m.ts.json"]
-    value = run("evaluate", fitted, "-c", "m.ts.json", "-m", "ece", "--value-only", "-q").out
+    value = run(
+        "evaluate", fitted, "-c", "m.ts.json", "-m", "ece", "--value-only", "-q"
+    ).out
     assert float(value) == json.loads(lines[1])["metrics"]["ece"]["value"]
     alone = run("evaluate", fitted, "-m", "ece", "--value-only", "-q").out
     assert float(alone) == json.loads(lines[0])["metrics"]["ece"]["value"]
@@ -131,14 +171,19 @@ def test_results_come_in_every_format(run, fitted):
     assert run(*words, "--format", "jsonl").out == run(*words, "--jsonl").out
     lines = list(csv.DictReader(run(*words, "--format", "csv", "-q").out.splitlines()))
     for line, result in zip(lines, whole["results"], strict=True):
-        assert (line["calibrator"], line["method"]) == (result["calibrator"] or "uncalibrated", result["method"])
+        assert (line["calibrator"], line["method"]) == (
+            result["calibrator"] or "uncalibrated",
+            result["method"],
+        )
         ece, nll = result["metrics"]["ece"], result["metrics"]["nll"]
         assert [float(line[f]) for f in ("ece", "ece.p", "ece.null")] == [
             ece[f] for f in ("value", "p_value", "null_mean")
         ]
         assert [float(line["nll.lo"]), float(line["nll.hi"])] == nll["ci"]
     markdown = run(*words, "--format", "markdown").out.splitlines()
-    assert markdown[0].startswith("| calibrator | accuracy | nll |") and len(markdown) == 4
+    assert (
+        markdown[0].startswith("| calibrator | accuracy | nll |") and len(markdown) == 4
+    )
     assert r"m.ts.json & " in run(*words, "--format", "latex").out
     assert run(*words, "--format", "csv", "--per-class").code == 2
     assert run(*words, "--format", "csv", "--json").code == 2
@@ -149,15 +194,22 @@ def test_model_index_is_yaml_whatever_the_names(run, tmp_path):
     name = 'é"b\u2028: #&\x1b[1m.h5'
     with h5py.File(tmp_path / name, "w") as file:
         file["logits"], file["labels"] = LOGITS, LABELS
-    lines = run("evaluate", name, "-m", "nll", "-m", "ece", "--format", "model-index").out.splitlines()
+    lines = run(
+        "evaluate", name, "-m", "nll", "-m", "ece", "--format", "model-index"
+    ).out.splitlines()
     assert lines[1] == "model-index:"
     quoted = [line.split(": ", 1)[1] for line in lines if line.endswith('"')]
     assert 'é"b\\u2028: #&\\x1b[1m.h5' in [json.loads(text) for text in quoted]
     assert any('é\\"b' in line for line in lines), "letters stay letters"
     assert "é" in run("evaluate", name, "-m", "nll", "--json").out
-    values = [float(line.split(": ")[1]) for line in lines if line.startswith("      value: ")]
+    values = [
+        float(line.split(": ")[1]) for line in lines if line.startswith("      value: ")
+    ]
     assert values == [
-        score["value"] for score in evaluated(run, name, "-m", "nll", "-m", "ece")["results"][0]["metrics"].values()
+        score["value"]
+        for score in evaluated(run, name, "-m", "nll", "-m", "ece")["results"][0][
+            "metrics"
+        ].values()
     ]
 
 
@@ -165,16 +217,31 @@ def test_the_signature_is_one_line_to_quote(run, fitted):
     done = run("evaluate", fitted, "-c", "m.ts.json", "--signature")
     last = done.out.splitlines()[-1]
     ece = evaluated(run, fitted)["results"][0]["metrics"]["ece"]
-    assert last.startswith(f"signature: m.h5:test (600 rows, 4 classes): ece {ece['value']:.4f} (floor ")
+    assert last.startswith(
+        f"signature: m.h5:test (600 rows, 4 classes): ece {ece['value']:.4f} (floor "
+    )
     assert "norm:1 bins:15 scheme:width closed:right label:top" in last
     beside = run("evaluate", fitted, "--signature", "--json", "-m", "NLL")
-    assert beside.err.startswith("signature: ") and "nll" in beside.err and json.loads(beside.out)
+    assert (
+        beside.err.startswith("signature: ")
+        and "nll" in beside.err
+        and json.loads(beside.out)
+    )
 
 
 def test_full_has_every_test(run, fitted):
     whole = evaluated(run, fitted, "--full", "--resamples", "99")
     metrics = whole["results"][0]["metrics"]
-    for name in ("ks", "kuiper", "tcal", "spiegelhalter", "ece_sweep", "top2_gap", "auroc", "bound_repaired"):
+    for name in (
+        "ks",
+        "kuiper",
+        "tcal",
+        "spiegelhalter",
+        "ece_sweep",
+        "top2_gap",
+        "auroc",
+        "bound_repaired",
+    ):
         assert metrics[name]["value"] is not None, name
     assert metrics["top5_gap"]["value"] is None
     assert "only 4 classes" in metrics["top5_gap"]["reason"]
@@ -193,8 +260,12 @@ def test_verdicts_follow_their_rules(run, fitted, tmp_path):
     with h5py.File(tmp_path / "true.h5", "w") as file:
         file["logits"], file["labels"] = LOGITS, LABELS
     true = evaluated(run, "true.h5")["results"][0]["report"]
-    assert true["verdict_kind"] == "too_few" and true["verdict"].startswith("no evidence of miscalibration (n = ")
-    assert true["direction"]["words"] == "neither significantly over- nor underconfident"
+    assert true["verdict_kind"] == "too_few" and true["verdict"].startswith(
+        "no evidence of miscalibration (n = "
+    )
+    assert (
+        true["direction"]["words"] == "neither significantly over- nor underconfident"
+    )
     split = before["report"]["split"]["nll"]
     assert split["refinement"] + split["calibration"] == pytest.approx(split["value"])
     assert split["calibration"] > 5 * split["calibration_se"]
@@ -211,8 +282,14 @@ def test_shifted_confidence_is_nothing_a_temperature_can_fix(run, tmp_path):
         file["logits"], file["labels"] = z + np.array([1.0, 0, -1.0]), y
     report = evaluated(run, "b.h5", "--split")["results"][0]["report"]
     assert report["split"]["method"] == "svs"
-    assert re.search(r"\(cross-validated svs\); temperature scaling achieves \d\d?% of it", report["verdict"])
-    assert report["advice"]["command"] == "calcli fit --method svs <other labelled samples>"
+    assert re.search(
+        r"\(cross-validated svs\); temperature scaling achieves \d\d?% of it",
+        report["verdict"],
+    )
+    assert (
+        report["advice"]["command"]
+        == "calcli fit --method svs <other labelled samples>"
+    )
     assert report["classwise"]["n_significant"] >= 2
 
 
@@ -228,34 +305,52 @@ def test_text_is_a_report(run, fitted, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     done = run("evaluate", fitted, "-c", "m.ts.json")
     assert done.code == 0
-    for part in ("600 samples, 4 classes, logits", "expected under calibration", "sampling bias removed", "verdict:"):
+    for part in (
+        "600 samples, 4 classes, logits",
+        "expected under calibration",
+        "sampling bias removed",
+        "verdict:",
+    ):
         assert part in done.out
     assert "minus uncalibrated" in done.out
     assert run("evaluate", fitted, "-c", "m.ts.json", "-q").err == ""
 
 
 def test_per_class_and_per_group(run, fitted):
-    result = evaluated(run, fitted, "--per-class", "--per-group", "--resamples", "50")["results"][0]
+    result = evaluated(run, fitted, "--per-class", "--per-group", "--resamples", "50")[
+        "results"
+    ][0]
     assert sorted(line["name"] for line in result["per_class"]) == ["w", "x", "y", "z"]
     p_values = [line["p_value"] for line in result["per_class"]]
-    assert p_values == sorted(p_values)  # what is most significantly miscalibrated comes first
+    assert p_values == sorted(
+        p_values
+    )  # what is most significantly miscalibrated comes first
     assert sum(line["n"] for line in result["per_class"]) == 600
     for line in result["per_class"]:
         c = line["class"]
         p = softmax((2 * LOGITS[600:]).astype(np.float32).astype(float))[:, c]
-        assert line["gap"] == pytest.approx(p.mean() - (LABELS[600:] == c).mean(), abs=1e-12)
-    assert sorted((line["group"], line["n"]) for line in result["per_group"]) == [("a", 300), ("b", 300)]
+        assert line["gap"] == pytest.approx(
+            p.mean() - (LABELS[600:] == c).mean(), abs=1e-12
+        )
+    assert sorted((line["group"], line["n"]) for line in result["per_group"]) == [
+        ("a", 300),
+        ("b", 300),
+    ]
     halves = [line["metrics"]["nll"]["value"] for line in result["per_group"]]
     assert np.mean(halves) == pytest.approx(result["metrics"]["nll"]["value"])
     assert "by group" in run("evaluate", fitted, "--per-group", "--per-class").out
-    assert "no dataset 'site'" in run("evaluate", fitted, "--group", "site").line  # as --group-by was called
+    assert (
+        "no dataset 'site'" in run("evaluate", fitted, "--group", "site").line
+    )  # as --group-by was called
 
 
 def test_paired_differences_and_baseline(run, fitted):
     results = evaluated(run, fitted, "-c", "m.ts.json", "-c", "m.ec.json")["results"]
     assert "paired" not in results[0]
     d = results[1]["paired"]["differences"]["nll"]
-    assert d["value"] == pytest.approx(results[1]["metrics"]["nll"]["value"] - results[0]["metrics"]["nll"]["value"])
+    assert d["value"] == pytest.approx(
+        results[1]["metrics"]["nll"]["value"] - results[0]["metrics"]["nll"]["value"]
+    )
     assert d["ci"][1] < 0
     assert d["p_value"] < 1e-3
     assert results[1]["paired"]["differences"]["accuracy"] == {
@@ -263,30 +358,72 @@ def test_paired_differences_and_baseline(run, fitted):
         "value": 0.0,
         "p_value": 1.0,
     }
-    other = evaluated(run, fitted, "-c", "m.ec.json", "--baseline", "m.ts.json")["results"]
+    other = evaluated(run, fitted, "-c", "m.ec.json", "--baseline", "m.ts.json")[
+        "results"
+    ]
     assert other[1]["paired"]["baseline"] == "m.ts.json"
     assert other[1]["paired"]["differences"]["nll"]["value"] == pytest.approx(
         results[2]["metrics"]["nll"]["value"] - results[1]["metrics"]["nll"]["value"]
     )
-    text = run("evaluate", fitted, "-c", "m.ec.json", "--baseline", "m.ts.json", "-m", "nll").out
+    text = run(
+        "evaluate", fitted, "-c", "m.ec.json", "--baseline", "m.ts.json", "-m", "nll"
+    ).out
     assert "minus m.ts.json" in text
     assert "accuracy" not in text
 
 
 def test_several_bundles_are_ranked(run, fitted):
-    whole = evaluated(run, fitted + ":cal", fitted + ":test", "-c", "m.ts.json", "-c", "m.ec.json", "-m", "nll")
+    whole = evaluated(
+        run,
+        fitted + ":cal",
+        fitted + ":test",
+        "-c",
+        "m.ts.json",
+        "-c",
+        "m.ec.json",
+        "-m",
+        "nll",
+    )
     assert len(whole["results"]) == 6
     ranks = whole["ranks"]
     assert ranks["n_bundles"] == 2
     nll = ranks["metrics"]["nll"]
     assert nll["ranks"][0] == 3.0
-    text = run("evaluate", fitted + ":cal", fitted + ":test", "-c", "m.ts.json", "-c", "m.ec.json", "-m", "nll").out
+    text = run(
+        "evaluate",
+        fitted + ":cal",
+        fitted + ":test",
+        "-c",
+        "m.ts.json",
+        "-c",
+        "m.ec.json",
+        "-m",
+        "nll",
+    ).out
     said, head, line = text.rstrip().splitlines()[-3:]
     assert said == "average ranks over 2 bundles (1 is best), Friedman test"
-    assert head.split() == ["metric", "uncalibrated", "m.ts.json", "m.ec.json", "chi2", "p", "p", "(Iman-Davenport)"]
+    assert head.split() == [
+        "metric",
+        "uncalibrated",
+        "m.ts.json",
+        "m.ec.json",
+        "chi2",
+        "p",
+        "p",
+        "(Iman-Davenport)",
+    ]
     p, f_p = (f"{nll[key]:.3f}" for key in ("p_value", "iman_davenport_p_value"))
-    assert line.split() == ["nll", *(f"{rank:.2f}" for rank in nll["ranks"]), f"{nll['chi2']:.2f}", p, f_p]
-    assert "average ranks" not in run("evaluate", fitted, "-c", "m.ts.json", "-m", "nll").out
+    assert line.split() == [
+        "nll",
+        *(f"{rank:.2f}" for rank in nll["ranks"]),
+        f"{nll['chi2']:.2f}",
+        p,
+        f_p,
+    ]
+    assert (
+        "average ranks"
+        not in run("evaluate", fitted, "-c", "m.ts.json", "-m", "nll").out
+    )
     starred = evaluated(run, "m.h5:*", "-m", "nll")["results"]
     assert [r["bundle"] for r in starred] == ["m.h5:cal", "m.h5:test"]
     template = evaluated(run, "m.h5:*", "-c", "{stem}.ts.json", "-m", "nll")["results"]
@@ -294,8 +431,27 @@ def test_several_bundles_are_ranked(run, fitted):
 
 
 def test_limits_that_hold(run, fitted):
-    words = ["--max", "nll_increase=0", "--max", "ece=0.2", "--min", "accuracy=0.3", "--max", "ece.hi=0.3"]
-    done = run("evaluate", fitted, "-c", "m.ts.json", "-q", *words, "--junit", "gate.xml", "--json")
+    words = [
+        "--max",
+        "nll_increase=0",
+        "--max",
+        "ece=0.2",
+        "--min",
+        "accuracy=0.3",
+        "--max",
+        "ece.hi=0.3",
+    ]
+    done = run(
+        "evaluate",
+        fitted,
+        "-c",
+        "m.ts.json",
+        "-q",
+        *words,
+        "--junit",
+        "gate.xml",
+        "--json",
+    )
     assert done.code == 0
     held = json.loads(done.out)["limits"]
     assert [entry["crossed"] for entry in held] == [False] * 4
@@ -303,25 +459,52 @@ def test_limits_that_hold(run, fitted):
     suite = ET.parse("gate.xml").getroot()
     assert suite.attrib["failures"] == "0"
     assert len(suite.findall("testcase")) == 4
-    assert run("evaluate", fitted, "--max", "ece=1", "--junit", "gate.xml").code == 2  # exists
+    assert (
+        run("evaluate", fitted, "--max", "ece=1", "--junit", "gate.xml").code == 2
+    )  # exists
 
 
 def test_crossed_limits_exit_5_and_say_which(run, fitted):
-    done = run("evaluate", fitted, "-q", "-m", "ece", "--max", "ece=0.01", "--junit", "gate.xml")
+    done = run(
+        "evaluate",
+        fitted,
+        "-q",
+        "-m",
+        "ece",
+        "--max",
+        "ece=0.01",
+        "--junit",
+        "gate.xml",
+    )
     assert done.code == 5
     assert "limit crossed: m.h5:test, uncalibrated: ece is 0.1" in done.line
     assert "--max ece=0.01" in done.line
     failure = ET.parse("gate.xml").getroot()[0][0]
     assert "limit --max ece=0.01" in failure.attrib["message"]
     # The calibrators are held to the limits, not the scores they mend.
-    assert run("evaluate", fitted, "-c", "m.ts.json", "-q", "--max", "mean_confidence=0.7").code == 0
+    assert (
+        run(
+            "evaluate", fitted, "-c", "m.ts.json", "-q", "--max", "mean_confidence=0.7"
+        ).code
+        == 0
+    )
     done = run(
-        "evaluate", fitted, "-c", "m.ts.json", "-q", "--max", "accuracy_drop=-0.5", "--max", "nll_increase.hi=-9"
+        "evaluate",
+        fitted,
+        "-c",
+        "m.ts.json",
+        "-q",
+        "--max",
+        "accuracy_drop=-0.5",
+        "--max",
+        "nll_increase.hi=-9",
     )
     assert done.code == 5
     assert len(done.err.splitlines()) == 2
     # An undefined value does not open a gate.
-    assert run("evaluate", fitted, "-q", "-m", "top5_gap", "--max", "top5_gap=1").code == 5
+    assert (
+        run("evaluate", fitted, "-q", "-m", "top5_gap", "--max", "top5_gap=1").code == 5
+    )
 
 
 def test_a_limit_applies_to_every_group_too(run):
@@ -339,9 +522,16 @@ def test_a_limit_applies_to_every_group_too(run):
     done = run(*words, "--per-group", "--json", "--junit", "gate.xml", "-q")
     assert done.code == 5 and "uncalibrated, group worse: gap is 0.2825" in done.line
     held = json.loads(done.out)["limits"]
-    assert {each.get("group"): each["crossed"] for each in held} == {None: False, "worse": True, "better": False}
+    assert {each.get("group"): each["crossed"] for each in held} == {
+        None: False,
+        "worse": True,
+        "better": False,
+    }
     cases = ET.parse("gate.xml").getroot()
-    failed = {case.attrib["classname"].partition(", ")[2]: len(case) for case in cases.iter("testcase")}
+    failed = {
+        case.attrib["classname"].partition(", ")[2]: len(case)
+        for case in cases.iter("testcase")
+    }
     assert failed == {"": 0, "group worse": 1, "group better": 0}
 
 
@@ -349,7 +539,10 @@ def test_a_limit_on_the_size_of_a_gap(run):
     """--max gap=0.02 holds of a gap of -.3 and says so; gap.abs is without its sign."""
     np.savez("u.npz", confidence=np.full(400, 0.7), correct=np.ones(400, dtype=int))
     done = run("evaluate", "u.npz", "-m", "gap", "--max", "gap=0.02")
-    assert done.code == 0 and "its absolute value is above that: take --max gap.abs=0.02" in done.err
+    assert (
+        done.code == 0
+        and "its absolute value is above that: take --max gap.abs=0.02" in done.err
+    )
     done = run("evaluate", "u.npz", "-m", "gap", "--max", "gap.abs=0.02", "-q")
     assert done.code == 5 and "gap.abs is 0.3, limit --max gap.abs=0.02" in done.line
     assert "see below" not in run("evaluate", "--help").out
@@ -375,7 +568,9 @@ def test_limits_name_their_metric():
     [limit] = limits(["brier_top_increase.hi=0"], [])
     assert limit.metric == "brier_top"
     assert limits([], ["top2_gap.lo=-1"])[0].metric == "top2_gap"
-    assert [limit.name for limit in limits(["Log-Loss_Increase.HI=0", "ACE=1"], ["Acc=0"])] == [
+    assert [
+        limit.name for limit in limits(["Log-Loss_Increase.HI=0", "ACE=1"], ["Acc=0"])
+    ] == [
         "nll_increase.hi",
         "ece_mass",
         "accuracy",
@@ -409,10 +604,15 @@ def test_usage_errors(run, bundle, words, part):
 def test_leak_and_shift_and_thin_bins_are_told(run, fitted, tmp_path):
     done = run("evaluate", "m.h5:cal", "-c", "m.ts.json", "--json")
     assert "fitted on these very rows" in done.err
-    assert "fitted on these very rows" in " ".join(json.loads(done.out)["results"][1]["warnings"])
+    assert "fitted on these very rows" in " ".join(
+        json.loads(done.out)["results"][1]["warnings"]
+    )
     assert "rows in 15 bins" in done.err
     assert "rows in 15 bins" not in run("evaluate", "m.h5:cal", "-m", "nll").err
-    assert "fitted on these very rows" not in run("evaluate", "m.h5:test", "-c", "m.ts.json").err
+    assert (
+        "fitted on these very rows"
+        not in run("evaluate", "m.h5:test", "-c", "m.ts.json").err
+    )
     few = np.flatnonzero(LABELS[600:] < 2)
     with h5py.File(tmp_path / "s.h5", "w") as file:
         file["logits"], file["labels"] = LOGITS[600:][few], LABELS[600:][few]
@@ -427,11 +627,16 @@ def test_wrong_calibrator_and_missing_files(run, fitted, tmp_path):
     assert "4 classes" in done.line
     done = run("evaluate", "m.h5:test", "none.h5", "k3.h5", "-m", "ece", "--json", "-q")
     assert done.code == 3
-    assert len(json.loads(done.out)["results"]) == 2  # the others are evaluated all the same
+    assert (
+        len(json.loads(done.out)["results"]) == 2
+    )  # the others are evaluated all the same
     assert run("evaluate", "m.h5:[q]*").code == 3
 
 
-@pytest.mark.parametrize("case", ["one row", "one class", "all equal", "two rows", "all wrong", "weight on one row"])
+@pytest.mark.parametrize(
+    "case",
+    ["one row", "one class", "all equal", "two rows", "all wrong", "weight on one row"],
+)
 def test_degenerate_bundles_are_reported_not_crashed(run, tmp_path, case):
     z, y = LOGITS[:60].copy(), LABELS[:60].copy()
     if case == "one row":
@@ -451,15 +656,21 @@ def test_degenerate_bundles_are_reported_not_crashed(run, tmp_path, case):
         if case == "weight on one row":  # and rows enough for the cross-fitted split
             file["weights"] = 1.0 * (np.arange(len(z)) == 7)
     with np.errstate(all="raise", under="ignore"):
-        done = run("evaluate", "d.h5", "--full", "--json", "--per-class", "--resamples", "50")
+        done = run(
+            "evaluate", "d.h5", "--full", "--json", "--per-class", "--resamples", "50"
+        )
         text = run("evaluate", "d.h5", "--resamples", "50")
     assert done.code == 0, done.err
     assert text.code == 0, text.err
     metrics = json.loads(done.out)["results"][0]["metrics"]
     for entry in metrics.values():
         assert entry["value"] is not None or entry["reason"]
-    assert (metrics["tce2"]["value"] is None) is (case in ("one row", "two rows", "weight on one row"))
-    assert (metrics["ece_debiased"]["value"] is None) is (case in ("one row", "two rows", "weight on one row"))
+    assert (metrics["tce2"]["value"] is None) is (
+        case in ("one row", "two rows", "weight on one row")
+    )
+    assert (metrics["ece_debiased"]["value"] is None) is (
+        case in ("one row", "two rows", "weight on one row")
+    )
 
 
 @pytest.mark.parametrize("kind", ["binary logits", "binary probabilities", "weighted"])
@@ -481,7 +692,9 @@ def test_binary_and_weighted_bundles(run, tmp_path, kind):
     assert result["n_classes"] == 2
     weighted = kind == "weighted"
     assert result["report"]["data"]["weighted"] is weighted
-    assert ("ci" in result["metrics"]["tce2"]) is not weighted  # the interval's law is that of counts
+    assert (
+        "ci" in result["metrics"]["tce2"]
+    ) is not weighted  # the interval's law is that of counts
 
 
 # ---- parts
@@ -511,11 +724,17 @@ def test_published_vlm_errors_in_one_command(tmp_path):
     source = SHARED_DATA / "vlm_mmbench.npz"
     if not source.exists():
         pytest.skip("real logits are not here: vlm_mmbench.npz")
-    made = process("extract", source, "--all-scores", "-o", "vlm.h5", "-q", cwd=tmp_path)
+    made = process(
+        "extract", source, "--all-scores", "-o", "vlm.h5", "-q", cwd=tmp_path
+    )
     assert made.code == 0, made.err
-    done = process("evaluate", "vlm.h5:*", "--metric", "ece", "--json", "-q", cwd=tmp_path)
+    done = process(
+        "evaluate", "vlm.h5:*", "--metric", "ece", "--json", "-q", cwd=tmp_path
+    )
     assert done.code == 0, done.err
-    published = json.loads((SHARED_DATA / "vlm_mmbench_published.json").read_text())["ece"]
+    published = json.loads((SHARED_DATA / "vlm_mmbench_published.json").read_text())[
+        "ece"
+    ]
     found = {
         r["bundle"].removeprefix("vlm.h5:logits_"): r["metrics"]["ece"]["value"]
         for r in json.loads(done.out)["results"]
@@ -526,16 +745,39 @@ def test_published_vlm_errors_in_one_command(tmp_path):
 
 
 def test_values_before_rows_are_divided_by_their_sums(run, bundle):
-    assert run("fit", "--method", "hb", "--set", "mode=ova", bundle, "-o", "hb.json", "-q").code == 0
-    raw, ova = evaluated(run, bundle, "-c", "hb.json", "-m", "brier_mean", "-m", "marginal2_raw", "-m", "mse_raw")[
-        "results"
-    ]
+    assert (
+        run(
+            "fit", "--method", "hb", "--set", "mode=ova", bundle, "-o", "hb.json", "-q"
+        ).code
+        == 0
+    )
+    raw, ova = evaluated(
+        run,
+        bundle,
+        "-c",
+        "hb.json",
+        "-m",
+        "brier_mean",
+        "-m",
+        "marginal2_raw",
+        "-m",
+        "mse_raw",
+    )["results"]
     for name in ("marginal2_raw", "mse_raw"):
         assert raw["metrics"][name]["row_sum_max"] == pytest.approx(1.0, abs=1e-6)
-        assert ova["metrics"][name]["row_sum_min"] < 0.9 < 1.1 < ova["metrics"][name]["row_sum_max"]
+        assert (
+            ova["metrics"][name]["row_sum_min"]
+            < 0.9
+            < 1.1
+            < ova["metrics"][name]["row_sum_max"]
+        )
     # Scores that sum to one are what they are: the squared difference is the Brier score over the classes.
-    assert raw["metrics"]["mse_raw"]["value"] == pytest.approx(raw["metrics"]["brier_mean"]["value"], rel=1e-6)
-    assert ova["metrics"]["mse_raw"]["value"] != pytest.approx(ova["metrics"]["brier_mean"]["value"], rel=1e-3)
+    assert raw["metrics"]["mse_raw"]["value"] == pytest.approx(
+        raw["metrics"]["brier_mean"]["value"], rel=1e-6
+    )
+    assert ova["metrics"]["mse_raw"]["value"] != pytest.approx(
+        ova["metrics"]["brier_mean"]["value"], rel=1e-3
+    )
     assert run("apply", "hb.json", bundle, "-o", "out.h5", "-q").code == 0
     stored = run("evaluate", "out.h5", "-m", "mse_raw")
     assert stored.code == 0 and "the values before that are gone" in stored.err
@@ -551,5 +793,11 @@ def test_loads_no_heavy_package(tmp_path, bundle):
     import subprocess
     import sys
 
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,18 @@ LABELS = draw_labels(softmax(LOGITS), RNG)
 
 # contract.md sections 4 and 6, and what 0.1 wrote besides.
 RESULT = ["bundle", "calibrator", "method", "n", "n_classes", "metrics"]
-METRICS = ["accuracy", "nll", "brier", "brier_top", "mean_confidence", "ece", "ece_mass", "mce", "tce2", "smece"]
+METRICS = [
+    "accuracy",
+    "nll",
+    "brier",
+    "brier_top",
+    "mean_confidence",
+    "ece",
+    "ece_mass",
+    "mce",
+    "tce2",
+    "smece",
+]
 INTERVAL = ["ci", "ci_level", "ci_method"]
 NULL = ["null_mean", "null_q95", "p_value"]
 PART = ["value", "refinement", "calibration", "calibration_se", "calibration_share"]
@@ -56,19 +67,68 @@ def test_the_keys_of_the_json_output(whole):
         assert list(plain["metrics"][name]) == keys, name
     assert list(mended["paired"]) == ["baseline", "differences"]
     assert list(mended["paired"]["differences"]) == METRICS[:5]
-    assert list(mended["paired"]["differences"]["nll"]) == ["value", "se", *INTERVAL, "p_value"]
+    assert list(mended["paired"]["differences"]["nll"]) == [
+        "value",
+        "se",
+        *INTERVAL,
+        "p_value",
+    ]
     report = plain["report"]
-    assert {"data", "direction", "classwise", "split", "groups", "verdict", "p_value"} <= set(report)
+    assert {
+        "data",
+        "direction",
+        "classwise",
+        "split",
+        "groups",
+        "verdict",
+        "p_value",
+    } <= set(report)
     assert list(report["split"]) == ["method", "folds", "nll", "brier", "temperature"]
-    for part in (report["split"]["nll"], report["split"]["brier"], report["split"]["temperature"]["nll"]):
+    for part in (
+        report["split"]["nll"],
+        report["split"]["brier"],
+        report["split"]["temperature"]["nll"],
+    ):
         assert list(part) == PART
-    assert {"gap", "gap_z", "entropy_gap", "entropy_z", "words"} <= set(report["direction"])
-    assert {"value", "signed_square", "p_value", "n_significant", "significant_classes"} <= set(report["classwise"])
-    assert {"n", "n_classes", "kind", "weighted", "largest_class_share", "smallest_class_share"} <= set(report["data"])
-    line = {"class", "name", "n", "predicted", "share", "mean_probability", "gap", "p_value", "significant", "recall"}
+    assert {"gap", "gap_z", "entropy_gap", "entropy_z", "words"} <= set(
+        report["direction"]
+    )
+    assert {
+        "value",
+        "signed_square",
+        "p_value",
+        "n_significant",
+        "significant_classes",
+    } <= set(report["classwise"])
+    assert {
+        "n",
+        "n_classes",
+        "kind",
+        "weighted",
+        "largest_class_share",
+        "smallest_class_share",
+    } <= set(report["data"])
+    line = {
+        "class",
+        "name",
+        "n",
+        "predicted",
+        "share",
+        "mean_probability",
+        "gap",
+        "p_value",
+        "significant",
+        "recall",
+    }
     assert line | {"precision", "ece"} <= set(plain["per_class"][0])
     assert {"group", "n", "gap", "p_value", "metrics"} <= set(plain["per_group"][0])
     assert list(whole["ranks"]) == ["calibrators", "n_bundles", "metrics"]
     rank = ["ranks", "chi2", "p_value", "iman_davenport_f", "iman_davenport_p_value"]
     assert list(whole["ranks"]["metrics"]["nll"]) == rank
-    assert list(whole["limits"][0]) == ["limit", "bundle", "calibrator", "value", "crossed"]
+    assert list(whole["limits"][0]) == [
+        "limit",
+        "bundle",
+        "calibrator",
+        "value",
+        "crossed",
+    ]

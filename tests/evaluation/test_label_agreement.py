@@ -25,12 +25,27 @@ def biased(seed):
 
 
 WRONG = {
-    "from 1": (lambda z, y: (z[y < z.shape[1] - 1], y[y < z.shape[1] - 1] + 1), "counted from 1"),
-    "a class too many": (lambda z, y: (z[y > 0], y[y > 0] - 1), "begin with a class that labels lack"),
+    "from 1": (
+        lambda z, y: (z[y < z.shape[1] - 1], y[y < z.shape[1] - 1] + 1),
+        "counted from 1",
+    ),
+    "a class too many": (
+        lambda z, y: (z[y > 0], y[y > 0] - 1),
+        "begin with a class that labels lack",
+    ),
     "reversed": (lambda z, y: (z[:, ::-1], y), "same order"),
-    "two exchanged": (lambda z, y: (z[:, [0, 2, 1, *range(3, z.shape[1])]], y), r"class [12], \d+ are labelled [12]"),
-    "other rows": (lambda z, y: (z, np.random.default_rng(0).permutation(y)), "hardly better than chance"),
-    "its own predictions": (lambda z, y: (z, z.argmax(axis=1)), "the model's own predictions"),
+    "two exchanged": (
+        lambda z, y: (z[:, [0, 2, 1, *range(3, z.shape[1])]], y),
+        r"class [12], \d+ are labelled [12]",
+    ),
+    "other rows": (
+        lambda z, y: (z, np.random.default_rng(0).permutation(y)),
+        "hardly better than chance",
+    ),
+    "its own predictions": (
+        lambda z, y: (z, z.argmax(axis=1)),
+        "the model's own predictions",
+    ),
     "negated": (lambda z, y: (-z, y), "hardly better than chance|same order"),
 }
 
@@ -48,7 +63,10 @@ def test_two_classes_exchanged():
     z, y = overconfident(1000, 2)
     with pytest.warns(UserWarning, match="same order"):
         calcli.evaluate(z, 1 - y, metrics=["accuracy"])
-    with pytest.warns(UserWarning, match=r"rose from 0\.\d+ to 0\.\d+, more than miscalibration explains"):
+    with pytest.warns(
+        UserWarning,
+        match=r"rose from 0\.\d+ to 0\.\d+, more than miscalibration explains",
+    ):
         calcli.fit(z, 1 - y, "platt")
 
 
@@ -57,23 +75,42 @@ def test_two_classes_exchanged():
     "make",
     [
         lambda rng: overconfident(300, 10, seed=int(rng.integers(1000))),
-        lambda rng: (rng.normal(size=(400, 100)) * 0.3, rng.integers(0, 100, 400)),  # knows nothing, claims little
-        lambda rng: (np.tile([4.0, 0.0], (500, 1)), (rng.random(500) < 0.02).astype(int)),  # rare, never predicted
+        lambda rng: (
+            rng.normal(size=(400, 100)) * 0.3,
+            rng.integers(0, 100, 400),
+        ),  # knows nothing, claims little
+        lambda rng: (
+            np.tile([4.0, 0.0], (500, 1)),
+            (rng.random(500) < 0.02).astype(int),
+        ),  # rare, never predicted
         lambda rng: biased(int(rng.integers(1000))),  # one class absorbs the others
-        lambda rng: (rng.normal(size=(49, 3)) * 9, rng.integers(0, 3, 49)),  # too few to tell
+        lambda rng: (
+            rng.normal(size=(49, 3)) * 9,
+            rng.integers(0, 3, 49),
+        ),  # too few to tell
     ],
-    ids=["good", "knows nothing and says so", "rare class", "absorbing class", "few rows"],
+    ids=[
+        "good",
+        "knows nothing and says so",
+        "rare class",
+        "absorbing class",
+        "few rows",
+    ],
 )
 def test_models_that_are_merely_bad_are_not(make, seed):
     z, y = make(np.random.default_rng(seed))
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
-    found = LabelAgreement.of(z.argmax(axis=1), y, z.shape[1]).doubts(float(p.max(axis=1).mean()), None)
+    found = LabelAgreement.of(z.argmax(axis=1), y, z.shape[1]).doubts(
+        float(p.max(axis=1).mean()), None
+    )
     assert found == []
 
 
 @pytest.mark.parametrize(("labels", "asked"), [(5, True), (4, False)])
 @pytest.mark.parametrize("weight", [1.0, 1e-9])
-def test_labels_of_a_class_that_the_scores_exclude_are_asked_about(labels, asked, weight):
+def test_labels_of_a_class_that_the_scores_exclude_are_asked_about(
+    labels, asked, weight
+):
     """2000 e^-30 / (1 + e^.3) is 8e-11 labels expected; "fit a calibrator: calcli fit --method ts" was the answer."""
     z = np.tile([0.0, 0.3, -30.0], (2000, 1))
     y = np.r_[np.full(labels, 2), np.arange(2000 - labels) % 2]
@@ -90,14 +127,19 @@ def test_a_rare_class_of_a_very_overconfident_model_is_not_excluded():
         rng = np.random.default_rng(seed)
         z = 2.0 * rng.normal(size=(1000, 40)) + 2.0 * rng.normal(size=40)
         y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
-        assert calcli.evaluate(4.0 * z, y).results[0].report.verdict_kind == "overconfident"
+        assert (
+            calcli.evaluate(4.0 * z, y).results[0].report.verdict_kind
+            == "overconfident"
+        )
 
 
 def test_counts_add():
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 7, 500), rng.integers(0, 7, 500)
     whole = LabelAgreement.of(a, b, 7)
-    parts = LabelAgreement.of(a[:123], b[:123], 7) + LabelAgreement.of(a[123:], b[123:], 7)
+    parts = LabelAgreement.of(a[:123], b[:123], 7) + LabelAgreement.of(
+        a[123:], b[123:], 7
+    )
     assert np.array_equal(parts.code, whole.code)
     assert np.array_equal(parts.count, whole.count)
     assert whole.count.sum() == 500
@@ -121,7 +163,9 @@ def test_commands_ask_with_the_names_of_the_classes(monkeypatch, capsys, tmp_pat
         assert "(bee)" in found.err
         assert "(cat)" in found.err
     assert "same order?" in (tmp_path / "r.html").read_text(encoding="utf-8")
-    told = json.loads(run("evaluate", "x.h5", "--metric", "ece", "--json").out)["results"][0]["warnings"]
+    told = json.loads(run("evaluate", "x.h5", "--metric", "ece", "--json").out)[
+        "results"
+    ][0]["warnings"]
     assert any("same order?" in text for text in told)
 
 

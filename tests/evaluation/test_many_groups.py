@@ -24,7 +24,9 @@ def context_of(groups, k=4, rows=30, weights=None, **settings):
     y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
     group = np.array([f"g{i:04d}" for i in rng.integers(0, groups, n)])
     weights = None if weights is None else rng.exponential(size=n)
-    table = collect_all(ArrayRows(z, y, weight=weights), [None], class_bins=15, group=group)[0]
+    table = collect_all(
+        ArrayRows(z, y, weight=weights), [None], class_bins=15, group=group
+    )[0]
     return MetricContext(table, MetricSettings(**settings))
 
 
@@ -32,20 +34,31 @@ def same(one: Score, other: Score) -> bool:
     """Are two scores equal, but for the order of sums?"""
     pairs = [(one.value, other.value), (one.se, other.se)]
     if one.interval is not None and other.interval is not None:
-        pairs += [(one.interval.low, other.interval.low), (one.interval.high, other.interval.high)]
+        pairs += [
+            (one.interval.low, other.interval.low),
+            (one.interval.high, other.interval.high),
+        ]
     if one.null is not None and other.null is not None:
         pairs += [(one.null.mean, other.null.mean), (one.null.q95, other.null.q95)]
         assert one.null.p_value == other.null.p_value
-    assert (one.interval is None, one.null is None) == (other.interval is None, other.null is None)
+    assert (one.interval is None, one.null is None) == (
+        other.interval is None,
+        other.null is None,
+    )
     return all(a == b or a == pytest.approx(b, rel=1e-9, abs=1e-12) for a, b in pairs)
 
 
 @pytest.mark.parametrize("k", [2, 4])
 @pytest.mark.parametrize("weights", [None, "random"])
 def test_a_group_s_line_is_what_its_rows_give_alone(k, weights):
-    whole, names = context_of(9, k=k, weights=weights, resamples=150), report_metrics(k=k)
+    whole, names = (
+        context_of(9, k=k, weights=weights, resamples=150),
+        report_metrics(k=k),
+    )
     for line in group_lines(whole, names):
-        alone = MetricContext(whole.table.take(whole.table.group == line.group), whole.settings)
+        alone = MetricContext(
+            whole.table.take(whole.table.group == line.group), whole.settings
+        )
         assert (line.n, list(line.scores)) == (alone.n, list(names))
         for name, score in scores_of(alone, names).items():
             assert same(line.scores[name], score), (line.group, name)
@@ -54,16 +67,28 @@ def test_a_group_s_line_is_what_its_rows_give_alone(k, weights):
 def test_smooth_errors_of_groups_are_solved_some_at_once(monkeypatch):
     solved = []
     plain = smooth.smooth_errors
-    monkeypatch.setattr(smooth, "smooth_errors", lambda *given: solved.append(1) or plain(*given))
+    monkeypatch.setattr(
+        smooth, "smooth_errors", lambda *given: solved.append(1) or plain(*given)
+    )
     lines = group_lines(context_of(20), ["smece"])
-    assert (len(lines), len(solved)) == (20, 2 * 20 // smooth.AT_ONCE)  # one at a time: 40
+    assert (len(lines), len(solved)) == (
+        20,
+        2 * 20 // smooth.AT_ONCE,
+    )  # one at a time: 40
 
 
-@pytest.mark.parametrize(("names", "made"), [(["ece"], 1), (["ece", "mce", "ece_mass", "tce2"], 2), (["brier_top"], 0)])
+@pytest.mark.parametrize(
+    ("names", "made"),
+    [(["ece"], 1), (["ece", "mce", "ece_mass", "tce2"], 2), (["brier_top"], 0)],
+)
 def test_laws_of_the_bins_of_groups_are_made_together(monkeypatch, names, made):
     calls = []
     plain = metric_context.bin_laws
-    monkeypatch.setattr(metric_context, "bin_laws", lambda parts: calls.append(len(parts)) or plain(parts))
+    monkeypatch.setattr(
+        metric_context,
+        "bin_laws",
+        lambda parts: calls.append(len(parts)) or plain(parts),
+    )
     group_lines(context_of(20), names)
     assert calls == [20] * made  # one at a time: 20 calls a scheme of bins
 
@@ -85,12 +110,17 @@ def test_rows_are_dealt_to_their_groups_at_once(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("asked", "groups", "draws"), [(1000, 5, 1000), (1000, 400, 500), (1000, 5000, 200), (50, 5000, 50)]
+    ("asked", "groups", "draws"),
+    [(1000, 5, 1000), (1000, 400, 500), (1000, 5000, 200), (50, 5000, 50)],
 )
 def test_many_groups_share_their_draws(monkeypatch, asked, groups, draws):
     """200,000 draws in all, but 200 of a group; nobody gets more than asked for."""
     whole, seen = context_of(3, resamples=asked), []
     monkeypatch.setattr(evaluate_bundle, "MOST_DRAWS", 200_000 * 3 // groups)
-    monkeypatch.setattr(evaluate_bundle, "scores_of", lambda part, names: seen.append(part.settings.resamples) or {})
+    monkeypatch.setattr(
+        evaluate_bundle,
+        "scores_of",
+        lambda part, names: seen.append(part.settings.resamples) or {},
+    )
     group_lines(whole, [])
     assert seen == [draws] * 3

@@ -36,9 +36,17 @@ def advised(run, *words):
     ("groups", "asked", "named"),
     [
         ({"cal": 3, "test": 3}, "", "a.h5:cal"),
-        ({"cal": 3, "test": 3}, ":cal", "a.h5:cal"),  # the part to fit on is evaluated; the other judges the fit
+        (
+            {"cal": 3, "test": 3},
+            ":cal",
+            "a.h5:cal",
+        ),  # the part to fit on is evaluated; the other judges the fit
         ({"holdout": 3, "val": 3}, ":holdout", "a.h5:val"),
-        ({"train": 3, "test": 3}, "", None),  # what a model was trained on says nothing of its confidence
+        (
+            {"train": 3, "test": 3},
+            "",
+            None,
+        ),  # what a model was trained on says nothing of its confidence
         ({"one": 3, "other": 3}, ":one", None),  # may be two models
         ({"cal": 4, "test": 3}, "", None),  # another model's
         ({"m__val": 3, "m__test": 3, "o__val": 3}, ":m/test", "a.h5:m/val"),
@@ -90,12 +98,29 @@ def test_what_a_calibrator_was_fitted_on_serves_another_fit(run):
     content = json.loads(Path("in/ts.json").read_text("utf-8"))
     content["params"]["temperature"] = 0.5
     Path("in/bad.json").write_text(json.dumps(content), "utf-8")
-    assert advised(run, "test.npz", "-c", "in/bad.json") == "calcli fit --method auto in/cal.npz"
+    assert (
+        advised(run, "test.npz", "-c", "in/bad.json")
+        == "calcli fit --method auto in/cal.npz"
+    )
     Path("in/cal.npz").unlink()
-    assert advised(run, "test.npz", "-c", "in/bad.json") == "calcli fit --method auto <other labelled samples>"
+    assert (
+        advised(run, "test.npz", "-c", "in/bad.json")
+        == "calcli fit --method auto <other labelled samples>"
+    )
 
 
-READ_BY = ["--group-by", "region", "--ids", "none", "--unit", "patient", "--scores", "u,v", "--labels", "truth"]
+READ_BY = [
+    "--group-by",
+    "region",
+    "--ids",
+    "none",
+    "--unit",
+    "patient",
+    "--scores",
+    "u,v",
+    "--labels",
+    "truth",
+]
 READ_BY += ["--kind", "probs", "--ignore-label", "-1"]
 
 
@@ -109,16 +134,28 @@ def test_commands_read_other_samples_as_these_were_read(run):
         for i, (a, b) in enumerate(zip(p[:, 0], y, strict=True))
     ]
     for name, part in (("cal.csv", lines[:600]), ("test.csv", lines[600:])):
-        Path(name).write_text("\n".join(["u,v,truth,patient,region", *part]) + "\n", "utf-8")
-    command = shlex.split(advised(run, "test.csv", *READ_BY).replace("<other labelled samples>", "cal.csv"))
+        Path(name).write_text(
+            "\n".join(["u,v,truth,patient,region", *part]) + "\n", "utf-8"
+        )
+    command = shlex.split(
+        advised(run, "test.csv", *READ_BY).replace(
+            "<other labelled samples>", "cal.csv"
+        )
+    )
     assert command[1] == "fit" and command[-len(READ_BY) :] == READ_BY
     assert run(*command[1:], "-o", "c.json", "-q").code == 0
     command = shlex.split(
-        advised(run, "cal.csv", *READ_BY, "-c", "c.json").replace("<other labelled samples>", "test.csv")
+        advised(run, "cal.csv", *READ_BY, "-c", "c.json").replace(
+            "<other labelled samples>", "test.csv"
+        )
     )
     assert command[1] == "evaluate" and run(*command[1:], "-q").code == 0
     command = shlex.split(advised(run, "test.csv", *READ_BY, "-c", "c.json"))
-    assert command[1] == "apply" and command[-2:] == ["-o", "test.c.csv"] and run(*command[1:]).code == 0
+    assert (
+        command[1] == "apply"
+        and command[-2:] == ["-o", "test.c.csv"]
+        and run(*command[1:]).code == 0
+    )
     head, *lines = Path("test.c.csv").read_text("utf-8").splitlines()
     assert len(lines) == 600 and "patient" in head.split(",")
 
@@ -129,19 +166,33 @@ def test_commands_read_other_samples_as_these_were_read(run):
         ("reviews.csv:test", "reviews.ts.json", "reviews.ts.csv"),
         ("a/net.v2.npz", "b/net.v2.auto.json", "net.v2.auto.npz"),
         ("logits.HDF5:test", "best.json", "logits.best.HDF5"),
-        ("logits.h5:models/a", "net.ts.json", "logits.net.ts.h5"),  # two calibrators of one name: two files
+        (
+            "logits.h5:models/a",
+            "net.ts.json",
+            "logits.net.ts.h5",
+        ),  # two calibrators of one name: two files
         ("log.pt", "log.ts.json", "log.ts.h5"),  # apply writes no .pt
         ("scores", "scores.floor+ts.json", "scores.floor+ts.h5"),
         ("logits.h5", "logits.json", "logits.logits.h5"),  # never the input itself
     ],
 )
-def test_what_apply_is_advised_to_write_is_named_after_scores_and_calibrator(scores, calibrator, name):
+def test_what_apply_is_advised_to_write_is_named_after_scores_and_calibrator(
+    scores, calibrator, name
+):
     """Every advice ended in calibrated.h5: the second one that was pasted found that the file existed."""
     assert calibrated_name(scores, calibrator) == name
 
 
 def test_no_shell_takes_the_words_for_a_file(tmp_path):
     done = subprocess.run(
-        ["sh", "-c", "echo ran <other labelled samples>"], cwd=tmp_path, capture_output=True, text=True, check=False
+        ["sh", "-c", "echo ran <other labelled samples>"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert done.returncode != 0 and "ran" not in done.stdout and not list(tmp_path.iterdir())
+    assert (
+        done.returncode != 0
+        and "ran" not in done.stdout
+        and not list(tmp_path.iterdir())
+    )

@@ -27,7 +27,10 @@ sys.path.insert(0, str(REPOSITORY / "benchmarks"))
 from threshold import simulate
 
 
-@pytest.mark.parametrize("name", ["calibrated", "no better anywhere", "wrong at the very top", "in steps of 0.1"])
+@pytest.mark.parametrize(
+    "name",
+    ["calibrated", "no better anywhere", "wrong at the very top", "in steps of 0.1"],
+)
 def test_the_promise_holds(name):
     # benchmarks/threshold.py is the long form, 1000 sets a case. "no better anywhere" has accuracy
     # 0.8999 at every threshold, so that each threshold found breaks the promise of 0.9.
@@ -41,11 +44,17 @@ def test_the_promise_holds(name):
 def test_all_right_needs_as_many_rows_as_the_binomial_says():
     # With no error in m rows the one-sided Clopper-Pearson bound is (1 - level)^(1/m).
     c = np.linspace(0.5, 1.0, 29)
-    assert ThresholdSearch.of(c[:28], np.ones(28)).choose(0.9).best is None  # 0.9^28 = 0.0523
+    assert (
+        ThresholdSearch.of(c[:28], np.ones(28)).choose(0.9).best is None
+    )  # 0.9^28 = 0.0523
     few = ThresholdSearch.of(c[:28], np.ones(28)).choose(0.9)
     assert few.least == 29
     found = ThresholdSearch.of(c, np.ones(29)).choose(0.9)
-    assert found.best is not None and found.best.accepted == 29 and found.best.threshold == 0.5
+    assert (
+        found.best is not None
+        and found.best.accepted == 29
+        and found.best.threshold == 0.5
+    )
     assert found.lower == pytest.approx(0.05 ** (1 / 29), rel=1e-12)
     many = ThresholdSearch.of(np.linspace(0.5, 1.0, 1000), np.ones(1000)).choose(0.9)
     assert many.best is not None and many.best.coverage == 1.0
@@ -58,7 +67,11 @@ def test_ties_are_accepted_together_and_order_does_not_matter():
     c = np.repeat([0.99, 0.9, 0.6], [400, 400, 400])
     hit = (rng.random(1200) < c).astype(float)
     found = ThresholdSearch.of(c, hit).choose(0.85)
-    assert found.best is not None and found.best.threshold == 0.9 and found.best.accepted == 800
+    assert (
+        found.best is not None
+        and found.best.threshold == 0.9
+        and found.best.accepted == 800
+    )
     mixed = rng.permutation(1200)
     assert ThresholdSearch.of(c[mixed], hit[mixed]).choose(0.85) == found
 
@@ -66,7 +79,10 @@ def test_ties_are_accepted_together_and_order_does_not_matter():
 def test_nothing_is_promised_where_nothing_can_be():
     for n in (1, 2, 10):
         assert ThresholdSearch.of(np.full(n, 0.7), np.ones(n)).choose(0.9).best is None
-    assert ThresholdSearch.of(np.linspace(0, 1, 500), np.zeros(500)).choose(0.5).best is None
+    assert (
+        ThresholdSearch.of(np.linspace(0, 1, 500), np.zeros(500)).choose(0.5).best
+        is None
+    )
     for accuracy, level in ((1.0, 0.95), (0.0, 0.95), (0.9, 1.0), (float("nan"), 0.9)):
         with pytest.raises(UsageError, match="between 0 and 1"):
             ThresholdSearch.of(np.ones(5), np.ones(5)).choose(accuracy, level)
@@ -96,22 +112,43 @@ def at_work(tmp_path, monkeypatch, capsys):
     z, y = truth(4000, 5, scale=6.0)
     with h5py.File("a.h5", "w") as file:
         for name, part in (("cal", slice(0, 2000)), ("test", slice(2000, 4000))):
-            file[f"{name}/logits"], file[f"{name}/labels"] = z[part].astype(np.float32), y[part]
+            file[f"{name}/logits"], file[f"{name}/labels"] = (
+                z[part].astype(np.float32),
+                y[part],
+            )
     assert run("fit", "-m", "ts", "a.h5", "-o", "ts.json", "-q").code == 0
     return run
 
 
 def test_threshold_then_apply(at_work):
-    done = at_work("threshold", "a.h5", "--calibrator", "ts.json", "--accuracy", "0.9", "-o", "t.json", "--json")
+    done = at_work(
+        "threshold",
+        "a.h5",
+        "--calibrator",
+        "ts.json",
+        "--accuracy",
+        "0.9",
+        "-o",
+        "t.json",
+        "--json",
+    )
     found = json.loads(done.out)
     assert done.code == 0
-    assert found == json.loads(Path("t.json").read_text()) and found["calcli_threshold"] == 1
+    assert (
+        found == json.loads(Path("t.json").read_text())
+        and found["calcli_threshold"] == 1
+    )
     assert found["accuracy_lower"] >= 0.9 and found["level"] == 0.95
     assert found["accuracy"] == found["right"] / found["accepted"]
     assert found["coverage_ci"][0] < found["coverage"] < found["coverage_ci"][1]
     for out in ("o.h5", "o.npz", "o.csv", "o.jsonl", "o.parquet"):
-        done = at_work("apply", "ts.json", "a.h5", "-o", out, "--threshold", "t.json", "--json")
-        assert json.loads(done.out)["results"][0]["counts"]["accepted"] == found["accepted"]
+        done = at_work(
+            "apply", "ts.json", "a.h5", "-o", out, "--threshold", "t.json", "--json"
+        )
+        assert (
+            json.loads(done.out)["results"][0]["counts"]["accepted"]
+            == found["accepted"]
+        )
     with h5py.File("o.h5") as file:
         accepted, confidence = file["accepted"][()], file["confidence"][()]
         right = (file["prediction"][()] == file["labels"][()])[accepted]
@@ -121,32 +158,63 @@ def test_threshold_then_apply(at_work):
     lines = [json.loads(line) for line in Path("o.jsonl").read_text().splitlines()]
     assert [line["accepted"] for line in lines] == accepted.tolist()
     with open("o.csv", newline="") as file:
-        assert [row["accepted"] == "True" for row in csv.DictReader(file)] == accepted.tolist()
+        assert [
+            row["accepted"] == "True" for row in csv.DictReader(file)
+        ] == accepted.tolist()
     assert at_work("extract", "o.csv", "-o", "back.h5", "-q").code == 0
     assert at_work("inspect", "o.h5").code == 0
 
 
 def test_a_number_is_a_threshold_too(at_work):
-    done = at_work("apply", "ts.json", "a.h5", "-o", "o.npz", "--threshold", "0.8", "--json")
+    done = at_work(
+        "apply", "ts.json", "a.h5", "-o", "o.npz", "--threshold", "0.8", "--json"
+    )
     data = np.load("o.npz")
-    assert json.loads(done.out)["results"][0]["counts"]["accepted"] == (data["confidence"] >= 0.8).sum()
-    assert at_work("apply", "ts.json", "a.h5", "-o", "p.npz", "--threshold", "1.5").code == 2
-    assert at_work("apply", "ts.json", "a.h5", "-o", "p.npz", "--threshold", "absent.json").code == 3
+    assert (
+        json.loads(done.out)["results"][0]["counts"]["accepted"]
+        == (data["confidence"] >= 0.8).sum()
+    )
+    assert (
+        at_work("apply", "ts.json", "a.h5", "-o", "p.npz", "--threshold", "1.5").code
+        == 2
+    )
+    assert (
+        at_work(
+            "apply", "ts.json", "a.h5", "-o", "p.npz", "--threshold", "absent.json"
+        ).code
+        == 3
+    )
     Path("null.json").write_text('{"threshold": null, "calibrator_sha256": null}')
-    assert "no threshold" in at_work("apply", "ts.json", "a.h5", "-o", "p.npz", "--threshold", "null.json").line
+    assert (
+        "no threshold"
+        in at_work(
+            "apply", "ts.json", "a.h5", "-o", "p.npz", "--threshold", "null.json"
+        ).line
+    )
     assert not Path("p.npz").exists()
 
 
 def test_a_threshold_belongs_to_its_calibrator(at_work):
-    assert at_work("threshold", "a.h5", "--accuracy", "0.9", "-o", "raw.json", "-q").code == 0
-    refused = at_work("apply", "ts.json", "a.h5", "-o", "p.npz", "--threshold", "raw.json")
+    assert (
+        at_work("threshold", "a.h5", "--accuracy", "0.9", "-o", "raw.json", "-q").code
+        == 0
+    )
+    refused = at_work(
+        "apply", "ts.json", "a.h5", "-o", "p.npz", "--threshold", "raw.json"
+    )
     assert refused.code == 3 and "was chosen for uncalibrated scores" in refused.line
 
 
 def test_no_threshold_is_exit_4_with_nulls(at_work):
-    done = at_work("threshold", "a.h5", "--accuracy", "0.9999", "-o", "t.json", "--json")
+    done = at_work(
+        "threshold", "a.h5", "--accuracy", "0.9999", "-o", "t.json", "--json"
+    )
     found = json.loads(done.out)
-    assert done.code == 4 and found["threshold"] is None and found["accuracy_lower"] is None
+    assert (
+        done.code == 4
+        and found["threshold"] is None
+        and found["accuracy_lower"] is None
+    )
     assert "29956" in done.line  # log 0.05 / log 0.9999, rounded up
     assert not Path("t.json").exists()
 
@@ -154,34 +222,59 @@ def test_no_threshold_is_exit_4_with_nulls(at_work):
 def test_a_refusal_says_which_accuracy_can_be_guaranteed_and_it_can(at_work):
     """It quoted accuracies that are seen here, above those that were refused, and none that could be had."""
     done = at_work("threshold", "a.h5", "--accuracy", "0.99", "--json")
-    assert done.code == 4 and "guarantees accuracy >= 0.99 with probability 0.95" in done.line
-    asked, coverage = re.search(r"here is (0\.\d+), at coverage ([\d.]+)%: take --accuracy", done.line).groups()
+    assert (
+        done.code == 4
+        and "guarantees accuracy >= 0.99 with probability 0.95" in done.line
+    )
+    asked, coverage = re.search(
+        r"here is (0\.\d+), at coverage ([\d.]+)%: take --accuracy", done.line
+    ).groups()
     assert f"take --accuracy {asked}" in done.line
     there = json.loads(at_work("threshold", "a.h5", "--accuracy", asked, "--json").out)
     assert there["coverage"] == pytest.approx(float(coverage) / 100, abs=1e-3)
-    assert at_work("threshold", "a.h5", "--accuracy", f"{float(asked) + 1e-4:.4f}").code == 4
+    assert (
+        at_work("threshold", "a.h5", "--accuracy", f"{float(asked) + 1e-4:.4f}").code
+        == 4
+    )
 
 
-def test_a_refusal_offers_what_can_be_had_and_more_samples_only_where_they_would_help(at_work):
+def test_a_refusal_offers_what_can_be_had_and_more_samples_only_where_they_would_help(
+    at_work,
+):
     """ "or give more samples" stood behind an accuracy that no coverage has."""
     done = at_work("threshold", "a.h5", "--accuracy", "0.999")
-    found = re.findall(r"accuracy (0\.\d+) can be guaranteed at coverage ([\d.]+)%\n", done.err)
-    assert 3 <= len(found) <= 5 and done.err.index("can be guaranteed at") < done.err.index("calcli: ")
+    found = re.findall(
+        r"accuracy (0\.\d+) can be guaranteed at coverage ([\d.]+)%\n", done.err
+    )
+    assert 3 <= len(found) <= 5 and done.err.index(
+        "can be guaranteed at"
+    ) < done.err.index("calcli: ")
     for asked, coverage in found:
-        there = json.loads(at_work("threshold", "a.h5", "--accuracy", asked, "--json").out)
+        there = json.loads(
+            at_work("threshold", "a.h5", "--accuracy", asked, "--json").out
+        )
         assert there["coverage"] == pytest.approx(float(coverage) / 100, abs=1e-3)
     assert [float(c) for _, c in found] == sorted(float(c) for _, c in found)
     confidence = np.repeat([0.9, 0.8], 500)
-    never = np.r_[np.arange(500) % 4 > 0, np.arange(500) % 2]  # by hand: 75 % of the first half, 62.5 % of all
+    never = np.r_[
+        np.arange(500) % 4 > 0, np.arange(500) % 2
+    ]  # by hand: 75 % of the first half, 62.5 % of all
     told = ThresholdSearch.of(confidence, never.astype(float))
-    shares = [there.accepted for _, there in told.offered(0.95)]  # two confidences: four lines spoke of one share
+    shares = [
+        there.accepted for _, there in told.offered(0.95)
+    ]  # two confidences: four lines spoke of one share
     assert shares == sorted(set(shares)) and len(shares) <= 2
     words = told.why_not(told.choose(0.9), "a", 0.9, 0.95)
-    assert "more samples alone would not help" in words and "more than 75.0% are right" in words
+    assert (
+        "more samples alone would not help" in words
+        and "more than 75.0% are right" in words
+    )
     words = told.why_not(told.choose(0.745), "a", 0.745, 0.95)  # seen, and not yet sure
     assert words.endswith(", or give more samples")
     # By hand: 375 of 500 are right at .9, half of the rows. Its upper bound is the .975 quantile of Beta(376, 125).
-    assert "75.0% are right from confidence 0.9 on (coverage 50.0%), an estimate" in words
+    assert (
+        "75.0% are right from confidence 0.9 on (coverage 50.0%), an estimate" in words
+    )
     words = told.why_not(told.choose(0.78), "a", 0.78, 0.95)
     assert words.endswith(
         "more samples may not help, as at no coverage (from 30 samples) more than 75.0% are right"
@@ -192,7 +285,8 @@ def test_a_refusal_offers_what_can_be_had_and_more_samples_only_where_they_would
 def test_the_level_of_the_guarantee_has_the_word_of_the_other_levels(at_work):
     """--confidence is an array of extract and was a level here; it is still understood, and not shown."""
     own, old = (
-        at_work("threshold", "a.h5", "--accuracy", "0.8", flag, "0.8", "--json") for flag in ("--level", "--confidence")
+        at_work("threshold", "a.h5", "--accuracy", "0.8", flag, "0.8", "--json")
+        for flag in ("--level", "--confidence")
     )
     assert own.out == old.out and json.loads(own.out)["level"] == 0.8
     told = at_work("threshold", "--help").out
@@ -202,9 +296,13 @@ def test_the_level_of_the_guarantee_has_the_word_of_the_other_levels(at_work):
 def test_every_group_is_told_how_accurate_it_is(at_work):
     """--group-by was read, said so, and had no word on a group that was less accurate than promised."""
     c, part = np.linspace(0.5, 1.0, 600), np.where(np.arange(600) % 3 == 0, "b", "a")
-    hit = np.where((part == "b") & (np.cumsum(part == "b") % 5 == 0), 0.0, 1.0)  # b: .8, a: 1
+    hit = np.where(
+        (part == "b") & (np.cumsum(part == "b") % 5 == 0), 0.0, 1.0
+    )  # b: .8, a: 1
     np.savez("g.npz", confidence=c, correct=hit.astype(int), site=part)
-    done = at_work("threshold", "g.npz", "--accuracy", "0.7", "--group-by", "site", "--json")
+    done = at_work(
+        "threshold", "g.npz", "--accuracy", "0.7", "--group-by", "site", "--json"
+    )
     found = json.loads(done.out)
     for line in found["groups"]:
         own = (part == line["group"]) & (c >= found["threshold"])
@@ -219,11 +317,15 @@ def test_every_group_is_told_how_accurate_it_is(at_work):
     assert [line["group"] for line in found["groups"]] == ["b", "a"] and sum(
         g["accepted"] for g in found["groups"]
     ) == found["accepted"]
-    assert "groups" not in json.loads(at_work("threshold", "g.npz", "--accuracy", "0.7", "--json").out)
+    assert "groups" not in json.loads(
+        at_work("threshold", "g.npz", "--accuracy", "0.7", "--json").out
+    )
 
 
 def test_rows_of_the_fit_and_weights(at_work):
-    done = at_work("threshold", "a.h5:cal", "--calibrator", "ts.json", "--accuracy", "0.9")
+    done = at_work(
+        "threshold", "a.h5:cal", "--calibrator", "ts.json", "--accuracy", "0.9"
+    )
     assert "fitted on these very rows" in done.err
     with h5py.File("a.h5", "a") as file:
         file["test/weights"] = np.ones(2000) * 2
@@ -237,12 +339,22 @@ def test_single_confidences_have_thresholds_too(at_work):
         file["confidence"], file["correct"] = c, rng.random(2000) < c
     done = at_work("threshold", "c.h5", "--accuracy", "0.9", "--json")
     found = json.loads(done.out)
-    assert found["threshold"] in c and found["accepted"] == (c >= found["threshold"]).sum()
+    assert (
+        found["threshold"] in c and found["accepted"] == (c >= found["threshold"]).sum()
+    )
     assert at_work("fit", "-m", "platt", "c.h5", "-o", "platt.json", "-q").code == 0
-    assert at_work("apply", "platt.json", "c.h5", "-o", "d.npz", "--threshold", "0.8", "-q").code == 0
+    assert (
+        at_work(
+            "apply", "platt.json", "c.h5", "-o", "d.npz", "--threshold", "0.8", "-q"
+        ).code
+        == 0
+    )
     data = np.load("d.npz")
     np.testing.assert_array_equal(data["accepted"], data["confidence"] >= 0.8)
-    assert "only calibrators of the scores" in at_work("export", "platt.json", "--to", "python", "-o", "x.py").line
+    assert (
+        "only calibrators of the scores"
+        in at_work("export", "platt.json", "--to", "python", "-o", "x.py").line
+    )
 
 
 def test_the_intervals_of_the_metrics_cover(tmp_path):
@@ -288,22 +400,47 @@ def test_metrics_at_a_number(monkeypatch, capsys, tmp_path):
         "coverage_at_accuracy(0.7)",
         "coverage_at_accuracy",
     ]
-    done = run("evaluate", "s.npz", "--json", *(word for name in names for word in ("-m", name)))
+    done = run(
+        "evaluate",
+        "s.npz",
+        "--json",
+        *(word for name in names for word in ("-m", name)),
+    )
     metrics = json.loads(done.out)["results"][0]["metrics"]
     best = np.argsort(-conf)
-    assert metrics["accuracy_at_coverage(0.5)"]["value"] == pytest.approx(hit[best[:100]].mean())
-    assert metrics["accuracy_at_coverage(0.25)"]["value"] == pytest.approx(hit[best[:50]].mean())
+    assert metrics["accuracy_at_coverage(0.5)"]["value"] == pytest.approx(
+        hit[best[:100]].mean()
+    )
+    assert metrics["accuracy_at_coverage(0.25)"]["value"] == pytest.approx(
+        hit[best[:50]].mean()
+    )
     share = np.cumsum(hit[best]) / np.arange(1, 201)
     found = metrics["coverage_at_accuracy(0.7)"]
     assert found["value"] == pytest.approx((np.flatnonzero(share >= 0.7)[-1] + 1) / 200)
     assert found["ci"][0] <= found["value"] <= found["ci"][1]
     assert found["signature"].startswith("coverage_at_accuracy|accuracy:0.7|label:top")
-    assert metrics["coverage_at_accuracy"]["signature"].startswith("coverage_at_accuracy|accuracy:0.95|")
+    assert metrics["coverage_at_accuracy"]["signature"].startswith(
+        "coverage_at_accuracy|accuracy:0.95|"
+    )
     limit = "accuracy_at_coverage(0.5).lo=0.99"
     assert run("evaluate", "s.npz", "-m", "ece", "--min", limit, "-q").code == 5
-    assert run("evaluate", "s.npz", "-m", "ece", "--min", "accuracy_at_coverage@0.5=0.1", "-q").code == 0
+    assert (
+        run(
+            "evaluate",
+            "s.npz",
+            "-m",
+            "ece",
+            "--min",
+            "accuracy_at_coverage@0.5=0.1",
+            "-q",
+        ).code
+        == 0
+    )
     assert "takes no number" in run("evaluate", "s.npz", "-m", "ece(0.5)").line
-    assert "expected a number above 0" in run("evaluate", "s.npz", "-m", "accuracy_at_coverage(1.5)").err
+    assert (
+        "expected a number above 0"
+        in run("evaluate", "s.npz", "-m", "accuracy_at_coverage(1.5)").err
+    )
 
 
 @pytest.mark.parametrize(
@@ -318,9 +455,15 @@ def test_metrics_at_a_number(monkeypatch, capsys, tmp_path):
 )
 def test_weighted_rows_count_by_their_weight(name, value):
     """Down to .9, .8, .7 and .6 the weights are 1, 2, 4 and 8 of 8, of which 1, 2, 2 and 6 are right."""
-    table = top_label_table([0.6, 0.9, 0.7, 0.8], [1, 1, 0, 1], weight=np.array([4.0, 1.0, 2.0, 1.0]))
+    table = top_label_table(
+        [0.6, 0.9, 0.7, 0.8], [1, 1, 0, 1], weight=np.array([4.0, 1.0, 2.0, 1.0])
+    )
     found = measure(name, MetricContext(table))
-    assert found.value == value and found.interval is None and found.signature["share"] == "weight"
+    assert (
+        found.value == value
+        and found.interval is None
+        and found.signature["share"] == "weight"
+    )
     none = top_label_table([0.6, 0.9], [0, 0], weight=np.ones(2))
     assert measure("coverage_at_accuracy", MetricContext(none)).value == 0.0
 
@@ -343,14 +486,21 @@ def test_the_threshold_of_forty_units_of_three():
     assert found.design_effect == pytest.approx(2.0)
     assert found.least == 23  # ln(.05 / 8) / ln .8 = 22.7
     shuffled = np.random.default_rng(0).permutation(120)
-    assert ThresholdSearch.of(confidence[shuffled], correct[shuffled], units.take(shuffled)).choose(0.8) == found
+    assert (
+        ThresholdSearch.of(
+            confidence[shuffled], correct[shuffled], units.take(shuffled)
+        ).choose(0.8)
+        == found
+    )
 
 
 def test_units_of_one_row_give_the_threshold_of_rows():
     rng = np.random.default_rng(3)
     c = rng.uniform(0.5, 1, 600)
     hit = (rng.random(600) < c).astype(float)
-    assert ThresholdSearch.of(c, hit, Units.of(np.arange(600))).choose(0.8) == ThresholdSearch.of(c, hit).choose(0.8)
+    assert ThresholdSearch.of(c, hit, Units.of(np.arange(600))).choose(
+        0.8
+    ) == ThresholdSearch.of(c, hit).choose(0.8)
 
 
 def test_too_few_units_have_no_threshold_however_right_they_are():
@@ -360,7 +510,9 @@ def test_too_few_units_have_no_threshold_however_right_they_are():
     units, c = Units.of(np.arange(140) // 2), 0.99 - 0.001 * np.arange(140)
     found = ThresholdSearch.of(c, np.ones(140), units).choose(0.95)
     assert found.best is None and found.least == 110
-    more = ThresholdSearch.of(0.99 - 0.001 * np.arange(400), np.ones(400), Units.of(np.arange(400) // 2)).choose(0.95)
+    more = ThresholdSearch.of(
+        0.99 - 0.001 * np.arange(400), np.ones(400), Units.of(np.arange(400) // 2)
+    ).choose(0.95)
     assert more.best is not None and more.least == 131  # ln(.05 / 40) / ln .95 = 130.3
 
 
@@ -375,7 +527,9 @@ def test_copies_within_units_prove_nothing_and_rows_alone_would_break_the_promis
     for _ in range(200):
         right = np.repeat(rng.random(60) < 0.8999, 20).astype(float)
         c = rng.random(1200)
-        broken += ThresholdSearch.of(c, right, Units.of(unit)).choose(0.9).best is not None
+        broken += (
+            ThresholdSearch.of(c, right, Units.of(unit)).choose(0.9).best is not None
+        )
         rows_alone += ThresholdSearch.of(c, right).choose(0.9).best is not None
     assert broken <= 19 < rows_alone
 
@@ -388,7 +542,8 @@ def test_the_command_takes_units_from_the_bundle(at_work):
     with h5py.File("u.h5") as made, h5py.File("rows.h5", "w") as alone:
         alone["logits"], alone["labels"] = made["logits"][:], made["labels"][:]
     found, wrong = (
-        json.loads(at_work("threshold", name, "--accuracy", "0.9", "--json").out) for name in ("u.h5", "rows.h5")
+        json.loads(at_work("threshold", name, "--accuracy", "0.9", "--json").out)
+        for name in ("u.h5", "rows.h5")
     )
     assert found["units"]["n"] == 400 and found["units"]["largest"] == 5
     assert found["units"]["design_effect"] == pytest.approx(5, rel=0.2)
@@ -398,12 +553,20 @@ def test_the_command_takes_units_from_the_bundle(at_work):
     assert done.code == 4 and "units must be accepted" in done.err
 
 
-@pytest.mark.parametrize(("gap", "says"), [(20.0, "1 - 2.1e-09"), (3.0, "0.9526"), (50.0, "1.0000")])
-def test_a_confidence_just_below_1_is_not_shown_as_1(monkeypatch, capsys, tmp_path, gap, says):
+@pytest.mark.parametrize(
+    ("gap", "says"), [(20.0, "1 - 2.1e-09"), (3.0, "0.9526"), (50.0, "1.0000")]
+)
+def test_a_confidence_just_below_1_is_not_shown_as_1(
+    monkeypatch, capsys, tmp_path, gap, says
+):
     """It said "confidence from 1.0000". 1 - 1/(1 + e^-20) is 2.06e-9, 1/(1 + e^-3) .9526; 1 - e^-50 is 1 in floats."""
     monkeypatch.chdir(tmp_path)
     z = np.tile([0.0, gap], (400, 1))
     np.savez("a.npz", logits=z, labels=np.ones(400, int))
     done = runner(monkeypatch, capsys)("threshold", "a.npz", "--accuracy", "0.9")
     assert f"confidence from {says}\n" in done.err and done.code == 0
-    assert f"threshold {says} accepts" in done.err or says == "0.9526" or "threshold 1 accepts" in done.err
+    assert (
+        f"threshold {says} accepts" in done.err
+        or says == "0.9526"
+        or "threshold 1 accepts" in done.err
+    )

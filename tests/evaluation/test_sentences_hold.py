@@ -22,7 +22,9 @@ def written(name, z, y):
     return name
 
 
-def test_the_nll_that_fit_and_evaluate_print_is_exact_beyond_the_floor_of_stored_zeros(run):
+def test_the_nll_that_fit_and_evaluate_print_is_exact_beyond_the_floor_of_stored_zeros(
+    run,
+):
     """30 of 3000 labels have 1e-13 to 1e-20: a floor of 1e-12 took .15 off the NLL, as if a temperature gained less."""
     rng = np.random.RandomState(11)
     z = rng.normal(size=(3000, 5)) * 2.0
@@ -35,9 +37,14 @@ def test_the_nll_that_fit_and_evaluate_print_is_exact_beyond_the_floor_of_stored
     assert exact - floored > 0.1
     written("m.h5", z, y)
     told = run("fit", "m.h5", "-m", "ts").err
-    before, after = (float(re.search(rf"{word} +[\d.]+ +([\d.]+)", told)[1]) for word in ("before", "after"))
+    before, after = (
+        float(re.search(rf"{word} +[\d.]+ +([\d.]+)", told)[1])
+        for word in ("before", "after")
+    )
     assert before == pytest.approx(exact, abs=5e-5) and after < before
-    assert float(run("evaluate", "m.h5", "--metric", "nll", "--value-only").out) == pytest.approx(exact, rel=1e-12)
+    assert float(
+        run("evaluate", "m.h5", "--metric", "nll", "--value-only").out
+    ) == pytest.approx(exact, rel=1e-12)
 
 
 def test_no_share_of_a_loss_is_told_that_recalibration_only_raises(run):
@@ -49,7 +56,9 @@ def test_no_share_of_a_loss_is_told_that_recalibration_only_raises(run):
     evidence = text.partition("evidence: ")[2]
     assert "NLL" in evidence and "no calibration loss detected" in evidence
     assert not re.search(r"\d%(?! interval)", evidence) and "could reduce" not in text
-    split = json.loads(run("evaluate", "m.h5", "--split", "--json", "-q").out)["results"][0]["report"]["split"]
+    split = json.loads(run("evaluate", "m.h5", "--split", "--json", "-q").out)[
+        "results"
+    ][0]["report"]["split"]
     assert [split[loss]["calibration_share"] for loss in ("nll", "brier")] == [0.0, 0.0]
 
 
@@ -61,8 +70,17 @@ def test_the_p_value_printed_for_a_class_is_the_one_that_decides_its_star(run):
         z = rng.normal(size=(1000, 10)) * 3
         y = np.minimum((softmax(z).cumsum(1) < rng.random((1000, 1))).sum(1), 9)
         bias = 0.8 * (scale > 1) * (np.arange(10) == 0)
-        text = run("evaluate", written("m.h5", z * scale + bias, y), "--per-class", "--no-split").out
-        lines = re.findall(r"^ +\d +\d+ +\d+ +[\d.]+ +[\d.]+ +[+-][\d.]+(\*?) +(<? ?[\d.]+)", text, re.MULTILINE)
+        text = run(
+            "evaluate",
+            written("m.h5", z * scale + bias, y),
+            "--per-class",
+            "--no-split",
+        ).out
+        lines = re.findall(
+            r"^ +\d +\d+ +\d+ +[\d.]+ +[\d.]+ +[+-][\d.]+(\*?) +(<? ?[\d.]+)",
+            text,
+            re.MULTILINE,
+        )
         assert len(lines) == 10
         for star, p in lines:
             assert (p.startswith("<") or float(p) <= 0.05) == bool(star)
@@ -71,7 +89,9 @@ def test_the_p_value_printed_for_a_class_is_the_one_that_decides_its_star(run):
         assert run(*page).code == 0
         with open(f"{seed}.html", encoding="utf-8") as file:
             words = html.unescape(file.read())
-        assert "predicted classes" in words and not re.search(r"of 10 classes (is|are) off", words)
+        assert "predicted classes" in words and not re.search(
+            r"of 10 classes (is|are) off", words
+        )
     assert stars
 
 
@@ -86,30 +106,59 @@ def sure(rng, n, wrong, confidence):
 def test_no_star_stands_beside_an_interval_that_holds_0(run):
     """Of 25 rows at .99 four are wrong: a star by the law under calibration stood beside [-0.0460, 0.3460]."""
     rng = np.random.default_rng(5)
-    counts = {"few": (25, 4, 0.99), "many": (400, 20, 0.99), "sure": (400, 6, 0.999), "rest": (2000, 200, 0.9)}
+    counts = {
+        "few": (25, 4, 0.99),
+        "many": (400, 20, 0.99),
+        "sure": (400, 6, 0.999),
+        "rest": (2000, 200, 0.9),
+    }
     drawn = [sure(rng, *count) for count in counts.values()]
     p, y = (np.concatenate(each) for each in zip(*drawn, strict=True))
     group = np.repeat([*counts], [n for n, _, _ in counts.values()])
     with h5py.File("m.h5", "w") as file:
         file["probs"], file["labels"], file["group"] = p, y, group.astype("S")
-    lines = json.loads(run("evaluate", "m.h5", "--per-group", "--json", "-q").out)["results"][0]["per_group"]
+    lines = json.loads(run("evaluate", "m.h5", "--per-group", "--json", "-q").out)[
+        "results"
+    ][0]["per_group"]
     for line in lines:
         low, high = line["ci"]
         assert line["significant"] == (line["p_adjusted"] <= 0.05)
         assert not (line["significant"] and low <= 0.0 <= high), line
-    assert [line["group"] for line in lines if line["significant"]] == ["many", "sure", "few"]
+    assert [line["group"] for line in lines if line["significant"]] == [
+        "many",
+        "sure",
+        "few",
+    ]
     text = run("evaluate", "m.h5", "--per-group").out
-    stars = re.findall(r"^\w+ +\d+ +[+-][\d.]+([* ]) +\[([-\d.]+), ([-\d.]+)\]", text, re.MULTILINE)
-    assert {star for star, low, high in stars if float(low) <= 0.0 <= float(high)} == {" "} and len(stars) >= 4
+    stars = re.findall(
+        r"^\w+ +\d+ +[+-][\d.]+([* ]) +\[([-\d.]+), ([-\d.]+)\]", text, re.MULTILINE
+    )
+    assert {star for star, low, high in stars if float(low) <= 0.0 <= float(high)} == {
+        " "
+    } and len(stars) >= 4
 
 
-@pytest.mark.parametrize(("n", "wrong", "confidence"), [(400, 3, 0.999), (1000, 3, 0.9995), (200, 6, 0.99)])
-def test_an_overconfidence_that_a_verdict_names_has_an_interval_above_0(n, wrong, confidence):
+@pytest.mark.parametrize(
+    ("n", "wrong", "confidence"), [(400, 3, 0.999), (1000, 3, 0.9995), (200, 6, 0.99)]
+)
+def test_an_overconfidence_that_a_verdict_names_has_an_interval_above_0(
+    n, wrong, confidence
+):
     """Of 400 rows at .999 three are wrong: "overconfident by 0.0065 [-0.0020, 0.0208] (p = 0.017)" was printed."""
-    report = calcli.evaluate(*sure(np.random.default_rng(1), n, wrong, confidence), kind="probs").results[0].report
+    report = (
+        calcli.evaluate(
+            *sure(np.random.default_rng(1), n, wrong, confidence), kind="probs"
+        )
+        .results[0]
+        .report
+    )
     own = report.overconfidence
-    low, high = stats.binomtest(n - wrong, n).proportion_ci(0.95, method="exact")  # the confidence has no spread
-    assert (own.interval.low, own.interval.high) == pytest.approx((confidence - high, confidence - low), abs=1e-9)
+    low, high = stats.binomtest(n - wrong, n).proportion_ci(
+        0.95, method="exact"
+    )  # the confidence has no spread
+    assert (own.interval.low, own.interval.high) == pytest.approx(
+        (confidence - high, confidence - low), abs=1e-9
+    )
     assert report.verdict_kind == "overconfident" and own.interval.low > 0.0
 
 
@@ -121,7 +170,10 @@ def test_the_interval_of_a_gap_with_few_errors_adds_the_spread_of_the_confidence
     own = calcli.evaluate(p, y, kind="probs").results[0].report.overconfidence
     reach = stats.t.ppf(0.975, 199) * c.std(ddof=1) / np.sqrt(200)
     low, high = stats.binomtest(197, 200).proportion_ci(0.95, method="exact")
-    ends = own.value - np.hypot(high - 0.985, reach), own.value + np.hypot(0.985 - low, reach)
+    ends = (
+        own.value - np.hypot(high - 0.985, reach),
+        own.value + np.hypot(0.985 - low, reach),
+    )
     assert (own.interval.low, own.interval.high) == pytest.approx(ends, abs=1e-9)
 
 
@@ -131,8 +183,14 @@ def test_rows_of_one_label_are_no_test_of_calibration(run):
     z = 2.0 * rng.normal(size=(4000, 4))
     y = draw_labels(softmax(z), np.random.RandomState(0))
     with h5py.File("m.h5", "w") as file:
-        file["logits"], file["labels"], file["class_names"] = z[y == 2], y[y == 2], ["cat", "dog", "cow", "hen"]
-    report = json.loads(run("evaluate", "m.h5", "--json", "-q").out)["results"][0]["report"]
+        file["logits"], file["labels"], file["class_names"] = (
+            z[y == 2],
+            y[y == 2],
+            ["cat", "dog", "cow", "hen"],
+        )
+    report = json.loads(run("evaluate", "m.h5", "--json", "-q").out)["results"][0][
+        "report"
+    ]
     assert report["verdict_kind"] == "check_labels"
     assert f"all {(y == 2).sum()} labels are class 2 (cow), and" in report["verdict"]
 
@@ -145,7 +203,10 @@ def test_classes_are_called_by_their_names(run):
         file["class_names"] = ["cat", "dog", "cow", "hen"]
     for method in ("ts", "svs", "irova"):
         told = run("fit", "m.h5", "-m", method).err
-        assert "2 of 4 classes have no row in the calibration data: 2 (cow), 3 (hen)" in told
+        assert (
+            "2 of 4 classes have no row in the calibration data: 2 (cow), 3 (hen)"
+            in told
+        )
         assert method == "ts" or "classes without calibration rows (2 of 4): " in told
 
 
@@ -155,10 +216,19 @@ def test_a_fit_that_makes_probabilities_with_zeros_worse_says_so(run):
     p = softmax(1.5 * rng.normal(size=(1500, 3)))
     y = draw_labels(p, np.random.RandomState(0))
     with h5py.File("m.h5", "w") as file:
-        file["probs"], file["labels"] = np.stack([rng.multinomial(20, each) for each in p]) / 20.0, y
+        file["probs"], file["labels"] = (
+            np.stack([rng.multinomial(20, each) for each in p]) / 20.0,
+            y,
+        )
     told = run("fit", "m.h5").err
-    assert re.search(r"the Brier score on the calibration data rose from 0\.4\d+ to 0\.5\d+: .*--method auto", told)
-    assert "fit with --method auto" in told and "some labels have a probability of 0" in told
+    assert re.search(
+        r"the Brier score on the calibration data rose from 0\.4\d+ to 0\.5\d+: .*--method auto",
+        told,
+    )
+    assert (
+        "fit with --method auto" in told
+        and "some labels have a probability of 0" in told
+    )
 
 
 def test_the_change_of_confidences_alone_is_one_of_the_squared_error(run):
@@ -167,7 +237,10 @@ def test_the_change_of_confidences_alone_is_one_of_the_squared_error(run):
     confidence = rng.uniform(0.5, 1.0, 1000)
     with h5py.File("m.h5", "w") as file:
         for part in ("cal", "test"):
-            file[f"{part}/confidence"], file[f"{part}/correct"] = confidence, rng.random(1000) < confidence - 0.2
+            file[f"{part}/confidence"], file[f"{part}/correct"] = (
+                confidence,
+                rng.random(1000) < confidence - 0.2,
+            )
     assert run("fit", "m.h5", "-m", "platt", "-o", "p.json", "-q").code == 0
     assert run("report", "m.h5", "-c", "p.json", "-o", "p.html", "-q").code == 0
     with open("p.html", encoding="utf-8") as file:
@@ -181,10 +254,19 @@ def test_no_interval_on_the_page_is_rounded_to_a_bound(run):
     right, rest = rng.random(5000) < 0.9985, np.log(0.998 / (0.002 / 3))
     z = np.zeros((5000, 4))
     z[:, 0] = rest
-    assert run("report", written("m.h5", z, np.where(right, 0, 1)), "-o", "p.html", "-q").code == 0
+    assert (
+        run(
+            "report", written("m.h5", z, np.where(right, 0, 1)), "-o", "p.html", "-q"
+        ).code
+        == 0
+    )
     with open("p.html", encoding="utf-8") as file:
         words = " ".join(
-            html.unescape(re.sub(r"<script.*?</script>|<[^>]+>", " ", file.read(), flags=re.DOTALL)).split()
+            html.unescape(
+                re.sub(
+                    r"<script.*?</script>|<[^>]+>", " ", file.read(), flags=re.DOTALL
+                )
+            ).split()
         )
     accuracy = float(right.mean())
     assert 0.997 < accuracy < 1.0 and "99.8%" in words
@@ -196,12 +278,24 @@ def test_a_class_that_is_all_but_impossible_and_has_no_rows_is_no_miscalibration
     """Classes of e^-30 without rows: errors of 3e-13 that differ by 1e-18 had p = 0.001, and a fit was advised."""
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        z = np.concatenate([np.zeros((2000, 1)), rng.normal(size=(2000, 2)) - 30.0], axis=1)
-        extra = {"units": np.arange(2000) // 5} if how == "units" else {"weights": rng.exponential(size=2000)}
+        z = np.concatenate(
+            [np.zeros((2000, 1)), rng.normal(size=(2000, 2)) - 30.0], axis=1
+        )
+        extra = (
+            {"units": np.arange(2000) // 5}
+            if how == "units"
+            else {"weights": rng.exponential(size=2000)}
+        )
         for k in (2, 3):
             found = calcli.evaluate(z[:, :k], np.zeros(2000, int), **extra).results[0]
-            assert min(score.p_value for score in found.scores.values() if score.null) > 0.99
-            assert found.report.verdict_kind in ("calibrated", "too_few") and not found.report.errors
+            assert (
+                min(score.p_value for score in found.scores.values() if score.null)
+                > 0.99
+            )
+            assert (
+                found.report.verdict_kind in ("calibrated", "too_few")
+                and not found.report.errors
+            )
 
 
 def test_p_values_of_units_that_are_drawn_are_said_to_be(run):
@@ -209,7 +303,11 @@ def test_p_values_of_units_that_are_drawn_are_said_to_be(run):
     rng = np.random.RandomState(4)
     z = np.repeat(2.0 * rng.normal(size=(600, 3)), 2, axis=0)
     with h5py.File("m.h5", "w") as file:
-        file["logits"], file["labels"], file["unit"] = 2.0 * z, draw_labels(softmax(z), rng), np.arange(1200) // 2
+        file["logits"], file["labels"], file["unit"] = (
+            2.0 * z,
+            draw_labels(softmax(z), rng),
+            np.arange(1200) // 2,
+        )
     text = run("evaluate", "m.h5", "--full", "--no-split").out
     legend = next(line for line in text.splitlines() if "p-values: " in line)
     parts = {
@@ -228,13 +326,25 @@ def test_the_legend_of_a_table_explains_what_is_in_it_and_no_more(run):
     z = 2.0 * rng.normal(size=(1500, 3))
     written("m.h5", 2.0 * z, draw_labels(softmax(z), rng))
     text = run("evaluate", "m.h5").out
-    assert "p < 0.001, 0.005, 0.006: the least that the draws of a test can show" in text
-    assert "[ ]:" not in text and "±: one standard error; ( ): expected under calibration; p: p-value" in text
-    assert run("evaluate", "m.h5", "-m", "accuracy").out.splitlines()[-2] == "±: one standard error"
-    assert "p < 0" not in run("evaluate", "m.h5", "-m", "ece").out.splitlines()[-2]  # 0.001 needs no words
+    assert (
+        "p < 0.001, 0.005, 0.006: the least that the draws of a test can show" in text
+    )
+    assert (
+        "[ ]:" not in text
+        and "±: one standard error; ( ): expected under calibration; p: p-value" in text
+    )
+    assert (
+        run("evaluate", "m.h5", "-m", "accuracy").out.splitlines()[-2]
+        == "±: one standard error"
+    )
+    assert (
+        "p < 0" not in run("evaluate", "m.h5", "-m", "ece").out.splitlines()[-2]
+    )  # 0.001 needs no words
 
 
-def test_a_temperature_that_lowers_the_nll_and_raises_the_brier_score_is_not_advised(run):
+def test_a_temperature_that_lowers_the_nll_and_raises_the_brier_score_is_not_advised(
+    run,
+):
     """6 % of the labels at random: 5 points overconfident, 6 points underconfident with ts, "Apply the calibrator."."""
     rng = np.random.RandomState(0)
     z = 5.0 * rng.normal(size=(6000, 10))
@@ -245,11 +355,15 @@ def test_a_temperature_that_lowers_the_nll_and_raises_the_brier_score_is_not_adv
             file[f"{name}/logits"], file[f"{name}/labels"] = z[part], y[part]
     assert run("fit", "m.h5", "-m", "ts", "-o", "ts.json", "-q").code == 0
     alone, given = (
-        json.loads(run("evaluate", "m.h5", *words, "--json", "-q").out)["results"] for words in ((), ("-c", "ts.json"))
+        json.loads(run("evaluate", "m.h5", *words, "--json", "-q").out)["results"]
+        for words in ((), ("-c", "ts.json"))
     )
     change = given[1]["paired"]["differences"]
     assert change["nll"]["ci"][1] < 0.0 < change["brier"]["ci"][0]
-    assert "svs raises the Brier score: calcli fit --method auto m.h5:cal" in alone[0]["report"]["verdict"]
+    assert (
+        "svs raises the Brier score: calcli fit --method auto m.h5:cal"
+        in alone[0]["report"]["verdict"]
+    )
     advice = given[0]["report"]["advice"]
     assert advice["lead"] == "None of these helps." and advice["calibrator"] is None
     assert advice["rest"].startswith("ts.json reduces NLL and raises the Brier score.")
@@ -270,20 +384,28 @@ def test_an_accuracy_that_falls_by_chance_is_no_warning_and_one_that_falls_truly
 
     def said(z, y, method, **options):
         fit = calcli.fit(z, y, method=method, **options)._artifact.fit
-        return fit.after["accuracy"] - fit.before["accuracy"], [w for w in fit.warnings if "fell from" in w]
+        return fit.after["accuracy"] - fit.before["accuracy"], [
+            w for w in fit.warnings if "fell from" in w
+        ]
 
     rng = np.random.RandomState(0)
     z = 2.0 * rng.normal(size=(1500, 3))
     change, words = said(1.5 * z, (z + rng.gumbel(size=(1500, 3))).argmax(axis=1), "vs")
     assert -0.003 < change < 0.0 and not words
     kept = "ts, ec, ets and ft are accuracy-preserving"
-    assert said(*outliers(), "vs")[1][0].endswith(f"(p < 0.001, McNemar's test); {kept}")
-    assert said(*outliers(), "auto", candidates="vs")[1][0].endswith(f"test); auto --set keep_argmax=true, {kept}")
+    assert said(*outliers(), "vs")[1][0].endswith(
+        f"(p < 0.001, McNemar's test); {kept}"
+    )
+    assert said(*outliers(), "auto", candidates="vs")[1][0].endswith(
+        f"test); auto --set keep_argmax=true, {kept}"
+    )
 
 
 def two_classes(z, p, seed=0):
     """Logits of class 1 and labels drawn with probabilities p."""
-    return np.stack([np.zeros(len(z)), z], axis=1), (np.random.default_rng(seed).random(len(z)) < p).astype(int)
+    return np.stack([np.zeros(len(z)), z], axis=1), (
+        np.random.default_rng(seed).random(len(z)) < p
+    ).astype(int)
 
 
 def logistic(z):
@@ -293,28 +415,60 @@ def logistic(z):
 @pytest.mark.parametrize(
     ("slope", "bias", "kind", "words"),
     [
-        (0.6, -0.6, "overconfident", "P(class 1) is too close to 0 and 1, and too high by "),
-        (0.6, 0.6, "overconfident", "P(class 1) is too close to 0 and 1, and too low by "),
-        (1.6, 0.4, "underconfident", "P(class 1) is too far from 0 and 1, and too low by "),
+        (
+            0.6,
+            -0.6,
+            "overconfident",
+            "P(class 1) is too close to 0 and 1, and too high by ",
+        ),
+        (
+            0.6,
+            0.6,
+            "overconfident",
+            "P(class 1) is too close to 0 and 1, and too low by ",
+        ),
+        (
+            1.6,
+            0.4,
+            "underconfident",
+            "P(class 1) is too far from 0 and 1, and too low by ",
+        ),
         (0.5, 0.0, "overconfident", "P(class 1) is too close to 0 and 1; "),
         (1.0, -0.4, "mixed", "P(class 1) is too high by "),
     ],
 )
-def test_the_sentence_of_two_classes_is_of_p_class_1_in_the_terminal_and_on_the_page(run, slope, bias, kind, words):
+def test_the_sentence_of_two_classes_is_of_p_class_1_in_the_terminal_and_on_the_page(
+    run, slope, bias, kind, words
+):
     """Labels of slope z + bias: "underconfident by …; P(class 1) is too low by …", and "Too high." on the page."""
     z = 3.0 * np.random.default_rng(1).normal(size=3000)
     written("m.h5", *two_classes(z, logistic(slope * z + bias)))
-    report = json.loads(run("evaluate", "m.h5", "--json", "-q").out)["results"][0]["report"]
-    before = r"mixed: " if kind == "mixed" else rf"{kind} by [\d.]+ \[[\d., ]+\] \(\w+( \w+)?, p < 0.006\): "
-    assert report["verdict_kind"] == kind and re.match(before + re.escape(words), report["verdict"])
+    report = json.loads(run("evaluate", "m.h5", "--json", "-q").out)["results"][0][
+        "report"
+    ]
+    before = (
+        r"mixed: "
+        if kind == "mixed"
+        else rf"{kind} by [\d.]+ \[[\d., ]+\] \(\w+( \w+)?, p < 0.006\): "
+    )
+    assert report["verdict_kind"] == kind and re.match(
+        before + re.escape(words), report["verdict"]
+    )
     assert run("report", "m.h5", "-o", "r.html", "-q").code == 0
     with open("r.html", encoding="utf-8") as file:
-        page = html.unescape(re.search(r'<section id="verdict".*?</section>', file.read(), re.DOTALL)[0])
+        page = html.unescape(
+            re.search(r'<section id="verdict".*?</section>', file.read(), re.DOTALL)[0]
+        )
     assert "Too high." not in page and "Too low." not in page
-    ends = {"overconfident": "Too close to 0 and 1.", "underconfident": "Too far from 0 and 1."}
+    ends = {
+        "overconfident": "Too close to 0 and 1.",
+        "underconfident": "Too far from 0 and 1.",
+    }
     assert kind == "mixed" or ends[kind] in page
     assert bias == 0.0 or f"points too {'high' if bias < 0 else 'low'}." in page
-    top = json.loads(run("evaluate", "m.h5", "--json", "-q", "--label", "top").out)["results"][0]["report"]
+    top = json.loads(run("evaluate", "m.h5", "--json", "-q", "--label", "top").out)[
+        "results"
+    ][0]["report"]
     assert "P(class 1)" not in top["verdict"]
 
 
@@ -325,7 +479,9 @@ def test_the_bin_that_the_page_names_of_two_classes_is_of_p_class_1(run):
     written("m.h5", rows, y)
     assert run("report", "m.h5", "-o", "r.html", "-q").code == 0
     with open("r.html", encoding="utf-8") as file:
-        page = html.unescape(re.search(r'<section id="verdict".*?</section>', file.read(), re.DOTALL)[0])
+        page = html.unescape(
+            re.search(r'<section id="verdict".*?</section>', file.read(), re.DOTALL)[0]
+        )
     found = re.search(
         r"Where P\(class 1\) is (\d+) to (\d+)% \(([\d\u202f]+) of 4\u202f000 samples\), (\d+)% .*, where (\d+)% are",
         page,
@@ -334,7 +490,10 @@ def test_the_bin_that_the_page_names_of_two_classes_is_of_p_class_1(run):
     inside = (logistic(z) > low) & (logistic(z) <= high)
     assert int(found[3].replace("\u202f", "")) == inside.sum()
     assert int(found[5]) == pytest.approx(100 * logistic(z)[inside].mean(), abs=0.51)
-    assert float(found[4]) == pytest.approx(100 * y[inside].mean(), abs=0.51) and "it is right in" not in page
+    assert (
+        float(found[4]) == pytest.approx(100 * y[inside].mean(), abs=0.51)
+        and "it is right in" not in page
+    )
 
 
 def test_a_p_class_1_that_is_right_on_average_is_wrong_somewhere_that_is_named(run):
@@ -343,15 +502,26 @@ def test_a_p_class_1_that_is_right_on_average_is_wrong_somewhere_that_is_named(r
     The bins below .5 mirror those above: .2227 with .19 is the same gap, and the first of equals is named.
     """
     z = np.repeat([-2.5, -1.25, 1.25, 2.5], 1500)
-    outcome = np.concatenate([np.arange(1500) < round(1500 * p) for p in (0.0922, 0.19, 0.81, 0.9078)]).astype(int)
+    outcome = np.concatenate(
+        [np.arange(1500) < round(1500 * p) for p in (0.0922, 0.19, 0.81, 0.9078)]
+    ).astype(int)
     written("m.h5", np.stack([0 * z, z], axis=1), outcome)
-    report = json.loads(run("evaluate", "m.h5", "--json", "-q", "--no-split").out)["results"][0]["report"]
+    report = json.loads(run("evaluate", "m.h5", "--json", "-q", "--no-split").out)[
+        "results"
+    ][0]["report"]
     first, where, advice = report["verdict"].split("; ")
-    assert first == "mixed: P(class 1) is right on average, but not at every probability (p < 0.006)"
+    assert (
+        first
+        == "mixed: P(class 1) is right on average, but not at every probability (p < 0.006)"
+    )
     low, high = wilson_interval(np.array(0.19), np.array(1500.0), 0.95)
-    found = f"0.1900 [{low:.4f}, {high:.4f}] are of class 1, fewer than the 0.2227 stated"
+    found = (
+        f"0.1900 [{low:.4f}, {high:.4f}] are of class 1, fewer than the 0.2227 stated"
+    )
     assert where == f"most clearly, of 1500 samples with P(class 1) 0.2 to 0.3, {found}"
     assert "--method auto" in advice  # no slope and no bias bends it
     assert run("report", "m.h5", "-o", "r.html", "-q").code == 0
     with open("r.html", encoding="utf-8") as file:
-        assert "Most clearly, of 1500 samples with P(class 1) " in html.unescape(file.read())
+        assert "Most clearly, of 1500 samples with P(class 1) " in html.unescape(
+            file.read()
+        )

@@ -30,7 +30,9 @@ def rows_of(n, k, rng, scale=1.0, weight=None):
 
 
 def report_of(rows, seed=0, split=None, group=None):
-    context = MetricContext(collect(rows, class_bins=15, group=group), MetricSettings(seed=seed))
+    context = MetricContext(
+        collect(rows, class_bins=15, group=group), MetricSettings(seed=seed)
+    )
     return judge(data_summary("logits", context), context, split)
 
 
@@ -44,7 +46,9 @@ def most(n, p, tail=1e-3):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "k", "weighted"), [(200, 2, False), (200, 30, False), (300, 4, True)])
+@pytest.mark.parametrize(
+    ("n", "k", "weighted"), [(200, 2, False), (200, 30, False), (300, 4, True)]
+)
 def test_calibrated_rows_are_called_calibrated(n, k, weighted):
     """5 % of the verdicts may be anything else; 60 replicates (benchmarks/levels.py has more)."""
     rng = np.random.RandomState(n + k)
@@ -53,8 +57,16 @@ def test_calibrated_rows_are_called_calibrated(n, k, weighted):
         weight = rng.random_sample(n) + 0.1 if weighted else None
         report = report_of(rows_of(n, k, rng, weight=weight), seed)
         clean = report.p_overall > LEVEL
-        assert clean == (report.verdict_kind in ("calibrated", "too_few")) == (not report.findings)
-        assert not clean or report.direction.words == "neither significantly over- nor underconfident"
+        assert (
+            clean
+            == (report.verdict_kind in ("calibrated", "too_few"))
+            == (not report.findings)
+        )
+        assert (
+            not clean
+            or report.direction.words
+            == "neither significantly over- nor underconfident"
+        )
         assert not clean or report.classwise.n_significant == 0
         alarms += not clean
     assert alarms <= most(60, LEVEL)
@@ -63,7 +75,13 @@ def test_calibrated_rows_are_called_calibrated(n, k, weighted):
 def test_a_temperature_is_seen():
     """T = .85 at 1000 rows of 10 classes: quality asks for .988; 40 replicates, at most 3 missed."""
     rng = np.random.RandomState(3)
-    assert sum(report_of(rows_of(1000, 10, rng, 1 / 0.85), seed).p_overall > LEVEL for seed in range(40)) <= 3
+    assert (
+        sum(
+            report_of(rows_of(1000, 10, rng, 1 / 0.85), seed).p_overall > LEVEL
+            for seed in range(40)
+        )
+        <= 3
+    )
 
 
 def test_the_draws_have_the_law_of_the_labels():
@@ -86,11 +104,21 @@ def test_each_clause_has_its_own_words():
     gain = LossPart(0.9, 0.8, 0.1, 0.01)
     split = LossSplit("svs", 5, gain, gain, gain)
     improvable = report_of(rows, split=split)
-    assert improvable.verdict.startswith("mixed: no significant miscalibration of the confidence overall (p = ")
-    assert "recalibration could reduce NLL by 0.1000 (cross-validated ts)" in improvable.verdict
+    assert improvable.verdict.startswith(
+        "mixed: no significant miscalibration of the confidence overall (p = "
+    )
+    assert (
+        "recalibration could reduce NLL by 0.1000 (cross-validated ts)"
+        in improvable.verdict
+    )
     assert improvable.p_overall <= LEVEL < improvable.p_value
-    faint = LossPart(0.9, 0.88, 0.02, 0.01)  # z = 2: not enough for one clause of several
-    assert report_of(rows, split=LossSplit("svs", 5, faint, faint, faint)).verdict == plain.verdict
+    faint = LossPart(
+        0.9, 0.88, 0.02, 0.01
+    )  # z = 2: not enough for one clause of several
+    assert (
+        report_of(rows, split=LossSplit("svs", 5, faint, faint, faint)).verdict
+        == plain.verdict
+    )
     assert MAIN + CLAUSE * 3 < 1.15 * LEVEL
 
 
@@ -117,7 +145,9 @@ def test_groups_that_cancel_are_named(monkeypatch, capsys, tmp_path):
     run = runner(monkeypatch, capsys)
     done = run("evaluate", "g.h5", "--json", "-q")
     report = json.loads(done.out)["results"][0]["report"]
-    assert report["verdict"].startswith("mixed: no significant miscalibration of P(class 1) overall (p = ")
+    assert report["verdict"].startswith(
+        "mixed: no significant miscalibration of P(class 1) overall (p = "
+    )
     assert "; 2 of 3 groups are miscalibrated, most clearly " in report["verdict"]
     assert report["groups"]["worst"] in ("north", "south")
     assert abs(report["groups"]["worst_gap"]) == pytest.approx(0.17, abs=0.06)
@@ -134,7 +164,9 @@ def test_random_folds_do_not_find_what_is_not_there():
     found = []
     for seed in range(12):
         rows = rows_of(400, 20, rng)
-        found.append(cross_fitted_split(rows, None, collect(rows), seed).nll.calibration)
+        found.append(
+            cross_fitted_split(rows, None, collect(rows), seed).nll.calibration
+        )
     assert np.mean(found) <= 4 * np.std(found) / np.sqrt(12)
 
 
@@ -147,7 +179,9 @@ def test_p_values_at_the_floor_of_their_draws_are_bounds(monkeypatch, capsys, tm
         file["logits"], file["labels"] = rows.scores, rows.y
     run = runner(monkeypatch, capsys)
     lines = run("evaluate", "o.h5", "-m", "smece", "-m", "ece").out.splitlines()
-    assert [line.split("p ")[1] for line in lines if line.startswith(("smece", "ece"))] == ["< 0.005", "< 0.001"]
+    assert [
+        line.split("p ")[1] for line in lines if line.startswith(("smece", "ece"))
+    ] == ["< 0.005", "< 0.001"]
     few = run("evaluate", "o.h5", "-m", "ece", "--resamples", "20").out
     assert "p < 0.048" in few
 
@@ -165,23 +199,37 @@ def test_a_set_of_one_outcome_only_is_no_finding():
         y = draw_labels(softmax(z), rng)
         found.append(calcli.evaluate(z, y).results[0].report)
     assert all("not sure enough" not in each.verdict for each in found)
-    assert min(each.p_value for each in found) > 0.05 and not any(each.findings for each in found)
+    assert min(each.p_value for each in found) > 0.05 and not any(
+        each.findings for each in found
+    )
 
 
-@pytest.mark.parametrize(("names", "called"), [(["cat", "dog", "eel"], r"class \d \((dog|eel)\)"), (None, r"class \d")])
+@pytest.mark.parametrize(
+    ("names", "called"),
+    [(["cat", "dog", "eel"], r"class \d \((dog|eel)\)"), (None, r"class \d")],
+)
 def test_the_class_that_is_miscalibrated_is_named(names, called):
     """Every row states (.4, .3, .3); the labels are drawn from (.4, .2, .4): the confidence is right."""
     y = np.random.RandomState(3).choice(3, 1000, p=[0.4, 0.2, 0.4])
-    report = calcli.evaluate(np.tile([0.4, 0.3, 0.3], (1000, 1)), y, kind="probs", class_names=names).to_dict()
+    report = calcli.evaluate(
+        np.tile([0.4, 0.3, 0.3], (1000, 1)), y, kind="probs", class_names=names
+    ).to_dict()
     report = report["results"][0]["report"]
-    assert re.search(rf"; 2 of 3 classes are miscalibrated, most clearly {called}(;|$)", report["verdict"])
+    assert re.search(
+        rf"; 2 of 3 classes are miscalibrated, most clearly {called}(;|$)",
+        report["verdict"],
+    )
     assert "names" not in report["data"]
 
 
 @pytest.mark.parametrize(
     ("experiment", "name", "most"),
     [
-        ("level", "not clean", 0.07),  # the bar of the joint test's design, for a level of .05 at 1000 sets
+        (
+            "level",
+            "not clean",
+            0.07,
+        ),  # the bar of the joint test's design, for a level of .05 at 1000 sets
         ("units", "not clean", 0.08),  # 29 cells of 8 to 3000 units
         ("units", "misses 0", 0.08),
         ("promise", "broken", 0.05),
@@ -191,8 +239,14 @@ def test_the_class_that_is_miscalibrated_is_named(names, called):
         ("split", "alarms", 0.05),
     ],
 )
-def test_every_stored_level_has_a_thousand_sets_and_keeps_its_bar(experiment, name, most):
+def test_every_stored_level_has_a_thousand_sets_and_keeps_its_bar(
+    experiment, name, most
+):
     """The simulations that the documentation quotes; the bars are older than they are."""
-    cells = [cell for cell in json.loads(RECORD.read_text(encoding="utf-8")) if cell["experiment"] == experiment]
+    cells = [
+        cell
+        for cell in json.loads(RECORD.read_text(encoding="utf-8"))
+        if cell["experiment"] == experiment
+    ]
     assert cells and all(cell["replicates"] >= 1000 for cell in cells)
     assert max(cell["sums"][name][0] / cell["replicates"] for cell in cells) <= most

@@ -38,18 +38,27 @@ def batches(count, from_=0, n=300, **more):
 def test_a_stream_that_stays_calibrated_and_one_that_changes(run):
     for name in batches(5):
         assert run("watch", name, "--state", "s.json").code == 0
-    codes = [run("watch", name, "--state", "s.json", "--json") for name in batches(3, from_=5, sharpen=2.5)]
+    codes = [
+        run("watch", name, "--state", "s.json", "--json")
+        for name in batches(3, from_=5, sharpen=2.5)
+    ]
     found = json.loads(codes[-1].out)
     assert codes[-1].code == 5 and found["alarm"] and found["e"] >= 20
     assert found["since"] == 6 and found["batches"] == 8 and found["rows"] == 2400
     z, y = drawn(300, seed=7, sharpen=2.5)
     p = np.exp(z - z.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
-    assert found["overconfidence"] == pytest.approx(p.max(axis=1).mean() - (z.argmax(axis=1) == y).mean(), abs=1e-12)
+    assert found["overconfidence"] == pytest.approx(
+        p.max(axis=1).mean() - (z.argmax(axis=1) == y).mean(), abs=1e-12
+    )
     stands = run("watch", "--state", "s.json")
     assert stands.code == 5 and "ALARM" in stands.out and "w5.h5" in stands.out
     opened = run("watch", "--state", "s.json", "--reset", "--json")
-    assert opened.code == 0 and json.loads(opened.out)["episode"] == 2 and json.loads(opened.out)["batches"] == 0
+    assert (
+        opened.code == 0
+        and json.loads(opened.out)["episode"] == 2
+        and json.loads(opened.out)["batches"] == 0
+    )
     assert run("watch", *batches(1, from_=20), "--state", "s.json").code == 0
 
 
@@ -69,10 +78,15 @@ def test_the_state_has_the_same_bytes_for_the_same_batches(run):
 
 def test_the_evidence_of_a_hand_sized_stream(run):
     # the two batches of tests/statistics/test_betting.py, as confidences
-    for name, c, y in (("1.h5", [0.9, 0.8, 0.7], [1, 0, 1]), ("2.h5", [0.95, 0.6], [0, 1])):
+    for name, c, y in (
+        ("1.h5", [0.9, 0.8, 0.7], [1, 0, 1]),
+        ("2.h5", [0.95, 0.6], [0, 1]),
+    ):
         with h5py.File(name, "w") as file:
             file["confidence"], file["correct"] = np.array(c), np.array(y, dtype=bool)
-        found = json.loads(run("watch", name, "--state", "s.json", "--json", "--tolerance", "0").out)
+        found = json.loads(
+            run("watch", name, "--state", "s.json", "--json", "--tolerance", "0").out
+        )
     assert found["log_e"] == pytest.approx(0.4006586249, abs=1e-9)
 
 
@@ -80,7 +94,12 @@ def test_units_are_bet_on_whole(run):
     """Rows that are copies of each other count once: 30 units of 20 equal rows give the evidence of 30 rows."""
     z, y = drawn(30, seed=3, sharpen=1.6)
     write("once.h5", z, y)
-    write("copies.h5", np.repeat(z, 20, axis=0), np.repeat(y, 20), unit=np.repeat(np.arange(30), 20))
+    write(
+        "copies.h5",
+        np.repeat(z, 20, axis=0),
+        np.repeat(y, 20),
+        unit=np.repeat(np.arange(30), 20),
+    )
     once = json.loads(run("watch", "once.h5", "--state", "1.json", "--json").out)
     copies = json.loads(run("watch", "copies.h5", "--state", "2.json", "--json").out)
     assert copies["log_e"] == pytest.approx(once["log_e"], abs=1e-9)
@@ -96,17 +115,25 @@ def test_risks_that_are_all_too_high_are_found_by_the_probability_of_class_one(r
         y = (rng.random(400) < 1 / (1 + np.exp(-(odds - 0.5)))).astype(int)
         write("m.h5", np.stack([np.zeros(400), odds], axis=1), y)
         for label, found in alarms.items():
-            told = run("watch", "m.h5", "--state", f"{label}.json", "--label", label, "--json")
+            told = run(
+                "watch", "m.h5", "--state", f"{label}.json", "--label", label, "--json"
+            )
             found.append((told.code, json.loads(told.out)["e"]))
-    assert [code for code, _ in alarms["top"]] == [0] * 6 and max(e for _, e in alarms["top"]) < 1.04
-    assert [code for code, _ in alarms["positive"]] == [0, *[5] * 5] and alarms["positive"][1][1] > 300
+    assert [code for code, _ in alarms["top"]] == [0] * 6 and max(
+        e for _, e in alarms["top"]
+    ) < 1.04
+    assert [code for code, _ in alarms["positive"]] == [0, *[5] * 5] and alarms[
+        "positive"
+    ][1][1] > 300
 
 
 def test_two_classes_watch_what_is_asked_for(run):
     z, y = drawn(400, k=2)
     write("two.h5", z + np.array([0, 1.5]), y)
     top = json.loads(run("watch", "two.h5", "--state", "t.json", "--json").out)
-    positive = json.loads(run("watch", "two.h5", "--state", "p.json", "--json", "--label", "positive").out)
+    positive = json.loads(
+        run("watch", "two.h5", "--state", "p.json", "--json", "--label", "positive").out
+    )
     assert positive["e"] > top["e"] and positive["overconfidence"] > 0.1
     done = run("watch", *batches(1), "--state", "q.json", "--label", "positive")
     assert done.code == 3 and "two classes" in done.line and not Path("q.json").exists()
@@ -203,11 +230,20 @@ def test_of_two_processes_at_once_none_is_lost(run, tmp_path):
     """Each either takes its batch in or says that the other is at it; what is in the state was reported as taken in."""
     names = list(batches(6, n=20_000))
     command = [sys.executable, "-m", "calcli", "watch", "--state", "s.json", "-q"]
-    started = [subprocess.Popen([*command, name], stderr=subprocess.PIPE, text=True, env=os.environ) for name in names]
+    started = [
+        subprocess.Popen(
+            [*command, name], stderr=subprocess.PIPE, text=True, env=os.environ
+        )
+        for name in names
+    ]
     ends = [(process.communicate()[1], process.returncode) for process in started]
     taken = [name for name, (_, code) in zip(names, ends, strict=True) if code == 0]
-    assert taken and all(code == 0 or (code == 2 and "another calcli" in err) for err, code in ends)
-    assert sorted(batch["name"] for batch in json.loads(Path("s.json").read_text())["batches"]) == sorted(taken)
+    assert taken and all(
+        code == 0 or (code == 2 and "another calcli" in err) for err, code in ends
+    )
+    assert sorted(
+        batch["name"] for batch in json.loads(Path("s.json").read_text())["batches"]
+    ) == sorted(taken)
 
 
 def test_python_gives_the_same(run, tmp_path):
@@ -229,5 +265,8 @@ def test_the_state_is_a_file(run):
     """Of "-" it made a file of this name."""
     name = next(batches(1))
     refused = run("watch", name, "--state", "-")
-    assert refused.code == 2 and "--state -: the evidence is kept in a file" in refused.line
+    assert (
+        refused.code == 2
+        and "--state -: the evidence is kept in a file" in refused.line
+    )
     assert not Path("-").exists()

@@ -19,7 +19,11 @@ def here(tmp_path, monkeypatch):
     """A folder with a.npz: float32 logits and labels."""
     rng = np.random.default_rng(0)
     monkeypatch.chdir(tmp_path)
-    np.savez("a.npz", logits=rng.normal(size=(N, K)).astype(np.float32), labels=rng.integers(0, K, N))
+    np.savez(
+        "a.npz",
+        logits=rng.normal(size=(N, K)).astype(np.float32),
+        labels=rng.integers(0, K, N),
+    )
     return tmp_path
 
 
@@ -29,7 +33,9 @@ def rows(where):
 
 
 def test_the_path_goes_to_stdout_and_words_to_stderr(here, run):
-    done = run("extract", "a.npz", "-o", "a.h5", "--split", "cal=0.5", "--split", "test=0.5")
+    done = run(
+        "extract", "a.npz", "-o", "a.h5", "--split", "cal=0.5", "--split", "test=0.5"
+    )
     assert (done.code, done.out) == (0, "a.h5\n")
     assert "200 rows split stratified by label, seed 0: cal 100, test 100" in done.err
     assert "a.h5:cal: 100 x 5 logits, float32" in done.err
@@ -38,7 +44,18 @@ def test_the_path_goes_to_stdout_and_words_to_stderr(here, run):
 
 
 def test_json_has_stable_keys(here, run):
-    done = run("extract", "a.npz", "-o", "a.h5", "--split", "cal=0.5", "--split", "test=0.25", "--json", "-q")
+    done = run(
+        "extract",
+        "a.npz",
+        "-o",
+        "a.h5",
+        "--split",
+        "cal=0.5",
+        "--split",
+        "test=0.25",
+        "--json",
+        "-q",
+    )
     found = json.loads(done.out)
     assert (found["calcli_extract"], found["output"]) == (1, "a.h5")
     assert [(b["name"], b["n"], b["k"], b["kind"]) for b in found["bundles"]] == [
@@ -53,7 +70,18 @@ def test_what_is_extracted_can_be_fitted_at_once(here, run):
 
 
 def test_as_a_process_it_is_the_same(here):
-    done = process("extract", "a.npz", "-o", "a.h5", "--split", "cal=50", "--split", "test=rest", "--ordered", cwd=here)
+    done = process(
+        "extract",
+        "a.npz",
+        "-o",
+        "a.h5",
+        "--split",
+        "cal=50",
+        "--split",
+        "test=rest",
+        "--ordered",
+        cwd=here,
+    )
     assert (done.code, done.out) == (0, "a.h5\n")
     saved = np.load(here / "a.npz")
     assert np.array_equal(rows(f"{here}/a.h5:cal")[0], saved["logits"][:50])
@@ -70,7 +98,13 @@ def test_importing_npz_loads_nothing_heavy(here):
         "heavy = {'torch', 'scipy', 'pandas', 'matplotlib', 'pyarrow', 'rich', 'safetensors'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=here, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=here,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -79,28 +113,56 @@ def test_importing_npz_loads_nothing_heavy(here):
     [
         (["-o", "x.h5"], 2, "no SOURCE of saved scores and no --model"),
         (["a.npz", "--inputs", "a.npz", "-o", "x.h5"], 2, "belongs to a --model"),
-        (["a.npz", "--model", "m.pt2", "--inputs", "a.npz", "-o", "x.h5"], 2, "do one or the other"),
+        (
+            ["a.npz", "--model", "m.pt2", "--inputs", "a.npz", "-o", "x.h5"],
+            2,
+            "do one or the other",
+        ),
         (["--model", "m.pt2", "-o", "x.h5"], 2, "--inputs"),
         (["a.npz"], 2, "--output"),
         (["a.npz", "-o", "-"], 2, "cannot be written to a pipe"),
         (["a.npz", "-o", "a.npz", "--force"], 2, "is an input"),
         (["a.npz", "-o", "there.h5"], 2, "exists already"),
         (["a.npz", "-o", "no/folder/x.h5"], 2, "does not exist"),
-        (["a.npz", "-o", "x.h5", "--kind", "logit"], 2, "--kind logit: expected one of logits, log_probs, probs"),
-        (["a.npz", "-o", "x.h5", "--split", "cal=0.7", "--split", "test=0.7"], 2, "fractions sum to 1.4"),
+        (
+            ["a.npz", "-o", "x.h5", "--kind", "logit"],
+            2,
+            "--kind logit: expected one of logits, log_probs, probs",
+        ),
+        (
+            ["a.npz", "-o", "x.h5", "--split", "cal=0.7", "--split", "test=0.7"],
+            2,
+            "fractions sum to 1.4",
+        ),
         (["a.npz", "-o", "x.h5", "--split", "cal=half"], 2, "--split cal=half"),
-        (["a.npz", "-o", "x.h5", "--split", "cal=500"], 2, "asks for 500 rows, the source has 200"),
+        (
+            ["a.npz", "-o", "x.h5", "--split", "cal=500"],
+            2,
+            "asks for 500 rows, the source has 200",
+        ),
         (["a.npz", "-o", "x.h5", "--no-stratify"], 2, "--split"),
         (["a.npz", "-o", "x.h5", "--scores", "logit"], 2, "did you mean logits?"),
         (["a.npz", "-o", "x.h5", "--labels", "label"], 2, "did you mean labels?"),
         (["a.npz", "-o", "x.h5", "--group", "val"], 2, "no group is named 'val'"),
         (["missing.npz", "-o", "x.h5"], 3, "missing.npz: no such file"),
-        (["a.npz:cal", "-o", "x.h5"], 3, "a.npz:cal: no such file; a group of a.npz is taken by --group cal"),
+        (
+            ["a.npz:cal", "-o", "x.h5"],
+            3,
+            "a.npz:cal: no such file; a group of a.npz is taken by --group cal",
+        ),
         ([".", "-o", "x.h5"], 3, "empty.npz: the file is empty"),
         (["empty.npz", "-o", "x.h5"], 3, "empty.npz: the file is empty"),
         (["words.txt", "-o", "x.h5"], 3, "words.txt"),
-        (["noise.bin", "-o", "x.h5"], 3, "noise.bin: is of no known format, expected one of "),
-        (["noise.h5", "-o", "x.h5"], 3, "noise.h5: is not the hdf5 file its name promises"),
+        (
+            ["noise.bin", "-o", "x.h5"],
+            3,
+            "noise.bin: is of no known format, expected one of ",
+        ),
+        (
+            ["noise.h5", "-o", "x.h5"],
+            3,
+            "noise.h5: is not the hdf5 file its name promises",
+        ),
         (["model.onnx", "-o", "x.h5"], 3, "calcli extract --model model.onnx"),
         (["objects.npz", "-o", "x.h5"], 3, "holds Python objects"),
         (["evil.pkl", "-o", "x.h5"], 3, "tries to build"),
@@ -114,7 +176,9 @@ def test_a_bad_request_is_one_line_a_code_and_no_file(here, run, words, code, me
     (here / "noise.h5").write_bytes(bytes(range(1, 256)))
     (here / "model.onnx").write_bytes(b"\x08\x07")
     (here / "evil.pkl").write_bytes(pickle.dumps(print))
-    np.savez("objects.npz", logits=np.zeros((2, 2)), labels=np.array([0, None], dtype=object))
+    np.savez(
+        "objects.npz", logits=np.zeros((2, 2)), labels=np.array([0, None], dtype=object)
+    )
     before = {path.name: path.read_bytes() for path in here.iterdir()}
     done = run("extract", *words)
     assert done.code == code, done.err
@@ -156,7 +220,11 @@ def test_torch_files_that_would_run_code_are_refused(here, run):
             return os.system, (f"touch {here / 'sprung'}",)
 
     for old in (False, True):
-        torch.save({"logits": torch.zeros(2, 2), "labels": Trap()}, "evil.pt", _use_new_zipfile_serialization=not old)
+        torch.save(
+            {"logits": torch.zeros(2, 2), "labels": Trap()},
+            "evil.pt",
+            _use_new_zipfile_serialization=not old,
+        )
         done = run("extract", "evil.pt", "-o", "x.h5")
         assert (done.code, "system, which is no tensor" in done.line) == (3, True)
     torch.save({"logits": np.zeros((2, 2)), "labels": torch.zeros(2)}, "numpy.pt")
@@ -172,12 +240,30 @@ def test_bare_tensors_and_nested_ones(here, run):
     torch.save(z, "logits.pt")
     torch.save(y, "labels.pt")
     assert run("extract", "logits.pt", "labels.pt", "-o", "1.h5").code == 0
-    torch.save({"val": {"out": z, "y": y}, "test": {"out": -z, "y": y}, "epoch": 3}, "both.pt")
-    done = run("extract", "both.pt", "-o", "2.h5", "--scores", "out", "--kind", "logits")
+    torch.save(
+        {"val": {"out": z, "y": y}, "test": {"out": -z, "y": y}, "epoch": 3}, "both.pt"
+    )
+    done = run(
+        "extract", "both.pt", "-o", "2.h5", "--scores", "out", "--kind", "logits"
+    )
     assert done.code == 0, done.err
     assert np.array_equal(rows("2.h5:test")[0], -rows("1.h5")[0])
     torch.save((z, y), "pair.pt")
-    assert run("extract", "pair.pt", "-o", "3.h5", "--scores", "0", "--labels", "1", "--kind", "logits").code == 0
+    assert (
+        run(
+            "extract",
+            "pair.pt",
+            "-o",
+            "3.h5",
+            "--scores",
+            "0",
+            "--labels",
+            "1",
+            "--kind",
+            "logits",
+        ).code
+        == 0
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
@@ -198,14 +284,20 @@ def test_a_model_is_run_by_the_same_command(here, run):
     with h5py.File("m.h5") as file, torch.no_grad():
         both = np.concatenate([file["cal/logits"][()], file["test/logits"][()]])
         expected = net(torch.tensor(x).permute(0, 3, 1, 2)).numpy()
-    assert np.allclose(np.sort(both, axis=0), np.sort(expected, axis=0), atol=1e-6)  # float32 sums of 16 products
+    assert np.allclose(
+        np.sort(both, axis=0), np.sort(expected, axis=0), atol=1e-6
+    )  # float32 sums of 16 products
 
 
 # ---- real logits
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("path", sorted(SHARED_DATA.glob("cifar*.npz")), ids=lambda path: getattr(path, "stem", "none"))
+@pytest.mark.parametrize(
+    "path",
+    sorted(SHARED_DATA.glob("cifar*.npz")),
+    ids=lambda path: getattr(path, "stem", "none"),
+)
 def test_real_files_come_through_in_exact_halves(tmp_path, run, path):
     out = tmp_path / "out.h5"
     done = run("extract", path, "-o", out, "--split", "cal=0.5", "--split", "test=0.5")
@@ -215,7 +307,9 @@ def test_real_files_come_through_in_exact_halves(tmp_path, run, path):
     with h5py.File(out) as file:
         assert (set(file["cal"]) & {"logits", "probs"}) == {kind}
         for group in ("cal", "test"):
-            assert len(set(np.bincount(file[group]["labels"][()]))) == 1, "classes are exactly balanced"
+            assert len(set(np.bincount(file[group]["labels"][()]))) == 1, (
+                "classes are exactly balanced"
+            )
             assert file[group][kind].dtype == saved[kind].dtype
         both = np.concatenate([file["cal"][kind][()], file["test"][kind][()]])
         assert np.array_equal(np.sort(both, axis=None), np.sort(saved[kind], axis=None))
@@ -224,15 +318,23 @@ def test_real_files_come_through_in_exact_halves(tmp_path, run, path):
             specs = file["test/transforms/specs"].asstr()[()].tolist()
             assert specs == saved["transforms"].tolist()
             # The original is among no transform's rows; a transform belongs to its own row.
-            row = np.flatnonzero((saved["logits"] == file["test/logits"][7]).all(axis=1))[0]
-            assert np.array_equal(file["test/transforms/logits"][:, 7], saved["transformed_logits"][:, row])
+            row = np.flatnonzero(
+                (saved["logits"] == file["test/logits"][7]).all(axis=1)
+            )[0]
+            assert np.array_equal(
+                file["test/transforms/logits"][:, 7],
+                saved["transformed_logits"][:, row],
+            )
 
 
 @pytest.mark.data
 def test_the_first_rows_calibrate_when_asked(tmp_path, run, resnet20):
     out = tmp_path / "out.h5"
     source = SHARED_DATA / "cifar100_resnet20.npz"
-    for split in (["cal=5000", "--split", "test=rest", "--ordered"], ["cal=0:5000", "--split", "test=5000:"]):
+    for split in (
+        ["cal=5000", "--split", "test=rest", "--ordered"],
+        ["cal=0:5000", "--split", "test=5000:"],
+    ):
         assert run("extract", source, "-o", out, "--split", *split, "--force").code == 0
         for group, (z, y) in {"cal": resnet20[:2], "test": resnet20[2:]}.items():
             found = rows(f"{out}:{group}")
@@ -257,7 +359,23 @@ def test_26_models_become_26_groups_in_one_command(tmp_path, run, real):
             assert np.array_equal(file[name]["labels"][()], saved["labels"])
             assert file[name]["group"].asstr()[()].tolist() == saved["group"].tolist()
     two = ["--scores", names[0], "--scores", names[3], "--labels", "labels"]
-    assert run("extract", source, "-o", out, "--force", *two, "--split", "cal=0.5", "--split", "test=0.5").code == 0
+    assert (
+        run(
+            "extract",
+            source,
+            "-o",
+            out,
+            "--force",
+            *two,
+            "--split",
+            "cal=0.5",
+            "--split",
+            "test=0.5",
+        ).code
+        == 0
+    )
     with h5py.File(out) as file:
         assert sorted(file) == sorted([names[0], names[3]])
-        assert np.array_equal(file[names[0]]["test/labels"][()], file[names[3]]["test/labels"][()]), "rows are paired"
+        assert np.array_equal(
+            file[names[0]]["test/labels"][()], file[names[3]]["test/labels"][()]
+        ), "rows are paired"

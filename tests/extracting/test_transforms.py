@@ -36,7 +36,10 @@ def test_every_transform_keeps_shape_type_range_and_input(name):
 
 def test_transforms_one_after_another():
     x = images()
-    np.testing.assert_array_equal(apply("zoom:0.5+brightness:0.5", x), apply("brightness:0.5", apply("zoom:0.5", x)))
+    np.testing.assert_array_equal(
+        apply("zoom:0.5+brightness:0.5", x),
+        apply("brightness:0.5", apply("zoom:0.5", x)),
+    )
     assert choose(["zoom:0.50+brightness:0.5"], 3, 0) == ("zoom:0.5+brightness:0.5",)
     drawn = choose(["zoom:0.5:0.9+brightness:0.2:0.8+blur:1"], 5, 0)
     assert len(set(drawn)) == 5
@@ -54,7 +57,9 @@ def test_zoom_by_hand():
     row = np.array([0.125, 0.875, 0.875, 0.125])
     # At the border the triangle loses a weight of .125 and the rest is renormalised: 0, 0, .125 / .875.
     row[[0, -1]] = 0.125 / 0.875
-    np.testing.assert_allclose(apply("zoom:0.5", x)[0, :, :, 0], np.outer(row, row), rtol=1e-6)
+    np.testing.assert_allclose(
+        apply("zoom:0.5", x)[0, :, :, 0], np.outer(row, row), rtol=1e-6
+    )
     np.testing.assert_array_equal(apply("zoom:1", images()), images())
 
 
@@ -74,17 +79,27 @@ def test_zoom_resizes_as_pillow_does():
         wide = np.pad(x[0, :, :, 0], (padding // 2, padding - padding // 2))
         expected = image.fromarray(wide).resize((16, 16), image.Resampling.BILINEAR)
         # Pillow 12.3, mode F; it rounds its weights to float32.
-        np.testing.assert_allclose(apply(f"zoom:{s}", x)[0, :, :, 0], np.asarray(expected), atol=2e-6)
+        np.testing.assert_allclose(
+            apply(f"zoom:{s}", x)[0, :, :, 0], np.asarray(expected), atol=2e-6
+        )
 
 
 def test_brightness_and_contrast_by_hand():
     x = np.array([0.2, 0.4, 0.9, 0.5], dtype=np.float32).reshape(1, 2, 2, 1)
-    np.testing.assert_allclose(apply("brightness:0.5", x).ravel(), [0.1, 0.2, 0.45, 0.25], rtol=1e-6)
-    np.testing.assert_allclose(apply("brightness:2", x).ravel(), [0.4, 0.8, 1.0, 1.0], rtol=1e-6)
-    np.testing.assert_allclose(apply("contrast:0.5", x).ravel(), [0.35, 0.45, 0.7, 0.5], rtol=1e-6)
+    np.testing.assert_allclose(
+        apply("brightness:0.5", x).ravel(), [0.1, 0.2, 0.45, 0.25], rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        apply("brightness:2", x).ravel(), [0.4, 0.8, 1.0, 1.0], rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        apply("contrast:0.5", x).ravel(), [0.35, 0.45, 0.7, 0.5], rtol=1e-6
+    )
     np.testing.assert_allclose(apply("contrast:0", x).ravel(), [0.5] * 4, rtol=1e-6)
     colour = np.array([1.0, 0.0, 0.0], dtype=np.float32).reshape(1, 1, 1, 3)
-    np.testing.assert_allclose(apply("contrast:0", colour).ravel(), [0.299] * 3, rtol=1e-6)
+    np.testing.assert_allclose(
+        apply("contrast:0", colour).ravel(), [0.299] * 3, rtol=1e-6
+    )
 
 
 def test_blur_keeps_mass_and_matches_scipy():
@@ -93,7 +108,9 @@ def test_blur_keeps_mass_and_matches_scipy():
     x = images(1, 20)
     y = apply("blur:1.5", x)[0, :, :, 0]
     # scipy 1.17 gaussian_filter(mode="reflect", truncate=4.0): the same mirrored edges and cut.
-    np.testing.assert_allclose(y, gaussian_filter(x[0, :, :, 0], 1.5, mode="reflect", truncate=4.0), atol=1e-6)
+    np.testing.assert_allclose(
+        y, gaussian_filter(x[0, :, :, 0], 1.5, mode="reflect", truncate=4.0), atol=1e-6
+    )
     assert y.mean() == pytest.approx(x[0].mean(), rel=1e-5)
     wide = apply("blur:100", x)  # the mirror is folded many times over
     assert wide.std(axis=(1, 2)).max() < 1e-3
@@ -101,7 +118,9 @@ def test_blur_keeps_mass_and_matches_scipy():
 
 def test_pixelate_by_hand():
     x = np.arange(4, dtype=np.float32).reshape(1, 1, 4, 1).repeat(4, axis=1) / 4
-    np.testing.assert_allclose(apply("pixelate:0.5", x)[0, 0, :, 0], [0.125, 0.125, 0.625, 0.625])
+    np.testing.assert_allclose(
+        apply("pixelate:0.5", x)[0, 0, :, 0], [0.125, 0.125, 0.625, 0.625]
+    )
     np.testing.assert_allclose(apply("pixelate:0.001", x)[0, 0, :, 0], [0.375] * 4)
     np.testing.assert_allclose(apply("pixelate:1", x), x)
 
@@ -137,10 +156,16 @@ def test_parameters_are_drawn_as_the_paper_does():
     assert values == sorted(values)
     allowed = {round(0.5 + 0.01 * i, 2) for i in range(40)}
     assert set(values) <= allowed
-    assert specs == choose(["zoom:0.5:0.9"], 10, seed=3) != choose(["zoom:0.5:0.9"], 10, seed=4)
+    assert (
+        specs
+        == choose(["zoom:0.5:0.9"], 10, seed=3)
+        != choose(["zoom:0.5:0.9"], 10, seed=4)
+    )
     assert set(choose(["zoom:0.5:0.9"], 40, seed=0)) == {f"zoom:{v:g}" for v in allowed}
     assert choose(["zoom:0.620", "jpeg:10"], 10, seed=0) == ("zoom:0.62", "jpeg:10")
-    assert all(float(s.split(":")[1]).is_integer() for s in choose(["jpeg:10:60"], 5, seed=0))
+    assert all(
+        float(s.split(":")[1]).is_integer() for s in choose(["jpeg:10:60"], 5, seed=0)
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,10 +173,16 @@ def test_parameters_are_drawn_as_the_paper_does():
     [
         ("zom:0.5", "no transform is named 'zom'; did you mean zoom"),
         ("zoom", "expected zoom:NUMBER or zoom:FROM:TO"),
-        ("zoom:0", "'0' is not allowed, expected a number from 0.01 to 1: fraction of the size that is left"),
+        (
+            "zoom:0",
+            "'0' is not allowed, expected a number from 0.01 to 1: fraction of the size that is left",
+        ),
         ("zoom:nan", "'nan' is not allowed"),
         ("jpeg:50.5", "expected a whole number: quality"),
-        ("zoom:0.5:0.55", r"has 5 values 0.5, 0.51, … below 0.55, --transforms 10 asks for more"),
+        (
+            "zoom:0.5:0.55",
+            r"has 5 values 0.5, 0.51, … below 0.55, --transforms 10 asks for more",
+        ),
         ("zoom:0.9:0.5", "has 0 values"),
     ],
 )

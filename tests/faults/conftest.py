@@ -47,11 +47,23 @@ class Warm:
 
     def __call__(self, *words, cwd, limits=None, kill=None, out=None, err=None):
         count()
-        names = {"out": str(out or self.scratch / "out"), "err": str(err or self.scratch / "err")}
-        job = {"argv": list(map(str, words)), "cwd": str(cwd), "limits": limits or {}, "kill": kill, **names}
+        names = {
+            "out": str(out or self.scratch / "out"),
+            "err": str(err or self.scratch / "err"),
+        }
+        job = {
+            "argv": list(map(str, words)),
+            "cwd": str(cwd),
+            "limits": limits or {},
+            "kill": kill,
+            **names,
+        }
         print(json.dumps(job), file=self.server.stdin, flush=True)
         code = int(self.server.stdout.readline())
-        texts = (Path(n).read_text(errors="replace") if Path(n).is_file() else "" for n in (names["out"], names["err"]))
+        texts = (
+            Path(n).read_text(errors="replace") if Path(n).is_file() else ""
+            for n in (names["out"], names["err"])
+        )
         return Done(code, *texts)
 
 
@@ -87,7 +99,9 @@ class Disk:
 
     def _mount(self, options, flags):
         libc = ctypes.CDLL(None, use_errno=True)
-        if libc.mount(b"calcli", os.fsencode(self.path), b"tmpfs", flags, options[3:].encode()):
+        if libc.mount(
+            b"calcli", os.fsencode(self.path), b"tmpfs", flags, options[3:].encode()
+        ):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     def resize(self, kib):
@@ -123,7 +137,11 @@ def disk(tmp_path_factory):
 
 def state(folder):
     """Names and contents of a folder."""
-    return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
+    return {
+        path.name: path.read_bytes()
+        for path in Path(folder).iterdir()
+        if path.is_file()
+    }
 
 
 def one_line(done):

@@ -44,7 +44,10 @@ def sizes(whole, used):
 
 def untimed(files):
     """Files without the seconds that a comparison took."""
-    return {name: re.sub(rb'"seconds": [^,]*', b"", content) for name, content in files.items()}
+    return {
+        name: re.sub(rb'"seconds": [^,]*', b"", content)
+        for name, content in files.items()
+    }
 
 
 @pytest.mark.parametrize("existing", [False, True], ids=["new", "force"])
@@ -90,14 +93,31 @@ def test_an_output_is_whole_or_not_there(calcli, desk, disk, name, existing):
 def test_a_job_file_without_room_is_a_sentence(calcli, desk, disk, room):
     """The file that --workers keeps beside an output is an output too."""
     for words in (
-        ["fit", "-m", "ts", f"{desk}/good.h5", f"{desk}/again.h5", "-o", f"{disk.path}/o.json"],
-        ["apply", f"{desk}/ts.json", f"{desk}/good.h5", f"{desk}/again.h5", "-o", f"{disk.path}/out"],
+        [
+            "fit",
+            "-m",
+            "ts",
+            f"{desk}/good.h5",
+            f"{desk}/again.h5",
+            "-o",
+            f"{disk.path}/o.json",
+        ],
+        [
+            "apply",
+            f"{desk}/ts.json",
+            f"{desk}/good.h5",
+            f"{desk}/again.h5",
+            "-o",
+            f"{disk.path}/out",
+        ],
     ):
         disk.empty()
         disk.resize(8)
         (disk.path / "fill").write_bytes(b"x" * (8 - room) * 1024)
         done = calcli(*words, "-q", "--workers", "1", cwd=desk)
         assert done.code == 1
-        assert all(line.startswith(f"calcli: {disk.path}/o") for line in done.err.splitlines()), done.err
+        assert all(
+            line.startswith(f"calcli: {disk.path}/o") for line in done.err.splitlines()
+        ), done.err
         assert done.err.count("No space left on device") == len(done.err.splitlines())
         assert set(state(disk.path)) == {"fill"}

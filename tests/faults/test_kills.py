@@ -28,13 +28,26 @@ def untimed(content):
 @pytest.mark.parametrize("existing", [False, True], ids=["new", "force"])
 def test_a_killed_process_leaves_no_damaged_file(calcli, desk, tmp_path, existing):
     chance = random.Random(f"kills {existing}")
-    commands = [["apply", f"{desk}/ts.json", f"{desk}/good.h5", "-q", "-o", f"out.{name}"] for name in FORMATS]
+    commands = [
+        ["apply", f"{desk}/ts.json", f"{desk}/good.h5", "-q", "-o", f"out.{name}"]
+        for name in FORMATS
+    ]
     commands += [
         ["extract", f"{desk}/good.npz", "-q", "-o", "out.h5"],
         ["fit", "-m", "ts", f"{desk}/good.h5", "-q", "-o", "out.json"],
         ["export", f"{desk}/ts.json", "--to", "python", "-q", "-o", "out.py"],
         ["threshold", f"{desk}/good.h5", "--accuracy", "0.1", "-q", "-o", "out.json"],
-        ["compare", f"{desk}/good.h5", "-m", "identity,ts", "--folds", "2", "-q", "-o", "out.json"],
+        [
+            "compare",
+            f"{desk}/good.h5",
+            "-m",
+            "identity,ts",
+            "--folds",
+            "2",
+            "-q",
+            "-o",
+            "out.json",
+        ],
         ["report", f"{desk}/good.h5", "--no-split", "-q", "-o", "out.html"],
     ]
     whole, seconds = {}, {}
@@ -51,17 +64,23 @@ def test_a_killed_process_leaves_no_damaged_file(calcli, desk, tmp_path, existin
         if existing:
             (tmp_path / name).write_bytes(OLD)
         wait = chance.random() * seconds[tuple(words)]
-        done = calcli(*words, *(["--force"] if existing else []), cwd=tmp_path, kill=wait)
+        done = calcli(
+            *words, *(["--force"] if existing else []), cwd=tmp_path, kill=wait
+        )
         assert done.code in (0, -9), done
         killed += done.code == -9
         finished += done.code == 0
         found = state(tmp_path)
         neighbours = [path for path in found if path.endswith(".tmp")]
         left += len(neighbours)
-        job = {"out.json.job"} if words[0] == "compare" else set()  # methods that are done, to go on from
+        job = (
+            {"out.json.job"} if words[0] == "compare" else set()
+        )  # methods that are done, to go on from
         assert set(found) - set(neighbours) <= {name} | job
         content = found.get(name)
-        assert untimed(content) == untimed(expected) or (content == (OLD if existing else None) and done.code == -9)
+        assert untimed(content) == untimed(expected) or (
+            content == (OLD if existing else None) and done.code == -9
+        )
         for path in found:
             (tmp_path / path).unlink()
     print(f"{killed} killed, {finished} finished before, {left} temporary files left")
@@ -81,11 +100,24 @@ def of_session(session):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes as Linux lists them")
 def test_workers_of_compare_do_not_outlive_it(desk, tmp_path):
-    words = ["compare", f"{desk}/good.h5", "-m", "platt,hb", "--folds", "1000", "--workers", "2", "-q"]
+    words = [
+        "compare",
+        f"{desk}/good.h5",
+        "-m",
+        "platt,hb",
+        "--folds",
+        "1000",
+        "--workers",
+        "2",
+        "-q",
+    ]
     command = [sys.executable, "-m", "calcli", *words]
     parent = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
     end = time.monotonic() + 60
-    while sum("workers.processes" in words for words in of_session(parent.pid).values()) < 2:
+    while (
+        sum("workers.processes" in words for words in of_session(parent.pid).values())
+        < 2
+    ):
         assert time.monotonic() < end
         time.sleep(0.01)
     parent.kill()

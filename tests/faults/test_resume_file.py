@@ -68,7 +68,10 @@ def test_another_jobs_file_is_kept_unless_forced(tmp_path):
         raise KeyboardInterrupt
     with pytest.raises(UsageError, match=r"part of another job \(other model\)"):
         KeptScores(path, {**JOB, "model": "n"})
-    with pytest.raises(KeyboardInterrupt), KeptScores(path, {**JOB, "model": "n"}, force=True) as part:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        KeptScores(path, {**JOB, "model": "n"}, force=True) as part,
+    ):
         assert part.done == 0
         part.append(ROWS[:2] + 1)
         raise KeyboardInterrupt
@@ -106,7 +109,10 @@ def test_a_full_disk_is_named_and_an_empty_file_removed(disk):
     with pytest.raises(CalcliError, match=said + "nothing kept"), begin(path) as part:
         part.append(np.zeros((1, 2, 3000), "f4"))
     assert not path.exists()
-    with pytest.raises(CalcliError, match=said + "4 rows are kept in it, make room"), begin(path) as part:
+    with (
+        pytest.raises(CalcliError, match=said + "4 rows are kept in it, make room"),
+        begin(path) as part,
+    ):
         part.append(ROWS)
         part.append(np.zeros((400, 2, 3), "f4"))
     disk.resize(64)
@@ -122,7 +128,9 @@ def test_model_weights_and_inputs_are_never_outputs(tmp_path):
     names = {"model": "m.pt2", "inputs": "x.npz", "weights": "w.pt", "labels": "y.npy"}
     job = ModelJob(**{name: str(tmp_path / file) for name, file in names.items()})
     images = ModelJob(model=str(tmp_path / "m.pt2"), inputs=str(tmp_path / "photos"))
-    for which, output in [(job, n) for n in ("m.pt2", "w.pt", "x.npz", "y.npy")] + [(images, "photos/cat.png")]:
+    for which, output in [(job, n) for n in ("m.pt2", "w.pt", "x.npz", "y.npy")] + [
+        (images, "photos/cat.png")
+    ]:
         with pytest.raises(UsageError, match="is an input"):
             run_model(which, tmp_path / output, force=True)
     assert all(path.read_bytes() == b"mine" for path in Path(tmp_path).rglob("*.*"))

@@ -20,10 +20,30 @@ APPLY = ["apply", "{desk}/ts.json", "{desk}/good.h5", "-q", "-o", "out.h5"]
 EXTRACT = ["extract", "{desk}/good.npz", "-q", "-o", "out.h5"]
 FIT = ["fit", "-m", "ts", "{desk}/good.h5", "-q", "-o", "out.json"]
 DIAGRAM = ["diagram", "{desk}/good.h5", "-q", "-o", "out.csv"]
-JUNIT = ["evaluate", "{desk}/good.h5", "-q", "-m", "ece", "--max", "ece=0.9", "--junit", "out.xml"]
+JUNIT = [
+    "evaluate",
+    "{desk}/good.h5",
+    "-q",
+    "-m",
+    "ece",
+    "--max",
+    "ece=0.9",
+    "--junit",
+    "out.xml",
+]
 EXPORT = ["export", "{desk}/ts.json", "--to", "python", "-q", "-o", "out.py"]
 THRESHOLD = ["threshold", "{desk}/good.h5", "--accuracy", "0.1", "-q", "-o", "out.json"]
-COMPARE = ["compare", "{desk}/good.h5", "-m", "identity,ts", "--folds", "2", "-q", "-o", "out.json"]
+COMPARE = [
+    "compare",
+    "{desk}/good.h5",
+    "-m",
+    "identity,ts",
+    "--folds",
+    "2",
+    "-q",
+    "-o",
+    "out.json",
+]
 REPORT = ["report", "{desk}/good.h5", "--no-split", "-q", "-o", "out.html"]
 EVERY = [APPLY, EXTRACT, FIT, DIAGRAM, JUNIT, EXPORT, THRESHOLD, COMPARE, REPORT]
 
@@ -40,20 +60,32 @@ def test_a_file_size_limit(calcli, desk, tmp_path, words, old):
         for name, content in before.items():
             (tmp_path / name).write_bytes(content)
         more = ["--force"] if old else []
-        streams = {"out": os.devnull, "err": os.devnull} if size < 512 else {}  # files too
-        done = calcli(*filled(words, desk), *more, cwd=tmp_path, limits={"RLIMIT_FSIZE": size}, **streams)
+        streams = (
+            {"out": os.devnull, "err": os.devnull} if size < 512 else {}
+        )  # files too
+        done = calcli(
+            *filled(words, desk),
+            *more,
+            cwd=tmp_path,
+            limits={"RLIMIT_FSIZE": size},
+            **streams,
+        )
         if done.code == 0:
             assert set(state(tmp_path)) == {words[-1]}
             assert state(tmp_path) != before
             (tmp_path / words[-1]).unlink()
             continue
         assert done.code == 1
-        assert size < 512 or one_line(done).endswith(": cannot be written: File too large; no part of it was kept")
+        assert size < 512 or one_line(done).endswith(
+            ": cannot be written: File too large; no part of it was kept"
+        )
         assert state(tmp_path) == before
 
 
 @pytest.mark.parametrize("words", EVERY, ids=lambda words: words[0])
-@pytest.mark.parametrize("limit", [{"RLIMIT_NOFILE": n} for n in (4, 6, 8, 16)] + [{"RLIMIT_AS": 300 << 20}])
+@pytest.mark.parametrize(
+    "limit", [{"RLIMIT_NOFILE": n} for n in (4, 6, 8, 16)] + [{"RLIMIT_AS": 300 << 20}]
+)
 def test_few_files_and_little_memory(calcli, desk, tmp_path, words, limit):
     done = calcli(*filled(words, desk), cwd=tmp_path, limits=limit)
     assert done.code in (0, 1, 2, 3, 4)
@@ -95,8 +127,14 @@ def test_a_folder_that_vanishes_meanwhile(desk, tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 def test_both_streams_on_a_full_disk(calcli, desk, tmp_path):
-    for words in (["inspect", "{desk}/good.h5"], ["inspect", "nowhere.h5"], ["evaluate", "{desk}/good.h5"]):
-        done = calcli(*filled(words, desk), cwd=tmp_path, out="/dev/full", err="/dev/full")
+    for words in (
+        ["inspect", "{desk}/good.h5"],
+        ["inspect", "nowhere.h5"],
+        ["evaluate", "{desk}/good.h5"],
+    ):
+        done = calcli(
+            *filled(words, desk), cwd=tmp_path, out="/dev/full", err="/dev/full"
+        )
         assert done.code == (3 if words[1] == "nowhere.h5" else 1)
 
 
@@ -104,7 +142,9 @@ def test_both_streams_on_a_full_disk(calcli, desk, tmp_path):
 def test_named_pipes(calcli, desk, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    assert "say how it is written" in one_line(calcli(*filled(APPLY, desk)[:-1], pipe, cwd=tmp_path))
+    assert "say how it is written" in one_line(
+        calcli(*filled(APPLY, desk)[:-1], pipe, cwd=tmp_path)
+    )
     read = []
     reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
     reader.start()
@@ -119,7 +159,10 @@ def test_named_pipes(calcli, desk, tmp_path):
 def test_two_writers_of_one_name(desk, tmp_path):
     """One takes the name, the others are told; the file is whole."""
     command = [sys.executable, "-m", "calcli", *filled(APPLY, desk)]
-    running = [subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    running = [
+        subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
     errors = [each.communicate()[1] for each in running]
     codes = sorted(each.returncode for each in running)
     assert codes[0] == 0 and set(codes) <= {0, 2} and codes.count(0) == 1
@@ -139,9 +182,22 @@ def test_an_input_is_never_an_output(calcli, desk, tmp_path):
     (tmp_path / "list.json").write_text("good.h5\n")
     with h5py.File(tmp_path / "good.h5") as file:
         y = file["labels"][:]
-        rows = [{"logits": z, "label": c} for z, c in zip(file["logits"][:].tolist(), y.tolist(), strict=True)]
+        rows = [
+            {"logits": z, "label": c}
+            for z, c in zip(file["logits"][:].tolist(), y.tolist(), strict=True)
+        ]
     (tmp_path / "rows.json").write_text(json.dumps(rows))
-    done = calcli("threshold", "good.h5", "-c", "ts.json", "--accuracy", "0.1", "-o", "least.h5", cwd=tmp_path)
+    done = calcli(
+        "threshold",
+        "good.h5",
+        "-c",
+        "ts.json",
+        "--accuracy",
+        "0.1",
+        "-o",
+        "least.h5",
+        cwd=tmp_path,
+    )
     assert done.code == 0, done.err
     (tmp_path / "other.h5").write_bytes((desk / "good.h5").read_bytes())
     os.link(tmp_path / "other.h5", tmp_path / "other.json")
@@ -154,12 +210,22 @@ def test_an_input_is_never_an_output(calcli, desk, tmp_path):
     y.astype("i8").tofile(tmp_path / "labels.npz")
     with h5py.File(tmp_path / "outside.h5", "w") as file:
         file["logits"] = np.zeros((600, 6))
-        file.create_dataset("labels", (600,), "i8", external=[("labels.npz", 0, h5py.h5f.UNLIMITED)])
+        file.create_dataset(
+            "labels", (600,), "i8", external=[("labels.npz", 0, h5py.h5f.UNLIMITED)]
+        )
     before = state(tmp_path)
     gate = ["evaluate", "good.h5", "-m", "ece", "--max", "ece=1", "-q"]
     for words in (
         [*gate, "-c", "{stem}.ts.json", "--junit", "good.ts.json"],
-        [*gate, "--baseline", "{stem}.ts.json", "-c", "ts.json", "--junit", "./good.ts.json"],
+        [
+            *gate,
+            "--baseline",
+            "{stem}.ts.json",
+            "-c",
+            "ts.json",
+            "--junit",
+            "./good.ts.json",
+        ],
         ["evaluate", "good.h5:*", *gate[2:], "--junit", "link.h5"],
         ["diagram", "good.h5", "-c", "ts.json", "-q", "-o", "ts.json"],
         ["fit", "-m", "ts", "good.h5", "-q", "-o", "link.h5"],
@@ -168,12 +234,50 @@ def test_an_input_is_never_an_output(calcli, desk, tmp_path):
         ["report", "good.h5", "-c", "{stem}.page.html", "-q", "-o", "good.page.html"],
         ["report", "go*.h5", "-q", "-o", "hard.html"],
         ["fit", "-m", "ts", "--files-from", "list.json", "-q", "-o", "list.json"],
-        ["apply", "ts.json", "--files-from", "list.json", "--threshold", "least.h5", "-q", "-o", "least.h5"],
-        ["threshold", "good.h5", "-c", "ts.json", "--accuracy", "0.1", "-q", "-o", "ts.json"],
+        [
+            "apply",
+            "ts.json",
+            "--files-from",
+            "list.json",
+            "--threshold",
+            "least.h5",
+            "-q",
+            "-o",
+            "least.h5",
+        ],
+        [
+            "threshold",
+            "good.h5",
+            "-c",
+            "ts.json",
+            "--accuracy",
+            "0.1",
+            "-q",
+            "-o",
+            "ts.json",
+        ],
         ["export", "ts.json", "--to", "python", "-q", "-o", "ts.json"],
-        ["export", "ts.json", "--to", "python", "--check", "good.h5", "-q", "-o", "link.h5"],
+        [
+            "export",
+            "ts.json",
+            "--to",
+            "python",
+            "--check",
+            "good.h5",
+            "-q",
+            "-o",
+            "link.h5",
+        ],
         ["compare", "rows*.json", "-m", "ts", "-q", "-o", "rows.json"],
-        ["compare", "good.h5", "--baseline-bundle", "other.h5", "-q", "-o", "other.json"],
+        [
+            "compare",
+            "good.h5",
+            "--baseline-bundle",
+            "other.h5",
+            "-q",
+            "-o",
+            "other.json",
+        ],
         ["extract", "sources", "-q", "-o", "folder.h5"],
         ["apply", "ts.json", "linked.h5", "-q", "-o", "inside.h5"],
         ["apply", "ts.json", "outside.h5", "-q", "-o", "labels.npz"],
@@ -192,23 +296,53 @@ def test_an_output_of_one_bundle_is_no_input_of_another(desk, tmp_path, workers)
         with h5py.File(tmp_path / name, "w") as file:
             file["test"] = h5py.ExternalLink(f"out/{target}", "/")
     before = state(tmp_path / "out")
-    command = ["apply", f"{desk}/ts.json", "a.h5", "b.h5", "-o", "out", "--force", *workers]
-    done = subprocess.run([sys.executable, "-m", "calcli", *command], cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, "is an input" in one_line(Done(done.returncode, "", done.stderr))) == (2, True)
+    command = [
+        "apply",
+        f"{desk}/ts.json",
+        "a.h5",
+        "b.h5",
+        "-o",
+        "out",
+        "--force",
+        *workers,
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "calcli", *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (
+        done.returncode,
+        "is an input" in one_line(Done(done.returncode, "", done.stderr)),
+    ) == (2, True)
     assert state(tmp_path / "out") == before
 
 
 def test_weights_beside_an_onnx_model_are_inputs(tmp_path):
     """``location`` entries of external data, in the protobuf wire format: key 1, value 2."""
-    lengths = {"w" * 5: b"\x05", "x" * 127: b"\x7f", "y" * 128: b"\x80\x01", "z" * 200: b"\xc8\x01"}
+    lengths = {
+        "w" * 5: b"\x05",
+        "x" * 127: b"\x7f",
+        "y" * 128: b"\x80\x01",
+        "z" * 200: b"\xc8\x01",
+    }
     lengths["d" * 100 + "/" + "w" * 155] = b"\x80\x02"
     (tmp_path / ("d" * 100)).mkdir()
-    weights = {name: b"\n\x08location\x12" + size + name.encode() for name, size in lengths.items()}
+    weights = {
+        name: b"\n\x08location\x12" + size + name.encode()
+        for name, size in lengths.items()
+    }
     (tmp_path / "m.onnx").write_bytes(b"\x08\x08:".join(weights.values()))
     lengths["second piece"], lengths["across pieces"] = b"\x0c", b"\x0d"
-    for at, name in (((1 << 20) + 7, "second piece"), ((2 << 20) - 15, "across pieces")):
+    for at, name in (
+        ((1 << 20) + 7, "second piece"),
+        ((2 << 20) - 15, "across pieces"),
+    ):
         weights[name] = b"\n\x08location\x12" + lengths[name] + name.encode()
-        (tmp_path / "m.onnx").write_bytes((tmp_path / "m.onnx").read_bytes().ljust(at, b"\0") + weights[name])
+        (tmp_path / "m.onnx").write_bytes(
+            (tmp_path / "m.onnx").read_bytes().ljust(at, b"\0") + weights[name]
+        )
     for name in (*weights, "other.bin"):
         (tmp_path / name).write_bytes(b"mine")
     with noting():

@@ -46,7 +46,10 @@ def circle():
         (pickle.dumps(circle(), 2), "nested too deeply"),
         (tuples_as_a_key(), "a tuple as a key"),
         (b"\x80\x02\x8f.", "tries to build a set"),
-        (b"\x80\x05\x96" + (2**40).to_bytes(8, "little") + b".", "cannot be read as a pickle"),
+        (
+            b"\x80\x05\x96" + (2**40).to_bytes(8, "little") + b".",
+            "cannot be read as a pickle",
+        ),
     ],
 )
 def test_endless_pickles_end(run, tmp_path, content, says):
@@ -72,15 +75,24 @@ def test_endless_tensors_end(run, tmp_path):
     files = {
         "laugh.pt": (nested, "holds no tensors"),
         "self.pt": ({"logits": logits, "more": circle()}, "nested too deeply"),
-        "long.pt": ({"logits": torch.ones(1, 2).expand(2**40, 2)}, "save tensor.contiguous()"),
+        "long.pt": (
+            {"logits": torch.ones(1, 2).expand(2**40, 2)},
+            "save tensor.contiguous()",
+        ),
     }
     for name, (content, says) in files.items():
         torch.save(content, tmp_path / name)
         done = run("extract", name, "--no-labels", "-o", "o.h5")
         assert (done.code, says in done.line) == (3, True), done.line
-    with zipfile.ZipFile(tmp_path / "laugh.pt") as source, zipfile.ZipFile(tmp_path / "key.pt", "w") as copy:
+    with (
+        zipfile.ZipFile(tmp_path / "laugh.pt") as source,
+        zipfile.ZipFile(tmp_path / "key.pt", "w") as copy,
+    ):
         for name in source.namelist():
-            copy.writestr(name, tuples_as_a_key() if name.endswith("data.pkl") else source.read(name))
+            copy.writestr(
+                name,
+                tuples_as_a_key() if name.endswith("data.pkl") else source.read(name),
+            )
     assert "a tuple as a key" in run("extract", "key.pt", "-o", "o.h5").line
 
 
@@ -90,15 +102,26 @@ def test_endless_tensors_end(run, tmp_path):
         ({"ids": np.array(["a\0b"] * 30)}, "without NUL characters"),
         ({"ids": np.array([b"\xff"] * 30)}, "ids: holds what is no text"),
         ({"class_names": np.array(["a\0b", "b", "c"])}, "without NUL characters"),
-        ({"class_names": np.array(["\ud800", "b", "c"])}, "class_names: holds what is no text"),
-        ({"transforms": np.array(["\ud800"]), "transformed_logits": Z[None]}, "transforms: holds what is no text"),
+        (
+            {"class_names": np.array(["\ud800", "b", "c"])},
+            "class_names: holds what is no text",
+        ),
+        (
+            {"transforms": np.array(["\ud800"]), "transformed_logits": Z[None]},
+            "transforms: holds what is no text",
+        ),
         ({"group": np.zeros(30, "V4")}, "group has type |V4"),
         ({"split": np.array(["\0a"] * 30)}, "without NUL characters"),
-        ({"class_names": np.array([2**31 - 1] * 3, "u4")}, "class_names: holds what is no text"),
+        (
+            {"class_names": np.array([2**31 - 1] * 3, "u4")},
+            "class_names: holds what is no text",
+        ),
     ],
 )
 def test_words_that_are_none(run, tmp_path, arrays, says):
-    beyond = {name: a.view("U1") if a.dtype == "u4" else a for name, a in arrays.items()}  # no characters at all
+    beyond = {
+        name: a.view("U1") if a.dtype == "u4" else a for name, a in arrays.items()
+    }  # no characters at all
     np.savez(tmp_path / "x.npz", logits=Z, labels=Y, **beyond)
     done = run("extract", "x.npz", "-o", "o.h5")
     assert (done.code, says in done.line) == (3, True), done.line
@@ -119,7 +142,11 @@ def npy(header):
 
 
 @pytest.mark.parametrize(
-    "header", [f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({2**60}, 10), }}", "(" * 9000]
+    "header",
+    [
+        f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({2**60}, 10), }}",
+        "(" * 9000,
+    ],
 )
 def test_npy_headers_that_lie(run, tmp_path, header):
     (tmp_path / "logits.npy").write_bytes(npy(header))
@@ -131,8 +158,15 @@ def test_npy_headers_that_lie(run, tmp_path, header):
 
 def test_arrays_that_swell_are_refused_before_memory_is_given_to_them(run, tmp_path):
     np.savez_compressed(tmp_path / "x.npz", logits=np.zeros((10_000_000, 2), "f4"))
-    assert "far more than scores shrink by" in run("extract", "x.npz", "--no-labels", "-o", "o.h5").line
-    np.savez_compressed(tmp_path / "x.npz", logits=np.zeros((100_000, 3), "f4"), labels=np.zeros(100_000, int))
+    assert (
+        "far more than scores shrink by"
+        in run("extract", "x.npz", "--no-labels", "-o", "o.h5").line
+    )
+    np.savez_compressed(
+        tmp_path / "x.npz",
+        logits=np.zeros((100_000, 3), "f4"),
+        labels=np.zeros(100_000, int),
+    )
     assert run("extract", "x.npz", "-o", "o.h5").code == 0
 
 
@@ -142,7 +176,10 @@ def test_arrays_of_one_name_are_not_chosen_from(run, tmp_path):
         archive.writestr("logits.npy", array)
         with pytest.warns(UserWarning, match="Duplicate name"):
             archive.writestr("logits.npy", array)
-    assert "two arrays named 'logits'" in run("extract", "x.npz", "--no-labels", "-o", "o.h5").line
+    assert (
+        "two arrays named 'logits'"
+        in run("extract", "x.npz", "--no-labels", "-o", "o.h5").line
+    )
 
 
 def test_documents_that_do_not_fit_into_memory(run, tmp_path, monkeypatch):
@@ -157,8 +194,12 @@ def test_documents_that_do_not_fit_into_memory(run, tmp_path, monkeypatch):
 
 def test_safetensors_offsets_beyond_all_numbers(run, tmp_path):
     header = b'{"logits":{"dtype":"F32","shape":[2,2],"data_offsets":[0,1e999]}}'
-    (tmp_path / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(16))
-    assert "infinity" in run("extract", "x.safetensors", "--no-labels", "-o", "o.h5").line
+    (tmp_path / "x.safetensors").write_bytes(
+        len(header).to_bytes(8, "little") + header + bytes(16)
+    )
+    assert (
+        "infinity" in run("extract", "x.safetensors", "--no-labels", "-o", "o.h5").line
+    )
 
 
 # ---- tables as pandas writes them
@@ -171,7 +212,9 @@ def test_the_index_of_pandas_is_no_class(run, tmp_path, index):
     done = run("extract", "x.csv", "--kind", "logits", "-o", "o.h5")
     assert (done.code, "left out" in done.err) == (0, True)
     with h5py.File(tmp_path / "o.h5") as file:
-        np.testing.assert_array_equal(file["logits"], [[2, 0.1, 0.3], [0.2, 1.5, 0.3], [0.1, 0.2, 3]])
+        np.testing.assert_array_equal(
+            file["logits"], [[2, 0.1, 0.3], [0.2, 1.5, 0.3], [0.1, 0.2, 3]]
+        )
         assert file["labels"][:].tolist() == [0, 1, 2]
 
 
@@ -181,14 +224,18 @@ def test_the_index_of_parquet_is_no_class(run, tmp_path, index):
     import pyarrow.parquet as parquet
 
     scores = {name: Z[:, i] for i, name in enumerate(("cat", "dog", "cow"))}
-    parquet.write_table(pa.table({**scores, "label": Y, index: np.arange(30)}), tmp_path / "x.parquet")
+    parquet.write_table(
+        pa.table({**scores, "label": Y, index: np.arange(30)}), tmp_path / "x.parquet"
+    )
     assert run("extract", "x.parquet", "--kind", "logits", "-o", "o.h5").code == 0
     with h5py.File(tmp_path / "o.h5") as file:
         np.testing.assert_array_equal(file["logits"], Z)
 
 
 def test_a_first_line_that_counts_is_a_header(run, tmp_path):
-    (tmp_path / "logits.csv").write_text("0,1,2\n2.0,0.1,0.3\n0.2,1.5,0.3\n0.1,0.2,3.0\n")
+    (tmp_path / "logits.csv").write_text(
+        "0,1,2\n2.0,0.1,0.3\n0.2,1.5,0.3\n0.1,0.2,3.0\n"
+    )
     (tmp_path / "labels.csv").write_text("0\n0\n1\n2\n")
     refused = run("extract", "logits.csv", "labels.csv", "-o", "o.h5", "-q")
     assert "did pandas write a header?" in refused.line
@@ -212,8 +259,14 @@ def test_tables_that_swell_are_refused(run, tmp_path):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as parquet
 
-    parquet.write_table(pa.table({"logits_0": np.zeros(10**7), "logits_1": np.zeros(10**7)}), tmp_path / "x.parquet")
-    assert "far more than scores shrink by" in run("extract", "x.parquet", "--no-labels", "-o", "o.h5").line
+    parquet.write_table(
+        pa.table({"logits_0": np.zeros(10**7), "logits_1": np.zeros(10**7)}),
+        tmp_path / "x.parquet",
+    )
+    assert (
+        "far more than scores shrink by"
+        in run("extract", "x.parquet", "--no-labels", "-o", "o.h5").line
+    )
 
 
 def test_pipes_and_devices_are_not_waited_for(run, tmp_path):

@@ -20,7 +20,9 @@ GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "v01"
 
 
 def times(value, factor):
-    return [times(v, factor) for v in value] if isinstance(value, list) else value * factor
+    return (
+        [times(v, factor) for v in value] if isinstance(value, list) else value * factor
+    )
 
 
 SPOILT = {
@@ -57,7 +59,11 @@ def test_values_that_load_and_overflow_are_refused_at_load(run, tmp_path, method
 @pytest.mark.parametrize("classes", [2, 1_000_000, 2**31 - 1])
 def test_any_number_of_classes_is_looked_at_in_bounded_memory(classes):
     content = json.loads((GOLDEN / "rows4.ts.json").read_text(encoding="utf-8"))
-    content |= {"n_classes": classes, "class_names": None, "fit": {**content["fit"], "label_counts": []}}
+    content |= {
+        "n_classes": classes,
+        "class_names": None,
+        "fit": {**content["fit"], "label_counts": []},
+    }
     assert loads(json.dumps(content), "a").n_classes == classes
 
 
@@ -67,9 +73,14 @@ def test_artifacts_without_end_are_not_read(run, monkeypatch):
     assert "is a pipe or a device" in run("inspect", "/dev/zero").line
     monkeypatch.setattr(artifact, "LARGEST", 1 << 20)
     read, write = os.pipe()
-    writer = threading.Thread(target=lambda: os.write(write, b"{" * (1 << 20)) and os.close(write))
+    writer = threading.Thread(
+        target=lambda: os.write(write, b"{" * (1 << 20)) and os.close(write)
+    )
     writer.start()
-    assert "is larger than 1 MiB" in run("apply", f"/dev/fd/{read}", rows, "-o", "o.h5").line
+    assert (
+        "is larger than 1 MiB"
+        in run("apply", f"/dev/fd/{read}", rows, "-o", "o.h5").line
+    )
     writer.join()
     os.close(read)
 
@@ -79,7 +90,9 @@ def test_a_source_nested_without_end_is_shown_as_text(run, tmp_path):
         file["logits"], file["labels"] = np.eye(3), np.arange(3)
         file.attrs["source"] = "[" * 900 + "]" * 900
     assert run("inspect", "x.h5").code == 0
-    assert json.loads(run("inspect", "x.h5", "--json").out)["bundles"][0]["source"]["text"].startswith("[[[[")
+    assert json.loads(run("inspect", "x.h5", "--json").out)["bundles"][0]["source"][
+        "text"
+    ].startswith("[[[[")
 
 
 @pytest.mark.parametrize("size", [1e-310, 1e-300, 1e-150])
@@ -89,11 +102,15 @@ def test_hoki_knows_only_the_proportions_of_the_logits(run, size):
     for factor in (1.0, size):
         with h5py.File("z.h5", "w") as file:
             file["logits"], file["labels"] = z * factor, y
-        assert run("fit", "-m", "hoki", "z.h5", "-o", "h.json", "-q", "--force").code == 0
+        assert (
+            run("fit", "-m", "hoki", "z.h5", "-o", "h.json", "-q", "--force").code == 0
+        )
         assert run("apply", "h.json", "z.h5", "-o", "o.h5", "-q", "--force").code == 0
         with h5py.File("o.h5") as file:
             confidence.append(file["confidence"][:])
-    np.testing.assert_allclose(*confidence, atol=1e-2 if size < 1e-308 else 1e-6)  # subnormals have few digits
+    np.testing.assert_allclose(
+        *confidence, atol=1e-2 if size < 1e-308 else 1e-6
+    )  # subnormals have few digits
 
 
 @pytest.mark.parametrize("name", ["method", "params", "temperature", "n"])

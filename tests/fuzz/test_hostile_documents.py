@@ -62,8 +62,22 @@ def test_a_result_file_that_is_none_is_refused_and_kept(run, result, path, value
         assert file.read() == text
 
 
-THRESHOLDS = ('{"threshold": 2, "calibrator_sha256": ""}', '{"threshold": true}', '{"threshold": [0]}')
-TEXTS = ["", "[]", "{}", DEEP, '{"settings": ' + DEEP, "\xff", "null", '{"threshold": ' + DEEP, *THRESHOLDS]
+THRESHOLDS = (
+    '{"threshold": 2, "calibrator_sha256": ""}',
+    '{"threshold": true}',
+    '{"threshold": [0]}',
+)
+TEXTS = [
+    "",
+    "[]",
+    "{}",
+    DEEP,
+    '{"settings": ' + DEEP,
+    "\xff",
+    "null",
+    '{"threshold": ' + DEEP,
+    *THRESHOLDS,
+]
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
@@ -71,7 +85,9 @@ def test_texts_that_are_no_document_are_a_sentence(run, text):
     with open("t.json", "w", encoding="latin-1") as file:
         file.write(text)
     assert run("compare", "x.h5", "-m", "ts", "-o", "t.json").line
-    assert run("apply", "ts.json", "x.h5", "--threshold", "t.json", "-o", "o.h5").code == 3
+    assert (
+        run("apply", "ts.json", "x.h5", "--threshold", "t.json", "-o", "o.h5").code == 3
+    )
     assert run("evaluate", "--files-from", "t.json").code == 3
     assert run("evaluate", "x.h5", "-c", "t.json").line
 

@@ -39,7 +39,9 @@ def zeros(file, name, shape, chunk):
     """Compressed zeros, written without ever being there."""
     dataset = file.create_dataset(name, shape, "f4", chunks=chunk, compression="gzip")
     packed = zlib.compress(bytes(4 * int(np.prod(chunk))))
-    for at in itertools.product(*(range(0, n, step) for n, step in zip(shape, chunk, strict=True))):
+    for at in itertools.product(
+        *(range(0, n, step) for n, step in zip(shape, chunk, strict=True))
+    ):
         dataset.id.write_direct_chunk(at, packed)
 
 
@@ -58,8 +60,13 @@ def make(what):
             case "percent":
                 virtual(file, "ab%%sent.h5", "logits")
             case "growing":
-                layout, most = h5py.VirtualLayout((N, K), "f8", maxshape=(None, K)), h5py.h5s.UNLIMITED
-                layout[:most] = h5py.VirtualSource("good.h5", "logits", (N, K), maxshape=(None, K))[:most]
+                layout, most = (
+                    h5py.VirtualLayout((N, K), "f8", maxshape=(None, K)),
+                    h5py.h5s.UNLIMITED,
+                )
+                layout[:most] = h5py.VirtualSource(
+                    "good.h5", "logits", (N, K), maxshape=(None, K)
+                )[:most]
                 file.create_virtual_dataset("logits", layout)
             case "itself":
                 virtual(file, ".", "logits")
@@ -70,7 +77,9 @@ def make(what):
             case "2^40 rows, virtual":
                 virtual(file, "good.h5", "logits", slice(0, N), (2**40, K))
             case "2^40 rows, chunks":
-                file.create_dataset("logits", (2**40, K), "f4", chunks=(1024, K))[:N] = Z
+                file.create_dataset("logits", (2**40, K), "f4", chunks=(1024, K))[
+                    :N
+                ] = Z
             case "a huge chunk":
                 zeros(file, "logits", (2**13, 2**12), (2**13, 2**12))
             case "many zeros":
@@ -83,17 +92,28 @@ def make(what):
                 file["there"] = h5py.ExternalLink(os.path.abspath("pipe"), "/")
                 file["logits"] = h5py.SoftLink("/there/logits")
             case "external pipe":
-                file.create_dataset("logits", (N, K), "f8", external=[("pipe", 0, whole)])
+                file.create_dataset(
+                    "logits", (N, K), "f8", external=[("pipe", 0, whole)]
+                )
             case "short external":
                 np.zeros(10).tofile("short.bin")
-                file.create_dataset("logits", (N, K), "f8", external=[("short.bin", 0, whole)])
+                file.create_dataset(
+                    "logits", (N, K), "f8", external=[("short.bin", 0, whole)]
+                )
             case "external in pieces":
                 np.zeros(N).tofile("short.bin")
-                file.create_dataset("logits", (N, K), "f8", external=[("short.bin", 0, 2400), ("short.bin", 0, 7200)])
+                file.create_dataset(
+                    "logits",
+                    (N, K),
+                    "f8",
+                    external=[("short.bin", 0, 2400), ("short.bin", 0, 7200)],
+                )
             case "external elsewhere":
                 os.mkdir("else")
                 Z.tofile("else/z.bin")
-                file.create_dataset("logits", (N, K), "f8", external=[("else/z.bin", 0, whole)])
+                file.create_dataset(
+                    "logits", (N, K), "f8", external=[("else/z.bin", 0, whole)]
+                )
             case "virtual elsewhere":
                 os.mkdir("else")
                 os.rename("good.h5", "else/good.h5")
@@ -107,7 +127,10 @@ def make(what):
     ("what", "says"),
     [
         ("partly mapped", "only 200 of its 1200 values have a source"),
-        ("no such source dataset", "takes its values from gone of good.h5, where it is not"),
+        (
+            "no such source dataset",
+            "takes its values from gone of good.h5, where it is not",
+        ),
         ("shorter source", "has shape (100, 4) and lacks some"),
         ("percent", "takes its values from ab%sent.h5, which is not there"),
         ("growing", "grows with its sources"),
@@ -132,11 +155,17 @@ def test_what_is_not_there_is_never_read_as_zeros(run, what, says):
     os.mkfifo("pipe")
     run("fit", "-m", "ts", "good.h5", "-o", "ts.json", "-q")
     make(what)
-    for words in (["fit", "-m", "ts", "x.h5"], ["inspect", "x.h5"], ["apply", "ts.json", "x.h5", "-o", "o.h5"]):
+    for words in (
+        ["fit", "-m", "ts", "x.h5"],
+        ["inspect", "x.h5"],
+        ["apply", "ts.json", "x.h5", "-o", "o.h5"],
+    ):
         done = run(*words)
         assert (done.code, says in done.line) == (3, True), done.err
     if what.endswith("elsewhere"):
-        assert run("fit", "-m", "ts", "x.h5", "--allow-external", "-o", "a.json").code == 0
+        assert (
+            run("fit", "-m", "ts", "x.h5", "--allow-external", "-o", "a.json").code == 0
+        )
         assert run("evaluate", "x.h5", "--allow-external").code == 0
         assert run("report", "x.h5", "--allow-external", "-o", "r.html", "-q").code == 0
 
@@ -146,13 +175,24 @@ def test_whole_sources_beside_the_file_are_read(run, tmp_path):
     with h5py.File("x.h5", "w") as file:
         layout = h5py.VirtualLayout(shape=(N, K), dtype="f8")
         source = h5py.VirtualSource("good.h5", "logits", shape=(N, K))
-        layout[:150:2], layout[1:150:2], layout[150:] = source[:150:2], source[1:150:2], source[150:]
+        layout[:150:2], layout[1:150:2], layout[150:] = (
+            source[:150:2],
+            source[1:150:2],
+            source[150:],
+        )
         file.create_virtual_dataset("logits", layout)
-        file.create_dataset("labels", (N,), "i8", external=[("y.bin", 0, 400), ("y.bin", 400, h5py.h5f.UNLIMITED)])
+        file.create_dataset(
+            "labels",
+            (N,),
+            "i8",
+            external=[("y.bin", 0, 400), ("y.bin", 400, h5py.h5f.UNLIMITED)],
+        )
         file["other"] = h5py.ExternalLink("good.h5", "/")
     wanted = run("evaluate", "good.h5", "-m", "nll", "--value-only", "-q").out
     assert run("evaluate", "x.h5:", "-m", "nll", "--value-only", "-q").out == wanted
-    assert run("evaluate", "x.h5:other", "-m", "nll", "--value-only", "-q").out == wanted
+    assert (
+        run("evaluate", "x.h5:other", "-m", "nll", "--value-only", "-q").out == wanted
+    )
 
 
 def test_chunks_that_do_not_fit_are_refused(run, monkeypatch):
@@ -160,7 +200,10 @@ def test_chunks_that_do_not_fit_are_refused(run, monkeypatch):
     with h5py.File("x.h5", "w") as file:
         file.create_dataset("logits", data=np.ones((2**16, K)), chunks=(2**16, 1))
         file["labels"] = np.zeros(2**16, int)
-    assert "has chunks of 65536 rows, 2 MiB to read at once" in run("fit", "-m", "ts", "x.h5").line
+    assert (
+        "has chunks of 65536 rows, 2 MiB to read at once"
+        in run("fit", "-m", "ts", "x.h5").line
+    )
 
 
 def test_a_link_to_a_pipe_that_nobody_asked_for_is_no_matter(run):
@@ -169,18 +212,27 @@ def test_a_link_to_a_pipe_that_nobody_asked_for_is_no_matter(run):
         file["cal"], file["s"] = h5py.ExternalLink("pipe", "/"), h5py.SoftLink("/cal/x")
     assert run("inspect", "good.h5").code == 0
     assert run("evaluate", "good.h5", "-m", "ece", "-q").code == 0
-    assert "no ordinary file" in run("fit", "-m", "ts", "good.h5").line  # it would take cal
+    assert (
+        "no ordinary file" in run("fit", "-m", "ts", "good.h5").line
+    )  # it would take cal
 
 
 def test_bytes_of_other_files_are_not_carried_away(run, tmp_path):
     run("fit", "-m", "ts", "good.h5", "-o", "ts.json", "-q")
     with h5py.File("good.h5", "a") as file:
-        file.create_dataset("ids", (N,), "u1", external=[("/etc/passwd", 0, h5py.h5f.UNLIMITED)])
-    for words in (["apply", "ts.json", "good.h5", "-o", "o.h5"], ["extract", "good.h5", "-o", "o.h5"]):
+        file.create_dataset(
+            "ids", (N,), "u1", external=[("/etc/passwd", 0, h5py.h5f.UNLIMITED)]
+        )
+    for words in (
+        ["apply", "ts.json", "good.h5", "-o", "o.h5"],
+        ["extract", "good.h5", "-o", "o.h5"],
+    ):
         assert "--allow-external" in run(*words).line
     with h5py.File("p.h5", "w") as file:
         file["logits"] = Z
-        file.create_dataset("labels", (N,), "u1", external=[("/etc/passwd", 0, h5py.h5f.UNLIMITED)])
+        file.create_dataset(
+            "labels", (N,), "u1", external=[("/etc/passwd", 0, h5py.h5f.UNLIMITED)]
+        )
     assert "--allow-external" in run("evaluate", "p.h5").line
 
 
@@ -247,7 +299,9 @@ def test_an_ordinary_file_is_looked_at_once(run, tmp_path, forks):
     assert len(forks) == 1
 
 
-def test_a_child_that_waits_for_a_processor_is_waited_for(run, tmp_path, monkeypatch, forks):
+def test_a_child_that_waits_for_a_processor_is_waited_for(
+    run, tmp_path, monkeypatch, forks
+):
     """On a busy machine a file is no more damaged than on an idle one: its work may take longer than the patience."""
 
     def work(file):
@@ -259,7 +313,9 @@ def test_a_child_that_waits_for_a_processor_is_waited_for(run, tmp_path, monkeyp
     assert probe._forked([tmp_path / "good.h5"], 5, 0.05) == probe.FINE
 
 
-def test_many_files_are_looked_at_by_one_child_and_the_one_that_kills_it_is_named(run, tmp_path, monkeypatch, forks):
+def test_many_files_are_looked_at_by_one_child_and_the_one_that_kills_it_is_named(
+    run, tmp_path, monkeypatch, forks
+):
     shards = [tmp_path / f"shard{i}.h5" for i in range(20)]
     for shard in shards:
         shard.write_bytes((tmp_path / "good.h5").read_bytes())
@@ -269,7 +325,11 @@ def test_many_files_are_looked_at_by_one_child_and_the_one_that_kills_it_is_name
     monkeypatch.setattr(probe, "_survived", set())
     walk = probe._walk
     monkeypatch.setattr(
-        probe, "_walk", lambda file: os.kill(os.getpid(), 11) if "shard7" in file.filename else walk(file)
+        probe,
+        "_walk",
+        lambda file: (
+            os.kill(os.getpid(), 11) if "shard7" in file.filename else walk(file)
+        ),
     )
     with (
         pytest.raises(DataError, match=r"shard7\.h5: is damaged: HDF5 crashes on it"),
@@ -302,7 +362,9 @@ def crowd():
         thread.join()
 
 
-def test_threads_beside_it_are_no_reason_to_open_a_file_unseen(run, tmp_path, monkeypatch, crowd):
+def test_threads_beside_it_are_no_reason_to_open_a_file_unseen(
+    run, tmp_path, monkeypatch, crowd
+):
     monkeypatch.setattr(probe, "_survived", set())
     probe.probe(tmp_path / "good.h5")
     assert probe._survived
@@ -312,7 +374,9 @@ def test_threads_beside_it_are_no_reason_to_open_a_file_unseen(run, tmp_path, mo
         probe.probe(tmp_path / "good.h5")
 
 
-def test_a_child_that_waits_for_a_lock_is_replaced_by_a_new_interpreter(run, tmp_path, monkeypatch, crowd):
+def test_a_child_that_waits_for_a_lock_is_replaced_by_a_new_interpreter(
+    run, tmp_path, monkeypatch, crowd
+):
     monkeypatch.setattr(probe, "PATIENCE", 0.2)
     monkeypatch.setattr(probe, "_walk", lambda file: crowd.acquire())
     monkeypatch.setattr(probe, "_survived", set())
@@ -320,7 +384,11 @@ def test_a_child_that_waits_for_a_lock_is_replaced_by_a_new_interpreter(run, tmp
     assert probe._survived
     endless(tmp_path / "x.h5")
     start = probe.start
-    monkeypatch.setattr(probe, "start", lambda code, *more, **how: start("import os; os.kill(os.getpid(), 11)"))
+    monkeypatch.setattr(
+        probe,
+        "start",
+        lambda code, *more, **how: start("import os; os.kill(os.getpid(), 11)"),
+    )
     with pytest.raises(DataError, match="HDF5 crashes on it"):
         probe.probe(tmp_path / "x.h5")
 
@@ -334,10 +402,16 @@ def test_columns_that_are_neither_numbers_nor_texts_are_refused(run, name, dtype
     with h5py.File("good.h5", "a") as file:
         file[name] = np.zeros(N, dtype)
     run("fit", "-m", "ts", "good.h5", "-o", "ts.json", "-q")
-    for words in (["apply", "ts.json", "good.h5", "-o", "o.parquet"], ["report", "good.h5", "-o", "o.html"]):
+    for words in (
+        ["apply", "ts.json", "good.h5", "-o", "o.parquet"],
+        ["report", "good.h5", "-o", "o.html"],
+    ):
         done = run(*words)
         if (name, words[0]) != ("ids", "report"):  # which shows no ids
-            assert (done.code, "expected numbers or UTF-8 strings" in done.line) == (3, True), done.line
+            assert (done.code, "expected numbers or UTF-8 strings" in done.line) == (
+                3,
+                True,
+            ), done.line
 
 
 def test_datasets_without_a_shape_are_no_scores(run):
@@ -358,8 +432,12 @@ def test_a_long_source_makes_no_long_page(run):
 def test_texts_that_were_never_written_are_not_walked_through(run, tmp_path):
     """2^40 strings, of which none is stored: the child would read zeros for hours."""
     with h5py.File("good.h5", "a") as file:
-        file.create_dataset("class_names", (2**40,), h5py.string_dtype(), chunks=(2**10,))
-    assert "of its 1073741824 chunks were ever written" in run("inspect", "good.h5").line
+        file.create_dataset(
+            "class_names", (2**40,), h5py.string_dtype(), chunks=(2**10,)
+        )
+    assert (
+        "of its 1073741824 chunks were ever written" in run("inspect", "good.h5").line
+    )
 
 
 def test_a_checksum_that_is_wrong_asks_for_no_filter(run, tmp_path):
@@ -369,4 +447,7 @@ def test_a_checksum_that_is_wrong_asks_for_no_filter(run, tmp_path):
     data = bytearray((tmp_path / "x.h5").read_bytes())
     data[data.index(Z[:1].tobytes())] ^= 255
     (tmp_path / "x.h5").write_bytes(data)
-    assert "its bytes are damaged; fetch the file anew" in run("fit", "-m", "ts", "x.h5").line
+    assert (
+        "its bytes are damaged; fetch the file anew"
+        in run("fit", "-m", "ts", "x.h5").line
+    )

@@ -24,7 +24,12 @@ class Gadget:
 
 
 def entry(text, key=KEY):
-    return key + len(text).to_bytes(8, "little") + zlib.crc32(text).to_bytes(4, "little") + text
+    return (
+        key
+        + len(text).to_bytes(8, "little")
+        + zlib.crc32(text).to_bytes(4, "little")
+        + text
+    )
 
 
 def called():
@@ -61,7 +66,11 @@ def test_a_forged_entry_runs_nothing_and_is_not_there(tmp_path, monkeypatch, tex
     assert not (tmp_path / "PWNED").exists()
 
 
-@pytest.mark.parametrize("value", [7, [7], [(1, 2, 3)], [], [(1, None)] * 3, None, "x", ((), (), ())], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [7, [7], [(1, 2, 3)], [], [(1, None)] * 3, None, "x", ((), (), ())],
+    ids=repr,
+)
 def test_results_that_are_none_are_made_again(tmp_path, monkeypatch, capsys, value):
     """With the right key and checksum; the artifacts are those of one process."""
     monkeypatch.chdir(tmp_path)
@@ -72,7 +81,15 @@ def test_results_that_are_none_are_made_again(tmp_path, monkeypatch, capsys, val
     monkeypatch.setattr(Journal, "__getitem__", lambda self, key: value)
     run = runner(monkeypatch, capsys)
     assert run("fit", "-m", "ts", "a.h5", "-o", "one.json", "-q").code == 0
-    assert run("fit", "-m", "ts", "a.h5", "-o", "two.json", "-q", "--workers", "1").code == 0
+    assert (
+        run("fit", "-m", "ts", "a.h5", "-o", "two.json", "-q", "--workers", "1").code
+        == 0
+    )
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
-    assert run("apply", "one.json", "a.h5", "b.h5", "-o", "out", "-q", "--workers", "1").code == 0
+    assert (
+        run(
+            "apply", "one.json", "a.h5", "b.h5", "-o", "out", "-q", "--workers", "1"
+        ).code
+        == 0
+    )
     assert len(list((tmp_path / "out").iterdir())) == 2

@@ -26,7 +26,10 @@ class Gadget:
 
 def rewritten(change):
     """digits.pt2 with its members through ``change(name, data)``, which gives pairs."""
-    with zipfile.ZipFile(SAMPLE / "digits.pt2") as source, zipfile.ZipFile("evil.pt2", "w") as copy:
+    with (
+        zipfile.ZipFile(SAMPLE / "digits.pt2") as source,
+        zipfile.ZipFile("evil.pt2", "w") as copy,
+    ):
         for name in source.namelist():
             for pair in change(name, source.read(name)):
                 copy.writestr(*pair)
@@ -44,7 +47,12 @@ def weights(name, data):
             payload["use_pickle"] = True
         yield name, json.dumps(content)
     else:
-        yield name, pickle.dumps(Gadget(), 2) if "/weights/" in name or "/constants/" in name else data
+        yield (
+            name,
+            pickle.dumps(Gadget(), 2)
+            if "/weights/" in name or "/constants/" in name
+            else data,
+        )
 
 
 def library(name, data):
@@ -68,24 +76,58 @@ def call(name, data):
 @pytest.mark.parametrize("change", [sample_inputs, weights, library, expression, call])
 def test_nothing_in_an_exported_program_runs_as_it_is_loaded(run, change):
     rewritten(change)
-    done = run("extract", "--model", "evil.pt2", "--inputs", SAMPLE / "digits_images.npz", "-o", "o.h5")
-    assert (done.code, "evil.pt2" in done.line, os.path.exists("PWNED")) == (3, True, False)
+    done = run(
+        "extract",
+        "--model",
+        "evil.pt2",
+        "--inputs",
+        SAMPLE / "digits_images.npz",
+        "-o",
+        "o.h5",
+    )
+    assert (done.code, "evil.pt2" in done.line, os.path.exists("PWNED")) == (
+        3,
+        True,
+        False,
+    )
 
 
 def test_a_program_as_it_was_exported_is_run(run):
     rewritten(lambda name, data: [(name, data)])
-    assert run("extract", "--model", "evil.pt2", "--inputs", SAMPLE / "digits_images.npz", "-o", "o.h5").code == 0
+    assert (
+        run(
+            "extract",
+            "--model",
+            "evil.pt2",
+            "--inputs",
+            SAMPLE / "digits_images.npz",
+            "-o",
+            "o.h5",
+        ).code
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
     ("code", "says"),
-    [("def bad():\n    raise SystemExit(7)\n", "bad() fails: 7"), ("import sys\nsys.exit(7)\n", "cannot import")],
+    [
+        ("def bad():\n    raise SystemExit(7)\n", "bad() fails: 7"),
+        ("import sys\nsys.exit(7)\n", "cannot import"),
+    ],
 )
 def test_a_factory_that_exits_is_a_sentence(run, tmp_path, monkeypatch, code, says):
     name = f"factory_{len(code)}"
     (tmp_path / f"{name}.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
-    done = run("extract", "--model", f"{name}:bad", "--inputs", SAMPLE / "digits_images.npz", "-o", "o.h5")
+    done = run(
+        "extract",
+        "--model",
+        f"{name}:bad",
+        "--inputs",
+        SAMPLE / "digits_images.npz",
+        "-o",
+        "o.h5",
+    )
     assert (done.code, says in done.line) == (2, True)
 
 
@@ -100,5 +142,16 @@ def test_a_damaged_archive_is_named(run, tmp_path):
     data = bytearray((tmp_path / "evil.pt2").read_bytes())
     data[80:200] = bytes(120)
     (tmp_path / "evil.pt2").write_bytes(data)
-    done = run("extract", "--model", "evil.pt2", "--inputs", SAMPLE / "digits_images.npz", "-o", "o.h5")
-    assert (done.code, "evil.pt2: cannot be loaded as a torch.export program" in done.line) == (3, True)
+    done = run(
+        "extract",
+        "--model",
+        "evil.pt2",
+        "--inputs",
+        SAMPLE / "digits_images.npz",
+        "-o",
+        "o.h5",
+    )
+    assert (
+        done.code,
+        "evil.pt2: cannot be loaded as a torch.export program" in done.line,
+    ) == (3, True)

@@ -21,7 +21,18 @@ from calcli.metrics.catalog import metric_names, settings_of
 pytestmark = pytest.mark.slow
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "v01"
-HOSTILE = ["nan", "-1", "0", "inf", "1e308", "1e20", "99999999999999999999", "999999999", "9" * 5000, ""]
+HOSTILE = [
+    "nan",
+    "-1",
+    "0",
+    "inf",
+    "1e308",
+    "1e20",
+    "99999999999999999999",
+    "999999999",
+    "9" * 5000,
+    "",
+]
 BASE = {
     "extract": ["s.npz", "-o", "o.h5", "--force"],
     "run": ["x.h5", "-o", "o", "--force"],
@@ -59,13 +70,21 @@ def cases():
     for command in summaries():
         for option in load(command).params:
             if not getattr(option, "is_flag", False):
-                shared.setdefault((option.opts[0], getattr(option, "help", None)), []).append((command, option))
+                shared.setdefault(
+                    (option.opts[0], getattr(option, "help", None)), []
+                ).append((command, option))
     for (name, _), places in shared.items():
-        for command, option in places if SECONDS else [places[crc32(name.encode()) % len(places)]]:
-            number = any(word in type(option.type).__name__.lower() for word in ("int", "float"))
+        for command, option in (
+            places if SECONDS else [places[crc32(name.encode()) % len(places)]]
+        ):
+            number = any(
+                word in type(option.type).__name__.lower() for word in ("int", "float")
+            )
             yield command, f"{name} " if name.startswith("-") else "", number
     for command, texts in TEXTS.items():
-        yield from ((command, text, not text.startswith(("--max", "--min"))) for text in texts)
+        yield from (
+            (command, text, not text.startswith(("--max", "--min"))) for text in texts
+        )
 
 
 def values(command, option, number):
@@ -88,21 +107,41 @@ def folder(tmp_path_factory):
     return path
 
 
-@pytest.mark.skipif(not hasattr(os, "fork") or sys.platform != "linux", reason="limits of children as Linux has them")
-@pytest.mark.parametrize(("command", "option", "number"), list(cases()), ids=lambda text: str(text).strip("- "))
-def test_what_nobody_means_is_refused_or_done(folder, monkeypatch, capsys, command, option, number):
+@pytest.mark.skipif(
+    not hasattr(os, "fork") or sys.platform != "linux",
+    reason="limits of children as Linux has them",
+)
+@pytest.mark.parametrize(
+    ("command", "option", "number"),
+    list(cases()),
+    ids=lambda text: str(text).strip("- "),
+)
+def test_what_nobody_means_is_refused_or_done(
+    folder, monkeypatch, capsys, command, option, number
+):
     monkeypatch.chdir(folder)
     for value in values(command, option, number):
         words = [*option.split(), value]
-        words = [*words[:-2], words[-2] + words[-1]] if option[-1:] in ("=", ":", ",") else words
-        code, seconds, said = run([command, *BASE[command], *(words if option else [value])])
+        words = (
+            [*words[:-2], words[-2] + words[-1]]
+            if option[-1:] in ("=", ":", ",")
+            else words
+        )
+        code, seconds, said = run(
+            [command, *BASE[command], *(words if option else [value])]
+        )
         told = f"{command} {option}{value[:40]}: exit {code}, {seconds:.1f} s: {said[-300:]}"
         limits = any(word in option for word in ("--max", "--min"))
         assert (
-            code in (0, 2, 3) or (code == 5 and (limits or command == "watch")) or (code == 4 and command in FINDS_NONE)
+            code in (0, 2, 3)
+            or (code == 5 and (limits or command == "watch"))
+            or (code == 4 and command in FINDS_NONE)
         ), told
         assert "Traceback" not in said and "internal error" not in said, told
-        assert code != 2 or sum(line.startswith("calcli: ") for line in said.splitlines()) == 1, told
+        assert (
+            code != 2
+            or sum(line.startswith("calcli: ") for line in said.splitlines()) == 1
+        ), told
         assert not (value == "nan" and number) or code == 2, told
 
 
@@ -164,7 +203,9 @@ def test_what_would_be_ignored_is_refused(here, folder, words):
 
 
 def test_options_of_groups_that_are_not_there_are_refused(here):
-    assert "no dataset 'g'" in here("report", "x.h5", "-o", "n.html", "--group", "g").line
+    assert (
+        "no dataset 'g'" in here("report", "x.h5", "-o", "n.html", "--group", "g").line
+    )
     assert "for two classes" in here("evaluate", "x.h5", "--threshold", "0.3").line
     assert "for two classes" in here("diagram", "x.h5", "--label", "positive").line
 
@@ -174,23 +215,41 @@ def test_reasons_belong_to_options(command):
     """What ``unused_options`` names is a field, or it would never be looked up."""
     fields = {option.name for option in load(command).params}
     if command == "extract":
-        args = [ExtractArgs(output="o.h5", sources=[Path("s.npz")]), ExtractArgs(output="o.h5", model="m")]
+        args = [
+            ExtractArgs(output="o.h5", sources=[Path("s.npz")]),
+            ExtractArgs(output="o.h5", model="m"),
+        ]
         assert all(set(each.unused_options) <= fields for each in args)
     assert BASE.keys() == set(summaries())
 
 
-@pytest.mark.parametrize("setting", [{"bins": 7}, {"norm": 2.0}, {"scheme": "mass"}, {"label": "class"}], ids=str)
+@pytest.mark.parametrize(
+    "setting",
+    [{"bins": 7}, {"norm": 2.0}, {"scheme": "mass"}, {"label": "class"}],
+    ids=str,
+)
 def test_a_setting_is_idle_where_no_number_depends_on_it(setting):
     """What --bins, --norm and --scheme are refused for, by the signatures, is what they change nothing of."""
     z, y = truth(400, 4)
-    names = [name for name in metric_names() if name != "ece_positive"]  # of two classes
+    names = [
+        name for name in metric_names() if name != "ece_positive"
+    ]  # of two classes
     numbers = []
     for changed in ({}, setting):
-        found = evaluate(z, y, kind="logits", metrics=names, resamples=50, **changed).to_dict()["results"][0]["metrics"]
-        numbers.append({name: {**each, "signature": None} for name, each in found.items()})
+        found = evaluate(
+            z, y, kind="logits", metrics=names, resamples=50, **changed
+        ).to_dict()["results"][0]["metrics"]
+        numbers.append(
+            {name: {**each, "signature": None} for name, each in found.items()}
+        )
     for name in names:
-        same, unused_options = numbers[0][name] == numbers[1][name], not set(setting) & settings_of([name])
-        assert same == unused_options or (same and "label" in setting), name  # of some "positive" alone is another
+        same, unused_options = (
+            numbers[0][name] == numbers[1][name],
+            not set(setting) & settings_of([name]),
+        )
+        assert same == unused_options or (same and "label" in setting), (
+            name
+        )  # of some "positive" alone is another
 
 
 @pytest.mark.parametrize("words", [

@@ -28,7 +28,20 @@ SECONDS = float(os.environ.get("CALCLI_FUZZ_SECONDS", "25"))
 SEED = int(os.environ.get("CALCLI_FUZZ_SEED", "0"))
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "v01"
 Z, Y = truth(60, 4)
-NUMBERS = [0, 1, 0x7F, 0xFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1]
+NUMBERS = [
+    0,
+    1,
+    0x7F,
+    0xFF,
+    0xFFFF,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**62,
+    2**63 - 1,
+    2**63,
+    2**64 - 1,
+]
 WORDS = [
     b"nan",
     b"inf",
@@ -62,7 +75,9 @@ def mutated(data, rng, text):
                 data[at] ^= 1 << rng.randrange(8)
             case 3:
                 width = rng.choice((1, 2, 4, 8))
-                number = (rng.choice(NUMBERS) % 256**width).to_bytes(width, rng.choice(("little", "big")))
+                number = (rng.choice(NUMBERS) % 256**width).to_bytes(
+                    width, rng.choice(("little", "big"))
+                )
                 data[at : at + width] = number
             case 4:
                 del data[at : at + rng.randrange(1, 64)]
@@ -83,7 +98,9 @@ def mutated_zip(data, rng, text):
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as source, zipfile.ZipFile(out, "w") as copy:
         names = source.namelist()
-        chosen = rng.choice([name for name in names if name.endswith((".npy", "data.pkl"))] or names)
+        chosen = rng.choice(
+            [name for name in names if name.endswith((".npy", "data.pkl"))] or names
+        )
         for name in names:
             member = source.read(name)
             # The beginning says what the rest is.
@@ -97,7 +114,13 @@ def mutated_zip(data, rng, text):
 
 def npz():
     out = io.BytesIO()
-    np.savez(out, logits=Z, labels=Y, ids=np.arange(60).astype("U"), class_names=np.array(list("abcd")))
+    np.savez(
+        out,
+        logits=Z,
+        labels=Y,
+        ids=np.arange(60).astype("U"),
+        class_names=np.array(list("abcd")),
+    )
     yield out.getvalue()
 
 
@@ -113,14 +136,20 @@ def pickles():
 
     for protocol in (0, 2, 4, 5):
         yield pickle.dumps(((Z, Y), (Z.astype("f4"), Y)), protocol)
-        yield pickle.dumps({"logits": Z, "labels": Y, "more": [1, {"a": "b"}]}, protocol)
+        yield pickle.dumps(
+            {"logits": Z, "labels": Y, "more": [1, {"a": "b"}]}, protocol
+        )
 
 
 def torch_files():
     torch = pytest.importorskip("torch")
     for new in (True, False):
         out = io.BytesIO()
-        content = {"logits": torch.from_numpy(Z), "labels": torch.from_numpy(Y), "m": [torch.ones(2).half()]}
+        content = {
+            "logits": torch.from_numpy(Z),
+            "labels": torch.from_numpy(Y),
+            "m": [torch.ones(2).half()],
+        }
         torch.save(content, out, _use_new_zipfile_serialization=new)
         yield out.getvalue()
 
@@ -128,30 +157,47 @@ def torch_files():
 def safetensors():
     header = {
         "logits": {"dtype": "F64", "shape": [60, 4], "data_offsets": [0, Z.nbytes]},
-        "labels": {"dtype": "I64", "shape": [60], "data_offsets": [Z.nbytes, Z.nbytes + 480]},
+        "labels": {
+            "dtype": "I64",
+            "shape": [60],
+            "data_offsets": [Z.nbytes, Z.nbytes + 480],
+        },
     }
     text = json.dumps(header).encode()
-    yield len(text).to_bytes(8, "little") + text + Z.tobytes() + Y.astype("i8").tobytes()
+    yield (
+        len(text).to_bytes(8, "little") + text + Z.tobytes() + Y.astype("i8").tobytes()
+    )
 
 
 def csv():
     head = "logits_a,logits_b,logits_c,logits_d,label,id\n"
     yield (
-        head + "".join(f"{','.join(map(str, z))},{y},r{i}\n" for i, (z, y) in enumerate(zip(Z, Y, strict=True)))
+        head
+        + "".join(
+            f"{','.join(map(str, z))},{y},r{i}\n"
+            for i, (z, y) in enumerate(zip(Z, Y, strict=True))
+        )
     ).encode()
     yield b"\n".join(b"\t".join(str(v).encode() for v in z) for z in Z)
 
 
 def documents():
-    rows = [{"id": f"r{i}", "logits": z, "label": int(y)} for i, (z, y) in enumerate(zip(Z.tolist(), Y, strict=True))]
+    rows = [
+        {"id": f"r{i}", "logits": z, "label": int(y)}
+        for i, (z, y) in enumerate(zip(Z.tolist(), Y, strict=True))
+    ]
     yield json.dumps(rows).encode()
     yield "".join(json.dumps(row) + "\n" for row in rows).encode()
     yield json.dumps({"logits": Z.tolist(), "labels": Y.tolist()}).encode()
-    columns, data = ["a", "b", "c", "d", "label"], [[*row["logits"], row["label"]] for row in rows]
+    columns, data = (
+        ["a", "b", "c", "d", "label"],
+        [[*row["logits"], row["label"]] for row in rows],
+    )
     yield json.dumps({"columns": columns, "data": data}).encode()
     choices = [dict(zip("abcd", z, strict=True)) for z in Z.tolist()]
     yield "".join(
-        json.dumps({"scores": z, "label": "abcd"[y]}) + "\n" for z, y in zip(choices, Y, strict=True)
+        json.dumps({"scores": z, "label": "abcd"[y]}) + "\n"
+        for z, y in zip(choices, Y, strict=True)
     ).encode()
 
 
@@ -161,7 +207,9 @@ def parquet():
 
     out = io.BytesIO()
     columns = {f"logits_{i}": Z[:, i] for i in range(4)}
-    parquet.write_table(pa.table({**columns, "label": Y, "id": [f"r{i}" for i in range(60)]}), out)
+    parquet.write_table(
+        pa.table({**columns, "label": Y, "id": [f"r{i}" for i in range(60)]}), out
+    )
     yield out.getvalue()
 
 
@@ -169,14 +217,20 @@ def hdf5():
     for libver in ("earliest", "latest"):
         for packed in (False, True):
             out = io.BytesIO()
-            storage = {"chunks": (16, 4), "compression": "gzip", "fletcher32": True} if packed else {}
+            storage = (
+                {"chunks": (16, 4), "compression": "gzip", "fletcher32": True}
+                if packed
+                else {}
+            )
             with h5py.File(out, "w", libver=libver) as file:
                 for name in ("cal", "test"):
                     group = file.create_group(name)
                     group.create_dataset("logits", data=Z.astype("f4"), **storage)
                     group["labels"], group["weights"] = Y, np.ones(60)
                     group["class_names"] = np.array(list("abcd"), dtype=object)
-                    group["ids"] = np.array([f"row {i}" for i in range(60)], dtype=object)
+                    group["ids"] = np.array(
+                        [f"row {i}" for i in range(60)], dtype=object
+                    )
                     group["transforms/logits"] = Z[None]
                     group["transforms/specs"] = np.array(["zoom:0.5"], dtype=object)
                     group.attrs["source"] = json.dumps({"bundle": "x"})
@@ -194,7 +248,19 @@ def artifacts():
         yield path.read_bytes()
 
 
-EXTRACT = [["extract", "FILE", "--kind", "logits", "--no-labels", "-o", "o.h5", "--force", "-q"]]
+EXTRACT = [
+    [
+        "extract",
+        "FILE",
+        "--kind",
+        "logits",
+        "--no-labels",
+        "-o",
+        "o.h5",
+        "--force",
+        "-q",
+    ]
+]
 LABELLED = [["extract", "FILE", "--kind", "logits", "-o", "o.h5", "--force", "-q"]]
 KINDS = {
     "hdf5": (".h5", hdf5, mutated, [
@@ -227,7 +293,10 @@ TEXTS = ("artifact", "csv", "json")
 # ---- running
 
 
-@pytest.mark.skipif(not hasattr(os, "fork") or sys.platform != "linux", reason="limits of children as Linux has them")
+@pytest.mark.skipif(
+    not hasattr(os, "fork") or sys.platform != "linux",
+    reason="limits of children as Linux has them",
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_mutated_files_are_read_or_refused(kind, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -241,21 +310,39 @@ def test_mutated_files_are_read_or_refused(kind, tmp_path, monkeypatch, capsys):
     for original in originals:  # what is imported for them now, every child has
         Path(name).write_bytes(original)
         for words in commands:
-            code = here(*(w.replace("FILE", name) if isinstance(w, str) else w for w in words)).code
-            assert code == 0 or (words[0] in ("threshold", "export") and code in (2, 3))  # weights; recal
+            code = here(
+                *(w.replace("FILE", name) if isinstance(w, str) else w for w in words)
+            ).code
+            assert code == 0 or (
+                words[0] in ("threshold", "export") and code in (2, 3)
+            )  # weights; recal
     rng = random.Random(f"{kind} {SEED}")
     tried, accepted, end = 0, 0, time.monotonic() + SECONDS / len(KINDS)
     while time.monotonic() < end or tried < 5:
         data = mutate(rng.choice(originals), rng, kind in TEXTS)
         Path(name).write_bytes(data)
-        words = [w.replace("FILE", name) if isinstance(w, str) else w for w in rng.choice(commands)]
+        words = [
+            w.replace("FILE", name) if isinstance(w, str) else w
+            for w in rng.choice(commands)
+        ]
         code, seconds, said = run(words)
         tried, accepted = tried + 1, accepted + (code == 0)
         kept = f"{' '.join(map(str, words))} of {tmp_path / name}: exit {code}, {seconds:.1f} s: {said[-500:]}"
-        choose = code == 2 and "choose with --" in said  # a column got another word for scores or labels
-        none = (code, words[0]) in ((4, "threshold"), (2, "export"))  # no promise; recal has no serving form
+        choose = (
+            code == 2 and "choose with --" in said
+        )  # a column got another word for scores or labels
+        none = (code, words[0]) in (
+            (4, "threshold"),
+            (2, "export"),
+        )  # no promise; recal has no serving form
         assert code in (0, 3) or choose or none, kept
         assert "Traceback" not in said, kept
-        assert code == 0 or sum(line.startswith("calcli: ") for line in said.splitlines()) == 1, kept
+        assert (
+            code == 0
+            or sum(line.startswith("calcli: ") for line in said.splitlines()) == 1
+        ), kept
     with capsys.disabled():
-        print(f"  {kind}: {tried} files, {accepted} read, {tried - accepted} refused", flush=True)
+        print(
+            f"  {kind}: {tried} files, {accepted} read, {tried - accepted} refused",
+            flush=True,
+        )

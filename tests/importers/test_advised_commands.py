@@ -29,49 +29,108 @@ def lines(records):
 
 
 TEXTS = {
-    "percent.csv": table("prob_no,prob_yes,label", ((100 - 100 * p, 100 * p, y) for p, y in zip(P, Y, strict=True))),
+    "percent.csv": table(
+        "prob_no,prob_yes,label",
+        ((100 - 100 * p, 100 * p, y) for p, y in zip(P, Y, strict=True)),
+    ),
     "blank.csv": table(
         "prob_0,prob_1,label",
-        (("", "", y) if i == 7 else (1 - p, p, y) for i, (p, y) in enumerate(zip(P, Y, strict=True))),
+        (
+            ("", "", y) if i == 7 else (1 - p, p, y)
+            for i, (p, y) in enumerate(zip(P, Y, strict=True))
+        ),
     ),
     "padded.csv": table(
-        "id,prob_0,prob_1,label", ((i % 235, 1 - P[i % 235], P[i % 235], Y[i % 235]) for i in range(N))
+        "id,prob_0,prob_1,label",
+        ((i % 235, 1 - P[i % 235], P[i % 235], Y[i % 235]) for i in range(N)),
     ),
-    "unlabelled.csv": table("prob_0,prob_1,seen", ((1 - p, p, "ab"[y]) for p, y in zip(P, Y, strict=True))),
-    "prediction.csv": table("row_id,prediction,actual", zip(range(N), P, Y, strict=True)),
-    "margin.csv": table("decision,label", zip((np.log(P / (1 - P))).round(4), Y, strict=True)),
+    "unlabelled.csv": table(
+        "prob_0,prob_1,seen", ((1 - p, p, "ab"[y]) for p, y in zip(P, Y, strict=True))
+    ),
+    "prediction.csv": table(
+        "row_id,prediction,actual", zip(range(N), P, Y, strict=True)
+    ),
+    "margin.csv": table(
+        "decision,label", zip((np.log(P / (1 - P))).round(4), Y, strict=True)
+    ),
     "classes.csv": table(
         "cat,dog,cow,hour,species",
-        ((*z, i % 24, ("cat", "dog", "cow")[c]) for i, (z, c) in enumerate(zip(Z, C, strict=True))),
+        (
+            (*z, i % 24, ("cat", "dog", "cow")[c])
+            for i, (z, c) in enumerate(zip(Z, C, strict=True))
+        ),
     ),
-    "prefixed.csv": table("p_a,p_b,p_c,labels", ((*q, "abc"[c]) for q, c in zip(Q, C, strict=True))),
-    "numbers.csv": table("n,p_a,p_b,p_c,y", ((3.5 + i, *q, c) for i, (q, c) in enumerate(zip(Q, C, strict=True)))),
-    "odds.csv": table("z_a,z_b,z_c,label", ((*z, "abc"[c]) for z, c in zip(Z, C, strict=True))),
+    "prefixed.csv": table(
+        "p_a,p_b,p_c,labels", ((*q, "abc"[c]) for q, c in zip(Q, C, strict=True))
+    ),
+    "numbers.csv": table(
+        "n,p_a,p_b,p_c,y",
+        ((3.5 + i, *q, c) for i, (q, c) in enumerate(zip(Q, C, strict=True))),
+    ),
+    "odds.csv": table(
+        "z_a,z_b,z_c,label", ((*z, "abc"[c]) for z, c in zip(Z, C, strict=True))
+    ),
     "answers.csv": table(
-        "question,conf,answer,gold", ((f"q{i}", P[i], "ABC"[i % 3], "ABC"[(i + 1 - Y[i]) % 3]) for i in range(N))
+        "question,conf,answer,gold",
+        ((f"q{i}", P[i], "ABC"[i % 3], "ABC"[(i + 1 - Y[i]) % 3]) for i in range(N)),
     ),
     "stated.jsonl": lines(
-        {"id": i, "answer": "ABC"[i % 3], "gold": "ABC"[(i + 1 - int(Y[i])) % 3], "stated_confidence": float(P[i])}
+        {
+            "id": i,
+            "answer": "ABC"[i % 3],
+            "gold": "ABC"[(i + 1 - int(Y[i])) % 3],
+            "stated_confidence": float(P[i]),
+        }
         for i in range(N)
     ),
-    "verdicts.json": json.dumps([{"task": f"q{i}", "sure": float(P[i]), "is_right": bool(Y[i])} for i in range(N)]),
+    "verdicts.json": json.dumps(
+        [
+            {"task": f"q{i}", "sure": float(P[i]), "is_right": bool(Y[i])}
+            for i in range(N)
+        ]
+    ),
     "visits.csv": table(
         "visit,site,age,risk_pct,readmitted",
-        ((5000 + i, "ab"[i % 2], 20 + i % 70, round(100 - 100 * P[i], 1), ("yes", "no")[Y[i]]) for i in range(N)),
+        (
+            (
+                5000 + i,
+                "ab"[i % 2],
+                20 + i % 70,
+                round(100 - 100 * P[i], 1),
+                ("yes", "no")[Y[i]],
+            )
+            for i in range(N)
+        ),
     ),
     "run.jsonl": lines(
-        {"task": f"q{i}", "sample": i % 3, "stated_confidence": 5 * round(20 * P[i]), "graded_correct": bool(Y[i])}
+        {
+            "task": f"q{i}",
+            "sample": i % 3,
+            "stated_confidence": 5 * round(20 * P[i]),
+            "graded_correct": bool(Y[i]),
+        }
         for i in range(N)
     ),
     "churn.csv": table(
         "customer,region,churn_probability,churned",
-        ((f"C{i}", ("north", "south")[i % 2], P[i], ("no", "yes")[Y[i]]) for i in range(N)),
+        (
+            (f"C{i}", ("north", "south")[i % 2], P[i], ("no", "yes")[Y[i]])
+            for i in range(N)
+        ),
     ),
     "said.jsonl": lines(
-        {"id": i, "model_answer": "ABC"[i % 3], "gold": "ABC"[(i + 1 - int(Y[i])) % 3], "self_reported": float(P[i])}
+        {
+            "id": i,
+            "model_answer": "ABC"[i % 3],
+            "gold": "ABC"[(i + 1 - int(Y[i])) % 3],
+            "self_reported": float(P[i]),
+        }
         for i in range(N)
     ),
-    "loans.csv": table("app_id,score,denied,race,w", ((f"A{i}", P[i], Y[i], "BW"[i % 2], 1 + i % 3) for i in range(N))),
+    "loans.csv": table(
+        "app_id,score,denied,race,w",
+        ((f"A{i}", P[i], Y[i], "BW"[i % 2], 1 + i % 3) for i in range(N)),
+    ),
 }
 LETTERS = [
     {"id": f"q{i}", "topic": f"t{i % 7}", "model": "vlm", "response": "ABC"[z.argmax()], "expected": "ABC"[y],
@@ -81,7 +140,11 @@ LETTERS = [
 TEXTS["letters.jsonl"] = lines(LETTERS)
 WORDS = [["NEGATIVE", "POSITIVE"][int(p > 0.5)] for p in P]
 TEXTS["pipeline.jsonl"] = lines(  # the score is that of the predicted class
-    {"text": f"t{i}", "label": ["NEGATIVE", "POSITIVE"][Y[i]], "prediction": {"label": w, "score": max(P[i], 1 - P[i])}}
+    {
+        "text": f"t{i}",
+        "label": ["NEGATIVE", "POSITIVE"][Y[i]],
+        "prediction": {"label": w, "score": max(P[i], 1 - P[i])},
+    }
     for i, w in enumerate(WORDS)
 )
 TEXTS["verbal.jsonl"] = lines(
@@ -94,17 +157,36 @@ TEXTS["graded.jsonl"] = lines(
 )  # fmt: skip
 TEXTS["boxes.json"] = json.dumps(
     [
-        {"image_id": i // 8, "category_id": i % 3, "bbox": [1, 2.5, 3, 4], "score": P[i], "tp": bool(Y[i])}
+        {
+            "image_id": i // 8,
+            "category_id": i % 3,
+            "bbox": [1, 2.5, 3, 4],
+            "score": P[i],
+            "tp": bool(Y[i]),
+        }
         for i in range(N)
     ]
 )
 TEXTS["boxes.csv"] = table(
-    "image,class,confidence,iou,matched", ((f"{i // 8}.jpg", i % 3, P[i], P[-i], Y[i]) for i in range(N))
+    "image,class,confidence,iou,matched",
+    ((f"{i // 8}.jpg", i % 3, P[i], P[-i], Y[i]) for i in range(N)),
 )
-OF_CONFIDENCES = {"answers.csv", "stated.jsonl", "said.jsonl", "verdicts.json", "pipeline.jsonl", "verbal.jsonl"}
+OF_CONFIDENCES = {
+    "answers.csv",
+    "stated.jsonl",
+    "said.jsonl",
+    "verdicts.json",
+    "pipeline.jsonl",
+    "verbal.jsonl",
+}
 OF_CONFIDENCES |= {"graded.jsonl", "run.jsonl", "boxes.json", "boxes.csv"}
 TEXTS["choices.jsonl"] = lines(
-    {"qid": i, "choice_logprobs": np.log(q / q.sum()).tolist(), "answer": int(y), "subject": "xyz"[i % 3]}
+    {
+        "qid": i,
+        "choice_logprobs": np.log(q / q.sum()).tolist(),
+        "answer": int(y),
+        "subject": "xyz"[i % 3],
+    }
     for i, (q, y) in enumerate(zip(Q, C, strict=True))
 )
 TEXTS["stays.csv"] = table(
@@ -121,23 +203,44 @@ TEXTS["reviews.csv"] = table(
 ARRAYS = {
     "outputs.npz": {"outputs": Z, "targets": C},
     "unnamed.npz": {"arr_0": Z, "arr_1": C},
-    "one hot.npz": {"y_pred": Q, "y_true": np.eye(3)[C], "class_indices": np.array(["a", "b", "c"])},
+    "one hot.npz": {
+        "y_pred": Q,
+        "y_true": np.eye(3)[C],
+        "class_indices": np.array(["a", "b", "c"]),
+    },
     "column.npz": {"preds": P[:, None], "y_test": Y},
     "padded.npz": {"logits": Z, "labels": np.where(np.arange(N) % 5, C, -100)},
-    "mislabelled kind.npz": {"logits": np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True), "labels": C},
+    "mislabelled kind.npz": {
+        "logits": np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True),
+        "labels": C,
+    },
 }
 
 
-@pytest.mark.parametrize("name", [*(name for name in TEXTS if name != "reviews.csv"), *ARRAYS])  # which is split
+@pytest.mark.parametrize(
+    "name", [*(name for name in TEXTS if name != "reviews.csv"), *ARRAYS]
+)  # which is split
 @pytest.mark.parametrize(
     "words",
     [
-        ["-o", "new.h5", "--split", "cal=0.5", "--split", "test=0.5", "--seed", "3", "--no-stratify"],
+        [
+            "-o",
+            "new.h5",
+            "--split",
+            "cal=0.5",
+            "--split",
+            "test=0.5",
+            "--seed",
+            "3",
+            "--no-stratify",
+        ],
         ["--output", "new.h5", "--split=cal=100", "--split=test=rest", "--ordered"],
     ],
     ids=["shuffled", "ordered"],
 )
-def test_the_command_to_try_has_what_was_typed_and_works(name, words, monkeypatch, capsys, tmp_path):
+def test_the_command_to_try_has_what_was_typed_and_works(
+    name, words, monkeypatch, capsys, tmp_path
+):
     monkeypatch.chdir(tmp_path)
     if name in TEXTS:
         Path(name).write_text(TEXTS[name], "utf-8")
@@ -154,23 +257,33 @@ def test_the_command_to_try_has_what_was_typed_and_works(name, words, monkeypatc
         assert sorted(file) == ["cal", "test"]
     assert run("evaluate", "new.h5", "-q").code == 0
     assert ("(confidence, correct)" in done.err) == (name in OF_CONFIDENCES)
-    assert "no better than chance" not in done.err and not {"admitted", "iou"} & {*advised}
+    assert "no better than chance" not in done.err and not {"admitted", "iou"} & {
+        *advised
+    }
 
 
 @pytest.mark.parametrize("name", ["loans.csv", "percent.csv"])
-def test_what_other_commands_refuse_keeps_the_columns_that_were_named(name, monkeypatch, capsys, tmp_path):
+def test_what_other_commands_refuse_keeps_the_columns_that_were_named(
+    name, monkeypatch, capsys, tmp_path
+):
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(TEXTS[name], "utf-8")
     run = runner(monkeypatch, capsys)
     named = ["--ids", "app_id"] if name == "loans.csv" else []
     refused = run("evaluate", name, *named)
     advised = shlex.split(refused.line.partition("to try: ")[2])
-    assert all(word in advised for word in named) and run(*advised[1:]).code == 0, refused.line
+    assert all(word in advised for word in named) and run(*advised[1:]).code == 0, (
+        refused.line
+    )
     assert run("evaluate", Path(name).with_suffix(".h5"), "-q").code == 0
 
 
-@pytest.mark.parametrize("name", ["churn.csv", "said.jsonl", "letters.jsonl", "reviews.csv"])
-def test_run_on_one_file_ends_with_the_commands_to_the_verdict(name, monkeypatch, capsys, tmp_path):
+@pytest.mark.parametrize(
+    "name", ["churn.csv", "said.jsonl", "letters.jsonl", "reviews.csv"]
+)
+def test_run_on_one_file_ends_with_the_commands_to_the_verdict(
+    name, monkeypatch, capsys, tmp_path
+):
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(TEXTS[name], "utf-8")
     run = runner(monkeypatch, capsys)
@@ -204,14 +317,29 @@ def test_scores_of_classes_that_are_named_as_a_confidence_end_with_the_command_t
     Path("letters.jsonl").write_text(TEXTS["letters.jsonl"], "utf-8")
     run = runner(monkeypatch, capsys)
     refused = run(
-        "extract", "letters.jsonl", "--confidence", "logprobs", "--correct", "response=expected", "-o", "a.h5"
+        "extract",
+        "letters.jsonl",
+        "--confidence",
+        "logprobs",
+        "--correct",
+        "response=expected",
+        "-o",
+        "a.h5",
     )
-    assert refused.code == 3 and "logprobs: has scores of 4 classes, expected one confidence a row" in refused.line
+    assert (
+        refused.code == 3
+        and "logprobs: has scores of 4 classes, expected one confidence a row"
+        in refused.line
+    )
     assert "response (predictions?), expected (labels?)" in refused.line
     assert run(*shlex.split(refused.line.partition("to try: ")[2])[1:]).code == 0
     with h5py.File("a.h5") as file:
         assert np.array_equal(file["labels"], C)
-        assert file["group"].asstr()[:3].tolist() == ["t0", "t1", "t2"]  # not crossed with the one model
+        assert file["group"].asstr()[:3].tolist() == [
+            "t0",
+            "t1",
+            "t2",
+        ]  # not crossed with the one model
 
 
 def test_inspect_lists_what_it_cannot_describe(monkeypatch, capsys, tmp_path):
@@ -223,7 +351,10 @@ def test_inspect_lists_what_it_cannot_describe(monkeypatch, capsys, tmp_path):
     assert refused.code == 2 and "say what 'out_val' holds" in refused.line
     assert [line.split() for line in refused.out.splitlines()] == [
         ["array", "shape", "type", "looks", "like"],
-        *([f"out_{part}", "240", "x", "3", "float64", "logits?"] for part in ("val", "test")),
+        *(
+            [f"out_{part}", "240", "x", "3", "float64", "logits?"]
+            for part in ("val", "test")
+        ),
         *([f"target_{part}", "240", "int64", "labels?"] for part in ("val", "test")),
         ["epoch", "1", "int64"],
     ]
@@ -232,7 +363,9 @@ def test_inspect_lists_what_it_cannot_describe(monkeypatch, capsys, tmp_path):
     assert run("inspect", "vgg.npz", "--json").out == ""
 
 
-def test_a_score_of_one_column_is_called_as_the_column_is(monkeypatch, capsys, tmp_path):
+def test_a_score_of_one_column_is_called_as_the_column_is(
+    monkeypatch, capsys, tmp_path
+):
     """prob_positive was 'prob', and the word behind it the names of the classes, of which it said there are none."""
     monkeypatch.chdir(tmp_path)
     Path("reviews.csv").write_text(TEXTS["reviews.csv"], "utf-8")
@@ -241,10 +374,15 @@ def test_a_score_of_one_column_is_called_as_the_column_is(monkeypatch, capsys, t
         "'prob_positive' was read as the scores (probs), 'sentiment' as the labels, 'split' as the splits\n"
     )
     listed = run("run", "reviews.csv").line
-    assert "prediction (predictions?), sentiment (labels?), prob_positive (probabilities?)" in listed
+    assert (
+        "prediction (predictions?), sentiment (labels?), prob_positive (probabilities?)"
+        in listed
+    )
 
 
-def test_what_is_made_of_an_hdf5_file_does_not_go_onto_it(monkeypatch, capsys, tmp_path):
+def test_what_is_made_of_an_hdf5_file_does_not_go_onto_it(
+    monkeypatch, capsys, tmp_path
+):
     """-o was the file itself, which is never overwritten."""
     monkeypatch.chdir(tmp_path)
     with h5py.File("run.h5", "w") as file:

@@ -21,7 +21,18 @@ COLUMNS = {
     "patient": [i // 4 for i in range(N)],
 }
 SCORES = ("--scores", "score", "--labels", "denied", "--kind", "probs")
-NAMED = ("--ids", "app_id", "--group-by", "race", "--group-by", "sex", "--sample-weight", "w", "--unit", "patient")
+NAMED = (
+    "--ids",
+    "app_id",
+    "--group-by",
+    "race",
+    "--group-by",
+    "sex",
+    "--sample-weight",
+    "w",
+    "--unit",
+    "patient",
+)
 
 
 @pytest.fixture(params=["a.csv", "a.npz", "a.jsonl", "a.parquet"])
@@ -31,12 +42,17 @@ def file(run, request):
     if name.endswith("npz"):
         np.savez(name, **COLUMNS)
     elif name.endswith("jsonl"):
-        rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*COLUMNS.values(), strict=True)]
+        rows = [
+            dict(zip(COLUMNS, row, strict=True))
+            for row in zip(*COLUMNS.values(), strict=True)
+        ]
         with open(name, "w") as out:
             out.writelines(json.dumps(row) + "\n" for row in rows)
     elif name.endswith("csv"):
         with open(name, "w", newline="") as out:
-            csv.writer(out).writerows([list(COLUMNS), *zip(*COLUMNS.values(), strict=True)])
+            csv.writer(out).writerows(
+                [list(COLUMNS), *zip(*COLUMNS.values(), strict=True)]
+            )
     else:
         pa = pytest.importorskip("pyarrow")
         pytest.importorskip("pyarrow.parquet").write_table(pa.table(COLUMNS), name)
@@ -45,7 +61,10 @@ def file(run, request):
 
 def groups_of(done):
     assert done.code == 0, done.err
-    return {line["group"]: line["n"] for line in json.loads(done.out)["results"][0]["per_group"]}
+    return {
+        line["group"]: line["n"]
+        for line in json.loads(done.out)["results"][0]["per_group"]
+    }
 
 
 def test_every_command_takes_them_from_a_table_as_from_the_bundle(run, file):
@@ -56,29 +75,47 @@ def test_every_command_takes_them_from_a_table_as_from_the_bundle(run, file):
         assert made["unit"][:5].tolist() == [0, 0, 0, 0, 1]
         assert made["weights"][:5].tolist() == [1, 2, 3, 4, 1]
     asked = ("-m", "brier", "--resamples", "50", "--json")
-    direct, bundle = (run("evaluate", *words, *asked) for words in ((file, *SCORES, *NAMED), ("a.h5", "--per-group")))
+    direct, bundle = (
+        run("evaluate", *words, *asked)
+        for words in ((file, *SCORES, *NAMED), ("a.h5", "--per-group"))
+    )
     assert groups_of(direct) == groups_of(bundle) == {
         f"race={race}, sex={sex}": 40 for race in ("Black", "White", "Asian") for sex in "FM"
     }  # fmt: skip
-    value, same = (json.loads(done.out)["results"][0]["metrics"]["brier"]["value"] for done in (direct, bundle))
-    weight = np.array(COLUMNS["w"], dtype=float)
-    assert value == same == pytest.approx(2 * (weight * (P - Y) ** 2).sum() / weight.sum())
-    assert groups_of(run("evaluate", "a.h5", "--group-by", "sex", *asked)) == {"F": 120, "M": 120}
-    assert groups_of(run("evaluate", file, *SCORES, "--group", "race", *asked)) == dict.fromkeys(
-        ("Black", "White", "Asian"), 80
+    value, same = (
+        json.loads(done.out)["results"][0]["metrics"]["brier"]["value"]
+        for done in (direct, bundle)
     )
+    weight = np.array(COLUMNS["w"], dtype=float)
+    assert (
+        value == same == pytest.approx(2 * (weight * (P - Y) ** 2).sum() / weight.sum())
+    )
+    assert groups_of(run("evaluate", "a.h5", "--group-by", "sex", *asked)) == {
+        "F": 120,
+        "M": 120,
+    }
+    assert groups_of(
+        run("evaluate", file, *SCORES, "--group", "race", *asked)
+    ) == dict.fromkeys(("Black", "White", "Asian"), 80)
 
 
-def test_apply_gives_columns_back_under_their_own_names_and_classes_by_theirs(run, file):
+def test_apply_gives_columns_back_under_their_own_names_and_classes_by_theirs(
+    run, file
+):
     assert run("fit", file, *SCORES, "-o", "a.json").code == 0
     assert run("apply", "a.json", file, *SCORES, *NAMED, "-o", "served.csv").code == 0
     with open("served.csv", newline="") as made:
         rows = list(csv.DictReader(made))
-    assert {"app_id", "race", "sex", "patient", "w"} <= rows[0].keys() and "group" not in rows[0]
+    assert {"app_id", "race", "sex", "patient", "w"} <= rows[
+        0
+    ].keys() and "group" not in rows[0]
     for name in ("app_id", "race", "sex"):
         assert [row[name] for row in rows] == COLUMNS[name]
     assert [row["denied"] for row in rows] == COLUMNS["denied"]
-    assert {(row["prediction"], float(row["probs_yes"]) > 0.5) for row in rows} == {("yes", True), ("no", False)}
+    assert {(row["prediction"], float(row["probs_yes"]) > 0.5) for row in rows} == {
+        ("yes", True),
+        ("no", False),
+    }
     assert run("extract", file, *SCORES, *NAMED, "-o", "a.h5").code == 0
     assert run("apply", "a.json", "a.h5", "-o", "again.csv").code == 0
     assert Path("again.csv").read_text() == Path("served.csv").read_text()
@@ -90,40 +127,88 @@ def test_apply_gives_columns_back_under_their_own_names_and_classes_by_theirs(ru
 
 def test_in_hdf5_they_name_datasets_beside_the_scores(run):
     with h5py.File("a.h5", "w") as made:
-        made["logits"], made["labels"] = np.stack([np.log1p(-P), np.log(np.maximum(P, 1e-9))], axis=1), Y
-        made["site"], made["sex"], made["unit"] = np.arange(N) % 3, np.arange(N) % 2, np.arange(N) // 2
+        made["logits"], made["labels"] = (
+            np.stack([np.log1p(-P), np.log(np.maximum(P, 1e-9))], axis=1),
+            Y,
+        )
+        made["site"], made["sex"], made["unit"] = (
+            np.arange(N) % 3,
+            np.arange(N) % 2,
+            np.arange(N) // 2,
+        )
     asked = ("-m", "nll", "--resamples", "50", "--json")
-    assert groups_of(run("evaluate", "a.h5", "--group-by", "site", *asked)) == dict.fromkeys(range(3), 80)
-    both = groups_of(run("evaluate", "a.h5", "--group-by", "site", "--group-by", "sex", *asked))
+    assert groups_of(
+        run("evaluate", "a.h5", "--group-by", "site", *asked)
+    ) == dict.fromkeys(range(3), 80)
+    both = groups_of(
+        run("evaluate", "a.h5", "--group-by", "site", "--group-by", "sex", *asked)
+    )
     assert both == {f"site={s}, sex={x}": 40 for s in range(3) for x in range(2)}
     refused = run("evaluate", "a.h5", "--group-by", "ward")
-    assert refused.code == 3 and "no dataset 'ward'; one value per row have: labels, sex, site, unit" in refused.line
+    assert (
+        refused.code == 3
+        and "no dataset 'ward'; one value per row have: labels, sex, site, unit"
+        in refused.line
+    )
     plain = json.loads(run("threshold", "a.h5", "--accuracy", ".6", "--json").out)
     assert plain["units"]["n"] == N // 2
-    none = json.loads(run("threshold", "a.h5", "--accuracy", ".6", "--unit", "none", "--json").out)
+    none = json.loads(
+        run("threshold", "a.h5", "--accuracy", ".6", "--unit", "none", "--json").out
+    )
     assert none["units"] == {"name": "none"}
     few = run("threshold", "a.h5", "--accuracy", ".6", "--unit", "site")
     assert few.code == 4 and "3 units" in few.line
 
 
 def test_what_is_asked_for_takes_the_place_of_what_a_name_says(run):
-    np.savez("a.npz", probs=P, labels=Y, image_id=np.arange(N) // 2, group=np.zeros(N, int), ward=np.arange(N) % 2)
-    assert run("extract", "a.npz", "--unit", "image_id", "--group-by", "ward", "-o", "a.h5").code == 0
+    np.savez(
+        "a.npz",
+        probs=P,
+        labels=Y,
+        image_id=np.arange(N) // 2,
+        group=np.zeros(N, int),
+        ward=np.arange(N) % 2,
+    )
+    assert (
+        run(
+            "extract", "a.npz", "--unit", "image_id", "--group-by", "ward", "-o", "a.h5"
+        ).code
+        == 0
+    )
     with h5py.File("a.h5") as made:
-        assert "ids" not in made and made["unit"][3] == 1 and made["group"][:2].tolist() == [0, 1]
-    assert run("extract", "a.npz", "--ids", "none", "--unit", "none", "-o", "b.h5").code == 0
+        assert (
+            "ids" not in made
+            and made["unit"][3] == 1
+            and made["group"][:2].tolist() == [0, 1]
+        )
+    assert (
+        run("extract", "a.npz", "--ids", "none", "--unit", "none", "-o", "b.h5").code
+        == 0
+    )
     with h5py.File("b.h5") as made:
         assert {"ids", "unit"}.isdisjoint(made)
     refused = run("extract", "a.npz", "--unit", "patient", "-o", "c.h5")
-    assert refused.code == 2 and "no column is named 'patient'; valid names: group, image_id" in refused.line
+    assert (
+        refused.code == 2
+        and "no column is named 'patient'; valid names: group, image_id" in refused.line
+    )
 
 
 def test_a_unit_that_is_unknown_is_refused(run):
-    np.savez("a.npz", probs=P, labels=Y, patient=np.where(np.arange(N) == 7, np.nan, 1.0))
+    np.savez(
+        "a.npz", probs=P, labels=Y, patient=np.where(np.arange(N) == 7, np.nan, 1.0)
+    )
     refused = run("extract", "a.npz", "--unit", "patient", "-o", "a.h5")
-    assert refused.code == 3 and "patient: row 7 is NaN, expected the unit of the row" in refused.line
+    assert (
+        refused.code == 3
+        and "patient: row 7 is NaN, expected the unit of the row" in refused.line
+    )
     with h5py.File("b.h5", "w") as made:
-        made["probs"], made["labels"], made["unit"] = P, Y, np.where(np.arange(N) == 7, np.nan, 1.0)
+        made["probs"], made["labels"], made["unit"] = (
+            P,
+            Y,
+            np.where(np.arange(N) == 7, np.nan, 1.0),
+        )
     refused = run("threshold", "b.h5", "--accuracy", ".6")
     assert refused.code == 3 and "unit: row 7 is NaN" in refused.line
     with h5py.File("b.h5", "a") as made:
@@ -137,7 +222,9 @@ def test_a_unit_that_is_unknown_is_refused(run):
     assert refused.code == 3 and "unit has shape (5,), expected (240,)" in refused.line
 
 
-def test_ignored_labels_are_left_out_where_a_name_stands_for_several_bundles(run, tmp_path):
+def test_ignored_labels_are_left_out_where_a_name_stands_for_several_bundles(
+    run, tmp_path
+):
     """``inspect`` and ``FILE:*`` read the file without the option, and advised it."""
     z = np.random.default_rng(0).normal(size=(60, 3))
     y = np.where(np.arange(60) % 6 == 0, -100, z.argmax(axis=1))
@@ -146,8 +233,8 @@ def test_ignored_labels_are_left_out_where_a_name_stands_for_several_bundles(run
     for file, n in (("s.npz", 2), ("s.npz:*", 2), ("s.npz:t*", 1)):
         found = json.loads(run("inspect", file, *leaving, "--json").out)["bundles"]
         assert [each["n"] for each in found] == [50] * n
-        assert len(json.loads(run("evaluate", file, *leaving, "--json", "-q").out)["results"]) == (
-            n if "*" in file else 1
-        )
+        assert len(
+            json.loads(run("evaluate", file, *leaving, "--json", "-q").out)["results"]
+        ) == (n if "*" in file else 1)
     assert run("evaluate", "s.npz:*", "--pool", *leaving, "-q").code == 0
     assert run("fit", "s.npz:v*", *leaving, "-o", "c.json").code == 0

@@ -16,7 +16,19 @@ from calcli.metrics.joint_test import joint_test
 from calcli.metrics.rowtable import RowTable
 from calcli.rows import ArrayRows
 
-ABLE = ("platt", "beta", "ir", "hb", "sb", "spline", "bbq", "quadratic", "mline", "venn-abers", "identity")
+ABLE = (
+    "platt",
+    "beta",
+    "ir",
+    "hb",
+    "sb",
+    "spline",
+    "bbq",
+    "quadratic",
+    "mline",
+    "venn-abers",
+    "identity",
+)
 
 
 def overconfident(n=800, seed=0):
@@ -36,25 +48,49 @@ def bundle(path="qa.h5", confidence=None, correct=None, **columns):
 
 
 def rows_of(c, y, weight=None):
-    return ArrayRows(np.asarray(c, dtype=np.float64)[:, None], y, "confidence", weight=weight)
+    return ArrayRows(
+        np.asarray(c, dtype=np.float64)[:, None], y, "confidence", weight=weight
+    )
 
 
 def through(calibrator, c):
-    return np.concatenate([calibrator.apply(block).confidence for block in rows_of(c, None).blocks()])
+    return np.concatenate(
+        [calibrator.apply(block).confidence for block in rows_of(c, None).blocks()]
+    )
 
 
 def test_the_ece_of_an_extracted_table_is_the_one_computed_by_hand(run, tmp_path):
     lines = ["sure,right", "0.95,1", "0.9,1", "0.9,0", "0.6,1", "0.6,0", "0.3,0"]
     (tmp_path / "qa.csv").write_text("\n".join(lines) + "\n")
-    assert run("extract", "qa.csv", "--confidence", "sure", "--correct", "right", "-o", "qa.h5").code == 0
+    assert (
+        run(
+            "extract",
+            "qa.csv",
+            "--confidence",
+            "sure",
+            "--correct",
+            "right",
+            "-o",
+            "qa.h5",
+        ).code
+        == 0
+    )
     # bins of 1/15: (1 |.95 - 1| + 2 |.9 - .5| + 2 |.6 - .5| + 1 |.3 - 0|) / 6
-    assert float(run("evaluate", "qa.h5", "--metric", "ece", "--value-only").out) == pytest.approx(1.35 / 6, abs=1e-15)
+    assert float(
+        run("evaluate", "qa.h5", "--metric", "ece", "--value-only").out
+    ) == pytest.approx(1.35 / 6, abs=1e-15)
     found = json.loads(run("evaluate", "qa.h5", "--json").out)["results"][0]
-    assert found["n_classes"] is None and found["report"]["data"]["kind"] == "confidence"
+    assert (
+        found["n_classes"] is None and found["report"]["data"]["kind"] == "confidence"
+    )
     assert found["metrics"]["accuracy"]["value"] == 0.5
     # (.05^2 + .1^2 + .9^2 + .4^2 + .6^2 + .3^2) / 6
-    assert found["metrics"]["brier_top"]["value"] == pytest.approx(1.4325 / 6, abs=1e-15)
-    assert {"mean_confidence", "ece_mass", "mce", "tce2", "smece"} <= set(found["metrics"])
+    assert found["metrics"]["brier_top"]["value"] == pytest.approx(
+        1.4325 / 6, abs=1e-15
+    )
+    assert {"mean_confidence", "ece_mass", "mce", "tce2", "smece"} <= set(
+        found["metrics"]
+    )
     assert not {"nll", "brier", "cwece", "roc_auc"} & set(found["metrics"])
 
 
@@ -65,9 +101,13 @@ def test_platt_and_isotonic_are_those_of_scikit_learn():
     other = LogisticRegression(C=np.inf, tol=1e-12, max_iter=1000).fit(s[:, None], y)
     assert platt.mode == "top"
     assert platt.slope[0] == pytest.approx(other.coef_[0, 0], rel=1e-6)
-    np.testing.assert_allclose(through(platt, c), other.predict_proba(s[:, None])[:, 1], atol=1e-6)
+    np.testing.assert_allclose(
+        through(platt, c), other.predict_proba(s[:, None])[:, 1], atol=1e-6
+    )
     isotonic = IsotonicRegression(out_of_bounds="clip").fit(c, y)
-    np.testing.assert_allclose(through(fit("ir", rows_of(c, y)).calibrator, c), isotonic.predict(c), atol=1e-12)
+    np.testing.assert_allclose(
+        through(fit("ir", rows_of(c, y)).calibrator, c), isotonic.predict(c), atol=1e-12
+    )
 
 
 def test_a_confidence_on_a_bins_edge_stays_on_its_side():
@@ -84,18 +124,33 @@ def test_every_top_label_method_goes_round(run, name):
     assert run("fit", "-m", name, "qa.h5", "-o", "a.json", "-q").code == 0
     artifact = json.loads(Path("a.json").read_text())
     assert artifact["input_kind"] == "confidence" and artifact["n_classes"] is None
-    assert list(artifact["fit"]["before"]) == ["accuracy", "nll_top", "brier_top", "ece"]
+    assert list(artifact["fit"]["before"]) == [
+        "accuracy",
+        "nll_top",
+        "brier_top",
+        "ece",
+    ]
     if name != "identity":
         assert artifact["options"]["mode"] == "top"
-        assert artifact["fit"]["after"]["brier_top"] < artifact["fit"]["before"]["brier_top"]
+        assert (
+            artifact["fit"]["after"]["brier_top"]
+            < artifact["fit"]["before"]["brier_top"]
+        )
     assert run("apply", "a.json", "qa.h5", "-o", "out.h5", "-q").code == 0
     c, y = overconfident()
     with h5py.File("out.h5") as file:
-        assert file["confidence"][()].tolist() == through(load("a.json").calibrator, c).tolist()
+        assert (
+            file["confidence"][()].tolist()
+            == through(load("a.json").calibrator, c).tolist()
+        )
         assert file["correct"].dtype == bool and (file["correct"][()] == y).all()
         assert set(file) == {"confidence", "correct", "ids", "group", "weights"}
-    told = json.loads(run("evaluate", "qa.h5", "-c", "a.json", "--metric", "brier_top", "--json").out)["results"]
-    calibrated = json.loads(run("evaluate", "out.h5", "--metric", "brier_top", "--json").out)["results"]
+    told = json.loads(
+        run("evaluate", "qa.h5", "-c", "a.json", "--metric", "brier_top", "--json").out
+    )["results"]
+    calibrated = json.loads(
+        run("evaluate", "out.h5", "--metric", "brier_top", "--json").out
+    )["results"]
     assert told[1]["metrics"] == calibrated[0]["metrics"]
     for ending in ("csv", "jsonl", "npz", "parquet"):
         assert run("apply", "a.json", "qa.h5", "-o", f"out.{ending}", "-q").code == 0
@@ -113,7 +168,10 @@ def test_weights_count_as_repeated_rows():
     weight = np.arange(800) % 3 + 1.0
     often = np.repeat(np.arange(800), weight.astype(int))
     for name in ("platt", "hb", "ir"):
-        one, other = (fit(name, rows).calibrator for rows in (rows_of(c, y, weight), rows_of(c[often], y[often])))
+        one, other = (
+            fit(name, rows).calibrator
+            for rows in (rows_of(c, y, weight), rows_of(c[often], y[often]))
+        )
         np.testing.assert_allclose(through(one, c), through(other, c), atol=1e-8)
 
 
@@ -189,7 +247,10 @@ def test_what_needs_classes_says_so(run, words, code, sentence):
     bundle()
     rng = np.random.default_rng(1)
     with h5py.File("two.h5", "w") as file:
-        file["logits"], file["labels"] = rng.normal(size=(200, 2)), rng.integers(0, 2, 200)
+        file["logits"], file["labels"] = (
+            rng.normal(size=(200, 2)),
+            rng.integers(0, 2, 200),
+        )
     run("fit", "-m", "hb", "qa.h5", "-o", "top.json", "-q")
     run("fit", "-m", "hb", "two.h5", "-o", "two.json", "-q")
     done = run(*words.split())
@@ -198,16 +259,24 @@ def test_what_needs_classes_says_so(run, words, code, sentence):
 
 def test_metrics_of_the_whole_vector_say_why_not(run):
     bundle()
-    done = json.loads(run("evaluate", "qa.h5", "--metric", "nll", "--metric", "cwece", "--json").out)["results"][0]
+    done = json.loads(
+        run("evaluate", "qa.h5", "--metric", "nll", "--metric", "cwece", "--json").out
+    )["results"][0]
     for name in ("nll", "cwece"):
         assert done["metrics"][name]["value"] is None
         assert done["metrics"][name]["reason"] == (
             "needs the probabilities of all classes, these rows hold one confidence each"
         )
     alone = run("evaluate", "qa.h5", "--metric", "nll", "--value-only")
-    assert (alone.out, alone.code) == ("null\n", 0) and "nll: undefined for uncalibrated: needs the" in alone.err
+    assert (alone.out, alone.code) == (
+        "null\n",
+        0,
+    ) and "nll: undefined for uncalibrated: needs the" in alone.err
     limited = run("evaluate", "qa.h5", "--max", "nll=1")
-    assert limited.code == 5 and "nll has no value (needs the probabilities of all classes" in limited.err
+    assert (
+        limited.code == 5
+        and "nll has no value (needs the probabilities of all classes" in limited.err
+    )
 
 
 @pytest.mark.parametrize(
@@ -231,12 +300,19 @@ def test_metrics_of_the_whole_vector_say_why_not(run):
             {"correct": [0, 1, 2]},
             "qa.h5: correct: row 2 is 2, expected 1 (right) or 0 (wrong); drop or correct the row",
         ),
-        ({"correct": [0, 1]}, "qa.h5: correct: has shape (2,), expected (3,): one per row"),
+        (
+            {"correct": [0, 1]},
+            "qa.h5: correct: has shape (2,), expected (3,): one per row",
+        ),
     ],
 )
 def test_values_that_are_no_confidences_are_named(run, wrong, sentence):
     bundle(**({"confidence": [0.5, 0.1, 0.2], "correct": [True, False, True]} | wrong))
-    for command in (("inspect", "qa.h5"), ("evaluate", "qa.h5"), ("fit", "-m", "hb", "qa.h5")):
+    for command in (
+        ("inspect", "qa.h5"),
+        ("evaluate", "qa.h5"),
+        ("fit", "-m", "hb", "qa.h5"),
+    ):
         assert run(*command).line == f"calcli: {sentence}"
 
 
@@ -244,7 +320,10 @@ def test_certain_confidences_are_told_where_log_odds_are_taken(run):
     c, y = overconfident()
     c[:5] = 1.0
     bundle(confidence=c, correct=y)
-    assert "5 of 800 confidences are exactly 0 or 1" in run("fit", "-m", "platt", "qa.h5").err
+    assert (
+        "5 of 800 confidences are exactly 0 or 1"
+        in run("fit", "-m", "platt", "qa.h5").err
+    )
     for rank_based in ("ir", "venn-abers"):
         assert "exactly 0 or 1" not in run("fit", "-m", rank_based, "qa.h5").err
 
@@ -253,12 +332,16 @@ def test_groups_report_diagram_and_all_methods(run, tmp_path):
     bundle(group=np.arange(800) % 2)
     assert run("fit", "-m", "all", "qa.h5", "-o", "all", "-q").code == 0
     assert len(list((tmp_path / "all").iterdir())) == 11
-    lines = json.loads(run("evaluate", "qa.h5", "--per-group", "--json").out)["results"][0]["per_group"]
+    lines = json.loads(run("evaluate", "qa.h5", "--per-group", "--json").out)[
+        "results"
+    ][0]["per_group"]
     assert {line["group"] for line in lines} == {0, 1}
     assert run("report", "qa.h5", "-c", "all/qa.hb.json", "-o", "r.html").code == 0
     assert "calcli fit --method ts" not in (tmp_path / "r.html").read_text()
     for style in ("corp", "bins", "risk", "variance"):
-        assert run("diagram", "qa.h5", "--style", style, "-o", f"{style}.json").code == 0
+        assert (
+            run("diagram", "qa.h5", "--style", style, "-o", f"{style}.json").code == 0
+        )
 
 
 @pytest.mark.slow
@@ -269,7 +352,12 @@ def test_the_verdict_on_calibrated_confidences_is_clean_nineteen_times_in_twenty
         c = np.round(rng.beta(5, 2, 300), 2)
         table = table_of(c, rng.random(300) < c)
         settings = MetricContext(table).settings
-        dirty += joint_test(MetricContext(table, type(settings)(seed=seed, resamples=200))).p_value <= 0.045
+        dirty += (
+            joint_test(
+                MetricContext(table, type(settings)(seed=seed, resamples=200))
+            ).p_value
+            <= 0.045
+        )
     # a binomial of 200 draws at 4.5 % stays at or below 20 with probability .9998
     assert dirty <= 20
 
@@ -285,17 +373,43 @@ def test_artifacts_of_confidences_are_checked_as_they_are_read(run):
     run("fit", "-m", "platt", "qa.h5", "-o", "a.json", "-q")
     good = json.loads(Path("a.json").read_text())
     for change, words in (
-        ({"n_classes": 2}, "input_kind is confidence, so n_classes and class_names are expected to be null"),
-        ({"input_kind": "logits"}, "n_classes is null, expected at least 2, and fewer than 2^31"),
-        ({"method": "ts"}, "input_kind is confidence, but method ts needs the scores of every class"),
-        ({"params": good["params"] | {"mode": "ova"}}, "params are of scores of classes, but input_kind is confidence"),
+        (
+            {"n_classes": 2},
+            "input_kind is confidence, so n_classes and class_names are expected to be null",
+        ),
+        (
+            {"input_kind": "logits"},
+            "n_classes is null, expected at least 2, and fewer than 2^31",
+        ),
+        (
+            {"method": "ts"},
+            "input_kind is confidence, but method ts needs the scores of every class",
+        ),
+        (
+            {"params": good["params"] | {"mode": "ova"}},
+            "params are of scores of classes, but input_kind is confidence",
+        ),
     ):
         Path("b.json").write_text(json.dumps(good | change))
         done = run("inspect", "b.json")
-        assert (done.code, done.line) == (3, f"calcli: b.json: is no valid artifact: {words}")
+        assert (done.code, done.line) == (
+            3,
+            f"calcli: b.json: is no valid artifact: {words}",
+        )
 
 
-@pytest.mark.parametrize("name", ["correct", "Correct", "is correct", "is_correct", "isCorrect", "acc", "exact_match"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "correct",
+        "Correct",
+        "is correct",
+        "is_correct",
+        "isCorrect",
+        "acc",
+        "exact_match",
+    ],
+)
 @pytest.mark.parametrize("score", ["score", "probability"])
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "npz", "h5", "parquet"])
 def test_what_was_right_is_never_taken_for_labels(run, name, score, ending):
@@ -306,10 +420,15 @@ def test_what_was_right_is_never_taken_for_labels(run, name, score, ending):
     c, y = overconfident(40)
     path = f"t.{ending}"
     if ending == "csv":
-        Path(path).write_text(f"{score},{name}\n" + "".join(f"{a},{int(b)}\n" for a, b in zip(c, y, strict=True)))
+        Path(path).write_text(
+            f"{score},{name}\n"
+            + "".join(f"{a},{int(b)}\n" for a, b in zip(c, y, strict=True))
+        )
     elif ending == "jsonl":
         rows = zip(c.tolist(), y.tolist(), strict=True)
-        Path(path).write_text("".join(json.dumps({score: a, name: b}) + "\n" for a, b in rows))
+        Path(path).write_text(
+            "".join(json.dumps({score: a, name: b}) + "\n" for a, b in rows)
+        )
     elif ending == "npz":
         np.savez(path, **{score: c, name: y.astype(int)})
     elif ending == "h5":

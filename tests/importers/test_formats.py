@@ -24,9 +24,13 @@ def test_every_module_of_readers_registers_a_format():
 
 def test_harnesses_are_named_as_plug_ins_of_others_are():
     """The entry points of pyproject.toml are the modules of the folder."""
-    points = tomllib.loads((FOLDER.parents[2] / "pyproject.toml").read_text())["project"]["entry-points"][PLUGINS]
+    points = tomllib.loads((FOLDER.parents[2] / "pyproject.toml").read_text())[
+        "project"
+    ]["entry-points"][PLUGINS]
     files = {path.stem for path in FOLDER.glob("harnesses/*.py")} - {"__init__"}
-    assert set(points.values()) == {f"{calcli.importers.readers.__name__}.harnesses.{name}" for name in files}
+    assert set(points.values()) == {
+        f"{calcli.importers.readers.__name__}.harnesses.{name}" for name in files
+    }
 
 
 PLUGIN = """
@@ -50,7 +54,8 @@ def test_a_package_adds_a_reader_and_a_broken_one_is_left_out(tmp_path, ours):
     points = {"mine": "mine_reader", "gone": "no.such.module"}
     points |= {"helm": "calcli.importers.readers.harnesses.helm"} if ours else {}
     (info / "entry_points.txt").write_text(
-        f"[{PLUGINS}]\n" + "".join(f"{name} = {module}\n" for name, module in points.items())
+        f"[{PLUGINS}]\n"
+        + "".join(f"{name} = {module}\n" for name, module in points.items())
     )
     (tmp_path / "a.csv").write_text("mine,1,2")
     (tmp_path / "samples.jsonl").write_text('{"doc_id": 0, "filtered_resps": []}\n')
@@ -58,20 +63,36 @@ def test_a_package_adds_a_reader_and_a_broken_one_is_left_out(tmp_path, ours):
 
     def run(*words):
         command = [sys.executable, "-m", "calcli", *words]
-        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+        )
 
     done = run("extract", "a.csv", "-o", "a.h5", "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["bundles"][0]["n"] == 3
-    assert "the reader 'gone' (no.such.module) cannot be loaded: No module named 'no'; left out" in done.stderr
+    assert (
+        "the reader 'gone' (no.such.module) cannot be loaded: No module named 'no'; left out"
+        in done.stderr
+    )
     if not ours:  # the harnesses are found by their folder
-        assert "has no filtered_resps" in run("extract", "samples.jsonl", "-o", "b.h5").stderr
+        assert (
+            "has no filtered_resps"
+            in run("extract", "samples.jsonl", "-o", "b.h5").stderr
+        )
 
 
-def test_files_that_only_their_own_programs_write_are_read_without_a_look_at_what_is_installed(tmp_path):
+def test_files_that_only_their_own_programs_write_are_read_without_a_look_at_what_is_installed(
+    tmp_path,
+):
     np.savez(tmp_path / "a.npz", logits=2 * np.eye(3), labels=np.arange(3))
     code = "import sys; from calcli.cli.main import run; print(run(['extract', 'a.npz', '-o', 'a.h5', '-q']))"
     code += "; print([name for name in sys.modules if 'harnesses' in name])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.split("\n")[1:] == ["0", "[]", ""]
 
 
@@ -79,7 +100,10 @@ def test_files_that_only_their_own_programs_write_are_read_without_a_look_at_wha
 def test_every_format_says_what_it_is(format):
     assert re.fullmatch(r"[a-z][a-z0-9-]*", format.name)
     assert format.about and not format.about.endswith(".")
-    assert all(suffix.startswith(".") and suffix == suffix.lower() for suffix in format.suffixes)
+    assert all(
+        suffix.startswith(".") and suffix == suffix.lower()
+        for suffix in format.suffixes
+    )
     assert format.read.__doc__, "the docstring says what is taken for what"
     assert format.examples, "the table of the docs shows a command for it"
 
@@ -88,6 +112,7 @@ def test_commands_name_a_file_and_an_output():
     rows = commands()
     assert {name for name, _, _ in rows} == {format.name for format in formats()}
     assert all(
-        command.startswith(f"calcli extract {file}") and command.endswith(" -o OUT.h5") for _, file, command in rows
+        command.startswith(f"calcli extract {file}") and command.endswith(" -o OUT.h5")
+        for _, file, command in rows
     )
     assert suffixes()[".npz"] == "npz"

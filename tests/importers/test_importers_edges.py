@@ -45,22 +45,36 @@ def test_two_columns_that_count_are_one_array(tmp_path):
     text = "0,1\n0.25,0.75\n0.5,0.5\n1.0,0.0\n"
     (tmp_path / "y.csv").write_text("1\n0\n0\n")
     (tmp_path / "probs.csv").write_text(text)
-    report = import_scores([tmp_path / "probs.csv", tmp_path / "y.csv"], tmp_path / "out.h5")
+    report = import_scores(
+        [tmp_path / "probs.csv", tmp_path / "y.csv"], tmp_path / "out.h5"
+    )
     assert [(b.kind, b.n, b.k) for b in report.bundles] == [("probs", 3, 2)]
 
 
 def test_rows_go_to_the_split_that_their_column_names(tmp_path):
-    found = brought(tmp_path, "y,logits_0,logits_1,split\n0,1,2,cal\n1,3,4,test\n1,5,6,cal\n")
+    found = brought(
+        tmp_path, "y,logits_0,logits_1,split\n0,1,2,cal\n1,3,4,test\n1,5,6,cal\n"
+    )
     assert found["cal/logits"].tolist() == [[1, 2], [5, 6]]
-    assert (found["cal/labels"].tolist(), found["test/labels"].tolist()) == ([0, 1], [1])
+    assert (found["cal/labels"].tolist(), found["test/labels"].tolist()) == (
+        [0, 1],
+        [1],
+    )
 
 
 def test_rows_of_ignored_labels_are_left_out_and_the_rest_are_split(tmp_path):
     (tmp_path / "t.csv").write_text(
-        "y,logits_0,logits_1\n" + "".join(f"{i % 2},{i},1\n" for i in range(8)) + "255,9,9\n"
+        "y,logits_0,logits_1\n"
+        + "".join(f"{i % 2},{i},1\n" for i in range(8))
+        + "255,9,9\n"
     )
-    parts = Splitting(tuple(parse_split(text) for text in ("a=0:3", "b=rest")), texts=("a=0:3", "b=rest"))
-    report = import_scores([tmp_path / "t.csv"], tmp_path / "out.h5", splitting=parts, ignore_labels=(255,))
+    parts = Splitting(
+        tuple(parse_split(text) for text in ("a=0:3", "b=rest")),
+        texts=("a=0:3", "b=rest"),
+    )
+    report = import_scores(
+        [tmp_path / "t.csv"], tmp_path / "out.h5", splitting=parts, ignore_labels=(255,)
+    )
     assert [(b.name, b.n) for b in report.bundles] == [("a", 3), ("b", 5)]
     assert any("1 of 9 rows left out by their labels" in note for note in report.notes)
 
@@ -72,8 +86,17 @@ def test_how_rows_are_dealt(stratify, labelled, word):
     part = parse_split("a=0.5")
     splitting = Splitting((part,), seed=3, stratify=stratify, texts=("a=0.5",))
     assert splitting.method(labelled) == word
-    assert splitting.record("a", labelled) == {"groups": ["a=0.5"], "method": word, "name": "a", "seed": 3}
-    assert Splitting((part,), ordered=True).record("a", labelled) == {"groups": [], "method": "ordered", "name": "a"}
+    assert splitting.record("a", labelled) == {
+        "groups": ["a=0.5"],
+        "method": word,
+        "name": "a",
+        "seed": 3,
+    }
+    assert Splitting((part,), ordered=True).record("a", labelled) == {
+        "groups": [],
+        "method": "ordered",
+        "name": "a",
+    }
     labels = np.arange(8) % 2 if labelled else None
     if stratify and not labelled:
         with pytest.raises(UsageError, match="no labels to stratify"):
@@ -102,7 +125,11 @@ def test_only_what_has_a_value_per_row_is_put_in_order():
 
 def test_lists_of_words_and_numbers_are_no_scores(tmp_path):
     with pytest.raises(DataError, match="hold something that is no number"):
-        brought(tmp_path, '{"logits": [1, "a"], "y": 0}\n{"logits": [1, "b"], "y": 1}\n', "t.jsonl")
+        brought(
+            tmp_path,
+            '{"logits": [1, "a"], "y": 0}\n{"logits": [1, "b"], "y": 1}\n',
+            "t.jsonl",
+        )
 
 
 def test_one_array_that_a_list_holds_twice_is_no_batch():
@@ -119,11 +146,17 @@ def test_files_of_a_folder_are_known_by_either_ending(tmp_path):
         (folder / name).write_text("label,logits_0,logits_1\n0,1,2\n")
     import gzip
 
-    (folder / "g.csv.gz").write_bytes(gzip.compress(b"label,logits_0,logits_1\n0,1,2\n"))
+    (folder / "g.csv.gz").write_bytes(
+        gzip.compress(b"label,logits_0,logits_1\n0,1,2\n")
+    )
     (folder / "h.log.gz").write_bytes(gzip.compress(b"nothing"))
     with ExitStack() as stack:
         settled = settle_sources([folder], stack)
-        assert sorted(path.name for path in settled.files) == ["a.csv", "b.CSV", "g.csv"]
+        assert sorted(path.name for path in settled.files) == [
+            "a.csv",
+            "b.CSV",
+            "g.csv",
+        ]
         (folder / "g.csv.gz").rename(folder / ".gz")
         (unpacked,) = settle_sources([folder / ".gz"], stack).files
         assert unpacked.read_text() == "label,logits_0,logits_1\n0,1,2\n"
@@ -136,12 +169,18 @@ def test_files_of_a_folder_are_known_by_either_ending(tmp_path):
         (lambda: ImportRequest().scroes, True),
         (lambda: importlib.import_module("calcli.importers.sequence"), True),
         (lambda: {"samples": 5}["samples"].get("id"), False),
-        (lambda: _Anything().add, False),  # what a pickle may ask of what stands in its place
+        (
+            lambda: _Anything().add,
+            False,
+        ),  # what a pickle may ask of what stands in its place
         (lambda: np.zeros(3)[9], False),
     ],
 )
 def test_a_slip_of_our_own_is_no_broken_file(slip, own):
-    with pytest.raises((NameError, AttributeError, ImportError) if own else DataError), reading(Path("a.pt"), "it"):
+    with (
+        pytest.raises((NameError, AttributeError, ImportError) if own else DataError),
+        reading(Path("a.pt"), "it"),
+    ):
         slip()
 
 
@@ -157,8 +196,13 @@ def test_a_container_within_itself_is_refused_and_one_in_two_places_is_not():
 
 def test_an_option_that_no_source_looks_at_is_refused(tmp_path):
     np.savez(tmp_path / "a.npz", logits=np.eye(2), labels=np.arange(2))
-    with pytest.raises(UsageError, match="--normalize is for lm-eval, lighteval, lm-eval-write-out; read was npz"):
-        import_scores([tmp_path / "a.npz"], tmp_path / "o.h5", ImportRequest(normalize="chars"))
+    with pytest.raises(
+        UsageError,
+        match="--normalize is for lm-eval, lighteval, lm-eval-write-out; read was npz",
+    ):
+        import_scores(
+            [tmp_path / "a.npz"], tmp_path / "o.h5", ImportRequest(normalize="chars")
+        )
 
 
 @pytest.mark.parametrize("rows_per_chunk", [4, 2])
@@ -177,7 +221,12 @@ def test_lists_of_parquet_are_rows_whatever_their_chunks(tmp_path, rows_per_chun
 
 @pytest.mark.parametrize(
     ("values", "advised"),
-    [((0, 50, 90), True), ((-1, 50, 90), False), ((0.5, 0.9, 20), False), ((0.5, 0.9, 20.5), True)],
+    [
+        ((0, 50, 90), True),
+        ((-1, 50, 90), False),
+        ((0.5, 0.9, 20), False),
+        ((0.5, 0.9, 20.5), True),
+    ],
 )
 def test_percentages_are_told_from_other_numbers(values, advised):
     with pytest.raises(DataError, match=r"expected a confidence in \[0, 1\]") as found:
@@ -187,12 +236,24 @@ def test_percentages_are_told_from_other_numbers(values, advised):
 
 def test_an_arrow_table_whose_texts_are_no_text_is_refused(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
-    parts = [None, pyarrow.py_buffer(np.arange(4, dtype=np.int32)), pyarrow.py_buffer(b"a\xffb")]  # 0xff is in no UTF-8
+    parts = [
+        None,
+        pyarrow.py_buffer(np.arange(4, dtype=np.int32)),
+        pyarrow.py_buffer(b"a\xffb"),
+    ]  # 0xff is in no UTF-8
     words = pyarrow.Array.from_buffers(pyarrow.string(), 3, parts)
-    table = pyarrow.table({"confidence": [0.5, 0.6, 0.7], "correct": [1, 0, 1]}).append_column("word", words)
-    with pyarrow.OSFile(str(tmp_path / "t.arrow"), "wb") as file, pyarrow.ipc.new_stream(file, table.schema) as writer:
+    table = pyarrow.table(
+        {"confidence": [0.5, 0.6, 0.7], "correct": [1, 0, 1]}
+    ).append_column("word", words)
+    with (
+        pyarrow.OSFile(str(tmp_path / "t.arrow"), "wb") as file,
+        pyarrow.ipc.new_stream(file, table.schema) as writer,
+    ):
         writer.write_table(table)
-    with pytest.raises(DataError, match=r"t\.arrow: cannot read it as arrow: .*; is the file complete\?"):
+    with pytest.raises(
+        DataError,
+        match=r"t\.arrow: cannot read it as arrow: .*; is the file complete\?",
+    ):
         import_scores([tmp_path / "t.arrow"], tmp_path / "o.h5")
 
 
@@ -212,7 +273,11 @@ def test_other_cases_of_a_class_are_known_where_they_leave_no_doubt():
     assert len(by_token(["ab", "aB"])) == 2
 
 
-@pytest.mark.parametrize("around", [lambda inner: [inner], lambda inner: {"a": inner}], ids=["lists", "dicts"])
+@pytest.mark.parametrize(
+    "around",
+    [lambda inner: [inner], lambda inner: {"a": inner}],
+    ids=["lists", "dicts"],
+)
 def test_containers_nested_without_end_are_refused(around):
     nested = around(np.zeros(2))
     for _ in range(5000):
@@ -223,8 +288,13 @@ def test_containers_nested_without_end_are_refused(around):
 
 def test_tensors_of_pickles_lie_in_one_piece():
     storage = np.arange(30.0)
-    assert np.array_equal(_tensor(storage, 6, (2, 3, 4), (12, 4, 1)).content, storage[6:30].reshape(2, 3, 4))
-    assert _tensor(storage, 0, (2, 1, 3), (3, 99, 1)).content.shape == (2, 1, 3), "one long, its stride says nothing"
+    assert np.array_equal(
+        _tensor(storage, 6, (2, 3, 4), (12, 4, 1)).content,
+        storage[6:30].reshape(2, 3, 4),
+    )
+    assert _tensor(storage, 0, (2, 1, 3), (3, 99, 1)).content.shape == (2, 1, 3), (
+        "one long, its stride says nothing"
+    )
     for strides in ((1, 2), (3, 2)):
         with pytest.raises(UnpicklingError, match="does not lie in one piece"):
             _tensor(storage, 0, (2, 3), strides)
@@ -258,9 +328,13 @@ def test_a_bundle_of_a_later_format_is_no_foreign_file(tmp_path, at):
 )  # fmt: skip
 def test_a_tensor_lies_within_its_file(tmp_path, shape, offsets, fits):
     """24 bytes of float32 behind the header."""
-    header = json.dumps({"logits": {"dtype": "F32", "shape": shape, "data_offsets": offsets}}).encode()
+    header = json.dumps(
+        {"logits": {"dtype": "F32", "shape": shape, "data_offsets": offsets}}
+    ).encode()
     values = np.arange(6, dtype=np.float32)
-    (tmp_path / "a.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + values.tobytes())
+    (tmp_path / "a.safetensors").write_bytes(
+        len(header).to_bytes(8, "little") + header + values.tobytes()
+    )
     with ExitStack() as stack:
         load = open_archive(tmp_path / "a.safetensors", stack).entries["logits"].load
         if fits:
@@ -271,18 +345,40 @@ def test_a_tensor_lies_within_its_file(tmp_path, shape, offsets, fits):
                 load()
 
 
-@pytest.mark.parametrize(("ragged", "scores", "divided"), [("logits", (), 1), ("x", ("x",), 1), ("logits", ("z",), 0)])
-def test_lists_of_several_lengths_are_divided_only_where_they_are_the_scores(tmp_path, ragged, scores, divided):
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+@pytest.mark.parametrize(
+    ("ragged", "scores", "divided"),
+    [("logits", (), 1), ("x", ("x",), 1), ("logits", ("z",), 0)],
+)
+def test_lists_of_several_lengths_are_divided_only_where_they_are_the_scores(
+    tmp_path, ragged, scores, divided
+):
+    pyarrow, parquet = (
+        pytest.importorskip("pyarrow"),
+        pytest.importorskip("pyarrow.parquet"),
+    )
     z = pyarrow.array([[0.5, 1.0], [1.0, 0.5]], pyarrow.list_(pyarrow.float32()))
-    table = pyarrow.table({ragged: [[0.5, 1.0], [1.0, 2.0, 4.0]], "label": [0, 1], "z": z})
+    table = pyarrow.table(
+        {ragged: [[0.5, 1.0], [1.0, 2.0, 4.0]], "label": [0, 1], "z": z}
+    )
     parquet.write_table(table, tmp_path / "t.parquet")
-    report = import_scores([tmp_path / "t.parquet"], tmp_path / "o.h5", ImportRequest(scores=scores, kind="logits"))
-    assert {bundle.name for bundle in report.bundles} == ({"choices_2", "choices_3"} if divided else {""})
-    assert report.bundles[0].dtype == ("float64" if divided else "float32")  # Python's numbers, or as it is stored
-    flat = pyarrow.table({"logits_a": z.flatten()[:2], "logits_b": z.flatten()[2:], "label": [0, 1]})
+    report = import_scores(
+        [tmp_path / "t.parquet"],
+        tmp_path / "o.h5",
+        ImportRequest(scores=scores, kind="logits"),
+    )
+    assert {bundle.name for bundle in report.bundles} == (
+        {"choices_2", "choices_3"} if divided else {""}
+    )
+    assert report.bundles[0].dtype == (
+        "float64" if divided else "float32"
+    )  # Python's numbers, or as it is stored
+    flat = pyarrow.table(
+        {"logits_a": z.flatten()[:2], "logits_b": z.flatten()[2:], "label": [0, 1]}
+    )
     parquet.write_table(flat, tmp_path / "t.parquet")
-    report = import_scores([tmp_path / "t.parquet"], tmp_path / "o.h5", ImportRequest(), force=True)
+    report = import_scores(
+        [tmp_path / "t.parquet"], tmp_path / "o.h5", ImportRequest(), force=True
+    )
     assert report.bundles[0].dtype == "float32"
 
 
@@ -296,7 +392,10 @@ def test_lists_of_several_lengths_are_divided_only_where_they_are_the_scores(tmp
     ],
 )
 def test_tokens_become_one_where_any_row_lists_them(reduce, cells, made):
-    rows, ask = [{"c": cell} for cell in cells], ImportRequest(confidence="c", reduce=reduce)
+    rows, ask = (
+        [{"c": cell} for cell in cells],
+        ImportRequest(confidence="c", reduce=reduce),
+    )
     if made is None:
         with pytest.raises(DataError, match="row 1 has no list of tokens"):
             token_rows(rows, ask, "t.jsonl")
@@ -306,16 +405,23 @@ def test_tokens_become_one_where_any_row_lists_them(reduce, cells, made):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".pt", ".npy", ".safetensors"])
-def test_a_file_cut_short_while_it_is_read_is_an_error_and_no_end_of_the_process(suffix, tmp_path):
+def test_a_file_cut_short_while_it_is_read_is_an_error_and_no_end_of_the_process(
+    suffix, tmp_path
+):
     """The system ends a process that reads a mapped page beyond the end of its file (SIGBUS)."""
     torch = pytest.importorskip("torch")
-    path, z = tmp_path / f"logits{suffix}", np.random.default_rng(0).normal(size=(4000, 100)).astype(np.float32)
+    path, z = (
+        tmp_path / f"logits{suffix}",
+        np.random.default_rng(0).normal(size=(4000, 100)).astype(np.float32),
+    )
     if suffix == ".npy":
         np.save(path, z)
     elif suffix == ".pt":
         torch.save({"logits": torch.from_numpy(z)}, path)
     else:
-        pytest.importorskip("safetensors.torch").save_file({"logits": torch.from_numpy(z)}, path)
+        pytest.importorskip("safetensors.torch").save_file(
+            {"logits": torch.from_numpy(z)}, path
+        )
     code = (
         "import os, sys\nfrom contextlib import ExitStack\nfrom pathlib import Path\n"
         "from calcli.errors import DataError\nfrom calcli.importers.formats import open_archive\n"
@@ -325,7 +431,12 @@ def test_a_file_cut_short_while_it_is_read_is_an_error_and_no_end_of_the_process
         "    os.truncate(sys.argv[1], 8192)\n"
         "    try:\n        array[3000:]\n    except DataError as error:\n        print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "cannot read array" in done.stdout and "is the file complete?" in done.stdout
 
@@ -378,24 +489,61 @@ SINGLE = np.int64(1)
 @pytest.mark.parametrize(
     ("files", "ask", "said"),
     [
-        ([{"logits": 2 * np.eye(3), "labels": SINGLE}], {}, "there are 1 labels for 3 rows"),
-        ([{"logits": 2 * np.eye(3), "labels": SINGLE}] * 2, {"join": True}, r"has shape \(\) and type int64"),
-        ([{"logits": 2 * np.eye(3), "ids": np.arange(3)}], {"gold": "gold.npz"}, "has 1 answers for 3 ids"),
-        ([{"logits": 2 * np.eye(3), "ids": SINGLE}], {"gold": "gold.npz"}, "has 1 answers for 3 ids"),
-        ([{"a_1": np.array(["x", "y"]), "a_2": np.array(["x", "x"]), "gold": SINGLE}], {"votes": "a"}, "for 1 golds"),
+        (
+            [{"logits": 2 * np.eye(3), "labels": SINGLE}],
+            {},
+            "there are 1 labels for 3 rows",
+        ),
+        (
+            [{"logits": 2 * np.eye(3), "labels": SINGLE}] * 2,
+            {"join": True},
+            r"has shape \(\) and type int64",
+        ),
+        (
+            [{"logits": 2 * np.eye(3), "ids": np.arange(3)}],
+            {"gold": "gold.npz"},
+            "has 1 answers for 3 ids",
+        ),
+        (
+            [{"logits": 2 * np.eye(3), "ids": SINGLE}],
+            {"gold": "gold.npz"},
+            "has 1 answers for 3 ids",
+        ),
+        (
+            [
+                {
+                    "a_1": np.array(["x", "y"]),
+                    "a_2": np.array(["x", "x"]),
+                    "gold": SINGLE,
+                }
+            ],
+            {"votes": "a"},
+            "for 1 golds",
+        ),
     ],
     ids=["labels", "joined", "gold", "ids", "votes"],
 )
-def test_a_single_value_is_refused_where_there_should_be_one_a_row(tmp_path, files, ask, said):
+def test_a_single_value_is_refused_where_there_should_be_one_a_row(
+    tmp_path, files, ask, said
+):
     for number, arrays in enumerate(files):
         np.savez(tmp_path / f"part{number}.npz", **arrays)
     np.savez(tmp_path / "gold.npz", answer=SINGLE, ids=np.arange(3))
     ask = ask | ({"gold": str(tmp_path / ask["gold"])} if "gold" in ask else {})
     with pytest.raises(DataError, match=said):
-        bring([tmp_path / f"part{number}.npz" for number in range(len(files))], tmp_path / "out.h5", **ask)
+        bring(
+            [tmp_path / f"part{number}.npz" for number in range(len(files))],
+            tmp_path / "out.h5",
+            **ask,
+        )
 
 
-def test_a_word_among_the_numbers_of_columns_without_telling_names_is_no_internal_error(tmp_path):
+def test_a_word_among_the_numbers_of_columns_without_telling_names_is_no_internal_error(
+    tmp_path,
+):
     rows = "".join("1,0.5,1.5,2\n" for _ in range(20))
-    with pytest.raises(DataError, match=r"holds no array named logits.*it has label \(labels\?\), cat, dog"):
+    with pytest.raises(
+        DataError,
+        match=r"holds no array named logits.*it has label \(labels\?\), cat, dog",
+    ):
         brought(tmp_path, f"label,cat,dog,eel\n{rows}0,1,n/a?,2\n")

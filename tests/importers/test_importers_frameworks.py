@@ -21,14 +21,26 @@ P = np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True)
 
 @pytest.mark.parametrize(
     ("scores", "labels"),
-    [("y_score", "y_true"), ("predictions", "ground_truth"), ("outputs", "targets"), ("predictions", "label_ids")],
+    [
+        ("y_score", "y_true"),
+        ("predictions", "ground_truth"),
+        ("outputs", "targets"),
+        ("predictions", "label_ids"),
+    ],
 )
-def test_names_of_frameworks_need_a_kind_unless_they_have_one(tmp_path, out, scores, labels):
+def test_names_of_frameworks_need_a_kind_unless_they_have_one(
+    tmp_path, out, scores, labels
+):
     np.savez(tmp_path / "a.npz", **{scores: Z, labels: Y})
     if labels != "label_ids":  # which the Trainer writes beside logits
-        with pytest.raises(UsageError, match=f"say what '{scores}' holds with --kind .*outside \\[0, 1\\]"):
+        with pytest.raises(
+            UsageError,
+            match=f"say what '{scores}' holds with --kind .*outside \\[0, 1\\]",
+        ):
             bring(tmp_path / "a.npz", out)
-    found = bring(tmp_path / "a.npz", out, kind=None if labels == "label_ids" else "logits")
+    found = bring(
+        tmp_path / "a.npz", out, kind=None if labels == "label_ids" else "logits"
+    )
     assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
     np.savez(tmp_path / "a.npz", **{scores: P, labels: Y})
     if labels == "label_ids":
@@ -39,18 +51,31 @@ def test_names_of_frameworks_need_a_kind_unless_they_have_one(tmp_path, out, sco
             bring(tmp_path / "a.npz", out)
 
 
-@pytest.mark.parametrize("names", [("val_logits", "val_labels"), ("net_logits", "net_labels"), ("a_logits", "truth")])
+@pytest.mark.parametrize(
+    "names",
+    [("val_logits", "val_labels"), ("net_logits", "net_labels"), ("a_logits", "truth")],
+)
 def test_the_word_may_end_a_name(tmp_path, out, names):
     for name, array in zip(names, (Z, Y), strict=True):
         np.save(tmp_path / f"{name}.npy", array)
     report = import_scores(
-        [tmp_path / f"{name}.npy" for name in names], out, ImportRequest(labels=("truth",) * ("truth" in names))
+        [tmp_path / f"{name}.npy" for name in names],
+        out,
+        ImportRequest(labels=("truth",) * ("truth" in names)),
     )
-    assert [(b.name, b.n, b.labelled) for b in report.bundles] == [("val" if "val_logits" in names else "", N, True)]
+    assert [(b.name, b.n, b.labelled) for b in report.bundles] == [
+        ("val" if "val_logits" in names else "", N, True)
+    ]
 
 
 def test_what_a_model_predicts_is_never_taken_for_labels(tmp_path, out):
-    for name in ("pred_label", "predicted_labels", "y_pred", "model_labels", "prediction"):
+    for name in (
+        "pred_label",
+        "predicted_labels",
+        "y_pred",
+        "model_labels",
+        "prediction",
+    ):
         np.savez(tmp_path / "a.npz", logits=Z, **{name: Z.argmax(axis=1)})
         with pytest.raises(DataError, match="found no labels"):
             bring(tmp_path / "a.npz", out)
@@ -62,7 +87,10 @@ def test_the_prediction_that_a_writer_logged_is_checked_row_by_row(tmp_path, out
     wrong = P.argmax(axis=1)
     wrong[7] = (wrong[7] + 1) % K
     np.savez(tmp_path / "a.npz", probs=P, labels=Y, pred_label=wrong)
-    with pytest.raises(DataError, match=f"row 7 has prediction {wrong[7]}, but the largest of 'probs' is class"):
+    with pytest.raises(
+        DataError,
+        match=f"row 7 has prediction {wrong[7]}, but the largest of 'probs' is class",
+    ):
         bring(tmp_path / "a.npz", out)
 
 
@@ -75,12 +103,20 @@ def test_the_prediction_that_a_writer_logged_is_checked_row_by_row(tmp_path, out
         ([-1, 1, 1, -1], "+1 was read as class 1"),
         ([False, True, True, False], "true was read as class 1"),
         (["No", "Yes", "Yes", "No"], "'Yes' was read as class 1"),
-        (["malignant", "benign", "benign", "malignant"], "'malignant' was read as class 1"),
-        (["abc", "abd", "abd", "abc"], "'abd' was read as class 1, 'abc' as class 0, the later in the alphabet"),
+        (
+            ["malignant", "benign", "benign", "malignant"],
+            "'malignant' was read as class 1",
+        ),
+        (
+            ["abc", "abd", "abd", "abc"],
+            "'abd' was read as class 1, 'abc' as class 0, the later in the alphabet",
+        ),
         (["0", "1", "1", "0"], ""),
     ],
 )
-def test_labels_of_two_classes_and_what_was_taken_as_class_1(tmp_path, out, labels, says):
+def test_labels_of_two_classes_and_what_was_taken_as_class_1(
+    tmp_path, out, labels, says
+):
     np.savez(tmp_path / "a.npz", logits=np.array([-1.0, 2, 3, -4]), y=np.array(labels))
     found = bring(tmp_path / "a.npz", out)
     expected = [1, 0, 0, 1] if "malignant" in labels else [0, 1, 1, 0]
@@ -88,12 +124,16 @@ def test_labels_of_two_classes_and_what_was_taken_as_class_1(tmp_path, out, labe
     assert says in found["notes"]
     words = sorted(set(labels), key=lambda word: expected[labels.index(word)])
     named = isinstance(labels[0], str) and labels[0] != "0"
-    assert [name.decode() for name in found.get("class_names", [])] == (words if named else [])
+    assert [name.decode() for name in found.get("class_names", [])] == (
+        words if named else []
+    )
 
 
 def test_the_only_column_names_class_1(tmp_path, out):
     (tmp_path / "a.csv").write_text(",yes,truth\n0,0.9,yes\n1,0.25,aye\n2,0.75,yes\n")
-    found = bring(tmp_path / "a.csv", out, scores=("yes",), labels=("truth",), kind="probs")
+    found = bring(
+        tmp_path / "a.csv", out, scores=("yes",), labels=("truth",), kind="probs"
+    )
     assert found["labels"].tolist() == [1, 0, 1]
     assert found["probs"][:, 1].tolist() == [0.9, 0.25, 0.75]
     assert "'yes' was read as class 1, 'aye' as class 0" in found["notes"]
@@ -115,7 +155,9 @@ def test_class_names_may_be_given(tmp_path, out):
 
 def test_batches_are_joined(tmp_path, out):
     cuts = [slice(0, 5), slice(5, 10), slice(10, N)]
-    (tmp_path / "a.pkl").write_bytes(pickle.dumps([{"logits": Z[c], "labels": Y[c]} for c in cuts]))
+    (tmp_path / "a.pkl").write_bytes(
+        pickle.dumps([{"logits": Z[c], "labels": Y[c]} for c in cuts])
+    )
     found = bring(tmp_path / "a.pkl", out)
     assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
     assert "3 batches were joined to 12 rows" in found["notes"]
@@ -124,7 +166,10 @@ def test_batches_are_joined(tmp_path, out):
 
 
 def test_rows_in_a_list_are_rows(tmp_path, out):
-    rows = [{"id": i, "answer": "ABC"[y], "logits": z, "hint": None} for i, (z, y) in enumerate(zip(Z, Y, strict=True))]
+    rows = [
+        {"id": i, "answer": "ABC"[y], "logits": z, "hint": None}
+        for i, (z, y) in enumerate(zip(Z, Y, strict=True))
+    ]
     (tmp_path / "a.pkl").write_bytes(pickle.dumps(rows))
     found = bring(tmp_path / "a.pkl", out, labels=("answer",))
     assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
@@ -145,7 +190,11 @@ def test_torch_tuples_and_batches(tmp_path, out):
 def test_pickled_tensors_are_read_without_torch(tmp_path, out):
     torch = pytest.importorskip("torch")
     rows = [
-        {"gt_label": torch.tensor([y]), "pred_score": torch.tensor(p), "pred_label": torch.tensor([p.argmax()])}
+        {
+            "gt_label": torch.tensor([y]),
+            "pred_score": torch.tensor(p),
+            "pred_label": torch.tensor([p.argmax()]),
+        }
         for p, y in zip(P, Y, strict=True)
     ]
     (tmp_path / "result.pkl").write_bytes(pickle.dumps(rows))
@@ -162,14 +211,22 @@ def test_several_scores_a_row_become_one(tmp_path, out, axis):
     """On whichever axis they lie: that which is not of the labels' length."""
     several = np.stack([Z, Z + 1, 3 * Z], axis=axis)
     np.savez(tmp_path / "a.npz", logits=several, labels=Y)
-    with pytest.raises(DataError, match=r"of several scores a row .* --reduce mean makes one"):
+    with pytest.raises(
+        DataError, match=r"of several scores a row .* --reduce mean makes one"
+    ):
         bring(tmp_path / "a.npz", out)
-    assert np.allclose(bring(tmp_path / "a.npz", out, reduce="mean")["logits"], several.mean(axis=axis), atol=1e-6)
+    assert np.allclose(
+        bring(tmp_path / "a.npz", out, reduce="mean")["logits"],
+        several.mean(axis=axis),
+        atol=1e-6,
+    )
     assert np.array_equal(bring(tmp_path / "a.npz", out, reduce="first")["logits"], Z)
 
 
 def test_positions_of_tokens_become_rows(tmp_path, out):
-    np.savez(tmp_path / "a.npz", predictions=Z.reshape(4, 3, K), label_ids=Y.reshape(4, 3))
+    np.savez(
+        tmp_path / "a.npz", predictions=Z.reshape(4, 3, K), label_ids=Y.reshape(4, 3)
+    )
     found = bring(tmp_path / "a.npz", out)
     assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
     assert "4 x 3 positions became 12 rows" in found["notes"]
@@ -184,12 +241,16 @@ def test_ranks_are_not_classes(tmp_path, out):
     np.savez(tmp_path / "a.npz", probs=ranked, labels=Y)
     with pytest.raises(DataError, match="these are ranks"):
         bring(tmp_path / "a.npz", out)
-    assert np.array_equal(bring(tmp_path / "a.npz", out, scores=("probs",))["probs"], ranked)
+    assert np.array_equal(
+        bring(tmp_path / "a.npz", out, scores=("probs",))["probs"], ranked
+    )
 
 
 def test_confidences_of_predictions_are_not_probabilities_of_class_1(tmp_path, out):
     np.savez(tmp_path / "a.npz", prob=np.linspace(0.5, 1, 10), label=np.arange(10) % 2)
-    with pytest.raises(DataError, match="no value is below .5 though both classes occur"):
+    with pytest.raises(
+        DataError, match="no value is below .5 though both classes occur"
+    ):
         bring(tmp_path / "a.npz", out)
 
 
@@ -198,7 +259,10 @@ SAMPLES = {
     "vlm_pickle/oodcv_first40.pkl": ({"labels": ("answer",)}, (40, 6, "logits")),
     "made/trainer/trainer_predict.npz": ({}, (12, 5, "logits")),
     "netcal_npz/lenet-5-cifar-10_first40.npz": ({"kind": "probs"}, (40, 10, "probs")),
-    "made/tables/predict_proba_pandas_index_with_target.csv": ({"kind": "probs"}, (12, 3, "probs")),
+    "made/tables/predict_proba_pandas_index_with_target.csv": (
+        {"kind": "probs"},
+        (12, 3, "probs"),
+    ),
     "made/tables/oof_with_fold.csv": ({"kind": "probs"}, (12, 2, "probs")),
     "made/timm/resnet-224_topk0.csv": ({"no_labels": True}, (12, 5, "probs")),
     "made/timm/resnet-224_topk0_30classes.csv": ({"no_labels": True}, (4, 30, "probs")),
@@ -211,8 +275,14 @@ SAMPLES = {
     "made/tables/probs_0_1_10.csv": ({}, "after column 'probs_1' comes 'probs_10'"),
     "made/tables/numeric_id_and_logits.csv": ({"kind": "logits"}, (12, 2, "logits")),
     "made/timm/two_classes_named_0_1_top1.csv": ({}, "no value is below .5"),
-    "made/timm/resnet-224_topk3_logit_separate_col_with_true_label.csv": ({}, "these are ranks"),
-    "made/timm/resnet-224_topk5_separate_col.csv": ({"no_labels": True}, "these are ranks"),
+    "made/timm/resnet-224_topk3_logit_separate_col_with_true_label.csv": (
+        {},
+        "these are ranks",
+    ),
+    "made/timm/resnet-224_topk5_separate_col.csv": (
+        {"no_labels": True},
+        "these are ranks",
+    ),
 }
 
 
@@ -233,12 +303,19 @@ def test_samples_are_read_or_refused_by_what_they_are(sample, out, name):
 def test_samples_of_two_arrays(sample, out):
     folder = sample("cleanlab")
     for name, k in (("cifar10", 10), ("imdb", 2), ("20news", 20)):
-        files = [folder / f"{name}_test_set_pyx.npy", folder / f"{name}_test_set_original_labels.npy"]
+        files = [
+            folder / f"{name}_test_set_pyx.npy",
+            folder / f"{name}_test_set_original_labels.npy",
+        ]
         found = bring(files, out)
         assert found["probs"].shape == (40, k)
-        assert (found["probs"].argmax(axis=1) == found["labels"]).mean() > 0.5, "labels belong to the rows"
+        assert (found["probs"].argmax(axis=1) == found["labels"]).mean() > 0.5, (
+            "labels belong to the rows"
+        )
     folder = sample("npy_folder/tst")
-    found = bring([folder / "predictions.npy", folder / "targets.npy"], out, kind="logits")
+    found = bring(
+        [folder / "predictions.npy", folder / "targets.npy"], out, kind="logits"
+    )
     assert (found["logits"].argmax(axis=1) == found["labels"]).mean() > 0.8
 
 
@@ -247,26 +324,47 @@ def test_samples_of_two_arrays(sample, out):
 
 def test_rows_of_several_labels_become_a_row_for_each(tmp_path, out):
     truth = np.random.default_rng(2).integers(0, 2, (N, K))
-    np.savez(tmp_path / "a.npz", logits=Z, labels=truth, class_names=["cat", "dog", "eel"])
+    np.savez(
+        tmp_path / "a.npz", logits=Z, labels=truth, class_names=["cat", "dog", "eel"]
+    )
     with pytest.raises(DataError, match="is not one-hot.*--per-label"):
         bring(tmp_path / "a.npz", out)
     found = bring(tmp_path / "a.npz", out, per_label=True)
-    assert found["logits"].shape == (3 * N, 2) and np.array_equal(found["labels"].reshape(N, 3), truth)
+    assert found["logits"].shape == (3 * N, 2) and np.array_equal(
+        found["labels"].reshape(N, 3), truth
+    )
     assert found["group"].reshape(N, 3).tolist() == [[b"cat", b"dog", b"eel"]] * N
-    assert np.array_equal(found["unit"].reshape(N, 3), np.arange(N)[:, None].repeat(3, axis=1))
+    assert np.array_equal(
+        found["unit"].reshape(N, 3), np.arange(N)[:, None].repeat(3, axis=1)
+    )
     for c in range(3):
-        assert np.array_equal(found["logits"][c::3], np.stack([0 * Z[:, c], Z[:, c]], axis=1))
+        assert np.array_equal(
+            found["logits"][c::3], np.stack([0 * Z[:, c], Z[:, c]], axis=1)
+        )
     table = [("key", "p_cat", "p_dog", "p_eel", "is_cat", "is_dog", "is_eel")]
     table += [(f"r{i}", *P[i].tolist(), *truth[i].tolist()) for i in range(N)]
-    (tmp_path / "a.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in table))
-    named = {"scores": ("p_cat:p_eel",), "labels": ("is_cat:is_eel",), "kind": "probs", "ids": "key"}
+    (tmp_path / "a.csv").write_text(
+        "".join(",".join(map(str, row)) + "\n" for row in table)
+    )
+    named = {
+        "scores": ("p_cat:p_eel",),
+        "labels": ("is_cat:is_eel",),
+        "kind": "probs",
+        "ids": "key",
+    }
     from_table = bring(tmp_path / "a.csv", out, per_label=True, **named)
     assert np.array_equal(from_table["probs"][:, 1].reshape(N, 3), P)
-    assert np.array_equal(from_table["labels"], found["labels"]) and "ids" not in from_table
+    assert (
+        np.array_equal(from_table["labels"], found["labels"])
+        and "ids" not in from_table
+    )
     assert from_table["group"][:4].tolist() == [b"cat", b"dog", b"eel", b"cat"]
     assert from_table["unit"][2:4].tolist() == [b"r0", b"r1"]
     np.savez(tmp_path / "a.npz", logits=Z, labels=Y)
-    with pytest.raises(DataError, match=r"has shape \(12,\), expected zeros and ones of shape \(12, 3\)"):
+    with pytest.raises(
+        DataError,
+        match=r"has shape \(12,\), expected zeros and ones of shape \(12, 3\)",
+    ):
         bring(tmp_path / "a.npz", out, per_label=True)
 
 

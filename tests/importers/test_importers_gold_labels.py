@@ -22,17 +22,33 @@ HITS = Z.argmax(axis=1) == Y
 def csv(path, head, *columns):
     """A CSV file of these columns."""
     rows = zip(
-        *(np.asarray(c).tolist() if np.ndim(c) < 2 else [",".join(map(str, r)) for r in c] for c in columns),
+        *(
+            np.asarray(c).tolist()
+            if np.ndim(c) < 2
+            else [",".join(map(str, r)) for r in c]
+            for c in columns
+        ),
         strict=True,
     )
-    path.write_text("\n".join(([head] if head else []) + [",".join(map(str, row)) for row in rows]) + "\n")
+    path.write_text(
+        "\n".join(([head] if head else []) + [",".join(map(str, row)) for row in rows])
+        + "\n"
+    )
     return path
 
 
 def bring(paths, out, **ask):
     """Import, and give labels and notes."""
-    ask = {name: (value,) if name in ("scores", "labels") else value for name, value in ask.items()}
-    report = import_scores(paths if isinstance(paths, list) else [paths], out, ImportRequest(**ask), force=True)
+    ask = {
+        name: (value,) if name in ("scores", "labels") else value
+        for name, value in ask.items()
+    }
+    report = import_scores(
+        paths if isinstance(paths, list) else [paths],
+        out,
+        ImportRequest(**ask),
+        force=True,
+    )
     with h5py.File(out) as file:
         labels = file["labels"][()] if "labels" in file else None
     return labels, " | ".join(report.notes)
@@ -43,7 +59,12 @@ def scored(tmp_path):
     """Scores of ten questions, and their answers in another order: (scores, gold, output)."""
     order = RNG.permutation(N)
     scores = csv(tmp_path / "scores.csv", "id,A,B,C,D", [f"q{i}" for i in range(N)], P)
-    gold = csv(tmp_path / "gold.csv", "id,answer", [f"q{i}" for i in order], np.array(list("ABCD"))[Y[order]])
+    gold = csv(
+        tmp_path / "gold.csv",
+        "id,answer",
+        [f"q{i}" for i in order],
+        np.array(list("ABCD"))[Y[order]],
+    )
     return scores, gold, tmp_path / "out.h5"
 
 
@@ -60,9 +81,14 @@ def test_answers_that_are_missing_or_double_are_refused(scored):
     lines = gold.read_text().splitlines()
     gone = next(line for line in lines if line.startswith("q7,"))
     gold.write_text("\n".join(line for line in lines if line != gone) + "\n")
-    with pytest.raises(DataError, match=r"row 7 has the id 'q7', which .*gold.csv does not have \(1 of 40"):
+    with pytest.raises(
+        DataError,
+        match=r"row 7 has the id 'q7', which .*gold.csv does not have \(1 of 40",
+    ):
         bring(scores, out, kind="probs", gold=str(gold))
-    gold.write_text("\n".join([*lines, "q7," + ("B" if gone.endswith("A") else "A")]) + "\n")
+    gold.write_text(
+        "\n".join([*lines, "q7," + ("B" if gone.endswith("A") else "A")]) + "\n"
+    )
     with pytest.raises(DataError, match="id 'q7' has several answers"):
         bring(scores, out, kind="probs", gold=str(gold))
     gold.write_text("\n".join([*lines, gone]) + "\n")
@@ -73,7 +99,9 @@ def test_answers_go_by_place_only_where_no_file_has_ids(scored, tmp_path):
     scores, gold, out = scored
     np.save(tmp_path / "p.npy", P)
     np.save(tmp_path / "truth.npy", Y)
-    labels, told = bring(tmp_path / "p.npy", out, kind="probs", gold=str(tmp_path / "truth.npy"))
+    labels, told = bring(
+        tmp_path / "p.npy", out, kind="probs", gold=str(tmp_path / "truth.npy")
+    )
     assert (labels == Y).all() and "there are no ids" in told
     with pytest.raises(DataError, match="has no ids to find the gold by"):
         bring(scores, out, kind="probs", gold=str(tmp_path / "truth.npy"))
@@ -82,7 +110,9 @@ def test_answers_go_by_place_only_where_no_file_has_ids(scored, tmp_path):
     csv(gold, "id,first,other", [f"q{i}" for i in range(N)], Y, Y)
     with pytest.raises(UsageError, match="choose with --labels"):
         bring(scores, out, kind="probs", gold=str(gold))
-    assert (bring(scores, out, kind="probs", gold=str(gold), labels="other")[0] == Y).all()
+    assert (
+        bring(scores, out, kind="probs", gold=str(gold), labels="other")[0] == Y
+    ).all()
 
 
 @pytest.mark.parametrize("name", ["acc", "correct", "is_correct"])
@@ -90,16 +120,32 @@ def test_a_logged_outcome_is_held_against_every_row(tmp_path, name):
     wrong = HITS.copy()
     wrong[11] = not wrong[11]
     for outcomes, right in ((HITS, True), (wrong, False)):
-        np.savez(tmp_path / "s.npz", logits=Z, labels=Y, **{name: outcomes.astype(float if name == "acc" else bool)})
+        np.savez(
+            tmp_path / "s.npz",
+            logits=Z,
+            labels=Y,
+            **{name: outcomes.astype(float if name == "acc" else bool)},
+        )
         if right:
-            assert f"'{name}' agrees in every row" in bring(tmp_path / "s.npz", tmp_path / "o.h5")[1]
+            assert (
+                f"'{name}' agrees in every row"
+                in bring(tmp_path / "s.npz", tmp_path / "o.h5")[1]
+            )
         else:
-            with pytest.raises(DataError, match=rf"{name}: row 11 is logged as (right|wrong), its label is {Y[11]}"):
+            with pytest.raises(
+                DataError,
+                match=rf"{name}: row 11 is logged as (right|wrong), its label is {Y[11]}",
+            ):
                 bring(tmp_path / "s.npz", tmp_path / "o.h5")
-            assert bring(tmp_path / "s.npz", tmp_path / "o.h5", scores="logits")[0][11] == Y[11]
+            assert (
+                bring(tmp_path / "s.npz", tmp_path / "o.h5", scores="logits")[0][11]
+                == Y[11]
+            )
 
 
-def test_a_prediction_of_two_classes_may_have_any_threshold_but_not_the_wrong_way_round(tmp_path):
+def test_a_prediction_of_two_classes_may_have_any_threshold_but_not_the_wrong_way_round(
+    tmp_path,
+):
     q = P[:, 0]
     truth = (RNG.random(N) < q).astype(int)
     for pred, fits in ((q > 0.3, True), (q > 0.5, True), (q < 0.5, False)):
@@ -107,22 +153,39 @@ def test_a_prediction_of_two_classes_may_have_any_threshold_but_not_the_wrong_wa
         if fits:
             bring(tmp_path / "s.npz", tmp_path / "o.h5")
         else:
-            with pytest.raises(DataError, match="pred: no threshold on 'probs' gives it"):
+            with pytest.raises(
+                DataError, match="pred: no threshold on 'probs' gives it"
+            ):
                 bring(tmp_path / "s.npz", tmp_path / "o.h5")
 
 
 def test_predictions_by_name_are_looked_up(tmp_path):
     names = np.array(["cat", "dog", "eel", "fox"])
-    table = csv(tmp_path / "t.csv", "cat,dog,eel,fox,pred,label", P, names[P.argmax(1)], names[Y])
+    table = csv(
+        tmp_path / "t.csv",
+        "cat,dog,eel,fox,pred,label",
+        P,
+        names[P.argmax(1)],
+        names[Y],
+    )
     assert "'pred' agrees" in bring(table, tmp_path / "o.h5", kind="probs")[1]
-    csv(table, "cat,dog,eel,fox,pred,label", P, names[(P.argmax(1) + (np.arange(N) == 5)) % K], names[Y])
+    csv(
+        table,
+        "cat,dog,eel,fox,pred,label",
+        P,
+        names[(P.argmax(1) + (np.arange(N) == 5)) % K],
+        names[Y],
+    )
     with pytest.raises(DataError, match="row 5 has prediction"):
         bring(table, tmp_path / "o.h5", kind="probs")
 
 
 @pytest.mark.parametrize(
     ("truth", "words"),
-    [(Z.argmax(axis=1), "are the labels the model's predictions"), ((Z.argmin(axis=1)), "no better than chance")],
+    [
+        (Z.argmax(axis=1), "are the labels the model's predictions"),
+        ((Z.argmin(axis=1)), "no better than chance"),
+    ],
 )
 def test_labels_that_cannot_belong_to_their_scores_are_doubted(tmp_path, truth, words):
     np.savez(tmp_path / "s.npz", logits=Z, labels=truth)
@@ -145,7 +208,9 @@ def test_percentages_are_told_apart_from_logits(tmp_path):
 
 def test_a_column_that_counts_is_no_class_in_floats_either(tmp_path):
     table = csv(tmp_path / "t.csv", "n,a,b,c,d,label", np.arange(N) + 1.0, Z, Y)
-    with pytest.raises(DataError, match="column 'n' holds whole numbers.*--scores a,b,c,d"):
+    with pytest.raises(
+        DataError, match="column 'n' holds whole numbers.*--scores a,b,c,d"
+    ):
         bring(table, tmp_path / "o.h5", kind="logits")
 
 
@@ -163,18 +228,29 @@ def test_a_table_without_names_but_several_readings_says_how_to_name_them(tmp_pa
     with pytest.raises(DataError, match=r"--scores 0:3 --labels 5"):
         bring(table, tmp_path / "o.h5", kind="probs")
     with pytest.raises(DataError, match=r"--scores 1:4 --labels 5"):
-        bring(csv(tmp_path / "c.csv", "", np.arange(N), P, Y), tmp_path / "o.h5", kind="probs")
-    assert (bring(table, tmp_path / "o.h5", kind="probs", scores="0:3", labels="5")[0] == Y).all()
+        bring(
+            csv(tmp_path / "c.csv", "", np.arange(N), P, Y),
+            tmp_path / "o.h5",
+            kind="probs",
+        )
+    assert (
+        bring(table, tmp_path / "o.h5", kind="probs", scores="0:3", labels="5")[0] == Y
+    ).all()
 
 
 def test_commas_in_numbers_of_a_semicolon_table(tmp_path):
-    text = "\n".join(";".join([*(str(v).replace(".", ",") for v in p), str(y)]) for p, y in zip(P, Y, strict=True))
+    text = "\n".join(
+        ";".join([*(str(v).replace(".", ",") for v in p), str(y)])
+        for p, y in zip(P, Y, strict=True)
+    )
     (tmp_path / "t.csv").write_text("p_0;p_1;p_2;p_3;label\n" + text + "\n")
     assert (bring(tmp_path / "t.csv", tmp_path / "o.h5", kind="probs")[0] == Y).all()
 
 
 def test_a_zip_may_hold_several_pairs_and_what_file_managers_add(tmp_path):
-    np.savez(tmp_path / "z.zip.npz", a_scores=P, a_targets=Y, b_scores=P[:9], b_targets=Y[:9])
+    np.savez(
+        tmp_path / "z.zip.npz", a_scores=P, a_targets=Y, b_scores=P[:9], b_targets=Y[:9]
+    )
     path = (tmp_path / "z.zip.npz").rename(tmp_path / "z.zip")
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("__MACOSX/._a_scores.npy", b"\0\5\x16\7")
@@ -184,36 +260,62 @@ def test_a_zip_may_hold_several_pairs_and_what_file_managers_add(tmp_path):
 
 
 def test_confidence_and_correct_go_by_their_names(tmp_path):
-    rows = [{"confidence": float(p), "correct": bool(hit)} for p, hit in zip(P.max(1), HITS, strict=True)]
+    rows = [
+        {"confidence": float(p), "correct": bool(hit)}
+        for p, hit in zip(P.max(1), HITS, strict=True)
+    ]
     (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
     _, told = bring(tmp_path / "r.jsonl", tmp_path / "o.h5")
     assert f"'correct' as correct ({HITS.sum()} of {N})" in told
 
 
 def test_rows_with_different_numbers_of_scores_become_groups(tmp_path):
-    rows = [{"logits": Z[i, : 3 + i % 2].tolist(), "label": int(Z[i, :3].argmax())} for i in range(N)]
+    rows = [
+        {"logits": Z[i, : 3 + i % 2].tolist(), "label": int(Z[i, :3].argmax())}
+        for i in range(N)
+    ]
     (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
-    report = import_scores([tmp_path / "r.jsonl"], tmp_path / "o.h5", ImportRequest(), force=True)
-    assert [(b.name, b.n, b.k) for b in report.bundles] == [("choices_3", N // 2, 3), ("choices_4", N // 2, 4)]
-    report = import_scores([tmp_path / "r.jsonl"], tmp_path / "o.h5", ImportRequest(choices=4), force=True)
+    report = import_scores(
+        [tmp_path / "r.jsonl"], tmp_path / "o.h5", ImportRequest(), force=True
+    )
+    assert [(b.name, b.n, b.k) for b in report.bundles] == [
+        ("choices_3", N // 2, 3),
+        ("choices_4", N // 2, 4),
+    ]
+    report = import_scores(
+        [tmp_path / "r.jsonl"], tmp_path / "o.h5", ImportRequest(choices=4), force=True
+    )
     assert [(b.name, b.n, b.k) for b in report.bundles] == [("", N // 2, 4)]
     with pytest.raises(UsageError, match="--choices 5: .* has rows with 3, 4 scores"):
-        import_scores([tmp_path / "r.jsonl"], tmp_path / "o.h5", ImportRequest(choices=5), force=True)
+        import_scores(
+            [tmp_path / "r.jsonl"],
+            tmp_path / "o.h5",
+            ImportRequest(choices=5),
+            force=True,
+        )
 
 
 def test_scores_that_stand_on_their_side_and_rounded_ones_are_named_as_such(tmp_path):
     np.savez(tmp_path / "s.npz", logits=Z.T, labels=Y)
-    with pytest.raises(DataError, match=r"has shape \(4, 40\) for 40 labels: classes by rows\? .*transposed"):
+    with pytest.raises(
+        DataError,
+        match=r"has shape \(4, 40\) for 40 labels: classes by rows\? .*transposed",
+    ):
         bring(tmp_path / "s.npz", tmp_path / "o.h5")
     np.savez(tmp_path / "s.npz", probs=np.round(P, 2), labels=Y)
     with pytest.raises(DataError, match="were they rounded"):
         bring(tmp_path / "s.npz", tmp_path / "o.h5")
     np.savez(tmp_path / "s.npz", probs=P.max(axis=1), labels=Y)
-    with pytest.raises(DataError, match="there is one score a row: is it the confidence.*--confidence NAME"):
+    with pytest.raises(
+        DataError,
+        match="there is one score a row: is it the confidence.*--confidence NAME",
+    ):
         bring(tmp_path / "s.npz", tmp_path / "o.h5")
 
 
 def test_one_hot_labels_in_columns_of_their_own(tmp_path):
     hot = np.eye(K, dtype=int)[Y]
-    table = csv(tmp_path / "t.csv", "prob_a,prob_b,prob_c,prob_d,is_a,is_b,is_c,is_d", P, hot)
+    table = csv(
+        tmp_path / "t.csv", "prob_a,prob_b,prob_c,prob_d,is_a,is_b,is_c,is_d", P, hot
+    )
     assert (bring(table, tmp_path / "o.h5", labels="is_a:is_d")[0] == Y).all()

@@ -30,20 +30,29 @@ def ranks(folder, world=4, *, ids=True):
     for rank in range(world):
         rows = padded[rank::world]
         files.append(folder / f"preds_rank{rank}.npz")
-        np.savez(files[-1], logits=Z[rows], labels=Y[rows], **({"ids": rows} if ids else {}))
+        np.savez(
+            files[-1], logits=Z[rows], labels=Y[rows], **({"ids": rows} if ids else {})
+        )
     return files
 
 
 def test_ranks_are_joined_by_id_and_padding_is_dropped_when_asked(tmp_path, out):
     files = ranks(tmp_path)
-    with pytest.raises(DataError, match=r"has the id '0' of an earlier row, .*as 2 rows have; .*--drop-duplicates"):
+    with pytest.raises(
+        DataError,
+        match=r"has the id '0' of an earlier row, .*as 2 rows have; .*--drop-duplicates",
+    ):
         bring(files, out, join=True)
     found = bring(files[::-1], out, join=True, drop_duplicates=True)
     assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
-    assert "2 rows that repeat an earlier one of their id were dropped" in found["notes"]
+    assert (
+        "2 rows that repeat an earlier one of their id were dropped" in found["notes"]
+    )
 
 
-def test_a_quoted_pattern_is_expanded_and_what_it_matches_is_an_input(tmp_path, monkeypatch, capsys):
+def test_a_quoted_pattern_is_expanded_and_what_it_matches_is_an_input(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     run = runner(monkeypatch, capsys)
     for i in (2, 10, 1):
@@ -57,21 +66,31 @@ def test_a_quoted_pattern_is_expanded_and_what_it_matches_is_an_input(tmp_path, 
 
 def test_padding_is_told_by_its_scores_where_there_are_no_ids(tmp_path, out):
     files = ranks(tmp_path, ids=False)
-    with pytest.raises(DataError, match="last rows of the last 2 files repeat the first .*--drop-duplicates"):
+    with pytest.raises(
+        DataError,
+        match="last rows of the last 2 files repeat the first .*--drop-duplicates",
+    ):
         bring(files, out, join=True)
     found = bring(files, out, join=True, drop_duplicates=True)
     dealt = [*range(0, N, 4), *range(1, N, 4), *range(2, N, 4), *range(3, N, 4)]
-    assert np.array_equal(found["logits"], Z[dealt]) and np.array_equal(found["labels"], Y[dealt])
+    assert np.array_equal(found["logits"], Z[dealt]) and np.array_equal(
+        found["labels"], Y[dealt]
+    )
     assert "last rows of the last 2 files repeat first ones: left out" in found["notes"]
     report = import_scores(files, out, ImportRequest(), force=True)
-    assert any("look like shards of one data set; --join" in note for note in report.notes)
+    assert any(
+        "look like shards of one data set; --join" in note for note in report.notes
+    )
 
 
 def test_members_of_an_ensemble_are_no_shards(tmp_path, out):
     for seed in range(2):
         np.savez(tmp_path / f"seed{seed}.npz", logits=Z + seed, labels=Y)
     files = sorted(tmp_path.glob("seed*.npz"))
-    with pytest.raises(DataError, match=r"seed1.npz: has the labels of .*seed0.npz row by row.*leave out --join"):
+    with pytest.raises(
+        DataError,
+        match=r"seed1.npz: has the labels of .*seed0.npz row by row.*leave out --join",
+    ):
         bring(files, out, join=True)
     assert len(import_scores(files, out, ImportRequest(), force=True).bundles) == 2
 
@@ -101,7 +120,10 @@ def test_repeated_rows_are_refused_without_a_join_too(tmp_path, out):
     z, y, ids = Z.copy(), Y.copy(), np.r_[np.arange(N - 1), 3]
     z[9], y[9] = z[3] * (1 + 1e-6), y[3]  # as computed in another batch
     np.savez(tmp_path / "a.npz", logits=z, labels=y, ids=ids)
-    with pytest.raises(DataError, match="row 9 has the id '3' of an earlier row, and its scores and label"):
+    with pytest.raises(
+        DataError,
+        match="row 9 has the id '3' of an earlier row, and its scores and label",
+    ):
         bring(tmp_path / "a.npz", out)
 
 
@@ -110,9 +132,17 @@ def test_repeated_rows_are_refused_without_a_join_too(tmp_path, out):
 def test_rows_of_one_id_with_other_scores_belong_together(tmp_path, out, kind, drop):
     """Detections of an image: 40 rows of 8 images, two of which are alike by chance."""
     rng = np.random.default_rng(0)
-    z, y, image = rng.normal(size=(40, K)).astype(np.float32), rng.integers(0, K, 40), np.arange(40) // 5
+    z, y, image = (
+        rng.normal(size=(40, K)).astype(np.float32),
+        rng.integers(0, K, 40),
+        np.arange(40) // 5,
+    )
     z[1], y[1] = z[0], y[0]
-    arrays = {"logits": z, "labels": y} if kind == "logits" else {"confidence": rng.random(40), "correct": y % 2}
+    arrays = (
+        {"logits": z, "labels": y}
+        if kind == "logits"
+        else {"confidence": rng.random(40), "correct": y % 2}
+    )
     np.savez(tmp_path / "a.npz", ids=image, **arrays)
     found = bring(tmp_path / "a.npz", out, drop_duplicates=drop)
     assert "rows of one id belong together" in found["notes"]
@@ -126,7 +156,9 @@ def test_the_writer_of_lightning(sample, out):
     folder = sample("made/lightning")
     found = bring([folder], out, join=True, no_labels=True, kind="logits")
     assert found["ids"].tolist() == list(range(10))
-    first = bring(folder / "predictions_0.pt", out, no_labels=True, kind="logits")["logits"]
+    first = bring(folder / "predictions_0.pt", out, no_labels=True, kind="logits")[
+        "logits"
+    ]
     assert np.array_equal(found["logits"][::2], first), "rank 0 has the even rows"
 
 
@@ -134,11 +166,18 @@ def test_the_writer_of_lightning(sample, out):
 
 
 def test_labels_of_another_split_are_not_taken():
-    with pytest.raises(DataError, match="found no labels for 'val/logits' among test/labels"):
+    with pytest.raises(
+        DataError, match="found no labels for 'val/logits' among test/labels"
+    ):
         plan(["val/logits", "test/labels"], ImportRequest(), "x")
     paths = ["val_outputs", "val_targets", "test_outputs"]
-    with pytest.raises(DataError, match="found no labels for 'test_outputs' .*; name them with --labels NAME,"):
-        plan(paths, ImportRequest(kind="logits", scores=(paths[0], paths[2])), "x")  # it proposed the other scores
+    with pytest.raises(
+        DataError,
+        match="found no labels for 'test_outputs' .*; name them with --labels NAME,",
+    ):
+        plan(
+            paths, ImportRequest(kind="logits", scores=(paths[0], paths[2])), "x"
+        )  # it proposed the other scores
     (found,) = plan(["val/logits", "labels"], ImportRequest(), "x")
     assert found.labels == "labels"
 
@@ -147,11 +186,16 @@ def test_only_several_files_of_several_arrays_become_folders():
     def made(name, *arrays, loose=False):
         return Archive.of(Path(name), "npz", dict.fromkeys(arrays, list), loose=loose)
 
-    assert list(unite([made("a.npz", "logits", "ids"), made("y.npy", "y", loose=True)])) == ["logits", "ids", "y"]
+    assert list(
+        unite([made("a.npz", "logits", "ids"), made("y.npy", "y", loose=True)])
+    ) == ["logits", "ids", "y"]
     assert list(unite([made("x.npy", "x", loose=True), made("y.npy", "y", loose=True), made("a.npz", "ids")])) == [
         "x", "y", "ids",
     ]  # fmt: skip
-    assert list(unite([made("a.npz", "logits"), made("b.npz", "logits")])) == ["a/logits", "b/logits"]
+    assert list(unite([made("a.npz", "logits"), made("b.npz", "logits")])) == [
+        "a/logits",
+        "b/logits",
+    ]
 
 
 def test_containers_nested_too_deeply_are_refused():
@@ -165,7 +209,9 @@ def test_containers_nested_too_deeply_are_refused():
         deep = {"a": deep}
     with pytest.raises(DataError, match="nested too deeply"):
         merge_batches(deep, Path("x"))
-    assert list(flatten([[np.zeros(1)]], lambda item: isinstance(item, np.ndarray), "x")) == ["0/0"]
+    assert list(
+        flatten([[np.zeros(1)]], lambda item: isinstance(item, np.ndarray), "x")
+    ) == ["0/0"]
 
 
 def test_classes_that_only_a_part_lacks_are_told(tmp_path, out):
@@ -181,7 +227,9 @@ def test_classes_that_only_a_part_lacks_are_told(tmp_path, out):
 def test_labels_to_leave_out_need_labels(tmp_path, out):
     np.savez(tmp_path / "a.npz", logits=Z)
     asked = ImportRequest(no_labels=True)
-    (bundle,) = import_scores([tmp_path / "a.npz"], out, asked, ignore_labels=[-1]).bundles
+    (bundle,) = import_scores(
+        [tmp_path / "a.npz"], out, asked, ignore_labels=[-1]
+    ).bundles
     assert (bundle.n, bundle.labelled) == (N, False)
 
 
@@ -190,9 +238,16 @@ def test_what_is_said_of_the_gold_file_is_heard_too(tmp_path, out):
     np.savez(tmp_path / "a.npz", logits=Z, ids=np.arange(N))
     lines = "\n".join(f"{i},{i},{Y[i]}" for i in range(N))
     (tmp_path / "gold.csv").write_text(f",id,answer\n{lines}\n")
-    notes = import_scores([tmp_path / "a.npz"], out, ImportRequest(gold=str(tmp_path / "gold.csv"))).notes
-    assert "the first column, without a name, counts the rows and was left out" in notes[0]
-    assert [sum(text in note for note in notes) for text in ("read as the gold", "read as the scores")] == [1, 1]
+    notes = import_scores(
+        [tmp_path / "a.npz"], out, ImportRequest(gold=str(tmp_path / "gold.csv"))
+    ).notes
+    assert (
+        "the first column, without a name, counts the rows and was left out" in notes[0]
+    )
+    assert [
+        sum(text in note for note in notes)
+        for text in ("read as the gold", "read as the scores")
+    ] == [1, 1]
     with remarks() as outer:
         with remarks() as inner:
             remark("a")
@@ -202,7 +257,9 @@ def test_what_is_said_of_the_gold_file_is_heard_too(tmp_path, out):
 
 def test_the_word_of_the_column_is_class_1_whatever_the_alphabet_says():
     with remarks() as told:
-        labels, names = to_labels(np.array(["ill", "well", "ill"]), 3, 2, None, "x", "ill")
+        labels, names = to_labels(
+            np.array(["ill", "well", "ill"]), 3, 2, None, "x", "ill"
+        )
     assert labels.tolist() == [1, 0, 1] and names == ["well", "ill"]
     assert told == ["x: 'ill' was read as class 1, 'well' as class 0"]
 
@@ -211,7 +268,9 @@ def test_members_of_a_zip_are_told_and_nothing_else_has_any(tmp_path):
     np.savez(tmp_path / "a.npz", logits=Z)
     np.save(tmp_path / "a.npy", Z)
     (tmp_path / "cut.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:100])
-    found = [SourceFile(tmp_path / name).members for name in ("a.npz", "a.npy", "cut.npz")]
+    found = [
+        SourceFile(tmp_path / name).members for name in ("a.npz", "a.npy", "cut.npz")
+    ]
     assert found == [["logits.npy"], None, None]
 
 
@@ -242,7 +301,9 @@ def test_a_folder_is_the_files_in_it(tmp_path, out):
 
 
 def test_gzipped_tables_and_broken_ones(tmp_path, out):
-    text = "label,logits_a,logits_b\n" + "".join(f"{i % 2},{i},{i / 2}\n" for i in range(50))
+    text = "label,logits_a,logits_b\n" + "".join(
+        f"{i % 2},{i},{i / 2}\n" for i in range(50)
+    )
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode()))
     assert bring(tmp_path / "t.csv.gz", out)["logits"].shape == (50, 2)
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode())[:-20])
@@ -256,7 +317,9 @@ def test_standard_input_is_a_source(tmp_path, name):
     done = process("extract", name, "-o", "out.h5", cwd=tmp_path, stdin=text)
     assert (done.code, done.out) == (0, "out.h5\n"), done.err
     bad = process("extract", name, "-o", "bad.h5", cwd=tmp_path, stdin="label,a\n1\n")
-    assert bad.code == 3 and bad.line.startswith("calcli: stdin: cannot be read as a table")
+    assert bad.code == 3 and bad.line.startswith(
+        "calcli: stdin: cannot be read as a table"
+    )
 
 
 def test_a_zip_of_npy_pairs(tmp_path, out):
@@ -276,7 +339,9 @@ def test_a_zip_of_npy_pairs(tmp_path, out):
 
 
 def test_confidences_and_whether_they_are_right(tmp_path, out):
-    (tmp_path / "t.csv").write_text("id,prob,is_correct\na,0.75,True\nb,0.5,False\nc,1,True\n")
+    (tmp_path / "t.csv").write_text(
+        "id,prob,is_correct\na,0.75,True\nb,0.5,False\nc,1,True\n"
+    )
     with pytest.raises(DataError, match="--confidence prob --correct is_correct"):
         bring(tmp_path / "t.csv", out)
     found = bring(tmp_path / "t.csv", out, confidence="prob", correct="is_correct")
@@ -287,18 +352,29 @@ def test_confidences_and_whether_they_are_right(tmp_path, out):
     assert "(2 of 3)" in found["notes"]
 
 
-@pytest.mark.parametrize("words", [("wrong", "right"), ("I", "C"), ("0", "1"), ("False", "True")])
+@pytest.mark.parametrize(
+    "words", [("wrong", "right"), ("I", "C"), ("0", "1"), ("False", "True")]
+)
 def test_right_and_wrong_may_be_words(tmp_path, out, words):
-    (tmp_path / "t.csv").write_text("conf,correct\n" + "".join(f"0.5,{words[i % 2]}\n" for i in range(4)))
+    (tmp_path / "t.csv").write_text(
+        "conf,correct\n" + "".join(f"0.5,{words[i % 2]}\n" for i in range(4))
+    )
     found = bring(tmp_path / "t.csv", out, confidence="conf", correct="correct")
     assert found["correct"].tolist() == [False, True, False, True]
 
 
 def test_where_prediction_and_label_agree(tmp_path, out):
-    np.savez(tmp_path / "cifar10.npz", pred=[0, 1, 2, 2], conf=[0.5, 0.6, 0.7, 0.8], label=[0, 2, 2, -1])
+    np.savez(
+        tmp_path / "cifar10.npz",
+        pred=[0, 1, 2, 2],
+        conf=[0.5, 0.6, 0.7, 0.8],
+        label=[0, 2, 2, -1],
+    )
     with pytest.raises(DataError, match="--confidence conf --correct pred=label"):
         bring(tmp_path / "cifar10.npz", out)
-    found = bring(tmp_path / "cifar10.npz", out, confidence="conf", correct="pred=label")
+    found = bring(
+        tmp_path / "cifar10.npz", out, confidence="conf", correct="pred=label"
+    )
     assert found["correct"].tolist() == [True, False, True, False]
     report = import_scores(
         [tmp_path / "cifar10.npz"],
@@ -313,7 +389,11 @@ def test_where_prediction_and_label_agree(tmp_path, out):
 @pytest.mark.parametrize(
     ("confidence", "correct", "message"),
     [
-        ([0.5, 85], [1, 0], r"row 1 is 85, expected a confidence in \[0, 1\]; divide percentages by 100"),
+        (
+            [0.5, 85],
+            [1, 0],
+            r"row 1 is 85, expected a confidence in \[0, 1\]; divide percentages by 100",
+        ),
         ([0.5, np.nan], [1, 0], "row 1 is nan"),
         ([0.5, 0.5], [1, 2], r"row 1 has label 2"),
         ([0.5, 0.5], [1, 0.5], "row 1 has label 0.5"),
@@ -321,16 +401,31 @@ def test_where_prediction_and_label_agree(tmp_path, out):
     ],
 )
 def test_what_is_no_confidence_is_refused(tmp_path, out, confidence, correct, message):
-    np.savez(tmp_path / "a.npz", confidence=np.array(confidence, float), correct=np.array(correct))
+    np.savez(
+        tmp_path / "a.npz",
+        confidence=np.array(confidence, float),
+        correct=np.array(correct),
+    )
     with pytest.raises(DataError, match=message):
         bring(tmp_path / "a.npz", out, confidence="confidence", correct="correct")
 
 
-def test_confidences_are_split_stratified_by_whether_they_are_right(tmp_path, monkeypatch, capsys):
+def test_confidences_are_split_stratified_by_whether_they_are_right(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     np.savez("a.npz", confidence=np.linspace(0, 1, 100), correct=np.arange(100) < 30)
     run = runner(monkeypatch, capsys)
-    words = ("--confidence", "confidence", "--correct", "correct", "--split", "cal=0.5", "--split", "test=0.5")
+    words = (
+        "--confidence",
+        "confidence",
+        "--correct",
+        "correct",
+        "--split",
+        "cal=0.5",
+        "--split",
+        "test=0.5",
+    )
     done = run("extract", "a.npz", *words, "-o", "a.h5")
     assert done.code == 0, done.err
     assert "a.h5:cal: 50 rows of (confidence, correct), float64" in done.err
@@ -343,10 +438,17 @@ def test_shards_of_one_score_a_row_may_have_either_shape(tmp_path):
     z = Z[:, 0]
     np.savez(tmp_path / "a.npz", logits=z[:5], labels=Y[:5, None] % 2)
     np.savez(tmp_path / "b.npz", logits=z[5:, None], labels=Y[5:] % 2)
-    import_scores([tmp_path / "a.npz", tmp_path / "b.npz"], tmp_path / "o.h5", ImportRequest(join=True))
+    import_scores(
+        [tmp_path / "a.npz", tmp_path / "b.npz"],
+        tmp_path / "o.h5",
+        ImportRequest(join=True),
+    )
     with h5py.File(tmp_path / "o.h5") as file:
         np.testing.assert_array_equal(
-            file["logits"][()].reshape(-1)[-N:] if file["logits"].ndim == 1 else file["logits"][:, 1], z
+            file["logits"][()].reshape(-1)[-N:]
+            if file["logits"].ndim == 1
+            else file["logits"][:, 1],
+            z,
         )
         np.testing.assert_array_equal(file["labels"][()], Y % 2)
 

@@ -34,28 +34,67 @@ def bring(path, out, **ask):
 
 def position(p, said):
     """A position of a chat completion whose listed tokens are the letters, with and without space."""
-    top = [{"token": LETTERS[c], "logprob": float(np.log(p[c] * 0.75)), "bytes": None} for c in range(4)]
-    top += [{"token": f" {LETTERS[c]}", "logprob": float(np.log(p[c] * 0.25)), "bytes": None} for c in range(4)]
+    top = [
+        {"token": LETTERS[c], "logprob": float(np.log(p[c] * 0.75)), "bytes": None}
+        for c in range(4)
+    ]
+    top += [
+        {
+            "token": f" {LETTERS[c]}",
+            "logprob": float(np.log(p[c] * 0.25)),
+            "bytes": None,
+        }
+        for c in range(4)
+    ]
     top = sorted(top, key=lambda entry: -entry["logprob"])
-    return {"token": said, "logprob": float(np.log(p[LETTERS.index(said)] * 0.75)), "bytes": None, "top_logprobs": top}
+    return {
+        "token": said,
+        "logprob": float(np.log(p[LETTERS.index(said)] * 0.75)),
+        "bytes": None,
+        "top_logprobs": top,
+    }
 
 
 def chat(p, said, before=()):
     """A chat completion that says ``said`` after other words."""
-    words = [{"token": word, "logprob": -0.1, "bytes": None, "top_logprobs": []} for word in before]
+    words = [
+        {"token": word, "logprob": -0.1, "bytes": None, "top_logprobs": []}
+        for word in before
+    ]
     content = [*words, position(p, said)]
-    message = {"role": "assistant", "content": "".join(entry["token"] for entry in content), "refusal": None}
-    choice = {"index": 0, "message": message, "logprobs": {"content": content, "refusal": None}}
-    return {"id": "chatcmpl-1", "object": "chat.completion", "choices": [{**choice, "finish_reason": "stop"}]}
+    message = {
+        "role": "assistant",
+        "content": "".join(entry["token"] for entry in content),
+        "refusal": None,
+    }
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": {"content": content, "refusal": None},
+    }
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "choices": [{**choice, "finish_reason": "stop"}],
+    }
 
 
 def batch(bodies, failed=0):
     """Lines of a batch's output in another order than the questions'."""
     rows = [
-        {"id": f"b{i}", "custom_id": f"q{i}", "response": {"status_code": 200, "body": body}, "error": None}
+        {
+            "id": f"b{i}",
+            "custom_id": f"q{i}",
+            "response": {"status_code": 200, "body": body},
+            "error": None,
+        }
         for i, body in enumerate(bodies)
     ]
-    broken = {"custom_id": "x", "response": {"status_code": 400, "body": {"error": {"message": "x"}}}, "error": None}
+    broken = {
+        "custom_id": "x",
+        "response": {"status_code": 400, "body": {"error": {"message": "x"}}},
+        "error": None,
+    }
     return [rows[i] for i in RNG.permutation(len(rows))] + [broken] * failed
 
 
@@ -65,19 +104,27 @@ def lines(path, rows):
 
 
 def answers(path):
-    path.write_text("id,answer\n" + "".join(f"q{i},{LETTERS[y]}\n" for i, y in enumerate(Y)))
+    path.write_text(
+        "id,answer\n" + "".join(f"q{i},{LETTERS[y]}\n" for i, y in enumerate(Y))
+    )
     return str(path)
 
 
 def test_letters_of_a_batch_become_logits_joined_with_their_gold(tmp_path):
-    path = lines(tmp_path / "batch.jsonl", batch([chat(p, LETTERS[int(p.argmax())]) for p in P], failed=2))
+    path = lines(
+        tmp_path / "batch.jsonl",
+        batch([chat(p, LETTERS[int(p.argmax())]) for p in P], failed=2),
+    )
     gold = answers(tmp_path / "gold.csv")
     found, told = bring(path, tmp_path / "o.h5", class_names=tuple(LETTERS), gold=gold)
     order = [int(str(i.decode())[1:]) for i in found["ids"]]
     assert (found["labels"] == Y[order]).all()
     # "A" and " A" are one class: 0.75 and 0.25 of its probability
     np.testing.assert_allclose(found["logits"], np.log(P[order]), atol=1e-12)
-    assert "2 of 26 lines have no answer: left out" in told and "0 of 24 rows lack a class" in told
+    assert (
+        "2 of 26 lines have no answer: left out" in told
+        and "0 of 24 rows lack a class" in told
+    )
 
 
 def test_a_letter_that_is_not_listed_gets_its_upper_bound(tmp_path):
@@ -85,15 +132,21 @@ def test_a_letter_that_is_not_listed_gets_its_upper_bound(tmp_path):
     entry = {"token": "A", "logprob": float(np.log(0.6))}
     entry["top_logprobs"] = [{"token": t, "logprob": float(np.log(p))} for t, p in top]
     entry["top_logprobs"].append({"token": "C", "logprob": -9999.0})  # no number to use
-    body = {"choices": [{"message": {"content": "A"}, "logprobs": {"content": [entry]}}]}
+    body = {
+        "choices": [{"message": {"content": "A"}, "logprobs": {"content": [entry]}}]
+    }
     path = lines(tmp_path / "r.jsonl", [{"id": "q0", "response": body, "label": "B"}])
     found, told = bring(path, tmp_path / "o.h5", class_names=("A", "B", "C"))
     np.testing.assert_allclose(found["logits"], np.log([[0.6, 0.2, 0.1]]), atol=1e-12)
     assert found["labels"].tolist() == [1] and "1 of 1 rows lack a class" in told
-    entry["top_logprobs"] = [{"token": t, "logprob": float(np.log(p))} for t, p in [("A", 0.6), ("B", 0.399)]]
+    entry["top_logprobs"] = [
+        {"token": t, "logprob": float(np.log(p))} for t, p in [("A", 0.6), ("B", 0.399)]
+    ]
     lines(path, [{"id": "q0", "response": body, "label": "B"}])
     found, _ = bring(path, tmp_path / "o.h5", class_names=("A", "B", "C"))
-    assert found["logits"][0, 2] == pytest.approx(np.log(0.001))  # all that A and B leave
+    assert found["logits"][0, 2] == pytest.approx(
+        np.log(0.001)
+    )  # all that A and B leave
 
 
 def test_legacy_completions_are_columns(tmp_path):
@@ -103,28 +156,50 @@ def test_legacy_completions_are_columns(tmp_path):
             "top_logprobs": [None, {f" {LETTERS[c]}": float(np.log(p[c])) for c in range(4)}],
         }} for p in P
     ]  # fmt: skip
-    path = lines(tmp_path / "c.jsonl", [{"id": f"q{i}", "response": {"choices": [b]}} for i, b in enumerate(bodies)])
-    found, _ = bring(path, tmp_path / "o.h5", class_names=tuple(LETTERS), gold=answers(tmp_path / "g.csv"))
+    path = lines(
+        tmp_path / "c.jsonl",
+        [{"id": f"q{i}", "response": {"choices": [b]}} for i, b in enumerate(bodies)],
+    )
+    found, _ = bring(
+        path,
+        tmp_path / "o.h5",
+        class_names=tuple(LETTERS),
+        gold=answers(tmp_path / "g.csv"),
+    )
     np.testing.assert_allclose(found["logits"], np.log(P), atol=1e-12)
     assert (found["labels"] == Y).all()
 
 
-def test_the_answer_is_read_where_it_is_said_and_refused_where_that_is_not_clear(tmp_path):
+def test_the_answer_is_read_where_it_is_said_and_refused_where_that_is_not_clear(
+    tmp_path,
+):
     rows = batch([chat(P[0], "B", before=("The", " answer", " is", " "))])
     path = lines(tmp_path / "b.jsonl", rows)
-    found, _ = bring(path, tmp_path / "o.h5", class_names=tuple(LETTERS), no_labels=True)
+    found, _ = bring(
+        path, tmp_path / "o.h5", class_names=tuple(LETTERS), no_labels=True
+    )
     np.testing.assert_allclose(found["logits"], np.log(P[:1]), atol=1e-12)
     lines(path, batch([chat(P[0], "B", before=("Well", " A", " cat", ":"))]))
-    with pytest.raises(DataError, match=r"names several classes \(' A', 'B'\) after other words"):
+    with pytest.raises(
+        DataError, match=r"names several classes \(' A', 'B'\) after other words"
+    ):
         bring(path, tmp_path / "o.h5", class_names=tuple(LETTERS), no_labels=True)
-    with pytest.raises(DataError, match="list none of the classes yes, no; they begin with 'Well'"):
+    with pytest.raises(
+        DataError, match="list none of the classes yes, no; they begin with 'Well'"
+    ):
         bring(path, tmp_path / "o.h5", class_names=("yes", "no"), no_labels=True)
 
 
 @pytest.mark.parametrize("how", ["sum", "mean", "min", "first"])
 def test_free_answers_become_confidences(tmp_path, how):
     lps = [[-0.1, -0.4, -0.2], [-1.0], [1e-9]]  # the last by rounding
-    contents = [[{"token": f"t{i}", "logprob": lp, "top_logprobs": []} for i, lp in enumerate(row)] for row in lps]
+    contents = [
+        [
+            {"token": f"t{i}", "logprob": lp, "top_logprobs": []}
+            for i, lp in enumerate(row)
+        ]
+        for row in lps
+    ]
     rows = [
         {"custom_id": f"q{i}", "response": {"status_code": 200, "body": {"choices": [
             {"message": {"content": f" word{i} "}, "logprobs": {"content": content}}]}}}
@@ -132,7 +207,12 @@ def test_free_answers_become_confidences(tmp_path, how):
     ]  # fmt: skip
     path = lines(tmp_path / "b.jsonl", rows)
     (tmp_path / "g.csv").write_text("id,truth\nq1,other\nq0,word0\nq2,word2\n")
-    ask = {"confidence": "confidence", "correct": "answer=gold", "gold": str(tmp_path / "g.csv"), "reduce": how}
+    ask = {
+        "confidence": "confidence",
+        "correct": "answer=gold",
+        "gold": str(tmp_path / "g.csv"),
+        "reduce": how,
+    }
     found, told = bring(path, tmp_path / "o.h5", **ask)
     expected = {"sum": -0.7, "mean": -0.7 / 3, "min": -0.4, "first": -0.1}[how]
     np.testing.assert_allclose(found["confidence"], np.exp([expected, -1.0, 0.0]))
@@ -143,15 +223,40 @@ def test_free_answers_become_confidences(tmp_path, how):
 @pytest.mark.parametrize(
     ("choices", "words"),
     [
-        ([{"message": {"content": "A"}, "logprobs": None}], "ask the server for them with logprobs=true"),
-        ([{"message": {"content": "A"}}] * 2, "has 2 choices, expected one answer per row"),
-        ([{"text": "", "logprobs": None, "prompt_logprobs": [None]}], "prompt_logprobs, which do not say"),
-        ([{"text": "A", "logprobs": {"tokens": ["token_id:7"], "token_logprobs": [-1]}}], "return_tokens_as_token_ids"),
-        ([{"text": "A", "logprobs": {"tokens": ["A"], "token_logprobs": [0.5]}}], "log-probability above 0"),
+        (
+            [{"message": {"content": "A"}, "logprobs": None}],
+            "ask the server for them with logprobs=true",
+        ),
+        (
+            [{"message": {"content": "A"}}] * 2,
+            "has 2 choices, expected one answer per row",
+        ),
+        (
+            [{"text": "", "logprobs": None, "prompt_logprobs": [None]}],
+            "prompt_logprobs, which do not say",
+        ),
+        (
+            [
+                {
+                    "text": "A",
+                    "logprobs": {"tokens": ["token_id:7"], "token_logprobs": [-1]},
+                }
+            ],
+            "return_tokens_as_token_ids",
+        ),
+        (
+            [{"text": "A", "logprobs": {"tokens": ["A"], "token_logprobs": [0.5]}}],
+            "log-probability above 0",
+        ),
     ],
 )
-def test_responses_that_say_too_little_are_refused_with_what_to_do(tmp_path, choices, words):
-    path = lines(tmp_path / "r.jsonl", [{"custom_id": "a", "response": {"body": {"choices": choices}}}])
+def test_responses_that_say_too_little_are_refused_with_what_to_do(
+    tmp_path, choices, words
+):
+    path = lines(
+        tmp_path / "r.jsonl",
+        [{"custom_id": "a", "response": {"body": {"choices": choices}}}],
+    )
     with pytest.raises(DataError, match=words):
         bring(path, tmp_path / "o.h5", class_names=("A", "B"), no_labels=True)
     if "logprobs=true" in words:
@@ -176,9 +281,13 @@ def one_sample(i, said, mark=None, epoch=1, choices=True, logprobs=True):
 
 def eval_file(path, samples):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("header.json", json.dumps({"version": 2, "status": "success", "eval": {}}))
+        archive.writestr(
+            "header.json", json.dumps({"version": 2, "status": "success", "eval": {}})
+        )
         for one in samples:
-            archive.writestr(f"samples/{one['id']}_epoch_{one['epoch']}.json", json.dumps(one))
+            archive.writestr(
+                f"samples/{one['id']}_epoch_{one['epoch']}.json", json.dumps(one)
+            )
     return path
 
 
@@ -189,14 +298,22 @@ def test_samples_of_inspect_are_read_with_their_choices(tmp_path, suffix):
     if suffix == ".eval":
         eval_file(path, samples)
     else:
-        path.write_text(json.dumps({"version": 2, "status": "success", "eval": {}, "samples": samples}, indent=1))
+        path.write_text(
+            json.dumps(
+                {"version": 2, "status": "success", "eval": {}, "samples": samples},
+                indent=1,
+            )
+        )
     found, _ = bring(path, tmp_path / "o.h5")
     np.testing.assert_allclose(found["logits"], np.log(P), atol=1e-12)
     assert (found["labels"] == Y).all() and len(found["ids"]) == N
 
 
 def test_epochs_marks_and_shuffles_of_inspect_are_seen(tmp_path):
-    path = eval_file(tmp_path / "a.eval", [one_sample(i, "A", epoch=e) for e in (1, 2) for i in range(N)])
+    path = eval_file(
+        tmp_path / "a.eval",
+        [one_sample(i, "A", epoch=e) for e in (1, 2) for i in range(N)],
+    )
     twice, _ = bring(path, tmp_path / "o.h5")
     assert (
         twice["unit"].tolist() == twice["ids"].tolist()
@@ -205,7 +322,9 @@ def test_epochs_marks_and_shuffles_of_inspect_are_seen(tmp_path):
     assert len(bring(path, tmp_path / "o.h5", drop_duplicates=True)[0]["labels"]) == N
     wrong = next(i for i in range(N) if Y[i] != 0)
     eval_file(path, [one_sample(wrong, "A", mark="C")])
-    with pytest.raises(DataError, match="is marked right, its answer is 'A' and its target"):
+    with pytest.raises(
+        DataError, match="is marked right, its answer is 'A' and its target"
+    ):
         bring(path, tmp_path / "o.h5")
     shuffled = one_sample(wrong, "A")
     shuffled["scores"]["choice"]["answer"] = LETTERS[Y[wrong]]
@@ -218,13 +337,20 @@ def test_epochs_marks_and_shuffles_of_inspect_are_seen(tmp_path):
 def test_samples_of_inspect_with_other_numbers_of_choices_wait_for_a_word(tmp_path):
     three = {**one_sample(1, "A"), "choices": list("xyz")}
     path = eval_file(tmp_path / "a.eval", [one_sample(0, "A"), three])
-    with pytest.raises(UsageError, match=r"has samples with \[3, 4\] choices; take one number: --choices N"):
+    with pytest.raises(
+        UsageError,
+        match=r"has samples with \[3, 4\] choices; take one number: --choices N",
+    ):
         bring(path, tmp_path / "o.h5")
     assert bring(path, tmp_path / "o.h5", choices=4)[0]["logits"].shape == (1, 4)
 
 
-def test_inspect_without_choices_is_confidences_and_without_log_probabilities_nothing(tmp_path):
-    path = eval_file(tmp_path / "a.eval", [one_sample(i, "A", choices=False) for i in range(N)])
+def test_inspect_without_choices_is_confidences_and_without_log_probabilities_nothing(
+    tmp_path,
+):
+    path = eval_file(
+        tmp_path / "a.eval", [one_sample(i, "A", choices=False) for i in range(N)]
+    )
     found, _ = bring(path, tmp_path / "o.h5")
     assert (found["correct"] == (Y == 0)).all()
     np.testing.assert_allclose(found["confidence"], np.exp(-0.2) * P[:, 0] * 0.75)
@@ -249,7 +375,10 @@ def zstd_file(path, samples, method=93):
         data = members[one.filename]
         sizes = struct.pack("<III", zlib.crc32(data), one.compress_size, len(data))
         for at, kind, crc in ((one.header_offset, 8, 14), (central, 10, 16)):
-            whole[at + kind : at + kind + 2], whole[at + crc : at + crc + 12] = struct.pack("<H", method), sizes
+            whole[at + kind : at + kind + 2], whole[at + crc : at + crc + 12] = (
+                struct.pack("<H", method),
+                sizes,
+            )
         central += 46 + len(one.filename)
     path.write_bytes(whole)
     return path
@@ -259,7 +388,9 @@ def test_a_log_packed_with_zstd_is_read_as_the_same_log(tmp_path):
     samples = [one_sample(i, LETTERS[int(P[i].argmax())]) for i in range(N)]
     found, _ = bring(zstd_file(tmp_path / "a.eval", samples), tmp_path / "o.h5")
     other, _ = bring(eval_file(tmp_path / "b.eval", samples), tmp_path / "p.h5")
-    assert found.keys() == other.keys() and all(np.array_equal(found[name], other[name]) for name in other)
+    assert found.keys() == other.keys() and all(
+        np.array_equal(found[name], other[name]) for name in other
+    )
     path = zstd_file(tmp_path / "a.eval", samples)
     whole = bytearray(path.read_bytes())
     whole[path.read_bytes().index(b"samples/0_epoch") + 60] ^= 1
@@ -268,7 +399,9 @@ def test_a_log_packed_with_zstd_is_read_as_the_same_log(tmp_path):
         bring(path, tmp_path / "o.h5")
 
 
-def test_a_log_packed_as_nobody_here_can_names_a_command_that_works_as_printed(tmp_path, monkeypatch):
+def test_a_log_packed_as_nobody_here_can_names_a_command_that_works_as_printed(
+    tmp_path, monkeypatch
+):
     path = tmp_path / "a log.eval"
     samples = [one_sample(0, "A")]
     monkeypatch.setitem(sys.modules, "zstandard", None)
@@ -277,7 +410,9 @@ def test_a_log_packed_as_nobody_here_can_names_a_command_that_works_as_printed(t
         zstd_file(path, samples)
     with pytest.raises(UsageError) as refused:
         bring(path, tmp_path / "o.h5")
-    assert f"inspect log convert '{path}' --to json --output-dir json" in str(refused.value)
+    assert f"inspect log convert '{path}' --to json --output-dir json" in str(
+        refused.value
+    )
     assert "pip install 'calcli[zstd]'" in str(refused.value)
     with pytest.MonkeyPatch.context() as there:
         there.delitem(sys.modules, "zstandard")
@@ -287,7 +422,11 @@ def test_a_log_packed_as_nobody_here_can_names_a_command_that_works_as_printed(t
 
 
 def test_the_real_logs_of_inspect_and_helm_hold_nothing_to_calibrate(tmp_path, sample):
-    for name in ("data_pubmedqa_gpt4o_mini.json", "mmlu-summary-choices.eval", "log_streaming.eval"):
+    for name in (
+        "data_pubmedqa_gpt4o_mini.json",
+        "mmlu-summary-choices.eval",
+        "log_streaming.eval",
+    ):
         with pytest.raises(DataError, match="no log-probabilities"):
             bring(sample(f"inspect/{name}"), tmp_path / "o.h5")
     for run in sorted(sample("helm").iterdir()):
@@ -315,8 +454,16 @@ def helm_run(folder, states, marks):
 
 
 def instance(i):
-    references = [{"output": {"text": f"word {c}"}, "tags": ["correct"] if c == Y[i] else []} for c in range(4)]
-    return {"id": f"id{i}", "split": "test", "input": {"text": "?"}, "references": references}
+    references = [
+        {"output": {"text": f"word {c}"}, "tags": ["correct"] if c == Y[i] else []}
+        for c in range(4)
+    ]
+    return {
+        "id": f"id{i}",
+        "split": "test",
+        "input": {"text": "?"},
+        "references": references,
+    }
 
 
 @pytest.mark.parametrize("calibrated", [False, True])
@@ -325,15 +472,25 @@ def test_references_that_helm_asked_for_one_by_one_become_logits(tmp_path, calib
     for i in range(N):
         for mode, shift in (("original", 0.0), ("calibration", 1.5))[: 1 + calibrated]:
             for c in range(4):
-                tokens = [("Question", -9.0), (" word", np.log(P[i, c]) - 0.5 - shift * c), (f" {c}", -0.5)]
+                tokens = [
+                    ("Question", -9.0),
+                    (" word", np.log(P[i, c]) - 0.5 - shift * c),
+                    (f" {c}", -0.5),
+                ]
                 texts = [{"text": text, "logprob": float(lp)} for text, lp in tokens]
-                completion = {"text": "", "logprob": sum(t["logprob"] for t in texts), "tokens": texts}
+                completion = {
+                    "text": "",
+                    "logprob": sum(t["logprob"] for t in texts),
+                    "tokens": texts,
+                }
                 states.append({
                     "instance": instance(i), "train_trial_index": 0, "reference_index": c, "request_mode": mode,
                     "result": {"completions": [completion]},
                 })  # fmt: skip
     # per token: (log p - 1) / 2; less the same with 1.5 c taken off
-    scores = (np.log(P) - 1) / 2 if not calibrated else np.tile(0.75 * np.arange(4), (N, 1))
+    scores = (
+        (np.log(P) - 1) / 2 if not calibrated else np.tile(0.75 * np.arange(4), (N, 1))
+    )
     marks = {f"id{i}": float(scores[i].argmax() == Y[i]) for i in range(N)}
     run = helm_run(tmp_path / "run", states, marks)
     found, _ = bring(run, tmp_path / "o.h5")
@@ -342,7 +499,9 @@ def test_references_that_helm_asked_for_one_by_one_become_logits(tmp_path, calib
     assert (found["labels"] == Y[order]).all()
     marks["id3"] = 1 - marks["id3"]
     helm_run(run, states, marks)
-    with pytest.raises(DataError, match="instance id3: per_instance_stats.json has exact_match"):
+    with pytest.raises(
+        DataError, match="instance id3: per_instance_stats.json has exact_match"
+    ):
         bring(run, tmp_path / "o.h5")
 
 
@@ -352,7 +511,9 @@ def test_letters_that_helm_let_generate_become_confidences(tmp_path):
          "result": {"completions": [{"text": " B", "logprob": float(np.log(P[i, 1])), "tokens": []}]}}
         for i in range(N)
     ]  # fmt: skip
-    run = helm_run(tmp_path / "run", states, {f"id{i}": float(Y[i] == 1) for i in range(N)})
+    run = helm_run(
+        tmp_path / "run", states, {f"id{i}": float(Y[i] == 1) for i in range(N)}
+    )
     found, _ = bring(run, tmp_path / "o.h5")
     np.testing.assert_allclose(found["confidence"], P[:, 1])
     assert (found["correct"] == (Y == 1)).all()
@@ -371,7 +532,9 @@ def test_trials_and_perturbations_of_helm_are_a_unit(tmp_path):
     ]  # fmt: skip
     found, _ = bring(helm_run(tmp_path / "run", states, {}), tmp_path / "o.h5")
     assert len(set(found["ids"].tolist())) == 3 * N
-    assert found["unit"].tolist() == [f"id{i}".encode() for i in range(N) for _ in range(3)]
+    assert found["unit"].tolist() == [
+        f"id{i}".encode() for i in range(N) for _ in range(3)
+    ]
 
 
 # ---- lm-evaluation-harness 0.3
@@ -400,8 +563,12 @@ def test_write_out_of_the_old_harness(tmp_path, truth):
 
 def test_write_out_whose_truth_is_a_text_and_a_place_is_settled_by_acc(tmp_path):
     path = tmp_path / "digits_write_out_info.json"
-    row = written_out(0, "1", 1.0) | {f"prompt_{c}": f"Q: ? A: {text}" for c, text in enumerate("1072")}
-    row |= {f"logit_{c}": -float(c) for c in range(4)}  # the text 1 is choice 0, of the largest score
+    row = written_out(0, "1", 1.0) | {
+        f"prompt_{c}": f"Q: ? A: {text}" for c, text in enumerate("1072")
+    }
+    row |= {
+        f"logit_{c}": -float(c) for c in range(4)
+    }  # the text 1 is choice 0, of the largest score
     path.write_text(json.dumps([row]))
     assert bring(path, tmp_path / "o.h5")[0]["labels"].tolist() == [0]
     del row["acc"]
@@ -424,15 +591,26 @@ def test_positions_of_a_sequence_become_one(tmp_path, how):
     assert f"{how} of 5 positions (logits)" in told
 
 
-def test_positions_with_labels_of_their_own_become_rows_and_probabilities_do_not_add_up(tmp_path):
+def test_positions_with_labels_of_their_own_become_rows_and_probabilities_do_not_add_up(
+    tmp_path,
+):
     z = RNG.normal(size=(N, 5, 3))
     p = np.exp(z) / np.exp(z).sum(axis=2, keepdims=True)
     y = RNG.integers(0, 3, (N, 5))
     np.savez(tmp_path / "s.npz", probs=p, labels=y)
-    assert len(bring(tmp_path / "s.npz", tmp_path / "o.h5", reduce="none")[0]["labels"]) == 5 * N
+    assert (
+        len(bring(tmp_path / "s.npz", tmp_path / "o.h5", reduce="none")[0]["labels"])
+        == 5 * N
+    )
     np.savez(tmp_path / "s.npz", probs=p, labels=y[:, 0])
-    np.testing.assert_allclose(bring(tmp_path / "s.npz", tmp_path / "o.h5", reduce="mean")[0]["probs"], p.mean(axis=1))
-    for how, words in (("sum", "holds probs, whose sum is none"), ("none", "expected a label per position")):
+    np.testing.assert_allclose(
+        bring(tmp_path / "s.npz", tmp_path / "o.h5", reduce="mean")[0]["probs"],
+        p.mean(axis=1),
+    )
+    for how, words in (
+        ("sum", "holds probs, whose sum is none"),
+        ("none", "expected a label per position"),
+    ):
         with pytest.raises(UsageError, match=words):
             bring(tmp_path / "s.npz", tmp_path / "o.h5", reduce=how)
 
@@ -444,10 +622,18 @@ def test_lists_of_token_probabilities_of_different_lengths(tmp_path, logs):
         {"p": [float(np.log(v)) if logs else v for v in row], "correct": i != 1} for i, row in enumerate(tokens)
     ]  # fmt: skip
     path = lines(tmp_path / "r.jsonl", rows)
-    found, _ = bring(path, tmp_path / "o.h5", confidence="p", correct="correct", reduce="sum")
+    found, _ = bring(
+        path, tmp_path / "o.h5", confidence="p", correct="correct", reduce="sum"
+    )
     np.testing.assert_allclose(found["confidence"], [0.4, 0.9, 0.24])
     rows = [{**row, "right": [True] * len(row["p"])} for row in rows]
-    found, _ = bring(lines(path, rows), tmp_path / "o.h5", confidence="p", correct="right", reduce="none")
+    found, _ = bring(
+        lines(path, rows),
+        tmp_path / "o.h5",
+        confidence="p",
+        correct="right",
+        reduce="none",
+    )
     np.testing.assert_allclose(found["confidence"], [p for row in tokens for p in row])
 
 
@@ -463,8 +649,13 @@ def ranked(k):
 @pytest.mark.parametrize("k", [2, 4])
 def test_a_table_of_the_best_spreads_the_rest_evenly(tmp_path, k):
     order, p, whole = ranked(k)
-    head = ",".join([*(f"index_{i}" for i in range(k)), *(f"prob_{i}" for i in range(k)), "label"])
-    rows = [",".join(map(str, [*o, *q, y])) for o, q, y in zip(order.tolist(), p.tolist(), Y, strict=True)]
+    head = ",".join(
+        [*(f"index_{i}" for i in range(k)), *(f"prob_{i}" for i in range(k)), "label"]
+    )
+    rows = [
+        ",".join(map(str, [*o, *q, y]))
+        for o, q, y in zip(order.tolist(), p.tolist(), Y, strict=True)
+    ]
     (tmp_path / "t.csv").write_text("\n".join([head, *rows]) + "\n")
     if k > 2:  # two of them are not told from two classes
         with pytest.raises(DataError, match="--classes C takes a table"):
@@ -478,7 +669,12 @@ def test_a_table_of_the_best_spreads_the_rest_evenly(tmp_path, k):
         rest = np.take_along_axis(found["probs"], others, axis=1)
         np.testing.assert_allclose(rest[:, 0], rest[:, 1])
         assert "spread evenly over the others" in told
-    found, _ = bring(tmp_path / "t.csv", tmp_path / "o.h5", confidence="prob_0", correct="index_0=label")
+    found, _ = bring(
+        tmp_path / "t.csv",
+        tmp_path / "o.h5",
+        confidence="prob_0",
+        correct="index_0=label",
+    )
     np.testing.assert_allclose(found["confidence"], p[:, 0])
     assert (found["correct"] == (order[:, 0] == Y)).all()
 
@@ -502,7 +698,12 @@ def test_a_pipeline_of_transformers_names_its_classes(tmp_path):
     names = ["cat", "dog", "eel", "fox"]
     order, p, whole = ranked(4)
     rows = [
-        {"scores": [{"label": names[c], "score": q} for c, q in zip(o, s, strict=True)], "label": names[y]}
+        {
+            "scores": [
+                {"label": names[c], "score": q} for c, q in zip(o, s, strict=True)
+            ],
+            "label": names[y],
+        }
         for o, s, y in zip(order.tolist(), p.tolist(), Y, strict=True)
     ]
     found, _ = bring(lines(tmp_path / "r.jsonl", rows), tmp_path / "o.h5")
@@ -511,4 +712,9 @@ def test_a_pipeline_of_transformers_names_its_classes(tmp_path):
     rows = [{**row, "label": int(y)} for row, y in zip(rows, Y, strict=True)]
     with pytest.raises(DataError, match="the labels are numbers.*--class-names"):
         bring(lines(tmp_path / "r.jsonl", rows), tmp_path / "o.h5")
-    assert (bring(tmp_path / "r.jsonl", tmp_path / "o.h5", class_names=tuple(names))[0]["labels"] == Y).all()
+    assert (
+        bring(tmp_path / "r.jsonl", tmp_path / "o.h5", class_names=tuple(names))[0][
+            "labels"
+        ]
+        == Y
+    ).all()

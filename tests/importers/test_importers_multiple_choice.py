@@ -21,7 +21,10 @@ def record(i, lls, gold, texts=("aa", "bbbb", "c"), **more):
         "doc_id": i,
         "doc": {},
         "target": str(gold),
-        "arguments": {f"gen_args_{c}": {"arg_0": "Q:", "arg_1": f" {texts[c % len(texts)]}"} for c in range(k)},
+        "arguments": {
+            f"gen_args_{c}": {"arg_0": "Q:", "arg_1": f" {texts[c % len(texts)]}"}
+            for c in range(k)
+        },
         "resps": [[[str(ll), "False"]] for ll in lls],
         "filtered_resps": [[str(ll), "False"] for ll in lls],
         "filter": "none",
@@ -36,14 +39,18 @@ def bring(tmp_path, records, name="samples_mmlu_2025-01-01T00-00-00.000.jsonl", 
     return imports.bring(source, tmp_path / "out.h5", **ask)
 
 
-RECORDS = [record(i, lls, gold) for i, (lls, gold) in enumerate(zip(LLS, GOLD, strict=True))]
+RECORDS = [
+    record(i, lls, gold) for i, (lls, gold) in enumerate(zip(LLS, GOLD, strict=True))
+]
 
 
 def test_log_likelihoods_are_logits_and_the_task_is_the_group(tmp_path):
     found = bring(tmp_path, RECORDS[::-1])
     assert found["logits"].tolist() == LLS
     assert found["labels"].tolist() == GOLD
-    assert found["ids"].tolist() == [0, 1, 2], "in the order of doc_id, whatever the ranks made of it"
+    assert found["ids"].tolist() == [0, 1, 2], (
+        "in the order of doc_id, whatever the ranks made of it"
+    )
     assert set(found["group"].tolist()) == {b"mmlu"}
     assert "the target as an index; acc agrees in every row" in found["notes"]
 
@@ -52,11 +59,15 @@ def test_log_likelihoods_per_character_and_minus_the_unconditional(tmp_path):
     per_char = bring(tmp_path, RECORDS, normalize="chars")["logits"]
     assert np.allclose(per_char, np.array(LLS) / [2, 4, 1])
     umlauts = [record(0, [-2.0, -3.0], 0, texts=("ä", "bb"))]
-    assert bring(tmp_path, umlauts, normalize="bytes")["logits"].tolist() == [[-1.0, -1.5]]
+    assert bring(tmp_path, umlauts, normalize="bytes")["logits"].tolist() == [
+        [-1.0, -1.5]
+    ]
     pairs = record(0, [-3.0, -1.0, -2.0, -4.0, -0.5, -1.0], 1, acc=1.0)
     for c in range(3, 6):
         pairs["arguments"][f"gen_args_{c}"]["arg_0"] = ""
-    assert bring(tmp_path, [pairs], normalize="mutual")["logits"].tolist() == [[1.0, -0.5, -1.0]]
+    assert bring(tmp_path, [pairs], normalize="mutual")["logits"].tolist() == [
+        [1.0, -0.5, -1.0]
+    ]
     assert bring(tmp_path, [pairs])["logits"].tolist() == [[-3.0, -1.0, -2.0]]
     with pytest.raises(DataError, match="no unconditional"):
         bring(tmp_path, RECORDS, normalize="mutual")
@@ -64,13 +75,21 @@ def test_log_likelihoods_per_character_and_minus_the_unconditional(tmp_path):
 
 @pytest.mark.parametrize("target", ["bbbb", 1, "1", "B"])
 def test_the_gold_is_an_index_a_text_or_a_letter(tmp_path, target):
-    assert bring(tmp_path, [record(0, LLS[0], 1, target=target)])["labels"].tolist() == [1]
+    assert bring(tmp_path, [record(0, LLS[0], 1, target=target)])[
+        "labels"
+    ].tolist() == [1]
 
 
 def test_winogrande_counts_its_answers_from_1(tmp_path):
-    rows = [record(i, lls[:2], int(np.argmax(lls[:2])), texts=("x", "x")) for i, lls in enumerate(LLS)]
+    rows = [
+        record(i, lls[:2], int(np.argmax(lls[:2])), texts=("x", "x"))
+        for i, lls in enumerate(LLS)
+    ]
     for row, lls in zip(rows, LLS, strict=True):
-        row |= {"target": "the ending", "doc": {"answer": str(int(np.argmax(lls[:2])) + 1)}}
+        row |= {
+            "target": "the ending",
+            "doc": {"answer": str(int(np.argmax(lls[:2])) + 1)},
+        }
     found = bring(tmp_path, rows)
     assert found["labels"].tolist() == [1, 0, 0]
     assert "counted from 1" in found["notes"]
@@ -79,17 +98,28 @@ def test_winogrande_counts_its_answers_from_1(tmp_path):
 def test_digits_as_choices_are_told_apart_by_acc_or_refused(tmp_path):
     digits = ("1", "0", "7")
     told = record(0, [-1.0, -2.0, -3.0], 0, texts=digits, target="1", acc=1.0)
-    assert bring(tmp_path, [told])["labels"].tolist() == [0], "the text 1 is choice 0, and acc says so"
+    assert bring(tmp_path, [told])["labels"].tolist() == [0], (
+        "the text 1 is choice 0, and acc says so"
+    )
     with pytest.raises(DataError, match="the logged acc does not tell"):
-        bring(tmp_path, [record(0, [-2.0, -3.0, -1.0], 0, texts=digits, target="1", acc=0.0)])
+        bring(
+            tmp_path,
+            [record(0, [-2.0, -3.0, -1.0], 0, texts=digits, target="1", acc=0.0)],
+        )
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"acc": 1.0}, r"row 1 \(doc_id 1\): acc is 1, but the largest score is candidate 0 and the right one 2"),
+        (
+            {"acc": 1.0},
+            r"row 1 \(doc_id 1\): acc is 1, but the largest score is candidate 0 and the right one 2",
+        ),
         ({"acc": 0.3}, "several answers count as right"),
-        ({"target": "[0, 2]"}, r"row 0 \(doc_id 0\): target '\[0, 2\]' names no choice"),
+        (
+            {"target": "[0, 2]"},
+            r"row 0 \(doc_id 0\): target '\[0, 2\]' names no choice",
+        ),
         ({"target": "9"}, "names no choice"),
         ({"filtered_resps": ["some text"]}, "holds generated text"),
         ({"filtered_resps": [["-1.0", "True"]]}, "one candidate only"),
@@ -107,7 +137,9 @@ def test_rows_that_contradict_or_hold_no_scores_are_refused(tmp_path, change, me
 def test_questions_with_other_numbers_of_choices_have_their_own_group(tmp_path):
     rows = [*RECORDS, record(3, [-1.0, -2.0], 0)]
     found = bring(tmp_path, rows)
-    assert found["choices_3/logits"].shape == (3, 3) and found["choices_2/logits"].shape == (1, 2)
+    assert found["choices_3/logits"].shape == (3, 3) and found[
+        "choices_2/logits"
+    ].shape == (1, 2)
     assert "3 with 3" in found["notes"]
     chosen = bring(tmp_path, rows, choices=3)
     assert chosen["logits"].shape == (3, 3)
@@ -115,35 +147,69 @@ def test_questions_with_other_numbers_of_choices_have_their_own_group(tmp_path):
     with pytest.raises(UsageError, match="has rows with 2, 3 scores"):
         bring(tmp_path, rows, choices=4)
     named = bring(tmp_path, rows, scores=("choices_2/logits",))
-    assert named["logits"].shape == (1, 2) and "'choices_2/logits' was read as the scores" in named["notes"]
+    assert (
+        named["logits"].shape == (1, 2)
+        and "'choices_2/logits' was read as the scores" in named["notes"]
+    )
 
 
 def test_questions_may_be_known_by_hashes_beyond_64_bits(tmp_path):
-    rows = [record((1 << 70) + i, lls, gold) for i, (lls, gold) in enumerate(zip(LLS, GOLD, strict=True))]
-    assert bring(tmp_path, rows)["ids"].tolist() == [str((1 << 70) + i).encode() for i in range(3)]
+    rows = [
+        record((1 << 70) + i, lls, gold)
+        for i, (lls, gold) in enumerate(zip(LLS, GOLD, strict=True))
+    ]
+    assert bring(tmp_path, rows)["ids"].tolist() == [
+        str((1 << 70) + i).encode() for i in range(3)
+    ]
 
 
 def test_a_question_that_is_asked_again_is_a_unit_and_a_second_run_is_not(tmp_path):
     again = record(0, [-9.0, -1.0, -5.0], 1)
     found = bring(tmp_path, [*RECORDS, again])
-    assert found["unit"].tolist() == [b"0", b"0", b"1", b"2"] and found["ids"].tolist() == [0, 0, 1, 2]
-    with pytest.raises(DataError, match="id 0 occurs twice with the same scores; was a second run appended"):
+    assert found["unit"].tolist() == [b"0", b"0", b"1", b"2"] and found[
+        "ids"
+    ].tolist() == [0, 0, 1, 2]
+    with pytest.raises(
+        DataError,
+        match="id 0 occurs twice with the same scores; was a second run appended",
+    ):
         bring(tmp_path, [*RECORDS, RECORDS[0]])
 
 
 def test_one_filter_is_chosen(tmp_path):
-    rows = RECORDS + [row | {"filter": "other", "filtered_resps": row["filtered_resps"][::-1]} for row in RECORDS]
+    rows = RECORDS + [
+        row | {"filter": "other", "filtered_resps": row["filtered_resps"][::-1]}
+        for row in RECORDS
+    ]
     assert bring(tmp_path, rows, filter="none")["logits"].tolist() == LLS
 
 
 SAMPLES = {
     "made/lm_eval/pretrained__x_mmlu_made_v0.4.2.jsonl": ({}, [(8, 4)]),
-    "made/lm_eval/samples_mmlu_made_2025-01-01T00-00-00.000000.jsonl": ({"normalize": "chars"}, [(12, 4)]),
-    "made/lm_eval/samples_arc_challenge_made_ragged_2025-01-01T00-00-00.000000.jsonl": ({}, [(4, 3), (4, 4), (4, 5)]),
-    "made/lm_eval/samples_mutual_info_made_2025-01-01T00-00-00.000000.jsonl": ({"normalize": "mutual"}, [(6, 4)]),
-    "made/lm_eval/samples_truthfulqa_mc1_made_gold_always_0_2025-01-01T00-00-00.000000.jsonl": ({}, [(8, 5)]),
-    "lm_eval/samples_math_perturbed_full_2026-01-21T03-44-18.458309.jsonl": ({}, "holds generated text"),
-    "made/lighteval/details_mmlu_made_2025-11-05T14-43-47.parquet": ({}, "acc is 1, but the largest score"),
+    "made/lm_eval/samples_mmlu_made_2025-01-01T00-00-00.000000.jsonl": (
+        {"normalize": "chars"},
+        [(12, 4)],
+    ),
+    "made/lm_eval/samples_arc_challenge_made_ragged_2025-01-01T00-00-00.000000.jsonl": (
+        {},
+        [(4, 3), (4, 4), (4, 5)],
+    ),
+    "made/lm_eval/samples_mutual_info_made_2025-01-01T00-00-00.000000.jsonl": (
+        {"normalize": "mutual"},
+        [(6, 4)],
+    ),
+    "made/lm_eval/samples_truthfulqa_mc1_made_gold_always_0_2025-01-01T00-00-00.000000.jsonl": (
+        {},
+        [(8, 5)],
+    ),
+    "lm_eval/samples_math_perturbed_full_2026-01-21T03-44-18.458309.jsonl": (
+        {},
+        "holds generated text",
+    ),
+    "made/lighteval/details_mmlu_made_2025-11-05T14-43-47.parquet": (
+        {},
+        "acc is 1, but the largest score",
+    ),
 }
 
 
@@ -167,8 +233,16 @@ def test_lighteval_details(tmp_path):
 
     rows = [
         {
-            "doc": {"choices": [" aa", " b", " c"], "gold_index": [g], "id": str(i), "task_name": "arc"},
-            "model_response": {"logprobs": lls, "unconditioned_logprobs": [-1.0, -1.0, -0.5]},
+            "doc": {
+                "choices": [" aa", " b", " c"],
+                "gold_index": [g],
+                "id": str(i),
+                "task_name": "arc",
+            },
+            "model_response": {
+                "logprobs": lls,
+                "unconditioned_logprobs": [-1.0, -1.0, -0.5],
+            },
             "metric": {"acc": float(int(np.argmax(lls)) == g)},
         }
         for i, (lls, g) in enumerate(zip(LLS, GOLD, strict=True))
@@ -180,7 +254,12 @@ def test_lighteval_details(tmp_path):
         ("mutual", np.add(LLS, [1, 1, 0.5])),
         ("chars", np.array(LLS) / [3, 2, 2]),
     ):
-        import_scores([source], tmp_path / "out.h5", ImportRequest(normalize=normalize), force=True)
+        import_scores(
+            [source],
+            tmp_path / "out.h5",
+            ImportRequest(normalize=normalize),
+            force=True,
+        )
         with h5py.File(tmp_path / "out.h5") as file:
             assert np.allclose(file["logits"], expected)
             assert file["labels"][()].tolist() == GOLD

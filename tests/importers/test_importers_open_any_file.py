@@ -18,21 +18,39 @@ def run(tmp_path, monkeypatch, capsys):
     np.savez("s.npz", logits=Z, labels=Y)
     with open("s.csv", "w") as file:
         file.write(
-            "truth,a,b,c\n" + "".join(f"{y},{','.join(map(repr, z.tolist()))}\n" for y, z in zip(Y, Z, strict=True))
+            "truth,a,b,c\n"
+            + "".join(
+                f"{y},{','.join(map(repr, z.tolist()))}\n"
+                for y, z in zip(Y, Z, strict=True)
+            )
         )
     with open("s.jsonl", "w") as file:
-        file.writelines(json.dumps({"logits": z.tolist(), "label": int(y)}) + "\n" for y, z in zip(Y, Z, strict=True))
+        file.writelines(
+            json.dumps({"logits": z.tolist(), "label": int(y)}) + "\n"
+            for y, z in zip(Y, Z, strict=True)
+        )
     return runner(monkeypatch, capsys)
 
 
 def test_a_fit_to_any_format_is_that_to_the_bundle(run):
     assert run("extract", "s.npz", "-o", "s.h5").code == 0
     fitted = []
-    for words in (["s.h5"], ["s.npz"], ["s.jsonl"], ["s.csv", "--labels", "truth", "--kind", "logits"]):
+    for words in (
+        ["s.h5"],
+        ["s.npz"],
+        ["s.jsonl"],
+        ["s.csv", "--labels", "truth", "--kind", "logits"],
+    ):
         done = run("fit", "-m", "ts", *words, "-o", "t.json", "--force")
         assert done.code == 0, done.err
         artifact = json.loads(Path("t.json").read_text())
-        fitted.append((artifact["params"], artifact["fit"]["data_sha256"], artifact["fit"]["source"]))
+        fitted.append(
+            (
+                artifact["params"],
+                artifact["fit"]["data_sha256"],
+                artifact["fit"]["source"],
+            )
+        )
     assert len({str(params) for params, _, _ in fitted}) == 1
     assert len({digest for _, digest, _ in fitted}) == 1
     assert [source for _, _, source in fitted] == ["s.h5", "s.npz", "s.jsonl", "s.csv"]
@@ -44,7 +62,9 @@ def test_evaluate_apply_and_diagram_take_them_too(run):
     assert accuracy == pytest.approx((Z.argmax(axis=1) == Y).mean(), abs=1e-4)
     done = run("apply", "s.ts.json", "s.npz", "-o", "c.h5")
     assert done.code == 0, done.err
-    assert run("diagram", "s.jsonl", "--calibrator", "s.ts.json", "-o", "d.json").code == 0
+    assert (
+        run("diagram", "s.jsonl", "--calibrator", "s.ts.json", "-o", "d.json").code == 0
+    )
 
 
 def test_errors_name_the_file_that_was_given(run):
@@ -54,9 +74,18 @@ def test_errors_name_the_file_that_was_given(run):
     assert "bundle.h5" not in run("fit", "-m", "ts", "s.npz:none").line
 
 
-def test_what_was_taken_for_what_is_said_on_stderr_and_options_of_extract_are_told_apart(run):
-    assert "'logits' was read as the scores (logits), 'labels' as the labels" in run("fit", "-m", "ts", "s.npz").err
-    assert "was read as the scores" not in run("evaluate", "s.npz", "-m", "ece", "-q").err
+def test_what_was_taken_for_what_is_said_on_stderr_and_options_of_extract_are_told_apart(
+    run,
+):
+    assert (
+        "'logits' was read as the scores (logits), 'labels' as the labels"
+        in run("fit", "-m", "ts", "s.npz").err
+    )
+    assert (
+        "was read as the scores" not in run("evaluate", "s.npz", "-m", "ece", "-q").err
+    )
     np.save("only.npy", Z)
     line = run("evaluate", "only.npy", "--kind", "logits").line
-    assert "--gold FILE" in line and line.endswith("--no-labels, --gold: of calcli extract, which makes a bundle of it")
+    assert "--gold FILE" in line and line.endswith(
+        "--no-labels, --gold: of calcli extract, which makes a bundle of it"
+    )

@@ -28,10 +28,16 @@ def labels():
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-@pytest.mark.parametrize("dtype", ["<f4", ">f8", "f2", "i1", "<i8", "?", "U5", "S3", "u2"])
+@pytest.mark.parametrize(
+    "dtype", ["<f4", ">f8", "f2", "i1", "<i8", "?", "U5", "S3", "u2"]
+)
 def test_arrays_of_every_protocol_and_type_come_back(protocol, dtype):
     array = np.arange(24).reshape(4, 6).astype(dtype)
-    content = {"a": (array, np.asfortranarray(array)), "b": [array[:0], np.float64(1.5)], "c": None}
+    content = {
+        "a": (array, np.asfortranarray(array)),
+        "b": [array[:0], np.float64(1.5)],
+        "c": None,
+    }
     found = load_arrays(pickle.dumps(content, protocol), "file")
     for one in found["a"]:
         assert one.dtype.newbyteorder("=") == np.dtype(dtype).newbyteorder("=")
@@ -40,7 +46,10 @@ def test_arrays_of_every_protocol_and_type_come_back(protocol, dtype):
     assert found["b"][1] == 1.5
 
 
-@pytest.mark.parametrize(("new", "old"), [(b"numpy._core.", b"numpy.core."), (b"numpy.core.", b"numpy._core.")])
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [(b"numpy._core.", b"numpy.core."), (b"numpy.core.", b"numpy._core.")],
+)
 def test_both_homes_of_numpy_are_known(scores, new, old):
     data = pickle.dumps(scores, 2).replace(old, new)
     assert np.array_equal(load_arrays(data, "file"), scores)
@@ -49,7 +58,9 @@ def test_both_homes_of_numpy_are_known(scores, new, old):
 def python2_array(values, code, shape):
     """What Python 2's cPickle.dump(array, file, 2) writes: byte strings are of type str (U and T)."""
     raw = np.asarray(values, "<" + code).tobytes()
-    size = b"".join(b"K" + bytes([d]) for d in shape) + (b"\x85" if len(shape) == 1 else b"\x86")
+    size = b"".join(b"K" + bytes([d]) for d in shape) + (
+        b"\x85" if len(shape) == 1 else b"\x86"
+    )
     return (
         b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01" + size
         + b"cnumpy\ndtype\nU\x02" + code.encode() + b"K\x00K\x01\x87R" + FLOAT_STATE
@@ -58,26 +69,43 @@ def python2_array(values, code, shape):
 
 
 def test_pickles_of_python_2_come_back(tmp_path, scores, labels):
-    pair = python2_array(scores, "f4", (N, K)) + python2_array(labels, "i8", (N, 1)) + b"\x86"
+    pair = (
+        python2_array(scores, "f4", (N, K))
+        + python2_array(labels, "i8", (N, 1))
+        + b"\x86"
+    )
     data = b"\x80\x02" + pair + pair + b"\x86."
-    pickletools.dis(data, io.StringIO())  # it is a pickle as the standard library sees it
+    pickletools.dis(
+        data, io.StringIO()
+    )  # it is a pickle as the standard library sees it
     (z, y), _ = load_arrays(data, "file")
     assert np.array_equal(z, scores)
     assert np.array_equal(y[:, 0], labels)
     source = tmp_path / "probs_resnet_c10_logits.p"
     source.write_bytes(data)
     report = import_scores([source], tmp_path / "out.h5")
-    assert [(b.name, b.kind, b.n, b.k) for b in report.bundles] == [("val", "logits", N, K), ("test", "logits", N, K)]
+    assert [(b.name, b.kind, b.n, b.k) for b in report.bundles] == [
+        ("val", "logits", N, K),
+        ("test", "logits", N, K),
+    ]
 
 
 def test_published_layouts_are_known(tmp_path, scores, labels):
     source = tmp_path / "a.p"
-    source.write_bytes(pickle.dumps(((scores[:20], labels[:20]), (scores[20:], labels[20:]))))
+    source.write_bytes(
+        pickle.dumps(((scores[:20], labels[:20]), (scores[20:], labels[20:])))
+    )
     report = import_scores([source], tmp_path / "split.h5")
     assert [(b.name, b.n) for b in report.bundles] == [("val", 20), ("test", 10)]
     source.write_bytes(pickle.dumps([scores, labels]))
-    assert [b.name for b in import_scores([source], tmp_path / "whole.h5").bundles] == [""]
-    source.write_bytes(pickle.dumps({"probs": abs(scores) / abs(scores).sum(axis=1, keepdims=True), "y": labels}))
+    assert [b.name for b in import_scores([source], tmp_path / "whole.h5").bundles] == [
+        ""
+    ]
+    source.write_bytes(
+        pickle.dumps(
+            {"probs": abs(scores) / abs(scores).sum(axis=1, keepdims=True), "y": labels}
+        )
+    )
     assert import_scores([source], tmp_path / "dict.h5").bundles[0].kind == "probs"
 
 
@@ -108,15 +136,23 @@ def hostile(tmp_path):
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_pickle_that_wants_to_run_something_is_refused_by_name(tmp_path, scores, labels, protocol):
+def test_a_pickle_that_wants_to_run_something_is_refused_by_name(
+    tmp_path, scores, labels, protocol
+):
     source = tmp_path / "evil.p"
     for name, trap in hostile(tmp_path):
-        for content in (trap, ((scores, labels), (scores, trap)), {"logits": scores, "labels": labels, "note": trap}):
+        for content in (
+            trap,
+            ((scores, labels), (scores, trap)),
+            {"logits": scores, "labels": labels, "note": trap},
+        ):
             source.write_bytes(pickle.dumps(content, protocol))
             with pytest.raises(DataError, match=rf"tries to build \S*{name}") as caught:
                 import_scores([source], tmp_path / "out.h5")
             assert "\n" not in str(caught.value)
-    assert [path.name for path in tmp_path.iterdir()] == ["evil.p"], "no trap was sprung, nothing was written"
+    assert [path.name for path in tmp_path.iterdir()] == ["evil.p"], (
+        "no trap was sprung, nothing was written"
+    )
 
 
 ARRAY = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
@@ -134,13 +170,29 @@ FLOAT = b"cnumpy\ndtype\nU\x02f4K\x00K\x01\x87R"
         b"P1\n",  # a persistent object
         b"\x82\x01",  # an extension code
         ARRAY,  # no content
-        ARRAY + b"(K\x01K\x05\x85" + FLOAT + FLOAT_STATE + b"\x89U\x08abcdefghtb",  # 5 floats in 8 bytes
-        ARRAY + b"(K\x01J\xff\xff\xff\xffK\x02\x86" + FLOAT + FLOAT_STATE + b"\x89U\x00tb",  # a negative size
-        ARRAY + b"(K\x01\x8a\x08\x00\x00\x00\x00\x00\x00\x00\x10\x85" + FLOAT + FLOAT_STATE + b"\x89U\x04abcdtb",
-        ARRAY + b"(K\x01K\x01\x85cnumpy\ndtype\nU\x01OK\x00K\x01\x87R\x89]tb",  # an array of objects
-        ARRAY + b"(K\x01K\x01\x85cnumpy\ndtype\nU\x02O8K\x00K\x01\x87R\x89U\x08abcdefghtb",  # a forged pointer
-        ARRAY + b"(K\x01K\x01\x85cnumpy\ndtype\nU\x03V99K\x00K\x01\x87R\x89U\x01atb",  # raw records
-        ARRAY + b"(K\x01K\x01\x85cnumpy\ndtype\nU\x05f4,i4K\x00K\x01\x87R\x89U\x08abcdefghtb",
+        ARRAY
+        + b"(K\x01K\x05\x85"
+        + FLOAT
+        + FLOAT_STATE
+        + b"\x89U\x08abcdefghtb",  # 5 floats in 8 bytes
+        ARRAY
+        + b"(K\x01J\xff\xff\xff\xffK\x02\x86"
+        + FLOAT
+        + FLOAT_STATE
+        + b"\x89U\x00tb",  # a negative size
+        ARRAY
+        + b"(K\x01\x8a\x08\x00\x00\x00\x00\x00\x00\x00\x10\x85"
+        + FLOAT
+        + FLOAT_STATE
+        + b"\x89U\x04abcdtb",
+        ARRAY
+        + b"(K\x01K\x01\x85cnumpy\ndtype\nU\x01OK\x00K\x01\x87R\x89]tb",  # an array of objects
+        ARRAY
+        + b"(K\x01K\x01\x85cnumpy\ndtype\nU\x02O8K\x00K\x01\x87R\x89U\x08abcdefghtb",  # a forged pointer
+        ARRAY
+        + b"(K\x01K\x01\x85cnumpy\ndtype\nU\x03V99K\x00K\x01\x87R\x89U\x01atb",  # raw records
+        ARRAY
+        + b"(K\x01K\x01\x85cnumpy\ndtype\nU\x05f4,i4K\x00K\x01\x87R\x89U\x08abcdefghtb",
         ARRAY + b"K\x01b",
         ARRAY + b"(K\x01K\x01\x85K\x07\x89U\x01atb",  # a type that is none
         b"cnumpy.core.multiarray\nscalar\n)R",
@@ -167,14 +219,19 @@ def test_what_a_pickle_may_name_stays_as_it_is():
     for module, name in ALLOWED:
         for change in (b"}U\x05_makeK\x01sb", b"N}U\x05_makeK\x01s\x86b"):
             with pytest.raises(DataError):
-                load_arrays(b"\x80\x02c" + f"{module}\n{name}\n".encode() + change + b".", "file")
+                load_arrays(
+                    b"\x80\x02c" + f"{module}\n{name}\n".encode() + change + b".",
+                    "file",
+                )
     assert {name: thing._make for name, thing in ALLOWED.items()} == before
 
 
 def test_a_pickle_nested_without_end_is_refused():
     with pytest.raises(DataError, match="nested|pickle"):
         load_arrays(b"\x80\x02" + b"(" * 200_000 + b"t" * 200_000 + b".", "file")
-    with pytest.raises(DataError, match="a tuple as a key"):  # one pair, so that no mark is set
+    with pytest.raises(
+        DataError, match="a tuple as a key"
+    ):  # one pair, so that no mark is set
         load_arrays(b"\x80\x02}K\x01\x85K\x02s.", "file")
     knot = []
     knot.append(knot)
@@ -194,4 +251,6 @@ def test_scrambled_pickles_never_escape(scores, labels):
             load_arrays(bytes(changed), "file")
         except DataError:
             refused += 1
-    assert 0.3 * len(data) < refused < len(data), "the rest lies in the numbers themselves"
+    assert 0.3 * len(data) < refused < len(data), (
+        "the rest lies in the numbers themselves"
+    )

@@ -12,7 +12,9 @@ from calcli.errors import DataError
 from calcli.importers.labels import to_labels
 
 WORDS = [NAMES[y] for y in Y]
-PLAIN = "".join(",".join([*map(repr, p), str(y)]) + "\n" for p, y in zip(P.tolist(), Y, strict=True))
+PLAIN = "".join(
+    ",".join([*map(repr, p), str(y)]) + "\n" for p, y in zip(P.tolist(), Y, strict=True)
+)
 HEAD = ",".join(f"prob_{name}" for name in NAMES) + ",label\n"
 
 
@@ -42,14 +44,20 @@ def test_row_names_without_a_column_name_as_write_table_of_r_has_them(run):
     check(rows_of(run, "t.txt"))
     write("t.csv", HEAD + PLAIN.replace("\n", ",\n"))  # nothing is in the cell too many
     assert "has 6 cells, expected 5" in run("extract", "t.csv", "-o", "x.h5").line
-    write("t.csv", HEAD + "".join(f"0.5,{line}" for line in PLAIN.splitlines(keepends=True)))  # numbers are no names
+    write(
+        "t.csv",
+        HEAD + "".join(f"0.5,{line}" for line in PLAIN.splitlines(keepends=True)),
+    )  # numbers are no names
     assert "has 6 cells, expected 5" in run("extract", "t.csv", "-o", "x.h5").line
 
 
 def test_the_first_row_of_lists_is_no_header(run):
     """As batch jobs that echo the label write them: ``"[0.2, 0.8]",1``; the first row had become names."""
     write("t.csv", "".join(f'"{p}",{y}\n' for p, y in zip(P.tolist(), Y, strict=True)))
-    assert "say what 'scores' holds with --kind" in run("extract", "t.csv", "-o", "x.h5").line
+    assert (
+        "say what 'scores' holds with --kind"
+        in run("extract", "t.csv", "-o", "x.h5").line
+    )
     check(rows_of(run, "t.csv", "--kind", "probs"))
 
 
@@ -59,15 +67,28 @@ def test_decimal_commas_between_semicolons_and_tabs(run, first):
     write("t.txt", text)
     check(rows_of(run, "t.txt"))
     write("t.csv", "prob_a,prob_b,label\n" + '"0,25","0,75",1\n' * 3)
-    assert "expected a number with a point before its decimals" in run("extract", "t.csv", "-o", "x.h5").line
+    assert (
+        "expected a number with a point before its decimals"
+        in run("extract", "t.csv", "-o", "x.h5").line
+    )
 
 
 @pytest.mark.parametrize(
-    "form", ["P({})", "confidence({})", "P (Class={})", "Prediction {}", 'Probabilities for Class "{}"']
+    "form",
+    [
+        "P({})",
+        "confidence({})",
+        "P (Class={})",
+        "Prediction {}",
+        'Probabilities for Class "{}"',
+    ],
 )
 def test_labels_are_looked_up_in_what_differs_in_the_names_of_columns(run, form):
     head = ",".join('"' + form.format(name).replace('"', '""') + '"' for name in NAMES)
-    rows = [",".join([*map(repr, p), word]) for p, word in zip(P.tolist(), WORDS, strict=True)]
+    rows = [
+        ",".join([*map(repr, p), word])
+        for p, word in zip(P.tolist(), WORDS, strict=True)
+    ]
     write("t.csv", "\n".join([f"{head},truth", *rows]) + "\n")
     said = check(rows_of(run, "t.csv", "--kind", "probs"))
     assert "classes 'ant' to 'dog' are what differs in the names of the columns" in said
@@ -85,7 +106,10 @@ def test_names_of_columns_in_other_spellings(run):
     rows = HEAD.replace("label", "True Label") + PLAIN
     write("t.csv", rows)
     check(rows_of(run, "t.csv"))
-    write("t.csv", ",".join(f"probability({name})" for name in NAMES) + ",trueLabel\n" + PLAIN)
+    write(
+        "t.csv",
+        ",".join(f"probability({name})" for name in NAMES) + ",trueLabel\n" + PLAIN,
+    )
     check(rows_of(run, "t.csv"))
 
 
@@ -96,9 +120,16 @@ def test_levels_of_pandas_and_categories_of_polars(run):
     names = [*(f"('prob', '{name}')" for name in NAMES), "('meta', 'label')"]
     pq.write_table(pa.table([*P.T, Y], names=names), "t.parquet")
     check(rows_of(run, "t.parquet"))
-    words = pa.DictionaryArray.from_arrays(pa.array(Y.astype(np.uint8)), pa.array(NAMES, pa.string_view()))
-    table = pa.table([*P.T, words], names=[*(f"prob_{name}" for name in NAMES), "label"])
-    with pa.OSFile("t.arrows", "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+    words = pa.DictionaryArray.from_arrays(
+        pa.array(Y.astype(np.uint8)), pa.array(NAMES, pa.string_view())
+    )
+    table = pa.table(
+        [*P.T, words], names=[*(f"prob_{name}" for name in NAMES), "label"]
+    )
+    with (
+        pa.OSFile("t.arrows", "wb") as file,
+        pa.ipc.new_stream(file, table.schema) as writer,
+    ):
         writer.write_table(table)
     check(rows_of(run, "t.arrows"))
     write("t.csv", "prob,prob,meta\nant,bee,label\n0.2,0.8,1\n")
@@ -113,11 +144,16 @@ def test_a_table_in_a_zip_archive(run):
     check(rows_of(run, "t.csv.zip"))
     with zipfile.ZipFile("t.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("t.csv", b"0" * (100 << 20))
-    assert "far more than scores shrink by" in run("extract", "t.zip", "-o", "x.h5").line
+    assert (
+        "far more than scores shrink by" in run("extract", "t.zip", "-o", "x.h5").line
+    )
     with zipfile.ZipFile("t.zip", "w") as archive:
         archive.writestr("a.csv", HEAD + PLAIN)
         archive.writestr("b.csv", HEAD + PLAIN)
-    assert "is a zip archive without NumPy arrays; unpack it" in run("extract", "t.zip", "-o", "x.h5").line
+    assert (
+        "is a zip archive without NumPy arrays; unpack it"
+        in run("extract", "t.zip", "-o", "x.h5").line
+    )
 
 
 # ---- what had been read as something else
@@ -127,33 +163,57 @@ def test_a_table_in_a_zip_archive(run):
 def test_labels_and_columns_that_both_may_count_from_1(run, labels):
     """Labels 1 to 3 of columns 1 to 4 are in range either way: they are counted from 1, or class 0 has no row."""
     y = np.array([labels[i % len(labels)] for i in range(N)])
-    rows = "".join(",".join([*map(repr, p), str(c)]) + "\n" for p, c in zip(P.tolist(), y, strict=True))
+    rows = "".join(
+        ",".join([*map(repr, p), str(c)]) + "\n"
+        for p, c in zip(P.tolist(), y, strict=True)
+    )
     write("t.csv", "prob_1,prob_2,prob_3,prob_4,label\n" + rows)
     line = run("extract", "t.csv", "-o", "x.h5").line
-    assert "do the labels count from 1 as well? Subtract 1 if so; --scores prob_1:prob_4 takes them as they are" in line
+    assert (
+        "do the labels count from 1 as well? Subtract 1 if so; --scores prob_1:prob_4 takes them as they are"
+        in line
+    )
     p, found, _ = rows_of(run, "t.csv", "--scores", "prob_1:prob_4", "--kind", "probs")
     assert np.array_equal(found, y) and np.allclose(p, P)
     write("t.csv", "prob_1 star,prob_2 stars,prob_3 stars,prob_4 stars,label\n" + rows)
-    assert "do the labels count from 1 as well?" in run("extract", "t.csv", "-o", "x.h5").line
+    assert (
+        "do the labels count from 1 as well?"
+        in run("extract", "t.csv", "-o", "x.h5").line
+    )
     write("t.csv", "prob_0,prob_1,prob_2,prob_3,label\n" + rows)
     assert np.array_equal(rows_of(run, "t.csv")[1], y)
 
 
-@pytest.mark.parametrize("name", ["prob_0", "prob_neg", "prob_no", "proba_false", "prob_class_0", "prob_n"])
+@pytest.mark.parametrize(
+    "name", ["prob_0", "prob_neg", "prob_no", "proba_false", "prob_class_0", "prob_n"]
+)
 def test_one_column_of_class_0_is_not_taken_for_class_1(run, name):
     write(
-        "t.csv", f"{name},label\n" + "".join(f"{p!r},{int(y > 1)}\n" for p, y in zip(P[:, 0].tolist(), Y, strict=True))
+        "t.csv",
+        f"{name},label\n"
+        + "".join(
+            f"{p!r},{int(y > 1)}\n" for p, y in zip(P[:, 0].tolist(), Y, strict=True)
+        ),
     )
-    assert "that of class 1: save the other column, or 1 - p" in run("extract", "t.csv", "-o", "x.h5").line
+    assert (
+        "that of class 1: save the other column, or 1 - p"
+        in run("extract", "t.csv", "-o", "x.h5").line
+    )
     done = run("extract", "t.csv", "--scores", name, "--kind", "probs", "-o", "x.h5")
     assert done.code == 0, done.err
     if name == "prob_neg":  # where the labels say it, the column's own word is class 1
         words = ["pos" if y > 1 else "neg" for y in Y]
         write(
-            "t.csv", f"{name},label\n" + "".join(f"{p!r},{w}\n" for p, w in zip(P[:, 0].tolist(), words, strict=True))
+            "t.csv",
+            f"{name},label\n"
+            + "".join(
+                f"{p!r},{w}\n" for p, w in zip(P[:, 0].tolist(), words, strict=True)
+            ),
         )
         p, y, _ = rows_of(run, "t.csv")
-        assert np.allclose(p[:, 1], P[:, 0]) and y.tolist() == [int(word == "neg") for word in words]
+        assert np.allclose(p[:, 1], P[:, 0]) and y.tolist() == [
+            int(word == "neg") for word in words
+        ]
 
 
 @pytest.mark.parametrize("columns", [("True", "False"), ("False", "True")])
@@ -161,19 +221,36 @@ def test_true_and_false_are_looked_up_in_the_names_of_the_columns(run, columns):
     """True had been class 1 whatever the columns said."""
     right = Y > 1
     head = ",".join(f"prob_{name}" for name in columns) + ",label\n"
-    write("t.csv", head + "".join(f"{p!r},{1 - p!r},{y}\n" for p, y in zip(P[:, 0].tolist(), right, strict=True)))
+    write(
+        "t.csv",
+        head
+        + "".join(
+            f"{p!r},{1 - p!r},{y}\n"
+            for p, y in zip(P[:, 0].tolist(), right, strict=True)
+        ),
+    )
     p, y, _ = rows_of(run, "t.csv")
-    assert np.allclose(p[:, 0], P[:, 0]) and y.tolist() == [columns.index(str(truth)) for truth in right]
+    assert np.allclose(p[:, 0], P[:, 0]) and y.tolist() == [
+        columns.index(str(truth)) for truth in right
+    ]
 
 
 def test_columns_of_yes_and_no_beside_numbers(run):
-    lines = [f"{p!r},{1 - p!r},{int(y > 1)}\n" for p, y in zip(P[:, 0].tolist(), Y, strict=True)]
+    lines = [
+        f"{p!r},{1 - p!r},{int(y > 1)}\n"
+        for p, y in zip(P[:, 0].tolist(), Y, strict=True)
+    ]
     write("t.csv", "prob_yes,prob_no,label\n" + "".join(lines))
     line = run("extract", "t.csv", "-o", "x.h5").line
-    assert "in this order, so that label 1 would be 'no'" in line and "--class-names yes,no takes them as" in line
+    assert (
+        "in this order, so that label 1 would be 'no'" in line
+        and "--class-names yes,no takes them as" in line
+    )
     p, y, _ = rows_of(run, "t.csv", "--scores", "prob_no,prob_yes", "--kind", "probs")
     assert np.allclose(p[:, 1], P[:, 0]) and y.tolist() == [int(c > 1) for c in Y]
-    assert np.allclose(rows_of(run, "t.csv", "--class-names", "yes,no")[0][:, 0], P[:, 0])
+    assert np.allclose(
+        rows_of(run, "t.csv", "--class-names", "yes,no")[0][:, 0], P[:, 0]
+    )
     write("t.csv", "prob_no,prob_yes,label\n" + "".join(lines))
     assert np.allclose(rows_of(run, "t.csv")[0][:, 0], P[:, 0])
 
@@ -182,7 +259,10 @@ def test_columns_of_yes_and_no_beside_numbers(run):
 
 
 def test_rows_by_id_in_a_pickle(run):
-    rows = {f"{i}.jpg": {"logits": z, "label": int(y)} for i, (z, y) in enumerate(zip(Z, Y, strict=True))}
+    rows = {
+        f"{i}.jpg": {"logits": z, "label": int(y)}
+        for i, (z, y) in enumerate(zip(Z, Y, strict=True))
+    }
     with open("t.pkl", "wb") as file:
         pickle.dump(rows, file)
     check(rows_of(run, "t.pkl"))
@@ -190,15 +270,27 @@ def test_rows_by_id_in_a_pickle(run):
     with open("t.pkl", "wb") as file:
         pickle.dump(splits, file)
     done = run("extract", "t.pkl", "-o", "x.h5")
-    assert done.code == 0 and "x.h5:test: 60 x 4" in done.err and "x.h5:val: 60 x 4" in done.err
+    assert (
+        done.code == 0
+        and "x.h5:test: 60 x 4" in done.err
+        and "x.h5:val: 60 x 4" in done.err
+    )
 
 
 def test_numbers_as_texts_and_pairs_of_label_and_probability(run):
-    lines = [{"probs": [str(v) for v in p], "label": int(y)} for p, y in zip(P.tolist(), Y, strict=True)]
+    lines = [
+        {"probs": [str(v) for v in p], "label": int(y)}
+        for p, y in zip(P.tolist(), Y, strict=True)
+    ]
     write("t.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     check(rows_of(run, "t.jsonl"))
     lines = [
-        {"predicted_label_probs": [{"label": NAMES[c], "prob": p[c]} for c in np.argsort(-p)], "label": word}
+        {
+            "predicted_label_probs": [
+                {"label": NAMES[c], "prob": p[c]} for c in np.argsort(-p)
+            ],
+            "label": word,
+        }
         for p, word in zip(P, WORDS, strict=True)
     ]
     write("t.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
@@ -207,18 +299,37 @@ def test_numbers_as_texts_and_pairs_of_label_and_probability(run):
 
 def test_the_names_of_scikit_learn(run):
     np.savez("t.npz", decision_function=Z, y_test=Y)
-    assert "say what 'decision_function' holds with --kind" in run("extract", "t.npz", "-o", "x.h5").line
+    assert (
+        "say what 'decision_function' holds with --kind"
+        in run("extract", "t.npz", "-o", "x.h5").line
+    )
     check(rows_of(run, "t.npz", "--kind", "logits"))
 
 
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("t.csv", (HEAD + PLAIN).encode("utf-16"), "is text in UTF-16; convert it: iconv"),
-        ("t.csv", (HEAD + PLAIN).replace("ant", "K\xe4fer").encode("latin-1"), "no text in UTF-8; convert it: iconv"),
+        (
+            "t.csv",
+            (HEAD + PLAIN).encode("utf-16"),
+            "is text in UTF-16; convert it: iconv",
+        ),
+        (
+            "t.csv",
+            (HEAD + PLAIN).replace("ant", "K\xe4fer").encode("latin-1"),
+            "no text in UTF-8; convert it: iconv",
+        ),
         ("t.csv", b"<!DOCTYPE html><html>", "is a web page"),
-        ("t.rds", b"X\n\0\0\0\3" + bytes(99), "holds an R object; write it with write.csv"),
-        ("t.tar", b"t.csv".ljust(257, b"\0") + b"ustar" + bytes(300), "is a tar archive; unpack it"),
+        (
+            "t.rds",
+            b"X\n\0\0\0\3" + bytes(99),
+            "holds an R object; write it with write.csv",
+        ),
+        (
+            "t.tar",
+            b"t.csv".ljust(257, b"\0") + b"ustar" + bytes(300),
+            "is a tar archive; unpack it",
+        ),
     ],
 )
 def test_what_is_not_read_is_named_with_a_way_out(run, name, content, says):

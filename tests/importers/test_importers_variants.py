@@ -29,8 +29,14 @@ def rows_of(run, name, *options):
     done = run("extract", name, *options, "-o", "o.h5", "--force")
     assert done.code == 0, done.err
     with h5py.File("o.h5") as file:
-        scores, kind = next((file[kind][()], kind) for kind in ("probs", "logits") if kind in file)
-        p = scores if kind == "probs" else np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        scores, kind = next(
+            (file[kind][()], kind) for kind in ("probs", "logits") if kind in file
+        )
+        p = (
+            scores
+            if kind == "probs"
+            else np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        )
         return p, file["labels"][()], done.err
 
 
@@ -45,26 +51,37 @@ def labelled(scores):
 
 
 def with_a_header_of_savetxt():
-    np.savetxt("t.csv", np.c_[P, Y], delimiter=",", header="prob_0,prob_1,prob_2,prob_3,label")
+    np.savetxt(
+        "t.csv", np.c_[P, Y], delimiter=",", header="prob_0,prob_1,prob_2,prob_3,label"
+    )
     return "t.csv"
 
 
 def below_comments():
-    Path("t.csv").write_text("# by eval.py\n" + Path(table([*PROBS, "label"], labelled(P))).read_text())
+    Path("t.csv").write_text(
+        "# by eval.py\n" + Path(table([*PROBS, "label"], labelled(P))).read_text()
+    )
     return "t.csv"
 
 
 def in_excel_s_words():
-    Path("t.csv").write_text("sep=;\n" + Path(table([*PROBS, "label"], labelled(P), ";")).read_text())
+    Path("t.csv").write_text(
+        "sep=;\n" + Path(table([*PROBS, "label"], labelled(P), ";")).read_text()
+    )
     return "t.csv"
 
 
 def in_a_cell(form):
-    return lambda: table(["probs", "label"], [[form(p), y] for p, y in zip(P, Y, strict=True)])
+    return lambda: table(
+        ["probs", "label"], [[form(p), y] for p, y in zip(P, Y, strict=True)]
+    )
 
 
 def printed_by_torch():
-    rows = [[f"tensor([{', '.join(f'{v:.6f}' for v in z)}])", f"tensor({y})"] for z, y in zip(Z, Y, strict=True)]
+    rows = [
+        [f"tensor([{', '.join(f'{v:.6f}' for v in z)}])", f"tensor({y})"]
+        for z, y in zip(Z, Y, strict=True)
+    ]
     return table(["logits", "label"], rows)
 
 
@@ -151,14 +168,24 @@ def test_a_way_to_write_scores_is_read(run, way):
 
 def test_a_header_of_savetxt_is_not_a_class_short(run):
     """Its first name stands behind a #, which once made it the column of another name."""
-    np.savetxt("t.csv", np.c_[Z, Y % 3], delimiter=",", header="logit_0,logit_1,logit_2,logit_3,label")
+    np.savetxt(
+        "t.csv",
+        np.c_[Z, Y % 3],
+        delimiter=",",
+        header="logit_0,logit_1,logit_2,logit_3,label",
+    )
     p, _, said = rows_of(run, "t.csv")
-    assert p.shape == (N, 4) and "the first line is no row, the names of the columns in it" in said
+    assert (
+        p.shape == (N, 4)
+        and "the first line is no row, the names of the columns in it" in said
+    )
 
 
 def test_answers_by_id_in_json_are_gold(run):
     np.savez("t.npz", logits=Z, ids=np.arange(N))
-    Path("gold.json").write_text(json.dumps({str(i): int(Y[i]) for i in RNG.permutation(N)}))
+    Path("gold.json").write_text(
+        json.dumps({str(i): int(Y[i]) for i in RNG.permutation(N)})
+    )
     p, labels, _ = rows_of(run, "t.npz", "--gold", "gold.json")
     np.testing.assert_allclose(p, P)
     np.testing.assert_array_equal(labels, Y)
@@ -166,16 +193,26 @@ def test_answers_by_id_in_json_are_gold(run):
 
 def test_sets_in_json_are_groups(run):
     some = {"logits": Z[:20].tolist(), "labels": Y[:20].tolist()}
-    Path("t.json").write_text(json.dumps({"val": {"logits": Z.tolist(), "labels": Y.tolist()}, "test": some}))
+    Path("t.json").write_text(
+        json.dumps({"val": {"logits": Z.tolist(), "labels": Y.tolist()}, "test": some})
+    )
     assert run("extract", "t.json", "-o", "o.h5").code == 0
     with h5py.File("o.h5") as file:
-        assert file["val/logits"].shape == (N, 4) and file["test/logits"].shape == (20, 4)
+        assert file["val/logits"].shape == (N, 4) and file["test/logits"].shape == (
+            20,
+            4,
+        )
 
 
 def test_a_row_that_begins_with_a_hash_is_no_comment(run):
-    rows = [f"#tag{i},{','.join(map(repr, p.tolist()))},{y}\n" for i, (p, y) in enumerate(zip(P, Y, strict=True))]
+    rows = [
+        f"#tag{i},{','.join(map(repr, p.tolist()))},{y}\n"
+        for i, (p, y) in enumerate(zip(P, Y, strict=True))
+    ]
     Path("t.csv").write_text("".join(rows[:20]) + "".join(rows[20:]).replace("#", ""))
-    p, labels, _ = rows_of(run, "t.csv", "--scores", "1:4", "--labels", "5", "--kind", "probs")
+    p, labels, _ = rows_of(
+        run, "t.csv", "--scores", "1:4", "--labels", "5", "--kind", "probs"
+    )
     assert len(p) == N and (labels == Y).all()
 
 
@@ -243,19 +280,31 @@ def test_arrow_tables_are_read_with_the_names_that_datasets_keeps(run, way):
 
     about = {"info": {"features": {}}}
     about["info"]["features"]["label"] = {"names": NAMES, "_type": "ClassLabel"}
-    about["info"]["features"]["source"] = {"names": ["web", "book"], "_type": "ClassLabel"}
+    about["info"]["features"]["source"] = {
+        "names": ["web", "book"],
+        "_type": "ClassLabel",
+    }
     made = pa.table({"logits": pa.array(Z.tolist()), "label": Y})
     made = made.replace_schema_metadata({"huggingface": json.dumps(about)})
-    name = {"file": "t.arrow", "stream": "t.arrow", "feather": "t.feather", "folder": "saved"}[way]
+    name = {
+        "file": "t.arrow",
+        "stream": "t.arrow",
+        "feather": "t.feather",
+        "folder": "saved",
+    }[way]
     Path("saved").mkdir()
     where = "saved/data-00000-of-00001.arrow" if way == "folder" else name
     if way == "feather":
         feather.write_feather(made, where)
     else:
-        with (pa.ipc.new_file if way == "file" else pa.ipc.new_stream)(where, made.schema) as file:
+        with (pa.ipc.new_file if way == "file" else pa.ipc.new_stream)(
+            where, made.schema
+        ) as file:
             file.write_table(made)
     Path("saved/dataset_info.json").write_text(json.dumps(about["info"]))
-    Path("saved/state.json").write_text(json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}))
+    Path("saved/state.json").write_text(
+        json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]})
+    )
     p, labels, _ = rows_of(run, name)
     np.testing.assert_allclose(p, P)
     assert (labels == Y).all()
@@ -280,22 +329,38 @@ def test_rows_of_different_numbers_of_choices_in_parquet_are_groups(run):
 def test_batches_with_paths_are_joined_and_weights_of_a_model_are_no_scores(run):
     torch = pytest.importorskip("torch", reason="the files are torch's own")
     z, y = torch.tensor(Z), torch.tensor(Y)
-    batches = [(z[i : i + 16], y[i : i + 16], [f"{j}.png" for j in range(i, min(i + 16, N))]) for i in range(0, N, 16)]
+    batches = [
+        (z[i : i + 16], y[i : i + 16], [f"{j}.png" for j in range(i, min(i + 16, N))])
+        for i in range(0, N, 16)
+    ]
     torch.save(batches, "t.pt")
     p, labels, _ = rows_of(run, "t.pt", "--kind", "logits")
     np.testing.assert_allclose(p, P, atol=1e-6)
     assert (labels == Y).all()
     torch.save({"state_dict": {"fc.weight": z, "fc.bias": torch.zeros(4)}}, "c.pt")
-    assert "holds no array named logits" in run("extract", "c.pt", "--kind", "logits", "--no-labels", "-o", "c.h5").line
+    assert (
+        "holds no array named logits"
+        in run("extract", "c.pt", "--kind", "logits", "--no-labels", "-o", "c.h5").line
+    )
     torch.save(torch.nn.Linear(3, 4), "m.pt")
-    assert "holds torch.nn.modules.linear.Linear, which is no tensor" in run("extract", "m.pt", "-o", "c.h5").line
+    assert (
+        "holds torch.nn.modules.linear.Linear, which is no tensor"
+        in run("extract", "m.pt", "-o", "c.h5").line
+    )
 
 
 def test_compare_says_once_what_was_taken_for_what(run):
     np.savez("s.npz", logits=Z, labels=Y)
-    done = run("compare", "s.npz", "--methods", "identity,ts", "--folds", "2", "--workers", "1")
+    done = run(
+        "compare", "s.npz", "--methods", "identity,ts", "--folds", "2", "--workers", "1"
+    )
     assert done.code == 0, done.err
-    assert done.err.count("'logits' was read as the scores (logits), 'labels' as the labels") == 1
+    assert (
+        done.err.count(
+            "'logits' was read as the scores (logits), 'labels' as the labels"
+        )
+        == 1
+    )
 
 
 # ---- several files, or several saves, one after another: only one of them would be read
@@ -317,7 +382,11 @@ def of_safetensors(file, piece):
 def of_torch(**how):
     def write(file, piece):
         torch = pytest.importorskip("torch")
-        torch.save({name: torch.from_numpy(array) for name, array in piece.items()}, file, **how)
+        torch.save(
+            {name: torch.from_numpy(array) for name, array in piece.items()},
+            file,
+            **how,
+        )
 
     return write
 
@@ -367,10 +436,15 @@ APPENDED = {
 
 
 @pytest.mark.parametrize("name", APPENDED)
-def test_files_one_after_another_are_refused_and_one_of_them_is_read(name, run, tmp_path, monkeypatch):
+def test_files_one_after_another_are_refused_and_one_of_them_is_read(
+    name, run, tmp_path, monkeypatch
+):
     """20 of 60 rows came with exit 0: a loop that saves into one open file, or ``cat``, are the ways to get there."""
     monkeypatch.chdir(tmp_path)
-    pieces = [{"logits": Z[rows], "labels": Y[rows]} for rows in (slice(0, 20), slice(20, 40), slice(40, 60))]
+    pieces = [
+        {"logits": Z[rows], "labels": Y[rows]}
+        for rows in (slice(0, 20), slice(20, 40), slice(40, 60))
+    ]
     words = ["--no-labels", "--kind", "logits"] if name == "all.npy" else []
     appended(APPENDED[name], pieces[:1])
     Path("all").rename(name)
@@ -385,8 +459,12 @@ def test_files_one_after_another_are_refused_and_one_of_them_is_read(name, run, 
 # ---- names of classes that are numbers, or differ in their last character
 
 
-@pytest.mark.parametrize("names", [["10", "20", "30", "40"], ["-1", "0", "1", "2"], ["1", "2", "3", "4"]])
-def test_labels_that_are_names_of_classes_are_looked_up(names, run, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "names", [["10", "20", "30", "40"], ["-1", "0", "1", "2"], ["1", "2", "3", "4"]]
+)
+def test_labels_that_are_names_of_classes_are_looked_up(
+    names, run, tmp_path, monkeypatch
+):
     """No label 40, or 4, counts four classes from 0; that the classes are numbered says what is meant."""
     monkeypatch.chdir(tmp_path)
     values = np.array(names).astype(int)
@@ -396,23 +474,38 @@ def test_labels_that_are_names_of_classes_are_looked_up(names, run, tmp_path, mo
     assert "labels were looked up in the names of the classes" in said
 
 
-@pytest.mark.parametrize(("names", "rows"), [(["1", "2", "3", "4"], Y < 3), (["3", "0", "1", "2"], Y >= 0)])
-def test_labels_that_may_be_names_or_places_are_a_choice_of_the_user(names, rows, run, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("names", "rows"), [(["1", "2", "3", "4"], Y < 3), (["3", "0", "1", "2"], Y >= 0)]
+)
+def test_labels_that_may_be_names_or_places_are_a_choice_of_the_user(
+    names, rows, run, tmp_path, monkeypatch
+):
     """Class 1 of the names 1 to 4 is the first, label 1 counted from 0 the second."""
     monkeypatch.chdir(tmp_path)
     labels = np.array(names).astype(int)[Y[rows]]
     np.savez("a.npz", logits=Z[rows], labels=labels, class_names=np.array(names))
-    assert "are its labels the names of classes" in run("extract", "a.npz", "-o", "o.h5").line
-    np.savez("a.npz", logits=Z[rows], labels=labels.astype("U"), class_names=np.array(names))
+    assert (
+        "are its labels the names of classes"
+        in run("extract", "a.npz", "-o", "o.h5").line
+    )
+    np.savez(
+        "a.npz", logits=Z[rows], labels=labels.astype("U"), class_names=np.array(names)
+    )
     np.testing.assert_array_equal(rows_of(run, "a.npz")[1], Y[rows])
     np.savez("a.npz", logits=Z[rows], labels=labels)
     if labels.max() < 4:
-        np.testing.assert_array_equal(rows_of(run, "a.npz", "--class-names", "a,b,c,d")[1], labels)
+        np.testing.assert_array_equal(
+            rows_of(run, "a.npz", "--class-names", "a,b,c,d")[1], labels
+        )
 
 
 @pytest.mark.parametrize("head", ["prob_", "", "p_"])
-@pytest.mark.parametrize("names", [["A", "A-", "A+", "B"], ["O", "O_", "[O", "B"], ["a", "a.", "b", "c"]])
-def test_names_that_differ_in_a_sign_are_several_classes(head, names, run, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "names", [["A", "A-", "A+", "B"], ["O", "O_", "[O", "B"], ["a", "a.", "b", "c"]]
+)
+def test_names_that_differ_in_a_sign_are_several_classes(
+    head, names, run, tmp_path, monkeypatch
+):
     """Ratings and blood groups: stripped of the sign, A and A- were one word, and A the class of A-."""
     monkeypatch.chdir(tmp_path)
     rows = Y != 1
@@ -425,25 +518,39 @@ def test_names_that_differ_in_a_sign_are_several_classes(head, names, run, tmp_p
 
 def test_a_label_that_names_two_classes_is_refused(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    np.savez("a.npz", logits=Z, labels=np.array(["a", "b", "c", "a"])[Y], class_names=np.array(["a", "b", "c", "a"]))
-    assert "'a' is the name of two classes" in run("extract", "a.npz", "-o", "o.h5").line
+    np.savez(
+        "a.npz",
+        logits=Z,
+        labels=np.array(["a", "b", "c", "a"])[Y],
+        class_names=np.array(["a", "b", "c", "a"]),
+    )
+    assert (
+        "'a' is the name of two classes" in run("extract", "a.npz", "-o", "o.h5").line
+    )
 
 
 @pytest.mark.parametrize("head", ["class ", "c", ""])
-def test_columns_in_the_order_of_words_are_put_in_that_of_numbers(head, run, tmp_path, monkeypatch):
+def test_columns_in_the_order_of_words_are_put_in_that_of_numbers(
+    head, run, tmp_path, monkeypatch
+):
     """0, 1, 10, 11, 2, …: what pandas sorts. It was said that they were put in order, and they were not."""
     monkeypatch.chdir(tmp_path)
     order = sorted(range(12), key=str)
     p = np.c_[P, P, P] / 3
     y = np.arange(N) % 12
-    name = table([*(f"{head}{i}" for i in order), "label"], [[*row[order], one] for row, one in zip(p, y, strict=True)])
+    name = table(
+        [*(f"{head}{i}" for i in order), "label"],
+        [[*row[order], one] for row, one in zip(p, y, strict=True)],
+    )
     read, labels, _ = rows_of(run, name, "--kind", "probs")
     np.testing.assert_allclose(read, p)
     np.testing.assert_array_equal(labels, y)
 
 
 @pytest.mark.parametrize("head", ["class ", "c", ""])
-def test_a_number_beside_numbered_classes_is_no_class_unless_it_is_named(head, run, tmp_path, monkeypatch):
+def test_a_number_beside_numbered_classes_is_no_class_unless_it_is_named(
+    head, run, tmp_path, monkeypatch
+):
     """An age among logits was a thirteenth class; the columns that are advised are those of the classes, in order.
 
     Columns called 0 to 11 were none that are numbered."""
@@ -461,8 +568,13 @@ def test_a_number_beside_numbered_classes_is_no_class_unless_it_is_named(head, r
         np.testing.assert_array_equal(file["logits"][()], z)
         np.testing.assert_array_equal(file["labels"][()], y)
     if not head:
-        advised = run("extract", name, "--force", "-o", "o.h5").line.partition("to try: ")[2]
-        assert run(*shlex.split(advised)[1:]).code == 0 and f"--scores {asked} --labels label --kind logits" in advised
+        advised = run("extract", name, "--force", "-o", "o.h5").line.partition(
+            "to try: "
+        )[2]
+        assert (
+            run(*shlex.split(advised)[1:]).code == 0
+            and f"--scores {asked} --labels label --kind logits" in advised
+        )
 
 
 def test_names_of_columns_may_hold_commas_and_colons():
@@ -476,17 +588,29 @@ def test_names_of_columns_may_hold_commas_and_colons():
 
 
 @pytest.mark.parametrize(
-    "names", [["1", "2", "3", "4"], ["3", "0", "1", "2"], ["10", "20", "30", "40"], ["-1", "0", "1", "2"]]
+    "names",
+    [
+        ["1", "2", "3", "4"],
+        ["3", "0", "1", "2"],
+        ["10", "20", "30", "40"],
+        ["-1", "0", "1", "2"],
+    ],
 )
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "npz", "parquet"])
-def test_what_apply_writes_of_numbered_classes_is_read_again(names, ending, run, tmp_path, monkeypatch):
+def test_what_apply_writes_of_numbered_classes_is_read_again(
+    names, ending, run, tmp_path, monkeypatch
+):
     """Names and places of classes are told apart in calcli's own files, whichever labels are there."""
     if ending == "parquet":
         pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
     for rows in (Y >= 0, Y < 2):
         with h5py.File("a.h5", "w") as file:
-            file["logits"], file["labels"], file["class_names"] = Z[rows], Y[rows], np.array(names, dtype="S")
+            file["logits"], file["labels"], file["class_names"] = (
+                Z[rows],
+                Y[rows],
+                np.array(names, dtype="S"),
+            )
         assert run("fit", "a.h5", "-o", "a.json", "--force").code == 0
         assert run("apply", "a.json", "a.h5", "-o", f"b.{ending}", "--force").code == 0
         p, labels, _ = rows_of(run, f"b.{ending}")

@@ -18,7 +18,15 @@ COMMANDS = {
     "apply": ("apply", "known.json", "{}", "-o", "out.h5", "--force"),
     "evaluate": ("evaluate", "{}", "--metric", "ece"),
     "diagram": ("diagram", "{}", "-o", "d.json", "--force"),
-    "temperature": ("diagram", "{}", "--style", "temperature", "-o", "t.json", "--force"),
+    "temperature": (
+        "diagram",
+        "{}",
+        "--style",
+        "temperature",
+        "-o",
+        "t.json",
+        "--force",
+    ),
     "report": ("report", "{}", "-o", "r.html", "--force", "--no-split"),
     "compare": ("compare", "{}", "--methods", "ts"),
     "threshold": ("threshold", "{}", "--accuracy", "0.6"),
@@ -32,7 +40,12 @@ def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     z, y = truth(300, 2, seed=1)
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
-    forms = {"logits.h5": z, "one_logit.h5": z[:, 1] - z[:, 0], "probs.h5": p, "one_prob.h5": p[:, 1]}
+    forms = {
+        "logits.h5": z,
+        "one_logit.h5": z[:, 1] - z[:, 0],
+        "probs.h5": p,
+        "one_prob.h5": p[:, 1],
+    }
     for name, scores in forms.items():
         with h5py.File(name, "w") as file:
             file["logits"], file["labels"] = scores, y
@@ -41,12 +54,18 @@ def files(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_says_that_logits_look_like_probabilities(command, files, monkeypatch, capsys):
+def test_a_command_says_that_logits_look_like_probabilities(
+    command, files, monkeypatch, capsys
+):
     run = runner(monkeypatch, capsys)
     for name in files[0]:
         found = run(*(word.format(name) for word in COMMANDS[command]))
         assert found.code == 0, found.err
-        assert (found.out + found.err).count(SAID) == ("prob" in name), (name, found.out, found.err)
+        assert (found.out + found.err).count(SAID) == ("prob" in name), (
+            name,
+            found.out,
+            found.err,
+        )
 
 
 def test_python_says_so_too(files):
@@ -78,9 +97,13 @@ def test_few_rows_and_zeros_raise_no_doubt():
 
 def test_masked_entries_are_refused():
     z, y = truth(300, 3, seed=1)
-    with pytest.raises(calcli.errors.DataError, match="scores: some entries are masked"):
+    with pytest.raises(
+        calcli.errors.DataError, match="scores: some entries are masked"
+    ):
         calcli.fit(np.ma.masked_greater(z, 2.0), y)
-    with pytest.raises(calcli.errors.DataError, match="labels: some entries are masked"):
+    with pytest.raises(
+        calcli.errors.DataError, match="labels: some entries are masked"
+    ):
         calcli.fit(z, np.ma.masked_equal(y, 1))
     whole = calcli.fit(np.ma.masked_array(z), np.ma.masked_array(y))
     assert whole.params == calcli.fit(z, y).params
@@ -90,13 +113,18 @@ def test_calibrators_are_what_fit_and_load_give():
     z, y = truth(300, 3, seed=1)
     for wrong in ("ts.json", Path("ts.json"), {"a": calcli.fit(z, y)}, [None]):
         for doing in (calcli.evaluate, calcli.diagram):
-            with pytest.raises(calcli.errors.UsageError, match="expected what fit or load gives"):
+            with pytest.raises(
+                calcli.errors.UsageError, match="expected what fit or load gives"
+            ):
                 doing(z, y, calibrators=wrong)
 
 
 def test_a_picture_and_a_calibrator_replace_files_when_told_in_python(tmp_path):
     z, y = truth(300, 3, seed=1)
-    for thing, name in ((calcli.fit(z, y), "a.json"), (calcli.diagram(z, y, resamples=100), "d.json")):
+    for thing, name in (
+        (calcli.fit(z, y), "a.json"),
+        (calcli.diagram(z, y, resamples=100), "d.json"),
+    ):
         thing.save(tmp_path / name)
         with pytest.raises(calcli.errors.UsageError, match="force=True"):
             thing.save(tmp_path / name)

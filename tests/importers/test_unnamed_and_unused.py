@@ -24,24 +24,39 @@ def table(tmp_path):
 
     def write(name, more=()):
         z, y = truth(120, 2, seed=1)
-        columns = {"customer": [f"c{i}" for i in range(120)], "region": ["north", "south"] * 60}
+        columns = {
+            "customer": [f"c{i}" for i in range(120)],
+            "region": ["north", "south"] * 60,
+        }
         columns |= {name: list(range(120)) for name in ("age", *more)}
-        columns |= {"prob": (1 / (1 + np.exp(z[:, 0] - z[:, 1]))).round(6).tolist(), "label": y.tolist()}
+        columns |= {
+            "prob": (1 / (1 + np.exp(z[:, 0] - z[:, 1]))).round(6).tolist(),
+            "label": y.tolist(),
+        }
         if name.endswith(".npz"):
             np.savez(tmp_path / name, **columns)
         elif name.endswith(".parquet"):
             pq = pytest.importorskip("pyarrow.parquet")
-            pq.write_table(pytest.importorskip("pyarrow").table(columns), tmp_path / name)
+            pq.write_table(
+                pytest.importorskip("pyarrow").table(columns), tmp_path / name
+            )
         elif name.endswith(".jsonl"):
-            rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-            (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+            rows = (
+                dict(zip(columns, row, strict=True))
+                for row in zip(*columns.values(), strict=True)
+            )
+            (tmp_path / name).write_text(
+                "".join(json.dumps(row) + "\n" for row in rows)
+            )
         elif name.endswith(".h5"):
             with h5py.File(tmp_path / name, "w") as file:
                 for key, values in columns.items():
                     file[{"prob": "probs", "label": "labels"}.get(key, key)] = values
         else:
             with (tmp_path / name).open("w", newline="") as file:
-                csv.writer(file).writerows([columns, *zip(*columns.values(), strict=True)])
+                csv.writer(file).writerows(
+                    [columns, *zip(*columns.values(), strict=True)]
+                )
         return name
 
     return write
@@ -60,30 +75,46 @@ HINT = " (see --ids, --group-by, --unit)"
 def test_columns_that_nothing_is_made_of_are_named_once(run, table, name):
     """They were dropped without a word."""
     table(name)
-    assert unused(run("evaluate", name).err) == f"columns not used: customer, region, age{HINT}"
+    assert (
+        unused(run("evaluate", name).err)
+        == f"columns not used: customer, region, age{HINT}"
+    )
     made = run("extract", name, "-o", "a.h5").err
     assert unused(made) == f"columns not used: age{HINT}"
     kept = "columns kept for apply to write again: customer, region"  # it said that they are not used
     assert unused(made, "kept for apply to write again") == kept
     calcli.fit(np.c_[P, 1 - P], Y, kind="probs").save("c.json")
     done = run("apply", "c.json", name, "-o", "c.csv")
-    assert unused(done.err, "kept for apply to write again") == kept and "age" in unused(done.err)
-    assert {"customer", "region"} <= {*Path("c.csv").read_text().splitlines()[0].split(",")}
+    assert unused(
+        done.err, "kept for apply to write again"
+    ) == kept and "age" in unused(done.err)
+    assert {"customer", "region"} <= {
+        *Path("c.csv").read_text().splitlines()[0].split(",")
+    }
     assert unused(run("evaluate", name, "-q").err) == ""
     named = ("--ids", "customer", "--group-by", "region", "--unit", "age")
     for at, left in ((2, "region, age"), (4, "age"), (6, "")):
         told = unused(run("evaluate", name, *named[:at]).err)
         assert told == (f"columns not used: {left}{HINT}" if left else "")
-    assert unused(run("run", table(f"b{name}"), name).err.partition("\nmethod")[0]).startswith("columns not used")
+    assert unused(
+        run("run", table(f"b{name}"), name).err.partition("\nmethod")[0]
+    ).startswith("columns not used")
 
 
 def test_of_many_columns_eight_are_named(run, table):
     told = unused(run("evaluate", table("a.csv", [f"x{c}" for c in "abcdefgh"])).err)
-    assert told == f"columns not used: customer, region, age, xa, xb, xc, xd, xe, … (11 in all){HINT}"
+    assert (
+        told
+        == f"columns not used: customer, region, age, xa, xb, xc, xd, xe, … (11 in all){HINT}"
+    )
 
 
 def test_run_says_of_one_file_once_what_was_read(run, table, tmp_path):
-    sets = {f"{part}_{what}": array for part, at in (("val", 1), ("test", 2)) for what, array in both(at).items()}
+    sets = {
+        f"{part}_{what}": array
+        for part, at in (("val", 1), ("test", 2))
+        for what, array in both(at).items()
+    }
     np.savez("both.npz", **sets, notes=np.arange(3))
     done = run("run", "both.npz")
     assert done.code == 0 and done.err.count("columns not used: notes") == 1
@@ -95,13 +126,21 @@ def both(seed):
     return {"logits": z.astype(np.float32), "labels": y}
 
 
-WRITERS = ("npz", "h5", *(pytest.param(name, marks=pytest.mark.slow) for name in ("pt", "safetensors")))
+WRITERS = (
+    "npz",
+    "h5",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("pt", "safetensors")),
+)
 
 
 @pytest.fixture(params=WRITERS)
 def two_sets(request, run):
     """val_logits, val_labels, test_logits, test_labels in one file, in several formats."""
-    arrays = {f"{part}_{what}": a for part, at in (("val", 1), ("test", 2)) for what, a in both(at).items()}
+    arrays = {
+        f"{part}_{what}": a
+        for part, at in (("val", 1), ("test", 2))
+        for what, a in both(at).items()
+    }
     name = f"both.{request.param}"
     if request.param == "npz":
         np.savez(name, **arrays)
@@ -132,17 +171,22 @@ def test_two_sets_of_one_file_are_read_as_groups_are(run, two_sets):
         ("compare", "FILE", "-m", "ts"),
     ):
         own, known = (
-            run(*(w.replace("FILE", name) for w in words), "--json", "-q") for name in (two_sets, "groups.h5")
+            run(*(w.replace("FILE", name) for w in words), "--json", "-q")
+            for name in (two_sets, "groups.h5")
         )
         assert own.code == 0, own.err
         own, known = (json.loads(done.out)["results"] for done in (own, known))
-        assert [r["bundle"].rpartition(":")[2] for r in own] == [r["bundle"].rpartition(":")[2] for r in known]
-        assert [r["metrics"]["nll"] for r in own] == [r["metrics"]["nll"] for r in known]
+        assert [r["bundle"].rpartition(":")[2] for r in own] == [
+            r["bundle"].rpartition(":")[2] for r in known
+        ]
+        assert [r["metrics"]["nll"] for r in own] == [
+            r["metrics"]["nll"] for r in known
+        ]
     assert "bundles in it: " in run("evaluate", f"{two_sets}:tset").line
     done = run("run", two_sets, "-o", "out")
-    advised = next(line for line in done.out.splitlines() if line.startswith("verdict: ")).rpartition("calcli apply ")[
-        2
-    ]
+    advised = next(
+        line for line in done.out.splitlines() if line.startswith("verdict: ")
+    ).rpartition("calcli apply ")[2]
     made = "both.ts.npz" if two_sets == "both.npz" else "both.ts.h5"
     assert f"{two_sets}:test -o {made}" in advised
     assert run("apply", *advised.split()).code == 0
@@ -155,23 +199,41 @@ def test_inspect_describes_what_evaluate_reads(run, two_sets, table):
     done = run("inspect", two_sets, "--json")
     found = {facts["bundle"]: facts for facts in json.loads(done.out)["bundles"]}
     assert set(found) == {f"{two_sets}:val", f"{two_sets}:test"}
-    assert all((facts["n"], facts["n_classes"], facts["labels"]) == (400, 3, True) for facts in found.values())
+    assert all(
+        (facts["n"], facts["n_classes"], facts["labels"]) == (400, 3, True)
+        for facts in found.values()
+    )
     shown = run("inspect", f"{two_sets}:test").out
-    assert "'test_logits' was read as the scores (logits), 'test_labels' as the labels" in shown
+    assert (
+        "'test_logits' was read as the scores (logits), 'test_labels' as the labels"
+        in shown
+    )
     assert f"bundle            {two_sets}:test\n" in shown and ":val\n" not in shown
     shown = run("inspect", table("a.csv"), "--group-by", "region").out
-    assert "'prob' was read as the scores (probs)" in shown and "columns not used: age" in shown
+    assert (
+        "'prob' was read as the scores (probs)" in shown
+        and "columns not used: age" in shown
+    )
     assert "groups            name region, n 2, largest 60" in shown
 
 
 def test_inspect_tells_calibrators_from_rows_of_json(run, monkeypatch, table):
     Path("rows.jsonl").write_text(
-        "".join(json.dumps({"confidence": c / 9, "correct": c > 3}) + "\n" for c in range(10))
+        "".join(
+            json.dumps({"confidence": c / 9, "correct": c > 3}) + "\n"
+            for c in range(10)
+        )
     )
     found = json.loads(run("inspect", "rows.jsonl", "--json").out)
-    assert [facts["kind"] for facts in found["bundles"]] == ["confidence"] and found["bundles"][0]["n"] == 10
+    assert [facts["kind"] for facts in found["bundles"]] == ["confidence"] and found[
+        "bundles"
+    ][0]["n"] == 10
     assert run("fit", table("a.csv"), "-o", "ts.json", "-q").code == 0
-    for name, key in (("ts.json", "artifact"), ("rows.jsonl", "bundles"), ("a.csv", "bundles")):
+    for name, key in (
+        ("ts.json", "artifact"),
+        ("rows.jsonl", "bundles"),
+        ("a.csv", "bundles"),
+    ):
         assert key in json.loads(run("inspect", name, "--json").out)
         piped = io.TextIOWrapper(io.BytesIO(Path(name).read_bytes()))
         monkeypatch.setattr(sys, "stdin", piped)
@@ -192,31 +254,60 @@ def test_confidences_that_nobody_has_judged_are_calibrated(run, name):
     if name.endswith(".npz"):
         np.savez(name, confidence=c[:50])
     elif name.endswith(".csv"):
-        Path(name).write_text("answer,confidence\n" + "".join(f"a,{x}\n" for x in c[:50].tolist()))
+        Path(name).write_text(
+            "answer,confidence\n" + "".join(f"a,{x}\n" for x in c[:50].tolist())
+        )
     else:
-        Path(name).write_text("".join(json.dumps({"answer": "a", "confidence": x}) + "\n" for x in c[:50].tolist()))
+        Path(name).write_text(
+            "".join(
+                json.dumps({"answer": "a", "confidence": x}) + "\n"
+                for x in c[:50].tolist()
+            )
+        )
     assert run("apply", "platt.json", "new.h5", "-o", "known.npz", "-q").code == 0
     done = run("apply", "platt.json", name, "-o", "made.npz")
-    assert done.code == 0 and "'confidence' was read as the confidence, nothing as correct" in done.err
+    assert (
+        done.code == 0
+        and "'confidence' was read as the confidence, nothing as correct" in done.err
+    )
     made, known = np.load("made.npz"), np.load("known.npz")
     np.testing.assert_array_equal(made["confidence"], known["confidence"])
     assert "correct" not in made and "correct" not in known
     assert run("evaluate", name).code == 3
-    assert run("extract", name, "--no-labels", "--confidence", "confidence", "-o", "e.h5", "-q").code == 0
+    assert (
+        run(
+            "extract",
+            name,
+            "--no-labels",
+            "--confidence",
+            "confidence",
+            "-o",
+            "e.h5",
+            "-q",
+        ).code
+        == 0
+    )
 
 
 def columns_of(name):
     """The columns of an output, texts decoded."""
     if name.endswith((".csv", ".jsonl")):
         lines = Path(name).read_text("utf-8").splitlines()
-        rows = [json.loads(line) for line in lines] if name.endswith(".jsonl") else [*csv.DictReader(lines)]
+        rows = (
+            [json.loads(line) for line in lines]
+            if name.endswith(".jsonl")
+            else [*csv.DictReader(lines)]
+        )
         return {key: [row[key] for row in rows] for key in rows[0]}
     if name.endswith(".parquet"):
         return pytest.importorskip("pyarrow.parquet").read_table(name).to_pydict()
     with np.load(name) if name.endswith(".npz") else h5py.File(name) as file:
         found = {key: file[key][()].tolist() for key in file}
     decoded = {key: values for key, values in found.items() if isinstance(values, list)}
-    return {key: [v.decode() if isinstance(v, bytes) else v for v in values] for key, values in decoded.items()}
+    return {
+        key: [v.decode() if isinstance(v, bytes) else v for v in values]
+        for key, values in decoded.items()
+    }
 
 
 CARRIED = {"customer": [f"c{i}" for i in range(120)], "region": ["north", "south"] * 60}
@@ -238,16 +329,33 @@ def test_apply_gives_back_columns_of_words(run, table, name, ending):
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.npz", "a.parquet", "a.jsonl", "a.h5"])
-def test_columns_that_are_named_come_back_once_and_those_they_replace_too(run, table, name):
+def test_columns_that_are_named_come_back_once_and_those_they_replace_too(
+    run, table, name
+):
     """With --ids NAME the column that is called as ids are was lost."""
     assert run("fit", table(name, ("row_id",)), "-q").code == 0
     named = ("--ids", "customer", "--group-by", "region")
     assert run("apply", "a.ts.json", name, *named, "-o", "named.csv", "-q").code == 0
     head = Path("named.csv").read_text("utf-8").partition("\n")[0].split(",")
-    assert [head.count(each) for each in ("customer", "region", "row_id", "ids", "group")] == [1, 1, 1, 0, 0]
+    assert [
+        head.count(each) for each in ("customer", "region", "row_id", "ids", "group")
+    ] == [1, 1, 1, 0, 0]
     table("b.csv", ("image_id",))
     for ids in ("none", "customer"):
-        assert run("apply", "a.ts.json", "b.csv", "--ids", ids, "-o", "b.out.csv", "--force", "-q").code == 0
+        assert (
+            run(
+                "apply",
+                "a.ts.json",
+                "b.csv",
+                "--ids",
+                ids,
+                "-o",
+                "b.out.csv",
+                "--force",
+                "-q",
+            ).code
+            == 0
+        )
         assert columns_of("b.out.csv")["image_id"] == [str(i) for i in range(120)]
 
 
@@ -265,25 +373,54 @@ def test_columns_go_through_extract_and_its_splits_and_labels(run, table):
     assert run("apply", "a.ts.json", "s.h5:test", "-o", "part.csv", "-q").code == 0
     part = columns_of("part.csv")
     assert len(part["customer"]) == 60
-    assert all(CARRIED["region"][int(c[1:])] == r for c, r in zip(part["customer"], part["region"], strict=True))
+    assert all(
+        CARRIED["region"][int(c[1:])] == r
+        for c, r in zip(part["customer"], part["region"], strict=True)
+    )
     head = "doc,probs_a,probs_b,label_a,label_b\n"
     Path("m.csv").write_text(
-        head + "".join(f"d{i},0.{i % 9 + 1},0.{8 - i % 8},{i % 2},{i % 3 % 2}\n" for i in range(60))
+        head
+        + "".join(
+            f"d{i},0.{i % 9 + 1},0.{8 - i % 8},{i % 2},{i % 3 % 2}\n" for i in range(60)
+        )
     )
-    assert run("extract", "m.csv", "--per-label", "--labels", "label_a:label_b", "-o", "m.h5", "-q").code == 0
+    assert (
+        run(
+            "extract",
+            "m.csv",
+            "--per-label",
+            "--labels",
+            "label_a:label_b",
+            "-o",
+            "m.h5",
+            "-q",
+        ).code
+        == 0
+    )
     assert run("apply", "a.ts.json", "m.h5", "-o", "m.out.csv", "-q").code == 0
-    assert columns_of("m.out.csv")["doc"] == [f"d{i}" for i in range(60) for _ in range(2)]
+    assert columns_of("m.out.csv")["doc"] == [
+        f"d{i}" for i in range(60) for _ in range(2)
+    ]
 
 
 def test_arrays_of_other_sets_stay_with_these(run):
     z, y = truth(60, 3, seed=1)
-    sets = {f"{part}_{what}": v for part in ("val", "test") for what, v in (("logits", z), ("labels", y))}
+    sets = {
+        f"{part}_{what}": v
+        for part in ("val", "test")
+        for what, v in (("logits", z), ("labels", y))
+    }
     np.savez("both.npz", **sets, val_site=["a"] * 60, test_site=["b"] * 60)
     assert run("fit", "both.npz:val", "-o", "ts.json", "-q").code == 0
     for part, site in (("val", "a"), ("test", "b")):
-        assert run("apply", "ts.json", f"both.npz:{part}", "-o", f"{part}.csv", "-q").code == 0
+        assert (
+            run("apply", "ts.json", f"both.npz:{part}", "-o", f"{part}.csv", "-q").code
+            == 0
+        )
         made = columns_of(f"{part}.csv")
-        assert made["site"] == [site] * 60 and not {"val_site", "test_site"} & made.keys()
+        assert (
+            made["site"] == [site] * 60 and not {"val_site", "test_site"} & made.keys()
+        )
 
 
 def test_columns_called_as_those_of_the_output_give_way(run, table):
@@ -293,13 +430,27 @@ def test_columns_called_as_those_of_the_output_give_way(run, table):
     place = rows[0].index("extra")
     assert run("fit", name, "-q").code == 0
     endings = ("csv", "npz", "h5", "jsonl")
-    for i, word in enumerate(("prediction", "accepted", "p0", "calibrator", "source", ".")):
+    for i, word in enumerate(
+        ("prediction", "accepted", "p0", "calibrator", "source", ".")
+    ):
         for row in rows:
             row[place] = word if row is rows[0] else "word"
         with Path("b.csv").open("w", newline="") as file:
             csv.writer(file).writerows(rows)
-        for ending in endings if word == "source" else (endings[i % 4], endings[(i + 1) % 4]):
-            done = run("apply", "a.ts.json", "b.csv", "-o", f"o.{ending}", "--threshold", "0.5", "--force", "-q")
+        for ending in (
+            endings if word == "source" else (endings[i % 4], endings[(i + 1) % 4])
+        ):
+            done = run(
+                "apply",
+                "a.ts.json",
+                "b.csv",
+                "-o",
+                f"o.{ending}",
+                "--threshold",
+                "0.5",
+                "--force",
+                "-q",
+            )
             assert done.code == 0, done.err
             made = columns_of(f"o.{ending}")
             assert {key: made[key] for key in CARRIED} == CARRIED
@@ -312,7 +463,10 @@ def test_columns_called_as_those_of_the_output_give_way(run, table):
 def test_texts_and_lists_stay_behind(run, name):
     """One text of a megabyte made an array of all of them as wide: 480 MB for 120 rows."""
     z, y = truth(120, 2, seed=1)
-    columns = {"note": ["x" * 10**6, *["short"] * 119], "probs": (1 / (1 + np.exp(z[:, 0] - z[:, 1]))).tolist()}
+    columns = {
+        "note": ["x" * 10**6, *["short"] * 119],
+        "probs": (1 / (1 + np.exp(z[:, 0] - z[:, 1]))).tolist(),
+    }
     columns |= {"labels": y.tolist(), "site": ["a", ""] * 60}
     if name.endswith(".h5"):
         with h5py.File(name, "w") as file:
@@ -320,10 +474,15 @@ def test_texts_and_lists_stay_behind(run, name):
                 file[key] = values
     elif name.endswith(".parquet"):
         columns["embedding"] = z.tolist()
-        pytest.importorskip("pyarrow.parquet").write_table(pytest.importorskip("pyarrow").table(columns), name)
+        pytest.importorskip("pyarrow.parquet").write_table(
+            pytest.importorskip("pyarrow").table(columns), name
+        )
     elif name.endswith(".jsonl"):
         columns["embedding"] = z.tolist()
-        rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+        rows = (
+            dict(zip(columns, row, strict=True))
+            for row in zip(*columns.values(), strict=True)
+        )
         Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     else:
         with Path(name).open("w", newline="") as file:
@@ -335,22 +494,33 @@ def test_texts_and_lists_stay_behind(run, name):
     tracemalloc.stop()
     assert peak < 100e6
     made = columns_of("out.jsonl")
-    assert not {"note", "embedding"} & made.keys() and made["site"] == ["a", ""] * 60  # blank ones come back too
+    assert (
+        not {"note", "embedding"} & made.keys() and made["site"] == ["a", ""] * 60
+    )  # blank ones come back too
 
 
 @pytest.mark.parametrize("ending", ["csv", "npz"])
 def test_a_column_whose_values_repeat_is_proposed_as_units(run, ending):
     """It was listed as not used, as any other. A fold or a group is no unit, one value for all rows no column."""
-    columns = {"patient": np.arange(60) // 3, "fold": np.arange(60) % 5, "site": np.tile(["a", "b"], 30)}
+    columns = {
+        "patient": np.arange(60) // 3,
+        "fold": np.arange(60) % 5,
+        "site": np.tile(["a", "b"], 30),
+    }
     columns |= {"probs": P, "labels": Y}
     if ending == "npz":
         np.savez("a.npz", **columns, epoch=3, step=[7])
     else:
         lines = [columns, *zip(*columns.values(), strict=True)]
-        Path("a.csv").write_text("".join(",".join(map(str, line)) + "\n" for line in lines))
+        Path("a.csv").write_text(
+            "".join(",".join(map(str, line)) + "\n" for line in lines)
+        )
     told = run("evaluate", f"a.{ending}").err
     assert unused(told) == f"columns not used: patient, fold, site{HINT}"
-    assert "'patient' repeats: if rows of one value depend on each other, pass --unit patient\n" in told
+    assert (
+        "'patient' repeats: if rows of one value depend on each other, pass --unit patient\n"
+        in told
+    )
     assert "'fold' repeats" not in told and "'site' repeats" not in told
     for words in (["--unit", "patient"], ["--unit", "none"]):
         assert "repeats" not in run("evaluate", f"a.{ending}", *words).err
@@ -370,18 +540,33 @@ def test_ids_and_units_of_a_float_type_are_whole_or_refused(run, role, ending):
                 for name, column in columns.items():
                     file[name] = column
 
-    write(np.arange(60) // 2 * (1 + (role == "ids")) + np.arange(60) % 2 * (role == "ids") + 0.0)
+    write(
+        np.arange(60) // 2 * (1 + (role == "ids"))
+        + np.arange(60) % 2 * (role == "ids")
+        + 0.0
+    )
     assert run("fit", f"a.{ending}", "-m", "platt", "-o", "a.json", "-q").code == 0
     assert run("apply", "a.json", f"a.{ending}", "-o", "b.csv", "-q").code == 0
     head, _, row = Path("b.csv").read_text().splitlines()[:3]
-    assert dict(zip(head.split(","), row.split(","), strict=True))[role] == {"ids": "1", "unit": "0"}[role]
+    assert (
+        dict(zip(head.split(","), row.split(","), strict=True))[role]
+        == {"ids": "1", "unit": "0"}[role]
+    )
     write(np.arange(60) + 0.5)
-    commands = (["fit", "-m", "ts", "-o", "c.json"], ["apply", "a.json", "-o", "c.h5"], ["evaluate"], ["inspect"])
+    commands = (
+        ["fit", "-m", "ts", "-o", "c.json"],
+        ["apply", "a.json", "-o", "c.h5"],
+        ["evaluate"],
+        ["inspect"],
+    )
     for command, *more in commands:
         refused = run(command, *more, f"a.{ending}")
         what = {"ids": "id", "unit": "unit"}[role]
         assert refused.code == 3, command
-        assert f"row 0 is 0.5, expected the {what} of the row, a whole number or a word" in refused.line
+        assert (
+            f"row 0 is 0.5, expected the {what} of the row, a whole number or a word"
+            in refused.line
+        )
 
 
 @pytest.mark.parametrize("role", ["ids", "group", "unit"])
@@ -389,9 +574,18 @@ def test_a_column_of_another_length_is_refused_by_every_command(run, role):
     """fit took such a file, and apply of its calibrator refused it."""
     with h5py.File("a.h5", "w") as file:
         file["probs"], file["labels"], file[role] = P, Y, np.arange(59)
-    for command in (["fit", "-m", "ts"], ["evaluate"], ["inspect"], ["threshold", "--accuracy", ".6"], ["diagram"]):
+    for command in (
+        ["fit", "-m", "ts"],
+        ["evaluate"],
+        ["inspect"],
+        ["threshold", "--accuracy", ".6"],
+        ["diagram"],
+    ):
         refused = run(*command, "a.h5")
-        assert refused.code == 3 and f"{role}: has shape (59,), expected (60,)" in refused.line
+        assert (
+            refused.code == 3
+            and f"{role}: has shape (59,), expected (60,)" in refused.line
+        )
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "h5"])
@@ -401,28 +595,57 @@ def test_labels_come_back_by_the_name_that_the_user_gave_them(run, ending, words
     if ending == "parquet":
         pytest.importorskip("pyarrow")
     names = ["no", "yes"] if words else [0, 1]
-    lines = ["site,readmitted,p", *(f"{'ab'[i % 3 > 0]},{names[Y[i]]},{P[i]}" for i in range(60))]
+    lines = [
+        "site,readmitted,p",
+        *(f"{'ab'[i % 3 > 0]},{names[Y[i]]},{P[i]}" for i in range(60)),
+    ]
     Path("a.csv").write_text("\n".join(lines) + "\n")
     asked = ("--scores", "p", "--labels", "readmitted", "--kind", "probs")
     assert run("fit", "a.csv", *asked, "-m", "platt", "-o", "a.json", "-q").code == 0
-    done = run("apply", "a.json", "a.csv", *asked, "--threshold", ".6", "-o", f"b.{ending}", "-q")
+    done = run(
+        "apply",
+        "a.json",
+        "a.csv",
+        *asked,
+        "--threshold",
+        ".6",
+        "-o",
+        f"b.{ending}",
+        "-q",
+    )
     assert done.code == 0
     if ending == "csv":
-        assert Path("b.csv").read_text().startswith("readmitted,prediction,confidence,accepted,site,probs_")
+        assert (
+            Path("b.csv")
+            .read_text()
+            .startswith("readmitted,prediction,confidence,accepted,site,probs_")
+        )
     again = run("evaluate", f"b.{ending}", "--json")
-    first = json.loads(run("evaluate", "a.csv", *asked, "-c", "a.json", "--json", "-q").out)["results"][1]
+    first = json.loads(
+        run("evaluate", "a.csv", *asked, "-c", "a.json", "--json", "-q").out
+    )["results"][1]
     found = json.loads(again.out)["results"][0]
-    assert found["n"] == 60 and found["metrics"]["accuracy"] == first["metrics"]["accuracy"]
+    assert (
+        found["n"] == 60
+        and found["metrics"]["accuracy"] == first["metrics"]["accuracy"]
+    )
     if ending != "h5":  # which has place for it
-        assert "columns not used: accepted, site" in again.err  # accepted went without a word
-    assert run("apply", "a.json", f"b.{ending}", "--again", "-o", "c.csv", "-q").code == 0
+        assert (
+            "columns not used: accepted, site" in again.err
+        )  # accepted went without a word
+    assert (
+        run("apply", "a.json", f"b.{ending}", "--again", "-o", "c.csv", "-q").code == 0
+    )
     rows = [line.split(",") for line in Path("c.csv").read_text().splitlines()]
     assert rows[0][:2] == ["readmitted", "prediction"] and "accepted" not in rows[0]
     assert [row[0] for row in rows[1:]] == [str(names[y]) for y in Y]
 
 
 def test_a_column_before_predictions_of_somebody_else_is_no_label(run):
-    lines = ["fold,prediction,confidence,probs_0,probs_1", *("1,0,.7,.7,.3" for _ in range(60))]
+    lines = [
+        "fold,prediction,confidence,probs_0,probs_1",
+        *("1,0,.7,.7,.3" for _ in range(60)),
+    ]
     Path("a.csv").write_text("\n".join(lines) + "\n")
     refused = run("evaluate", "a.csv")
     assert refused.code == 3 and "found no labels for 'probs'" in refused.line
@@ -434,13 +657,17 @@ def test_columns_from_a_number_to_another_are_in_the_order_of_the_numbers(run, s
     z, y = truth(80, 11, seed=3)
     order = sorted(range(11), key=str)
     lines = [",".join([*(f"{stem}{c}" for c in order), "label"])]
-    lines += [",".join([*(repr(float(z[i, c])) for c in order), str(y[i])]) for i in range(80)]
+    lines += [
+        ",".join([*(repr(float(z[i, c])) for c in order), str(y[i])]) for i in range(80)
+    ]
     Path("a.csv").write_text("\n".join(lines) + "\n")
     asked = ("--scores", f"{stem}0:{stem}10", "--kind", "logits")
     assert run("extract", "a.csv", *asked, "-o", "a.h5").code == 0
     with h5py.File("a.h5") as file:
         assert np.array_equal(file["logits"], z) and np.array_equal(file["labels"], y)
-    Path("b.csv").write_text("z0,other,z1,label\n" + "1.5,2,3,1\n" * 40)  # between them another: as they stand
+    Path("b.csv").write_text(
+        "z0,other,z1,label\n" + "1.5,2,3,1\n" * 40
+    )  # between them another: as they stand
     run("extract", "b.csv", "--scores", "z0:z1", "--kind", "logits", "-o", "b.h5")
     with h5py.File("b.h5") as file:
         assert file["logits"][0].tolist() == [1.5, 2, 3]
@@ -449,13 +676,26 @@ def test_columns_from_a_number_to_another_are_in_the_order_of_the_numbers(run, s
 @pytest.mark.parametrize("field", ["logprob", "prob"])
 def test_the_confidence_of_an_answer_is_no_score_for_any_command(run, field):
     """inspect and apply read it as unlabelled scores of class 1, evaluate refused it for want of labels."""
-    rows = [{"output": {"text": "a", field: -0.1 - i % 7 if field == "logprob" else 0.5}} for i in range(60)]
-    text = "".join(json.dumps({**row, "correct": i % 3 > 0}) + "\n" for i, row in enumerate(rows))
+    rows = [
+        {"output": {"text": "a", field: -0.1 - i % 7 if field == "logprob" else 0.5}}
+        for i in range(60)
+    ]
+    text = "".join(
+        json.dumps({**row, "correct": i % 3 > 0}) + "\n" for i, row in enumerate(rows)
+    )
     Path("a.jsonl").write_text(text)
     calcli.fit(np.c_[1 - P, P], Y, "platt", kind="probs").save("c.json")
-    for command in (["inspect"], ["evaluate"], ["apply", "c.json", "-o", "b.h5"], ["fit", "-o", "d.json"]):
+    for command in (
+        ["inspect"],
+        ["evaluate"],
+        ["apply", "c.json", "-o", "b.h5"],
+        ["fit", "-o", "d.json"],
+    ):
         refused = run(*command, "a.jsonl")
-        assert refused.code == 3 and f"'output.{field}' is one number a row beside 'correct'" in refused.err
+        assert (
+            refused.code == 3
+            and f"'output.{field}' is one number a row beside 'correct'" in refused.err
+        )
 
 
 def test_one_array_without_labels_gets_a_command(run):
@@ -465,4 +705,6 @@ def test_one_array_without_labels_gets_a_command(run):
     command = refused.line.partition("to try: ")[2]
     assert command == "calcli extract a.npy --no-labels -o a.h5 --kind logits"
     assert run(*command.split()[1:]).code == 0
-    assert "to try" not in run("evaluate", "a.npy", "--kind", "logits").line  # which needs labels
+    assert (
+        "to try" not in run("evaluate", "a.npy", "--kind", "logits").line
+    )  # which needs labels

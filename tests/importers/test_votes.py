@@ -12,7 +12,9 @@ ANSWERS = [list("AABAC"), list("BBBBB"), list("CDCDE")]
 GOLD = ["A", "A", "C"]
 # (votes + 1/2) / (k + 1) of k = 5: A has 3, B has 5, C has 2 and came before D
 CONFIDENCE, CORRECT = [3.5 / 6, 5.5 / 6, 2.5 / 6], [True, False, True]
-LONG = [(f"q{i}", "xy"[i % 2], answer, GOLD[i]) for i in range(3) for answer in ANSWERS[i]]
+LONG = [
+    (f"q{i}", "xy"[i % 2], answer, GOLD[i]) for i in range(3) for answer in ANSWERS[i]
+]
 
 
 def csv(path, header, rows):
@@ -25,10 +27,25 @@ def table(request, tmp_path):
     """A file of the answers, and what to say of it."""
     header = ("question", "site", "answers", "gold")
     if request.param in ("long", "shuffled"):
-        order = np.random.default_rng(0).permutation(15) if request.param == "shuffled" else range(15)
-        rows = [row for q in range(3) for row in [LONG[i] for i in order if LONG[i][0] == f"q{q}"]]
-        rows = [row for answer in range(5) for row in rows[answer::5]] if request.param == "shuffled" else rows
-        return csv(tmp_path / "a.csv", header, rows), {"unit": "question", "group_by": ["site"]}
+        order = (
+            np.random.default_rng(0).permutation(15)
+            if request.param == "shuffled"
+            else range(15)
+        )
+        rows = [
+            row
+            for q in range(3)
+            for row in [LONG[i] for i in order if LONG[i][0] == f"q{q}"]
+        ]
+        rows = (
+            [row for answer in range(5) for row in rows[answer::5]]
+            if request.param == "shuffled"
+            else rows
+        )
+        return csv(tmp_path / "a.csv", header, rows), {
+            "unit": "question",
+            "group_by": ["site"],
+        }
     wide = [(f"q{i}", "xy"[i % 2], *ANSWERS[i], GOLD[i]) for i in range(3)]
     if request.param == "wide":
         names = [f"answers_{j}" for j in range(5)]
@@ -42,12 +59,21 @@ def table(request, tmp_path):
         return tmp_path / "a.npz", {"ids": "question", "group_by": ["site"]}
     if request.param == "lists":
         rows = [
-            {"question": row[0], "site": row[1], "answers": ANSWERS[i], "gold": GOLD[i]} for i, row in enumerate(wide)
+            {"question": row[0], "site": row[1], "answers": ANSWERS[i], "gold": GOLD[i]}
+            for i, row in enumerate(wide)
         ]
-        (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (tmp_path / "a.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in rows)
+        )
         return tmp_path / "a.jsonl", {"ids": "question", "group_by": ["site"]}
-    key = csv(tmp_path / "key.csv", ("id", "answer"), list(zip(about["question"], GOLD, strict=True))[::-1])
-    found = csv(tmp_path / "a.csv", ("id", "site", "answers"), [row[:3] for row in LONG])
+    key = csv(
+        tmp_path / "key.csv",
+        ("id", "answer"),
+        list(zip(about["question"], GOLD, strict=True))[::-1],
+    )
+    found = csv(
+        tmp_path / "a.csv", ("id", "site", "answers"), [row[:3] for row in LONG]
+    )
     return found, {"unit": "id", "group_by": ["site"], "gold": str(key)}
 
 
@@ -57,13 +83,26 @@ def test_the_most_frequent_answer_of_every_layout(table, out):
         how = how | {"unit": None}
     found = bring(path, out, votes="answers", **({"gold": "gold"} | how))
     np.testing.assert_allclose(np.sort(found["confidence"]), np.sort(CONFIDENCE))
-    by_id = dict(zip((word.decode() for word in found["ids"]), found["confidence"], strict=True))
-    assert by_id["q0"] == pytest.approx(CONFIDENCE[0]) and by_id["q1"] == pytest.approx(CONFIDENCE[1])
+    by_id = dict(
+        zip((word.decode() for word in found["ids"]), found["confidence"], strict=True)
+    )
+    assert by_id["q0"] == pytest.approx(CONFIDENCE[0]) and by_id["q1"] == pytest.approx(
+        CONFIDENCE[1]
+    )
     if "shuffled" not in str(path):
-        right = dict(zip((word.decode() for word in found["ids"]), found["correct"].tolist(), strict=True))
+        right = dict(
+            zip(
+                (word.decode() for word in found["ids"]),
+                found["correct"].tolist(),
+                strict=True,
+            )
+        )
         assert (right["q0"], right["q1"]) == (True, False)
     assert sorted(found["group"].tolist()) == [b"x", b"x", b"y"]
-    assert "3 questions of 5 answers each; the confidence is (votes + 1/2)/(k + 1)" in found["notes"]
+    assert (
+        "3 questions of 5 answers each; the confidence is (votes + 1/2)/(k + 1)"
+        in found["notes"]
+    )
 
 
 def test_numbers_ties_and_several_columns_by_their_ends(tmp_path, out):
@@ -75,14 +114,20 @@ def test_numbers_ties_and_several_columns_by_their_ends(tmp_path, out):
 
 
 def test_what_is_missing_is_said(tmp_path, out):
-    path = csv(tmp_path / "a.csv", ("q", "answers", "gold"), [("a", "x", "x"), ("a", "y", "y")])
+    path = csv(
+        tmp_path / "a.csv", ("q", "answers", "gold"), [("a", "x", "x"), ("a", "y", "y")]
+    )
     with pytest.raises(UsageError, match="which rows are one question. --unit COLUMN"):
         bring(path, out, votes="answers", gold="gold")
     with pytest.raises(DataError, match="question 'a' has several right answers"):
         bring(path, out, votes="answers", gold="gold", unit="q")
     with pytest.raises(
-        UsageError, match="--gold COLUMN names the right answer to each question: leave --confidence, --correct and"
+        UsageError,
+        match="--gold COLUMN names the right answer to each question: leave --confidence, --correct and",
     ):
         bring(path, out, votes="answers", correct="gold", percent=True, unit="q")
-    with pytest.raises(UsageError, match="no column of answers is named 'votes'; valid names: answers, gold"):
+    with pytest.raises(
+        UsageError,
+        match="no column of answers is named 'votes'; valid names: answers, gold",
+    ):
         bring(path, out, votes="votes", gold="gold", unit="q")

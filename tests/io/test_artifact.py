@@ -22,7 +22,14 @@ GOOD = {
     "n_classes": 3,
     "input_kind": "logits",
     "class_names": ["a", "b", "c"],
-    "fit": {"n": 10, "status": "ok", "warnings": [], "data_sha256": "ab", "before": {}, "after": {}},
+    "fit": {
+        "n": 10,
+        "status": "ok",
+        "warnings": [],
+        "data_sha256": "ab",
+        "before": {},
+        "after": {},
+    },
 }
 
 
@@ -52,7 +59,11 @@ def test_a_minimal_artifact_is_read():
         (["method"], "tss", "no method is named 'tss'"),
         (["method"], 3, "expected `str`"),
         (["surprise"], 1, "unknown field surprise"),
-        (["params", "temperature"], "1.4", 'params.temperature is "1.4", expected float'),
+        (
+            ["params", "temperature"],
+            "1.4",
+            'params.temperature is "1.4", expected float',
+        ),
         (["params", "temperature"], None, "expected float"),
         (["params", "temperature"], True, "expected float"),
         (["params", "temperature"], -1.0, "expected a positive number"),
@@ -90,13 +101,17 @@ def test_every_key_is_needed(key):
         loads(json.dumps(content), "a.json")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "3", "null", "{", '{"a": NaN}', "\x00", '{"calcli_artifact": 1}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "3", "null", "{", '{"a": NaN}', "\x00", '{"calcli_artifact": 1}']
+)
 def test_what_is_no_artifact_is_refused(text):
     with pytest.raises(DataError, match=r"^a\.json: "):
         loads(text, "a.json")
 
 
-@pytest.mark.parametrize("spoil", ["shape", "bytes", "alphabet", "dtype", "keys", "infinite"])
+@pytest.mark.parametrize(
+    "spoil", ["shape", "bytes", "alphabet", "dtype", "keys", "infinite"]
+)
 def test_spoiled_base64_is_refused(spoil):
     weight = np.arange(6400.0).reshape(80, 80)
     bias = np.zeros(80)
@@ -105,7 +120,9 @@ def test_spoiled_base64_is_refused(spoil):
     packed = content["params"]["weight"]
     assert set(packed) == {"dtype", "shape", "base64"}
     content["options"] = json.loads(dumps_options("ms"))
-    np.testing.assert_array_equal(loads(json.dumps(content), "a.json").calibrator.weight, weight)
+    np.testing.assert_array_equal(
+        loads(json.dumps(content), "a.json").calibrator.weight, weight
+    )
     if spoil == "shape":
         packed["shape"] = [80, 81]
     elif spoil == "bytes":
@@ -119,7 +136,9 @@ def test_spoiled_base64_is_refused(spoil):
     else:
         weight[0, 0] = np.inf
         packed["base64"] = base64.b64encode(weight.tobytes()).decode()
-    with pytest.raises(DataError, match=r"a\.json: is no valid artifact: params\.weight"):
+    with pytest.raises(
+        DataError, match=r"a\.json: is no valid artifact: params\.weight"
+    ):
         loads(json.dumps(content), "a.json")
 
 
@@ -127,7 +146,10 @@ def test_an_entry_of_an_array_that_is_no_number_is_named_by_its_place():
     content = json.loads(dumps(artifact_of("ms", method("ms")(np.eye(3), np.zeros(3)))))
     content["options"] = json.loads(dumps_options("ms"))
     content["params"]["weight"][1][2] = True
-    with pytest.raises(DataError, match=r"params\.weight is no array of float64: .*`bool` - at `\$\[1\]\[2\]`"):
+    with pytest.raises(
+        DataError,
+        match=r"params\.weight is no array of float64: .*`bool` - at `\$\[1\]\[2\]`",
+    ):
         loads(json.dumps(content), "a.json")
 
 
@@ -144,10 +166,19 @@ def test_numbers_read_back_exactly(temperature):
     assert loads(text, "a").calibrator.temperature == temperature
 
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5)
+)
 ANY_JSON = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -156,7 +187,12 @@ ANY_JSON = st.recursive(
 @given(st.dictionaries(st.text(max_size=8), ANY_JSON))
 @settings(max_examples=200, deadline=None)
 def test_any_json_is_refused_or_read_never_worse(extra):
-    for content in (extra, {**GOOD, **extra}, {**GOOD, "params": extra}, {**GOOD, "fit": extra}):
+    for content in (
+        extra,
+        {**GOOD, **extra},
+        {**GOOD, "params": extra},
+        {**GOOD, "fit": extra},
+    ):
         said = ""
         try:
             loads(json.dumps(content), "a.json")

@@ -7,12 +7,24 @@ import pytest
 
 import calcli.io.atomic as atomic
 from calcli.errors import CalcliError, UsageError
-from calcli.io.atomic import check_output, discard_unfinished, is_stream, make_folder, new_file, write_bytes
+from calcli.io.atomic import (
+    check_output,
+    discard_unfinished,
+    is_stream,
+    make_folder,
+    new_file,
+    write_bytes,
+)
 
 
 def test_a_file_that_appears_in_the_meantime_is_not_replaced(tmp_path):
     path = tmp_path / "out.h5"
-    with pytest.raises(UsageError, match="appeared while it was being made; pass --force"), new_file(path) as file:
+    with (
+        pytest.raises(
+            UsageError, match="appeared while it was being made; pass --force"
+        ),
+        new_file(path) as file,
+    ):
         file.write(b"ours")
         path.write_bytes(b"theirs")
     assert path.read_bytes() == b"theirs"
@@ -40,14 +52,21 @@ def test_nothing_has_the_name_before_all_of_it_is_there(tmp_path):
 
 def test_an_output_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
     named = []
-    monkeypatch.setattr(atomic.os, "fsync", lambda descriptor: named.append((tmp_path / "a.txt").exists()))
+    monkeypatch.setattr(
+        atomic.os,
+        "fsync",
+        lambda descriptor: named.append((tmp_path / "a.txt").exists()),
+    )
     write_bytes(tmp_path / "a.txt", b"all of it")
     assert named == [False, True]  # the file, then its folder
 
 
 def test_a_disk_that_gives_other_bytes_back_is_found_out(tmp_path):
     path = tmp_path / "a"
-    with pytest.raises(CalcliError, match="4 bytes read back differ from the 4 written"), new_file(path) as file:
+    with (
+        pytest.raises(CalcliError, match="4 bytes read back differ from the 4 written"),
+        new_file(path) as file,
+    ):
         file.write(b"ab")
         file.write(b"cd")
         os.pwrite(file.descriptor, b"X", 2)
@@ -57,7 +76,9 @@ def test_a_disk_that_gives_other_bytes_back_is_found_out(tmp_path):
 def test_a_write_in_pieces_is_whole(tmp_path, monkeypatch):
     """The system may take fewer bytes than it is given."""
     write = os.write
-    monkeypatch.setattr(atomic.os, "write", lambda descriptor, data: write(descriptor, data[:3]))
+    monkeypatch.setattr(
+        atomic.os, "write", lambda descriptor, data: write(descriptor, data[:3])
+    )
     write_bytes(tmp_path / "a", "abcdefgh")
     assert (tmp_path / "a").read_bytes() == b"abcdefgh"
 
@@ -74,13 +95,21 @@ def test_without_hard_links_the_file_is_renamed(tmp_path, monkeypatch):
 def test_what_stands_in_the_way_is_refused_before_any_work(tmp_path):
     (tmp_path / "there").write_bytes(b"old")
     (tmp_path / "link").symlink_to(tmp_path / "gone")
-    for name, message in (("there", "exists already"), ("link", "exists already"), ("no/file", "does not exist")):
+    for name, message in (
+        ("there", "exists already"),
+        ("link", "exists already"),
+        ("no/file", "does not exist"),
+    ):
         with pytest.raises(UsageError, match=message):
             check_output(tmp_path / name, force=False)
     with pytest.raises(UsageError, match="is a folder"):
         check_output(tmp_path, force=True)
     with pytest.raises(UsageError, match="inputs are never overwritten"):
-        check_output(tmp_path / "there", force=True, inputs=[tmp_path / "absent", tmp_path / "there"])
+        check_output(
+            tmp_path / "there",
+            force=True,
+            inputs=[tmp_path / "absent", tmp_path / "there"],
+        )
     check_output(tmp_path / "there", force=True, inputs=[tmp_path / "absent"])
     with pytest.raises(UsageError, match="folder cannot be made"):
         make_folder(tmp_path / "there" / "below")
@@ -113,13 +142,18 @@ def test_a_new_file_has_the_permissions_of_any_other(tmp_path):
 def test_links_in_a_circle_are_not_replaced(tmp_path):
     loop = tmp_path / "loop.json"
     loop.symlink_to(loop)
-    with pytest.raises(UsageError, match="cannot be written: Too many levels of symbolic links"):
+    with pytest.raises(
+        UsageError, match="cannot be written: Too many levels of symbolic links"
+    ):
         write_bytes(loop, b"ours", force=True)
     assert loop.is_symlink()
     dangling = tmp_path / "link.json"
     dangling.symlink_to("there.json")
     write_bytes(dangling, b"ours", force=True)
-    assert (dangling.is_symlink(), (tmp_path / "there.json").read_bytes()) == (True, b"ours")
+    assert (dangling.is_symlink(), (tmp_path / "there.json").read_bytes()) == (
+        True,
+        b"ours",
+    )
 
 
 def test_an_output_in_a_folder_that_is_closed_is_no_input(monkeypatch, tmp_path):

@@ -37,7 +37,11 @@ def make(tmp_path):
 def read(where, **options):
     with open_bundle(where, **options) as rows:
         blocks = list(rows.blocks())
-        return rows, np.concatenate([b.z for b in blocks]), None if not rows.has_labels else rows.labels()
+        return (
+            rows,
+            np.concatenate([b.z for b in blocks]),
+            None if not rows.has_labels else rows.labels(),
+        )
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f4"])
@@ -61,11 +65,17 @@ def test_binary_scores_become_two_classes(make, shape):
     z1 = np.array([0.5, -2.0, 800.0, 0.0])
     y = np.array([1, 0, 1, 0])
     rows, z, _ = read(make(logits=z1.reshape(shape), labels=y))
-    np.testing.assert_array_equal(z, np.stack([np.zeros(4), z1], axis=1))  # contract: logits (0, z)
+    np.testing.assert_array_equal(
+        z, np.stack([np.zeros(4), z1], axis=1)
+    )  # contract: logits (0, z)
     p1 = np.array([0.25, 1.0, 0.0, 0.5])
     _, z, _ = read(make(probs=p1.reshape(shape), labels=y))
     np.testing.assert_allclose(softmax(z), np.stack([1 - p1, p1], axis=1), atol=1e-15)
-    _, z, _ = read(make(log_probs=np.log(np.array([0.25, 0.5, 1.0, 1e-9])).reshape(shape), labels=y))
+    _, z, _ = read(
+        make(
+            log_probs=np.log(np.array([0.25, 0.5, 1.0, 1e-9])).reshape(shape), labels=y
+        )
+    )
     np.testing.assert_allclose(softmax(z)[:, 1], [0.25, 0.5, 1.0, 1e-9], rtol=1e-12)
     assert rows.k == 2
 
@@ -75,7 +85,9 @@ def test_groups_are_splits(make):
     assert read(where + ":test")[0].n == 2
     assert read(where, prefer=("cal", "val"))[0].name == "a.h5:cal"
     assert read(where, prefer=("test",))[0].name == "a.h5:test"
-    with pytest.raises(DataError, match="holds 2 bundles, name one of: a.h5:cal, a.h5:test"):
+    with pytest.raises(
+        DataError, match="holds 2 bundles, name one of: a.h5:cal, a.h5:test"
+    ):
         read(where)
     with pytest.raises(DataError, match="has no group 'train'"):
         read(where + ":train")
@@ -93,7 +105,9 @@ def test_the_only_bundle_needs_no_name_and_transforms_are_no_bundle(make):
 
 def test_other_layouts_are_named(make):
     where = make(out__scores=softmax(Z), truth=Y)
-    rows, _, y = read(where, layout=Layout(scores="out/scores", labels="truth", kind="probs"))
+    rows, _, y = read(
+        where, layout=Layout(scores="out/scores", labels="truth", kind="probs")
+    )
     assert rows.kind == "probs"
     np.testing.assert_array_equal(y, Y)
     with pytest.raises(UsageError, match="--kind"):
@@ -105,8 +119,15 @@ def test_other_layouts_are_named(make):
 
 
 def test_ignored_labels_drop_rows_and_are_counted(make):
-    where = make(logits=Z, labels=np.array([0, -100, 1, 2]), weights=np.arange(1.0, 5.0), ids=np.arange(4))
-    with pytest.raises(DataError, match=r"row 1 has label -100, expected 0\.\.2; pass --ignore-label"):
+    where = make(
+        logits=Z,
+        labels=np.array([0, -100, 1, 2]),
+        weights=np.arange(1.0, 5.0),
+        ids=np.arange(4),
+    )
+    with pytest.raises(
+        DataError, match=r"row 1 has label -100, expected 0\.\.2; pass --ignore-label"
+    ):
         read(where)
     with open_bundle(where, ignore_labels=[-100]) as rows:
         (block,) = rows.blocks()
@@ -137,21 +158,58 @@ def test_bad_scores_are_named_with_their_row(make):
     for value in (np.nan, np.inf, -np.inf):
         broken = Z.copy()
         broken[2, 1] = value
-        bad(make, rf"logits: row 2, class 1 is {value}, expected a finite number", logits=broken, labels=Y)
+        bad(
+            make,
+            rf"logits: row 2, class 1 is {value}, expected a finite number",
+            logits=broken,
+            labels=Y,
+        )
     p = softmax(Z)
     negative = p.copy()
     negative[1, 2] = -0.1
-    bad(make, r"probs: row 1, class 2 is -0\.1, expected a probability", probs=negative, labels=Y)
+    bad(
+        make,
+        r"probs: row 1, class 2 is -0\.1, expected a probability",
+        probs=negative,
+        labels=Y,
+    )
     unnormalised = p.copy()
     unnormalised[3] *= 1.5
-    bad(make, r"probabilities of row 3 sum to 1\.5, expected 1 within 0\.001", probs=unnormalised, labels=Y)
-    sure = np.eye(3)[Y] + 0.25  # up to 1, so that they are no logits: a column too many, or too few
-    bad(make, r"sum to 1\.5, .*does a column belong to no class", probs=np.minimum(sure, 1.0), labels=Y)
+    bad(
+        make,
+        r"probabilities of row 3 sum to 1\.5, expected 1 within 0\.001",
+        probs=unnormalised,
+        labels=Y,
+    )
+    sure = (
+        np.eye(3)[Y] + 0.25
+    )  # up to 1, so that they are no logits: a column too many, or too few
+    bad(
+        make,
+        r"sum to 1\.5, .*does a column belong to no class",
+        probs=np.minimum(sure, 1.0),
+        labels=Y,
+    )
     bad(make, r"probabilities of row 0 sum to", log_probs=np.log(p) + 0.1, labels=Y)
-    bad(make, "probability 1.5, expected a number in", probs=np.array([0.2, 1.5]), labels=np.array([0, 1]))
-    bad(make, "type int64, expected float16", logits=np.ones((4, 3), dtype=int), labels=Y)
+    bad(
+        make,
+        "probability 1.5, expected a number in",
+        probs=np.array([0.2, 1.5]),
+        labels=np.array([0, 1]),
+    )
+    bad(
+        make,
+        "type int64, expected float16",
+        logits=np.ones((4, 3), dtype=int),
+        labels=Y,
+    )
     bad(make, "expected .rows, classes.", logits=np.zeros((2, 2, 2)), labels=Y)
-    bad(make, "there are no rows", logits=np.zeros((0, 3)), labels=np.zeros(0, dtype=int))
+    bad(
+        make,
+        "there are no rows",
+        logits=np.zeros((0, 3)),
+        labels=np.zeros(0, dtype=int),
+    )
     bad(make, "expected exactly one of", logits=Z, probs=p, labels=Y)
 
 
@@ -159,14 +217,25 @@ def test_one_column_of_probabilities_may_exceed_one_by_rounding_only(make):
     """A thousandth, as for sums of rows; what is let through is cut to 1."""
     y = np.array([0, 1, 1])
     _, log_p, _ = read(make(probs=np.array([0.0, 0.25, 1.0009]), labels=y))
-    np.testing.assert_allclose(np.exp(log_p), [[1, 0], [0.75, 0.25], [0, 1]], atol=1e-300)
+    np.testing.assert_allclose(
+        np.exp(log_p), [[1, 0], [0.75, 0.25], [0, 1]], atol=1e-300
+    )
     for value in (1.0011, 1.05, -1e-9):
-        bad(make, "row 2 gives class 1 the probability", probs=np.array([0.0, 0.25, value]), labels=y)
+        bad(
+            make,
+            "row 2 gives class 1 the probability",
+            probs=np.array([0.0, 0.25, value]),
+            labels=y,
+        )
 
 
 @pytest.mark.filterwarnings("error")
 def test_sums_that_overflow_are_no_news(make):
-    for extreme in (np.full((2, 3), 3e38, "f4"), np.array([[1e308, -1e308, 0.0]] * 2), np.full((2, 3), 1.7e308)):
+    for extreme in (
+        np.full((2, 3), 3e38, "f4"),
+        np.array([[1e308, -1e308, 0.0]] * 2),
+        np.full((2, 3), 1.7e308),
+    ):
         read(make(logits=extreme, labels=Y[:2]))
         for kind in ("log_probs", "probs"):
             with pytest.raises(DataError):
@@ -174,12 +243,28 @@ def test_sums_that_overflow_are_no_news(make):
 
 
 def test_bad_labels_are_named_with_their_row(make):
-    bad(make, r"row 3 has label 3, expected 0\.\.2; labels look 1-based", logits=Z, labels=Y + 1)
-    bad(make, r"row 1 has label -1, expected 0\.\.2", logits=Z, labels=np.array([0, -1, 0, 2]))
+    bad(
+        make,
+        r"row 3 has label 3, expected 0\.\.2; labels look 1-based",
+        logits=Z,
+        labels=Y + 1,
+    )
+    bad(
+        make,
+        r"row 1 has label -1, expected 0\.\.2",
+        logits=Z,
+        labels=np.array([0, -1, 0, 2]),
+    )
     bad(make, "3 labels for 4 rows", logits=Z, labels=Y[:3])
     bad(make, "type float64, expected integers", logits=Z, labels=Y.astype(float))
     bad(make, r"shape \(4, 1\)", logits=Z, labels=Y[:, None])
-    bad(make, "row 2 has weight -1.0", logits=Z, labels=Y, weights=np.array([1.0, 1, -1, 1]))
+    bad(
+        make,
+        "row 2 has weight -1.0",
+        logits=Z,
+        labels=Y,
+        weights=np.array([1.0, 1, -1, 1]),
+    )
 
 
 def test_sums_within_the_tolerance_are_renormalised(make):
@@ -197,14 +282,20 @@ def test_bad_transforms_are_refused(make):
     broken = good.copy()
     broken[1, 2, 0] = np.nan
     with (
-        pytest.raises(DataError, match=r"transforms/logits\[1\] \(zoom:0.7\): row 2, class 0 is nan"),
+        pytest.raises(
+            DataError,
+            match=r"transforms/logits\[1\] \(zoom:0.7\): row 2, class 0 is nan",
+        ),
         open_bundle(make(**common, transforms__logits=broken)) as rows,
     ):
         list(rows.blocks([1]))
 
 
 def test_files_that_are_no_hdf5(tmp_path):
-    with pytest.raises(DataError, match="no such file"), open_bundle(str(tmp_path / "none.h5")):
+    with (
+        pytest.raises(DataError, match="no such file"),
+        open_bundle(str(tmp_path / "none.h5")),
+    ):
         pass
     text = tmp_path / "text.h5"
     text.write_text("not hdf5")
@@ -226,8 +317,12 @@ def test_truncated_files_are_refused(make, tmp_path, keep):
         list(rows.blocks())
 
 
-@pytest.mark.parametrize("storage", [{}, {"chunks": True, "compression": "gzip"}, {"chunks": (7, 3)}])
-def test_storage_layout_is_irrelevant_also_beyond_the_cache(tmp_path, storage, monkeypatch):
+@pytest.mark.parametrize(
+    "storage", [{}, {"chunks": True, "compression": "gzip"}, {"chunks": (7, 3)}]
+)
+def test_storage_layout_is_irrelevant_also_beyond_the_cache(
+    tmp_path, storage, monkeypatch
+):
     rng = np.random.default_rng(1)
     z, y = rng.normal(size=(1000, 3)), rng.integers(0, 3, 1000)
     y[::9] = -1
@@ -240,12 +335,16 @@ def test_storage_layout_is_irrelevant_also_beyond_the_cache(tmp_path, storage, m
         digest = rows.data_sha256
     monkeypatch.setattr("calcli.io.bundle.CACHE_BYTES", 0)
     monkeypatch.setattr("calcli.io.dataset.SLAB_BYTES", 1000)
-    monkeypatch.setattr("calcli.rows.BLOCK_BYTES", 1000)  # of which a part, the unit of the hash, has so many
+    monkeypatch.setattr(
+        "calcli.rows.BLOCK_BYTES", 1000
+    )  # of which a part, the unit of the hash, has so many
     with open_bundle(str(path), ignore_labels=[-1]) as rows:
         blocks = list(rows.blocks())
         assert len(blocks) > 1
         assert [b.start for b in blocks] == list(np.cumsum([0, *map(len, blocks)])[:-1])
-        np.testing.assert_array_equal(np.concatenate([b.scores for b in blocks]), z[y >= 0])
+        np.testing.assert_array_equal(
+            np.concatenate([b.scores for b in blocks]), z[y >= 0]
+        )
         assert rows.data_sha256 == digest
     for walk in expected:
         np.testing.assert_array_equal(walk, z[y >= 0])
@@ -280,7 +379,9 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path):
 
 
 def test_predictions_of_an_applied_bundle_are_kept(make):
-    rows, _, _ = read(make(probs=softmax(Z), labels=Y, prediction=np.array([1, 1, 0, 2])))
+    rows, _, _ = read(
+        make(probs=softmax(Z), labels=Y, prediction=np.array([1, 1, 0, 2]))
+    )
     (block,) = rows.blocks()
     np.testing.assert_array_equal(block.prediction, [1, 1, 0, 2])
 
@@ -296,15 +397,24 @@ def test_tall_chunks_are_unpacked_once(tmp_path, monkeypatch, chunks, dtype):
     with h5py.File(path, "w") as file:
         file.create_dataset("logits", data=z, chunks=chunks, compression="gzip")
         file["labels"] = y
-    for name, value in (("bundle.CACHE_BYTES", 0), ("bundle.UNPACKED_BYTES", 0), ("dataset.SLAB_BYTES", 1000)):
+    for name, value in (
+        ("bundle.CACHE_BYTES", 0),
+        ("bundle.UNPACKED_BYTES", 0),
+        ("dataset.SLAB_BYTES", 1000),
+    ):
         monkeypatch.setattr(f"calcli.io.{name}", value)
     monkeypatch.setattr("calcli.io.spool.TALL_BYTES", 1000)
     monkeypatch.setattr("calcli.io.spool.HELD_BYTES", 20_000)
     taken = []
-    monkeypatch.setattr("calcli.io.spool.read", lambda scores, at, where: (taken.append(at), scores[at])[1])
+    monkeypatch.setattr(
+        "calcli.io.spool.read",
+        lambda scores, at, where: (taken.append(at), scores[at])[1],
+    )
     with open_bundle(str(path), ignore_labels=[-1]) as rows:
         for _ in range(2):
-            np.testing.assert_array_equal(np.concatenate([b.scores for b in rows.blocks()]), z[y >= 0])
+            np.testing.assert_array_equal(
+                np.concatenate([b.scores for b in rows.blocks()]), z[y >= 0]
+            )
         np.testing.assert_array_equal(rows.run(100, 200).scores, z[y >= 0][100:200])
     cells = np.zeros(z.shape, dtype=int)
     for at in taken:
@@ -314,18 +424,30 @@ def test_tall_chunks_are_unpacked_once(tmp_path, monkeypatch, chunks, dtype):
 
 def test_tall_chunks_without_room_are_told(tmp_path, monkeypatch):
     with h5py.File(tmp_path / "tall.h5", "w") as file:
-        file.create_dataset("logits", data=np.random.default_rng(0).normal(size=(1000, 5)), chunks=(1000, 1))
+        file.create_dataset(
+            "logits",
+            data=np.random.default_rng(0).normal(size=(1000, 5)),
+            chunks=(1000, 1),
+        )
         file["labels"] = np.arange(1000) % 5
     for name in ("bundle.CACHE_BYTES", "bundle.UNPACKED_BYTES", "spool.TALL_BYTES"):
         monkeypatch.setattr(f"calcli.io.{name}", 0)
-    monkeypatch.setattr("calcli.io.spool.shutil.disk_usage", lambda folder: type("Usage", (), {"free": 1})())
-    with open_bundle(str(tmp_path / "tall.h5")) as rows, pytest.raises(CalcliError, match=r"MiB are free.*h5repack"):
+    monkeypatch.setattr(
+        "calcli.io.spool.shutil.disk_usage",
+        lambda folder: type("Usage", (), {"free": 1})(),
+    )
+    with (
+        open_bundle(str(tmp_path / "tall.h5")) as rows,
+        pytest.raises(CalcliError, match=r"MiB are free.*h5repack"),
+    ):
         list(rows.blocks())
 
 
 def test_names_of_one_column_are_taken_and_labels_of_several_refused(make):
     """Of shape (k, 1): the names of classes were "[b'a']"."""
-    with open_bundle(make(logits=Z, labels=Y, class_names=np.array([[b"a"], [b"b"], [b"c"]]))) as rows:
+    with open_bundle(
+        make(logits=Z, labels=Y, class_names=np.array([[b"a"], [b"b"], [b"c"]]))
+    ) as rows:
         assert rows.class_names == ["a", "b", "c"]
     for shape in ((4, 1), (4, 2), (2, 4)):
         with pytest.raises(DataError, match="labels have shape"):
@@ -339,5 +461,9 @@ def test_logits_that_are_cut_are_counted(make, scale, one):
     z = np.array([1.0, -2.0, 0.5, 3.0]) if one else Z.copy()
     z[1] *= scale
     with open_bundle(make(logits=z, labels=Y % 2)) as rows:
-        said = [caveat for caveat in rows.caveats if "1 of 4 rows have logits beyond 1e+38" in caveat]
+        said = [
+            caveat
+            for caveat in rows.caveats
+            if "1 of 4 rows have logits beyond 1e+38" in caveat
+        ]
     assert bool(said) == (scale == 1e300)

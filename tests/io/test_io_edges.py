@@ -28,7 +28,9 @@ def test_an_artifact_spells_its_class_names_as_they_are():
         "params": {"temperature": 2.0}, "n_classes": 2, "input_kind": "logits", "class_names": ["naïve", "鳥"],
         "fit": {"n": 1, "status": "ok", "warnings": [], "data_sha256": "ab", "before": {}, "after": {}},
     }  # fmt: skip
-    assert '"class_names": ["naïve", "鳥"]' in dumps(loads(json.dumps(content), "a.json"))
+    assert '"class_names": ["naïve", "鳥"]' in dumps(
+        loads(json.dumps(content), "a.json")
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,11 +48,17 @@ def test_what_is_advised_for_labels_out_of_range(labels, advice):
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("absent/out.job", "No such file or directory"), ("9" * 300, "File name too long")]
+    ("name", "says"),
+    [
+        ("absent/out.job", "No such file or directory"),
+        ("9" * 300, "File name too long"),
+    ],
 )
 def test_a_job_file_that_its_name_forbids_is_a_usage_error(tmp_path, name, says):
     """As any output of that name is."""
-    with pytest.raises(UsageError, match=f"cannot be written: {says}; choose another name"):
+    with pytest.raises(
+        UsageError, match=f"cannot be written: {says}; choose another name"
+    ):
         open_job_file(tmp_path / name)
 
 
@@ -58,21 +66,35 @@ def test_a_calibrator_that_breaks_on_rows_is_refused_as_damaged():
     def apply(block):
         raise ValueError("shapes (2,)\nand (3,) differ")
 
-    with pytest.raises(DataError, match=r"params do not work on rows of 3 classes: shapes \(2,\) and \(3,\) differ"):
-        check_extremes(SimpleNamespace(required_transforms=(), required_columns=(), apply=apply), 3)
+    with pytest.raises(
+        DataError,
+        match=r"params do not work on rows of 3 classes: shapes \(2,\) and \(3,\) differ",
+    ):
+        check_extremes(
+            SimpleNamespace(required_transforms=(), required_columns=(), apply=apply), 3
+        )
 
 
 def test_a_mapping_that_breaks_names_file_and_array(tmp_path):
     def broken():
-        return SimpleNamespace(shape=(2, 2), dtype=np.dtype("f4"), ndim=2)  # cannot be sliced
+        return SimpleNamespace(
+            shape=(2, 2), dtype=np.dtype("f4"), ndim=2
+        )  # cannot be sliced
 
-    with pytest.raises(DataError, match=rf"^{tmp_path}/a.npy: cannot read array 'logits': "):
+    with pytest.raises(
+        DataError, match=rf"^{tmp_path}/a.npy: cannot read array 'logits': "
+    ):
         Mapped(broken, tmp_path / "a.npy", "logits")[:1]
 
 
 @pytest.mark.parametrize(
     ("n", "right", "told"),
-    [(FEW, FEW, "every label"), (FEW, FEW - 1, None), (FEW - 1, FEW - 1, None), (400, 100, "no better")],
+    [
+        (FEW, FEW, "every label"),
+        (FEW, FEW - 1, None),
+        (FEW - 1, FEW - 1, None),
+        (400, 100, "no better"),
+    ],
 )
 def test_doubts_about_labels_need_rows_and_no_exception(n, right, told):
     """Four classes; a quarter right is chance."""
@@ -81,7 +103,11 @@ def test_doubts_about_labels_need_rows_and_no_exception(n, right, told):
     scores[np.arange(n), np.where(np.arange(n) < right, labels, (labels + 1) % 4)] = 1.0
     slabs = [Slab(0, scores[: n // 2], None), Slab(n // 2, scores[n // 2 :], None)]
     with remarks() as doubts:
-        _fill(SimpleNamespace(labels=labels, k=4, where="t.csv", slabs=lambda: slabs), [], {})
+        _fill(
+            SimpleNamespace(labels=labels, k=4, where="t.csv", slabs=lambda: slabs),
+            [],
+            {},
+        )
     assert [told in doubt for doubt in doubts] == ([True] if told else [])
 
 
@@ -96,7 +122,10 @@ def test_every_bundle_of_a_data_set_is_held_against_the_first(tmp_path, at):
     for i in range(3):
         with h5py.File(tmp_path / f"{i}.h5", "w") as file:
             file["logits"], file["labels"] = np.zeros((2, 4 if i == at else 3)), [0, 1]
-    with pytest.raises(DataError, match=f"{at}.h5"), open_data([str(tmp_path / f"{i}.h5") for i in range(3)]):
+    with (
+        pytest.raises(DataError, match=f"{at}.h5"),
+        open_data([str(tmp_path / f"{i}.h5") for i in range(3)]),
+    ):
         pass
 
 
@@ -126,7 +155,10 @@ def test_a_confidence_is_a_kind_of_scores_only_where_it_may_be():
 def test_labels_are_needed_unless_it_is_said_that_they_are_not(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["logits"] = np.eye(2)
-    with pytest.raises(DataError, match="labels are needed here"), open_bundle(str(tmp_path / "a.h5")):
+    with (
+        pytest.raises(DataError, match="labels are needed here"),
+        open_bundle(str(tmp_path / "a.h5")),
+    ):
         pass
     with open_bundle(str(tmp_path / "a.h5"), need_labels=False) as rows:
         assert not rows.has_labels
@@ -139,17 +171,24 @@ def test_labels_are_needed_unless_it_is_said_that_they_are_not(tmp_path):
         ([(64, 0, h5py.h5f.UNLIMITED)], True), ([(16, 0, 32), (64, 0, 64)], False), ([(32, 0, 32), (32, 0, 40)], True),
     ],
 )  # fmt: skip
-def test_values_in_other_files_are_counted_from_where_they_begin(tmp_path, pieces, whole):
+def test_values_in_other_files_are_counted_from_where_they_begin(
+    tmp_path, pieces, whole
+):
     """Eight float64 need 64 bytes. pieces : bytes of a file, and the first and the number of those that are taken."""
     for at, (size, _, _) in enumerate(pieces):
         (tmp_path / f"{at}.bin").write_bytes(bytes(size))
-    external = [(str(tmp_path / f"{at}.bin"), offset, count) for at, (_, offset, count) in enumerate(pieces)]
+    external = [
+        (str(tmp_path / f"{at}.bin"), offset, count)
+        for at, (_, offset, count) in enumerate(pieces)
+    ]
     with h5py.File(tmp_path / "a.h5", "w") as file:
         data = file.create_dataset("logits", (4, 2), "f8", external=external)
         if whole:
             check_external(data, "a.h5: logits", True)
         else:
-            with pytest.raises(DataError, match="needs 64 bytes of other files and they hold less"):
+            with pytest.raises(
+                DataError, match="needs 64 bytes of other files and they hold less"
+            ):
                 check_external(data, "a.h5: logits", True)
 
 
@@ -158,11 +197,15 @@ def test_a_damaged_file_on_a_disk_without_locks_is_named(tmp_path, monkeypatch):
         file["logits"], file["labels"] = np.zeros((4, 2)), np.zeros(4, int)
 
     def refuses(path, mode, locking=True):
-        raise OSError("unable to lock file, errno = 95" if locking else "truncated file")
+        raise OSError(
+            "unable to lock file, errno = 95" if locking else "truncated file"
+        )
 
     monkeypatch.setattr("calcli.io.hdf5.probe", lambda path: None)
     monkeypatch.setattr(h5py, "File", refuses)
-    with pytest.raises(DataError, match=r"a\.h5: cannot be read: truncated file; is the file complete"):
+    with pytest.raises(
+        DataError, match=r"a\.h5: cannot be read: truncated file; is the file complete"
+    ):
         open_bundle(str(tmp_path / "a.h5")).__enter__()
 
 

@@ -35,13 +35,25 @@ def folder(tmp_path_factory):
     z, y = truth(2000, 4, temperature=1.7, seed=3)
     z, w = z.astype("f4"), np.random.default_rng(0).exponential(size=2000)
     names = [f"class {c}" for c in "abcd"]
-    cuts = np.sort(np.random.default_rng(1).choice(np.arange(1, 2000), SHARDS - 1, replace=False))
+    cuts = np.sort(
+        np.random.default_rng(1).choice(np.arange(1, 2000), SHARDS - 1, replace=False)
+    )
     write(folder / "one.h5", z, y, weights=w, class_names=names)
     for i, rows in enumerate(np.split(np.arange(2000), cuts)):
-        write(folder / f"part-{i}.h5", z[rows], y[rows], weights=w[rows], class_names=names)
+        write(
+            folder / f"part-{i}.h5",
+            z[rows],
+            y[rows],
+            weights=w[rows],
+            class_names=names,
+        )
         with h5py.File(folder / "groups.h5", "a") as file:
             group = file.create_group(f"rank{i}")
-            group["logits"], group["labels"], group["weights"] = z[rows], y[rows], w[rows]
+            group["logits"], group["labels"], group["weights"] = (
+                z[rows],
+                y[rows],
+                w[rows],
+            )
             group["class_names"] = names
     return folder
 
@@ -57,7 +69,11 @@ def test_a_fit_does_not_depend_on_the_cut(folder, method):
     many = fitted(expand(str(folder / "part-*.h5")), method)
     for a, b in ((one, many), (one, fitted(expand(f"{folder}/groups.h5:*"), method))):
         assert json.loads(dumps(a))["params"] == json.loads(dumps(b))["params"]
-        assert (a.fit.before, a.fit.after, a.fit.data_sha256) == (b.fit.before, b.fit.after, b.fit.data_sha256)
+        assert (a.fit.before, a.fit.after, a.fit.data_sha256) == (
+            b.fit.before,
+            b.fit.after,
+            b.fit.data_sha256,
+        )
 
 
 def test_natural_order():
@@ -69,18 +85,37 @@ def test_evaluate_pools(run, folder, tmp_path):
     assert run("fit", "-m", "ts", folder / "one.h5", "-o", artifact).code == 0
     words = "-c", artifact, "--json"
     one = json.loads(run("evaluate", folder / "one.h5", *words).out)["results"]
-    many = json.loads(run("evaluate", f"{folder}/part-*.h5", "--pool", *words).out)["results"]
+    many = json.loads(run("evaluate", f"{folder}/part-*.h5", "--pool", *words).out)[
+        "results"
+    ]
     assert [len(one), len(many)] == [2, 2]
     for a, b in zip(one, many, strict=True):
-        assert (a["n"], a["metrics"], a["report"]) == (b["n"], b["metrics"], b["report"])
+        assert (a["n"], a["metrics"], a["report"]) == (
+            b["n"],
+            b["metrics"],
+            b["report"],
+        )
     assert "fitted on these very rows" in str(many[1]["warnings"])
-    each = json.loads(run("evaluate", f"{folder}/part-*.h5", "--metric", "ece", "--json").out)["results"]
+    each = json.loads(
+        run("evaluate", f"{folder}/part-*.h5", "--metric", "ece", "--json").out
+    )["results"]
     assert len(each) == SHARDS
 
 
 def test_fit_reads_names_from_a_list(run, folder, tmp_path):
-    (tmp_path / "list").write_text("".join(f"{folder}/part-{i}.h5\n\n" for i in range(SHARDS)))
-    done = run("fit", "-m", "ts", "--files-from", tmp_path / "list", "-o", tmp_path / "a.json", "-q")
+    (tmp_path / "list").write_text(
+        "".join(f"{folder}/part-{i}.h5\n\n" for i in range(SHARDS))
+    )
+    done = run(
+        "fit",
+        "-m",
+        "ts",
+        "--files-from",
+        tmp_path / "list",
+        "-o",
+        tmp_path / "a.json",
+        "-q",
+    )
     assert (done.code, done.err) == (0, "")
     run("fit", "-m", "ts", folder / "one.h5", "-o", tmp_path / "b.json")
     a, b = (json.loads((tmp_path / f"{name}.json").read_text()) for name in "ab")
@@ -94,25 +129,37 @@ def test_default_names_and_other_commands(run, folder, tmp_path, monkeypatch):
     assert run("fit", "-m", "ts", pattern).out.strip() == "part-0.ts.json"
     one = json.loads(run("diagram", folder / "one.h5", "--json").out)
     many = json.loads(run("diagram", pattern, "--pool", "--json").out)
-    assert str(one["panels"]).replace("one.h5", "") == str(many["panels"]).replace("part-0.h5 and 49 more", "")
+    assert str(one["panels"]).replace("one.h5", "") == str(many["panels"]).replace(
+        "part-0.h5 and 49 more", ""
+    )
     assert run("report", pattern, "--pool", "-o", "r.html").code == 0
     assert "--pool" in (tmp_path / "r.html").read_text()
     found = api.fit([folder / f"part-{i}.h5" for i in range(SHARDS)])
-    assert found.params == json.loads((tmp_path / "part-0.ts.json").read_text())["params"]
+    assert (
+        found.params == json.loads((tmp_path / "part-0.ts.json").read_text())["params"]
+    )
 
 
 def test_precisions_widen_and_ignored_rows_go(tmp_path):
     z, y = truth(60, 3)
     a = write(tmp_path / "a.h5", z[:25].astype("f2"), y[:25])
-    b = write(tmp_path / "b.h5", z[25:].astype("f4"), np.where(np.arange(35) % 5 == 0, -1, y[25:]))
+    b = write(
+        tmp_path / "b.h5",
+        z[25:].astype("f4"),
+        np.where(np.arange(35) % 5 == 0, -1, y[25:]),
+    )
     with open_data([a, b], ignore_labels=[-1]) as rows:
         blocks = list(rows.blocks())
         assert isinstance(rows, DataSet)
         assert (rows.n, rows.total, rows.ignored, rows.dtype) == (53, 60, 7, np.float32)
     keep = np.r_[np.full(25, True), np.arange(35) % 5 != 0]
     expected = np.r_[z[:25].astype("f2").astype("f4"), z[25:].astype("f4")][keep]
-    np.testing.assert_array_equal(np.concatenate([block.scores for block in blocks]), expected)
-    np.testing.assert_array_equal(np.concatenate([block.y for block in blocks]), y[keep])
+    np.testing.assert_array_equal(
+        np.concatenate([block.scores for block in blocks]), expected
+    )
+    np.testing.assert_array_equal(
+        np.concatenate([block.y for block in blocks]), y[keep]
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,7 +175,9 @@ def test_precisions_widen_and_ignored_rows_go(tmp_path):
 )  # fmt: skip
 def test_what_is_no_one_data_set_is_named(run, tmp_path, changed, said):
     for name in ("a.h5", "b.h5", "odd.h5"):
-        how = {"k": 4, "kind": "logits", "class_names": list("wxyz")} | (changed if name == "odd.h5" else {})
+        how = {"k": 4, "kind": "logits", "class_names": list("wxyz")} | (
+            changed if name == "odd.h5" else {}
+        )
         upstream, (z, y) = how.pop("calibrated_by", None), truth(30, how.pop("k"))
         z = z - np.log(np.exp(z).sum(axis=1, keepdims=True))
         if z.shape[1] != 4 or how["class_names"] is None:
@@ -137,7 +186,14 @@ def test_what_is_no_one_data_set_is_named(run, tmp_path, changed, said):
         if upstream is not None:
             with h5py.File(tmp_path / name, "a") as file:
                 file.attrs["calibrated_by"] = upstream
-    done = run("fit", "-m", "ts", *(tmp_path / name for name in ("a.h5", "b.h5", "odd.h5")), "-o", tmp_path / "x.json")
+    done = run(
+        "fit",
+        "-m",
+        "ts",
+        *(tmp_path / name for name in ("a.h5", "b.h5", "odd.h5")),
+        "-o",
+        tmp_path / "x.json",
+    )
     assert done.code == 3
     assert said in done.err
     assert not (tmp_path / "x.json").exists()
@@ -160,12 +216,19 @@ def test_a_broken_shard_and_a_pattern_without_files(run, folder, tmp_path):
 def test_compare_pools_and_its_folds_do_not_depend_on_the_cut(folder, run, monkeypatch):
     monkeypatch.chdir(folder)
     command = ("--methods", "ts,svs", "--folds", 2, "--json", "-q")
-    one, cut = run("compare", "one.h5", *command), run("compare", "part-*.h5", "--pool", *command)
+    one, cut = (
+        run("compare", "one.h5", *command),
+        run("compare", "part-*.h5", "--pool", *command),
+    )
     assert (one.code, cut.code) == (0, 0), cut.err
     a, b = (json.loads(result.out)["results"] for result in (one, cut))
     assert {entry["bundle"] for entry in b} == {"part-0.h5 and 49 more"}
     for x, y in zip(a, b, strict=True):
-        assert (x["method"], x["n"], x["data_sha256"]) == (y["method"], y["n"], y["data_sha256"])
+        assert (x["method"], x["n"], x["data_sha256"]) == (
+            y["method"],
+            y["n"],
+            y["data_sha256"],
+        )
         assert x["metrics"] == y["metrics"]
 
 
@@ -177,10 +240,23 @@ def test_compare_pools_a_test_group_too(tmp_path, run, monkeypatch):
             with h5py.File(f"s{i}.h5", "a") as file:
                 group = file.create_group(name)
                 group["logits"], group["labels"] = z[2 * i + j :: 4], y[2 * i + j :: 4]
-    done = run("compare", "s?.h5", "--pool", "--test", "test", "--methods", "ts", "--json", "-q")
+    done = run(
+        "compare",
+        "s?.h5",
+        "--pool",
+        "--test",
+        "test",
+        "--methods",
+        "ts",
+        "--json",
+        "-q",
+    )
     assert done.code == 0, done.err
     assert {entry["n"] for entry in json.loads(done.out)["results"]} == {200}
-    assert run("compare", "s?.h5:cal", "--pool", "--test", "cal", "--methods", "ts").code == 3
+    assert (
+        run("compare", "s?.h5:cal", "--pool", "--test", "cal", "--methods", "ts").code
+        == 3
+    )
 
 
 def test_more_files_than_the_system_lets_be_open_are_told(monkeypatch):
@@ -189,15 +265,21 @@ def test_more_files_than_the_system_lets_be_open_are_told(monkeypatch):
 
     monkeypatch.setattr(inputs, "allow_open_files", lambda count: 256)
     inputs.check_open_files(200)
-    with pytest.raises(CalcliError, match=r"1000 bundles .* allows 256 open files.*ulimit -n.*--join") as told:
+    with pytest.raises(
+        CalcliError, match=r"1000 bundles .* allows 256 open files.*ulimit -n.*--join"
+    ) as told:
         inputs.check_open_files(1000)
     assert told.value.exit_code == 1
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to count open files")
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").is_dir(), reason="needs /proc to count open files"
+)
 def test_a_hundred_files_are_closed_with_their_rows(tmp_path):
     z, y = truth(100, 3)
-    paths = [write(tmp_path / f"s{i}.h5", z[i : i + 1], y[i : i + 1]) for i in range(100)]
+    paths = [
+        write(tmp_path / f"s{i}.h5", z[i : i + 1], y[i : i + 1]) for i in range(100)
+    ]
     before = len(list(Path("/proc/self/fd").iterdir()))
     with open_data(paths) as rows:
         assert rows.n == 100

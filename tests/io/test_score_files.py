@@ -21,7 +21,10 @@ def run(run, monkeypatch, request):
     """A folder with ts.json and what it makes of a bundle, out.h5."""
     with h5py.File("raw.h5", "w") as file:
         file["logits"], file["labels"] = Z.astype(request.param), Y
-        file["class_names"], file["ids"] = np.array(NAMES, dtype=object), np.array(IDS, dtype=object)
+        file["class_names"], file["ids"] = (
+            np.array(NAMES, dtype=object),
+            np.array(IDS, dtype=object),
+        )
     assert run("fit", "-m", "ts", "raw.h5", "-o", "ts.json", "-q").code == 0
     for name in FORMATS:
         monkeypatch.setattr("calcli.rows.BLOCK_BYTES", 1000)
@@ -31,19 +34,31 @@ def run(run, monkeypatch, request):
 
 def expected():
     with h5py.File("out.h5") as file:
-        found = {name: file[name][()] for name in ("labels", "prediction", "confidence", "probs")}
+        found = {
+            name: file[name][()]
+            for name in ("labels", "prediction", "confidence", "probs")
+        }
         return found, dict(file.attrs)
 
 
 def same(name, values, wanted):
-    np.testing.assert_array_equal(np.asarray(values, dtype=np.float64), wanted.astype(np.float64), err_msg=name)
+    np.testing.assert_array_equal(
+        np.asarray(values, dtype=np.float64), wanted.astype(np.float64), err_msg=name
+    )
 
 
 def test_csv_has_the_same_numbers(run):
     wanted, _ = expected()
     with open("out.csv", encoding="utf-8", newline="") as file:
         head, *body = csv.reader(file)
-    assert head == ["ids", "labels", "prediction", "confidence", *(f"probs_{name}" for name in NAMES), "calibrated_by"]
+    assert head == [
+        "ids",
+        "labels",
+        "prediction",
+        "confidence",
+        *(f"probs_{name}" for name in NAMES),
+        "calibrated_by",
+    ]
     assert [row[0] for row in body] == IDS
     for at, name in ((1, "labels"), (2, "prediction")):
         assert [row[at] for row in body] == [NAMES[c] for c in wanted[name]]
@@ -62,7 +77,10 @@ def test_jsonl_has_the_same_numbers(run):
 
 @pytest.mark.parametrize("run", ["float32"], indirect=True)
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "npz"])
-@pytest.mark.parametrize("names", [["b", "a", "c"], ["1", "2", "3"], ["a.b", "x y", 'ü,"'], ["yes", "no", "label"]])
+@pytest.mark.parametrize(
+    "names",
+    [["b", "a", "c"], ["1", "2", "3"], ["a.b", "x y", 'ü,"'], ["yes", "no", "label"]],
+)
 def test_names_of_classes_are_read_again_and_numbers_leave_no_doubt(run, names, form):
     """CSV and Parquet of classes called 1, 2, 3 could not be read again; JSON Lines hold numbers of classes alone."""
     if form == "parquet":
@@ -93,12 +111,22 @@ def test_parquet_has_the_same_columns_and_provenance(run):
     parquet = pytest.importorskip("pyarrow.parquet")
     wanted, attributes = expected()
     table = parquet.read_table("out.parquet")
-    assert table.column_names == ["ids", "labels", "prediction", "confidence", *(f"probs_{n}" for n in NAMES)]
+    assert table.column_names == [
+        "ids",
+        "labels",
+        "prediction",
+        "confidence",
+        *(f"probs_{n}" for n in NAMES),
+    ]
     assert table["ids"].to_pylist() == IDS
     for name in ("labels", "prediction"):
         assert table[name].to_pylist() == [NAMES[c] for c in wanted[name]]
     same("confidence", table["confidence"].to_numpy(), wanted["confidence"])
-    same("probs", np.stack([table[f"probs_{n}"].to_numpy() for n in NAMES], axis=1), wanted["probs"])
+    same(
+        "probs",
+        np.stack([table[f"probs_{n}"].to_numpy() for n in NAMES], axis=1),
+        wanted["probs"],
+    )
     for name in ("calibrator", "calibrated_by", "source"):
         assert table.schema.metadata[name.encode()].decode() == attributes[name]
 
@@ -115,7 +143,10 @@ def test_every_format_is_read_again(run, name):
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_same_rows_are_the_same_bytes(run, tmp_path, name):
     before = (tmp_path / f"out.{name}").read_bytes()
-    assert run("apply", "ts.json", "raw.h5", "-o", f"out.{name}", "-q", "--force").code == 0
+    assert (
+        run("apply", "ts.json", "raw.h5", "-o", f"out.{name}", "-q", "--force").code
+        == 0
+    )
     assert (tmp_path / f"out.{name}").read_bytes() == before
 
 
@@ -127,12 +158,23 @@ def test_pipes_endings_and_folders(run, tmp_path):
         (["-o", "-", "--format", "npz"], "npz cannot be written to a pipe"),
         (["-o", "-", "--format", "csv", "--json"], "no --json beside them"),
         (["-o", "out.h5", "--format", "xls"], "--format xls: expected one of h5, npz"),
-        (["-o", "new.csv", "-o", "ts.json", "--format", "csv", "--force"], "is an input"),
+        (
+            ["-o", "new.csv", "-o", "ts.json", "--format", "csv", "--force"],
+            "is an input",
+        ),
     ):
         done = run("apply", "ts.json", "raw.h5", *words)
         assert (done.code, says in done.line) == (2, True), words
-    assert run("apply", "ts.json", "raw.h5", "-o", "scores.txt", "--format", "csv").out == "scores.txt\n"
+    assert (
+        run("apply", "ts.json", "raw.h5", "-o", "scores.txt", "--format", "csv").out
+        == "scores.txt\n"
+    )
     assert (tmp_path / "scores.txt").read_bytes() == (tmp_path / "out.csv").read_bytes()
-    assert run("apply", "ts.json", "raw.h5", "-o", "folder/", "--format", "jsonl").out == "folder/raw.jsonl\n"
-    piped = process("apply", "ts.json", "raw.h5", "-o", "-", "--format", "jsonl", cwd=tmp_path)
+    assert (
+        run("apply", "ts.json", "raw.h5", "-o", "folder/", "--format", "jsonl").out
+        == "folder/raw.jsonl\n"
+    )
+    piped = process(
+        "apply", "ts.json", "raw.h5", "-o", "-", "--format", "jsonl", cwd=tmp_path
+    )
     assert (piped.code, piped.out) == (0, (tmp_path / "out.jsonl").read_text())

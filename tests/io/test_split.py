@@ -72,7 +72,9 @@ def test_stratified_shares_are_within_a_row_per_group(y, shares, seed):
     for order, index in enumerate(dealt.values()):
         assert abs(len(index) - n * fractions[order]) < 1 + 1e-6
         share = np.bincount(y, minlength=7) * len(index) / n
-        assert (np.abs(np.bincount(y[index], minlength=7) - share) < order + 1 + 1e-6).all()
+        assert (
+            np.abs(np.bincount(y[index], minlength=7) - share) < order + 1 + 1e-6
+        ).all()
 
 
 def test_two_groups_get_floor_or_ceil_of_every_class():
@@ -85,9 +87,16 @@ def test_two_groups_get_floor_or_ceil_of_every_class():
 
 
 def test_thirds_use_every_row_although_a_third_is_no_binary_number():
-    dealt = deal_rows(parts("a=0.3333333333", "b=0.3333333333", "c=0.3333333334"), 100, labels=np.zeros(100))
+    dealt = deal_rows(
+        parts("a=0.3333333333", "b=0.3333333333", "c=0.3333333334"),
+        100,
+        labels=np.zeros(100),
+    )
     assert sorted(len(index) for index in dealt.values()) == [33, 33, 34]
-    sizes = {name: len(index) for name, index in deal_rows(parts("a=.1", "b=.2", "c=.7"), 10).items()}
+    sizes = {
+        name: len(index)
+        for name, index in deal_rows(parts("a=.1", "b=.2", "c=.7"), 10).items()
+    }
     assert sizes == {"a": 1, "b": 2, "c": 7}
 
 
@@ -108,7 +117,9 @@ def test_the_largest_remainders_get_the_spare_rows(shares, sizes):
 
 def test_the_seed_decides_and_nothing_else():
     y = np.arange(200) % 4
-    first, again, other = (deal_rows(parts("cal=0.5"), 200, labels=y, seed=s)["cal"] for s in (1, 1, 2))
+    first, again, other = (
+        deal_rows(parts("cal=0.5"), 200, labels=y, seed=s)["cal"] for s in (1, 1, 2)
+    )
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
     assert len(first) == 100, "rows that no group asks for are left out"
@@ -131,7 +142,9 @@ def test_every_row_has_the_same_chance():
 
 
 def test_ordered_takes_the_first_rows_first():
-    dealt = deal_rows(parts("cal=4", "val=0.2", "test=rest"), 10, labels=np.arange(10), ordered=True)
+    dealt = deal_rows(
+        parts("cal=4", "val=0.2", "test=rest"), 10, labels=np.arange(10), ordered=True
+    )
     assert {name: index.tolist() for name, index in dealt.items()} == {
         "cal": [0, 1, 2, 3], "val": [4, 5], "test": [6, 7, 8, 9],
     }  # fmt: skip
@@ -146,7 +159,10 @@ def test_positions_count_as_slices_do():
 
 def test_one_position_is_a_group():
     dealt = deal_rows(parts("a=3:4", "b=rest"), 8)
-    assert {name: index.tolist() for name, index in dealt.items()} == {"a": [3], "b": [0, 1, 2, 4, 5, 6, 7]}
+    assert {name: index.tolist() for name, index in dealt.items()} == {
+        "a": [3],
+        "b": [0, 1, 2, 4, 5, 6, 7],
+    }
 
 
 @pytest.mark.parametrize(

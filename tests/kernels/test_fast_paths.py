@@ -44,7 +44,12 @@ def test_probabilities_at_a_temperature_are_those_of_log_softmax(k, dtype):
     p, confidence, label = softmax_at(z, 1 / 1.7, None, np.dtype(dtype))
     expected = np.exp(log_softmax(z.astype(np.float64) / 1.7))
     # Half a unit in the last place of the type, and what an exponential leaves in float64.
-    assert np.allclose(p, expected, rtol=np.finfo(dtype).eps + 5e-14, atol=2.0**-25 if dtype == "float16" else 0)
+    assert np.allclose(
+        p,
+        expected,
+        rtol=np.finfo(dtype).eps + 5e-14,
+        atol=2.0**-25 if dtype == "float16" else 0,
+    )
     assert np.allclose(confidence, expected.max(axis=1), rtol=1e-14)
     assert np.array_equal(label, z.argmax(axis=1))
     alone = [softmax_at(row[None], 1 / 1.7, None, np.dtype(dtype))[0] for row in z[:20]]
@@ -66,10 +71,18 @@ def test_bfloat16_is_read_as_the_float32_it_is(tmp_path, monkeypatch, capsys, ho
             np.save(tmp_path / "logits.npy", bits.view("V2"))
             np.save(tmp_path / "labels.npy", y)
             sources = [tmp_path / "logits.npy", tmp_path / "labels.npy"]
-        assert runner(monkeypatch, capsys)("extract", *sources, "-o", tmp_path / "a.h5").code == 0
+        assert (
+            runner(monkeypatch, capsys)(
+                "extract", *sources, "-o", tmp_path / "a.h5"
+            ).code
+            == 0
+        )
     else:
         with h5py.File(tmp_path / "a.h5", "w") as file:
-            file["logits"], file["labels"] = bits if how == "uint16" else bits.view("V2"), y
+            file["logits"], file["labels"] = (
+                bits if how == "uint16" else bits.view("V2"),
+                y,
+            )
             if how == "uint16":
                 file["logits"].attrs["dtype"] = "bfloat16"
     with open_bundle(str(tmp_path / "a.h5")) as rows:
@@ -80,7 +93,10 @@ def test_bfloat16_is_read_as_the_float32_it_is(tmp_path, monkeypatch, capsys, ho
 def test_uint16_that_nobody_calls_bfloat16_is_no_score(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["logits"], file["labels"] = np.ones((4, 3), np.uint16), [0, 1, 2, 0]
-    with pytest.raises(DataError, match="scores have type uint16"), open_bundle(str(tmp_path / "a.h5")):
+    with (
+        pytest.raises(DataError, match="scores have type uint16"),
+        open_bundle(str(tmp_path / "a.h5")),
+    ):
         pass
 
 
@@ -90,7 +106,9 @@ def test_chunked_scores_are_read_once(tmp_path, monkeypatch, chunks):
     monkeypatch.setattr(bundle, "CACHE_BYTES", 1 << 20)
     z = np.random.default_rng(0).normal(size=(4000, 500)).astype(np.float32)
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        file.create_dataset("logits", data=z, chunks=chunks, compression="gzip", compression_opts=1)
+        file.create_dataset(
+            "logits", data=z, chunks=chunks, compression="gzip", compression_opts=1
+        )
         file["labels"] = np.arange(4000) % 500
     read, seen = bundle.read, []
 
@@ -102,5 +120,7 @@ def test_chunked_scores_are_read_once(tmp_path, monkeypatch, chunks):
     monkeypatch.setattr(bundle, "read", counted)
     with open_bundle(str(tmp_path / "a.h5")) as rows:
         for _ in range(3):
-            assert np.array_equal(np.concatenate([block.scores for block in rows.blocks()]), z)
+            assert np.array_equal(
+                np.concatenate([block.scores for block in rows.blocks()]), z
+            )
     assert sum(seen) == 4000

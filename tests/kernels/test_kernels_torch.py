@@ -16,7 +16,12 @@ twins = pytest.importorskip("calcli.kernels.torch")
 def _cuda():
     return pytest.param(
         "cuda",
-        marks=[pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")],
+        marks=[
+            pytest.mark.cuda,
+            pytest.mark.skipif(
+                not torch.cuda.is_available(), reason="no CUDA device here"
+            ),
+        ],
     )
 
 
@@ -31,7 +36,10 @@ def _sources():
     yield "float16, small blocks", ArrayRows(z.astype(np.float16), y, block_rows=13)
     p = np.exp(z / 3)
     p[:5, 1:] = 0.0
-    yield "probabilities with zeros", ArrayRows(p / p.sum(axis=1, keepdims=True), y, "probs")
+    yield (
+        "probabilities with zeros",
+        ArrayRows(p / p.sum(axis=1, keepdims=True), y, "probs"),
+    )
     yield "weights", ArrayRows(z, y, weight=weight)
     yield "shifted far", ArrayRows(z + 1e6, y)
     yield "ties", ArrayRows(np.round(z / 3), y)
@@ -48,7 +56,9 @@ def test_exact_retention(rows, device):
     scales = [0.4, 1.0, 2.5]
     for noise in ("gaussian", "uniform", "gumbel"):
         ours = kernels.retention_rates(rows, noise, scales)
-        np.testing.assert_allclose(twins.retention_rates(rows, noise, scales, device=device), ours, rtol=1e-9)
+        np.testing.assert_allclose(
+            twins.retention_rates(rows, noise, scales, device=device), ours, rtol=1e-9
+        )
 
 
 @devices
@@ -56,15 +66,21 @@ def test_exact_retention(rows, device):
 def test_sampled_retention_counts_the_same(rows, device):
     draws = standard_noise("gaussian", 150, rows.k, seed=1)
     ours = kernels.retention_rates(rows, "gaussian", [0.5, 2.0], draws)
-    np.testing.assert_array_equal(twins.retention_rates(rows, "gaussian", [0.5, 2.0], draws, device=device), ours)
+    np.testing.assert_array_equal(
+        twins.retention_rates(rows, "gaussian", [0.5, 2.0], draws, device=device), ours
+    )
 
 
 @devices
 def test_many_classes_and_far_ones(device):
     rng = np.random.default_rng(6)
-    z = np.concatenate([rng.normal(size=(40, 1000)) * s for s in (0.01, 2.0, 30.0, 1e4)])
+    z = np.concatenate(
+        [rng.normal(size=(40, 1000)) * s for s in (0.01, 2.0, 30.0, 1e4)]
+    )
     ours = kernels.retention_rates(ArrayRows(z), "gaussian", [0.5, 2.0, 8.0])
-    theirs = twins.retention_rates(ArrayRows(z), "gaussian", [0.5, 2.0, 8.0], device=device)
+    theirs = twins.retention_rates(
+        ArrayRows(z), "gaussian", [0.5, 2.0, 8.0], device=device
+    )
     np.testing.assert_allclose(theirs, ours, rtol=1e-9)
 
 
@@ -72,9 +88,13 @@ def test_many_classes_and_far_ones(device):
 def test_chunks_do_not_matter_much_and_repeats_not_at_all(monkeypatch, device):
     rows = ArrayRows(*truth(500, 7, seed=8), block_rows=20)
     whole = twins.retention_rates(rows, "gaussian", [1.5], device=device)
-    np.testing.assert_array_equal(twins.retention_rates(rows, "gaussian", [1.5], device=device), whole)
+    np.testing.assert_array_equal(
+        twins.retention_rates(rows, "gaussian", [1.5], device=device), whole
+    )
     monkeypatch.setattr("calcli.kernels.torch.CHUNK", 7 * 64)
-    np.testing.assert_allclose(twins.retention_rates(rows, "gaussian", [1.5], device=device), whole, rtol=1e-12)
+    np.testing.assert_allclose(
+        twins.retention_rates(rows, "gaussian", [1.5], device=device), whole, rtol=1e-12
+    )
 
 
 @devices
@@ -123,8 +143,16 @@ def test_fits_agree_with_the_cpu(name):
 
     z, y = truth(2000, 10, seed=12)
     options = parse_options(name, {"rounds": "4"} if name == "recal" else {})
-    fits = [method(name).fit(rows_of(z, y), options, Context(device=device)).calibrator for device in ("cpu", "cuda")]
-    probs = [np.concatenate([np.exp(f.apply(b).log_probs) for b in rows_of(z, y).blocks(_needed(f))]) for f in fits]
+    fits = [
+        method(name).fit(rows_of(z, y), options, Context(device=device)).calibrator
+        for device in ("cpu", "cuda")
+    ]
+    probs = [
+        np.concatenate(
+            [np.exp(f.apply(b).log_probs) for b in rows_of(z, y).blocks(_needed(f))]
+        )
+        for f in fits
+    ]
     np.testing.assert_allclose(probs[1], probs[0], atol=1e-7)
 
 

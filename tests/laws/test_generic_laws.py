@@ -33,7 +33,9 @@ def fit(name, rows, **options):
 def probabilities(name, z, y, **options):
     """P(class 1) of the rows of a fit, from its artifact."""
     rows = rows_of(z, y)
-    calibrator = loads(as_json(name, fit(name, rows, **options), z.shape[1]), "a.json").calibrator
+    calibrator = loads(
+        as_json(name, fit(name, rows, **options), z.shape[1]), "a.json"
+    ).calibrator
     return np.exp(predict(calibrator, rows)[0])
 
 
@@ -66,9 +68,15 @@ def choices(kind):
         case inspect.Metadata():
             yield from choices(kind.type)
         case inspect.IntType():
-            yield from (value for value in (kind.ge, 3, kind.le) if value is not None and value <= 20)
+            yield from (
+                value
+                for value in (kind.ge, 3, kind.le)
+                if value is not None and value <= 20
+            )
         case inspect.FloatType():
-            yield from (value for value in (kind.ge, 0.37, kind.le) if value is not None)
+            yield from (
+                value for value in (kind.ge, 0.37, kind.le) if value is not None
+            )
 
 
 OPTIONS = [
@@ -87,20 +95,36 @@ def bundle(tmp_path_factory):
     rows = rows_of(*truth(120, 2, seed=3))
     with h5py.File(path, "w") as file:
         file["logits"], file["labels"] = rows.scores, rows.y
-        file["transforms/logits"], file["transforms/specs"] = rows.transformed, list(rows.transforms)
+        file["transforms/logits"], file["transforms/specs"] = (
+            rows.transformed,
+            list(rows.transforms),
+        )
     return str(path), rows
 
 
 @pytest.mark.parametrize(("name", "option", "value"), OPTIONS)
-def test_every_value_of_every_option_can_be_written_and_applied(bundle, name, option, value):
+def test_every_value_of_every_option_can_be_written_and_applied(
+    bundle, name, option, value
+):
     path, rows = bundle
     with open_data([path]) as data:
-        fitted = fit_artifact(name, parse_options(name, {**QUICK.get(name, {}), option: value}), data, Context())
+        fitted = fit_artifact(
+            name,
+            parse_options(name, {**QUICK.get(name, {}), option: value}),
+            data,
+            Context(),
+        )
     log_probs, _ = predict(loads(dumps(fitted), "a.json").calibrator, rows)
     np.testing.assert_allclose(np.exp(log_probs).sum(axis=1), 1.0, atol=1e-9)
 
 
-TABLES = [("ir", {}), ("hb", {"scheme": "mass"}), ("bbq", {}), ("spline", {}), ("hb", {})]
+TABLES = [
+    ("ir", {}),
+    ("hb", {"scheme": "mass"}),
+    ("bbq", {}),
+    ("spline", {}),
+    ("hb", {}),
+]
 """Methods that rank or bin P(class 1)."""
 
 
@@ -110,12 +134,16 @@ TABLES = [("ir", {}), ("hb", {"scheme": "mass"}), ("bbq", {}), ("spline", {}), (
 def test_ranks_beyond_the_digits_of_probabilities_are_kept(name, options, mode, factor):
     """Shares of outcomes by rank alone are those of logits of any unit: 0.2 % of log-odds x 50 lie below 37 x 50."""
     z, y = truth(1500, 2, seed=4)
-    plain, sure = (probabilities(name, c * z, y, mode=mode, **options) for c in (1.0, factor))
+    plain, sure = (
+        probabilities(name, c * z, y, mode=mode, **options) for c in (1.0, factor)
+    )
     np.testing.assert_allclose(sure, plain, atol=1e-12)
 
 
 @pytest.mark.parametrize("factor", [1.0, 50.0, 1e3])
-@pytest.mark.parametrize(("name", "options"), [each for each in TABLES if each[0] != "bbq"], ids=str)
+@pytest.mark.parametrize(
+    ("name", "options"), [each for each in TABLES if each[0] != "bbq"], ids=str
+)
 def test_tables_of_swapped_classes_are_swapped(name, options, factor):
     """Ranks and shares exactly; spline's cumulative sums begin at one end (1/n); bbq's last bins take the remainder."""
     z, y = truth(1500, 2, seed=4)
@@ -140,7 +168,9 @@ def test_tables_over_log_odds_are_written_read_and_exported(run, name, options):
         return
     assert np.abs(params["log_odds"]).max() > 37
     for target in ("python", "torch", "onnx"):
-        done = run("export", "a.json", "--to", target, "--check", "x.h5", "-o", f"a.{target}")
+        done = run(
+            "export", "a.json", "--to", target, "--check", "x.h5", "-o", f"a.{target}"
+        )
         assert (done.code, "no prediction differs" in done.err) == (0, True), done.err
     for spoilt in (
         params["log_odds"][:-1],
@@ -174,7 +204,9 @@ def coarse(k, n=360):
 
 
 @pytest.mark.parametrize("k", [2, 4])
-@pytest.mark.parametrize("name", [name for name in METHODS if method(name).laws.shift_invariant])
+@pytest.mark.parametrize(
+    "name", [name for name in METHODS if method(name).laws.shift_invariant]
+)
 def test_scores_equal_but_for_rounding_are_tied_in_every_method(name, k):
     """A constant per row changes no probability but the last bits of all; so does the order of the classes."""
     z, y = coarse(k)
@@ -187,11 +219,20 @@ def test_scores_equal_but_for_rounding_are_tied_in_every_method(name, k):
         transforms=rows.transforms,
     )
     if name not in FOLDS_BY_LOSS:
-        np.testing.assert_allclose(np.exp(predict(fit(name, moved).calibrator, moved)[0]), p, atol=1e-6)
-    if method(name).laws.equivariant and name not in FOLDS_BY_LOSS and (k > 2 or name not in ENDS):
+        np.testing.assert_allclose(
+            np.exp(predict(fit(name, moved).calibrator, moved)[0]), p, atol=1e-6
+        )
+    if (
+        method(name).laws.equivariant
+        and name not in FOLDS_BY_LOSS
+        and (k > 2 or name not in ENDS)
+    ):
         order = np.roll(np.arange(k), 1)
         turned = ArrayRows(
-            z[:, order], np.argsort(order)[y], transformed=rows.transformed[:, :, order], transforms=rows.transforms
+            z[:, order],
+            np.argsort(order)[y],
+            transformed=rows.transformed[:, :, order],
+            transforms=rows.transforms,
         )
         q = np.exp(predict(fit(name, turned).calibrator, turned)[0])
         np.testing.assert_allclose(q, p[:, order], atol=1e-6)
@@ -203,14 +244,20 @@ def isotonic(x, hit):
     hits = np.concatenate([[0.0], np.cumsum(np.bincount(which, weights=hit))])
     rows = np.concatenate([[0.0], np.cumsum(count)])
     with np.errstate(divide="ignore", invalid="ignore"):
-        means = np.subtract.outer(hits[1:], hits[:-1]) / np.subtract.outer(rows[1:], rows[:-1])  # [b, a]
+        means = np.subtract.outer(hits[1:], hits[:-1]) / np.subtract.outer(
+            rows[1:], rows[:-1]
+        )  # [b, a]
     least = np.where(np.tri(len(values), dtype=bool), means, np.inf)[::-1]
     least = np.minimum.accumulate(least, axis=0)[::-1]  # over all b from here on
-    return np.maximum.accumulate(np.where(np.tri(len(values), dtype=bool), least, -np.inf), axis=1).diagonal()[which]
+    return np.maximum.accumulate(
+        np.where(np.tri(len(values), dtype=bool), least, -np.inf), axis=1
+    ).diagonal()[which]
 
 
 @pytest.mark.parametrize("n", [12, 50, 1500])
-@pytest.mark.parametrize("unit", [1000, 100, 2], ids=["3 decimals", "2 decimals", "halves"])
+@pytest.mark.parametrize(
+    "unit", [1000, 100, 2], ids=["3 decimals", "2 decimals", "halves"]
+)
 @pytest.mark.parametrize("name", ["irova", "irm", "ir"])
 def test_isotonic_maps_of_rounded_probabilities_are_those_of_the_numbers(name, unit, n):
     """Of shares of ``unit`` that sum to 1: what a row's sum rounds to must not tell equal probabilities apart."""
@@ -222,13 +269,21 @@ def test_isotonic_maps_of_rounded_probabilities_are_those_of_the_numbers(name, u
     if name == "irm":
         q = isotonic(p.ravel(), hit.ravel()).reshape(p.shape)
     else:
-        q = np.stack([isotonic(p[:, c], hit[:, c]) if hit[:, c].any() else p[:, c] for c in range(5)], axis=1)
+        q = np.stack(
+            [
+                isotonic(p[:, c], hit[:, c]) if hit[:, c].any() else p[:, c]
+                for c in range(5)
+            ],
+            axis=1,
+        )
     q += 1e-9 * p if name != "ir" else 0.0
     q = np.where(q.sum(axis=1, keepdims=True) > 1e-300, q, p)
     q /= q.sum(axis=1, keepdims=True)
     rows = ArrayRows(p, y, "probs")
     parsed = parse_options(name, {"mode": "ova"} if name == "ir" else {})
-    found = np.exp(predict(method(name).fit(rows, parsed, Context(seed=0)).calibrator, rows)[0])
+    found = np.exp(
+        predict(method(name).fit(rows, parsed, Context(seed=0)).calibrator, rows)[0]
+    )
     np.testing.assert_allclose(found, q, atol=1e-9)
 
 
@@ -240,7 +295,11 @@ def test_folds_of_compare_are_of_the_rows_that_count(run):
     weight = np.random.default_rng(0).random(300).round(1)
     for name, kept in (("all", weight >= 0), ("counted", weight > 0)):
         with h5py.File(f"{name}.h5", "w") as file:
-            file["logits"], file["labels"], file["weights"] = z[kept], y[kept], weight[kept]
+            file["logits"], file["labels"], file["weights"] = (
+                z[kept],
+                y[kept],
+                weight[kept],
+            )
     found = []
     for name in ("all", "counted"):
         done = run("compare", f"{name}.h5", "-m", "ts,hb,vs", "--json")
@@ -249,7 +308,10 @@ def test_folds_of_compare_are_of_the_rows_that_count(run):
     assert found[0] == found[1]
     with h5py.File("other.h5", "w") as file:
         file["logits"], file["labels"] = z, y
-    assert "row " in run("compare", "all.h5", "-m", "ts", "--baseline-bundle", "other.h5").line
+    assert (
+        "row "
+        in run("compare", "all.h5", "-m", "ts", "--baseline-bundle", "other.h5").line
+    )
 
 
 # ---- metrics
@@ -261,10 +323,15 @@ NAMES = [name for name in metric_names() if name not in ("marginal2_raw", "mse_r
 def values(rows, names):
     """Metric by metric, its value for the uncalibrated scores."""
     found = assess(
-        Subject(rows), [Candidate(None, "uncalibrated", None)], Plan(names, MetricSettings(resamples=20))
+        Subject(rows),
+        [Candidate(None, "uncalibrated", None)],
+        Plan(names, MetricSettings(resamples=20)),
     ).results[0]
     metrics = found.to_dict()["metrics"]
-    return {name: np.nan if each["value"] is None else each["value"] for name, each in metrics.items()}
+    return {
+        name: np.nan if each["value"] is None else each["value"]
+        for name, each in metrics.items()
+    }
 
 
 @pytest.mark.parametrize(("k", "n"), [(3, 131_072), (2, 131_073), (3, 131_073)])
@@ -278,7 +345,9 @@ def test_every_metric_of_many_rows_is_that_of_their_table(monkeypatch, k, n):
     expected = values(ArrayRows(z, y), names)
     assert found.keys() == expected.keys()
     for name in names:
-        assert found[name] == pytest.approx(expected[name], rel=1e-9, abs=1e-12, nan_ok=True), name
+        assert found[name] == pytest.approx(
+            expected[name], rel=1e-9, abs=1e-12, nan_ok=True
+        ), name
 
 
 def by_definition(p, y):
@@ -294,14 +363,20 @@ def by_definition(p, y):
 
     def gaps(scores, hits, edges):
         held = [(scores > low) & (scores <= high) for low, high in pairwise(edges)]
-        return [(mask.mean(), (scores - hits)[mask].mean()) for mask in held if mask.any()]
+        return [
+            (mask.mean(), (scores - hits)[mask].mean()) for mask in held if mask.any()
+        ]
 
     def equal_width(bins=15):
         return [-1.0, *(b / bins for b in range(1, bins)), 1.0]
 
     def equal_mass(bins=15):
         chunks = np.array_split(np.sort(c), bins)
-        return [-1.0, *sorted({0.5 * (a[-1] + b[0]) for a, b in pairwise(chunks)} - {1.0}), 1.0]
+        return [
+            -1.0,
+            *sorted({0.5 * (a[-1] + b[0]) for a, b in pairwise(chunks)} - {1.0}),
+            1.0,
+        ]
 
     def area(scores, hits):
         above = np.sign(np.subtract.outer(scores[hits == 1], scores[hits == 0]))
@@ -309,7 +384,8 @@ def by_definition(p, y):
 
     def precision(scores, hits):
         return sum(
-            (hits[scores == v].sum() / hits.sum()) * hits[scores >= v].mean() for v in np.unique(scores[hits == 1])
+            (hits[scores == v].sum() / hits.sum()) * hits[scores >= v].mean()
+            for v in np.unique(scores[hits == 1])
         )
 
     width, mass = gaps(c, right, equal_width()), gaps(c, right, equal_mass())
@@ -319,10 +395,15 @@ def by_definition(p, y):
     ece = sum(share * abs(gap) for share, gap in width)
     ends = [((right - c)[c <= v].sum()) / n for v in np.unique(c)]
     risks, before = [], 0.0
-    for v in np.unique(c)[::-1]:  # the rows of a tie in any order: each brings its mean error
+    for v in np.unique(c)[
+        ::-1
+    ]:  # the rows of a tie in any order: each brings its mean error
         tie = right[c == v]
         done = len(risks)
-        risks += [(before + (1 - tie.mean()) * (i + 1)) / (done + i + 1) for i in range(len(tie))]
+        risks += [
+            (before + (1 - tie.mean()) * (i + 1)) / (done + i + 1)
+            for i in range(len(tie))
+        ]
         before += (1 - tie).sum()
     best = [max(0.0, i - right.sum()) / i for i in range(1, n + 1)]
     ranked = [p[:, 1]] if k == 2 else list(p.T)
@@ -337,19 +418,29 @@ def by_definition(p, y):
         "brier_top": ((c - right) ** 2).mean(),
         "nll": -np.log(p[np.arange(n), y]).mean(),
         "entropy_gap": (-np.log(p[np.arange(n), y]) - entropy).mean(),
-        "top2_gap": (two - (np.argsort(-p, axis=1, kind="stable")[:, :2] == y[:, None]).any(axis=1)).mean(),
+        "top2_gap": (
+            two
+            - (np.argsort(-p, axis=1, kind="stable")[:, :2] == y[:, None]).any(axis=1)
+        ).mean(),
         "ece": ece,
         "mce": max(abs(gap) for _, gap in width),
         "vce": sum(share * (abs(gap) - ece) ** 2 for share, gap in width),
         "ece_mass": sum(share * abs(gap) for share, gap in mass),
         "tce2_plugin": sum(share * gap**2 for share, gap in squares) ** 0.5,
-        "cwece": np.mean([sum(share * abs(gap) for share, gap in one) for one in classes]),
+        "cwece": np.mean(
+            [sum(share * abs(gap) for share, gap in one) for one in classes]
+        ),
         "ks": max(map(abs, ends)),
         "kuiper": max(0.0, *ends) - min(0.0, *ends),
-        "spiegelhalter": ((right - c) * (1 - 2 * c)).sum() / ((1 - 2 * c) ** 2 * c * (1 - c)).sum() ** 0.5,
+        "spiegelhalter": ((right - c) * (1 - 2 * c)).sum()
+        / ((1 - 2 * c) ** 2 * c * (1 - c)).sum() ** 0.5,
         "auroc": area(c, right),
-        "roc_auc": np.mean([area(s.round(12), h) for s, h in zip(ranked, hits, strict=True)]),
-        "average_precision": np.mean([precision(s.round(12), h) for s, h in zip(ranked, hits, strict=True)]),
+        "roc_auc": np.mean(
+            [area(s.round(12), h) for s, h in zip(ranked, hits, strict=True)]
+        ),
+        "average_precision": np.mean(
+            [precision(s.round(12), h) for s, h in zip(ranked, hits, strict=True)]
+        ),
         "aurc": np.mean(risks),
         "eaurc": np.mean(risks) - np.mean(best),
     }
@@ -381,11 +472,18 @@ def test_metrics_of_coarse_scores_are_their_formulas(like, k):
     expected = by_definition(p, y)
     found = values(ArrayRows(scores, y, kind), list(expected))
     for name, value in expected.items():
-        if np.isfinite(value) and (k > 2 or name != "top2_gap"):  # certain and wrong rows have their own tests
+        if np.isfinite(value) and (
+            k > 2 or name != "top2_gap"
+        ):  # certain and wrong rows have their own tests
             assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-12), name
 
 
-LIKE = {"plain": lambda z: z, "tied": np.round, "float16": lambda z: z.astype(np.float16), "sure": lambda z: z * 50}
+LIKE = {
+    "plain": lambda z: z,
+    "tied": np.round,
+    "float16": lambda z: z.astype(np.float16),
+    "sure": lambda z: z * 50,
+}
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -399,8 +497,15 @@ def test_every_metric_of_permuted_classes_is_the_same(k, like):
     z, y = (each[two[:, 0] < two[:, 1]] for each in (z, y))
     order = np.roll(np.arange(k), 1)
     names = [name for name in NAMES if name != "ece_positive"]
-    one, other = values(ArrayRows(z, y), names), values(ArrayRows(z[:, order], np.argsort(order)[y]), names)
+    one, other = (
+        values(ArrayRows(z, y), names),
+        values(ArrayRows(z[:, order], np.argsort(order)[y]), names),
+    )
     for name in names:
-        if (k == 2 and name == "average_precision") or (like != "plain" and name.startswith("top")):
+        if (k == 2 and name == "average_precision") or (
+            like != "plain" and name.startswith("top")
+        ):
             continue
-        assert other[name] == pytest.approx(one[name], rel=1e-9, abs=1e-12, nan_ok=True), name
+        assert other[name] == pytest.approx(
+            one[name], rel=1e-9, abs=1e-12, nan_ok=True
+        ), name

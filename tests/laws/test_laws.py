@@ -14,7 +14,11 @@ from calcli.metrics.collect import summarise
 from calcli.registry import method, method_names, parse_options
 from calcli.rows import ArrayRows, Rows
 
-METHODS = (*(name for name in method_names() if method(name).composable), "ts+hb", "ft+svs+beta")
+METHODS = (
+    *(name for name in method_names() if method(name).composable),
+    "ts+hb",
+    "ft+svs+beta",
+)
 N, K = 600, 4
 
 # Methods that draw random numbers by row order (folds, splits, shuffles): another order
@@ -36,7 +40,9 @@ def fit(name, rows, seed=0):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with np.errstate(all="raise", under="ignore"):
-            return method(name).fit(rows, parse_options(name, settings(name)), Context(seed=seed))
+            return method(name).fit(
+                rows, parse_options(name, settings(name)), Context(seed=seed)
+            )
 
 
 def as_json(name, fitted, k):
@@ -48,7 +54,12 @@ def as_json(name, fitted, k):
             n_classes=k,
             input_kind="logits",
             class_names=None,
-            fit=FitRecord(n=1, status=fitted.status, warnings=list(fitted.warnings), details=dict(fitted.details)),
+            fit=FitRecord(
+                n=1,
+                status=fitted.status,
+                warnings=list(fitted.warnings),
+                details=dict(fitted.details),
+            ),
         )
     )
 
@@ -91,7 +102,11 @@ def test_artifact_round_trip_applies_identically(name, fitted, data):
     loaded = loads(text, "test")
     assert dumps(loaded) == text
     unseen = rows_of(data[2], None)
-    for a, b in zip(predict(fitted[name].calibrator, unseen), predict(loaded.calibrator, unseen), strict=True):
+    for a, b in zip(
+        predict(fitted[name].calibrator, unseen),
+        predict(loaded.calibrator, unseen),
+        strict=True,
+    ):
         np.testing.assert_array_equal(a, b)
 
 
@@ -120,7 +135,12 @@ def test_row_order_is_irrelevant(name, fitted, data):
     z, y, unseen = data
     order = np.random.default_rng(3).permutation(N)
     rows = rows_of(z, y)
-    shuffled = type(rows)(z[order], y[order], transformed=rows.transformed[:, order], transforms=rows.transforms)
+    shuffled = type(rows)(
+        z[order],
+        y[order],
+        transformed=rows.transformed[:, order],
+        transforms=rows.transforms,
+    )
     a = np.exp(predict(fitted[name].calibrator, rows_of(unseen, None))[0])
     b = np.exp(predict(fit(name, shuffled).calibrator, rows_of(unseen, None))[0])
     np.testing.assert_allclose(a, b, atol=1e-6)
@@ -134,7 +154,9 @@ def test_predictions_are_kept_where_promised(name, fitted, data):
         np.testing.assert_array_equal(log_probs.argmax(axis=1), label)
 
 
-@pytest.mark.parametrize("name", [m for m in METHODS if method(m).laws.keeps_argmax and "+" not in m])
+@pytest.mark.parametrize(
+    "name", [m for m in METHODS if method(m).laws.keeps_argmax and "+" not in m]
+)
 def test_predictions_assigned_upstream_are_kept_where_promised(name, fitted, data):
     calibrator = fitted[name].calibrator
     rows = rows_of(data[2], None)
@@ -152,10 +174,14 @@ def test_a_constant_per_row_is_irrelevant_where_promised(name, fitted, data):
     z, y, unseen = data
     shift = np.random.default_rng(4).normal(size=(N, 1)) * 5
     moved = rows_of(z, y)
-    moved = type(moved)(z + shift, y, transformed=moved.transformed, transforms=moved.transforms)
+    moved = type(moved)(
+        z + shift, y, transformed=moved.transformed, transforms=moved.transforms
+    )
     a = np.exp(predict(fitted[name].calibrator, rows_of(unseen, None))[0])
     base = rows_of(unseen, None)
-    late = type(base)(unseen + 3.0, None, transformed=base.transformed, transforms=base.transforms)
+    late = type(base)(
+        unseen + 3.0, None, transformed=base.transformed, transforms=base.transforms
+    )
     b = np.exp(predict(fit(name, moved).calibrator, late)[0])
     np.testing.assert_allclose(a, b, atol=1e-6)
 
@@ -166,10 +192,16 @@ def test_relabelling_the_classes_commutes_where_promised(name, fitted, data):
     order = np.array([2, 0, 3, 1])
     rows, late = rows_of(z, y), rows_of(unseen, None)
     moved = type(rows)(
-        z[:, order], np.argsort(order)[y], transformed=rows.transformed[:, :, order], transforms=rows.transforms
+        z[:, order],
+        np.argsort(order)[y],
+        transformed=rows.transformed[:, :, order],
+        transforms=rows.transforms,
     )
     late_moved = type(late)(
-        unseen[:, order], None, transformed=late.transformed[:, :, order], transforms=late.transforms
+        unseen[:, order],
+        None,
+        transformed=late.transformed[:, :, order],
+        transforms=late.transforms,
     )
     a = np.exp(predict(fitted[name].calibrator, late)[0])[:, order]
     b = np.exp(predict(fit(name, moved).calibrator, late_moved)[0])
@@ -217,7 +249,9 @@ def test_degenerate_data_do_no_harm(name, case):
     fitted = fit(name, rows)
     assert fitted.status in ("ok", "at_bound", "no_root", "degenerate", "not_converged")
     if fitted.status != "ok":
-        assert fitted.warnings, f"{name} on {what}: status {fitted.status} without a word"
+        assert fitted.warnings, (
+            f"{name} on {what}: status {fitted.status} without a word"
+        )
     text = as_json(name, fitted, z.shape[1])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -234,7 +268,9 @@ def test_probabilities_may_be_exactly_zero_and_one(name):
     p = rng.dirichlet([0.3] * 3, size=200)
     p[:30] = np.eye(3)[rng.integers(0, 3, 30)]
     y = rng.integers(0, 3, 200)
-    log_probs, _ = predict(fit(name, rows_of(p, y, kind="probs")).calibrator, rows_of(p, y, kind="probs"))
+    log_probs, _ = predict(
+        fit(name, rows_of(p, y, kind="probs")).calibrator, rows_of(p, y, kind="probs")
+    )
     assert np.isfinite(log_probs).all()
 
 
@@ -252,7 +288,9 @@ def test_rows_are_a_protocol_of_blocks(data):
     rows = rows_of(z, y)
     assert isinstance(rows, Rows)
     part = rows.take(np.arange(0, N, 3))
-    np.testing.assert_array_equal(np.concatenate([b.scores for b in part.blocks()]), z[::3])
+    np.testing.assert_array_equal(
+        np.concatenate([b.scores for b in part.blocks()]), z[::3]
+    )
     np.testing.assert_array_equal(part.labels(), y[::3])
 
 
@@ -260,7 +298,12 @@ def test_methods_recommended_against_a_worse_nll_promise_not_to_worsen_it():
     worse = {"accuracy": 1.0, "nll": 2.0, "brier": 0.5, "ece": 0.1}
     summary = summarise(ArrayRows(np.eye(2), np.arange(2)), None, Context().progress)
     (sentence,) = harm("vs", "logits", {**worse, "nll": 1.0}, worse, summary, summary)
-    named = sentence.split("; ")[1].replace(" and ", ", ").removesuffix(" never worsen it").split(", ")
+    named = (
+        sentence.split("; ")[1]
+        .replace(" and ", ", ")
+        .removesuffix(" never worsen it")
+        .split(", ")
+    )
     assert all(method(name).laws.improves_nll for name in named)
 
 

@@ -10,7 +10,15 @@ import calcli
 from calcli.io.artifact import load
 from calcli.statistics.label_shift import Source, class_shares, estimate_shift
 
-P = np.array([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.8, 0.1, 0.1]])
+P = np.array(
+    [
+        [0.7, 0.2, 0.1],
+        [0.6, 0.3, 0.1],
+        [0.1, 0.8, 0.1],
+        [0.2, 0.2, 0.6],
+        [0.8, 0.1, 0.1],
+    ]
+)
 S = np.array([0.5, 0.3, 0.2])
 
 
@@ -24,7 +32,9 @@ S = np.array([0.5, 0.3, 0.2])
     ],
 )
 def test_shares_of_five_rows(prior_rows, expected):
-    assert class_shares(P, S, prior_rows) == pytest.approx(expected, abs=2e-8)  # SETTLED is 1e-9 a step
+    assert class_shares(P, S, prior_rows) == pytest.approx(
+        expected, abs=2e-8
+    )  # SETTLED is 1e-9 a step
 
 
 def test_resamples_at_once_equal_one_at_a_time():
@@ -60,9 +70,14 @@ def test_the_true_shares_are_found_and_their_intervals_hold_them():
     """Of 40 intervals of 95 % at least 33 hold the truth: fewer have a chance below .001 (binomial)."""
     held = 0
     for seed in range(10):
-        (zs, ys), (zt, _) = population(2000, EVEN, seed), population(2000, RARE, 100 + seed)
+        (zs, ys), (zt, _) = (
+            population(2000, EVEN, seed),
+            population(2000, RARE, 100 + seed),
+        )
         source = Source(softmax(zs), ys, softmax(zs))
-        found = estimate_shift(softmax(zt), softmax(zt), source, 99, np.random.default_rng(seed))
+        found = estimate_shift(
+            softmax(zt), softmax(zt), source, 99, np.random.default_rng(seed)
+        )
         assert found.shares == pytest.approx(RARE, abs=0.05)
         assert found.ratio_p == 0.01
         held += int(((found.low <= RARE) & (found.high >= RARE)).sum())
@@ -74,10 +89,18 @@ def test_the_gate_and_the_check_keep_their_levels():
     """60 sets without shift, N = n = 400: rejections at .05 and .01 stay where a binomial allows them (p < .001)."""
     opened = refused = 0
     for seed in range(60):
-        (zs, ys), (zt, _) = population(400, EVEN, 1000 + seed), population(400, EVEN, 2000 + seed)
+        (zs, ys), (zt, _) = (
+            population(400, EVEN, 1000 + seed),
+            population(400, EVEN, 2000 + seed),
+        )
         source = Source(softmax(zs), ys, softmax(zs))
-        found = estimate_shift(softmax(zt), softmax(zt), source, 99, np.random.default_rng(seed))
-        opened, refused = opened + (found.ratio_p <= 0.05), refused + (found.distance_p <= 0.01)
+        found = estimate_shift(
+            softmax(zt), softmax(zt), source, 99, np.random.default_rng(seed)
+        )
+        opened, refused = (
+            opened + (found.ratio_p <= 0.05),
+            refused + (found.distance_p <= 0.01),
+        )
     assert opened <= 10 and refused <= 4
 
 
@@ -102,21 +125,43 @@ def test_from_unlabelled_rows_to_a_better_nll(run):
     z, y = population(1500, RARE, 2)
     write("new.h5", z)
     write("labelled.h5", z, y)
-    done = run("adapt", "svs.json", "new.h5", "--source", "cal.h5", "-o", "new.json", "--json")
+    done = run(
+        "adapt", "svs.json", "new.h5", "--source", "cal.h5", "-o", "new.json", "--json"
+    )
     found = json.loads(done.out)
     assert done.code == 0 and found["adapted"] and found["method"] == "svs+prior"
-    assert [each["target"] for each in found["classes"]] == pytest.approx(RARE, abs=0.04)
-    assert all(each["ci"][0] < each["target"] < each["ci"][1] for each in found["classes"])
+    assert [each["target"] for each in found["classes"]] == pytest.approx(
+        RARE, abs=0.04
+    )
+    assert all(
+        each["ci"][0] < each["target"] < each["ci"][1] for each in found["classes"]
+    )
     before, after = (calcli.load(name) for name in ("svs.json", "new.json"))
     p, q = before.predict_proba(z), after.predict_proba(z)
-    source, target = (np.array([each[name] for each in found["classes"]]) for name in ("source", "target"))
+    source, target = (
+        np.array([each[name] for each in found["classes"]])
+        for name in ("source", "target")
+    )
     moved = p * target / source
     assert q == pytest.approx(moved / moved.sum(axis=1, keepdims=True), abs=1e-12)
     rows = np.arange(len(y))
     assert np.log(q[rows, y]).mean() > np.log(p[rows, y]).mean() + 0.05
     assert run("apply", "new.json", "new.h5", "-o", "out.h5", "-q").code == 0
     assert run("inspect", "new.json").code == 0
-    assert run("export", "new.json", "--to", "python", "-o", "m.py", "--check", "labelled.h5", "-q").code == 0
+    assert (
+        run(
+            "export",
+            "new.json",
+            "--to",
+            "python",
+            "-o",
+            "m.py",
+            "--check",
+            "labelled.h5",
+            "-q",
+        ).code
+        == 0
+    )
 
 
 def test_without_a_change_the_calibrator_stays(run):
@@ -128,14 +173,31 @@ def test_without_a_change_the_calibrator_stays(run):
 
 def test_other_inputs_are_refused(run):
     write("noisy.h5", population(800, EVEN, 5, noise=2.5)[0])
-    done = run("adapt", "svs.json", "noisy.h5", "--source", "cal.h5", "-o", "noisy.json", "-q")
+    done = run(
+        "adapt", "svs.json", "noisy.h5", "--source", "cal.h5", "-o", "noisy.json", "-q"
+    )
     assert done.code == 4 and "inputs have changed" in done.line
-    forced = run("adapt", "svs.json", "noisy.h5", "--source", "cal.h5", "-o", "noisy.json", "--force-shift", "-q")
+    forced = run(
+        "adapt",
+        "svs.json",
+        "noisy.h5",
+        "--source",
+        "cal.h5",
+        "-o",
+        "noisy.json",
+        "--force-shift",
+        "-q",
+    )
     assert forced.code == 0
 
 
 def test_known_shares_need_no_rows(run):
-    assert run("adapt", "svs.json", "--prior", "0.7,0.1,0.1,0.1", "-o", "known.json", "-q").code == 0
+    assert (
+        run(
+            "adapt", "svs.json", "--prior", "0.7,0.1,0.1,0.1", "-o", "known.json", "-q"
+        ).code
+        == 0
+    )
     params = calcli.load("known.json").params["stages"][-1]["params"]
     assert params["target"] == pytest.approx(RARE)
     counts = np.bincount(population(1500, EVEN, 1)[1], minlength=4) + 0.5
@@ -145,7 +207,12 @@ def test_known_shares_need_no_rows(run):
 @pytest.mark.parametrize("method", ["auto", "vs", "ft+svs"])
 def test_every_calibrator_with_class_biases_can_be_adapted_and_loaded(run, method):
     assert run("fit", "--method", method, "cal.h5", "-o", "own.json", "-q").code == 0
-    assert run("adapt", "own.json", "--prior", "0.7,0.1,0.1,0.1", "-o", "moved.json", "-q").code == 0
+    assert (
+        run(
+            "adapt", "own.json", "--prior", "0.7,0.1,0.1,0.1", "-o", "moved.json", "-q"
+        ).code
+        == 0
+    )
     z, _ = population(50, RARE, 3)
     p = calcli.load("own.json").predict_proba(z)
     assert calcli.load("moved.json").predict_proba(z).sum(axis=0)[0] > p.sum(axis=0)[0]
@@ -158,7 +225,11 @@ def test_every_calibrator_with_class_biases_can_be_adapted_and_loaded(run, metho
         (("svs.json",), 2, "--prior"),
         (("away.json", "cal.h5"), 2, "(gone.h5) are not here: --source"),
         (("other.json", "cal.h5"), 3, "holds other rows than at the fit"),
-        (("old.json", "--prior", "0.7,0.1,0.1,0.1"), 3, "lacks the class frequencies of its fit"),
+        (
+            ("old.json", "--prior", "0.7,0.1,0.1,0.1"),
+            3,
+            "lacks the class frequencies of its fit",
+        ),
         (("moved.json", "--prior", "0.7,0.1,0.1,0.1"), 2, "is adapted already"),
         (
             ("svs.json", "cal.h5", "--source", "three.h5"),
@@ -180,12 +251,20 @@ def test_what_is_refused_writes_nothing(run, tmp_path, words, code, part):
     write("five.h5", np.zeros((100, 5)) + np.arange(5))
     write("none.h5", population(50, EVEN, 5)[0])
     z, y = population(1500, EVEN, 1)
-    write("three.h5", z[y < 3], y[y < 3])  # a class that the new rows have is absent in the source
+    write(
+        "three.h5", z[y < 3], y[y < 3]
+    )  # a class that the new rows have is absent in the source
     run("adapt", "svs.json", "--prior", "0.7,0.1,0.1,0.1", "-o", "moved.json", "-q")
     record = json.loads((tmp_path / "svs.json").read_text())
-    fits = {"away": {"source": "gone.h5"}, "other": {"source": "three.h5"}, "old": {"label_counts": []}}
+    fits = {
+        "away": {"source": "gone.h5"},
+        "other": {"source": "three.h5"},
+        "old": {"label_counts": []},
+    }
     for name, other in fits.items():
-        (tmp_path / f"{name}.json").write_text(json.dumps({**record, "fit": {**record["fit"], **other}}))
+        (tmp_path / f"{name}.json").write_text(
+            json.dumps({**record, "fit": {**record["fit"], **other}})
+        )
     done = run("adapt", *words, "-o", "out.json", "-q")
     assert done.code == code and part in done.line
     assert not (tmp_path / "out.json").exists()
@@ -195,17 +274,38 @@ def test_the_rows_of_the_fit_are_found_by_themselves(run, tmp_path, monkeypatch)
     """In the folder at hand or beside the calibrator, and only if they are those of then."""
     write("new.h5", population(1500, RARE, 2)[0])
     assert run("adapt", "svs.json", "new.h5", "-o", "here.json", "-q").code == 0
-    assert run("adapt", "svs.json", "new.h5", "--source", "cal.h5", "-o", "named.json", "-q").code == 0
+    assert (
+        run(
+            "adapt",
+            "svs.json",
+            "new.h5",
+            "--source",
+            "cal.h5",
+            "-o",
+            "named.json",
+            "-q",
+        ).code
+        == 0
+    )
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert run("adapt", "../svs.json", "../new.h5", "-o", "../beside.json", "-q").code == 0
-    assert (tmp_path / "named.json").read_bytes() == (tmp_path / "here.json").read_bytes()
-    assert (tmp_path / "named.json").read_bytes() == (tmp_path / "beside.json").read_bytes()
+    assert (
+        run("adapt", "../svs.json", "../new.h5", "-o", "../beside.json", "-q").code == 0
+    )
+    assert (tmp_path / "named.json").read_bytes() == (
+        tmp_path / "here.json"
+    ).read_bytes()
+    assert (tmp_path / "named.json").read_bytes() == (
+        tmp_path / "beside.json"
+    ).read_bytes()
 
 
 def test_an_adapted_calibrator_is_evaluated_without_a_warning_of_class_frequencies(run):
     write("new.h5", *population(1500, RARE, 2))
     assert run("adapt", "svs.json", "new.h5", "-o", "new.json", "-q").code == 0
-    told = {name: run("evaluate", "new.h5", "-c", f"{name}.json", "--no-split").err for name in ("svs", "new")}
+    told = {
+        name: run("evaluate", "new.h5", "-c", f"{name}.json", "--no-split").err
+        for name in ("svs", "new")
+    }
     assert "label frequencies differ significantly" in told["svs"]
     assert "label frequencies" not in told["new"]

@@ -33,9 +33,13 @@ def sites_of(block):
 def test_columns_come_with_every_block_and_every_part_of_it(tmp_path, monkeypatch):
     monkeypatch.setattr("calcli.rows.BLOCK_BYTES", 8 * 4 * 100)
     z, y = truth(3000, 4, seed=1)
-    site = np.array(["east", "north", "west"])[np.random.default_rng(0).integers(0, 3, 3000)].astype("S")
+    site = np.array(["east", "north", "west"])[
+        np.random.default_rng(0).integers(0, 3, 3000)
+    ].astype("S")
     path = write(tmp_path / "a.h5", z, y, site=site, year=np.arange(3000) % 4 + 2020)
-    expected = [(name.decode(), float(s)) for name, s in zip(site, z[:, 0], strict=True)]
+    expected = [
+        (name.decode(), float(s)) for name, s in zip(site, z[:, 0], strict=True)
+    ]
     with open_bundle(str(path)) as rows:
         assert next(iter(rows.blocks())).columns == {}  # nobody asked
         assert rows.carry("year").names == ("2020", "2021", "2022", "2023")
@@ -44,7 +48,9 @@ def test_columns_come_with_every_block_and_every_part_of_it(tmp_path, monkeypatc
         index = np.flatnonzero(np.random.default_rng(1).random(3000) < 0.3)
         some = [pair for found in rows.take(index).each(sites_of) for pair in found]
         assert some == [expected[i] for i in index]
-        with pytest.raises(DataError, match="has no dataset 'town' with one value per row"):
+        with pytest.raises(
+            DataError, match="has no dataset 'town' with one value per row"
+        ):
             rows.carry("town")
 
 
@@ -68,20 +74,28 @@ def two_classes(rng, groups, rows):
     """Log-odds, labels and groups, each with a slope and an offset of its own."""
     g, s = np.repeat(np.arange(groups), rows), rng.normal(size=groups * rows) * 2
     a, b = rng.normal(size=(2, groups)) * 0.3
-    return s, (rng.random(len(s)) < 1 / (1 + np.exp(-((1 + a[g]) * s + b[g])))).astype(int), g
+    return (
+        s,
+        (rng.random(len(s)) < 1 / (1 + np.exp(-((1 + a[g]) * s + b[g])))).astype(int),
+        g,
+    )
 
 
 def test_between_the_common_temperature_and_one_per_group():
     z, y, g, d = drawn(np.random.default_rng(0), 12, 1500)
     one = calcli.fit(z, y).params["temperature"]
     none = calcli.fit(z, y, groups=g, tau=1e-7, guard=False).params
-    assert none["beta"] * one == pytest.approx(1.0, abs=1e-11)  # tau -> 0 is ts (derivation)
+    assert none["beta"] * one == pytest.approx(
+        1.0, abs=1e-11
+    )  # tau -> 0 is ts (derivation)
     assert max(map(abs, none["groups"].values())) < 1e-11
     free = calcli.fit(z, y, groups=g, tau=1e3, guard=False).params
     # d / (tau^2 J) is what the penalty leaves: 0.3 / (1e6 x 1500 x Var), below 1e-9.
     for c in range(12):
         own = calcli.fit(z[g == c], y[g == c]).params["temperature"]
-        assert free["beta"] * np.exp(free["groups"][str(c)]) * own == pytest.approx(1.0, abs=1e-9)
+        assert free["beta"] * np.exp(free["groups"][str(c)]) * own == pytest.approx(
+            1.0, abs=1e-9
+        )
     found = calcli.fit(z, y, groups=g)
     assert found.method == "ts-by"
     assert found.params["tau"] == pytest.approx(d.std(), rel=0.25)
@@ -92,10 +106,15 @@ def test_between_the_common_line_and_one_per_group():
     s, y, g = two_classes(np.random.default_rng(1), 8, 1000)
     one = calcli.fit(s, y, "platt").params
     none = calcli.fit(s, y, "platt", groups=g, tau=1e-7, guard=False).params
-    assert [none["slope"], none["intercept"]] == pytest.approx([one["slope"][0], one["intercept"][0]], abs=1e-11)
+    assert [none["slope"], none["intercept"]] == pytest.approx(
+        [one["slope"][0], one["intercept"][0]], abs=1e-11
+    )
     free = calcli.fit(s, y, "platt", groups=g, tau=1e3, guard=False).params
     for c in range(8):
-        own, (a, b) = calcli.fit(s[g == c], y[g == c], "platt").params, free["groups"][str(c)]
+        own, (a, b) = (
+            calcli.fit(s[g == c], y[g == c], "platt").params,
+            free["groups"][str(c)],
+        )
         assert [free["slope"] + a, free["intercept"] + b] == pytest.approx(
             [own["slope"][0], own["intercept"][0]], abs=1e-7
         )
@@ -103,10 +122,15 @@ def test_between_the_common_line_and_one_per_group():
 
 
 @pytest.mark.parametrize(("rows", "seed", "most"), [(50, 1, 400), (100, 5, 120)])
-def test_a_variance_between_groups_that_creeps_towards_none_ends_the_search(rows, seed, most):
+def test_a_variance_between_groups_that_creeps_towards_none_ends_the_search(
+    rows, seed, most
+):
     rng = np.random.default_rng(seed)
     g = np.repeat(np.arange(50), rows)
-    s, a = rng.normal(size=len(g)) * 2, rng.normal(size=50) * 0.3  # slopes differ, offsets do not
+    s, a = (
+        rng.normal(size=len(g)) * 2,
+        rng.normal(size=50) * 0.3,
+    )  # slopes differ, offsets do not
     y = (rng.random(len(s)) < 1 / (1 + np.exp(-(1 + a[g]) * s))).astype(int)
     found = calcli.fit(s, y, "platt", groups=g, guard=False)
     assert found.status == "ok"
@@ -115,13 +139,24 @@ def test_a_variance_between_groups_that_creeps_towards_none_ends_the_search(rows
     assert found.to_dict()["fit"]["details"]["passes"] < most
 
 
-def test_folds_that_begin_at_the_fit_to_all_rows_judge_as_those_that_begin_at_none(monkeypatch):
+def test_folds_that_begin_at_the_fit_to_all_rows_judge_as_those_that_begin_at_none(
+    monkeypatch,
+):
     z, y, g, _ = drawn(np.random.default_rng(2), 30, 60, k=4)
-    near = calcli.fit(z, y, groups=g).to_dict()["fit"]["details"]["held_out_nll"]["by_group"]
-    monkeypatch.setattr("calcli.methods.ts_by.pool", lambda walk, g, m, tau, start: pool(walk, g, m, tau))
-    far = calcli.fit(z, y, groups=g).to_dict()["fit"]["details"]["held_out_nll"]["by_group"]
+    near = calcli.fit(z, y, groups=g).to_dict()["fit"]["details"]["held_out_nll"][
+        "by_group"
+    ]
+    monkeypatch.setattr(
+        "calcli.methods.ts_by.pool",
+        lambda walk, g, m, tau, start: pool(walk, g, m, tau),
+    )
+    far = calcli.fit(z, y, groups=g).to_dict()["fit"]["details"]["held_out_nll"][
+        "by_group"
+    ]
     assert near != far
-    assert near == pytest.approx(far, abs=1e-7)  # what a search that ends early promises of the loss
+    assert near == pytest.approx(
+        far, abs=1e-7
+    )  # what a search that ends early promises of the loss
 
 
 def nll(p, y):
@@ -140,19 +175,28 @@ def test_random_groups_cost_nothing():
             by, one = calcli.fit(z, y, groups=g), calcli.fit(z, y)
         new, label, _, _ = drawn(rng, 50, 40, tau=0.0)
         own = np.repeat(np.arange(50), 40)
-        p = by.predict_proba(new, groups=own) if by.method == "ts-by" else by.predict_proba(new)
+        p = (
+            by.predict_proba(new, groups=own)
+            if by.method == "ts-by"
+            else by.predict_proba(new)
+        )
         changes.append(nll(p, label) - nll(one.predict_proba(new), label))
     assert np.mean(np.abs(changes)) < 1e-3  # the bar: nats at 10 rows a group
 
 
 def test_groups_that_are_alike_keep_the_common_map_and_a_sentence():
     z, y, _, _ = drawn(np.random.default_rng(8), 10, 100, tau=0.0)
-    with pytest.warns(UserWarning, match="the groups do not differ, so the common map is kept|which is kept"):
+    with pytest.warns(
+        UserWarning,
+        match="the groups do not differ, so the common map is kept|which is kept",
+    ):
         by = calcli.fit(z, y, groups=np.arange(1000) % 10)
     one = calcli.fit(z, y)
     assert by.method == "ts"
     assert by.params == one.params
-    with pytest.warns(UserWarning, match="there is one group, so the common map is kept"):
+    with pytest.warns(
+        UserWarning, match="there is one group, so the common map is kept"
+    ):
         assert calcli.fit(z, y, groups=np.zeros(1000, int)).method == "ts"
 
 
@@ -168,8 +212,12 @@ def test_neither_the_order_of_rows_nor_names_of_classes_nor_weights_of_one_chang
     ):
         assert found.params["beta"] == pytest.approx(first["beta"], rel=1e-9)
         assert found.params["groups"] == pytest.approx(first["groups"], abs=1e-8)
-    doubled = calcli.fit(z, y, groups=g, weights=np.full(len(y), 2.0), tau=0.3, guard=False).params
-    twice = calcli.fit(np.tile(z, (2, 1)), np.tile(y, 2), groups=np.tile(g, 2), tau=0.3, guard=False).params
+    doubled = calcli.fit(
+        z, y, groups=g, weights=np.full(len(y), 2.0), tau=0.3, guard=False
+    ).params
+    twice = calcli.fit(
+        np.tile(z, (2, 1)), np.tile(y, 2), groups=np.tile(g, 2), tau=0.3, guard=False
+    ).params
     assert doubled["groups"] == pytest.approx(twice["groups"], abs=1e-9)
 
 
@@ -197,7 +245,10 @@ def folder(tmp_path, monkeypatch):
     write("cal.h5", z[g < 5].astype("f4"), y[g < 5], site=names[g < 5], clinic=g[g < 5])
     write("new.h5", z[::3].astype("f4"), y[::3], site=names[::3], clinic=g[::3])
     write(
-        "later.h5", (z[::3] + np.random.default_rng(8).normal(size=z[::3].shape)).astype("f4"), y[::3], site=names[::3]
+        "later.h5",
+        (z[::3] + np.random.default_rng(8).normal(size=z[::3].shape)).astype("f4"),
+        y[::3],
+        site=names[::3],
     )
     write("none.h5", z[:50], y[:50])
     s, y, g = two_classes(rng, 5, 300)
@@ -222,9 +273,13 @@ def test_every_command_takes_it(folder, run):
     ):
         done = run(*words)
         assert done.code in (0, 5), (words, done.err)
-        assert "133 of 800 rows are of groups that the fit has not seen (site: air)" in done.err, words
+        assert (
+            "133 of 800 rows are of groups that the fit has not seen (site: air)"
+            in done.err
+        ), words
         done = run(
-            *("none.h5" if word in ("new.h5", "later.h5") else word for word in words), *["--force"][: "-o" in words]
+            *("none.h5" if word in ("new.h5", "later.h5") else word for word in words),
+            *["--force"][: "-o" in words],
         )
         assert done.code == 3, words
         assert "has no dataset 'site'" in done.err
@@ -232,17 +287,35 @@ def test_every_command_takes_it(folder, run):
     assert "ts-by" in run("methods").out
     assert run("fit", "--by", "site", "none.h5").code == 3
     assert "has no dataset 'site'" in run("fit", "--by", "site", "none.h5").err
-    assert "platt and ts, not 'vs'" in run("fit", "--by", "site", "-m", "vs", "cal.h5").line
+    assert (
+        "platt and ts, not 'vs'"
+        in run("fit", "--by", "site", "-m", "vs", "cal.h5").line
+    )
     two = run("fit", "--by", "site", "--by", "clinic", "cal.h5")
-    assert two.code == 2 and "--by site --by clinic: a calibrator has one column of groups" in two.line
+    assert (
+        two.code == 2
+        and "--by site --by clinic: a calibrator has one column of groups" in two.line
+    )
 
 
 def test_calibrators_by_two_columns_are_evaluated_together(folder, run):
     run("fit", "--by", "site", "cal.h5", "-o", "site.json")
     run("fit", "--by", "clinic", "cal.h5", "-o", "clinic.json")
-    done = run("evaluate", "new.h5", "-c", "site.json", "-c", "clinic.json", "--metric", "nll", "--json")
+    done = run(
+        "evaluate",
+        "new.h5",
+        "-c",
+        "site.json",
+        "-c",
+        "clinic.json",
+        "--metric",
+        "nll",
+        "--json",
+    )
     _, site, clinic = json.loads(done.out)["results"]
-    assert site["metrics"]["nll"]["value"] == clinic["metrics"]["nll"]["value"]  # the same groups under other names
+    assert (
+        site["metrics"]["nll"]["value"] == clinic["metrics"]["nll"]["value"]
+    )  # the same groups under other names
 
 
 @pytest.mark.parametrize(("bundle", "method"), [("cal.h5", "ts"), ("two.h5", "platt")])
@@ -251,9 +324,13 @@ def test_workers_and_cuts_change_no_byte(folder, run, monkeypatch, bundle, metho
     monkeypatch.setattr("calcli.rows.PART_BLOCKS", 4)
     monkeypatch.setattr("calcli.rows.BLOCK_BYTES", 8 * 10 * 50)
     for name, more in (("one", ()), ("many", ("--workers", 2))):
-        done = run("fit", "-m", method, "--by", "site", bundle, "-o", f"{name}.json", *more)
+        done = run(
+            "fit", "-m", method, "--by", "site", bundle, "-o", f"{name}.json", *more
+        )
         assert done.code == 0, done.err
-        assert run("apply", f"{name}.json", bundle, "-o", f"{name}.npz", *more).code == 0
+        assert (
+            run("apply", f"{name}.json", bundle, "-o", f"{name}.npz", *more).code == 0
+        )
     assert (folder / "one.json").read_bytes() == (folder / "many.json").read_bytes()
     a, b = np.load("one.npz"), np.load("many.npz")
     assert (a["probs"] == b["probs"]).all()
@@ -262,14 +339,19 @@ def test_workers_and_cuts_change_no_byte(folder, run, monkeypatch, bundle, metho
 @pytest.mark.parametrize("to", ["python", "onnx", "torch"])
 @pytest.mark.parametrize(
     ("bundle", "method", "by"),
-    [("cal.h5", "ts", "site"), pytest.param("two.h5", "platt", "site", marks=pytest.mark.slow)],
+    [
+        ("cal.h5", "ts", "site"),
+        pytest.param("two.h5", "platt", "site", marks=pytest.mark.slow),
+    ],
 )
 def test_exports_take_the_group_beside_the_scores(folder, run, bundle, method, by, to):
     if to != "python":
         pytest.importorskip("onnxruntime" if to == "onnx" else "torch")
     done = run("fit", "-m", method, "--by", by, bundle, "-o", "by.json")
     assert done.code == 0, done.err
-    done = run("export", "by.json", "--to", to, "-o", "out.x", "--check", bundle, "--json")
+    done = run(
+        "export", "by.json", "--to", to, "-o", "out.x", "--check", bundle, "--json"
+    )
     assert done.code == 0, done.err
     found = json.loads(done.out)
     calibrator = calcli.load("by.json")
@@ -291,19 +373,33 @@ def test_exports_take_the_group_beside_the_scores(folder, run, bundle, method, b
     elif to == "onnx":
         import onnxruntime
 
-        (p,) = onnxruntime.InferenceSession("out.x").run(["probs"], {"scores": z, "group": place})
+        (p,) = onnxruntime.InferenceSession("out.x").run(
+            ["probs"], {"scores": z, "group": place}
+        )
     else:
         import torch
 
-        p = torch.export.load("out.x").module()(torch.from_numpy(z), torch.from_numpy(place))["probs"].numpy()
+        p = (
+            torch.export.load("out.x")
+            .module()(torch.from_numpy(z), torch.from_numpy(place))["probs"]
+            .numpy()
+        )
     assert np.abs(p - expected).max() < 1e-6
 
 
 def test_several_labels_a_row_are_fitted_by_label(folder, run):
     rng = np.random.default_rng(2)
     held = {name: two_classes(rng, 1, 400)[:2] for name in ("cat", "dog", "eel")}
-    p = np.stack([1 / (1 + np.exp(-s * (1 + i))) for i, (s, _) in enumerate(held.values())], axis=1)
-    np.savez("labels.npz", probs=p, labels=np.stack([y for _, y in held.values()], axis=1), class_names=list(held))
+    p = np.stack(
+        [1 / (1 + np.exp(-s * (1 + i))) for i, (s, _) in enumerate(held.values())],
+        axis=1,
+    )
+    np.savez(
+        "labels.npz",
+        probs=p,
+        labels=np.stack([y for _, y in held.values()], axis=1),
+        class_names=list(held),
+    )
     assert run("extract", "labels.npz", "--per-label", "-o", "labels.h5").code == 0
     done = run("fit", "-m", "platt", "--by", "label", "labels.h5", "-o", "label.json")
     assert done.code == 0, done.err
@@ -314,12 +410,17 @@ def test_several_labels_a_row_are_fitted_by_label(folder, run):
 def test_python_says_what_is_missing(folder):
     by = calcli.fit("cal.h5", groups="site")
     z = np.zeros((3, 10))
-    with pytest.raises(DataError, match="by 'site'; pass groups= with one value per row"):
+    with pytest.raises(
+        DataError, match="by 'site'; pass groups= with one value per row"
+    ):
         by.predict_proba(z)
     with pytest.raises(DataError, match=r"groups: have shape \(2,\), expected \(3,\)"):
         by.predict_proba(z, groups=["north", "east"])
     assert (by.predict_proba("new.h5")[:5].shape) == (5, 10)
-    with pytest.raises(calcli.errors.UsageError, match="by group there are the methods platt and ts, not 'vs'"):
+    with pytest.raises(
+        calcli.errors.UsageError,
+        match="by group there are the methods platt and ts, not 'vs'",
+    ):
         calcli.fit(z, [0, 1, 2], "vs", groups=[0, 1, 0])
 
 
@@ -352,8 +453,13 @@ def test_what_is_advised_for_a_probability_of_0_can_be_done():
     """platt-by advised floor+ before the method, and floor+platt-by was refused."""
     q, group = np.linspace(0.02, 0.98, 400), np.arange(400) % 2
     p = np.column_stack([1 - q, q])
-    y = (np.random.default_rng(0).random(400) < np.where(group, q**3, q ** (1 / 3))).astype(int)
+    y = (
+        np.random.default_rng(0).random(400) < np.where(group, q**3, q ** (1 / 3))
+    ).astype(int)
     p[0], y[0] = [1.0, 0.0], 1
     with pytest.warns(UserWarning, match=r"\(floor\+platt, for all groups alike\)"):
-        assert calcli.fit(p, y, "platt-by", kind="probs", groups=group).method == "platt-by"
+        assert (
+            calcli.fit(p, y, "platt-by", kind="probs", groups=group).method
+            == "platt-by"
+        )
     assert calcli.fit(p, y, "floor+platt", kind="probs").method == "floor+platt"

@@ -10,7 +10,14 @@ import pytest
 from synthetic import DEGENERATE, fit, predict, rows_of, truth
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction
-from calcli.composition import Composition, MappedRows, Stage, argmax_at_prediction, composition, mapped
+from calcli.composition import (
+    Composition,
+    MappedRows,
+    Stage,
+    argmax_at_prediction,
+    composition,
+    mapped,
+)
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.folds import random_folds
 from calcli.io.artifact import Artifact, FitRecord, dumps, loads
@@ -32,7 +39,17 @@ from calcli.numerics import log_softmax
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
 
-NAMES = ["ts+hb", "ft+beta", "vs+hoki", "ft+svs+beta", "identity+ts", "ts+mono", "ets+ir", "recal+ts", "iop+platt"]
+NAMES = [
+    "ts+hb",
+    "ft+beta",
+    "vs+hoki",
+    "ft+svs+beta",
+    "identity+ts",
+    "ts+mono",
+    "ets+ir",
+    "recal+ts",
+    "iop+platt",
+]
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +71,12 @@ def test_it_is_the_chain_of_its_stages(data):
     first = fit("ts", ArrayRows(z, y)).calibrator
     between = ArrayRows(predict(first, ArrayRows(z, None))[0], y, "log_probs")
     second = fit("beta", between).calibrator
-    chained = predict(second, ArrayRows(predict(first, ArrayRows(unseen, None))[0], None, "log_probs"))
-    composed = predict(fit("ts+beta", ArrayRows(z, y)).calibrator, ArrayRows(unseen, None))
+    chained = predict(
+        second, ArrayRows(predict(first, ArrayRows(unseen, None))[0], None, "log_probs")
+    )
+    composed = predict(
+        fit("ts+beta", ArrayRows(z, y)).calibrator, ArrayRows(unseen, None)
+    )
     np.testing.assert_allclose(composed[0], chained[0], atol=1e-14)
     np.testing.assert_array_equal(composed[1], chained[1])
 
@@ -90,7 +111,10 @@ def test_laws_of_every_composition(name, fitted, data):
     if laws.monotone:
         np.testing.assert_array_equal(log_p.argmax(axis=1), label)
     if laws.improves_nll:
-        before, after = (predict(c, rows_of(z, y))[0][np.arange(len(y)), y] for c in (Identity(), calibrator))
+        before, after = (
+            predict(c, rows_of(z, y))[0][np.arange(len(y)), y]
+            for c in (Identity(), calibrator)
+        )
         assert -after.mean() <= -before.mean() + 1e-9
     again = fit(name, rows_of(z, y)).calibrator
     np.testing.assert_array_equal(predict(again, rows)[0], log_p)
@@ -98,7 +122,9 @@ def test_laws_of_every_composition(name, fitted, data):
 
 def test_laws_follow_from_those_of_the_stages():
     assert method("ts+ec").laws.keeps_argmax
-    assert not method("ts+hb").laws.keeps_argmax  # with two classes P(class 1) may cross 1/2
+    assert not method(
+        "ts+hb"
+    ).laws.keeps_argmax  # with two classes P(class 1) may cross 1/2
     assert not method("vs+hb").laws.keeps_argmax
     assert method("ts+mono").laws.improves_nll
     assert not method("ts+ft").laws.improves_nll
@@ -129,13 +155,18 @@ def test_rounding_ties_do_not_move_a_prediction():
     # Two logits one unit in the last place apart: a temperature of 1.7 merges them, later stages may not.
     z = np.array([[1.0, np.nextafter(1.0, 2.0), 0.0]])
     calibrator = composition((("ts", TemperatureScaling), ("ts", TemperatureScaling)))
-    stages = tuple(Stage("ts", parse_options("ts", {}), TemperatureScaling(t)) for t in (1.7, 3.1))
+    stages = tuple(
+        Stage("ts", parse_options("ts", {}), TemperatureScaling(t)) for t in (1.7, 3.1)
+    )
     assert predict(calibrator(stages), ArrayRows(z, None))[1][0] == 1
 
 
 def test_transforms_are_read_by_the_first_stage_only(fitted, data):
     calibrator = fitted["recal+ts"].calibrator
-    assert calibrator.required_transforms == calibrator.stages[0].calibrator.required_transforms
+    assert (
+        calibrator.required_transforms
+        == calibrator.stages[0].calibrator.required_transforms
+    )
     assert len(calibrator.required_transforms) > 0
 
 
@@ -149,15 +180,21 @@ def test_artifact_nests_the_stages_and_applies_identically(name, fitted, data):
         n_classes=4,
         input_kind="logits",
         class_names=None,
-        fit=FitRecord(n=500, status=fitted[name].status, details=dict(fitted[name].details)),
+        fit=FitRecord(
+            n=500, status=fitted[name].status, details=dict(fitted[name].details)
+        ),
     )
     text = dumps(artifact)
     written = json.loads(text)["params"]["stages"]
     assert [stage["method"] for stage in written] == name.split("+")
-    assert [stage["options"] for stage in written] == [stage.options.recorded() for stage in stages]
+    assert [stage["options"] for stage in written] == [
+        stage.options.recorded() for stage in stages
+    ]
     loaded = loads(text, "test").calibrator
     unseen = rows_of(data[2], None)
-    for a, b in zip(predict(fitted[name].calibrator, unseen), predict(loaded, unseen), strict=True):
+    for a, b in zip(
+        predict(fitted[name].calibrator, unseen), predict(loaded, unseen), strict=True
+    ):
         np.testing.assert_array_equal(a, b)
 
 
@@ -171,7 +208,9 @@ def test_status_and_warnings_name_their_stage(data):
 def test_progress_names_the_stage(data):
     seen = []
     context = Context(progress=lambda what, done, total: seen.append(what))
-    method("ts+ft").fit(ArrayRows(data[0], data[1]), parse_options("ts+ft", {}), context)
+    method("ts+ft").fit(
+        ArrayRows(data[0], data[1]), parse_options("ts+ft", {}), context
+    )
     assert any(what.startswith("ts: ") for what in seen)
     assert any(what.startswith("ft: ") for what in seen)
 
@@ -183,7 +222,10 @@ def test_lazy_and_cached_rows_are_the_same(data, monkeypatch):
     z, y, _ = data
     weight = np.random.default_rng(0).uniform(0, 1, 500)
     rows = ArrayRows(z, y, weight=weight, block_rows=83)
-    lazy, cached = MappedRows(rows, TemperatureScaling(2.0)), mapped(rows, TemperatureScaling(2.0))
+    lazy, cached = (
+        MappedRows(rows, TemperatureScaling(2.0)),
+        mapped(rows, TemperatureScaling(2.0)),
+    )
     assert isinstance(cached, ArrayRows)
     np.testing.assert_array_equal(lazy.array(), cached.array())
     np.testing.assert_array_equal(lazy.labels(), cached.labels())
@@ -194,13 +236,17 @@ def test_lazy_and_cached_rows_are_the_same(data, monkeypatch):
     assert isinstance(mapped(rows, Identity()), MappedRows)
     streamed = fit("ts+ft+beta", rows).calibrator
     np.testing.assert_allclose(
-        predict(kept, ArrayRows(z, None))[0], predict(streamed, ArrayRows(z, None))[0], atol=1e-9
+        predict(kept, ArrayRows(z, None))[0],
+        predict(streamed, ArrayRows(z, None))[0],
+        atol=1e-9,
     )
 
 
 def test_folds_of_mapped_rows(data):
     z, y, _ = data
-    part = MappedRows(ArrayRows(z, y), TemperatureScaling(2.0)).take(np.arange(0, 500, 7))
+    part = MappedRows(ArrayRows(z, y), TemperatureScaling(2.0)).take(
+        np.arange(0, 500, 7)
+    )
     np.testing.assert_allclose(part.array(), log_softmax(z[::7] / 2), rtol=1e-14)
 
 
@@ -288,11 +334,25 @@ def auto(rows, seed=0, rule="one-se", **settings):
     return fit("auto", rows, seed, rule=rule, **settings)
 
 
-@pytest.mark.parametrize(("errors", "name"), [(0.99, "simple"), (1.01, "rich"), (1.99, "rich")])
+@pytest.mark.parametrize(
+    ("errors", "name"), [(0.99, "simple"), (1.01, "rich"), (1.99, "rich")]
+)
 def test_one_standard_error_is_one(errors, name):
     table = {
-        "rich": {"method": "rich", "parameters": 9, "nll": 0.5, "difference": 0.0, "standard_error": 0.0},
-        "simple": {"method": "simple", "parameters": 1, "nll": 0.6, "difference": 0.1 * errors, "standard_error": 0.1},
+        "rich": {
+            "method": "rich",
+            "parameters": 9,
+            "nll": 0.5,
+            "difference": 0.0,
+            "standard_error": 0.0,
+        },
+        "simple": {
+            "method": "simple",
+            "parameters": 1,
+            "nll": 0.6,
+            "difference": 0.1 * errors,
+            "standard_error": 0.1,
+        },
         "broken": {"method": "broken", "failed": "no"},
     }
     assert pick(table, AutoOptions(rule="one-se")) == name
@@ -306,13 +366,21 @@ def test_auto_finds_one_temperature_where_that_is_the_truth():
     assert chosen.chosen[0] == "ts"
     assert isinstance(chosen.calibrator, TemperatureScaling)
     # Refitted on all rows, not on a fold.
-    assert chosen.calibrator.temperature == fit("ts", ArrayRows(z, y)).calibrator.temperature
-    assert chosen.calibrator.uniform == 1 / 1501  # an average would mix it in once for all
+    assert (
+        chosen.calibrator.temperature
+        == fit("ts", ArrayRows(z, y)).calibrator.temperature
+    )
+    assert (
+        chosen.calibrator.uniform == 1 / 1501
+    )  # an average would mix it in once for all
 
 
 def test_auto_finds_a_bias_where_there_is_one():
     z, y = truth(1500, 4, seed=4)
-    chosen = auto(ArrayRows(z + np.array([0.0, 2.0, 0.0, -2.0]), y), candidates="identity,ts,ft,svs")
+    chosen = auto(
+        ArrayRows(z + np.array([0.0, 2.0, 0.0, -2.0]), y),
+        candidates="identity,ts,ft,svs",
+    )
     assert chosen.chosen[0] == "svs"
 
 
@@ -330,7 +398,9 @@ def test_the_table_records_the_choice():
     assert [row["parameters"] for row in record["table"]] == [0, 2, 5]
     assert min(row["difference"] for row in record["table"]) == 0
     assert all({"brier", "standard_error"} <= set(row) for row in record["table"])
-    assert [row["method"] for row in record["table"] if row.get("chosen")] == [chosen.chosen[0]]
+    assert [row["method"] for row in record["table"] if row.get("chosen")] == [
+        chosen.chosen[0]
+    ]
 
 
 def test_held_out_losses_are_those_of_the_folds():
@@ -340,27 +410,44 @@ def test_held_out_losses_are_those_of_the_folds():
     for fold in (random_folds(200, 5, rng), random_folds(200, 5, rng)):
         for i in range(5):
             learn, held = np.flatnonzero(fold != i), np.flatnonzero(fold == i)
-            calibrator = fit("ts", ArrayRows(z[learn], y[learn]), prior=0.25, mixture="true").calibrator
-            expected[held] -= predict(calibrator, ArrayRows(z[held], None))[0][np.arange(len(held)), y[held]] / 2
+            calibrator = fit(
+                "ts", ArrayRows(z[learn], y[learn]), prior=0.25, mixture="true"
+            ).calibrator
+            expected[held] -= (
+                predict(calibrator, ArrayRows(z[held], None))[0][
+                    np.arange(len(held)), y[held]
+                ]
+                / 2
+            )
     table = {row["method"]: row for row in chosen.details["auto"]["table"]}
-    assert table["ts"]["nll"] == pytest.approx(expected.mean(), rel=1e-7)  # fits of folds may end early
+    assert table["ts"]["nll"] == pytest.approx(
+        expected.mean(), rel=1e-7
+    )  # fits of folds may end early
     plain = -log_softmax(z)[np.arange(200), y]
     assert table["identity"]["nll"] == pytest.approx(plain.mean(), rel=1e-12)
-    difference = plain - expected if expected.mean() < plain.mean() else expected - plain
+    difference = (
+        plain - expected if expected.mean() < plain.mean() else expected - plain
+    )
     other = "identity" if expected.mean() < plain.mean() else "ts"
-    assert table[other]["standard_error"] == pytest.approx(difference.std() / np.sqrt(200), rel=1e-9)
+    assert table[other]["standard_error"] == pytest.approx(
+        difference.std() / np.sqrt(200), rel=1e-9
+    )
 
 
 def test_stages_in_common_are_fitted_once_and_change_nothing():
     z, y = truth(400, 3, seed=8)
     alone = auto(ArrayRows(z, y), candidates="ft+svs+beta").details["auto"]["table"][0]
-    together = auto(ArrayRows(z, y), candidates="ts,ft,svs,ft+svs,ft+svs+beta").details["auto"]["table"][-1]
+    together = auto(ArrayRows(z, y), candidates="ts,ft,svs,ft+svs,ft+svs+beta").details[
+        "auto"
+    ]["table"][-1]
     assert alone["nll"] == together["nll"]
 
 
 def test_same_seed_same_choice_and_table():
     z, y = truth(300, 3, seed=9)
-    a, b, c = (auto(ArrayRows(z, y), seed=s, candidates="identity,ts,svs") for s in (1, 1, 2))
+    a, b, c = (
+        auto(ArrayRows(z, y), seed=s, candidates="identity,ts,svs") for s in (1, 1, 2)
+    )
     assert a.details["auto"] == b.details["auto"]
     assert a.details["auto"] != c.details["auto"]
 
@@ -384,12 +471,23 @@ def test_candidates_that_begin_alike_are_one_task_and_others_are_not(monkeypatch
             return super().fit(*given)
 
     monkeypatch.setattr(auto_module, "in_order", one_after_the_other)
-    monkeypatch.setattr(auto_module, "method", lambda name: Mono if name == "mono" else real(name))
+    monkeypatch.setattr(
+        auto_module, "method", lambda name: Mono if name == "mono" else real(name)
+    )
     named = auto_module.parse_candidate
-    chains = auto_module.chained({name: named(name) for name in auto_module.listed(BEGIN_ALIKE)})
-    assert chains == [["mono", "mono+svs", "mono+ft+svs"], ["ts", "ts+beta"], ["svs(lambda=0.1)"]]
+    chains = auto_module.chained(
+        {name: named(name) for name in auto_module.listed(BEGIN_ALIKE)}
+    )
+    assert chains == [
+        ["mono", "mono+svs", "mono+ft+svs"],
+        ["ts", "ts+beta"],
+        ["svs(lambda=0.1)"],
+    ]
     floored = [f"floor+{name}" for name in ("ts", "mono", "mono+svs")]
-    assert auto_module.chained({name: named(name) for name in floored}) == [floored[1:], floored[:1]]
+    assert auto_module.chained({name: named(name) for name in floored}) == [
+        floored[1:],
+        floored[:1],
+    ]
     auto(ArrayRows(*truth(1200, 3, seed=9)), candidates="ts, mono, svs")
     assert (tasks, len(begun)) == ([3, 15], 6)
 
@@ -399,7 +497,9 @@ def test_the_average_is_the_same_for_any_number_of_threads(monkeypatch):
     for workers in (1, 2, 4):
         monkeypatch.setattr("calcli.parallel.WORKERS", workers)
         fitted = auto(rows, rule="average", candidates=BEGIN_ALIKE)
-        found.append((fitted.details["auto"], predict(fitted.calibrator, rows)[0].tobytes()))
+        found.append(
+            (fitted.details["auto"], predict(fitted.calibrator, rows)[0].tobytes())
+        )
     assert found[0] == found[1] == found[2]
 
 
@@ -411,10 +511,14 @@ def test_a_candidate_that_fails_is_recorded_and_left_out(monkeypatch):
 
     z, y = truth(100, 3, seed=10)
     real = auto_module.method
-    monkeypatch.setattr(auto_module, "method", lambda name: Broken if name == "ts" else real(name))
+    monkeypatch.setattr(
+        auto_module, "method", lambda name: Broken if name == "ts" else real(name)
+    )
     table = auto(ArrayRows(z, y), candidates="identity,ts").details["auto"]["table"]
     assert table[1] == {"method": "ts", "failed": "out of luck"}
-    with pytest.raises(CalcliError, match="no candidate could be fitted; ts: out of luck"):
+    with pytest.raises(
+        CalcliError, match="no candidate could be fitted; ts: out of luck"
+    ):
         auto(ArrayRows(z, y), candidates="ts")
 
 
@@ -434,7 +538,10 @@ def test_methods_that_need_transforms_are_left_out_without_them():
         auto(ArrayRows(z, y), candidates="recal")
 
 
-@pytest.mark.parametrize(("candidates", "words"), [("ts,vvs", "did you mean"), ("auto", "itself"), ("hb+ts", "last")])
+@pytest.mark.parametrize(
+    ("candidates", "words"),
+    [("ts,vvs", "did you mean"), ("auto", "itself"), ("hb+ts", "last")],
+)
 def test_candidates_are_checked_before_anything_is_read(candidates, words):
     with pytest.raises(UsageError, match=words):
         parse_options("auto", {"candidates": candidates})
@@ -454,7 +561,12 @@ def test_auto_is_described_like_a_method():
     assert issubclass(Auto, Calibrator)
     assert isinstance(Auto.laws, Laws)
     z, y = truth(60, 3, seed=14)
-    assert isinstance(Auto.fit(ArrayRows(z, y), parse_options("auto", {"candidates": "ts"}), Context()), Fit)
+    assert isinstance(
+        Auto.fit(
+            ArrayRows(z, y), parse_options("auto", {"candidates": "ts"}), Context()
+        ),
+        Fit,
+    )
     assert dataclasses.is_dataclass(Composition)
 
 
@@ -465,7 +577,15 @@ def test_auto_is_described_like_a_method():
 def averaged():
     z, y = truth(800, 4, seed=4)
     z = z + np.array([0.0, 1.0, 0.0, -1.0])
-    return z, y, auto(ArrayRows(z, y), rule="average", candidates="ts,ft,iop,svs,vs,identity,svs(lambda=0.1),mono")
+    return (
+        z,
+        y,
+        auto(
+            ArrayRows(z, y),
+            rule="average",
+            candidates="ts,ft,iop,svs,vs,identity,svs(lambda=0.1),mono",
+        ),
+    )
 
 
 def test_an_average_is_the_weighted_mean_of_its_members(averaged):
@@ -474,9 +594,16 @@ def test_an_average_is_the_weighted_mean_of_its_members(averaged):
     assert fitted.chosen is None
     assert 1 < len(mixture.members) <= 6
     assert sum(m.weight for m in mixture.members) == pytest.approx(1)
-    parts = sum(m.weight * np.exp(predict(m.calibrator, ArrayRows(z, None))[0]) for m in mixture.members)
-    expected = parts * (1 - 0.25 / 801) + 0.25 / 801 / 4  # the one share of the uniform distribution
-    assert np.exp(predict(mixture, ArrayRows(z, None))[0]) == pytest.approx(expected, rel=1e-12)
+    parts = sum(
+        m.weight * np.exp(predict(m.calibrator, ArrayRows(z, None))[0])
+        for m in mixture.members
+    )
+    expected = (
+        parts * (1 - 0.25 / 801) + 0.25 / 801 / 4
+    )  # the one share of the uniform distribution
+    assert np.exp(predict(mixture, ArrayRows(z, None))[0]) == pytest.approx(
+        expected, rel=1e-12
+    )
     table = {row["method"]: row for row in fitted.details["auto"]["table"]}
     assert sum("weight" in row for row in table.values()) == len(mixture.members)
 
@@ -496,7 +623,10 @@ def test_an_average_survives_its_artifact(averaged):
     text = dumps(artifact)
     assert '"members"' in text
     assert "seconds" not in text
-    before, after = (predict(c, ArrayRows(z, None))[0] for c in (fitted.calibrator, loads(text, "test").calibrator))
+    before, after = (
+        predict(c, ArrayRows(z, None))[0]
+        for c in (fitted.calibrator, loads(text, "test").calibrator)
+    )
     np.testing.assert_array_equal(after, before)
     for old, new in (('"weight": 0.', '"weight": 1.'), ('"members"', '"membres"')):
         with pytest.raises(DataError):
@@ -508,12 +638,16 @@ def test_weights_find_the_component_that_made_the_data():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(3), size=(2, 20000))
     y = (p[1].cumsum(axis=1) < rng.random((20000, 1))).sum(axis=1)
-    w = likelihood_weights(np.log(p[:, np.arange(20000), y]).T[None], np.full(20000, 1 / 20000))
+    w = likelihood_weights(
+        np.log(p[:, np.arange(20000), y]).T[None], np.full(20000, 1 / 20000)
+    )
     assert w[1] > 0.95
     assert w.sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize(("n", "k"), [(500, 2), (500, 10), (5000, 10), (500, 100), (5000, 20)])
+@pytest.mark.parametrize(
+    ("n", "k"), [(500, 2), (500, 10), (5000, 10), (500, 100), (5000, 20)]
+)
 def test_candidates_by_default_are_methods_each_once(n, k):
     names = default_candidates(n, k)
     assert names[0] == "ts"  # the simplest, which has the prior
@@ -535,7 +669,9 @@ def test_logits_and_log_probabilities_both_bent_are_found_together(k):
     y = (true + rng.gumbel(size=z.shape)).argmax(axis=1)
     table = auto(ArrayRows(z, y), rule="average").details["auto"]["table"]
     assert min(table, key=lambda row: row["nll"])["method"].startswith("iop+mono(")
-    assert max(table, key=lambda row: row.get("weight", 0.0))["method"].startswith("iop+mono(")
+    assert max(table, key=lambda row: row.get("weight", 0.0))["method"].startswith(
+        "iop+mono("
+    )
 
 
 def test_at_most_six_members_and_none_below_a_hundredth():
@@ -551,18 +687,26 @@ def test_two_draws_of_folds_count_as_much_as_one():
     """The same draw twice gives the weights of one; a second one changes the mean, not how many rows there are."""
     log_p = np.log(np.random.default_rng(2).random((1, 300, 4)))
     share = np.full(300, 1 / 300)
-    once, twice = (sparse_weights(np.repeat(log_p, draws, axis=0), share, 2.0) for draws in (1, 2))
+    once, twice = (
+        sparse_weights(np.repeat(log_p, draws, axis=0), share, 2.0) for draws in (1, 2)
+    )
     assert once[0] == twice[0]
     np.testing.assert_allclose(once[1], twice[1], rtol=1e-12)
 
 
-@pytest.mark.parametrize(("behind", "left"), [(0.0, 50.0), (0.5, 50.0), (1.25, 25.0), (1.6, 0.0)])
-def test_the_prior_of_the_first_candidate_fades_from_one_standard_error_on(behind, left):
+@pytest.mark.parametrize(
+    ("behind", "left"), [(0.0, 50.0), (0.5, 50.0), (1.25, 25.0), (1.6, 0.0)]
+)
+def test_the_prior_of_the_first_candidate_fades_from_one_standard_error_on(
+    behind, left
+):
     """Differences of +-1 around the mean that is ``behind`` standard errors, by hand; gone at one and a half."""
     share, ones = np.full(100, 0.01), np.resize([1.0, -1.0], 100)
     log_p = np.stack([-(ones + behind * 0.1), np.zeros(100)], axis=1)[None] - 1
     found = dict(zip(*sparse_weights(log_p, share, 50.0), strict=True))
-    assert found == pytest.approx(dict(enumerate(likelihood_weights(log_p, share, left))), rel=1e-9)
+    assert found == pytest.approx(
+        dict(enumerate(likelihood_weights(log_p, share, left))), rel=1e-9
+    )
 
 
 def test_the_prior_stays_where_all_candidates_say_the_same():
@@ -574,11 +718,14 @@ def test_the_prior_stays_where_all_candidates_say_the_same():
 def test_the_number_of_processors_does_not_show(monkeypatch):
     z, y = truth(300, 4, seed=2)
     one, four = (
-        monkeypatch.setattr("calcli.parallel.WORKERS", workers) or auto(ArrayRows(z, y), rule="average")
+        monkeypatch.setattr("calcli.parallel.WORKERS", workers)
+        or auto(ArrayRows(z, y), rule="average")
         for workers in (1, 4)
     )
     assert one.details == four.details
-    np.testing.assert_array_equal(*(predict(f.calibrator, ArrayRows(z, None))[0] for f in (one, four)))
+    np.testing.assert_array_equal(
+        *(predict(f.calibrator, ArrayRows(z, None))[0] for f in (one, four))
+    )
 
 
 def test_a_fit_begun_elsewhere_ends_at_the_same_place():
@@ -587,8 +734,15 @@ def test_a_fit_begun_elsewhere_ends_at_the_same_place():
     rows, part = ArrayRows(z, y), ArrayRows(z[:480], y[:480])
     for name in ("ts", "mono", "iop", "ft", "svs", "sms", "vs", "ms", "ft+svs"):
         near = fit(name, rows).calibrator
-        begun = method(name).fit(part, parse_options(name, {}), Context(start=near)).calibrator
-        loss = [-predict(c, part)[0][np.arange(480), part.labels()].mean() for c in (fit(name, part).calibrator, begun)]
+        begun = (
+            method(name)
+            .fit(part, parse_options(name, {}), Context(start=near))
+            .calibrator
+        )
+        loss = [
+            -predict(c, part)[0][np.arange(480), part.labels()].mean()
+            for c in (fit(name, part).calibrator, begun)
+        ]
         assert loss[1] == pytest.approx(loss[0], abs=2e-6), name
 
 
@@ -633,7 +787,9 @@ def test_no_probability_is_zero_however_sure_the_logits():
 @pytest.mark.parametrize("name", ["ft+svs+beta", "iop+ft", "vs+hb", "cts+ir", "auto"])
 def test_degenerate_data_do_no_harm(name, case):
     what, z, y = case
-    settings = {"candidates": "identity,ts,ets,iop+ft,svs,ts+beta"} if name == "auto" else {}
+    settings = (
+        {"candidates": "identity,ts,ets,iop+ft,svs,ts+beta"} if name == "auto" else {}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with np.errstate(all="raise", under="ignore"):

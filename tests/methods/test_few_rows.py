@@ -19,7 +19,9 @@ FAMILIES = ["ts", "ft", "svs", "sms", "mono", "iop", "ms-odir", "dir-odir"]
 
 
 def fit(name, z, y, weight=None, **options):
-    return method(name).fit(ArrayRows(z, y, weight=weight), parse_options(name, options), Context())
+    return method(name).fit(
+        ArrayRows(z, y, weight=weight), parse_options(name, options), Context()
+    )
 
 
 def nll(calibrator, z, y):
@@ -50,7 +52,9 @@ def test_above_one_the_prior_leaves_the_temperature_as_it_was_to_the_last_bit(ro
 def test_below_one_many_rows_outweigh_the_prior():
     """At n rows the prior moves log T by -log T / (prior^2 n times the curvature of the mean NLL), here some 1e-3."""
     z, y = truth(30_000, 4, temperature=0.8)
-    plain, held = (fit("ts", z, y, prior=prior).calibrator.temperature for prior in (0.0, 0.25))
+    plain, held = (
+        fit("ts", z, y, prior=prior).calibrator.temperature for prior in (0.0, 0.25)
+    )
     assert plain < held < plain * 1.003
 
 
@@ -60,7 +64,9 @@ def test_the_series_of_one_walk_has_the_temperature_that_more_walks_find(monkeyp
     assert series.details["evaluations"] < 10
     monkeypatch.setattr("calcli.methods._temperature.FAR", -1.0)
     walks = fit("ts", z, y, prior=0.25)
-    assert series.calibrator.temperature == pytest.approx(walks.calibrator.temperature, rel=1e-10)
+    assert series.calibrator.temperature == pytest.approx(
+        walks.calibrator.temperature, rel=1e-10
+    )
 
 
 def test_a_fit_at_its_bound_offers_the_prior_and_keeps_its_status():
@@ -81,11 +87,17 @@ def test_rows_that_are_all_right_do_not_sharpen_without_end(name):
     rng = np.random.default_rng(3)
     z = 1.6 * rng.normal(size=(20_000, 3)) + 9.6 * np.eye(3)[rng.integers(0, 3, 20_000)]
     y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
-    starts = [at for at in range(0, 10_000, 250) if (z[at : at + 250].argmax(axis=1) == y[at : at + 250]).all()]
+    starts = [
+        at
+        for at in range(0, 10_000, 250)
+        if (z[at : at + 250].argmax(axis=1) == y[at : at + 250]).all()
+    ]
     few, new = slice(starts[0], starts[0] + 250), slice(10_000, 20_000)
     options = {"lambda": 1.0, "final": "refit"} if name.endswith("odir") else {}
     options |= {"mixture": False} if name == "ft" else {}
-    held, free = (fit(name, z[few], y[few], prior=prior, **options) for prior in (0.25, 0.0))
+    held, free = (
+        fit(name, z[few], y[few], prior=prior, **options) for prior in (0.25, 0.0)
+    )
     assert held.status == "ok"
     after = nll(held.calibrator, z[new], y[new])
     assert after < nll(method("identity")(), z[new], y[new]) + 0.002
@@ -98,10 +110,16 @@ def test_auto_leaves_near_perfect_scores_as_they_are(k):
     rng = np.random.default_rng(3)
     z = 1.6 * rng.normal(size=(20_000, k)) + 9.6 * np.eye(k)[rng.integers(0, k, 20_000)]
     y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
-    starts = [at for at in range(0, 10_000, 250) if (z[at : at + 250].argmax(axis=1) == y[at : at + 250]).all()]
+    starts = [
+        at
+        for at in range(0, 10_000, 250)
+        if (z[at : at + 250].argmax(axis=1) == y[at : at + 250]).all()
+    ]
     few, new = slice(starts[0], starts[0] + 250), slice(10_000, 20_000)
     found = fit("auto", z[few], y[few]).calibrator
-    assert nll(found, z[new], y[new]) < nll(method("identity")(), z[new], y[new]) + 0.002
+    assert (
+        nll(found, z[new], y[new]) < nll(method("identity")(), z[new], y[new]) + 0.002
+    )
 
 
 def test_an_option_that_came_later_is_recorded_where_it_is_used():
@@ -109,7 +127,9 @@ def test_an_option_that_came_later_is_recorded_where_it_is_used():
     assert set(calcli.fit(z, y, "ts").options) == {"loss", "mixture"}
     assert calcli.fit(z, y, "ts", prior=0.25).options["prior"] == 0.25
     assert "prior" not in str(calcli.fit(z, y, "ts+mono").to_dict()["params"])
-    assert calcli.fit(z, y, "svs").options["prior"] == 0.25  # which it had not in earlier versions
+    assert (
+        calcli.fit(z, y, "svs").options["prior"] == 0.25
+    )  # which it had not in earlier versions
 
 
 # ---- lines under a prior
@@ -126,7 +146,10 @@ def test_an_option_that_came_later_is_recorded_where_it_is_used():
 def test_lines_of_1000_reviews_end_where_the_prototype_did(shape, theta, least, real):
     data = real("imdb_cleanlab")
     some = np.random.default_rng(0).permutation(25_000)[:1000]
-    z, hit = data["logits"][some].astype(float), (data["labels"][some] == 1).astype(float)
+    z, hit = (
+        data["logits"][some].astype(float),
+        (data["labels"][some] == 1).astype(float),
+    )
     s = z[:, 1] - z[:, 0]
     params = LineWithPrior.fit_map(Sample(s, hit), LineOptions(shape=shape)).params
     slope, turn, tail, b = params
@@ -137,19 +160,28 @@ def test_lines_of_1000_reviews_end_where_the_prototype_did(shape, theta, least, 
     }[shape]
     assert (t, v, b) == pytest.approx(theta, abs=2e-8)
     u = LineWithPrior.logit(s, *params)
-    total = -np.where(hit > 0, log_sigmoid(u), log_sigmoid(-u)).sum() + t**2 / 2 + 2 * v**2 + b**2 / 50
+    total = (
+        -np.where(hit > 0, log_sigmoid(u), log_sigmoid(-u)).sum()
+        + t**2 / 2
+        + 2 * v**2
+        + b**2 / 50
+    )
     assert total == pytest.approx(least, abs=1e-8)
 
 
 @pytest.mark.parametrize("shape", ["line", "beta", "bend"])
 def test_separable_outcomes_have_an_optimum_under_the_prior(shape):
     """By hand: with one row at s = 0 of outcome 1, t and v stay 0 and b solves sigmoid(-b) = b / 25."""
-    one = LineWithPrior.fit_map(Sample(np.zeros(1), np.ones(1)), LineOptions(shape=shape))
+    one = LineWithPrior.fit_map(
+        Sample(np.zeros(1), np.ones(1)), LineOptions(shape=shape)
+    )
     b = one.params[3]
     assert one.status == "ok"
     assert 1 / (1 + np.exp(b)) == pytest.approx(b / 25, abs=1e-9) or shape == "beta"
     s = np.linspace(-4, 4, 40)
-    apart = LineWithPrior.fit_map(Sample(s, (s > 0).astype(float)), LineOptions(shape=shape))
+    apart = LineWithPrior.fit_map(
+        Sample(s, (s > 0).astype(float)), LineOptions(shape=shape)
+    )
     assert apart.status == "ok"
     assert np.isfinite(apart.params).all()
     assert 1 < apart.params[0] < 20
@@ -158,8 +190,12 @@ def test_separable_outcomes_have_an_optimum_under_the_prior(shape):
 def test_weights_of_one_size_are_no_weights():
     z, y = truth(200, 2)
     for name in ("mline", "venn-abers"):
-        plain, weighed = (fit(name, z, y, weight).calibrator for weight in (None, np.full(200, 7.0)))
-        np.testing.assert_allclose(*(predict(c, ArrayRows(z, y))[0] for c in (plain, weighed)), rtol=1e-9)
+        plain, weighed = (
+            fit(name, z, y, weight).calibrator for weight in (None, np.full(200, 7.0))
+        )
+        np.testing.assert_allclose(
+            *(predict(c, ArrayRows(z, y))[0] for c in (plain, weighed)), rtol=1e-9
+        )
 
 
 # ---- Venn-Abers
@@ -173,11 +209,14 @@ P1 = [5 / 7, 5 / 7, 1, 5 / 7, 1 / 3, 5 / 7, 5 / 7, 1 / 2]
 
 def test_venn_abers_of_twelve_rows_is_that_of_the_package():
     """venn-abers 1.5.4, calc_p0p1 and calc_probs on these rows: p0, p1 and p1 / (1 - p0 + p1)."""
-    params = VennAbers.fit_map(Sample(confidence_log_odds(np.array(P)), np.array(Y, float)), None).params
+    params = VennAbers.fit_map(
+        Sample(confidence_log_odds(np.array(P)), np.array(Y, float)), None
+    ).params
     new = confidence_log_odds(np.array(NEW))
     np.testing.assert_allclose(interval(new, *params), (P0, P1), atol=1e-15)
     np.testing.assert_allclose(
-        VennAbers.curve(new, *params), [0.625, 10 / 17, 0.8, 10 / 17, 0.25, 0.625, 10 / 17, 1 / 3]
+        VennAbers.curve(new, *params),
+        [0.625, 10 / 17, 0.8, 10 / 17, 0.25, 0.625, 10 / 17, 1 / 3],
     )
 
 
@@ -192,7 +231,11 @@ def test_it_is_isotonic_regression_with_the_row_put_in(weighed):
     own = float(weight @ weight / weight.sum())
     for x in np.concatenate([np.unique(s), rng.normal(size=20), [-9.0, 9.0]]):
         for label, found in enumerate(interval(np.array([x]), *params)):
-            xs, ys, ws = np.append(s, x), np.append(hit, float(label)), np.append(weight, own)
+            xs, ys, ws = (
+                np.append(s, x),
+                np.append(hit, float(label)),
+                np.append(weight, own),
+            )
             knots, values = fit_isotonic(xs, ys, ws).knots
             assert found[0] == pytest.approx(np.interp(x, knots, values), abs=1e-12)
 
@@ -205,7 +248,16 @@ def test_apply_writes_the_interval_of_every_row(tmp_path, monkeypatch, capsys):
     np.savez(tmp_path / "new.npz", logits=z[:50], labels=y[:50])
     assert run("extract", tmp_path / "new.npz", "-o", tmp_path / "new.h5").code == 0
     for name in ("out.npz", "out.h5", "out.csv"):
-        assert run("apply", tmp_path / "va.json", tmp_path / "new.h5", "-o", tmp_path / name).code == 0
+        assert (
+            run(
+                "apply",
+                tmp_path / "va.json",
+                tmp_path / "new.h5",
+                "-o",
+                tmp_path / name,
+            ).code
+            == 0
+        )
     written = np.load(tmp_path / "out.npz")
     p0, p1 = written["p0"], written["p1"]
     assert ((p0 >= 0) & (p0 < p1) & (p1 <= 1)).all()
@@ -213,18 +265,24 @@ def test_apply_writes_the_interval_of_every_row(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "out.csv").read_text().splitlines()[0].count("p0") == 1
 
 
-@pytest.mark.parametrize("name", ["platt", "beta", "mline", "quadratic", "logit-spline", "sb"])
+@pytest.mark.parametrize(
+    "name", ["platt", "beta", "mline", "quadratic", "logit-spline", "sb"]
+)
 def test_a_few_confidences_of_exactly_0_and_1_do_not_rule_the_fit(name):
     """Eight of 4000 were held at log-odds of 708: the squared error of .203 became .232, more than the raw .219."""
     rng = np.random.default_rng(0)
     c = rng.beta(5, 1.5, 4000)
-    y = (rng.random(4000) < 1 / (1 + np.exp(-(0.7 * np.log(c / (1 - c)) - 0.3)))).astype(int)
+    y = (
+        rng.random(4000) < 1 / (1 + np.exp(-(0.7 * np.log(c / (1 - c)) - 0.3)))
+    ).astype(int)
     sure = c.copy()
     sure[[0, 1, 2, 3000]], sure[[3, 4, 3001, 3002]], y[[0, 3]] = 1.0, 0.0, [0, 1]
     errors = []
     for said in (c, sure):
         fitted = calcli.fit(said[:2000], y[:2000], method=name, kind="confidence")
-        found = calcli.evaluate(said[2000:], y[2000:], fitted, kind="confidence", metrics=["brier_top"])
+        found = calcli.evaluate(
+            said[2000:], y[2000:], fitted, kind="confidence", metrics=["brier_top"]
+        )
         errors.append(found.results[1].scores["brier_top"].value)
     assert errors[1] < errors[0] + 0.003
 
@@ -235,9 +293,18 @@ def test_advice_and_default_method_agree_where_confidences_are_certain():
     c = np.r_[np.ones(5), 0.6 + 0.4 * rng.random(1995)]
     y = np.r_[np.ones(5), rng.random(1995) < c[5:] - 0.15].astype(int)
     for said, name in ((c, "venn-abers"), (c[5:], "platt")):
-        report = calcli.evaluate(said, y[-len(said) :], kind="confidence").results[0].report
-        assert report.advice.command == f"calcli fit --method {name} <other labelled samples>"
-        assert default_method(ArrayRows(said[:, None], y[-len(said) :], "confidence")) == name
+        report = (
+            calcli.evaluate(said, y[-len(said) :], kind="confidence").results[0].report
+        )
+        assert (
+            report.advice.command
+            == f"calcli fit --method {name} <other labelled samples>"
+        )
+        assert (
+            default_method(ArrayRows(said[:, None], y[-len(said) :], "confidence"))
+            == name
+        )
     assert (
-        "5 confidences are exactly 0 or 1, which have no log-odds" in calcli.evaluate(c, y, kind="confidence").verdict
+        "5 confidences are exactly 0 or 1, which have no log-odds"
+        in calcli.evaluate(c, y, kind="confidence").verdict
     )

@@ -20,7 +20,9 @@ def test_zeros_become_half_of_the_smallest_by_hand():
     p = np.array([[0.9, 0.1, 0, 0], [0.5, 0.3, 0.2, 0], [0.4, 0.2, 0.2, 0.2]])
     found = fit("floor", ArrayRows(p, np.array([0, 1, 2]), "probs"))
     assert found.calibrator.floor == pytest.approx(0.05, rel=1e-12)
-    expected = np.array([[0.9, 0.1, 0.05, 0.05], [0.5, 0.3, 0.2, 0.05], [0.4, 0.2, 0.2, 0.2]])
+    expected = np.array(
+        [[0.9, 0.1, 0.05, 0.05], [0.5, 0.3, 0.2, 0.05], [0.4, 0.2, 0.2, 0.2]]
+    )
     expected /= np.array([[1.1], [1.05], [1.0]])
     again = np.exp(predict(found.calibrator, ArrayRows(p, None, "probs"))[0])
     assert again == pytest.approx(expected, rel=1e-12)
@@ -29,7 +31,9 @@ def test_zeros_become_half_of_the_smallest_by_hand():
 def test_the_floor_is_below_every_largest_probability():
     """A row's largest probability is at least 1/k: with one vote a row the floor is 1/(2k), not half a vote."""
     p = np.eye(5)[[0, 1, 2, 3, 4, 0]]
-    assert fit("floor", ArrayRows(p, np.arange(6) % 5, "probs")).calibrator.floor == pytest.approx(0.1)
+    assert fit(
+        "floor", ArrayRows(p, np.arange(6) % 5, "probs")
+    ).calibrator.floor == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("kind", ["logits", "log_probs", "probs"])
@@ -56,9 +60,15 @@ def test_a_temperature_after_the_floor_does_not_run_away():
 
 def test_auto_puts_the_floor_first_where_probabilities_are_0():
     p, y = votes()
-    assert all(m.method.startswith("floor+") for m in fit("auto", ArrayRows(p, y, "probs")).calibrator.members)
+    assert all(
+        m.method.startswith("floor+")
+        for m in fit("auto", ArrayRows(p, y, "probs")).calibrator.members
+    )
     p = (p + 0.01) / (p + 0.01).sum(axis=1, keepdims=True)
-    assert not any(m.method.startswith("floor+") for m in fit("auto", ArrayRows(p, y, "probs")).calibrator.members)
+    assert not any(
+        m.method.startswith("floor+")
+        for m in fit("auto", ArrayRows(p, y, "probs")).calibrator.members
+    )
 
 
 def test_the_advice_on_probabilities_of_0_is_a_method_that_takes_them(run):
@@ -74,11 +84,23 @@ def test_the_advice_on_probabilities_of_0_is_a_method_that_takes_them(run):
     assert "status ok" in run("fit", "-m", "floor+ts", "forest.npz").err
 
 
-@pytest.mark.parametrize(("method", "told"), [("ts", True), ("platt", True), ("ir", False), ("venn-abers", False)])
+@pytest.mark.parametrize(
+    ("method", "told"),
+    [("ts", True), ("platt", True), ("ir", False), ("venn-abers", False)],
+)
 def test_the_floor_is_advised_before_methods_that_take_logarithms(run, method, told):
     p, y = votes()
-    np.savez("forest.npz", probs=np.stack([1 - p[:, 0], p[:, 0]], axis=1), labels=(y == 0).astype(int))
+    np.savez(
+        "forest.npz",
+        probs=np.stack([1 - p[:, 0], p[:, 0]], axis=1),
+        labels=(y == 0).astype(int),
+    )
     np.savez("answers.npz", confidence=p.max(axis=1), correct=p.argmax(axis=1) == y)
-    assert ("put floor+ before the method" in run("fit", "-m", method, "forest.npz", "--force").err) == told
+    assert (
+        "put floor+ before the method"
+        in run("fit", "-m", method, "forest.npz", "--force").err
+    ) == told
     if method != "ts":
-        assert "put floor+" not in run("fit", "-m", method, "answers.npz", "--force").err
+        assert (
+            "put floor+" not in run("fit", "-m", method, "answers.npz", "--force").err
+        )

@@ -19,23 +19,51 @@ def run(run):
     with h5py.File("m.h5", "w") as file:
         for name, n in (("cal", 400), ("my_test", 800)):
             z = rng.normal(size=(n, 4)) * 2
-            file[f"{name}/logits"], file[f"{name}/labels"] = z, draw_labels(softmax(z), rng)
+            file[f"{name}/logits"], file[f"{name}/labels"] = (
+                z,
+                draw_labels(softmax(z), rng),
+            )
     return run
 
 
 def test_a_limit_that_noise_decides_says_how_often(run):
     """The share of the draws that give the p-value: half beyond their median, a twentieth beyond their q95."""
-    score = json.loads(run("evaluate", "m.h5:my_test", "-m", "ece", "--json").out)["results"][0]["metrics"]["ece"]
+    score = json.loads(run("evaluate", "m.h5:my_test", "-m", "ece", "--json").out)[
+        "results"
+    ][0]["metrics"]["ece"]
     limit = round(score["null_mean"], 4)  # these draws are nearly symmetric
-    done = run("evaluate", "m.h5:my_test", "-m", "ece", "--json", "--max", f"ece={limit}")
+    done = run(
+        "evaluate", "m.h5:my_test", "-m", "ece", "--json", "--max", f"ece={limit}"
+    )
     found = json.loads(done.out)["limits"][0]
-    assert found["false_alarm"] == pytest.approx(0.5, abs=0.05) and found["null_q95"] == score["null_q95"]
-    said = re.search(r"about (\d+)% of samples of this size: take --min ece.p=0.05, or a limit above", done.err)
+    assert (
+        found["false_alarm"] == pytest.approx(0.5, abs=0.05)
+        and found["null_q95"] == score["null_q95"]
+    )
+    said = re.search(
+        r"about (\d+)% of samples of this size: take --min ece.p=0.05, or a limit above",
+        done.err,
+    )
     assert int(said[1]) == round(100 * found["false_alarm"])
-    at_q95 = run("evaluate", "m.h5:my_test", "-m", "ece", "--json", "--max", f"ece={score['null_q95']}")
-    assert json.loads(at_q95.out)["limits"][0]["false_alarm"] == pytest.approx(0.05, abs=1e-9)
+    at_q95 = run(
+        "evaluate",
+        "m.h5:my_test",
+        "-m",
+        "ece",
+        "--json",
+        "--max",
+        f"ece={score['null_q95']}",
+    )
+    assert json.loads(at_q95.out)["limits"][0]["false_alarm"] == pytest.approx(
+        0.05, abs=1e-9
+    )
     for more in (["--max", "ece=0.3"], ["--min", "ece.p=0.001"], ["--max", "nll=9"]):
-        assert "false_alarm" not in json.loads(run("evaluate", "m.h5:my_test", "--json", *more).out)["limits"][0]
+        assert (
+            "false_alarm"
+            not in json.loads(run("evaluate", "m.h5:my_test", "--json", *more).out)[
+                "limits"
+            ][0]
+        )
 
 
 @pytest.mark.parametrize("name", ["ks", "kuiper"])
@@ -48,12 +76,15 @@ def test_a_limit_on_an_error_with_a_formula_for_its_law_says_so_too(run, name):
     low, high = np.minimum(walk.min(axis=1), 0), np.maximum(walk.max(axis=1), 0)
     drawn = np.maximum(-low, high) if name == "ks" else high - low
     limit = round(float(np.quantile(drawn, 0.8)), 4)
-    done = run("evaluate", "m.h5:my_test", "-m", name, "--json", "--max", f"{name}={limit}")
+    done = run(
+        "evaluate", "m.h5:my_test", "-m", name, "--json", "--max", f"{name}={limit}"
+    )
     found = json.loads(done.out)["limits"][0]
     # Brownian motion for a walk of 800 steps, whose highest point lies a little lower
     assert found["false_alarm"] == pytest.approx((drawn > limit).mean(), abs=0.05)
     assert (
-        "a calibrated model would cross it in about" in run("evaluate", "m.h5:my_test", "--max", f"{name}={limit}").err
+        "a calibrated model would cross it in about"
+        in run("evaluate", "m.h5:my_test", "--max", f"{name}={limit}").err
     )
 
 
@@ -73,19 +104,27 @@ def test_a_limit_tells_the_chance_that_calibrated_rows_cross_it(name, q):
     rng = np.random.RandomState(3)
     z = rng.normal(size=(500, 4)) * 2
     values = [
-        calcli.evaluate(z, draw_labels(softmax(z), rng), metrics=[name]).results[0].scores[name].value
+        calcli.evaluate(z, draw_labels(softmax(z), rng), metrics=[name])
+        .results[0]
+        .scores[name]
+        .value
         for _ in range(300)
     ]
     limit = float(np.quantile(values, q))
     scored = calcli.evaluate(z, draw_labels(softmax(z), rng), metrics=[name]).results[0]
     (outcome,) = check(limits([f"{name}={limit}"], []), scored, None)
     share = np.mean(np.array(values) > limit)
-    assert outcome.false_alarm == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) * (1 / 300 + 1 / 200)))
+    assert outcome.false_alarm == pytest.approx(
+        share, abs=4 * math.sqrt(share * (1 - share) * (1 / 300 + 1 / 200))
+    )
 
 
 def test_a_limit_that_noise_crosses_nearly_always_is_not_rounded_to_certainty(run):
     said = run("evaluate", "m.h5:my_test", "-m", "ece", "--max", "ece=1e-4").err
-    assert "would cross it in over 99% of samples of this size" in said and "100%" not in said
+    assert (
+        "would cross it in over 99% of samples of this size" in said
+        and "100%" not in said
+    )
 
 
 @pytest.mark.parametrize("name", ["my_test", "holdout", "Held-Out", "test2"])
@@ -93,7 +132,10 @@ def test_a_pattern_takes_no_held_out_rows_for_a_fit(run, name):
     with h5py.File("m.h5", "a") as file:
         file.move("my_test", name)
     refused = run("fit", "-m", "ts", "m.h5:*")
-    assert refused.code == 2 and f"m.h5:{name}: a pattern takes it for the fit" in refused.line
+    assert (
+        refused.code == 2
+        and f"m.h5:{name}: a pattern takes it for the fit" in refused.line
+    )
     assert run("fit", "-m", "ts", "m.h5:cal", f"m.h5:{name}", "-q").code == 0
     assert run("fit", "-m", "ts", "m.h5:c*", "-q", "--force").code == 0
 

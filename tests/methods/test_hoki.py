@@ -8,7 +8,14 @@ from synthetic import rows_of, truth
 from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.calibrator import Context
 from calcli.errors import DataError, FitError, UsageError
-from calcli.io.artifact import Artifact, FitRecord, decode_params, dumps, encode_params, loads
+from calcli.io.artifact import (
+    Artifact,
+    FitRecord,
+    decode_params,
+    dumps,
+    encode_params,
+    loads,
+)
 from calcli.kernels.numpy.hoki_draws import standard_noise
 from calcli.kernels.numpy.hoki_retention import block_retention
 from calcli.methods import hoki as module
@@ -24,16 +31,24 @@ Z, Y = truth(1500, 10, seed=1)
 def fit(z=Z, y=Y, seed=0, weight=None, progress=lambda *a: None, **options):
     rows = ArrayRows(z, y, weight=weight)
     settings = {name: str(value) for name, value in options.items()}
-    return module.Hoki.fit(rows, parse_options("hoki", settings), Context(seed=seed, progress=progress))
+    return module.Hoki.fit(
+        rows, parse_options("hoki", settings), Context(seed=seed, progress=progress)
+    )
 
 
 def confidence(calibrator, z):
-    return np.concatenate([calibrator.apply(block).confidence for block in ArrayRows(z).blocks()])
+    return np.concatenate(
+        [calibrator.apply(block).confidence for block in ArrayRows(z).blocks()]
+    )
 
 
 def evidence(gamma, hit, start=None):
     gamma, hit = np.asarray(gamma, dtype=float), np.asarray(hit, dtype=float)
-    start = np.full(len(hit), hit.mean()) if start is None else np.asarray(start, dtype=float)
+    start = (
+        np.full(len(hit), hit.mean())
+        if start is None
+        else np.asarray(start, dtype=float)
+    )
     return Evidence(gamma, hit, np.ones(len(hit)), start)
 
 
@@ -54,7 +69,9 @@ def ece(q, hit, edges):
     ],
     ids=["gaussian 2", "gumbel 1.5"],
 )
-def test_oracle_on_cifar100(resnet20, settings, ece_width, ece_mass, brier_top, mean_confidence):
+def test_oracle_on_cifar100(
+    resnet20, settings, ece_width, ece_mass, brier_top, mean_confidence
+):
     z_cal, y_cal, z, y = resnet20
     fitted = fit(z_cal, y_cal, **settings)
     assert fitted.status == "ok"
@@ -88,7 +105,9 @@ def test_draws_agree_within_their_standard_error(resnet20):
     exact = block_retention(z.astype(float), "gaussian", [2.0])[:, 0]
     fitted = fit(z, y, gamma="mc", scale=2)
     # 6.3e-3 would be reached by one draw in a thousand for the mean over rows; measured sd 7.6e-4.
-    assert fitted.details["retention_mean"] == pytest.approx(exact.mean(), abs=4 * 7.6e-4)
+    assert fitted.details["retention_mean"] == pytest.approx(
+        exact.mean(), abs=4 * 7.6e-4
+    )
     assert fitted.calibrator.samples == 1000
 
 
@@ -111,7 +130,9 @@ def test_empty_bins_are_marked_and_leave_rows_alone():
 
 def test_bins_of_which_all_or_no_copies_are_kept_get_their_accuracy():
     for gamma in (0.0, 1.0):
-        alpha, beta = fit_lines(evidence([gamma] * 4, [1, 1, 1, 0]), np.zeros(4, dtype=np.int64), 2)
+        alpha, beta = fit_lines(
+            evidence([gamma] * 4, [1, 1, 1, 0]), np.zeros(4, dtype=np.int64), 2
+        )
         assert alpha[0] == beta[0] == 0.75
         assert np.isnan(alpha[1])
 
@@ -123,7 +144,9 @@ def test_the_mean_confidence_of_every_bin_is_its_accuracy():
     alpha, beta = fit_lines(e, index, 10)
     q = beta[index] + (alpha - beta)[index] * e.gamma
     for j in range(10):
-        assert q[index == j].mean() == pytest.approx(e.hit[index == j].mean(), abs=1e-12)
+        assert q[index == j].mean() == pytest.approx(
+            e.hit[index == j].mean(), abs=1e-12
+        )
 
 
 def test_confidences_an_ulp_above_an_edge_lie_on_it():
@@ -161,12 +184,19 @@ def test_rounds_that_run_out_are_told():
 
 
 def test_the_confidence_of_the_fitted_rows_is_what_apply_gives():
-    for settings in ({}, {"init": "confidence"}, {"gamma": "mc", "samples": 100}, {"noise": "uniform"}):
+    for settings in (
+        {},
+        {"init": "confidence"},
+        {"gamma": "mc", "samples": 100},
+        {"noise": "uniform"},
+    ):
         fitted = fit(**settings)
         q = confidence(fitted.calibrator, Z)
         hit = (Z.argmax(axis=1) == Y).astype(float)
         assert q.mean() == pytest.approx(hit.mean(), abs=1e-9)
-        assert fitted.details["calibrated"]["brier_top"] == pytest.approx(np.mean((q - hit) ** 2), abs=1e-12)
+        assert fitted.details["calibrated"]["brier_top"] == pytest.approx(
+            np.mean((q - hit) ** 2), abs=1e-12
+        )
 
 
 def test_weights_count_like_copies():
@@ -189,8 +219,16 @@ def test_a_mean_is_accepted_and_has_no_effect():
 
 def test_the_terms_of_a_row_by_hand():
     """Logits ln 6, ln 3, ln 1, predicted upstream as the largest and as the middle class; label the last class."""
-    block = Block(0, np.log([[6.0, 3.0, 1.0]] * 2), "logits", np.array([2, 2]), assigned=np.array([0, 1]))
-    s, hit, tempered, gap, share, collision = module._terms(0.5, block)  # p^2 at T = 1/2: 36, 9, 1
+    block = Block(
+        0,
+        np.log([[6.0, 3.0, 1.0]] * 2),
+        "logits",
+        np.array([2, 2]),
+        assigned=np.array([0, 1]),
+    )
+    s, hit, tempered, gap, share, collision = module._terms(
+        0.5, block
+    )  # p^2 at T = 1/2: 36, 9, 1
     np.testing.assert_allclose(np.exp(s), [6 / 4, 3 / 7])
     np.testing.assert_allclose(np.exp(tempered), [36 / 10, 9 / 37])
     np.testing.assert_allclose(np.exp(gap), 2.0)
@@ -210,7 +248,9 @@ def test_a_search_walks_over_the_rows_three_times():
     rows = Counted(*truth(12000, 20, seed=1))
     fitted = module.Hoki.fit(rows, parse_options("hoki", {}), Context())
     fitted.after()
-    assert rows.walks == 3  # for the temperature, the terms, the retention probabilities
+    assert (
+        rows.walks == 3
+    )  # for the temperature, the terms, the retention probabilities
 
 
 def test_the_chosen_scale_has_the_largest_spread():
@@ -252,7 +292,9 @@ def test_draws_are_made_again_from_the_artifact_alone():
     fitted = fit(gamma="mc", samples=200, noise="gumbel", seed=11)
     artifact = Artifact(
         method="hoki",
-        options=msgspec.to_builtins(parse_options("hoki", {"gamma": "mc", "samples": "200", "noise": "gumbel"})),
+        options=msgspec.to_builtins(
+            parse_options("hoki", {"gamma": "mc", "samples": "200", "noise": "gumbel"})
+        ),
         calibrator=fitted.calibrator,
         n_classes=10,
         input_kind="logits",
@@ -262,22 +304,37 @@ def test_draws_are_made_again_from_the_artifact_alone():
     text = dumps(artifact)
     assert len(text) < 8000
     module.drawn.cache_clear()
-    np.testing.assert_array_equal(confidence(loads(text, "a").calibrator, Z), confidence(fitted.calibrator, Z))
+    np.testing.assert_array_equal(
+        confidence(loads(text, "a").calibrator, Z), confidence(fitted.calibrator, Z)
+    )
     module.drawn.cache_clear()
     with pytest.raises(DataError, match="SHA-256"):
-        confidence(loads(text.replace('"seed": 11', '"seed": 12', 1), "a").calibrator, Z)
-    assert fitted.calibrator.draws_sha256 == module.digest(standard_noise("gumbel", 200, 10, 11))
+        confidence(
+            loads(text.replace('"seed": 11', '"seed": 12', 1), "a").calibrator, Z
+        )
+    assert fitted.calibrator.draws_sha256 == module.digest(
+        standard_noise("gumbel", 200, 10, 11)
+    )
 
 
 def test_other_seeds_change_draws_but_not_exact_values():
-    assert fit(seed=1).calibrator.alpha.tobytes() == fit(seed=2).calibrator.alpha.tobytes()
+    assert (
+        fit(seed=1).calibrator.alpha.tobytes() == fit(seed=2).calibrator.alpha.tobytes()
+    )
     a, b = (fit(gamma="mc", samples=50, scale=2, seed=s).calibrator for s in (1, 2))
     assert a.alpha.tobytes() != b.alpha.tobytes()
 
 
 @pytest.mark.parametrize(
     "settings",
-    [{"scale": "0"}, {"scale": "nan"}, {"samples": "0"}, {"noise": "cauchy"}, {"bins": "0"}, {"gamma": "approximate"}],
+    [
+        {"scale": "0"},
+        {"scale": "nan"},
+        {"samples": "0"},
+        {"noise": "cauchy"},
+        {"bins": "0"},
+        {"gamma": "approximate"},
+    ],
 )
 def test_options_out_of_range_are_refused(settings):
     with pytest.raises(UsageError, match=next(iter(settings))):
@@ -291,7 +348,9 @@ def test_constant_scores_give_the_accuracy():
     y = np.random.default_rng(5).integers(0, 3, 60)
     fitted = fit(np.zeros((60, 3)), y)
     assert fitted.status == "degenerate"
-    assert confidence(fitted.calibrator, np.zeros((1, 3)))[0] == pytest.approx((y == 0).mean())
+    assert confidence(fitted.calibrator, np.zeros((1, 3)))[0] == pytest.approx(
+        (y == 0).mean()
+    )
 
 
 def test_all_right_says_so():
@@ -309,7 +368,10 @@ def test_a_scale_at_the_end_of_the_search_is_told():
     z[gap > 1, 1] += rng.random((gap > 1).sum()) * 395
     y = np.where(rng.random(2000) < np.where(gap - z[:, 1] > 200, 0.99, 0.6), 0, 1)
     fitted = fit(z - z[:, 1:], y)
-    edge = fitted.calibrator.scale in (fitted.details["scales"][0], fitted.details["scales"][-1])
+    edge = fitted.calibrator.scale in (
+        fitted.details["scales"][0],
+        fitted.details["scales"][-1],
+    )
     assert edge == (fitted.status == "at_bound")
     assert edge, "the data no longer drive the search to its end"
 
@@ -339,8 +401,12 @@ def test_progress_is_told_in_rows():
 
 
 def test_transforms_are_no_business_of_hoki():
-    fitted = module.Hoki.fit(rows_of(Z, Y), parse_options("hoki", {"scale": "2"}), Context())
-    np.testing.assert_array_equal(fitted.calibrator.alpha, fit(scale=2).calibrator.alpha)
+    fitted = module.Hoki.fit(
+        rows_of(Z, Y), parse_options("hoki", {"scale": "2"}), Context()
+    )
+    np.testing.assert_array_equal(
+        fitted.calibrator.alpha, fit(scale=2).calibrator.alpha
+    )
 
 
 # ---- families and transforms of the input: CIFAR-10 ResNet-20, numbers of two independent programs
@@ -354,29 +420,46 @@ def moved(real):
 
     def half(rows):
         moved = data["transformed_logits"][:, rows]
-        return ArrayRows(data["logits"][rows], data["labels"][rows], transformed=moved, transforms=specs)
+        return ArrayRows(
+            data["logits"][rows],
+            data["labels"][rows],
+            transformed=moved,
+            transforms=specs,
+        )
 
     return half(slice(5000)), half(slice(5000, None))
 
 
 def fit_rows(rows, **options):
-    return module.Hoki.fit(rows, parse_options("hoki", {k: str(v) for k, v in options.items()}), Context())
+    return module.Hoki.fit(
+        rows, parse_options("hoki", {k: str(v) for k, v in options.items()}), Context()
+    )
 
 
 def test_families_compete_by_the_spread_of_the_confidence(moved):
-    two = {family: fit_rows(moved[0], noise=family) for family in ("gaussian", "uniform")}
+    two = {
+        family: fit_rows(moved[0], noise=family) for family in ("gaussian", "uniform")
+    }
     assert two["uniform"].calibrator.scale == pytest.approx(9.157960, abs=6e-7)
-    assert max(two["uniform"].details["criterion"]) == pytest.approx(0.0503726, abs=6e-8)
+    assert max(two["uniform"].details["criterion"]) == pytest.approx(
+        0.0503726, abs=6e-8
+    )
     assert two["gaussian"].calibrator.scale == pytest.approx(2.289490, abs=6e-7)
-    assert max(two["gaussian"].details["criterion"]) == pytest.approx(0.048661, abs=6e-7)
+    assert max(two["gaussian"].details["criterion"]) == pytest.approx(
+        0.048661, abs=6e-7
+    )
     printed = [0.046392, 0.048661, 0.048272, 0.044191, 0.035696, 0.024609, 0.014533]
-    np.testing.assert_allclose(two["gaussian"].details["criterion"][:7], printed, atol=6e-7)
+    np.testing.assert_allclose(
+        two["gaussian"].details["criterion"][:7], printed, atol=6e-7
+    )
     best = fit_rows(moved[0], noise="auto")
     families = best.details["families"]
     assert list(families) == ["gaussian", "uniform", "gumbel"]
     assert best.calibrator.noise == max(families, key=families.get)
     for family, fitted in two.items():
-        assert families[family] == pytest.approx(max(fitted.details["criterion"]), rel=1e-12)
+        assert families[family] == pytest.approx(
+            max(fitted.details["criterion"]), rel=1e-12
+        )
 
 
 def test_the_paper_searches_two_families(moved):
@@ -386,16 +469,23 @@ def test_the_paper_searches_two_families(moved):
     assert (two.calibrator.noise, two.calibrator.scale) == ("uniform", 9.0)
     alone = fit_rows(moved[0], noise="auto", families="gaussian", scale=2)
     np.testing.assert_array_equal(
-        alone.calibrator.alpha, fit_rows(moved[0], noise="gaussian", scale=2).calibrator.alpha
+        alone.calibrator.alpha,
+        fit_rows(moved[0], noise="gaussian", scale=2).calibrator.alpha,
     )
 
 
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"noise": "auto", "families": "gaussian,cauchy"}, "expected some of gaussian,uniform,gumbel"),
+        (
+            {"noise": "auto", "families": "gaussian,cauchy"},
+            "expected some of gaussian,uniform,gumbel",
+        ),
         ({"noise": "auto", "families": ""}, "expected some of"),
-        ({"noise": "uniform", "families": "uniform"}, "noise=uniform searches no families"),
+        (
+            {"noise": "uniform", "families": "uniform"},
+            "noise=uniform searches no families",
+        ),
     ],
 )
 def test_families_that_are_not_searched(options, match):
@@ -406,10 +496,14 @@ def test_families_that_are_not_searched(options, match):
 def test_the_printed_grid_and_a_list_of_scales(moved):
     whole = fit_rows(moved[0], noise="uniform", grid="printed")
     assert whole.calibrator.scale == 9.0
-    assert whole.details["criterion"][7:10] == pytest.approx([0.050149, 0.050365, 0.050300], abs=6e-7)
+    assert whole.details["criterion"][7:10] == pytest.approx(
+        [0.050149, 0.050365, 0.050300], abs=6e-7
+    )
     listed = fit_rows(moved[0], scales="4,2,3")
     assert listed.details["scales"] == [2.0, 3.0, 4.0]
-    assert listed.details["criterion"] == pytest.approx([0.048049, 0.048631, 0.046300], abs=6e-7)
+    assert listed.details["criterion"] == pytest.approx(
+        [0.048049, 0.048631, 0.046300], abs=6e-7
+    )
     assert listed.calibrator.scale == 3.0
 
 
@@ -421,15 +515,23 @@ def test_the_printed_grid_and_a_list_of_scales(moved):
         ("all", 0.041314, 3, 0.012347, 0.022792, 0.060975, 0.914202),
     ],
 )
-def test_survival_under_transforms(moved, pool, sd, rounds, ece_width, ece_mass, brier_top, mean):
+def test_survival_under_transforms(
+    moved, pool, sd, rounds, ece_width, ece_mass, brier_top, mean
+):
     fitted = fit_rows(moved[0], noise="transforms", pool=pool)
     assert fitted.details["rounds"] == rounds
     assert fitted.details["ece_width"] < 1e-12
     one = fit_rows(moved[0], noise="transforms", pool=pool, rounds=1, bins=1).calibrator
-    assert (one.alpha - one.beta)[0, 0] * fitted.details["retention_sd"] == pytest.approx(sd, abs=6e-7)
+    assert (one.alpha - one.beta)[0, 0] * fitted.details[
+        "retention_sd"
+    ] == pytest.approx(sd, abs=6e-7)
     test = moved[1]
-    index = [test.transforms.index(spec) for spec in fitted.calibrator.required_transforms]
-    q = np.concatenate([fitted.calibrator.apply(block).confidence for block in test.blocks(index)])
+    index = [
+        test.transforms.index(spec) for spec in fitted.calibrator.required_transforms
+    ]
+    q = np.concatenate(
+        [fitted.calibrator.apply(block).confidence for block in test.blocks(index)]
+    )
     hit = (test.scores.argmax(axis=1) == test.labels()).astype(float)
     assert ece(q, hit, width_edges(15)) == pytest.approx(ece_width, abs=6e-7)
     assert ece(q, hit, mass_edges(q, 15)) == pytest.approx(ece_mass, abs=6e-7)
@@ -442,20 +544,43 @@ def test_survival_under_transforms(moved, pool, sd, rounds, ece_width, ece_mass,
 def test_a_mixture_of_noise_and_transforms(moved):
     """The mean of both retentions; values of the same two programs."""
     fitted = fit_rows(moved[0], noise="gaussian", mix=0.5, pool="zoom")
-    assert (fitted.details["rounds"], fitted.calibrator.scale) == (4, pytest.approx(2.289490, abs=6e-7))
-    one = fit_rows(moved[0], noise="gaussian", mix=0.5, pool="zoom", rounds=1, bins=1).calibrator
-    assert (one.alpha[0, 0], one.beta[0, 0]) == pytest.approx((0.944758, 0.733397), abs=6e-7)
+    assert (fitted.details["rounds"], fitted.calibrator.scale) == (
+        4,
+        pytest.approx(2.289490, abs=6e-7),
+    )
+    one = fit_rows(
+        moved[0], noise="gaussian", mix=0.5, pool="zoom", rounds=1, bins=1
+    ).calibrator
+    assert (one.alpha[0, 0], one.beta[0, 0]) == pytest.approx(
+        (0.944758, 0.733397), abs=6e-7
+    )
     test = moved[1]
-    index = [test.transforms.index(spec) for spec in fitted.calibrator.required_transforms]
-    q = np.concatenate([fitted.calibrator.apply(block).confidence for block in test.blocks(index)])
+    index = [
+        test.transforms.index(spec) for spec in fitted.calibrator.required_transforms
+    ]
+    q = np.concatenate(
+        [fitted.calibrator.apply(block).confidence for block in test.blocks(index)]
+    )
     hit = (test.scores.argmax(axis=1) == test.labels()).astype(float)
-    found = ece(q, hit, width_edges(15)), ece(q, hit, mass_edges(q, 15)), np.mean((q - hit) ** 2), q.mean()
+    found = (
+        ece(q, hit, width_edges(15)),
+        ece(q, hit, mass_edges(q, 15)),
+        np.mean((q - hit) ** 2),
+        q.mean(),
+    )
     assert found == pytest.approx((0.008492, 0.032114, 0.058856, 0.915991), abs=6e-7)
     again = decode_params(module.Hoki, encode_params(fitted.calibrator), 10)
     block = next(test.blocks(index))
-    np.testing.assert_array_equal(again.apply(block).log_probs, fitted.calibrator.apply(block).log_probs)
+    np.testing.assert_array_equal(
+        again.apply(block).log_probs, fitted.calibrator.apply(block).log_probs
+    )
     params = encode_params(fitted.calibrator)
-    for change in ({"mix": 0.0}, {"transforms": None}, {"mix": 1.5}, {"noise": "transforms"}):
+    for change in (
+        {"mix": 0.0},
+        {"transforms": None},
+        {"mix": 1.5},
+        {"noise": "transforms"},
+    ):
         with pytest.raises(DataError, match="mix"):
             decode_params(module.Hoki, {**params, **change}, 10)
 
@@ -466,8 +591,12 @@ def test_transforms_are_recorded_and_needed():
     again = decode_params(module.Hoki, encode_params(fitted), 10)
     rows = rows_of(Z, None)
     block = next(rows.blocks([0, 1]))
-    np.testing.assert_array_equal(again.apply(block).log_probs, fitted.apply(block).log_probs)
-    with pytest.raises(FitError, match="hoki with noise=transforms needs the scores of the same rows"):
+    np.testing.assert_array_equal(
+        again.apply(block).log_probs, fitted.apply(block).log_probs
+    )
+    with pytest.raises(
+        FitError, match="hoki with noise=transforms needs the scores of the same rows"
+    ):
         fit(noise="transforms")
     for wrong in (
         {"noise": "transforms", "gamma": "mc"},
@@ -483,9 +612,14 @@ def test_transforms_are_recorded_and_needed():
 
 
 @pytest.mark.parametrize("k", [2, 5, 100])
-@pytest.mark.parametrize("settings", [{}, {"init": "confidence", "noise": "gumbel"}, {"gamma": "mc", "samples": "50"}])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"init": "confidence", "noise": "gumbel"}, {"gamma": "mc", "samples": "50"}],
+)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_summary_of_the_known_confidences_is_that_of_the_calibrated_rows(k, settings, weighted):
+def test_summary_of_the_known_confidences_is_that_of_the_calibrated_rows(
+    k, settings, weighted
+):
     z, y = truth(900, k, temperature=0.5, seed=k)
     weight = np.random.default_rng(0).exponential(size=len(y)) if weighted else None
     rows = ArrayRows(z, y, weight=weight, block_rows=128)
@@ -493,7 +627,11 @@ def test_summary_of_the_known_confidences_is_that_of_the_calibrated_rows(k, sett
     known, walked = found.after(), summarise(rows, found.calibrator, Context().progress)
     for name, value in walked.values().items():
         assert known.values()[name] == pytest.approx(value, rel=1e-10, abs=1e-12), name
-    assert (known.n, known.weighted, known.label_counts.tolist()) == (900, weighted, walked.label_counts.tolist())
+    assert (known.n, known.weighted, known.label_counts.tolist()) == (
+        900,
+        weighted,
+        walked.label_counts.tolist(),
+    )
     assert known.spread == pytest.approx(walked.spread, rel=1e-10)
 
 

@@ -44,9 +44,13 @@ def gaussian_by_quad(gaps, scale):
     """Adaptive quadrature of phi(u) prod Phi(u + d / s)."""
 
     def integrand(u):
-        return np.exp(-u * u / 2 + log_ndtr(u + gaps / scale).sum()) / np.sqrt(2 * np.pi)
+        return np.exp(-u * u / 2 + log_ndtr(u + gaps / scale).sum()) / np.sqrt(
+            2 * np.pi
+        )
 
-    return quad(integrand, -9, 9, epsabs=1e-13, epsrel=1e-12, limit=1000, points=[0, 1, 2, 3, 4])[0]
+    return quad(
+        integrand, -9, 9, epsabs=1e-13, epsrel=1e-12, limit=1000, points=[0, 1, 2, 3, 4]
+    )[0]
 
 
 def uniform_by_quad(gaps, width):
@@ -54,7 +58,14 @@ def uniform_by_quad(gaps, width):
     near = np.sort(gaps[gaps < width]) / width
     kinks = np.unique(np.concatenate([[0.0, 1.0], 1 - near]))
     return sum(
-        quad(lambda u: np.minimum(u + near, 1).prod(), a, b, epsabs=1e-15, epsrel=1e-12, limit=200)[0]
+        quad(
+            lambda u: np.minimum(u + near, 1).prod(),
+            a,
+            b,
+            epsabs=1e-15,
+            epsrel=1e-12,
+            limit=200,
+        )[0]
         for a, b in pairwise(kinks)
     )
 
@@ -80,7 +91,9 @@ SHAPES = {
 def test_gaussian_equals_adaptive_quadrature(name):
     gaps = SHAPES[name]
     for scales in ([1.0], [0.3], [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0]):
-        got = gaussian_retention(with_top(gaps), gap_table(tuple(scales), len(gaps) + 1))[0]
+        got = gaussian_retention(
+            with_top(gaps), gap_table(tuple(scales), len(gaps) + 1)
+        )[0]
         expected = [gaussian_by_quad(gaps, s) for s in scales]
         # 1e-8 is what is promised; the method reaches 1e-9 on these.
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-9)
@@ -102,25 +115,40 @@ def test_more_rows_than_are_worked_on_at_once(k):
     z = np.random.default_rng(k).normal(scale=4, size=(2 * rows_at_once + 3, k))
     together = block_retention(z, "gaussian", [0.7, 3.0])
     for at in (0, rows_at_once - 1, rows_at_once, 2 * rows_at_once, len(z) - 1):
-        np.testing.assert_array_equal(together[at : at + 1], block_retention(z[at : at + 1], "gaussian", [0.7, 3.0]))
+        np.testing.assert_array_equal(
+            together[at : at + 1],
+            block_retention(z[at : at + 1], "gaussian", [0.7, 3.0]),
+        )
 
 
 def test_the_logarithm_of_the_normal_distribution_function():
     # scipy.special.log_ndtr (SciPy 1.17)
-    x = np.concatenate([np.linspace(-36, 40, 7601), [8.3, np.nextafter(8.3, 0), np.inf]])
+    x = np.concatenate(
+        [np.linspace(-36, 40, 7601), [8.3, np.nextafter(8.3, 0), np.inf]]
+    )
     np.testing.assert_allclose(log_phi(x), log_ndtr(x), rtol=1e-13, atol=3e-16)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_gaps_in_order_add_up_to_what_others_do(dtype):
     rng = np.random.default_rng(6)
-    z = (rng.normal(size=(300, 400)) * rng.choice([0.1, 1, 30], size=(300, 1))).round(2).astype(dtype)
+    z = (
+        (rng.normal(size=(300, 400)) * rng.choice([0.1, 1, 30], size=(300, 1)))
+        .round(2)
+        .astype(dtype)
+    )
     z[:20, 5], z[20:40, :7], z[40:60, 3] = -np.inf, 50.0, z[40:60].max(axis=1) + 1e-3
     table = gap_table((0.3, 2.0), 400)
     plain = gaussian_retention(gaps_to_top(z.astype(float))[0], table)
-    np.testing.assert_allclose(gaussian_retention(gaps_in_order(z), table, in_order=True), plain, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        gaussian_retention(gaps_in_order(z), table, in_order=True),
+        plain,
+        rtol=0,
+        atol=1e-13,
+    )
     np.testing.assert_array_equal(
-        block_retention(z, "gaussian", [0.3, 2.0]), block_retention(z.astype(float), "gaussian", [0.3, 2.0])
+        block_retention(z, "gaussian", [0.3, 2.0]),
+        block_retention(z.astype(float), "gaussian", [0.3, 2.0]),
     )
 
 
@@ -128,16 +156,25 @@ def test_two_classes_have_closed_forms():
     d = np.concatenate([np.linspace(0, 5, 301), [8.0, 40.0, 1e4]])
     z = np.stack([d, np.zeros_like(d)], axis=1)
     gaussian = block_retention(z, "gaussian", [0.7, 3.0])
-    np.testing.assert_allclose(gaussian, ndtr(d[:, None] / (np.sqrt(2) * np.array([0.7, 3.0]))), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(
+        gaussian,
+        ndtr(d[:, None] / (np.sqrt(2) * np.array([0.7, 3.0]))),
+        rtol=0,
+        atol=1e-11,
+    )
     uniform = block_retention(z, "uniform", [2.0])[:, 0]
-    np.testing.assert_allclose(uniform, 1 - np.maximum(1 - d / 2, 0) ** 2 / 2, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(
+        uniform, 1 - np.maximum(1 - d / 2, 0) ** 2 / 2, rtol=0, atol=1e-15
+    )
 
 
 def test_k_tied_classes_share_alike():
     for k in (2, 3, 10, 100, 1000):
         z = np.zeros((1, k))
         for noise in ("gaussian", "uniform", "gumbel"):
-            assert block_retention(z, noise, [2.0])[0, 0] == pytest.approx(1 / k, rel=0, abs=1e-11)
+            assert block_retention(z, noise, [2.0])[0, 0] == pytest.approx(
+                1 / k, rel=0, abs=1e-11
+            )
 
 
 @pytest.mark.parametrize("name", [s for s in SHAPES if s != "6000 classes"])
@@ -158,7 +195,11 @@ def test_uniform_rows_do_not_see_each_other():
 def test_gumbel_is_the_softmax_confidence():
     z = RNG.normal(size=(200, 100)) * 4
     for s in (0.3, 1.5, 20.0):
-        np.testing.assert_allclose(gumbel_retention(gaps_to_top(z)[0], s), softmax(z / s).max(axis=1), atol=1e-12)
+        np.testing.assert_allclose(
+            gumbel_retention(gaps_to_top(z)[0], s),
+            softmax(z / s).max(axis=1),
+            atol=1e-12,
+        )
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "uniform", "gumbel"])
@@ -166,7 +207,9 @@ def test_exact_values_are_what_draws_converge_to(noise):
     z = RNG.normal(size=(400, 20)) * 2
     m = 4000
     exact = block_retention(z, noise, [2.5])[:, 0]
-    drawn = block_retention(z, noise, [2.5], Races(standard_noise(noise, m, 20, seed=3)))[:, 0]
+    drawn = block_retention(
+        z, noise, [2.5], Races(standard_noise(noise, m, 20, seed=3))
+    )[:, 0]
     error = (drawn - exact) / np.sqrt(np.maximum(exact * (1 - exact), 1e-4) / m)
     # Shared draws make the errors of rows agree in part; 5 standard errors are never reached by a right one.
     assert np.abs(error).max() < 5
@@ -177,15 +220,26 @@ def test_draws_of_the_right_family_only():
     # The same check that passes above must fail for a wrong family: it has power.
     z = RNG.normal(size=(400, 20)) * 2
     exact = block_retention(z, "gaussian", [2.5])[:, 0]
-    drawn = block_retention(z, "gumbel", [2.5], Races(standard_noise("gumbel", 4000, 20, seed=3)))[:, 0]
-    assert np.abs((drawn - exact) / np.sqrt(np.maximum(exact * (1 - exact), 1e-4) / 4000)).max() > 5
+    drawn = block_retention(
+        z, "gumbel", [2.5], Races(standard_noise("gumbel", 4000, 20, seed=3))
+    )[:, 0]
+    assert (
+        np.abs(
+            (drawn - exact) / np.sqrt(np.maximum(exact * (1 - exact), 1e-4) / 4000)
+        ).max()
+        > 5
+    )
 
 
 def brute_force(d, top, scale, draws):
     """Every class races in every draw, in the same float32 arithmetic."""
     behind = np.minimum(d / scale, 1e30).astype(np.float32)
     return np.array(
-        [np.mean((draws - row).max(axis=1) <= draws[:, c]) for row, c in zip(behind, top, strict=True)], dtype=float
+        [
+            np.mean((draws - row).max(axis=1) <= draws[:, c])
+            for row, c in zip(behind, top, strict=True)
+        ],
+        dtype=float,
     )
 
 
@@ -195,7 +249,9 @@ def test_leaving_classes_out_changes_no_count(spread, k):
     z = RNG.normal(size=(60, k)) * spread
     draws = standard_noise("gaussian", 333, k, seed=1)
     d, top = gaps_to_top(z)
-    np.testing.assert_array_equal(sampled_retention(d, top, 1.7, Races(draws)), brute_force(d, top, 1.7, draws))
+    np.testing.assert_array_equal(
+        sampled_retention(d, top, 1.7, Races(draws)), brute_force(d, top, 1.7, draws)
+    )
 
 
 @pytest.mark.parametrize("stages", [(3, 20), (64,), (8, 400)])
@@ -205,7 +261,10 @@ def test_how_many_leaders_are_kept_changes_no_count(monkeypatch, stages):
     for spread in (0.3, 3.0):
         d, top = gaps_to_top(RNG.normal(size=(50, 260)) * spread)
         draws = standard_noise("gumbel", 200, 260, seed=2)
-        np.testing.assert_array_equal(sampled_retention(d, top, 1.0, Races(draws)), brute_force(d, top, 1.0, draws))
+        np.testing.assert_array_equal(
+            sampled_retention(d, top, 1.0, Races(draws)),
+            brute_force(d, top, 1.0, draws),
+        )
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "uniform", "gumbel"])
@@ -214,14 +273,19 @@ def test_blocks_do_not_change_a_bit(noise):
     whole = retention_rates(ArrayRows(z), noise, [0.5, 2.0])
     assert whole.shape == (500, 2)
     for block_rows in (1, 7, 128, 333):
-        np.testing.assert_array_equal(retention_rates(ArrayRows(z, block_rows=block_rows), noise, [0.5, 2.0]), whole)
+        np.testing.assert_array_equal(
+            retention_rates(ArrayRows(z, block_rows=block_rows), noise, [0.5, 2.0]),
+            whole,
+        )
 
 
 def test_scales_of_one_search_do_not_disturb_each_other():
     z = RNG.normal(size=(100, 50)) * 3
     scales = [0.2 * 2 ** (i / 2) for i in range(13)]
     together = block_retention(z, "gaussian", scales)
-    alone = np.concatenate([block_retention(z, "gaussian", [s]) for s in scales], axis=1)
+    alone = np.concatenate(
+        [block_retention(z, "gaussian", [s]) for s in scales], axis=1
+    )
     np.testing.assert_allclose(together, alone, rtol=0, atol=1e-9)
 
 
@@ -244,23 +308,37 @@ def test_gaps_of_ties_go_to_the_lowest_class():
 
 def test_stacked_products_equal_one_product():
     a, b = RNG.normal(size=(128, 700)), RNG.normal(size=(690, 85))
-    np.testing.assert_allclose(products(a[:, :690], b), a[:, :690] @ b, rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(
+        products(a[:, :690], b), a[:, :690] @ b, rtol=1e-12, atol=1e-11
+    )
 
 
 # ---- the draws
 
 
 def test_quantiles_against_scipy():
-    p = np.concatenate([np.linspace(1e-9, 1 - 1e-9, 20001), 2.0 ** -np.arange(2, 54), 1 - 2.0 ** -np.arange(2, 53)])
+    p = np.concatenate(
+        [
+            np.linspace(1e-9, 1 - 1e-9, 20001),
+            2.0 ** -np.arange(2, 54),
+            1 - 2.0 ** -np.arange(2, 53),
+        ]
+    )
     # PPND7 promises about seven digits.
     np.testing.assert_allclose(gaussian_quantile(p), ndtri(p), rtol=2e-7, atol=1e-10)
     np.testing.assert_allclose(exact_log(p), np.log(p), rtol=1e-12)
-    np.testing.assert_allclose(gumbel_quantile(p), -np.log(-np.log(p)), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(
+        gumbel_quantile(p), -np.log(-np.log(p)), rtol=1e-11, atol=1e-11
+    )
 
 
 def test_draws_have_the_moments_of_their_family():
     euler = 0.5772156649015329
-    for noise, mean, sd in (("gaussian", 0, 1), ("uniform", 0, 12**-0.5), ("gumbel", euler, np.pi / 6**0.5)):
+    for noise, mean, sd in (
+        ("gaussian", 0, 1),
+        ("uniform", 0, 12**-0.5),
+        ("gumbel", euler, np.pi / 6**0.5),
+    ):
         draws = standard_noise(noise, 1000, 200, seed=5).astype(float)
         assert draws.mean() == pytest.approx(mean, abs=5 * sd / 200000**0.5)
         assert draws.std() == pytest.approx(sd, rel=0.02)

@@ -6,7 +6,13 @@ import pytest
 from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.calibrator import Context
 from calcli.errors import DataError, FitError
-from calcli.methods._affine.maps import identity_map, path_folds, refuse_hopeless, solve, uniform_ridge
+from calcli.methods._affine.maps import (
+    identity_map,
+    path_folds,
+    refuse_hopeless,
+    solve,
+    uniform_ridge,
+)
 from calcli.methods._affine.objective import Walked, logits_as
 from calcli.methods._affine.vector import DOUBLE_CLASSES, VectorObjective, solver_of
 from calcli.numerics import log_softmax
@@ -18,7 +24,11 @@ ALL = ["vs", "ms", "dir", "ms-odir", "dir-odir", "svs", "sms"]
 
 def fit(name, z, y, weight=None, seed=0, **options):
     rows = ArrayRows(z, y, weight=weight)
-    return method(name).fit(rows, parse_options(name, {k.rstrip("_"): v for k, v in options.items()}), Context(seed))
+    return method(name).fit(
+        rows,
+        parse_options(name, {k.rstrip("_"): v for k, v in options.items()}),
+        Context(seed),
+    )
 
 
 def predict(fitted, z):
@@ -34,7 +44,12 @@ def sample():
     """1200 rows of 5 classes, labels drawn from softmax(s * z + b): overconfident, biased."""
     rng = np.random.default_rng(11)
     z = 3.0 * rng.standard_normal((1200, 5))
-    p = np.exp(log_softmax(z * np.array([0.3, 0.5, 0.4, 0.6, 0.5]) + np.array([0.5, -0.5, 0.0, 0.2, -0.2])))
+    p = np.exp(
+        log_softmax(
+            z * np.array([0.3, 0.5, 0.4, 0.6, 0.5])
+            + np.array([0.5, -0.5, 0.0, 0.2, -0.2])
+        )
+    )
     y = (p.cumsum(axis=1) < rng.random((1200, 1))).sum(axis=1)
     return z, y
 
@@ -58,7 +73,9 @@ def test_vector_scaling_on_resnet20(resnet20):
     assert 1 - correct.mean() == pytest.approx(0.3202, abs=1e-9)
     assert ((p - one_hot) ** 2).sum(axis=1).mean() == pytest.approx(0.43236, abs=5e-6)
     width = BinStats.of(prediction.confidence, correct, width_edges(15))
-    mass = BinStats.of(prediction.confidence, correct, mass_edges(prediction.confidence, 15))
+    mass = BinStats.of(
+        prediction.confidence, correct, mass_edges(prediction.confidence, 15)
+    )
     assert np.abs(width.gaps) @ width.share == pytest.approx(0.02675, abs=5e-6)
     assert np.abs(width.gaps).max() == pytest.approx(0.06227, abs=5e-6)
     assert np.abs(mass.gaps) @ mass.share == pytest.approx(0.02505, abs=5e-6)
@@ -84,14 +101,18 @@ def stratified_halves(y, rng):
         ("cifar100_resnet20", 2, 1.1263 - 1.1286, 1.1253 - 1.1286, (8e-4, 1.3e-3)),
     ],
 )
-def test_structured_scaling_improves_on_temperature_as_measured(real, name, splits, svs, sms, within):
+def test_structured_scaling_improves_on_temperature_as_measured(
+    real, name, splits, svs, sms, within
+):
     data = real(name)
     z, y = data["logits"], data["labels"]
     gains = []
     for seed in range(splits):
         a, b = stratified_halves(y, np.random.default_rng(seed))
         base = nll(fit("ts", z[a], y[a]), z[b], y[b])
-        gains.append([nll(fit(m, z[a], y[a]), z[b], y[b]) - base for m in ("svs", "sms")])
+        gains.append(
+            [nll(fit(m, z[a], y[a]), z[b], y[b]) - base for m in ("svs", "sms")]
+        )
     mine = np.mean(gains, axis=0)
     assert mine[0] == pytest.approx(svs, abs=within[0])
     assert mine[1] == pytest.approx(sms, abs=within[1])
@@ -113,7 +134,9 @@ def test_structured_vector_scaling_solves_its_definition(sample):
 
     def objective(x):
         v, b = x[:k], x[k:]
-        return -log_softmax((1 + v) * u + b)[np.arange(n), y].mean() + k / n * (v @ v + b @ b)
+        return -log_softmax((1 + v) * u + b)[np.arange(n), y].mean() + k / n * (
+            v @ v + b @ b
+        )
 
     best = minimize(objective, np.zeros(2 * k), method="BFGS", options={"gtol": 1e-7})
     ours = objective(np.concatenate([fitted.scale - 1, fitted.bias]))
@@ -134,9 +157,15 @@ def test_structured_matrix_scaling_solves_its_definition(sample):
         w, b = x[: k * k].reshape(k, k), x[k * k :]
         loss = -log_softmax(u + u @ w.T + b)[np.arange(n), y].mean()
         diagonal = np.diag(w) @ np.diag(w)
-        return loss + 3 * k / n * (diagonal + b @ b) + 3 * k * (k - 1) / n * (off * w**2).sum()
+        return (
+            loss
+            + 3 * k / n * (diagonal + b @ b)
+            + 3 * k * (k - 1) / n * (off * w**2).sum()
+        )
 
-    best = minimize(objective, np.zeros(k * k + k), method="BFGS", options={"gtol": 1e-7})
+    best = minimize(
+        objective, np.zeros(k * k + k), method="BFGS", options={"gtol": 1e-7}
+    )
     ours = objective(np.concatenate([(fitted.weight - np.eye(k)).ravel(), fitted.bias]))
     assert ours <= best.fun * (1 + 1e-8)
 
@@ -159,11 +188,23 @@ def test_absent_classes_get_what_the_ridge_gives_them(name, sample):
     def objective(x):
         w, b = np.zeros((k, k)), x[-k:]
         w[free] = x[:-k]
-        return -log_softmax(u + u @ w.T + b)[at, y].mean() + (weight * w**2).sum() + k / n * b @ b
+        return (
+            -log_softmax(u + u @ w.T + b)[at, y].mean()
+            + (weight * w**2).sum()
+            + k / n * b @ b
+        )
 
-    best = minimize(objective, np.zeros(free.sum() + k), method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-14})
+    best = minimize(
+        objective,
+        np.zeros(free.sum() + k),
+        method="L-BFGS-B",
+        options={"maxiter": 5000, "ftol": 1e-14},
+    )
     ours = np.diag(fitted.scale) if name == "svs" else fitted.weight
-    assert objective(np.concatenate([(ours - np.eye(k))[free], fitted.bias])) <= best.fun + 1e-9
+    assert (
+        objective(np.concatenate([(ours - np.eye(k))[free], fitted.bias]))
+        <= best.fun + 1e-9
+    )
     assert fitted.bias == pytest.approx(best.x[-k:], abs=2e-3)
     assert fitted.bias[3:].max() < -0.3
 
@@ -173,7 +214,9 @@ def test_dirichlet_features_have_the_floor_of_the_authors():
     from calcli.methods._affine.maps import log_probabilities
 
     x = log_probabilities(next(ArrayRows(np.array([[0.0, 100.0]])).blocks()))
-    assert x[0] == pytest.approx([0.78845736 - 16 * 2.30258509, 0.0], rel=1e-6, abs=1e-6)
+    assert x[0] == pytest.approx(
+        [0.78845736 - 16 * 2.30258509, 0.0], rel=1e-6, abs=1e-6
+    )
 
 
 def test_known_truth_is_recovered():
@@ -188,7 +231,9 @@ def test_known_truth_is_recovered():
     assert fitted.bias == pytest.approx(b, abs=0.04)
     full = fit("ms", z, y).calibrator
     # The softmax does not see a row vector added to all rows of W: compare what it sees.
-    assert full.weight - full.weight.mean(axis=0) == pytest.approx(np.diag(a) - np.diag(a).mean(axis=0), abs=0.04)
+    assert full.weight - full.weight.mean(axis=0) == pytest.approx(
+        np.diag(a) - np.diag(a).mean(axis=0), abs=0.04
+    )
 
 
 # --- options -------------------------------------------------------------------------------
@@ -198,7 +243,9 @@ def test_mean_and_sum_penalties_are_one_family(sample):
     """Kull et al.: lambda / (k (k - 1)) and mu / k against plain sums; k = 5."""
     z, y = sample
     mean = fit("dir-odir", z, y, lambda_=20.0, mu=5.0, final="refit").calibrator
-    plain = fit("dir-odir", z, y, lambda_=1.0, mu=1.0, penalty="sum", final="refit").calibrator
+    plain = fit(
+        "dir-odir", z, y, lambda_=1.0, mu=1.0, penalty="sum", final="refit"
+    ).calibrator
     assert mean.weight == pytest.approx(plain.weight, abs=1e-9)
     assert mean.bias == pytest.approx(plain.bias, abs=1e-9)
 
@@ -221,7 +268,10 @@ def test_ensemble_is_the_mean_of_the_fold_models(sample):
     np.testing.assert_array_equal(fitted.bias, fitted.fold_bias.mean(axis=0))
     assert fitted.fold_weight.shape == (3, 5, 5)
     x = np.maximum(log_softmax(z), np.log(2.2e-16))
-    folds = [np.exp(log_softmax(x @ w.T + b)) for w, b in zip(fitted.fold_weight, fitted.fold_bias, strict=True)]
+    folds = [
+        np.exp(log_softmax(x @ w.T + b))
+        for w, b in zip(fitted.fold_weight, fitted.fold_bias, strict=True)
+    ]
     p = np.exp(fitted.apply(next(ArrayRows(z, block_rows=len(z)).blocks())).log_probs)
     assert p == pytest.approx(np.mean(folds, axis=0), abs=1e-14)
 
@@ -230,7 +280,11 @@ def test_cross_validation_takes_the_least_held_out_nll(sample):
     z, y = sample
     found = fit("ms-odir", z, y, final="refit")
     details = found.details
-    assert details["lambda"] == details["mu"] == details["grid"][int(np.argmin(details["cv_nll"]))]
+    assert (
+        details["lambda"]
+        == details["mu"]
+        == details["grid"][int(np.argmin(details["cv_nll"]))]
+    )
     assert found.calibrator.weight.shape == (5, 5)
     assert found.calibrator.fold_weight is None
 
@@ -250,10 +304,19 @@ def test_weights_count_as_repeated_rows(sample):
     z, y = sample
     z, y = z[:300], y[:300]
     times = np.random.default_rng(0).integers(0, 3, 300)
-    for name, options in [("vs", {}), ("ms", {}), ("dir", {}), ("dir-odir", {"lambda_": 1.0, "final": "refit"})]:
+    for name, options in [
+        ("vs", {}),
+        ("ms", {}),
+        ("dir", {}),
+        ("dir-odir", {"lambda_": 1.0, "final": "refit"}),
+    ]:
         weighted = fit(name, z, y, weight=times.astype(float), **options)
-        repeated = fit(name, np.repeat(z, times, axis=0), np.repeat(y, times), **options)
-        assert predict(weighted, z).log_probs == pytest.approx(predict(repeated, z).log_probs, rel=1e-6, abs=1e-6)
+        repeated = fit(
+            name, np.repeat(z, times, axis=0), np.repeat(y, times), **options
+        )
+        assert predict(weighted, z).log_probs == pytest.approx(
+            predict(repeated, z).log_probs, rel=1e-6, abs=1e-6
+        )
 
 
 def test_weights_of_any_scale_mean_the_same(sample):
@@ -261,7 +324,9 @@ def test_weights_of_any_scale_mean_the_same(sample):
     w = np.random.default_rng(1).random(len(y))
     for name in ALL:
         a, b = fit(name, z, y, weight=w), fit(name, z, y, weight=1e3 * w)
-        assert predict(a, z).log_probs == pytest.approx(predict(b, z).log_probs, rel=1e-6, abs=1e-6)
+        assert predict(a, z).log_probs == pytest.approx(
+            predict(b, z).log_probs, rel=1e-6, abs=1e-6
+        )
 
 
 # --- hard data -----------------------------------------------------------------------------
@@ -280,8 +345,12 @@ def test_absent_classes_keep_temperature_scaling_and_bias_zero(name, sample):
     if name == "vs":
         assert fitted.calibrator.scale[2] == pytest.approx(1 / temperature, rel=1e-9)
     else:
-        assert fitted.calibrator.weight[2] == pytest.approx(np.eye(5)[2] / temperature, rel=1e-9)
-    assert any("classes without calibration rows (1 of 5)" in w for w in fitted.warnings)
+        assert fitted.calibrator.weight[2] == pytest.approx(
+            np.eye(5)[2] / temperature, rel=1e-9
+        )
+    assert any(
+        "classes without calibration rows (1 of 5)" in w for w in fitted.warnings
+    )
     # A likelihood alone would send it to 0 everywhere.
     assert np.exp(predict(fitted, z).log_probs[:, 2]).mean() > 0.02
 
@@ -292,8 +361,14 @@ def test_one_class_only_leaves_the_scores_alone(name, sample):
     fitted = fit(name, z, np.full(len(z), 3))
     assert fitted.status == "degenerate"
     if name not in ("svs", "sms"):
-        expected = np.maximum(log_softmax(z), np.log(2.2e-16)) if "dir" in name and name != "ms-odir" else z
-        assert predict(fitted, z).log_probs == pytest.approx(log_softmax(expected), abs=1e-12)
+        expected = (
+            np.maximum(log_softmax(z), np.log(2.2e-16))
+            if "dir" in name and name != "ms-odir"
+            else z
+        )
+        assert predict(fitted, z).log_probs == pytest.approx(
+            log_softmax(expected), abs=1e-12
+        )
 
 
 @pytest.mark.parametrize("name", ["vs", "ms", "dir"])
@@ -325,7 +400,10 @@ def test_more_parameters_than_rows_is_said():
     z, y = rng.standard_normal((90, 10)), rng.integers(0, 10, 90)
     for name, parameters in [("ms", 110), ("dir", 110), ("ms-odir", 110)]:
         warnings = fit(name, z, y).warnings
-        assert any(w.startswith(f"{parameters} parameters on 90 rows") and "serves better" in w for w in warnings)
+        assert any(
+            w.startswith(f"{parameters} parameters on 90 rows") and "serves better" in w
+            for w in warnings
+        )
     assert not fit("vs", z, y).warnings
 
 
@@ -333,13 +411,17 @@ def test_hours_of_cross_validation_are_refused_with_the_reason():
     class Large:
         n, k = 25_000, 1000
 
-    with pytest.raises(FitError, match=r"56 matrix fits of 25000 x 1000 scores .* hours .* use svs"):
+    with pytest.raises(
+        FitError, match=r"56 matrix fits of 25000 x 1000 scores .* hours .* use svs"
+    ):
         refuse_hopeless(Large(), 56, "use svs")
     assert refuse_hopeless(Large(), 1, "") == " (about 22 min)"
 
 
 @pytest.mark.parametrize("name", ["vs", "ms", "ms-odir"])
-@pytest.mark.parametrize("change", [lambda z: z + 1e15, lambda z: z * 1e308], ids=["level", "size"])
+@pytest.mark.parametrize(
+    "change", [lambda z: z + 1e15, lambda z: z * 1e308], ids=["level", "size"]
+)
 def test_logits_without_digits_for_their_differences_are_refused(name, change, sample):
     """Added to 1e15, logits keep three bits after the point; squares of 1e308 overflow."""
     z, y = sample
@@ -353,7 +435,9 @@ def test_a_search_over_more_classes_than_rows_is_cheap():
     """Three rows of 1000 classes: no Hessian of 2000 x 2000 is formed."""
     rng = np.random.default_rng(0)
     rows = ArrayRows(3 * rng.standard_normal((3, 1000)), np.array([5, 7, 900]))
-    objective = VectorObjective(Walked(rows, logits_as).chunks(), uniform_ridge(1e-6, 1000, 2))
+    objective = VectorObjective(
+        Walked(rows, logits_as).chunks(), uniform_ridge(1e-6, 1000, 2)
+    )
     found = solve(objective, identity_map(1000, 2), Context())
     assert found.converged
     assert objective.solver is None
@@ -363,7 +447,9 @@ def test_the_search_stays_in_the_plane_of_the_optimum(sample):
     """A vector added to every row of W moves no probability: at the optimum the ridge's distances sum to 0."""
     z, y = sample
     fitted = fit("ms", z, y, ridge=0.01).calibrator
-    assert (fitted.weight - np.eye(5)).sum(axis=0) == pytest.approx(np.zeros(5), abs=1e-9)
+    assert (fitted.weight - np.eye(5)).sum(axis=0) == pytest.approx(
+        np.zeros(5), abs=1e-9
+    )
     assert fitted.bias.sum() == pytest.approx(0, abs=1e-9)
 
 
@@ -371,7 +457,9 @@ def test_impossible_parameters_are_refused():
     cls = method("dir-odir")
     with pytest.raises(DataError, match="either"):
         cls(np.eye(2), np.zeros(2), np.ones((1, 2, 2)), None).check(2)
-    with pytest.raises(DataError, match=r"params.bias\[1\] is nan, expected a finite number"):
+    with pytest.raises(
+        DataError, match=r"params.bias\[1\] is nan, expected a finite number"
+    ):
         method("vs")(np.ones(2), np.array([0.0, np.nan])).check(2)
     with pytest.raises(DataError, match="temperature"):
         method("svs")(-1.0, 0.0, np.ones(2), np.zeros(2)).check(2)
@@ -389,7 +477,9 @@ def test_folds_see_neither_row_nor_class_order(sample):
     shuffled = path_folds(ArrayRows(z[order], y[order]), 5, np.random.default_rng(0))
     assert (shuffled == fold[order]).all()
     names = rng.permutation(5)
-    relabelled = path_folds(ArrayRows(z[:, np.argsort(names)], names[y]), 5, np.random.default_rng(0))
+    relabelled = path_folds(
+        ArrayRows(z[:, np.argsort(names)], names[y]), 5, np.random.default_rng(0)
+    )
     assert (relabelled == fold).all()
 
 

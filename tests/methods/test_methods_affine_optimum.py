@@ -29,17 +29,26 @@ def data(n=400, k=5, seed=0, weights=False):
 
 def diagonal(z, y, w=None, ridge=1e-3, block_rows=97):
     rows = ArrayRows(z, y, weight=w, block_rows=block_rows)
-    return VectorObjective(Walked(rows, logits_as).chunks(), uniform_ridge(ridge, z.shape[1], 2))
+    return VectorObjective(
+        Walked(rows, logits_as).chunks(), uniform_ridge(ridge, z.shape[1], 2)
+    )
 
 
 def matrix(z, y, w=None, ridge=1e-3):
     k = z.shape[1]
-    return MatrixObjective(Table(z, y, w).chunks(slice(0, 150), slice(150, None)), uniform_ridge(ridge, k, k + 1))
+    return MatrixObjective(
+        Table(z, y, w).chunks(slice(0, 150), slice(150, None)),
+        uniform_ridge(ridge, k, k + 1),
+    )
 
 
 def written_out(z, y, w, theta, ridge, centre):
     """The objective in one line each, independent of the code under test."""
-    full = theta if theta.shape[1] > 2 else np.column_stack([np.diag(theta[:, 0]), theta[:, 1]])
+    full = (
+        theta
+        if theta.shape[1] > 2
+        else np.column_stack([np.diag(theta[:, 0]), theta[:, 1]])
+    )
     losses = -log_softmax(z @ full[:, :-1].T + full[:, -1])[np.arange(len(y)), y]
     return np.average(losses, weights=w) + ridge * ((theta - centre) ** 2).sum()
 
@@ -56,7 +65,9 @@ def test_value_and_gradient(make, weights):
     value, gradient = objective.value_gradient(theta)
     assert value == pytest.approx(written_out(z, y, w, theta, 1e-3, centre), rel=1e-13)
     v = objective.project(rng.standard_normal(centre.shape))
-    up, down = (written_out(z, y, w, theta + h * v, 1e-3, centre) for h in (1e-5, -1e-5))
+    up, down = (
+        written_out(z, y, w, theta + h * v, 1e-3, centre) for h in (1e-5, -1e-5)
+    )
     assert np.vdot(gradient, v) == pytest.approx((up - down) / 2e-5, rel=1e-7, abs=1e-9)
 
 
@@ -66,9 +77,14 @@ def test_hessian_products(make):
     z, y, w = data(weights=True)
     objective = make(z, y, w)
     rng = np.random.default_rng(1)
-    theta = objective.ridge.centre + 0.3 * rng.standard_normal(objective.ridge.centre.shape)
+    theta = objective.ridge.centre + 0.3 * rng.standard_normal(
+        objective.ridge.centre.shape
+    )
     v = objective.project(rng.standard_normal(theta.shape))
-    difference = objective.value_gradient(theta + 1e-5 * v)[1] - objective.value_gradient(theta - 1e-5 * v)[1]
+    difference = (
+        objective.value_gradient(theta + 1e-5 * v)[1]
+        - objective.value_gradient(theta - 1e-5 * v)[1]
+    )
     objective.value_gradient(theta)
     assert objective.product(v) == pytest.approx(difference / 2e-5, abs=1e-5)
 
@@ -79,7 +95,9 @@ def test_formed_hessian_equals_its_products():
     objective.value_gradient(objective.ridge.centre)
     hessian = objective.form_hessian()
     v = objective.project(np.random.default_rng(0).standard_normal((5, 2)))
-    assert (hessian @ v.ravel()).reshape(5, 2) == pytest.approx(objective.product(v), abs=1e-9)
+    assert (hessian @ v.ravel()).reshape(5, 2) == pytest.approx(
+        objective.product(v), abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -114,10 +132,14 @@ def test_matrix_scaling_agrees_with_scikit_learn():
     linear_model = pytest.importorskip("sklearn.linear_model")
     z, y, _ = data(n=500, k=4, seed=3)
     r = 0.01
-    peer = linear_model.LogisticRegression(C=1 / (2 * r * len(y)), tol=1e-10, max_iter=10_000).fit(z, y)
+    peer = linear_model.LogisticRegression(
+        C=1 / (2 * r * len(y)), tol=1e-10, max_iter=10_000
+    ).fit(z, y)
     weight = np.full((4, 5), r)
     weight[:, -1] = 0.0
-    objective = MatrixObjective(Table(z, y, None).chunks(), Ridge(weight, np.zeros((4, 5))))
+    objective = MatrixObjective(
+        Table(z, y, None).chunks(), Ridge(weight, np.zeros((4, 5)))
+    )
     ours = solve(objective, np.random.default_rng(0).standard_normal((4, 5)), quiet)
     theirs = np.column_stack([peer.coef_, peer.intercept_])
     at_theirs = objective.value_gradient(theirs)[0]
@@ -158,7 +180,9 @@ def test_large_problems_take_the_other_roads(monkeypatch):
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("hard", [0, 20])
 @pytest.mark.parametrize("blocks", [0, 160])
-def test_a_full_map_reaches_the_optimum_by_every_preconditioner(monkeypatch, weights, hard, blocks):
+def test_a_full_map_reaches_the_optimum_by_every_preconditioner(
+    monkeypatch, weights, hard, blocks
+):
     """The optimum of L-BFGS on the objective written out, with the same bytes for any number of threads."""
     monkeypatch.setattr(matrix_module, "HARD", hard)
     monkeypatch.setattr(matrix_module, "BLOCK_CLASSES", blocks)
@@ -170,7 +194,9 @@ def test_a_full_map_reaches_the_optimum_by_every_preconditioner(monkeypatch, wei
         monkeypatch.setattr("calcli.parallel.WORKERS", workers)
         objective = matrix(z, y, w, ridge=1e-4)
         found.append(minimise_convex(objective, identity_map(6, 7), aim=objective.aim))
-        assert objective.curvature.__name__ == ("diagonal" if hard else "by_class" if blocks else "factored")
+        assert objective.curvature.__name__ == (
+            "diagonal" if hard else "by_class" if blocks else "factored"
+        )
     assert found[0].converged
     assert len({one.theta.tobytes() for one in found}) == 1
     centre = identity_map(6, 7)
@@ -243,7 +269,10 @@ def test_many_classes_reach_the_optimum_with_and_without_the_hessian(kind, monke
     monkeypatch.setattr(objective_module, "SMALL", 0)
     for workers in (1, 2, 4):
         monkeypatch.setattr("calcli.parallel.WORKERS", workers)
-        assert minimise_convex(diagonal(z, y, ridge=1e-4), start).theta.tobytes() == found.theta.tobytes()
+        assert (
+            minimise_convex(diagonal(z, y, ridge=1e-4), start).theta.tobytes()
+            == found.theta.tobytes()
+        )
     monkeypatch.setattr(vector_module, "DOUBLE_CLASSES", 300)
     exact = minimise_convex(diagonal(z, y, ridge=1e-4), start)
     assert found.value == pytest.approx(exact.value, rel=2e-10)
@@ -264,7 +293,9 @@ def test_absent_classes_do_not_move():
 def test_conjugate_gradients_solve_a_known_system():
     """A = [[4, 1], [1, 3]], b = (1, 2): x = (1/11, 7/11)."""
     a = np.array([[4.0, 1.0], [1.0, 3.0]])
-    found = conjugate_gradients(lambda v: a @ v, np.array([1.0, 2.0]), lambda v: v, 1e-12, 10)
+    found = conjugate_gradients(
+        lambda v: a @ v, np.array([1.0, 2.0]), lambda v: v, 1e-12, 10
+    )
     assert found.step == pytest.approx([1 / 11, 7 / 11], abs=1e-12)
     assert found.exact
     assert found.products == 2

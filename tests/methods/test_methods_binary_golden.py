@@ -22,7 +22,9 @@ pytestmark = [pytest.mark.data, pytest.mark.filterwarnings("error")]
 
 def predict(calibrator, rows):
     parts = [calibrator.apply(block) for block in rows.blocks()]
-    return np.exp(np.concatenate([p.log_probs for p in parts])), np.concatenate([p.label for p in parts])
+    return np.exp(np.concatenate([p.log_probs for p in parts])), np.concatenate(
+        [p.label for p in parts]
+    )
 
 
 def softmax(z):
@@ -76,7 +78,9 @@ def assert_printed(got, names, printed, slack=()):
     slack = dict(slack)
     for name, text in zip(names, printed.split(), strict=True):
         unit = 10.0 ** -len(text.split(".")[1])
-        assert got[name] == pytest.approx(float(text), abs=slack.get(name, 0.5001 * unit)), (name, got[name], text)
+        assert got[name] == pytest.approx(
+            float(text), abs=slack.get(name, 0.5001 * unit)
+        ), (name, got[name], text)
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +96,16 @@ def halves(resnet20):
         ("irova", {}, ".3214 1.53527 .43889 .06075 .14079 .06016 .002784 .06979"),
         ("irova-ts", {}, ".3232 1.51340 .43745 .03915 .11242 .03716 .002685 .04495"),
         ("hb", {"mode": "ova"}, ".3386 3.141 .48682 .09533 .229 .11275 .003021 .118"),
-        ("hb", {"mode": "ova", "scheme": "mass"}, ".6584 2.068 .65057 .04332 .338 .04267 .003061 .046"),
-        ("bbq", {"mode": "ova"}, ".3236 1.32229 .44217 .03759 .08989 .03416 .002658 .04034"),
+        (
+            "hb",
+            {"mode": "ova", "scheme": "mass"},
+            ".6584 2.068 .65057 .04332 .338 .04267 .003061 .046",
+        ),
+        (
+            "bbq",
+            {"mode": "ova"},
+            ".3236 1.32229 .44217 .03759 .08989 .03416 .002658 .04034",
+        ),
     ],
 )
 def test_vector_methods(halves, name, options, printed):
@@ -133,12 +145,19 @@ def test_confidence_methods(halves, name, options, printed):
         ("beta", ".01553 .01518 .15018 .69709"),
     ],
 )
-def test_logistic_confidence_methods_are_nearer_to_the_optimum_than_the_printed_ones(halves, name, printed):
+def test_logistic_confidence_methods_are_nearer_to_the_optimum_than_the_printed_ones(
+    halves, name, printed
+):
     # The printed numbers are lbfgs at tolerance 1e-4, which stops 1e-5 short in the last digit;
     # that they are so is shown by the next tests, which compare with the optimum itself.
     cal, test = halves
     p, label = predict(fit(name, cal).calibrator, test)
-    assert_printed(measure(p, label, test.labels()), TOP, printed, slack=dict.fromkeys(TOP, 1.6e-05))
+    assert_printed(
+        measure(p, label, test.labels()),
+        TOP,
+        printed,
+        slack=dict.fromkeys(TOP, 1.6e-05),
+    )
 
 
 @pytest.fixture(scope="module", params=["made", "cifar100"])
@@ -149,7 +168,9 @@ def pair(request):
     rng = np.random.default_rng(0)
     z = rng.normal(size=(4000, 12)) * 2.5
     y = (z / 1.7 + rng.gumbel(size=z.shape)).argmax(axis=1)
-    return ArrayRows(z[:2000].astype(np.float32), y[:2000]), ArrayRows(z[2000:].astype(np.float32), y[2000:])
+    return ArrayRows(z[:2000].astype(np.float32), y[:2000]), ArrayRows(
+        z[2000:].astype(np.float32), y[2000:]
+    )
 
 
 def test_platt_is_the_optimum(pair):
@@ -157,7 +178,9 @@ def test_platt_is_the_optimum(pair):
     p, y = softmax(cal.scores.astype(np.float64)), cal.labels()
     s, hit = clipped_log_odds(p.max(axis=1), 1e-12)[:, None], p.argmax(axis=1) == y
     calibrator = fit("platt", cal).calibrator
-    exact = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12).fit(s, hit)
+    exact = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12).fit(
+        s, hit
+    )
     np.testing.assert_allclose(calibrator.slope, exact.coef_[0], rtol=1e-8)
     np.testing.assert_allclose(calibrator.intercept, exact.intercept_, rtol=1e-8)
 
@@ -167,8 +190,12 @@ def test_the_printed_digits_of_platt_are_lbfgs_at_its_default(halves):
     p, y = softmax(cal.scores.astype(np.float64)), cal.labels()
     s, hit = clipped_log_odds(p.max(axis=1), 1e-12)[:, None], p.argmax(axis=1) == y
     early = LogisticRegression(C=1e10).fit(s, hit)
-    at = clipped_log_odds(softmax(test.scores.astype(np.float64)).max(axis=1), 1e-12)[:, None]
-    assert_printed({"mean_conf": early.predict_proba(at)[:, 1].mean()}, ["mean_conf"], ".69727")
+    at = clipped_log_odds(softmax(test.scores.astype(np.float64)).max(axis=1), 1e-12)[
+        :, None
+    ]
+    assert_printed(
+        {"mean_conf": early.predict_proba(at)[:, 1].mean()}, ["mean_conf"], ".69727"
+    )
 
 
 def test_beta_one_vs_all(halves):
@@ -197,9 +224,13 @@ def test_beta_is_the_optimum_of_each_class(pair):
     assert len(inside) >= 5
     for c in inside[:5]:
         x = np.stack([np.log(scores[:, c]), -np.log1p(-scores[:, c])], axis=1)
-        exact = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12, max_iter=1000).fit(x, y == c)
+        exact = LogisticRegression(
+            C=np.inf, solver="newton-cholesky", tol=1e-12, max_iter=1000
+        ).fit(x, y == c)
         ours = [calibrator.a[c], calibrator.b[c], calibrator.c[c]]
-        np.testing.assert_allclose(ours, [*exact.coef_[0], *exact.intercept_], rtol=1e-5)
+        np.testing.assert_allclose(
+            ours, [*exact.coef_[0], *exact.intercept_], rtol=1e-5
+        )
 
 
 @pytest.mark.parametrize("mode", ["top", "ova"])
@@ -209,13 +240,21 @@ def test_isotonic_equals_scikit_learn(pair, mode):
     at = softmax(test.scores.astype(np.float64))
     calibrator = fit("ir", cal, mode=mode).calibrator
     if mode == "top":
-        oracle = SklearnIsotonic(out_of_bounds="clip").fit(p.max(axis=1), p.argmax(axis=1) == y)
+        oracle = SklearnIsotonic(out_of_bounds="clip").fit(
+            p.max(axis=1), p.argmax(axis=1) == y
+        )
         expected = oracle.predict(at.max(axis=1))
         got, label = predict(calibrator, test)
-        np.testing.assert_allclose(got[np.arange(len(label)), label], expected, atol=1e-12)
+        np.testing.assert_allclose(
+            got[np.arange(len(label)), label], expected, atol=1e-12
+        )
         return
     expected = np.stack(
-        [SklearnIsotonic(out_of_bounds="clip").fit(p[:, c], y == c).predict(at[:, c]) for c in range(cal.k)], axis=1
+        [
+            SklearnIsotonic(out_of_bounds="clip").fit(p[:, c], y == c).predict(at[:, c])
+            for c in range(cal.k)
+        ],
+        axis=1,
     )
     got = np.concatenate([calibrator.marginals(block) for block in test.blocks()])
     # scikit-learn merges scores that differ by less than 1e-15.
@@ -226,19 +265,27 @@ def test_isotonic_equals_scikit_learn(pair, mode):
 def verified(real):
     """Kumar's CIFAR-10 VGG16 probabilities in the order in which his loader shuffles them."""
     data = real("cifar10_vgg16_verified")
-    rng = np.random.RandomState(0)  # numpy's legacy generator seeded 0, as in his experiments
+    rng = np.random.RandomState(
+        0
+    )  # numpy's legacy generator seeded 0, as in his experiments
     order = rng.choice(list(range(10000)), size=10000, replace=False)
     p, y = data["probs"][order], data["labels"][order].astype(np.int64)
-    return ArrayRows(p[:3000], y[:3000], "probs"), ArrayRows(p[3000:], y[3000:], "probs")
+    return ArrayRows(p[:3000], y[:3000], "probs"), ArrayRows(
+        p[3000:], y[3000:], "probs"
+    )
 
 
 def squared_errors(p, label, y):
     """Plug-in and debiased squared calibration error of a confidence with few values."""
-    value, at = np.unique(np.round(p[np.arange(len(y)), label], 12), return_inverse=True)
+    value, at = np.unique(
+        np.round(p[np.arange(len(y)), label], 12), return_inverse=True
+    )
     n = np.bincount(at)
     mean = np.bincount(at, label == y) / n
     gap = (value - mean) ** 2
-    return n @ gap / len(y), n @ (gap - mean * (1 - mean) / np.maximum(n - 1, 1)) / len(y)
+    return n @ gap / len(y), n @ (gap - mean * (1 - mean) / np.maximum(n - 1, 1)) / len(
+        y
+    )
 
 
 # uncertainty-calibration 0.1.4 on numpy 2.4.6 and scikit-learn 1.9.1: calibrators built with
@@ -247,7 +294,8 @@ def squared_errors(p, label, y):
 # newton-cholesky, tol 1e-12). As released, lbfgs at tolerance 1e-4 gives 6.493e-4 and 5.586e-4
 # for 15 bins, 1.140e-3 and 5.364e-4 for 100: 0.2 % away.
 @pytest.mark.parametrize(
-    ("count", "plugin", "debiased"), [(15, 6.47963306e-4, 5.57230012e-4), (100, 1.13865466e-3, 5.35199445e-4)]
+    ("count", "plugin", "debiased"),
+    [(15, 6.47963306e-4, 5.57230012e-4), (100, 1.13865466e-3, 5.35199445e-4)],
 )
 def test_scaling_binning_equals_verified_calibration(verified, count, plugin, debiased):
     cal, test = verified
@@ -262,10 +310,17 @@ def test_scaling_binning_equals_verified_calibration(verified, count, plugin, de
     [
         ("platt", {}, 0.9307316258690711, 0.04265206128308723),  # PlattTopCalibrator
         ("sb", {}, 0.9305670336166895, 0.04302842952457206),  # PlattBinnerTopCalibrator
-        ("hb", {"scheme": "mass"}, 0.9312992857142857, 0.04276769642857143),  # HistogramTopCalibrator
+        (
+            "hb",
+            {"scheme": "mass"},
+            0.9312992857142857,
+            0.04276769642857143,
+        ),  # HistogramTopCalibrator
     ],
 )
-def test_top_calibrators_equal_verified_calibration(verified, name, options, mean, squared):
+def test_top_calibrators_equal_verified_calibration(
+    verified, name, options, mean, squared
+):
     cal, test = verified
     p, label = predict(fit(name, cal, **options).calibrator, test)
     got = measure(p, label, test.labels())
@@ -276,13 +331,27 @@ def test_top_calibrators_equal_verified_calibration(verified, name, options, mea
 @pytest.mark.parametrize(
     ("name", "options", "mean", "squared"),
     [
-        ("sb", {}, 0.10040783534841266, 0.1778847241551356),  # PlattBinnerMarginalCalibrator
-        ("hb", {"scheme": "mass"}, 0.10037628571428571, 0.17789881428571425),  # HistogramMarginalCalibrator
+        (
+            "sb",
+            {},
+            0.10040783534841266,
+            0.1778847241551356,
+        ),  # PlattBinnerMarginalCalibrator
+        (
+            "hb",
+            {"scheme": "mass"},
+            0.10037628571428571,
+            0.17789881428571425,
+        ),  # HistogramMarginalCalibrator
     ],
 )
-def test_marginal_calibrators_equal_verified_calibration(verified, name, options, mean, squared):
+def test_marginal_calibrators_equal_verified_calibration(
+    verified, name, options, mean, squared
+):
     cal, test = verified
     calibrator = fit(name, cal, mode="marginal", **options).calibrator
     q = np.concatenate([calibrator.marginals(block) for block in test.blocks()])
     assert q.mean() == pytest.approx(mean, abs=1e-8)
-    assert ((q - np.eye(10)[test.labels()]) ** 2).sum(axis=1).mean() == pytest.approx(squared, abs=1e-7)
+    assert ((q - np.eye(10)[test.labels()]) ** 2).sum(axis=1).mean() == pytest.approx(
+        squared, abs=1e-7
+    )

@@ -7,7 +7,11 @@ from synthetic import predict, truth
 from calcli.binning import BinStats, width_edges
 from calcli.calibrator import Context
 from calcli.methods.compared import cts
-from calcli.methods.compared.cts import GRID, ClassTemperatureOptions, ClassTemperatureScaling
+from calcli.methods.compared.cts import (
+    GRID,
+    ClassTemperatureOptions,
+    ClassTemperatureScaling,
+)
 from calcli.numerics import softmax
 from calcli.parallel import in_order
 from calcli.rows import ArrayRows
@@ -16,7 +20,9 @@ EDGES = width_edges(15)
 
 
 def fit(rows, **options):
-    return ClassTemperatureScaling.fit(rows, ClassTemperatureOptions(**options), Context())
+    return ClassTemperatureScaling.fit(
+        rows, ClassTemperatureOptions(**options), Context()
+    )
 
 
 def ece_and_accuracy(z, y, temperature):
@@ -64,7 +70,9 @@ def test_recorded_ece_is_that_of_the_calibrator_and_never_rises():
     fitted = fit(ArrayRows(z, y))
     log_p, label = predict(fitted.calibrator, ArrayRows(z, None))
     stats = BinStats.of(np.exp(log_p.max(axis=1)), (label == y).astype(float), EDGES)
-    assert fitted.details["ece"]["after"] == pytest.approx(np.abs(stats.gaps) @ stats.share, abs=1e-12)
+    assert fitted.details["ece"]["after"] == pytest.approx(
+        np.abs(stats.gaps) @ stats.share, abs=1e-12
+    )
     assert fitted.details["ece"]["after"] <= fitted.details["ece"]["before"]
 
 
@@ -72,7 +80,9 @@ def test_guard_keeps_the_accuracy():
     rng = np.random.default_rng(0)
     z, y = truth(300, 4, seed=8)
     y = np.where(rng.random(300) < 0.3, 0, y)
-    assert (predict(fit(ArrayRows(z, y)).calibrator, ArrayRows(z, None))[1] == y).mean() >= (z.argmax(1) == y).mean()
+    assert (
+        predict(fit(ArrayRows(z, y)).calibrator, ArrayRows(z, None))[1] == y
+    ).mean() >= (z.argmax(1) == y).mean()
 
 
 def test_a_class_without_rows_keeps_the_common_temperature_and_is_told():
@@ -102,7 +112,9 @@ def test_weights_count_like_repeated_rows():
     z, y = truth(200, 3, seed=4)
     times = np.random.default_rng(4).integers(0, 3, 200)
     a = fit(ArrayRows(z, y, weight=times.astype(float)), passes=2).calibrator
-    b = fit(ArrayRows(np.repeat(z, times, axis=0), np.repeat(y, times)), passes=2).calibrator
+    b = fit(
+        ArrayRows(np.repeat(z, times, axis=0), np.repeat(y, times)), passes=2
+    ).calibrator
     # The start is T of temperature scaling (equal to 1e-10); grid values are exact.
     np.testing.assert_allclose(a.temperature, b.temperature, rtol=1e-8)
 
@@ -117,7 +129,9 @@ def test_cifar10_improves_validation_ece(real):
 
 def test_the_rows_of_a_candidate_are_shared_by_threads_to_the_same_bits(monkeypatch):
     z, y = truth(3000, 4, seed=3)
-    monkeypatch.setattr(cts, "BLOCK_BYTES", 32 * len(GRID) * 100)  # a hundred rows at once
+    monkeypatch.setattr(
+        cts, "BLOCK_BYTES", 32 * len(GRID) * 100
+    )  # a hundred rows at once
     calls, found = [], []
 
     def counted(work, items):

@@ -20,7 +20,9 @@ from calcli.rows import ArrayRows
 
 
 def fit(rows, loss="brier"):  # the published loss; ours is the NLL unless asked
-    return EnsembleTemperatureScaling.fit(rows, EnsembleTemperatureOptions(loss=loss), Context())
+    return EnsembleTemperatureScaling.fit(
+        rows, EnsembleTemperatureOptions(loss=loss), Context()
+    )
 
 
 @pytest.mark.data
@@ -31,12 +33,16 @@ def test_cifar100_resnet20_matches_the_official_program(resnet20):
     fitted = fit(ArrayRows(z, y))
     assert fitted.status == "ok"
     assert fitted.calibrator.temperature == pytest.approx(1.437967, abs=5e-7)
-    np.testing.assert_allclose(fitted.calibrator.weights, [0.95799, 0.03466, 0.00735], atol=5e-6)
+    np.testing.assert_allclose(
+        fitted.calibrator.weights, [0.95799, 0.03466, 0.00735], atol=5e-6
+    )
     log_p, label = predict(fitted.calibrator, ArrayRows(z_test, y_test))
     p, here = np.exp(log_p), np.arange(len(y_test))
     assert (label != y_test).mean() == pytest.approx(0.3154, abs=5e-5)
     assert -log_p[here, y_test].mean() == pytest.approx(1.12772, abs=5e-6)
-    assert ((p - np.eye(100)[y_test]) ** 2).sum(axis=1).mean() == pytest.approx(0.42769, abs=5e-6)
+    assert ((p - np.eye(100)[y_test]) ** 2).sum(axis=1).mean() == pytest.approx(
+        0.42769, abs=5e-6
+    )
     stats = BinStats.of(p.max(axis=1), (label == y_test).astype(float), width_edges(15))
     assert np.abs(stats.gaps) @ stats.share == pytest.approx(0.01742, abs=5e-6)
     assert np.abs(stats.gaps).max() == pytest.approx(0.10559, abs=5e-6)
@@ -47,7 +53,10 @@ def test_the_quadratic_programme_is_solved_exactly(seed):
     # The Karush-Kuhn-Tucker conditions of a convex problem are sufficient: no outside solver needed.
     rng = np.random.default_rng(seed)
     half = rng.normal(size=(3, rng.integers(1, 4)))
-    gram, hits = half @ half.T, half @ rng.normal(size=half.shape[1]) * rng.choice([0.1, 1.0, 5.0])
+    gram, hits = (
+        half @ half.T,
+        half @ rng.normal(size=half.shape[1]) * rng.choice([0.1, 1.0, 5.0]),
+    )
     w = simplex_minimum(gram, hits)
     slope = 2 * (gram @ w - hits)
     assert w.min() >= 0
@@ -92,7 +101,9 @@ def test_likelihood_weights_are_certified_and_agree_with_em(seed):
     weight = rng.dirichlet(np.ones(400))
     w, gap, _ = likeliest_weights(shares, weight)
     assert gap <= 1e-12
-    slow = np.full(3, 1 / 3)  # the EM iteration for mixture weights (Dempster, Laird, Rubin 1977)
+    slow = np.full(
+        3, 1 / 3
+    )  # the EM iteration for mixture weights (Dempster, Laird, Rubin 1977)
     for _ in range(20_000):
         slow = slow * (weight @ (shares / (shares @ slow)[:, None]))
     # The gap bounds how far the likelihood is from the best one, whatever EM has reached.
@@ -117,10 +128,15 @@ def test_nll_loss_never_worsens_nll_and_beats_temperature_scaling(resnet20):
     fitted = fit(rows, "nll")
     assert fitted.details["kkt_gap"] <= 1e-12
     plain = TemperatureScaling.fit(rows, TemperatureOptions(), Context()).calibrator
-    nll = [-predict(c, rows)[0][np.arange(len(y)), y].mean() for c in (fitted.calibrator, plain)]
+    nll = [
+        -predict(c, rows)[0][np.arange(len(y)), y].mean()
+        for c in (fitted.calibrator, plain)
+    ]
     assert nll[0] <= nll[1]
     # 200000 EM iterations from (1/3, 1/3, 1/3), NumPy 2.4: w = .968014 .031078 .000909.
-    np.testing.assert_allclose(fitted.calibrator.weights, [0.968014, 0.031078, 0.000909], atol=1e-6)
+    np.testing.assert_allclose(
+        fitted.calibrator.weights, [0.968014, 0.031078, 0.000909], atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("loss", ["brier", "nll"])
@@ -140,7 +156,9 @@ def test_weights_count_like_repeated_rows(loss):
     z, y = truth(200, 3, seed=4)
     times = np.random.default_rng(4).integers(0, 4, 200)
     a = fit(ArrayRows(z, y, weight=times.astype(float)), loss).calibrator
-    b = fit(ArrayRows(np.repeat(z, times, axis=0), np.repeat(y, times)), loss).calibrator
+    b = fit(
+        ArrayRows(np.repeat(z, times, axis=0), np.repeat(y, times)), loss
+    ).calibrator
     assert a.temperature == pytest.approx(b.temperature, rel=1e-8)
     np.testing.assert_allclose(a.weights, b.weights, atol=1e-6)
 
@@ -149,7 +167,9 @@ def test_shares_are_the_labels_probabilities():
     z, y = truth(50, 3, seed=5)
     shares, weight = label_shares(ArrayRows(z, y, block_rows=7), 2.0)
     here = np.arange(50)
-    expected = np.stack([softmax(z / 2)[here, y], softmax(z)[here, y], np.full(50, 1 / 3)], axis=1)
+    expected = np.stack(
+        [softmax(z / 2)[here, y], softmax(z)[here, y], np.full(50, 1 / 3)], axis=1
+    )
     np.testing.assert_allclose(shares, expected, rtol=1e-13)
     assert weight.sum() == pytest.approx(1)
 

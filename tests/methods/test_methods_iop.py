@@ -27,7 +27,9 @@ SMALL = {"hidden": 6, "epochs": 3, "folds": 2, "batch": 64}
 
 
 def fit(rows, seed=0, **options):
-    return IntraOrderPreserving.fit(rows, IntraOrderPreservingOptions(**options), Context(seed=seed))
+    return IntraOrderPreserving.fit(
+        rows, IntraOrderPreservingOptions(**options), Context(seed=seed)
+    )
 
 
 def bent(n, k, seed):
@@ -54,13 +56,23 @@ def test_curve_is_the_one_minimum():
     for seed in range(3):
         start = np.random.default_rng(seed).uniform(0.1, 3, 17)
         options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000, "maxfun": 50_000}
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=[(0.01, 100)] * 17, options=options)
+        found = minimize(
+            objective,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0.01, 100)] * 17,
+            options=options,
+        )
         assert found.fun == pytest.approx(ours, rel=1e-8)
 
 
 def test_knots_span_the_logits_that_matter():
     z = np.array([[5.0, 1.0, -40.0], [2.0, 8.0, -12.5]])
-    assert logit_range(ArrayRows(z)) == (-5.0 + 6.0, 8.0)  # -12.5 lies 20.5 below its row's largest
+    assert logit_range(ArrayRows(z)) == (
+        -5.0 + 6.0,
+        8.0,
+    )  # -12.5 lies 20.5 below its row's largest
     assert logit_range(ArrayRows(np.full((3, 2), 7.0))) == (0.0, 14.0)
 
 
@@ -86,7 +98,12 @@ def batch(n=40, k=5, seed=0):
     order = np.argsort(-z, axis=1)
     ranked = np.take_along_axis(z, order, axis=1)
     weight = np.random.default_rng(seed).dirichlet(np.ones(n))
-    return z / 2.5, ranked[:, :-1] - ranked[:, 1:], (order == y[:, None]).argmax(axis=1), weight
+    return (
+        z / 2.5,
+        ranked[:, :-1] - ranked[:, 1:],
+        (order == y[:, None]).argmax(axis=1),
+        weight,
+    )
 
 
 def test_gradient_by_central_differences():
@@ -97,7 +114,9 @@ def test_gradient_by_central_differences():
         direction = rng.normal(size=layer.shape)
 
         def moved(h, i=i, direction=direction):
-            return loss_and_gradient(net._replace(**{net._fields[i]: net[i] + h * direction}), *data)[0]
+            return loss_and_gradient(
+                net._replace(**{net._fields[i]: net[i] + h * direction}), *data
+            )[0]
 
         numeric = (moved(1e-6) - moved(-1e-6)) / 2e-6
         # Rounding 1e-16 / 1e-6 and curvature 1e-12 leave some 1e-9.
@@ -113,7 +132,9 @@ def test_gradient_by_torch():
     m = torch.nn.functional.softplus(hidden @ w[4] + w[5], threshold=1e9)
     out = torch.flip(torch.cumsum(torch.flip(torch.tensor(gaps) * m, [1]), 1), [1])
     out = torch.cat([out, torch.zeros(len(x), 1, dtype=torch.float64)], 1)
-    loss = torch.tensor(weight) @ torch.nn.functional.cross_entropy(out, torch.tensor(rank), reduction="none")
+    loss = torch.tensor(weight) @ torch.nn.functional.cross_entropy(
+        out, torch.tensor(rank), reduction="none"
+    )
     loss.backward()
     value, gradient = loss_and_gradient(net, x, gaps, rank, weight)
     assert value == pytest.approx(loss.item(), rel=1e-13)
@@ -138,7 +159,9 @@ def test_mean_of_networks_is_the_mean_of_their_logits():
 
 def test_a_hand_sized_climb():
     # gaps 2 and 1 with weights 0.5 and 3: 0, then 0 + 1*3, then 3 + 2*0.5.
-    np.testing.assert_allclose(climb(np.array([[2.0, 1.0]]), np.array([[0.5, 3.0]])), [[4.0, 3.0, 0.0]])
+    np.testing.assert_allclose(
+        climb(np.array([[2.0, 1.0]]), np.array([[0.5, 3.0]])), [[4.0, 3.0, 0.0]]
+    )
 
 
 @pytest.mark.parametrize("variant", ["oi", "op"])
@@ -150,7 +173,9 @@ def test_whole_order_is_kept_and_equal_logits_stay_equal(variant):
     log_p, label = predict(fitted.calibrator, ArrayRows(z, None))
     np.testing.assert_array_equal(label, z.argmax(axis=1))
     order = np.argsort(-z, axis=1, kind="stable")
-    before, after = (np.diff(np.take_along_axis(v, order, axis=1), axis=1) for v in (z, log_p))
+    before, after = (
+        np.diff(np.take_along_axis(v, order, axis=1), axis=1) for v in (z, log_p)
+    )
     np.testing.assert_array_equal(after[before == 0], 0)
     assert (after[before < 0] < 0).all()
 
@@ -158,7 +183,9 @@ def test_whole_order_is_kept_and_equal_logits_stay_equal(variant):
 @pytest.mark.parametrize("variant", ["oi", "op"])
 def test_same_seed_same_networks(variant):
     rows = ArrayRows(*bent(200, 4, seed=5))
-    a, b, c = (fit(rows, seed=s, variant=variant, **SMALL).calibrator for s in (1, 1, 2))
+    a, b, c = (
+        fit(rows, seed=s, variant=variant, **SMALL).calibrator for s in (1, 1, 2)
+    )
     np.testing.assert_array_equal(a.w3, b.w3)
     assert not np.array_equal(a.w1, c.w1)
 
@@ -167,9 +194,14 @@ def test_order_invariant_networks_commute_with_relabelling():
     z, y = bent(400, 4, seed=6)
     order, plan = np.array([2, 0, 3, 1]), {**SMALL, "epochs": 8}
     a = fit(ArrayRows(z, y), variant="oi", **plan).calibrator
-    b = fit(ArrayRows(z[:, order], np.argsort(order)[y]), variant="oi", **plan).calibrator
+    b = fit(
+        ArrayRows(z[:, order], np.argsort(order)[y]), variant="oi", **plan
+    ).calibrator
     assert np.any(a.w3 != 0)
-    lp_a, lp_b = predict(a, ArrayRows(z, None))[0], predict(b, ArrayRows(z[:, order], None))[0]
+    lp_a, lp_b = (
+        predict(a, ArrayRows(z, None))[0],
+        predict(b, ArrayRows(z[:, order], None))[0],
+    )
     np.testing.assert_allclose(lp_a[:, order], lp_b, atol=1e-9)
 
 
@@ -177,9 +209,15 @@ def test_held_out_nll_is_never_above_that_of_the_start():
     rows = TrainingRows(ArrayRows(*truth(300, 4, seed=7)), sorted_input=True)
     held_out = {}
     for epochs in (0, 5):
-        options = IntraOrderPreservingOptions(hidden=8, epochs=epochs, folds=3, rate=5e-3, decay=0.0, batch=64)
-        _, held_out[epochs], _ = train_folds(rows, 0.9, options, np.random.default_rng(0), lambda done, total: None)
-    assert np.mean(held_out[5]) < np.mean(held_out[0])  # the start, T = 1 / 0.9, is off: truth is 1.6
+        options = IntraOrderPreservingOptions(
+            hidden=8, epochs=epochs, folds=3, rate=5e-3, decay=0.0, batch=64
+        )
+        _, held_out[epochs], _ = train_folds(
+            rows, 0.9, options, np.random.default_rng(0), lambda done, total: None
+        )
+    assert np.mean(held_out[5]) < np.mean(
+        held_out[0]
+    )  # the start, T = 1 / 0.9, is off: truth is 1.6
 
 
 @pytest.mark.parametrize("kind", ["logits", "probs"])
@@ -202,7 +240,9 @@ def test_training_rows_are_sorted_once_in_their_own_precision(kind):
 @pytest.mark.parametrize(("n", "k"), [(1, 3), (3, 2), (12, 30)])
 def test_few_rows_train_without_a_crash(variant, n, k):
     fitted = fit(ArrayRows(*truth(n, k, seed=8)), variant=variant, **SMALL)
-    assert all(np.isfinite(w).all() for w in (fitted.calibrator.w1, fitted.calibrator.b3))
+    assert all(
+        np.isfinite(w).all() for w in (fitted.calibrator.w1, fitted.calibrator.b3)
+    )
     assert any("weights for" in warning for warning in fitted.warnings)
 
 
@@ -217,7 +257,10 @@ def test_weights_are_positive_even_far_out():
     [
         ({"variant": "cubic"}, "expected diag, oi or op"),
         ({"variant": "oi"}, "expected center"),
-        ({"slopes": np.array([1.0, -1.0, 1.0])}, r"slopes\[1\] is -1.0, expected a positive number"),
+        (
+            {"slopes": np.array([1.0, -1.0, 1.0])},
+            r"slopes\[1\] is -1.0, expected a positive number",
+        ),
         ({"edges": np.array([1.0, 0.0])}, "finite numbers that rise"),
         ({"edges": None}, "expected edges"),
     ],

@@ -14,7 +14,11 @@ METHODS = ["ts", "ets", "mono", "iop"]
 
 
 def fit(name, z, y, **options):
-    return method(name).fit(ArrayRows(z, y), parse_options(name, options), Context()).calibrator
+    return (
+        method(name)
+        .fit(ArrayRows(z, y), parse_options(name, options), Context())
+        .calibrator
+    )
 
 
 def log_probs(calibrator, z):
@@ -59,4 +63,6 @@ def test_the_artifact_records_it_only_where_it_is_used(name):
 def test_the_default_of_ts_is_the_plain_softmax():
     z, y = truth(200, 3)
     calibrator = fit("ts", z, y)
-    np.testing.assert_array_equal(log_probs(calibrator, z), log_softmax(z / calibrator.temperature))
+    np.testing.assert_array_equal(
+        log_probs(calibrator, z), log_softmax(z / calibrator.temperature)
+    )

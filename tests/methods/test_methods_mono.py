@@ -31,10 +31,14 @@ def test_the_map_has_the_slopes_it_is_given():
 def test_gradient_and_hessian_are_those_of_the_nll():
     z, y = truth(60, 4, seed=1)
     weight = np.random.default_rng(1).uniform(0, 2, 60)
-    nll = nll_in_slopes(ArrayRows(z, y, weight=weight, block_rows=17), EDGES, lambda z: z)
+    nll = nll_in_slopes(
+        ArrayRows(z, y, weight=weight, block_rows=17), EDGES, lambda z: z
+    )
     value, gradient, hessian = nll(SLOPES)
     log_p = log_softmax(evaluate(z, EDGES, SLOPES))
-    assert value == pytest.approx(-np.average(log_p[np.arange(60), y], weights=weight), rel=1e-13)
+    assert value == pytest.approx(
+        -np.average(log_p[np.arange(60), y], weights=weight), rel=1e-13
+    )
     for j, step in enumerate(np.eye(5) * 1e-5):
         up, down = nll(SLOPES + step), nll(SLOPES - step)
         # Central differences of step h err by O(h^2) = 1e-10 and rounding 1e-16 / h = 1e-11.
@@ -60,7 +64,13 @@ def test_no_independent_solver_does_better_from_any_start():
     assert fitted.details["gradient"] <= 1e-9
     for seed in range(3):
         start = np.random.default_rng(seed).normal(size=len(edges) + 1) * 0.5
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-10})
+        found = minimize(
+            objective,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options={"ftol": 1e-15, "gtol": 1e-10},
+        )
         assert ours <= found.fun * (1 + 1e-8)
 
 
@@ -78,7 +88,10 @@ def test_cifar100_resnet20_lies_where_measured(resnet20):
     z, y, z_test, y_test = resnet20
     rows, test = ArrayRows(z, y), ArrayRows(z_test, y_test)
     plain = TemperatureScaling.fit(rows, TemperatureOptions(), Context()).calibrator
-    ours, theirs = (-predict(c, test)[0][np.arange(len(y_test)), y_test].mean() for c in (fit(rows).calibrator, plain))
+    ours, theirs = (
+        -predict(c, test)[0][np.arange(len(y_test)), y_test].mean()
+        for c in (fit(rows).calibrator, plain)
+    )
     assert 2e-4 < theirs - ours < 8e-4
 
 
@@ -96,7 +109,11 @@ class TestMinimise:
     def quadratic(x):
         curvature = np.diag([1.0, 100.0])
         centre = np.array([2.0, -3.0])
-        return 0.5 * (x - centre) @ curvature @ (x - centre), curvature @ (x - centre), curvature
+        return (
+            0.5 * (x - centre) @ curvature @ (x - centre),
+            curvature @ (x - centre),
+            curvature,
+        )
 
     def test_quadratic_in_one_step(self):
         found = minimise_box(self.quadratic, np.zeros(2))
@@ -112,14 +129,24 @@ class TestMinimise:
         def rosenbrock(x):  # minimum 0 at (1, 1); Rosenbrock 1960
             a, b = x
             value = (1 - a) ** 2 + 100 * (b - a * a) ** 2
-            gradient = np.array([-2 * (1 - a) - 400 * a * (b - a * a), 200 * (b - a * a)])
-            return value, gradient, np.array([[2 - 400 * (b - 3 * a * a), -400 * a], [-400 * a, 200.0]])
+            gradient = np.array(
+                [-2 * (1 - a) - 400 * a * (b - a * a), 200 * (b - a * a)]
+            )
+            return (
+                value,
+                gradient,
+                np.array([[2 - 400 * (b - 3 * a * a), -400 * a], [-400 * a, 200.0]]),
+            )
 
         found = minimise_box(rosenbrock, np.array([-1.2, 1.0]))
         np.testing.assert_allclose(found.x, [1, 1], rtol=1e-8)
 
     def test_gives_up_in_the_open(self):
-        found = minimise_box(lambda x: (float(np.exp(-x[0])), -np.exp(-x), np.exp(-x)[None]), np.zeros(1), limit=5)
+        found = minimise_box(
+            lambda x: (float(np.exp(-x[0])), -np.exp(-x), np.exp(-x)[None]),
+            np.zeros(1),
+            limit=5,
+        )
         assert found.status == "not_converged"
         assert found.evaluations == 5
 

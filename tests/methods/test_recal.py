@@ -23,7 +23,9 @@ def made_up(seed=0, n=600, k=7, sharp=2.5):
     rng = np.random.default_rng(seed)
     centre = rng.normal(size=(n, k)) * 1.5
     y = (centre + rng.gumbel(size=(n, k))).argmax(axis=1)
-    moved = np.stack([centre * (1 - 0.2 * m) + rng.normal(size=(n, k)) * 0.6 * m for m in (1, 2, 3)])
+    moved = np.stack(
+        [centre * (1 - 0.2 * m) + rng.normal(size=(n, k)) * 0.6 * m for m in (1, 2, 3)]
+    )
     return sharp * centre, y, sharp * moved
 
 
@@ -69,7 +71,10 @@ def plain_recal(z, y, moved, drawn, *, guard, own, delta):
                 rows = group == g
                 if ece15(new, right, rows) > ece15(p, right, rows):
                     sigma[g] = 1.0
-        a, b[m] = log_softmax(sigma[group][:, None] * a), log_softmax(sigma[group][:, None] * b[m])
+        a, b[m] = (
+            log_softmax(sigma[group][:, None] * a),
+            log_softmax(sigma[group][:, None] * b[m]),
+        )
         sigmas.append(sigma)
         after = ece15(np.exp(a.max(1)), right) / n
         if counted:
@@ -95,14 +100,31 @@ def applied(calibrator, z, moved, specs=SPECS, block_rows=64):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_fast_rounds_equal_the_plain_algorithm(guard, conf_at, seed):
     z, y, moved = made_up(seed)
-    fit = fitted(z, y, moved, seed, guard=guard, conf_at=conf_at, rounds=30, init="none", delta=1e-5)
+    fit = fitted(
+        z,
+        y,
+        moved,
+        seed,
+        guard=guard,
+        conf_at=conf_at,
+        rounds=30,
+        init="none",
+        delta=1e-5,
+    )
     drawn = [SPECS.index(s) for s in fit.calibrator.transforms]
-    more = [*drawn, *[0] * (30 - len(drawn))]  # the plain one must stop by itself, at the same round
-    sigma, a = plain_recal(z, y, moved, more, guard=guard, own=conf_at == "own", delta=1e-5)
+    more = [
+        *drawn,
+        *[0] * (30 - len(drawn)),
+    ]  # the plain one must stop by itself, at the same round
+    sigma, a = plain_recal(
+        z, y, moved, more, guard=guard, own=conf_at == "own", delta=1e-5
+    )
     assert sigma.shape == fit.calibrator.inverse_temperatures.shape
     # Every group's beta is accurate to 1e-10 relative and 30 rounds compound it.
     np.testing.assert_allclose(fit.calibrator.inverse_temperatures, sigma, rtol=1e-8)
-    np.testing.assert_allclose(applied(fit.calibrator, z, moved), a, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        applied(fit.calibrator, z, moved), a, rtol=1e-7, atol=1e-9
+    )
 
 
 def test_one_round_by_hand():
@@ -114,9 +136,13 @@ def test_one_round_by_hand():
         ReCal.Options(init="none", rounds=1),
         Context(),
     )
-    ts = TemperatureScaling.fit(ArrayRows(z, y), TemperatureScaling.Options(), Context())
+    ts = TemperatureScaling.fit(
+        ArrayRows(z, y), TemperatureScaling.Options(), Context()
+    )
     assert fit.calibrator.inverse_temperatures[0, :3].tolist() == [1, 1, 1]
-    assert fit.calibrator.inverse_temperatures[0, 3] == pytest.approx(1 / ts.calibrator.temperature, rel=1e-9)
+    assert fit.calibrator.inverse_temperatures[0, 3] == pytest.approx(
+        1 / ts.calibrator.temperature, rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("half", [0, 1, 2])
@@ -129,12 +155,21 @@ def test_published_pattern_on_real_zooms(real, half):
     ours spread over .1174-.1182, .1202-.1207, .1262-.1269 and .006-.009, .010-.013, .013-.015.
     """
     data = real("cifar10_resnet20_transformed")
-    z, y, moved, specs = data["logits"], data["labels"], data["transformed_logits"], tuple(data["transforms"])
+    z, y, moved, specs = (
+        data["logits"],
+        data["labels"],
+        data["transformed_logits"],
+        tuple(data["transforms"]),
+    )
     order = np.random.default_rng(half).permutation(len(y))
     cal, test = order[:5000], order[5000:]
-    ts = TemperatureScaling.fit(ArrayRows(z[cal], y[cal]), TemperatureScaling.Options(), Context())
+    ts = TemperatureScaling.fit(
+        ArrayRows(z[cal], y[cal]), TemperatureScaling.Options(), Context()
+    )
     rows = ArrayRows(z[cal], y[cal], transformed=moved[:, cal], transforms=specs)
-    fit = ReCal.fit(rows, ReCal.Options(init="none", pool="zoom", rounds=200), Context(seed=half))
+    fit = ReCal.fit(
+        rows, ReCal.Options(init="none", pool="zoom", rounds=200), Context(seed=half)
+    )
     assert fit.status == "ok"
     assert all(s.startswith("zoom:") for s in fit.calibrator.transforms)
 
@@ -159,8 +194,18 @@ def test_beats_temperature_scaling_on_the_sample_digits():
         ]
         truth, briers = np.eye(10)[test.labels()], []
         for fit in fits:
-            index = [test.transforms.index(spec) for spec in fit.calibrator.required_transforms]
-            p = np.exp(np.concatenate([fit.calibrator.apply(block).log_probs for block in test.blocks(index)]))
+            index = [
+                test.transforms.index(spec)
+                for spec in fit.calibrator.required_transforms
+            ]
+            p = np.exp(
+                np.concatenate(
+                    [
+                        fit.calibrator.apply(block).log_probs
+                        for block in test.blocks(index)
+                    ]
+                )
+            )
             briers.append(((p - truth) ** 2).sum(1).mean())
     # .120 against .135; draws of other seeds are within .001.
     assert briers[0] < briers[1] - 0.01
@@ -186,41 +231,70 @@ def test_beats_temperature_scaling_on_the_sample_digits():
             [0.9978194, 0.9710158, 1.0052110, 1.0639874],
             (0.009254, 0.234601, 0.117223),
         ),
-        ("original", "none", [0, 1291, 880, 2829], None, (0.011830, 0.240896, 0.118371)),
+        (
+            "original",
+            "none",
+            [0, 1291, 880, 2829],
+            None,
+            (0.011830, 0.240896, 0.118371),
+        ),
         ("own", "none", [234, 1057, 876, 2833], None, (0.011861, 0.241639, 0.118586)),
     ],
 )
 def test_given_draws_on_real_zooms(real, conf_at, init, rows, sigma, scores):
     data = real("cifar10_resnet20_transformed")
-    z, y, moved, specs = data["logits"], data["labels"], data["transformed_logits"], tuple(data["transforms"])
-    zooms, state, drawn = [m for m, spec in enumerate(specs) if spec.startswith("zoom:")], 1, []
+    z, y, moved, specs = (
+        data["logits"],
+        data["labels"],
+        data["transformed_logits"],
+        tuple(data["transforms"]),
+    )
+    zooms, state, drawn = (
+        [m for m, spec in enumerate(specs) if spec.startswith("zoom:")],
+        1,
+        [],
+    )
     for _ in range(100):
         state = (1103515245 * state + 12345) % 2**31
         drawn.append(zooms[(state >> 16) % 10])
     cal = ArrayRows(z[:5000], y[:5000], transformed=moved[:, :5000], transforms=specs)
-    fit = ReCal.play(cal, ReCal.Options(conf_at=conf_at, init=init), Context(), np.array(drawn))
-    assert fit.calibrator.temperature == pytest.approx(2.3853538116 if init == "ts" else 1.0, rel=1e-10)
+    fit = ReCal.play(
+        cal, ReCal.Options(conf_at=conf_at, init=init), Context(), np.array(drawn)
+    )
+    assert fit.calibrator.temperature == pytest.approx(
+        2.3853538116 if init == "ts" else 1.0, rel=1e-10
+    )
     assert fit.details["groups"][2]["rows"] == rows
     if sigma:
-        np.testing.assert_allclose(fit.calibrator.inverse_temperatures[2], sigma, atol=6e-8)
+        np.testing.assert_allclose(
+            fit.calibrator.inverse_temperatures[2], sigma, atol=6e-8
+        )
     p = np.exp(applied(fit.calibrator, z[5000:], moved[:, 5000:], specs))
     truth = y[5000:]
     ece, nll, brier = scores
     assert ece15(p.max(1), p.argmax(1) == truth) / 5000 == pytest.approx(ece, abs=6e-7)
     assert -np.log(p[np.arange(5000), truth]).mean() == pytest.approx(nll, abs=6e-7)
-    assert ((p - np.eye(10)[truth]) ** 2).sum(1).mean() == pytest.approx(brier, abs=6e-7)
+    assert ((p - np.eye(10)[truth]) ** 2).sum(1).mean() == pytest.approx(
+        brier, abs=6e-7
+    )
     if (conf_at, init) == ("own", "ts"):
         first = fit.details["groups"][0]
         assert first["rows"] == [136, 395, 386, 4083]
-        np.testing.assert_allclose(first["ece_before"], [0.11885, 0.09226, 0.07471, 0.00477], atol=6e-6)
-        np.testing.assert_allclose(first["ece_after"], [0.11932, 0.08209, 0.07518, 0.00401], atol=6e-6)
+        np.testing.assert_allclose(
+            first["ece_before"], [0.11885, 0.09226, 0.07471, 0.00477], atol=6e-6
+        )
+        np.testing.assert_allclose(
+            first["ece_after"], [0.11932, 0.08209, 0.07518, 0.00401], atol=6e-6
+        )
 
 
 def test_rounds_that_end_behind_one_temperature_are_told():
     # One round without a start at T cannot make up for scores that are four times too sure.
     z, y, moved = made_up(3, sharp=4.0)
     behind = fitted(z, y, moved, init="none", rounds=1)
-    assert any("one temperature reaches" in w and "init=ts" in w for w in behind.warnings)
+    assert any(
+        "one temperature reaches" in w and "init=ts" in w for w in behind.warnings
+    )
     ahead = fitted(z, y, moved, rounds=1)
     assert not any("one temperature reaches" in w for w in ahead.warnings)
     assert ahead.details["nll"] <= ahead.details["nll_of_ts"] + 1e-12
@@ -249,15 +323,28 @@ def test_same_for_any_blocks_and_weights_count_like_copies():
     z, y, moved = made_up(2, n=300)
     twice = np.arange(300) % 3 == 0
     copies = np.concatenate([np.arange(300), np.flatnonzero(twice)])
-    weighted = ArrayRows(z, y, weight=1.0 + twice, transformed=moved, transforms=SPECS, block_rows=7)
-    repeated = ArrayRows(z[copies], y[copies], transformed=moved[:, copies], transforms=SPECS)
+    weighted = ArrayRows(
+        z, y, weight=1.0 + twice, transformed=moved, transforms=SPECS, block_rows=7
+    )
+    repeated = ArrayRows(
+        z[copies], y[copies], transformed=moved[:, copies], transforms=SPECS
+    )
     options = ReCal.Options(rounds=12, delta=0.0)
-    one, two = (ReCal.fit(rows, options, Context()).calibrator for rows in (weighted, repeated))
-    np.testing.assert_allclose(one.inverse_temperatures, two.inverse_temperatures, rtol=1e-8)
-    np.testing.assert_array_equal(applied(one, z, moved, block_rows=1), applied(one, z, moved, block_rows=300))
+    one, two = (
+        ReCal.fit(rows, options, Context()).calibrator for rows in (weighted, repeated)
+    )
+    np.testing.assert_allclose(
+        one.inverse_temperatures, two.inverse_temperatures, rtol=1e-8
+    )
+    np.testing.assert_array_equal(
+        applied(one, z, moved, block_rows=1), applied(one, z, moved, block_rows=300)
+    )
 
 
-@pytest.mark.parametrize("case", ["all right", "all wrong", "constant", "huge", "identical", "one row", "ties"])
+@pytest.mark.parametrize(
+    "case",
+    ["all right", "all wrong", "constant", "huge", "identical", "one row", "ties"],
+)
 def test_degenerate_rows_do_no_harm(case):
     z, y, moved = made_up(4, n=200)
     match case:
@@ -290,16 +377,28 @@ def test_degenerate_rows_do_no_harm(case):
 
 def test_errors_say_what_to_do():
     z, y, moved = made_up(0, n=50)
-    with pytest.raises(FitError, match=r"have none; calcli extract --model .* --transform zoom"):
+    with pytest.raises(
+        FitError, match=r"have none; calcli extract --model .* --transform zoom"
+    ):
         ReCal.fit(ArrayRows(z, y), ReCal.Options(), Context())
-    with pytest.raises(UsageError, match=r"no transform is 'rotate'; there are: zoom:0\.5, zoom:0\.7, brightness:0\.3"):
+    with pytest.raises(
+        UsageError,
+        match=r"no transform is 'rotate'; there are: zoom:0\.5, zoom:0\.7, brightness:0\.3",
+    ):
         fitted(z, y, moved, pool="zoom,rotate")
-    with pytest.raises(DataError, match=r"inverse_temperatures\[1, 2\] is -1.0, expected a positive number"):
-        ReCal(np.array([[1, 1, 1, 1], [1, 1, -1, 1.0]]), np.array(["a", "b"]), False).check(3)
+    with pytest.raises(
+        DataError,
+        match=r"inverse_temperatures\[1, 2\] is -1.0, expected a positive number",
+    ):
+        ReCal(
+            np.array([[1, 1, 1, 1], [1, 1, -1, 1.0]]), np.array(["a", "b"]), False
+        ).check(3)
 
 
 @pytest.mark.parametrize("kind", ["logits", "probs"])
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+@pytest.mark.parametrize(
+    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
+)
 def test_torch_twin_equals_numpy(device, kind):
     torch = pytest.importorskip("torch")
     from calcli.kernels import numpy as kernels
@@ -310,14 +409,21 @@ def test_torch_twin_equals_numpy(device, kind):
     z, y, moved = made_up(6)
     z[:5] = np.round(z[:5])  # ties
     scores = softmax(z) if kind == "probs" else z
-    rows = ArrayRows(scores, y, kind, transformed=moved, transforms=SPECS, block_rows=97)
-    plain, twin = kernels.RowSharpness(rows), kernels_torch.RowSharpness(rows, device=device)
+    rows = ArrayRows(
+        scores, y, kind, transformed=moved, transforms=SPECS, block_rows=97
+    )
+    plain, twin = (
+        kernels.RowSharpness(rows),
+        kernels_torch.RowSharpness(rows, device=device),
+    )
     np.testing.assert_array_equal(twin.predicted, plain.predicted)
     np.testing.assert_allclose(twin.label_gap, plain.label_gap, rtol=1e-12)
     rng = np.random.default_rng(0)
     scale, wanted = rng.uniform(0.2, 3.0, size=len(y)), rng.random(len(y)) < 0.4
     for rows_wanted in (None, wanted):
-        for ours, theirs in zip(twin.tilt(scale, rows_wanted), plain.tilt(scale, rows_wanted), strict=True):
+        for ours, theirs in zip(
+            twin.tilt(scale, rows_wanted), plain.tilt(scale, rows_wanted), strict=True
+        ):
             np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
     for own in (False, True):
         ours, theirs = twin.response(1, scale, own), plain.response(1, scale, own)

@@ -27,9 +27,24 @@ def calibrated(name, **options):
 @pytest.mark.parametrize(
     ("name", "options", "mean", "squared"),
     [
-        ("platt", {}, 0.5989178331361039, 0.21613652154619595),  # PlattTopCalibrator; betacal's "am"
-        ("sb", {"bins": 10}, 0.5967966843444114, 0.21849177734786018),  # PlattBinnerTopCalibrator
-        ("hb", {"bins": 10, "scheme": "mass"}, 0.598, 0.22642500000000002),  # HistogramTopCalibrator
+        (
+            "platt",
+            {},
+            0.5989178331361039,
+            0.21613652154619595,
+        ),  # PlattTopCalibrator; betacal's "am"
+        (
+            "sb",
+            {"bins": 10},
+            0.5967966843444114,
+            0.21849177734786018,
+        ),  # PlattBinnerTopCalibrator
+        (
+            "hb",
+            {"bins": 10, "scheme": "mass"},
+            0.598,
+            0.22642500000000002,
+        ),  # HistogramTopCalibrator
         ("beta", {}, 0.5997466510722185, 0.2165424863695041),  # BetaCalibration("abm")
         ("beta", {"variant": "am"}, 0.5989178331361039, 0.2161365215461959),
         ("beta", {"variant": "ab"}, 0.6454711460100719, 0.22354757949113202),
@@ -39,7 +54,9 @@ def test_confidences_equal_those_of_the_package(name, options, mean, squared):
     _, found = calibrated(name, **options)
     np.testing.assert_array_equal(found.label, Z[400:].argmax(axis=1))
     assert found.confidence.mean() == pytest.approx(mean, rel=1e-12)
-    assert ((found.confidence - HIT[400:]) ** 2).mean() == pytest.approx(squared, rel=1e-12)
+    assert ((found.confidence - HIT[400:]) ** 2).mean() == pytest.approx(
+        squared, rel=1e-12
+    )
 
 
 def test_beta_has_the_parameters_of_betacal():
@@ -58,8 +75,15 @@ def test_isotonic_regression_equals_scikit_learn():
     p = softmax(Z)
     oracle = SklearnIsotonic(out_of_bounds="clip").fit(p[:400].max(axis=1), HIT[:400])
     _, found = calibrated("ir")
-    np.testing.assert_allclose(found.confidence, oracle.predict(p[400:].max(axis=1)), atol=1e-12)
+    np.testing.assert_allclose(
+        found.confidence, oracle.predict(p[400:].max(axis=1)), atol=1e-12
+    )
     each, _ = calibrated("ir", mode="ova")
     classes = zip(p[:400].T, p[400:].T, np.eye(5)[Y[:400]].T, strict=True)
-    expected = [SklearnIsotonic(out_of_bounds="clip").fit(own, hit).predict(at) for own, at, hit in classes]
-    np.testing.assert_allclose(each.marginals(next(iter(TEST.blocks()))), np.array(expected).T, atol=1e-12)
+    expected = [
+        SklearnIsotonic(out_of_bounds="clip").fit(own, hit).predict(at)
+        for own, at, hit in classes
+    ]
+    np.testing.assert_allclose(
+        each.marginals(next(iter(TEST.blocks()))), np.array(expected).T, atol=1e-12
+    )

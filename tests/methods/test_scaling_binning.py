@@ -26,11 +26,15 @@ THIRDS = tuple(np.arange(start, start + 1000) for start in (0, 1000, 2000))
 def rows(real):
     data = real("cifar10_vgg16_verified")
     p, y = data["probs"], data["labels"].astype(np.int64)
-    return ArrayRows(p[:3000], y[:3000], "probs"), ArrayRows(p[3000:], y[3000:], "probs")
+    return ArrayRows(p[:3000], y[:3000], "probs"), ArrayRows(
+        p[3000:], y[3000:], "probs"
+    )
 
 
 def fit(rows, **options):
-    return ScalingBinning.fit_parts(rows[0], ScalingBinningOptions(**options), Context(), THIRDS)
+    return ScalingBinning.fit_parts(
+        rows[0], ScalingBinningOptions(**options), Context(), THIRDS
+    )
 
 
 def squared_errors(q, hit):
@@ -39,7 +43,9 @@ def squared_errors(q, hit):
     n = np.bincount(at)
     mean = np.bincount(at, hit) / n
     gap = (value - mean) ** 2
-    return n @ gap / len(q), n @ (gap - mean * (1 - mean) / np.maximum(n - 1, 1)) / len(q)
+    return n @ gap / len(q), n @ (gap - mean * (1 - mean) / np.maximum(n - 1, 1)) / len(
+        q
+    )
 
 
 TOP = [
@@ -62,7 +68,9 @@ TOP = [
 TOLERANCE = {"vector": 2e-3, "dirichlet": 2e-3}
 
 
-@pytest.mark.parametrize(("base", "loss", "bins", "plugin", "debiased", "brier_top"), TOP)
+@pytest.mark.parametrize(
+    ("base", "loss", "bins", "plugin", "debiased", "brier_top"), TOP
+)
 def test_top_label(rows, base, loss, bins, plugin, debiased, brier_top):
     calibrator = fit(rows, base=base, loss=loss, bins=bins).calibrator
     parts = [calibrator.apply(block) for block in rows[1].blocks()]
@@ -73,7 +81,9 @@ def test_top_label(rows, base, loss, bins, plugin, debiased, brier_top):
     assert squared_errors(q, hit) == pytest.approx((plugin, debiased), rel=rel)
     assert ((q - hit) ** 2).mean() == pytest.approx(brier_top, abs=6e-7)
     if base in ("vector", "dirichlet"):
-        assert hit.mean() == pytest.approx({"vector": 0.934714, "dirichlet": 0.926}[base], abs=6e-7)
+        assert hit.mean() == pytest.approx(
+            {"vector": 0.934714, "dirichlet": 0.926}[base], abs=6e-7
+        )
         assert sum(part.counts["predictions_changed"] for part in parts) > 100
     else:
         np.testing.assert_array_equal(label, rows[1].scores.argmax(axis=1))
@@ -106,7 +116,9 @@ def test_parameters(rows, base, loss, expected):
         ("dirichlet", 100, 8.7781e-4, 7.1653e-4, 0.011842, None),
     ],
 )
-def test_marginal_values_before_normalising(rows, base, bins, plugin, debiased, mse, sums):
+def test_marginal_values_before_normalising(
+    rows, base, bins, plugin, debiased, mse, sums
+):
     calibrator = fit(rows, base=base, bins=bins, mode="marginal").calibrator
     q = np.concatenate([calibrator.marginals(block) for block in rows[1].blocks()])
     truth = np.eye(10)[rows[1].labels()]
@@ -114,13 +126,21 @@ def test_marginal_values_before_normalising(rows, base, bins, plugin, debiased, 
     assert errors == pytest.approx((plugin, debiased), rel=TOLERANCE.get(base, 5e-5))
     assert ((q - truth) ** 2).mean() == pytest.approx(mse, abs=6e-7)
     walk = partial(class_columns, rows[1], calibrator, raw=True)
-    context = MetricContext(collect(rows[1], calibrator), MetricSettings(), raw_columns=walk)
+    context = MetricContext(
+        collect(rows[1], calibrator), MetricSettings(), raw_columns=walk
+    )
     found, difference = measure("marginal2_raw", context), measure("mse_raw", context)
-    assert (found.more["plugin_square"], found.more["signed_square"]) == pytest.approx(errors, rel=1e-9)
-    assert (found.value**2, difference.value) == pytest.approx((errors[1], ((q - truth) ** 2).mean()), rel=1e-9)
+    assert (found.more["plugin_square"], found.more["signed_square"]) == pytest.approx(
+        errors, rel=1e-9
+    )
+    assert (found.value**2, difference.value) == pytest.approx(
+        (errors[1], ((q - truth) ** 2).mean()), rel=1e-9
+    )
     if sums:
         total = q.sum(axis=1)
-        assert [found.more[f"row_sum_{end}"] for end in ("min", "mean", "max")] == pytest.approx(sums, abs=6e-3)
+        assert [
+            found.more[f"row_sum_{end}"] for end in ("min", "mean", "max")
+        ] == pytest.approx(sums, abs=6e-3)
         assert (total.min(), total.mean(), total.max()) == pytest.approx(sums, abs=6e-3)
 
 
@@ -129,28 +149,47 @@ def test_marginal_values_before_normalising(rows, base, bins, plugin, debiased, 
 def test_every_base_survives_its_artifact(base, mode):
     rng = np.random.default_rng(0)
     z, y = rng.normal(size=(300, 3)) * 3, rng.integers(0, 3, 300)
-    fitted = ScalingBinning.fit(ArrayRows(z, y), ScalingBinningOptions(base=base, mode=mode, bins=5), Context())
+    fitted = ScalingBinning.fit(
+        ArrayRows(z, y), ScalingBinningOptions(base=base, mode=mode, bins=5), Context()
+    )
     again = decode_params(ScalingBinning, encode_params(fitted.calibrator), 3)
     block = next(ArrayRows(z).blocks())
-    np.testing.assert_array_equal(again.apply(block).log_probs, fitted.calibrator.apply(block).log_probs)
-    sure = ArrayRows(np.where(np.arange(3) == y[:, None], 1e5, 0.0), y)  # every row right, and sure of it
-    degenerate = ScalingBinning.fit(sure, ScalingBinningOptions(base=base, mode=mode, bins=5), Context()).calibrator
+    np.testing.assert_array_equal(
+        again.apply(block).log_probs, fitted.calibrator.apply(block).log_probs
+    )
+    sure = ArrayRows(
+        np.where(np.arange(3) == y[:, None], 1e5, 0.0), y
+    )  # every row right, and sure of it
+    degenerate = ScalingBinning.fit(
+        sure, ScalingBinningOptions(base=base, mode=mode, bins=5), Context()
+    ).calibrator
     assert np.isfinite(degenerate.apply(block).log_probs).all()
 
 
 @pytest.mark.parametrize("base", ["vector", "dirichlet"])
-def test_the_squared_loss_of_whole_rows_is_stationary_and_no_worse_than_where_it_starts(base):
+def test_the_squared_loss_of_whole_rows_is_stationary_and_no_worse_than_where_it_starts(
+    base,
+):
     rng = np.random.default_rng(0)
     z = rng.normal(size=(600, 4)) * 3
-    y = (0.6 * z + np.array([0.5, 0, 0, -0.5]) + rng.gumbel(size=z.shape)).argmax(axis=1)
+    y = (0.6 * z + np.array([0.5, 0, 0, -0.5]) + rng.gumbel(size=z.shape)).argmax(
+        axis=1
+    )
     log, brier = (
-        ScalingBinning.fit(ArrayRows(z, y), ScalingBinningOptions(base=base, loss=loss), Context())
+        ScalingBinning.fit(
+            ArrayRows(z, y), ScalingBinningOptions(base=base, loss=loss), Context()
+        )
         for loss in ("log", "brier")
     )
     assert brier.status == "ok"
 
     def squared(first, step=0.0):
-        x = np.concatenate([first.features(b) if base == "dirichlet" else log_softmax(b.z) for b in blocks(z)])
+        x = np.concatenate(
+            [
+                first.features(b) if base == "dirichlet" else log_softmax(b.z)
+                for b in blocks(z)
+            ]
+        )
         weight = first.weight if base == "dirichlet" else np.diag(first.scale)
         return squared_loss(x, weight + step, first.bias, y)
 
@@ -170,7 +209,9 @@ def squared_loss(x, weight, bias, y):
     return ((p - np.eye(p.shape[1])[y]) ** 2).sum(axis=1).mean()
 
 
-def test_of_two_optima_of_the_squared_loss_the_one_beside_the_log_losss_serves_new_rows_better(rows):
+def test_of_two_optima_of_the_squared_loss_the_one_beside_the_log_losss_serves_new_rows_better(
+    rows,
+):
     """Class 6 of the authors' network: a step has 5 wrong of 1000, the smooth map .00546; on 7000 others .0067, .0057.
 
     An independent program, started elsewhere, found the step: marginal error 7.6567e-4, difference .018758.
@@ -182,7 +223,9 @@ def test_of_two_optima_of_the_squared_loss_the_one_beside_the_log_losss_serves_n
         z = np.log(np.asarray(z, dtype=float))
         odds = z[:, 6] - np.logaddexp.reduce(np.delete(z, 6, axis=1), axis=1)
         hit = part.labels() == 6
-        return np.mean((np.exp(-np.logaddexp(0.0, -(slope * odds + intercept))) - hit) ** 2)
+        return np.mean(
+            (np.exp(-np.logaddexp(0.0, -(slope * odds + intercept))) - hit) ** 2
+        )
 
     first = ArrayRows(rows[0].scores[:1000], rows[0].labels()[:1000], "probs")
     own, step = (calibrator.slope[6], calibrator.intercept[6]), (47.84888, 0.06829)

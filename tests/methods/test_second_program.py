@@ -40,11 +40,19 @@ def temperature(loss, z, y):
     """Of least squared error, or of least NLL: the root of mean(E_p[z] - z_y) in 1/T."""
     if loss == "brier":
         best = minimize_scalar(
-            partial(squared_error, z=z, y=y), bounds=(-2, 2), method="bounded", options={"xatol": 1e-10}
+            partial(squared_error, z=z, y=y),
+            bounds=(-2, 2),
+            method="bounded",
+            options={"xatol": 1e-10},
         )
         return np.exp(best.x)
     own = z[np.arange(len(y)), y]
-    return 1 / brentq(lambda b: np.mean((softmax(b * z, axis=1) * z).sum(axis=1) - own), 0.01, 100, xtol=1e-15)
+    return 1 / brentq(
+        lambda b: np.mean((softmax(b * z, axis=1) * z).sum(axis=1) - own),
+        0.01,
+        100,
+        xtol=1e-15,
+    )
 
 
 @pytest.mark.parametrize("loss", ["log", "brier"])
@@ -52,18 +60,32 @@ def test_temperature_scaling(loss):
     fitted, q = calibrated("ts", loss={"log": "nll"}.get(loss, loss))
     expected = temperature(loss, Z[:N], Y[:N])
     # A minimum is known to the square root of the precision of its value.
-    assert fitted.temperature == pytest.approx(expected, rel=1e-10 if loss == "log" else 1e-7)
-    np.testing.assert_allclose(q, softmax(Z[N:] / expected, axis=1), rtol=1e-9 if loss == "log" else 1e-5)
+    assert fitted.temperature == pytest.approx(
+        expected, rel=1e-10 if loss == "log" else 1e-7
+    )
+    np.testing.assert_allclose(
+        q, softmax(Z[N:] / expected, axis=1), rtol=1e-9 if loss == "log" else 1e-5
+    )
 
 
 def test_ensemble_temperature_scaling():
     """Weights of softmax(z / T), softmax(z) and 1/k by SLSQP on the squared error, as the authors search them."""
     fitted, q = calibrated("ets", loss="brier")
     t = temperature("brier", Z[:N], Y[:N])
-    parts = [np.stack([softmax(z / t, axis=1), softmax(z, axis=1), np.full(z.shape, 1 / K)]) for z in (Z[:N], Z[N:])]
+    parts = [
+        np.stack([softmax(z / t, axis=1), softmax(z, axis=1), np.full(z.shape, 1 / K)])
+        for z in (Z[:N], Z[N:])
+    ]
     error = lambda w: ((np.tensordot(w, parts[0], 1) - HOT[:N]) ** 2).sum(axis=1).mean()  # noqa: E731
     simplex = {"type": "eq", "fun": lambda w: w.sum() - 1}
-    best = minimize(error, [1.0, 0.0, 0.0], method="SLSQP", bounds=[(0, 1)] * 3, constraints=[simplex], tol=1e-14)
+    best = minimize(
+        error,
+        [1.0, 0.0, 0.0],
+        method="SLSQP",
+        bounds=[(0, 1)] * 3,
+        constraints=[simplex],
+        tol=1e-14,
+    )
     assert error(fitted.weights) <= best.fun + 1e-12
     np.testing.assert_allclose(q, np.tensordot(best.x, parts[1], 1), atol=1e-4)
 
@@ -77,9 +99,17 @@ def each_class(fit_one, p, at):
 def binned(p, hit, at, *, scheme):
     """Means of the outcomes in 15 right-closed bins; an empty one gives its midpoint."""
     edges = np.linspace(0, 1, 16) if scheme == "width" else mass_edges(p, 15)
-    where, to = (np.clip(np.searchsorted(edges, x, side="left") - 1, 0, len(edges) - 2) for x in (p, at))
-    count, hits = np.bincount(where, minlength=len(edges) - 1), np.bincount(where, hit, len(edges) - 1)
-    return np.where(count > 0, hits / np.maximum(count, 1), (edges[:-1] + edges[1:]) / 2)[to]
+    where, to = (
+        np.clip(np.searchsorted(edges, x, side="left") - 1, 0, len(edges) - 2)
+        for x in (p, at)
+    )
+    count, hits = (
+        np.bincount(where, minlength=len(edges) - 1),
+        np.bincount(where, hit, len(edges) - 1),
+    )
+    return np.where(
+        count > 0, hits / np.maximum(count, 1), (edges[:-1] + edges[1:]) / 2
+    )[to]
 
 
 def mass_edges(p, bins):
@@ -91,14 +121,18 @@ def mass_edges(p, bins):
 @pytest.mark.parametrize("scheme", ["width", "mass"])
 def test_histogram_binning_of_every_class(scheme):
     _, q = calibrated("hb", mode="ova", scheme=scheme)
-    np.testing.assert_allclose(q, each_class(partial(binned, scheme=scheme), P[:N], P[N:]), atol=1e-12)
+    np.testing.assert_allclose(
+        q, each_class(partial(binned, scheme=scheme), P[:N], P[N:]), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("scheme", ["width", "mass"])
 def test_histogram_binning_of_the_confidence(scheme):
     _, q = calibrated("hb", scheme=scheme)
     expected = binned(P[:N].max(axis=1), HIT[:N], P[N:].max(axis=1), scheme=scheme)
-    np.testing.assert_allclose(q[np.arange(500), Z[N:].argmax(axis=1)], expected, atol=1e-12)
+    np.testing.assert_allclose(
+        q[np.arange(500), Z[N:].argmax(axis=1)], expected, atol=1e-12
+    )
 
 
 def isotonic(p, hit, at):
@@ -114,9 +148,14 @@ def test_isotonic_regression_of_every_class():
 def test_isotonic_regression_of_every_class_after_a_temperature():
     fitted, q = calibrated("irova-ts")
     t = fitted.temperature
-    assert squared_error(np.log(t)) <= squared_error(np.log(temperature("brier", Z[:N], Y[:N]))) + 1e-12
+    assert (
+        squared_error(np.log(t))
+        <= squared_error(np.log(temperature("brier", Z[:N], Y[:N]))) + 1e-12
+    )
     tempered = softmax(Z / t, axis=1)
-    np.testing.assert_allclose(q, each_class(isotonic, tempered[:N], tempered[N:]), atol=1e-12)
+    np.testing.assert_allclose(
+        q, each_class(isotonic, tempered[:N], tempered[N:]), atol=1e-12
+    )
 
 
 def smooth_map(base, p, hit):
@@ -125,7 +164,9 @@ def smooth_map(base, p, hit):
         "platt": lambda x: logit(x)[:, None],
         "beta": lambda x: np.stack([np.log(x), -np.log1p(-x)], axis=1),
     }[base]
-    found = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12, max_iter=1000).fit(features(p), hit)
+    found = LogisticRegression(
+        C=np.inf, solver="newton-cholesky", tol=1e-12, max_iter=1000
+    ).fit(features(p), hit)
     assert (found.coef_ > 0).all()  # else the beta map would have another optimum
     return lambda x: found.predict_proba(features(x))[:, 1]
 
@@ -144,16 +185,23 @@ def test_scaling_binning_of_the_confidence(base):
         g = smooth_map(base, top[first], HIT[first])(top)
     edges = mass_edges(g[second], 10)
     at = np.clip(np.searchsorted(edges, g, side="left") - 1, 0, 9)
-    expected = np.bincount(at[third], g[third], 10) / np.bincount(at[third], minlength=10)
+    expected = np.bincount(at[third], g[third], 10) / np.bincount(
+        at[third], minlength=10
+    )
     log_q, label = predict(found, TEST)
-    np.testing.assert_allclose(np.exp(log_q[np.arange(500), label]), expected[at[N:]], atol=1e-6)
+    np.testing.assert_allclose(
+        np.exp(log_q[np.arange(500), label]), expected[at[N:]], atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("scale", [0.8, 2.5])
 def test_hoki_under_gumbel_noise(scale):
     """Its rounds written out. A prediction survives Gumbel noise with probability max softmax(z / scale)."""
     fitted, q = calibrated("hoki", noise="gumbel", scale=scale)
-    gamma, confidence = softmax(Z / scale, axis=1).max(axis=1), np.full(len(Z), HIT[:N].mean())
+    gamma, confidence = (
+        softmax(Z / scale, axis=1).max(axis=1),
+        np.full(len(Z), HIT[:N].mean()),
+    )
     bin_of = lambda x: np.clip(np.ceil((x - 1e-12) * 15) - 1, 0, 14).astype(int)  # noqa: E731
     for _ in range(len(fitted.alpha)):
         at, new = bin_of(confidence), confidence.copy()
@@ -165,5 +213,9 @@ def test_hoki_under_gumbel_noise(scale):
         if confidence.std() == 0:  # one bin, whose line serves all rows
             new = np.clip(beta + (alpha - beta) * gamma, 0, 1)
         confidence = new
-    np.testing.assert_array_equal(bin_of(confidence[:N]), at[:N])  # the rounds have ended
-    np.testing.assert_allclose(q[np.arange(500), Z[N:].argmax(axis=1)], confidence[N:], atol=1e-12)
+    np.testing.assert_array_equal(
+        bin_of(confidence[:N]), at[:N]
+    )  # the rounds have ended
+    np.testing.assert_allclose(
+        q[np.arange(500), Z[N:].argmax(axis=1)], confidence[N:], atol=1e-12
+    )

@@ -30,8 +30,18 @@ from calcli.rows import ArrayRows, part_blocks, rows_per_block
 from calcli.solvers import find_root
 
 REAL = (
-    *("cifar10_resnet20", "cifar10_vgg16_bn", "cifar10_vgg16_verified", "cifar100_densenet_bc_100_netcal"),
-    *("cifar100_resnet20", "cifar100_resnet56", "cifar100_vgg19_bn", "cifar100_repvgg_a2"),
+    *(
+        "cifar10_resnet20",
+        "cifar10_vgg16_bn",
+        "cifar10_vgg16_verified",
+        "cifar100_densenet_bc_100_netcal",
+    ),
+    *(
+        "cifar100_resnet20",
+        "cifar100_resnet56",
+        "cifar100_vgg19_bn",
+        "cifar100_repvgg_a2",
+    ),
 )
 precisions = pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 
@@ -83,7 +93,14 @@ def test_real_logits(real, name, dtype):
 
 @precisions
 @pytest.mark.parametrize(
-    ("n", "k", "temperature"), [(3000, 2, 0.4), (2000, 10, 1.7), (2000, 64, 3.0), (2000, 65, 3.0), (500, 1000, 0.6)]
+    ("n", "k", "temperature"),
+    [
+        (3000, 2, 0.4),
+        (2000, 10, 1.7),
+        (2000, 64, 3.0),
+        (2000, 65, 3.0),
+        (500, 1000, 0.6),
+    ],
 )
 def test_made_up_logits(n, k, temperature, dtype):
     z, y = truth(n, k, temperature, seed=k)
@@ -96,11 +113,17 @@ def test_squared_error_of_real_logits(resnet20):
     hot = np.eye(100)[y]
 
     def error(log_beta):
-        return float(np.mean(np.sum((softmax(np.exp(log_beta) * z, axis=1) - hot) ** 2, axis=1)))
+        return float(
+            np.mean(np.sum((softmax(np.exp(log_beta) * z, axis=1) - hot) ** 2, axis=1))
+        )
 
-    best = minimize_scalar(error, bounds=(-1.0, 0.5), method="bounded", options={"xatol": 1e-9})
+    best = minimize_scalar(
+        error, bounds=(-1.0, 0.5), method="bounded", options={"xatol": 1e-9}
+    )
     # A minimum is known to the square root of the precision of its value.
-    assert fitted(ArrayRows(resnet20[0], y), "ts", loss="brier") == pytest.approx(np.exp(-best.x), rel=1e-7)
+    assert fitted(ArrayRows(resnet20[0], y), "ts", loss="brier") == pytest.approx(
+        np.exp(-best.x), rel=1e-7
+    )
 
 
 @pytest.mark.slow
@@ -109,7 +132,10 @@ def test_the_squared_error_has_no_better_valley(seed):
     # Groups of rows that want temperatures far apart make several valleys.
     rng = np.random.default_rng(seed)
     k = int(rng.integers(2, 12))
-    parts = [truth(int(rng.integers(3, 80)), k, 1.0, int(s), float(s % 5 + 0.3)) for s in rng.integers(1e6, size=3)]
+    parts = [
+        truth(int(rng.integers(3, 80)), k, 1.0, int(s), float(s % 5 + 0.3))
+        for s in rng.integers(1e6, size=3)
+    ]
     z = np.concatenate([z * 10.0 ** rng.uniform(-2, 2) for z, _ in parts])
     y = np.concatenate([y for _, y in parts])
     wrong = rng.random(len(y)) < rng.uniform(0, 0.5)
@@ -119,7 +145,9 @@ def test_the_squared_error_has_no_better_valley(seed):
         p = np.exp(log_softmax(np.exp(log_beta) * z, axis=1))
         return float(np.mean((p * p).sum(axis=1) - 2 * p[np.arange(len(y)), y]))
 
-    fit = method("ts").fit(ArrayRows(z, y), parse_options("ts", {"loss": "brier"}), Context())
+    fit = method("ts").fit(
+        ArrayRows(z, y), parse_options("ts", {"loss": "brier"}), Context()
+    )
     dense = min(error(b) for b in np.linspace(np.log(1e-2), np.log(1e2), 1500))
     assert error(-np.log(fit.calibrator.temperature)) <= dense + 1e-9
 
@@ -137,7 +165,9 @@ def test_blocks_change_only_rounding(k):
     for make in makers.values():
         whole = make(ArrayRows(z, y, weight=weight, block_rows=1500))(0.3)
         assert make(ArrayRows(z, y, weight=weight, block_rows=1500))(0.3) == whole
-        np.testing.assert_allclose(make(ArrayRows(z, y, weight=weight, block_rows=13))(0.3), whole, rtol=1e-12)
+        np.testing.assert_allclose(
+            make(ArrayRows(z, y, weight=weight, block_rows=13))(0.3), whole, rtol=1e-12
+        )
 
 
 @pytest.mark.parametrize("k", [5, 80])
@@ -164,7 +194,9 @@ def test_long_rows_are_multiplied_in_pieces(k):
     exact = [math.fsum(row) for row in a * b]
     np.testing.assert_allclose(row_dots(a, b), exact, rtol=0, atol=1e-13 * k)
     np.testing.assert_array_equal(row_dots(a[1:2], b[1:2]), row_dots(a, b)[1:2])
-    np.testing.assert_allclose(row_dots(a, np.ones(k)), a.sum(axis=1), rtol=0, atol=1e-13 * k)
+    np.testing.assert_allclose(
+        row_dots(a, np.ones(k)), a.sum(axis=1), rtol=0, atol=1e-13 * k
+    )
 
 
 @pytest.mark.parametrize("k", [2, 64, 65, 131, 1000, 128_000, 10**6])
@@ -192,7 +224,9 @@ def test_results_come_in_the_order_of_the_items(monkeypatch, count, workers):
     results = []
     for result in in_order(lambda i: i * i, items()):
         results.append(result)
-        assert len(drawn) <= len(results) + 2 * workers + 1  # what is drawn ahead stays in memory
+        assert (
+            len(drawn) <= len(results) + 2 * workers + 1
+        )  # what is drawn ahead stays in memory
     assert results == [i * i for i in range(count)]
 
 
@@ -217,7 +251,9 @@ def test_work_that_is_cut_up_itself_ends_with_the_same_threads(monkeypatch, work
 
     with same_threads():
         for _ in range(5):
-            assert list(in_order(outer, range(9))) == [sum(sum(range(i + j)) for j in range(6)) for i in range(9)]
+            assert list(in_order(outer, range(9))) == [
+                sum(sum(range(i + j)) for j in range(6)) for i in range(9)
+            ]
         assert len(used) <= workers
     assert threading.active_count() == before
 
@@ -258,11 +294,20 @@ def increasing(kind, root, size):
         case "cubic":
             return lambda x: (size * (x - root) ** 3, 3 * size * (x - root) ** 2)
         case "sigmoid":
-            return lambda x: (np.tanh(size * (x - root)), size / np.cosh(np.clip(size * (x - root), -300, 300)) ** 2)
+            return lambda x: (
+                np.tanh(size * (x - root)),
+                size / np.cosh(np.clip(size * (x - root), -300, 300)) ** 2,
+            )
         case "flat left":
-            return lambda x: (-1.0 if x < root else size * (x - root), 0.0 if x < root else size)
+            return lambda x: (
+                -1.0 if x < root else size * (x - root),
+                0.0 if x < root else size,
+            )
         case "flat both":
-            return lambda x: (float(np.clip(size * (x - root), -1, 1)), size if abs(size * (x - root)) < 1 else 0.0)
+            return lambda x: (
+                float(np.clip(size * (x - root), -1, 1)),
+                size if abs(size * (x - root)) < 1 else 0.0,
+            )
         case "step":
             return lambda x: (-1.0 if x < root else 1.0, 0.0)
         case "lying slope":
@@ -304,9 +349,13 @@ def test_find_root_finds_it(kind, root, log_size, start):
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
-@given(start=st.floats(-4.6, 4.6), size=st.floats(1e-6, 1e9), sign=st.sampled_from([-1, 1]))
+@given(
+    start=st.floats(-4.6, 4.6), size=st.floats(1e-6, 1e9), sign=st.sampled_from([-1, 1])
+)
 def test_find_root_says_when_there_is_none(start, size, sign):
-    found = find_root(lambda x: (sign * size * (10.0 + sign * x), size), -4.6, 4.6, start)
+    found = find_root(
+        lambda x: (sign * size * (10.0 + sign * x), size), -4.6, 4.6, start
+    )
     assert found.status == ("at_low" if sign > 0 else "at_high")
     assert found.x == (-4.6 if sign > 0 else 4.6)
     assert found.evaluations <= 3

@@ -13,7 +13,17 @@ from calcli.io.artifact import load
 from calcli.methods._binary.log_odds import one_vs_rest_log_odds, top_log_odds
 from calcli.rows import ArrayRows
 
-FAMILY = ("platt", "beta", "quadratic", "logit-spline", "ir", "hb", "bbq", "sb", "spline")
+FAMILY = (
+    "platt",
+    "beta",
+    "quadratic",
+    "logit-spline",
+    "ir",
+    "hb",
+    "bbq",
+    "sb",
+    "spline",
+)
 
 
 def biased(n=2000, seed=0, bias=1.5, sharp=2.0):
@@ -27,7 +37,9 @@ def biased(n=2000, seed=0, bias=1.5, sharp=2.0):
 
 def probabilities(calibrator, z):
     parts = [calibrator.apply(block) for block in ArrayRows(z).blocks()]
-    return np.exp(np.concatenate([p.log_probs for p in parts])), np.concatenate([p.label for p in parts])
+    return np.exp(np.concatenate([p.log_probs for p in parts])), np.concatenate(
+        [p.label for p in parts]
+    )
 
 
 def save(z, y, name="b.npz", **more):
@@ -42,12 +54,26 @@ def test_platt_by_the_commands_is_logistic_regression_on_the_log_odds(run):
     assert fitted.code == 0
     assert "predictions changed" in fitted.err
     s = (z[:, 1] - z[:, 0])[:, None]
-    exact = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-13, max_iter=1000).fit(s, y)
+    exact = LogisticRegression(
+        C=np.inf, solver="newton-cholesky", tol=1e-13, max_iter=1000
+    ).fit(s, y)
     artifact = load("p.json")
     assert artifact.options["mode"] == "binary"
     assert artifact.calibrator.slope[0] == pytest.approx(exact.coef_[0, 0], rel=1e-8)
-    assert artifact.calibrator.intercept[0] == pytest.approx(exact.intercept_[0], abs=1e-8)
-    done = run("evaluate", "b.h5", "--calibrator", "p.json", "--metric", "nll", "--metric", "accuracy", "--json")
+    assert artifact.calibrator.intercept[0] == pytest.approx(
+        exact.intercept_[0], abs=1e-8
+    )
+    done = run(
+        "evaluate",
+        "b.h5",
+        "--calibrator",
+        "p.json",
+        "--metric",
+        "nll",
+        "--metric",
+        "accuracy",
+        "--json",
+    )
     metrics = json.loads(done.out)["results"][1]["metrics"]
     nll = -exact.predict_log_proba(s)[np.arange(len(y)), y].mean()
     assert metrics["nll"]["value"] == pytest.approx(nll, abs=1e-8)
@@ -59,7 +85,9 @@ def test_sure_rows_count_by_how_sure_they_are(run):
     z, y = biased(300, seed=1, bias=0.0, sharp=25.0)
     s = (z[:, 1] - z[:, 0])[:, None]
     assert (np.abs(s) > 27.6).mean() > 0.5
-    exact = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-14, max_iter=1000).fit(s, y)
+    exact = LogisticRegression(
+        C=np.inf, solver="newton-cholesky", tol=1e-14, max_iter=1000
+    ).fit(s, y)
     calibrator = fit("platt", ArrayRows(z, y)).calibrator
     assert calibrator.slope[0] == pytest.approx(exact.coef_[0, 0], rel=1e-8)
 
@@ -68,7 +96,10 @@ def test_sure_rows_count_by_how_sure_they_are(run):
 @pytest.mark.parametrize("factor", [4.0, 10.0, 1e3])
 def test_the_unit_of_the_logits_does_not_matter(name, factor):
     z, y = biased(seed=2)
-    plain, scaled = (probabilities(fit(name, ArrayRows(c * z, y)).calibrator, c * z)[0] for c in (1.0, factor))
+    plain, scaled = (
+        probabilities(fit(name, ArrayRows(c * z, y)).calibrator, c * z)[0]
+        for c in (1.0, factor)
+    )
     np.testing.assert_allclose(scaled, plain, rtol=1e-7, atol=1e-12)
 
 
@@ -78,7 +109,10 @@ def test_the_prediction_is_the_likelier_class_and_top_keeps_it(name):
     fitted = fit(name, ArrayRows(z, y)).calibrator
     p, label = probabilities(fitted, z)
     np.testing.assert_array_equal(label, p.argmax(axis=1))
-    changed = sum(fitted.apply(block).counts["predictions_changed"] for block in ArrayRows(z).blocks())
+    changed = sum(
+        fitted.apply(block).counts["predictions_changed"]
+        for block in ArrayRows(z).blocks()
+    )
     assert changed == (label != z.argmax(axis=1)).sum() > 0
     assert (label == y).mean() > (z.argmax(axis=1) == y).mean() + 0.015
     kept = probabilities(fit(name, ArrayRows(z, y), mode="top").calibrator, z)[1]
@@ -90,7 +124,9 @@ def test_isotonic_is_that_of_class_1():
     p1 = 1 / (1 + np.exp(z[:, 0] - z[:, 1]))
     oracle = IsotonicRegression(out_of_bounds="clip").fit(p1, y)
     np.testing.assert_allclose(
-        probabilities(fit("ir", ArrayRows(z, y)).calibrator, z)[0][:, 1], oracle.predict(p1), atol=1e-12
+        probabilities(fit("ir", ArrayRows(z, y)).calibrator, z)[0][:, 1],
+        oracle.predict(p1),
+        atol=1e-12,
     )
 
 
@@ -103,7 +139,18 @@ def test_mode_follows_the_number_of_classes_and_is_refused_where_it_cannot_be(ru
         assert run("extract", f"{name}.npz", "-o", f"{name}.h5").code == 0
         for method_name in ("hb", "platt+hb") if name == "two" else ("hb",):
             more = ["--set", "platt.mode=binary"] if "+" in method_name else []
-            assert run("fit", "-m", method_name, *more, f"{name}.h5", "-o", f"{name}.{method_name}.json").code == 0
+            assert (
+                run(
+                    "fit",
+                    "-m",
+                    method_name,
+                    *more,
+                    f"{name}.h5",
+                    "-o",
+                    f"{name}.{method_name}.json",
+                ).code
+                == 0
+            )
     assert load("two.hb.json").options["mode"] == "binary"
     assert load("two.platt+hb.json").options["hb.mode"] == "binary"
     assert load("three.hb.json").options["mode"] == "top"
@@ -161,11 +208,15 @@ def cats_and_dogs(real):
 )
 def test_cats_and_dogs(cats_and_dogs, name, options, accuracy, moved, nll, brier):
     z, y = cats_and_dogs
-    p, label = probabilities(fit(name, ArrayRows(z[:1000], y[:1000]), **options).calibrator, z[1000:])
+    p, label = probabilities(
+        fit(name, ArrayRows(z[:1000], y[:1000]), **options).calibrator, z[1000:]
+    )
     truth = y[1000:]
     assert (label == truth).mean() == pytest.approx(accuracy, abs=1e-12)
     assert (label != z[1000:].argmax(axis=1)).sum() == moved
-    assert -np.log(np.maximum(p[np.arange(1000), truth], 1e-12)).mean() == pytest.approx(nll, abs=5.1e-7)
+    assert -np.log(
+        np.maximum(p[np.arange(1000), truth], 1e-12)
+    ).mean() == pytest.approx(nll, abs=5.1e-7)
     assert 2 * ((p[:, 1] - truth) ** 2).mean() == pytest.approx(brier, abs=5.1e-7)
 
 
@@ -200,11 +251,19 @@ def test_parameters_are_the_optimum_of_made_rows(name, options):
         def loss(w):
             score = x @ w[:-1] + w[-1]
             brier = ((1 / (1 + np.exp(-score)) - t) ** 2).mean()
-            return brier if "loss" in options else (np.logaddexp(0, score) - t * score).mean()
+            return (
+                brier
+                if "loss" in options
+                else (np.logaddexp(0, score) - t * score).mean()
+            )
 
-        np.testing.assert_allclose(ours, minimize(loss, [0.5, 0.0], options={"gtol": 1e-10}).x, rtol=1e-5)
+        np.testing.assert_allclose(
+            ours, minimize(loss, [0.5, 0.0], options={"gtol": 1e-10}).x, rtol=1e-5
+        )
         return
-    exact = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-13, max_iter=1000).fit(x, t)
+    exact = LogisticRegression(
+        C=np.inf, solver="newton-cholesky", tol=1e-13, max_iter=1000
+    ).fit(x, t)
     np.testing.assert_allclose(ours, [*exact.coef_[0], *exact.intercept_], rtol=1e-7)
 
 
@@ -229,7 +288,10 @@ def test_many_classes_take_exact_log_odds_too(real):
     # Same independent program, top label of an overconfident net: 306 rows beyond 1 - 1e-12. With
     # the clip of calcli 0.1 it gives .4178911 and -.4141348.
     data = real("cifar10_resnet20_transformed")
-    calibrator = fit("platt", ArrayRows(data["logits"][:5000].astype(np.float64), data["labels"][:5000])).calibrator
+    calibrator = fit(
+        "platt",
+        ArrayRows(data["logits"][:5000].astype(np.float64), data["labels"][:5000]),
+    ).calibrator
     assert calibrator.slope[0] == pytest.approx(0.4178782, abs=6e-8)
     assert calibrator.intercept[0] == pytest.approx(-0.4140933, abs=6e-8)
 
@@ -241,10 +303,16 @@ def test_quadratic_is_the_constrained_optimum_and_never_falls():
     from scipy.optimize import LinearConstraint, minimize
 
     rng = np.random.default_rng(4)
-    for truth in (lambda s: s + 0.3 * s**2, lambda s: 1.5 * s - 0.2 * s**2, lambda s: 0.5 * s):
+    for truth in (
+        lambda s: s + 0.3 * s**2,
+        lambda s: 1.5 * s - 0.2 * s**2,
+        lambda s: 0.5 * s,
+    ):
         s = rng.normal(size=400) * 2
         y = (rng.random(400) < 1 / (1 + np.exp(-truth(s)))).astype(np.int64)
-        calibrator = fit("quadratic", ArrayRows(np.stack([0 * s, s], axis=1), y)).calibrator
+        calibrator = fit(
+            "quadratic", ArrayRows(np.stack([0 * s, s], axis=1), y)
+        ).calibrator
         ours = [calibrator.a[0], calibrator.b[0], calibrator.c[0]]
 
         def loss(v, s=s, y=y):
@@ -252,7 +320,13 @@ def test_quadratic_is_the_constrained_optimum_and_never_falls():
             return np.mean(np.logaddexp(0, u) - y * u)
 
         rising = LinearConstraint([[0, 1, 2 * s.min()], [0, 1, 2 * s.max()]], lb=0)
-        best = minimize(loss, [0, 1, 0], method="SLSQP", constraints=[rising], options={"ftol": 1e-14})
+        best = minimize(
+            loss,
+            [0, 1, 0],
+            method="SLSQP",
+            constraints=[rising],
+            options={"ftol": 1e-14},
+        )
         assert loss(ours) <= best.fun + 1e-9
         at = np.linspace(3 * s.min(), 3 * s.max(), 500)
         assert (np.diff(calibrator.logit(at, *calibrator.maps[0])) >= -1e-12).all()
@@ -281,7 +355,9 @@ def test_steps_of_weighted_rows_are_probabilities_that_an_artifact_may_hold():
         s = rng.normal(size=200) * 3
         y = (rng.random(200) < 1 / (1 + np.exp(-s))).astype(int)
         weight = rng.exponential(size=200)
-        fit("venn-abers", ArrayRows(np.stack([0 * s, s], axis=1), y, weight=weight)).calibrator.check(2)
+        fit(
+            "venn-abers", ArrayRows(np.stack([0 * s, s], axis=1), y, weight=weight)
+        ).calibrator.check(2)
 
 
 # ---- logit-spline
@@ -311,9 +387,14 @@ def test_logit_spline_follows_a_curve_bent_twice_and_never_falls():
     straight = fit("quadratic", ArrayRows(np.stack([0 * s, s], axis=1), y)).calibrator
     off = np.abs(bent - truth(at))
     assert off.mean() < 0.2
-    assert off.mean() < 0.3 * np.abs(straight.logit(at, *straight.maps[0]) - truth(at)).mean()
+    assert (
+        off.mean()
+        < 0.3 * np.abs(straight.logit(at, *straight.maps[0]) - truth(at)).mean()
+    )
     far = np.linspace(-50, 50, 1001)
-    assert (np.diff(fitted.calibrator.logit(far, *fitted.calibrator.maps[0])) >= 0).all()
+    assert (
+        np.diff(fitted.calibrator.logit(far, *fitted.calibrator.maps[0])) >= 0
+    ).all()
 
 
 def test_logit_spline_is_the_penalised_optimum():
@@ -330,7 +411,13 @@ def test_logit_spline_is_the_penalised_optimum():
         return (np.logaddexp(0, u) - y * u).sum() + 0.5 * lam * (bend**2).sum()
 
     bounds = [(None, None)] + [(0, None)] * len(knots)
-    best = minimize(loss, [0.0, *np.ones(len(knots))], method="L-BFGS-B", bounds=bounds, options={"maxiter": 5000})
+    best = minimize(
+        loss,
+        [0.0, *np.ones(len(knots))],
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": 5000},
+    )
     assert loss(np.array([intercept, *slopes])) <= best.fun + 1e-6
 
 
@@ -343,22 +430,38 @@ def test_groups_of_two_classes_are_about_the_probability_of_class_1(run):
     with h5py.File("g.h5", "w") as file:
         file["probs"], file["labels"] = np.stack([1 - stated, stated], axis=1), y
         file["group"] = np.array(["east", "west"], dtype=object)[group]
-    lines = json.loads(run("evaluate", "g.h5", "--label", "positive", "--per-group", "--json", "-q").out)
+    lines = json.loads(
+        run(
+            "evaluate", "g.h5", "--label", "positive", "--per-group", "--json", "-q"
+        ).out
+    )
     found = {line["group"]: line for line in lines["results"][0]["per_group"]}
-    drawn = json.loads(run("diagram", "g.h5", "--style", "gaps", "--per-group", "--json").out)
+    drawn = json.loads(
+        run("diagram", "g.h5", "--style", "gaps", "--per-group", "--json").out
+    )
     assert drawn["quantity"] == "positive"
     for part in drawn["series"][0]["gaps"]:
         own, rows = found[part["part"]], group == (part["part"] == "west")
         assert own["of_positive"] and own["frequency"] == pytest.approx(y[rows].mean())
         assert own["mean"] == pytest.approx(stated[rows].mean())
-        assert own["gap"] == pytest.approx(part["gap"]) == pytest.approx(stated[rows].mean() - y[rows].mean())
-        assert own["ci"][0] < own["gap"] < own["ci"][1] and abs(own["gap"]) == pytest.approx(0.1, abs=0.04)
+        assert (
+            own["gap"]
+            == pytest.approx(part["gap"])
+            == pytest.approx(stated[rows].mean() - y[rows].mean())
+        )
+        assert own["ci"][0] < own["gap"] < own["ci"][1] and abs(
+            own["gap"]
+        ) == pytest.approx(0.1, abs=0.04)
         assert own["metrics"]["ece"]["signature"].startswith(
             "ece|norm:1|bins:15|scheme:width|closed:right|label:positive"
         )
     text = run("evaluate", "g.h5", "--label", "positive", "--per-group").out
-    assert "gap: mean P(class 1) minus the frequency of class 1, with its interval" in text
-    top = json.loads(run("evaluate", "g.h5", "--label", "top", "--per-group", "--json", "-q").out)
+    assert (
+        "gap: mean P(class 1) minus the frequency of class 1, with its interval" in text
+    )
+    top = json.loads(
+        run("evaluate", "g.h5", "--label", "top", "--per-group", "--json", "-q").out
+    )
     assert not any(line["of_positive"] for line in top["results"][0]["per_group"])
 
 
@@ -376,7 +479,11 @@ def two_groups(sharp, shift):
 @pytest.mark.parametrize(("sharp", "shift"), [(1.0, 0.35), (2.0, 0.0)])
 @pytest.mark.parametrize(
     ("label", "positive"),
-    [(None, True), pytest.param("positive", True, marks=pytest.mark.slow), ("top", False)],
+    [
+        (None, True),
+        pytest.param("positive", True, marks=pytest.mark.slow),
+        ("top", False),
+    ],
 )
 def test_a_table_and_a_picture_of_groups_show_one_quantity_and_name_the_other_where_it_is_the_finding(
     run, sharp, shift, label, positive
@@ -385,63 +492,113 @@ def test_a_table_and_a_picture_of_groups_show_one_quantity_and_name_the_other_wh
     two_groups(sharp, shift)
     asked = [] if label is None else ["--label", label]
     text = run("evaluate", "g.h5", "--per-group", "--full", *asked).out
-    result = json.loads(run("evaluate", "g.h5", "--per-group", "--json", "-q", *asked).out)["results"][0]
-    lines, report = {line["group"]: line for line in result["per_group"]}, result["report"]
+    result = json.loads(
+        run("evaluate", "g.h5", "--per-group", "--json", "-q", *asked).out
+    )["results"][0]
+    lines, report = (
+        {line["group"]: line for line in result["per_group"]},
+        result["report"],
+    )
     assert {line["of_positive"] for line in lines.values()} == {positive}
     off = {(name, positive) for name, line in lines.items() if line["significant"]}
-    other = {(name, line["other"]["of_positive"]) for name, line in lines.items() if "other" in line}
+    other = {
+        (name, line["other"]["of_positive"])
+        for name, line in lines.items()
+        if "other" in line
+    }
     everything = {("east", True), ("west", True)} if shift else {("west", False)}
-    assert off | other == {each for each in everything if label is None or each[1] == positive}
+    assert off | other == {
+        each for each in everything if label is None or each[1] == positive
+    }
     assert report["groups"]["n_significant"] == len({name for name, _ in off | other})
 
     # One p-value of a group, in the table and in the evidence.
     if report["groups"]["n_significant"]:
         worst = lines[report["groups"]["worst"]]
         worst = worst if report["groups"]["of_positive"] == positive else worst["other"]
-        assert (worst["p_adjusted"], worst["gap"]) == (report["groups"]["p_value"], report["groups"]["worst_gap"])
-    gap = ["mean confidence minus accuracy", "mean P(class 1) minus the frequency of class 1"]
+        assert (worst["p_adjusted"], worst["gap"]) == (
+            report["groups"]["p_value"],
+            report["groups"]["worst_gap"],
+        )
+    gap = [
+        "mean confidence minus accuracy",
+        "mean P(class 1) minus the frequency of class 1",
+    ]
     assert f"gap: {gap[positive]}, with its interval" in text
     assert (f"significant is also {gap[not positive]}: west " in text) == bool(other)
 
     # The picture has the table's gaps, intervals and stars, and the same quantity.
-    drawn = json.loads(run("diagram", "g.h5", "--style", "gaps", "--per-group", "--json", *asked).out)
+    drawn = json.loads(
+        run("diagram", "g.h5", "--style", "gaps", "--per-group", "--json", *asked).out
+    )
     assert drawn["quantity"] == ("positive" if positive else "top")
     for part in drawn["series"][0]["gaps"]:
         line = lines[part["part"]]
-        assert [part["gap"], part["low"], part["high"]] == pytest.approx([line["gap"], *line["ci"]], abs=1e-12)
+        assert [part["gap"], part["low"], part["high"]] == pytest.approx(
+            [line["gap"], *line["ci"]], abs=1e-12
+        )
         assert part["beyond"] == line["significant"]
-    assert any("also significant, of the confidence" in note for note in drawn["notes"]) == bool(other)
-    panels = json.loads(run("diagram", "g.h5", "--per-group", "--json", *asked).out)["panels"]
-    assert {curve["quantity"] for panel in panels for curve in panel["curves"]} == {drawn["quantity"]}
+    assert any(
+        "also significant, of the confidence" in note for note in drawn["notes"]
+    ) == bool(other)
+    panels = json.loads(run("diagram", "g.h5", "--per-group", "--json", *asked).out)[
+        "panels"
+    ]
+    assert {curve["quantity"] for panel in panels for curve in panel["curves"]} == {
+        drawn["quantity"]
+    }
 
 
 @pytest.mark.parametrize(
     ("label", "words"),
     [
         ("top", "mean gap of confidence and accuracy, equal-width bins"),
-        ("positive", "mean gap of P(class 1) and the frequency of class 1, equal-width bins"),
-        ("class", "mean gap of each class's probability and its frequency, equal-width bins"),
+        (
+            "positive",
+            "mean gap of P(class 1) and the frequency of class 1, equal-width bins",
+        ),
+        (
+            "class",
+            "mean gap of each class's probability and its frequency, equal-width bins",
+        ),
     ],
 )
-def test_rows_of_the_table_explain_themselves_by_what_was_asked(run, monkeypatch, label, words):
+def test_rows_of_the_table_explain_themselves_by_what_was_asked(
+    run, monkeypatch, label, words
+):
     monkeypatch.setenv("COLUMNS", "120")
     two_groups(1.0, 0.8)
     told = run("evaluate", "g.h5", "--label", label, "--explain").out
     row = next(line for line in told.splitlines() if line.startswith("ece "))
     assert row.endswith(words)
-    assert "the same" not in told.partition("±:")[0]  # the row above may be about another quantity
-    assert ("over equal-width bins; here of P(class 1) and the frequency of class 1" in told) == (label == "positive")
+    assert (
+        "the same" not in told.partition("±:")[0]
+    )  # the row above may be about another quantity
+    assert (
+        "over equal-width bins; here of P(class 1) and the frequency of class 1" in told
+    ) == (label == "positive")
 
 
 @pytest.mark.parametrize("name", ["ece_positive", "nll", "ece"])
 def test_label_says_what_the_gaps_of_groups_are_of_whatever_metric_is_asked(run, name):
     two_groups(2.0, 0.8)
     shown = {
-        label: run("evaluate", "g.h5", "--metric", name, "--per-group", "--label", label).out
+        label: run(
+            "evaluate", "g.h5", "--metric", name, "--per-group", "--label", label
+        ).out
         for label in ("top", "positive")
     }
-    assert "gap: mean P(class 1) minus the frequency of class 1, with" in shown["positive"]
+    assert (
+        "gap: mean P(class 1) minus the frequency of class 1, with" in shown["positive"]
+    )
     assert "gap: mean confidence minus accuracy, with" in shown["top"]
     if name != "ece":
-        assert run("evaluate", "g.h5", "--metric", name, "--label", "positive").code == 2
-    assert run("evaluate", "g.h5", "--metric", "nll", "--label", "class", "--per-group").code == 2
+        assert (
+            run("evaluate", "g.h5", "--metric", name, "--label", "positive").code == 2
+        )
+    assert (
+        run(
+            "evaluate", "g.h5", "--metric", "nll", "--label", "class", "--per-group"
+        ).code
+        == 2
+    )

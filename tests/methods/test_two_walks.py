@@ -28,8 +28,12 @@ def exact(rows, name):
     if name == "ts":
         slope = nll_slope(rows)
     else:
-        right = np.concatenate([block.z.argmax(axis=1) == block.labels for block in rows.blocks()])
-        slope = top_mass_slope(rows, 1, float(np.average(right, weights=rows.weights())))
+        right = np.concatenate(
+            [block.z.argmax(axis=1) == block.labels for block in rows.blocks()]
+        )
+        slope = top_mass_slope(
+            rows, 1, float(np.average(right, weights=rows.weights()))
+        )
     return float(np.exp(-find_root(slope, *LOG_ENDS, 0.0, flat=1e-16, step=1e-13).x))
 
 
@@ -44,7 +48,11 @@ def test_the_series_has_the_root(name, k, temperature):
     z, y = truth(N, k, temperature=temperature, seed=k)
     rows = ArrayRows(z, y)
     found = fitted(rows, name)
-    better = found.verify(summary_at(rows, 1 / found.calibrator.temperature)) if found.verify else None
+    better = (
+        found.verify(summary_at(rows, 1 / found.calibrator.temperature))
+        if found.verify
+        else None
+    )
     final = (better or found).calibrator.temperature
     assert final == pytest.approx(exact(rows, name), rel=1e-9)
 
@@ -66,8 +74,14 @@ def test_sorted_labels_and_weights(name):
     weight = np.random.default_rng(1).exponential(size=N)
     rows = ArrayRows(z[order], y[order], weight=weight)
     found = fitted(rows, name)
-    better = found.verify(summary_at(rows, 1 / found.calibrator.temperature)) if found.verify else None
-    assert (better or found).calibrator.temperature == pytest.approx(exact(rows, name), rel=1e-9)
+    better = (
+        found.verify(summary_at(rows, 1 / found.calibrator.temperature))
+        if found.verify
+        else None
+    )
+    assert (better or found).calibrator.temperature == pytest.approx(
+        exact(rows, name), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("k", [2, 7, 100])
@@ -85,14 +99,21 @@ def test_coefficients_are_those_of_the_equations(k):
     (gap_up, conf_up), (gap_down, conf_down) = value(beta + h), value(beta - h)
     for series, up, down in ((gap, gap_up, gap_down), (confidence, conf_up, conf_down)):
         slopes = np.arange(1, len(series)) * series[1:]
-        np.testing.assert_allclose(slopes, ((up - down) / (2 * h))[:-1], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(
+            slopes, ((up - down) / (2 * h))[:-1], rtol=1e-4, atol=1e-6
+        )
     at = nll_slope(rows)(float(np.log(beta)))[0]
     assert gap[0] * beta == pytest.approx(at, rel=1e-12)
 
 
 @pytest.mark.parametrize(
     ("series", "root"),
-    [([-1.0, 2.0, 0.0], 0.5), ([-1.0, 1.0, 1.0], (5**0.5 - 1) / 2), ([1.0, -1.0], np.inf), ([1.0, 0.0], np.inf)],
+    [
+        ([-1.0, 2.0, 0.0], 0.5),
+        ([-1.0, 1.0, 1.0], (5**0.5 - 1) / 2),
+        ([1.0, -1.0], np.inf),
+        ([1.0, 0.0], np.inf),
+    ],
 )
 def test_roots_of_series(series, root):
     """-1 + x + x^2 has the golden ratio's inverse; a falling or flat series has no root to trust."""
@@ -115,11 +136,20 @@ def test_a_sample_without_weight_is_no_start(name):
     z, y = truth(N, 3, temperature=2.0)
     weight = np.zeros(N)
     weight[100:110] = 1.0  # between two slabs of the sample
-    assert not ArrayRows(z, y, weight=weight).sample(start_rows(ArrayRows(z, y))).weight.any()
-    found, alone = (fitted(rows, name) for rows in (ArrayRows(z, y, weight=weight), ArrayRows(z[100:110], y[100:110])))
+    assert (
+        not ArrayRows(z, y, weight=weight)
+        .sample(start_rows(ArrayRows(z, y)))
+        .weight.any()
+    )
+    found, alone = (
+        fitted(rows, name)
+        for rows in (ArrayRows(z, y, weight=weight), ArrayRows(z[100:110], y[100:110]))
+    )
     assert found.status == alone.status
     if name in ("ts", "ec"):
-        assert found.calibrator.temperature == pytest.approx(alone.calibrator.temperature, rel=1e-9)
+        assert found.calibrator.temperature == pytest.approx(
+            alone.calibrator.temperature, rel=1e-9
+        )
 
 
 def test_where_the_sample_has_no_root_all_rows_are_asked():
@@ -127,7 +157,9 @@ def test_where_the_sample_has_no_root_all_rows_are_asked():
     rows = ArrayRows(5 * np.eye(3)[y], y)
     found = fitted(rows, "ts")
     assert (found.status, found.calibrator.temperature) == ("at_bound", 0.01)
-    assert found.details["evaluations"] < 20  # the slope fades out, and Newton's steps with it
+    assert (
+        found.details["evaluations"] < 20
+    )  # the slope fades out, and Newton's steps with it
     assert fitted(rows, "ec").status == "no_root"
 
 
@@ -143,7 +175,11 @@ def test_summaries_agree_whatever_made_them(kind, weighted):
     for name, value in slow.values().items():
         assert fast.values()[name] == pytest.approx(value, rel=1e-12), name
     assert fast.entropy_gap == pytest.approx(slow.entropy_gap, rel=1e-9)
-    assert fast.label_counts.tolist() == slow.label_counts.tolist() == np.bincount(y).tolist()
+    assert (
+        fast.label_counts.tolist()
+        == slow.label_counts.tolist()
+        == np.bincount(y).tolist()
+    )
     assert (fast.n, fast.weighted) == (slow.n, slow.weighted) == (700, weighted)
     assert fast.spread == pytest.approx(slow.spread, rel=1e-12)
 
@@ -179,7 +215,11 @@ def rows_read(tmp_path, monkeypatch, name, temperature=1.6):
         small.setattr("calcli.io.bundle.CACHE_BYTES", 0)
         small.setattr("calcli.io.dataset.SLAB_BYTES", 20_000)
         small.setattr("calcli.rows.BLOCK_BYTES", 20_000)
-        small.setattr(BundleRows, "_checked", lambda self, a, b: read.append(b - a) or plain(self, a, b))
+        small.setattr(
+            BundleRows,
+            "_checked",
+            lambda self, a, b: read.append(b - a) or plain(self, a, b),
+        )
         with open_bundle(str(tmp_path / "a.h5")) as rows:
             artifact = fit_artifact(name, parse_options(name, {}), rows, Context())
     assert artifact.fit.status == "ok"
@@ -206,9 +246,13 @@ def test_a_residual_is_made_good_without_newtons_walks():
     off = replace(after, entropy_gap=after.entropy_gap + 1e-8 * after.weight)
     better = found.verify(off)
     assert better is not None
-    rise = off.entropy_gap / off.weight / beta / (beta - 1 / better.calibrator.temperature)
+    rise = (
+        off.entropy_gap / off.weight / beta / (beta - 1 / better.calibrator.temperature)
+    )
     slope = nll_slope(rows)(np.log(beta))
-    assert rise == pytest.approx((slope[1] - slope[0]) / beta**2, rel=1e-3)  # d/d beta of the mean gap
+    assert rise == pytest.approx(
+        (slope[1] - slope[0]) / beta**2, rel=1e-3
+    )  # d/d beta of the mean gap
 
 
 @pytest.mark.parametrize(
@@ -224,7 +268,9 @@ def test_a_residual_is_made_good_without_newtons_walks():
         ("all", 10**9, True),
     ],
 )
-def test_auto_takes_a_gpu_only_where_its_loops_are_dear(method, scores, taken, monkeypatch):
+def test_auto_takes_a_gpu_only_where_its_loops_are_dear(
+    method, scores, taken, monkeypatch
+):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(device_module, "_driver_present", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -234,8 +280,12 @@ def test_auto_takes_a_gpu_only_where_its_loops_are_dear(method, scores, taken, m
 
 
 def test_a_gpu_that_does_nothing_is_said():
-    assert device_module.idle("ts", Context(device="cuda")) == ["ts has no loops for a GPU and was fitted on the CPU"]
-    assert not device_module.idle("ts+hoki", Context(device="cuda")) and not device_module.idle("ts", Context())
+    assert device_module.idle("ts", Context(device="cuda")) == [
+        "ts has no loops for a GPU and was fitted on the CPU"
+    ]
+    assert not device_module.idle(
+        "ts+hoki", Context(device="cuda")
+    ) and not device_module.idle("ts", Context())
 
 
 def test_the_sample_of_many_rows_stays_small(monkeypatch):
@@ -245,4 +295,6 @@ def test_the_sample_of_many_rows_stays_small(monkeypatch):
     monkeypatch.setattr("calcli.methods._temperature.SAMPLE_SCORES", 1000)
     small = fit()
     assert (whole.details["sample"], small.details["sample"]) == (2496, 1472)
-    assert small.calibrator.temperature == pytest.approx(whole.calibrator.temperature, rel=1e-9)
+    assert small.calibrator.temperature == pytest.approx(
+        whole.calibrator.temperature, rel=1e-9
+    )

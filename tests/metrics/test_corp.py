@@ -21,7 +21,11 @@ from calcli.metrics.intervals import wilson_interval
 EDGES = width_edges(15)
 
 # Few distinct values, so that ties and blocks of all sizes occur.
-ROWS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 1), st.integers(1, 4)), min_size=1, max_size=60)
+ROWS = st.lists(
+    st.tuples(st.integers(0, 12), st.integers(0, 1), st.integers(1, 4)),
+    min_size=1,
+    max_size=60,
+)
 
 
 def columns(rows):
@@ -40,9 +44,15 @@ def calibrated(n, seed, low=0.1):
 
 def test_pooling_by_hand():
     # 1 2 0.5 3: 2 and 0.5 pool to 1.25, which stays above 1.
-    assert pool_adjacent_violators(np.array([1, 2, 0.5, 3]), np.ones(4)).tolist() == [0, 1, 3]
+    assert pool_adjacent_violators(np.array([1, 2, 0.5, 3]), np.ones(4)).tolist() == [
+        0,
+        1,
+        3,
+    ]
     # Equal neighbours are one block; weights decide: (2*1 + 1*3)/3 = 5/3 > 1.5 pools again.
-    assert pool_adjacent_violators(np.array([6.0, 1.0, 1.5]), np.array([2.0, 1.0, 1.0])).tolist() == [0]
+    assert pool_adjacent_violators(
+        np.array([6.0, 1.0, 1.5]), np.array([2.0, 1.0, 1.0])
+    ).tolist() == [0]
     assert pool_adjacent_violators(np.array([0.7]), np.ones(1)).tolist() == [0]
 
 
@@ -75,7 +85,10 @@ def test_many_sequences_in_one_call_are_fitted_apart(monkeypatch, passes):
     begins = np.zeros(1200, dtype=bool)
     begins[::30] = True
     together = pool_adjacent_violators(total.ravel(), mass.ravel(), begins)
-    apart = [30 * i + pool_adjacent_violators(t, m) for i, (t, m) in enumerate(zip(total, mass, strict=True))]
+    apart = [
+        30 * i + pool_adjacent_violators(t, m)
+        for i, (t, m) in enumerate(zip(total, mass, strict=True))
+    ]
     assert together.tolist() == np.concatenate(apart).tolist()
 
 
@@ -84,11 +97,17 @@ def test_the_curve_is_flat_on_blocks_and_straight_between():
     x, y = fit.knots
     assert x.tolist() == [0.2, 0.4, 0.6, 0.8]
     assert y.tolist() == [0.0, 0.5, 0.5, 1.0]
-    assert fit.at(np.array([0.0, 0.3, 0.5, 0.7, 1.0])).tolist() == pytest.approx([0.0, 0.25, 0.5, 0.75, 1.0])
+    assert fit.at(np.array([0.0, 0.3, 0.5, 0.7, 1.0])).tolist() == pytest.approx(
+        [0.0, 0.25, 0.5, 0.75, 1.0]
+    )
 
 
 def test_rows_of_weight_zero_do_not_count():
-    c, y, w = np.array([0.1, 0.5, 0.9]), np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 2.0])
+    c, y, w = (
+        np.array([0.1, 0.5, 0.9]),
+        np.array([1.0, 0.0, 1.0]),
+        np.array([0.0, 1.0, 2.0]),
+    )
     assert fit_isotonic(c, y, w).low.tolist() == [0.5, 0.9]
     assert decompose(c, y, w).score == pytest.approx((0.25 + 2 * 0.01) / 3)
 
@@ -115,10 +134,30 @@ def test_split_by_hand():
 # decompose(y, c, weights=w, scoring_function=SquaredError() or LogLoss()) gives
 # miscalibration, discrimination, uncertainty, score.
 PEER = {
-    ("brier", False): (0.02717886865639843, 0.07690066865639844, 0.23700400000000002, 0.1872822),
-    ("brier", True): (0.026624484488846828, 0.07794444738978784, 0.23744353322551598, 0.18612357032457497),
-    ("log", False): (0.07915956531121254, 0.19229681941561755, 0.6669251684863668, 0.5537879143819618),
-    ("log", True): (0.078922907702687, 0.19561211758333236, 0.6678196864964925, 0.5511304766158471),
+    ("brier", False): (
+        0.02717886865639843,
+        0.07690066865639844,
+        0.23700400000000002,
+        0.1872822,
+    ),
+    ("brier", True): (
+        0.026624484488846828,
+        0.07794444738978784,
+        0.23744353322551598,
+        0.18612357032457497,
+    ),
+    ("log", False): (
+        0.07915956531121254,
+        0.19229681941561755,
+        0.6669251684863668,
+        0.5537879143819618,
+    ),
+    ("log", True): (
+        0.078922907702687,
+        0.19561211758333236,
+        0.6678196864964925,
+        0.5511304766158471,
+    ),
 }
 
 
@@ -138,7 +177,9 @@ def test_split_equals_model_diagnostics(kind, weighted):
 def test_the_parts_add_up_and_are_not_negative(rows, weighted, kind):
     c, y, w = columns(rows)
     split = decompose(c, y, w if weighted else None, kind=kind)
-    assert split.score == pytest.approx(split.miscalibration - split.discrimination + split.uncertainty, abs=1e-12)
+    assert split.score == pytest.approx(
+        split.miscalibration - split.discrimination + split.uncertainty, abs=1e-12
+    )
     assert np.isfinite(split.score)
     # Floored at 1e-12, so a perfectly sorted log score may be off by that much.
     assert min(split.miscalibration, split.discrimination, split.uncertainty) >= -1e-10
@@ -149,7 +190,14 @@ def test_the_parts_add_up_and_are_not_negative(rows, weighted, kind):
 
 def test_merging_keeps_ties_bins_and_totals():
     rng = np.random.default_rng(0)
-    c = np.concatenate([rng.random(30_000), np.repeat(rng.random(40), 200), np.ones(500), 1 - 1e-5 * rng.random(2000)])
+    c = np.concatenate(
+        [
+            rng.random(30_000),
+            np.repeat(rng.random(40), 200),
+            np.ones(500),
+            1 - 1e-5 * rng.random(2000),
+        ]
+    )
     cells = merge_cells(c, bin_index(c, EDGES))
     assert len(cells.weight) <= 1000 + 15
     assert cells.weight.sum() == len(c)
@@ -166,7 +214,9 @@ def test_merging_changes_the_band_by_less_than_its_own_noise():
     index = bin_index(c, EDGES)
 
     def band(cells, seed):
-        null = consistency_band(c, index, 15, np.random.default_rng(seed), resamples=700, cells=cells)
+        null = consistency_band(
+            c, index, 15, np.random.default_rng(seed), resamples=700, cells=cells
+        )
         at = np.linspace(0.2, 0.98, 50)
         return np.interp(at, null.x, null.low), np.interp(at, null.x, null.high)
 
@@ -179,7 +229,10 @@ def test_merging_changes_the_band_by_less_than_its_own_noise():
 def test_the_mean_miscalibration_is_that_of_full_resamples():
     c, _ = calibrated(2000, 11)
     rng = np.random.default_rng(0)
-    slow = [decompose(c, (rng.random(2000) < c).astype(float)).miscalibration for _ in range(400)]
+    slow = [
+        decompose(c, (rng.random(2000) < c).astype(float)).miscalibration
+        for _ in range(400)
+    ]
     null = consistency_band(c, bin_index(c, EDGES), 15, np.random.default_rng(1))
     error = np.std(slow) * np.sqrt(1 / 400 + 2000 / corp.FINE_DRAWS)
     assert null.mcb_mean == pytest.approx(np.mean(slow), abs=4 * error)
@@ -192,7 +245,9 @@ def test_a_calibrated_model_leaves_the_band_at_the_stated_rate():
     outside = []
     for seed in range(150):
         c, y = calibrated(400, 100 + seed)
-        null = consistency_band(c, bin_index(c, EDGES), 15, np.random.default_rng(seed), resamples=199)
+        null = consistency_band(
+            c, bin_index(c, EDGES), 15, np.random.default_rng(seed), resamples=199
+        )
         curve = fit_isotonic(c, y).at(null.x)
         bad = (curve < null.low - 1e-12) | (curve > null.high + 1e-12)
         outside.append(bad.mean())
@@ -203,26 +258,37 @@ def test_equal_weights_are_no_weights_and_zero_weights_are_no_rows():
     c, _ = calibrated(600, 3)
     index = bin_index(c, EDGES)
     plain = consistency_band(c, index, 15, np.random.default_rng(1), resamples=2000)
-    equal = consistency_band(c, index, 15, np.random.default_rng(2), np.full(600, 2.5), resamples=2000)
+    equal = consistency_band(
+        c, index, 15, np.random.default_rng(2), np.full(600, 2.5), resamples=2000
+    )
     # Two draws of 2000: quantiles differ by their sampling error only.
     assert np.abs(plain.low - equal.low).mean() < 0.01
     assert np.abs(plain.high - equal.high).mean() < 0.01
     half = np.r_[np.ones(300), np.zeros(300)]
-    fewer = consistency_band(c[:300], index[:300], 15, np.random.default_rng(3), np.ones(300), resamples=100)
-    zeros = consistency_band(c, index, 15, np.random.default_rng(3), half, resamples=100)
+    fewer = consistency_band(
+        c[:300], index[:300], 15, np.random.default_rng(3), np.ones(300), resamples=100
+    )
+    zeros = consistency_band(
+        c, index, 15, np.random.default_rng(3), half, resamples=100
+    )
     np.testing.assert_array_equal(fewer.low, zeros.low)
 
 
 def test_the_same_seed_gives_the_same_band():
     c, _ = calibrated(500, 4)
-    a, b = (consistency_band(c, bin_index(c, EDGES), 15, np.random.default_rng(0)) for _ in range(2))
+    a, b = (
+        consistency_band(c, bin_index(c, EDGES), 15, np.random.default_rng(0))
+        for _ in range(2)
+    )
     np.testing.assert_array_equal(a.low, b.low)
 
 
 # ---- intervals
 
 
-@pytest.mark.parametrize(("hits", "n"), [(0, 10), (5, 10), (10, 10), (1, 1), (137, 1000)])
+@pytest.mark.parametrize(
+    ("hits", "n"), [(0, 10), (5, 10), (10, 10), (1, 1), (137, 1000)]
+)
 @pytest.mark.parametrize("level", [0.8, 0.95])
 def test_wilson_equals_scipy(hits, n, level):
     stats = pytest.importorskip("scipy.stats")

@@ -30,7 +30,9 @@ ORACLE = [
 
 def context_of(p, y, weight=None, **settings):
     p = np.asarray(p, dtype=float)
-    rows = ArrayRows(np.stack([1 - p, p], axis=1), np.asarray(y), "probs", weight=weight)
+    rows = ArrayRows(
+        np.stack([1 - p, p], axis=1), np.asarray(y), "probs", weight=weight
+    )
     return MetricContext(collect(rows), MetricSettings(**settings))
 
 
@@ -38,24 +40,33 @@ def context_of(p, y, weight=None, **settings):
 def test_it_is_the_enumeration_of_small_cases(case):
     p, y, gap_z, slope_z, error, centre, spread, joint = case
     test = joint_test(context_of(p, y), positive=True)
-    assert (test.gap.z, test.sharpness.z) == (pytest.approx(gap_z, abs=1e-9), pytest.approx(slope_z, abs=1e-9))
+    assert (test.gap.z, test.sharpness.z) == (
+        pytest.approx(gap_z, abs=1e-9),
+        pytest.approx(slope_z, abs=1e-9),
+    )
     p, outcomes = np.array(p), np.array(list(product([0.0, 1.0], repeat=8)))
     chance = np.prod(np.where(outcomes == 1, p, 1 - p), axis=1)
     w, odds = p * (1 - p), np.log(p / (1 - p))
     lift = odds - w @ odds / w.sum()
     z = [(p - outcomes) @ a / np.sqrt(w @ a**2) for a in (np.ones(8), lift)]
-    errors = smooth_errors(np.array([smooth_residuals(p, p - each, 1024) for each in outcomes]))
+    errors = smooth_errors(
+        np.array([smooth_residuals(p, p - each, 1024) for each in outcomes])
+    )
     mean = chance @ errors
     law = mean, np.sqrt(chance @ (errors - mean) ** 2)
     statistic = min_p(*z, (errors - law[0]) / law[1], POSITIVE_SHARES)
     own = statistic[(outcomes == np.array(y)).all(axis=1)][0]
     assert chance @ (statistic <= own * (1 + SAME)) == pytest.approx(joint, abs=1e-7)
     if error is not None:
-        assert smooth_error(context_of(p, y).labelled("positive")) == pytest.approx(error, abs=1e-9)
+        assert smooth_error(context_of(p, y).labelled("positive")) == pytest.approx(
+            error, abs=1e-9
+        )
         assert law == (pytest.approx(centre, abs=1e-9), pytest.approx(spread, abs=1e-9))
     # So many draws tell it to four standard errors; near the level, where they could decide, they are 1000.
     assert test.draws == (1000 if joint < 0.15 else 200)
-    assert test.p_value == pytest.approx(joint, abs=4 * np.sqrt(joint * (1 - joint) / test.draws) + 1 / test.draws)
+    assert test.p_value == pytest.approx(
+        joint, abs=4 * np.sqrt(joint * (1 - joint) / test.draws) + 1 / test.draws
+    )
 
 
 def test_weights_of_two_are_rows_twice_in_expectation_but_not_in_spread():
@@ -79,13 +90,20 @@ def test_rows_that_are_all_right_are_not_rejected_by_rounding(k):
         z = np.zeros((300, k))
         z[np.arange(300), rng.integers(0, k, 300)] = rng.uniform(14, 18, 300)
         table = collect(ArrayRows(z, z.argmax(axis=1)))
-        rejected += joint_test(MetricContext(table, MetricSettings(seed=seed)), positive=k == 2).p_value <= 0.045
+        rejected += (
+            joint_test(
+                MetricContext(table, MetricSettings(seed=seed)), positive=k == 2
+            ).p_value
+            <= 0.045
+        )
     assert rejected == 0
 
 
 def test_equal_scores_have_no_slope():
     test = joint_test(context_of(np.full(200, 0.3), np.arange(200) % 2), positive=True)
-    assert test.sharpness.z == 0.0 and test.gap.z == pytest.approx(-0.2 * np.sqrt(200 / 0.21))
+    assert test.sharpness.z == 0.0 and test.gap.z == pytest.approx(
+        -0.2 * np.sqrt(200 / 0.21)
+    )
 
 
 def test_a_bias_of_one_class_is_found_where_the_top_label_hides_it():
@@ -96,5 +114,10 @@ def test_a_bias_of_one_class_is_found_where_the_top_label_hides_it():
         odds = rng.normal(size=2000) * 2
         y = rng.random(2000) < 1 / (1 + np.exp(-odds))
         context = context_of(1 / (1 + np.exp(-odds - 0.17)), y.astype(int), seed=seed)
-        found += [joint_test(context, positive=each).p_value <= 0.045 for each in (True, False)]
-    assert found[0] >= 21 and found[1] <= 8  # four standard errors from .72; a twentieth is 2
+        found += [
+            joint_test(context, positive=each).p_value <= 0.045
+            for each in (True, False)
+        ]
+    assert (
+        found[0] >= 21 and found[1] <= 8
+    )  # four standard errors from .72; a twentieth is 2

@@ -82,20 +82,32 @@ def test_each_class_has_the_bins_of_the_authors_program(family, compat):
     p, y = scores(family)
     q = p.astype(float)
     q = q if family != "float16" else q / q.sum(1, keepdims=True)
-    by_value = compat is not None and all(len(np.unique(column)) < len(q) / 4 for column in q.T)
-    squares = np.array([squares_by_the_book(q[:, c], y == c, 15, by_value) for c in range(10)])
+    by_value = compat is not None and all(
+        len(np.unique(column)) < len(q) / 4 for column in q.T
+    )
+    squares = np.array(
+        [squares_by_the_book(q[:, c], y == c, 15, by_value) for c in range(10)]
+    )
     squares = squares if compat is None else np.maximum(squares, 0)
     debiased, plugin = np.sqrt(np.maximum(squares.mean(0), 0))
     p = q if family == "float16" else p
-    assert measured(p, y, "marginal2", compat=compat).value == pytest.approx(debiased, rel=1e-9, abs=1e-12)
-    assert measured(p, y, "marginal2_plugin", compat=compat).value == pytest.approx(plugin, rel=1e-9)
+    assert measured(p, y, "marginal2", compat=compat).value == pytest.approx(
+        debiased, rel=1e-9, abs=1e-12
+    )
+    assert measured(p, y, "marginal2_plugin", compat=compat).value == pytest.approx(
+        plugin, rel=1e-9
+    )
 
 
 def test_certain_scores_have_the_same_error_over_bins_of_any_kind():
     # By hand: probabilities of 0 and 1 alone fill two bins, whichever way edges are set.
     p, y = scores("hard")
-    assert measured(p, y, "marginal2").value == pytest.approx(measured(p, y, "cwece2").value, rel=1e-12)
-    assert measured(p, y, "ece_mass", label="class").value == pytest.approx(measured(p, y, "cwece").value, rel=1e-12)
+    assert measured(p, y, "marginal2").value == pytest.approx(
+        measured(p, y, "cwece2").value, rel=1e-12
+    )
+    assert measured(p, y, "ece_mass", label="class").value == pytest.approx(
+        measured(p, y, "cwece").value, rel=1e-12
+    )
     np.testing.assert_array_equal(mass_edges(p[:, 0], 15), [0.0, 0.0, 1.0])
 
 
@@ -103,7 +115,11 @@ def test_certain_and_wrong_is_never_calibrated():
     # By hand: with every probability 0 or 1 no row can be wrong, and some are.
     p, y = scores("hard")
     assert measured(p, y, "cwece2").p_value == 0.0
-    assert measured(p, y, "ks").null.p_value == measured(p, y, "kuiper").null.p_value == 0.0
+    assert (
+        measured(p, y, "ks").null.p_value
+        == measured(p, y, "kuiper").null.p_value
+        == 0.0
+    )
     assert measured(p, y, "nll").null.p_value == measured(p, y, "gap").p_value == 0.0
     for name in ("tcal", "spiegelhalter"):
         found = measured(p, y, name)
@@ -129,7 +145,14 @@ def test_rows_that_are_all_right_are_not_rejected_by_rounding(n, depth):
         context = MetricContext(table, MetricSettings())
         assert joint_test(context).p_value > 0.05
         for name in metric_names():
-            if name in ("roc_auc", "average_precision", "marginal2", "marginal2_plugin", "cwece", "cwece2"):
+            if name in (
+                "roc_auc",
+                "average_precision",
+                "marginal2",
+                "marginal2_plugin",
+                "cwece",
+                "cwece2",
+            ):
                 continue  # of classes, which this table has not
             found = measure(name, context)
             p_value = found.p_value if found.null is None else found.null.p_value
@@ -153,7 +176,9 @@ def test_confidences_equal_but_for_the_last_bit_are_tied(name, k):
     z = rng.integers(0, 4, size=(600, k)).astype(float)
     y = draw_labels(softmax(z), np.random.RandomState(3))
     moved = z + rng.normal(size=(600, 1))
-    one, other = (measured(scores, y, name, kind="logits").value for scores in (z, moved))
+    one, other = (
+        measured(scores, y, name, kind="logits").value for scores in (z, moved)
+    )
     assert other == pytest.approx(one, rel=1e-9, abs=1e-10)
 
 
@@ -181,7 +206,10 @@ def test_two_classes_are_ranked_by_their_exact_log_odds(name, kind, rows):
         ).results[0].scores[name].value
         for each in (data, other)
     )  # fmt: skip
-    expected = {"roc_auc": sklearn.roc_auc_score, "average_precision": sklearn.average_precision_score}[name]
+    expected = {
+        "roc_auc": sklearn.roc_auc_score,
+        "average_precision": sklearn.average_precision_score,
+    }[name]
     assert found == pytest.approx(expected(y, s), rel=1e-12)
     assert swapped == pytest.approx(expected(1 - y, -s), rel=1e-12)
     if name == "roc_auc":
@@ -208,7 +236,9 @@ def test_losses_of_logits_and_log_probabilities_are_exact():
         assert found.value == pytest.approx(exact.mean(), rel=1e-12)
         assert found.more["clipped"] == 0
         rows = ArrayRows(scores, y, kind)
-        assert summarise(rows, None, Context().progress).values()["nll"] == pytest.approx(exact.mean(), rel=1e-12)
+        assert summarise(rows, None, Context().progress).values()[
+            "nll"
+        ] == pytest.approx(exact.mean(), rel=1e-12)
     p = np.exp(log_p)
     # Up to e times the smallest normal number: so small is what apply writes for a 0 that is shared among classes.
     zero = p[np.arange(len(y)), y] <= np.finfo(float).tiny * np.e
@@ -226,9 +256,14 @@ def test_a_temperature_never_worsens_the_loss_that_is_shown(seed):
     y = np.where(rng.random(3000) < 0.9, z.argmax(1), y)
     rows = ArrayRows(z, y)
     fitted = method("ts").fit(rows, method("ts").Options(), Context()).calibrator
-    before, after = (summarise(rows, each, Context().progress).values()["nll"] for each in (None, fitted))
+    before, after = (
+        summarise(rows, each, Context().progress).values()["nll"]
+        for each in (None, fitted)
+    )
     assert after < before
-    assert measured(z, y, "nll", kind="logits").value == pytest.approx(before, rel=1e-12)
+    assert measured(z, y, "nll", kind="logits").value == pytest.approx(
+        before, rel=1e-12
+    )
 
 
 def with_absent(n=400, k=4, weights="fractions"):
@@ -247,13 +282,21 @@ def with_absent(n=400, k=4, weights="fractions"):
 @pytest.mark.parametrize("weights", ["fractions", "ones"])
 @pytest.mark.parametrize("k", [2, 4])
 def test_rows_of_weight_zero_are_absent_from_every_metric(k, weights):
-    names = [name for name in metric_names() if name not in ("marginal2_raw", "mse_raw")]
+    names = [
+        name for name in metric_names() if name not in ("marginal2_raw", "mse_raw")
+    ]
     results = []
     for z, y, weight in with_absent(k=k, weights=weights):
         rows = ArrayRows(z, y, weight=weight)
         group = np.arange(len(y)) * 0 if weight is None else (weight > 0) * 0
         plan = Plan(names, per_class=True, per_group=True)
-        results.append(assess(Subject(rows, group=group), [Candidate(None, "uncalibrated", None)], plan).results[0])
+        results.append(
+            assess(
+                Subject(rows, group=group),
+                [Candidate(None, "uncalibrated", None)],
+                plan,
+            ).results[0]
+        )
     found, expected = (result.to_dict() for result in results)
     assert found == expected
 
@@ -273,13 +316,17 @@ def test_rows_of_weight_zero_are_absent_from_every_fit(k, name, tmp_path):
     assert one.fit.n == other.fit.n and one.fit.label_counts == other.fit.label_counts
     z = with_absent(k=k)[1][0]
     block = Block(0, z, "logits")
-    np.testing.assert_array_equal(one.calibrator.apply(block).log_probs, other.calibrator.apply(block).log_probs)
+    np.testing.assert_array_equal(
+        one.calibrator.apply(block).log_probs, other.calibrator.apply(block).log_probs
+    )
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        name if name in ("ts", "platt", "hb") else pytest.param(name, marks=pytest.mark.slow)
+        name
+        if name in ("ts", "platt", "hb")
+        else pytest.param(name, marks=pytest.mark.slow)
         for name in method_names()
         if name != "recal"
     ],
@@ -295,20 +342,31 @@ def test_one_column_is_the_pair_of_nothing_and_it(name, tmp_path):
             h["logits"], h["labels"] = scores, y
         with open_data([str(tmp_path / f"{at}.h5")]) as rows:
             fitted = fit_artifact(name, parse_options(name, {}), rows, Context())
-            blocks = [fitted.calibrator.apply(block).log_probs for block in rows.blocks()]
+            blocks = [
+                fitted.calibrator.apply(block).log_probs for block in rows.blocks()
+            ]
         found.append((fitted.fit.before, fitted.fit.after, np.concatenate(blocks)))
     for before, after, log_probs in found[:2]:
         assert (before, after) == found[2][:2]
         np.testing.assert_array_equal(log_probs, found[2][2])
 
 
-SEARCHES = [("cts", {}), ("iop", {"variant": "oi"}), ("iop", {"variant": "op"}), ("ts", {}), ("ec", {}), ("ets", {})]
+SEARCHES = [
+    ("cts", {}),
+    ("iop", {"variant": "oi"}),
+    ("iop", {"variant": "op"}),
+    ("ts", {}),
+    ("ec", {}),
+    ("ets", {}),
+]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [50, 6000])
 @pytest.mark.parametrize(
-    ("name", "options"), SEARCHES, ids=lambda each: each if isinstance(each, str) else "-".join(each)
+    ("name", "options"),
+    SEARCHES,
+    ids=lambda each: each if isinstance(each, str) else "-".join(each),
 )
 def test_a_fit_of_any_size_can_be_written(name, options, n, tmp_path):
     # From 6000 rows on the search begins on a sample: what it records is JSON all the same.
@@ -328,6 +386,8 @@ def test_the_area_of_right_and_wrong_has_delongs_interval():
     for _ in range(200):
         right = (rng.random(300) < 0.7).astype(float)
         confidence = 1 / (1 + np.exp(-(rng.normal(size=300) + right)))
-        found = measure("auroc", MetricContext(top_label_table(confidence, right), MetricSettings())).interval
+        found = measure(
+            "auroc", MetricContext(top_label_table(confidence, right), MetricSettings())
+        ).interval
         inside += found.low <= 0.76025 <= found.high
     assert inside >= 180  # 95 % of 200 less three standard errors

@@ -42,7 +42,8 @@ def test_areas_equal_scikit_learns(weight):
         metrics.roc_auc_score(OUTCOMES, SCORES, sample_weight=weight), abs=1e-12
     )
     assert average_precision(Ranked.of(SCORES, OUTCOMES, weight)) == pytest.approx(
-        metrics.average_precision_score(OUTCOMES, SCORES, sample_weight=weight), abs=1e-12
+        metrics.average_precision_score(OUTCOMES, SCORES, sample_weight=weight),
+        abs=1e-12,
     )
 
 
@@ -66,15 +67,22 @@ def test_delong_by_hand():
     ranked = Ranked.of(np.array([1.0, 3.0, 0.0, 2.0]), np.array([1.0, 1.0, 0.0, 0.0]))
     se = delong(ranked, area_under_roc(ranked)).se
     assert se == pytest.approx(np.sqrt(0.125 / 2 + 0.125 / 2))
-    assert np.isnan(delong(Ranked.of(np.array([1.0, 2.0]), np.array([1.0, 0.0])), 1.0).se)
+    assert np.isnan(
+        delong(Ranked.of(np.array([1.0, 2.0]), np.array([1.0, 0.0])), 1.0).se
+    )
 
 
 def test_delong_interval_covers():
     """200000 rows hold the area; 200 repetitions of 80 rows, at most 20 misses of a 95 % interval (p < .002)."""
     whole = measure("roc_auc", binary(200_000)).value
-    found = [measure("roc_auc", binary(80, seed=seed + 7)).interval for seed in range(200)]
+    found = [
+        measure("roc_auc", binary(80, seed=seed + 7)).interval for seed in range(200)
+    ]
     intervals = [i for i in found if i is not None]
-    assert len(intervals) > 190 and sum(not i.low <= whole <= i.high for i in intervals) <= 20
+    assert (
+        len(intervals) > 190
+        and sum(not i.low <= whole <= i.high for i in intervals) <= 20
+    )
 
 
 def test_delong_interval_holds_where_few_rows_are_wrong():
@@ -91,8 +99,15 @@ def test_delong_interval_holds_where_few_rows_are_wrong():
     whole = measure("auroc", context(300_000, 0)).value
     intervals = [measure("auroc", context(60, seed)).interval for seed in range(300)]
     assert sum(i is not None and not i.low <= whole <= i.high for i in intervals) <= 24
-    apart = measure("auroc", MetricContext(top_label_table(np.linspace(0.4, 1, 60), np.arange(60) > 25)))
-    assert apart.value == 1.0 and apart.interval is None and "no interval" in apart.more["ci_reason"]
+    apart = measure(
+        "auroc",
+        MetricContext(top_label_table(np.linspace(0.4, 1, 60), np.arange(60) > 25)),
+    )
+    assert (
+        apart.value == 1.0
+        and apart.interval is None
+        and "no interval" in apart.more["ci_reason"]
+    )
 
 
 def test_risk_coverage_by_hand():
@@ -132,29 +147,49 @@ def test_areas_have_an_interval_that_covers_where_enough_rows_carry_them():
 
     def context(n):
         c = rng.beta(4, 1, n) ** 2
-        return MetricContext(top_label_table(np.round(0.2 + 0.8 * c, 2), (rng.random(n) < np.sqrt(c)).astype(float)))
+        return MetricContext(
+            top_label_table(
+                np.round(0.2 + 0.8 * c, 2), (rng.random(n) < np.sqrt(c)).astype(float)
+            )
+        )
 
     whole, some = context(300_000), [context(400) for _ in range(300)]
     for name in ("aurc", "eaurc"):
         intervals = [measure(name, each).interval for each in some]
         assert {i.method for i in intervals} == {"influence function"}
-        assert 3 <= sum(not i.low <= measure(name, whole).value <= i.high for i in intervals) <= 26, name
+        assert (
+            3
+            <= sum(not i.low <= measure(name, whole).value <= i.high for i in intervals)
+            <= 26
+        ), name
 
 
 def test_an_area_without_an_interval_says_why():
     c, right = np.linspace(0.5, 1.0, 200), np.ones(200)
     right[[3, 60]] = 0.0
-    few, weighted = MetricContext(top_label_table(c, right)), MetricContext(top_label_table(c, right, weight=c))
+    few, weighted = (
+        MetricContext(top_label_table(c, right)),
+        MetricContext(top_label_table(c, right, weight=c)),
+    )
     for name in ("aurc", "eaurc"):
         assert measure(name, few).interval is None
-        assert "of 200 rows carry this area: no interval" in measure(name, few).more["ci_reason"]
+        assert (
+            "of 200 rows carry this area: no interval"
+            in measure(name, few).more["ci_reason"]
+        )
     for name in ("auroc", "aurc", "eaurc"):
-        assert measure(name, weighted).more["ci_reason"] == "no interval is computed for weighted rows"
+        assert (
+            measure(name, weighted).more["ci_reason"]
+            == "no interval is computed for weighted rows"
+        )
 
 
 def test_ties_enter_in_random_order():
     """The expectation over all orders of tied rows, by drawing many."""
-    c, right = np.round(RNG.random_sample(12) * 3) / 3, (RNG.random_sample(12) < 0.6).astype(float)
+    c, right = (
+        np.round(RNG.random_sample(12) * 3) / 3,
+        (RNG.random_sample(12) < 0.6).astype(float),
+    )
     drawn = []
     for _ in range(20_000):
         order = np.lexsort((RNG.random_sample(12), -c))
@@ -168,9 +203,13 @@ def test_weights_of_coverage_have_no_scale():
     """Weighted rows: an integral, which many repetitions of every row come near."""
     w = RNG.randint(1, 5, 300).astype(float)
     value = risk_coverage(Ranked.of(SCORES, OUTCOMES, w))
-    assert risk_coverage(Ranked.of(SCORES, OUTCOMES, 1000 * w)) == pytest.approx(value, rel=1e-12)
+    assert risk_coverage(Ranked.of(SCORES, OUTCOMES, 1000 * w)) == pytest.approx(
+        value, rel=1e-12
+    )
     repeated = np.repeat(np.arange(300), 200 * w.astype(int))
-    assert risk_coverage(Ranked.of(SCORES[repeated], OUTCOMES[repeated])) == pytest.approx(value, rel=1e-4)
+    assert risk_coverage(
+        Ranked.of(SCORES[repeated], OUTCOMES[repeated])
+    ) == pytest.approx(value, rel=1e-4)
     assert best_risk_coverage(w @ OUTCOMES, w @ (1 - OUTCOMES), True) <= value
 
 
@@ -185,11 +224,19 @@ def test_binary_oracle(real):
     y = (data["labels"][keep][:2000] == 5).astype(int)
     rows = ArrayRows(np.stack([z[1000:, 3], z[1000:, 5] + 1.5], axis=1), y[1000:])
     context = MetricContext(collect(rows), MetricSettings(resamples=20))
-    expected = {"accuracy": 0.9110, "nll": 0.324539, "brier": 0.141851, "ece": 0.055943, "roc_auc": 0.975111}
+    expected = {
+        "accuracy": 0.9110,
+        "nll": 0.324539,
+        "brier": 0.141851,
+        "ece": 0.055943,
+        "roc_auc": 0.975111,
+    }
     for name, value in expected.items():
         assert measure(name, context).value == pytest.approx(value, abs=6e-7), name
     assert measure("ece_positive", context).value == pytest.approx(0.062706, abs=6e-7)
-    assert measure("ece_mass", context.labelled("positive")).value == pytest.approx(0.058654, abs=6e-7)
+    assert measure("ece_mass", context.labelled("positive")).value == pytest.approx(
+        0.058654, abs=6e-7
+    )
 
 
 def test_label_positive_is_about_class_one():
@@ -199,10 +246,19 @@ def test_label_positive_is_about_class_one():
         value = measure(name, context)
         assert value.null.p_value < (0.05 if name == "mce" else 0.01), name
         top = measure(name, binary(shift=1.5))
-        assert value.value > top.value, name  # the bias moves P(class 1) more than the confidence
-    assert measure("ks", context).value == pytest.approx(abs(p.mean() - y.mean()), rel=0.02)
-    assert measure("ece_positive", binary(shift=1.5)).value == measure("ece", context).value
-    three = MetricContext(collect(ArrayRows(RNG.normal(size=(20, 3)), np.arange(20) % 3)))
+        assert value.value > top.value, (
+            name
+        )  # the bias moves P(class 1) more than the confidence
+    assert measure("ks", context).value == pytest.approx(
+        abs(p.mean() - y.mean()), rel=0.02
+    )
+    assert (
+        measure("ece_positive", binary(shift=1.5)).value
+        == measure("ece", context).value
+    )
+    three = MetricContext(
+        collect(ArrayRows(RNG.normal(size=(20, 3)), np.arange(20) % 3))
+    )
     with pytest.raises(UsageError, match="two classes"):
         measure("ece", three.labelled("positive"))
     assert "two classes" in measure("ece_positive", three).reason
@@ -210,7 +266,10 @@ def test_label_positive_is_about_class_one():
 
 def test_positive_errors_keep_their_level():
     """Calibrated P(class 1): at most 13 of 100 rejections at 5 % (binomial, p < 1e-3)."""
-    found = [measure("ece", binary(150, seed=s, label="positive")).null.p_value for s in range(100)]
+    found = [
+        measure("ece", binary(150, seed=s, label="positive")).null.p_value
+        for s in range(100)
+    ]
     assert sum(p <= 0.05 for p in found) <= 13
 
 
@@ -224,13 +283,24 @@ def test_threshold_moves_decisions_only():
 
 
 def test_the_report_of_two_classes_has_their_metrics():
-    assert set(report_metrics(k=2)) - set(report_metrics()) == {"roc_auc", "ece_positive"}
-    assert measure("brier_mean", binary()).value == pytest.approx(measure("brier", binary()).value / 2)
+    assert set(report_metrics(k=2)) - set(report_metrics()) == {
+        "roc_auc",
+        "ece_positive",
+    }
+    assert measure("brier_mean", binary()).value == pytest.approx(
+        measure("brier", binary()).value / 2
+    )
 
 
 @pytest.mark.parametrize(
     ("alias", "name"),
-    [("ECE", "ece"), ("logloss", "nll"), ("AUC", "roc_auc"), ("acc", "accuracy"), ("overconfidence", "gap")],
+    [
+        ("ECE", "ece"),
+        ("logloss", "nll"),
+        ("AUC", "roc_auc"),
+        ("acc", "accuracy"),
+        ("overconfidence", "gap"),
+    ],
 )
 def test_names_are_taken_as_people_write_them(alias, name):
     assert metric(alias).name == name
@@ -242,19 +312,30 @@ def test_weighted_class_tests_keep_their_level():
     for seed in range(200):
         rng = np.random.RandomState(seed)
         z = rng.normal(size=(300, 5)) * 2
-        rows = ArrayRows(z, draw_labels(softmax(z), rng), weight=5 ** rng.uniform(-1, 1, 300))
-        context = MetricContext(collect(rows, class_bins=10), MetricSettings(resamples=59, bins=10, seed=seed))
+        rows = ArrayRows(
+            z, draw_labels(softmax(z), rng), weight=5 ** rng.uniform(-1, 1, 300)
+        )
+        context = MetricContext(
+            collect(rows, class_bins=10),
+            MetricSettings(resamples=59, bins=10, seed=seed),
+        )
         rejected["cwece"] += measure("cwece", context).null.p_value <= 0.05
         rejected["cwece2"] += measure("cwece2", context).p_value <= 0.05
     assert rejected["cwece"] <= 22
     assert rejected["cwece2"] <= 26  # normal only for many cells, as without weights
 
 
-@pytest.mark.parametrize(("right", "reason"), [(0, "the area is 1, the end of its scale"), (1, "about 0 of 300 rows")])
+@pytest.mark.parametrize(
+    ("right", "reason"),
+    [(0, "the area is 1, the end of its scale"), (1, "about 0 of 300 rows")],
+)
 def test_an_area_at_the_end_of_its_scale_says_so(right, reason):
     """Of rows that are all wrong it said that 150 of 300 carry the area, which is enough."""
     rng = np.random.RandomState(3)
     z = rng.normal(size=(300, 3))
     y = z.argmax(axis=1) if right else z.argmin(axis=1)
     context = MetricContext(collect(ArrayRows(z, y)), MetricSettings())
-    assert measure("aurc", context).more["ci_reason"] == f"{reason}{' carry this area' * right}: no interval"
+    assert (
+        measure("aurc", context).more["ci_reason"]
+        == f"{reason}{' carry this area' * right}: no interval"
+    )

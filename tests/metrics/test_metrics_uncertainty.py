@@ -29,7 +29,13 @@ from calcli.metrics.intervals import (
     wilson_interval,
 )
 from calcli.metrics.losses import paired_sums
-from calcli.metrics.nulls import bin_outcomes, class_bin_outcomes, expected_error, null_of, poisson_binomial
+from calcli.metrics.nulls import (
+    bin_outcomes,
+    class_bin_outcomes,
+    expected_error,
+    null_of,
+    poisson_binomial,
+)
 from calcli.metrics.significance import (
     adjusted,
     class_p_values,
@@ -55,7 +61,10 @@ def upper(n, p, tail=1e-4):
 
 def at_level(rejections, level):
     """No more rejections than the level allows, given the number of repetitions."""
-    assert sum(rejections) <= upper(len(rejections), level), (sum(rejections), len(rejections))
+    assert sum(rejections) <= upper(len(rejections), level), (
+        sum(rejections),
+        len(rejections),
+    )
 
 
 def covers(hits, level):
@@ -97,7 +106,9 @@ def test_weighted_interval_covers():
 @pytest.mark.parametrize("accuracy", [0.5, 0.9, 0.99])
 def test_wilson_covers(accuracy):
     n, counts = 120, np.arange(121)
-    law = np.array([comb(n, int(j)) * accuracy**j * (1 - accuracy) ** (n - j) for j in counts])
+    law = np.array(
+        [comb(n, int(j)) * accuracy**j * (1 - accuracy) ** (n - j) for j in counts]
+    )
     low, high = wilson_interval(counts / n, np.full(121, n), 0.95)
     assert (
         law @ ((low <= accuracy) & (accuracy <= high)) >= 0.93
@@ -110,13 +121,20 @@ def test_paired_differences_cover_and_keep_the_level():
     for _ in range(REPEATS):
         c = rng.uniform(0.5, 1.0, 150)
         right = rng.random(150) < c
-        a, b = top_label_table(c, right), top_label_table(np.clip(c + rng.normal(0, 0.05, 150), 0.5, 1.0), right)
+        a, b = (
+            top_label_table(c, right),
+            top_label_table(np.clip(c + rng.normal(0, 0.05, 150), 0.5, 1.0), right),
+        )
         context = MetricContext(a, MetricSettings(resamples=99, level=0.9))
-        same = differences(paired_sums(context, MetricContext(top_label_table(c, right))), 0.9)
+        same = differences(
+            paired_sums(context, MetricContext(top_label_table(c, right))), 0.9
+        )
         assert same["nll"].value == 0.0
         assert same["nll"].p_value == 1.0
         shift = np.mean(a.confidence - b.confidence)
-        found = differences(paired_sums(context, MetricContext(b)), 0.9)["mean_confidence"]
+        found = differences(paired_sums(context, MetricContext(b)), 0.9)[
+            "mean_confidence"
+        ]
         assert found.value == pytest.approx(shift)
         null = rng.normal(0, 1, 150)
         mean = mean_of(null)
@@ -135,7 +153,9 @@ def test_students_t_equals_scipy():
     ):
         assert t_quantile(0.975, df) == pytest.approx(quantile, abs=1e-9)
         assert t_p_value(2.3, df) == pytest.approx(p, abs=1e-6)
-    assert t_quantile(0.975, 1000) == pytest.approx(1.9623390808264074, abs=1e-6)  # Wallace's normal deviate
+    assert t_quantile(0.975, 1000) == pytest.approx(
+        1.9623390808264074, abs=1e-6
+    )  # Wallace's normal deviate
     assert t_p_value(math.inf, 3) == 0.0
 
 
@@ -151,7 +171,9 @@ def test_poisson_binomial_law_is_exact():
             law = np.convolve(law, [1 - q, q])
         np.testing.assert_allclose(poisson_binomial(p), law, atol=1e-15)
     same = poisson_binomial(np.full(50, 0.3))
-    np.testing.assert_allclose(same, [comb(50, j) * 0.3**j * 0.7 ** (50 - j) for j in range(51)], atol=1e-15)
+    np.testing.assert_allclose(
+        same, [comb(50, j) * 0.3**j * 0.7 ** (50 - j) for j in range(51)], atol=1e-15
+    )
     assert poisson_binomial(np.ones(40))[-1] == pytest.approx(1.0)
 
 
@@ -178,14 +200,21 @@ def test_weighted_hits_have_the_right_law():
     sd = np.sqrt(BinStats.of(c, c * (1 - c) * w, width_edges(5), w).outcome / 3000)
     assert (np.abs(hits.mean(axis=0) - mean) < 4.5 * sd).all()
     draws = binned_error(BinStats.of(c, c, width_edges(5), w).with_outcomes(hits))
-    assert expected_error(c, width_edges(5), w) == pytest.approx(draws.mean(), rel=0.06)  # normal formula, 40 a bin
+    assert expected_error(c, width_edges(5), w) == pytest.approx(
+        draws.mean(), rel=0.06
+    )  # normal formula, 40 a bin
 
 
 def test_closed_form_floor_equals_resampling():
     rng = np.random.default_rng(6)
     c = rng.beta(5, 2, 1000)
     draws = [
-        float(binned_error(BinStats.of(c, (rng.random(1000) < c).astype(float), width_edges(15)))) for _ in range(1500)
+        float(
+            binned_error(
+                BinStats.of(c, (rng.random(1000) < c).astype(float), width_edges(15))
+            )
+        )
+        for _ in range(1500)
     ]
     assert expected_error(c, width_edges(15)) == pytest.approx(
         np.mean(draws), abs=4.5 * np.std(draws) / math.sqrt(1500)
@@ -195,10 +224,14 @@ def test_closed_form_floor_equals_resampling():
 def test_class_cells_have_the_right_mean_and_variance():
     rng = np.random.default_rng(7)
     p = rng.dirichlet(np.ones(6) * 0.3, 400)
-    stats = collect(ArrayRows(p, rng.integers(0, 6, 400), "probs"), class_bins=5).classes
+    stats = collect(
+        ArrayRows(p, rng.integers(0, 6, 400), "probs"), class_bins=5
+    ).classes
     draws = np.array(list(class_bin_outcomes(stats.score, stats.variance, 3000, rng)))
     variance = stats.variance
-    np.testing.assert_allclose(draws.mean(axis=0), stats.score, atol=4.5 * math.sqrt(variance.max() / 3000))
+    np.testing.assert_allclose(
+        draws.mean(axis=0), stats.score, atol=4.5 * math.sqrt(variance.max() / 3000)
+    )
     large = variance > 1
     np.testing.assert_allclose(draws.var(axis=0)[large], variance[large], rtol=0.2)
 
@@ -216,14 +249,26 @@ def test_p_values_count_the_observation():
 @pytest.mark.slow
 def test_every_calibration_test_keeps_its_level():
     """Calibrated rows; 5 % tests. Asymptotic ones (ks, kuiper, z) are held to the same limit."""
-    names = ["ece", "ece_mass", "mce", "tce2", "tce2_plugin", "smece", "ks", "kuiper", "spiegelhalter"]
+    names = [
+        "ece",
+        "ece_mass",
+        "mce",
+        "tce2",
+        "tce2_plugin",
+        "smece",
+        "ks",
+        "kuiper",
+        "spiegelhalter",
+    ]
     names += ["gap", "entropy_gap", "cwece", "cwece2", "tcal"]
     rejected = {name: [] for name in names}
     rng = np.random.RandomState(8)
     for seed in range(REPEATS):
         z = rng.normal(size=(150, 4)) * 1.5
         table = collect(ArrayRows(z, draw_labels(softmax(z), rng)), class_bins=10)
-        context = MetricContext(table, MetricSettings(bins=10, resamples=59, seed=seed, interval="t"))
+        context = MetricContext(
+            table, MetricSettings(bins=10, resamples=59, seed=seed, interval="t")
+        )
         for name in names[: len(names) if seed < 100 else -1]:
             value = measure(name, context)
             p = value.p_value if value.p_value is not None else value.null.p_value
@@ -238,12 +283,26 @@ def test_tests_have_power():
     rng = np.random.RandomState(9)
     z = rng.normal(size=(400, 4)) * 1.5
     context = MetricContext(
-        collect(ArrayRows(2 * z, draw_labels(softmax(z), rng)), class_bins=15), MetricSettings(resamples=99)
+        collect(ArrayRows(2 * z, draw_labels(softmax(z), rng)), class_bins=15),
+        MetricSettings(resamples=99),
     )
-    names = ["ece", "ece_mass", "tce2", "smece", "ks", "kuiper", "spiegelhalter", "gap", "entropy_gap", "nll"]
+    names = [
+        "ece",
+        "ece_mass",
+        "tce2",
+        "smece",
+        "ks",
+        "kuiper",
+        "spiegelhalter",
+        "gap",
+        "entropy_gap",
+        "nll",
+    ]
     for name in [*names, "cwece", "cwece2", "tcal"]:
         value = measure(name, context)
-        assert (value.p_value if value.p_value is not None else value.null.p_value) <= 0.01, name
+        assert (
+            value.p_value if value.p_value is not None else value.null.p_value
+        ) <= 0.01, name
 
 
 @pytest.mark.slow
@@ -257,17 +316,26 @@ def test_intervals_of_the_binned_errors_cover(power, scheme):
     covered = {"tce2": [], "ece": []}
     for seed in range(REPEATS):
         c = rng.beta(4, 2, 400)
-        y = (rng.random(400) < np.clip(c**2 * (1 - power) + c * power, 0, 1)).astype(float)
+        y = (rng.random(400) < np.clip(c**2 * (1 - power) + c * power, 0, 1)).astype(
+            float
+        )
         edges = width_edges(10) if scheme == "width" else mass_edges(c, 10)
-        truth = BinStats.of(big, chance, edges)  # binned population: mean score against mean chance
+        truth = BinStats.of(
+            big, chance, edges
+        )  # binned population: mean score against mean chance
         square = squared_error(c, y, edges).interval(0.9)
         l2 = float(plugin_square(truth))
         covered["tce2"].append(square.low - 1e-4 <= l2 <= square.high)
         if scheme == "width":
-            context = MetricContext(top_label_table(c, y), MetricSettings(bins=10, resamples=2, seed=seed, level=0.9))
+            context = MetricContext(
+                top_label_table(c, y),
+                MetricSettings(bins=10, resamples=2, seed=seed, level=0.9),
+            )
             interval = measure("ece", context).interval
             # 1e-3: the population is itself 100000 draws.
-            covered["ece"].append(interval.low - 1e-3 <= float(binned_error(truth)) <= interval.high)
+            covered["ece"].append(
+                interval.low - 1e-3 <= float(binned_error(truth)) <= interval.high
+            )
     for hits in covered.values():
         covers(hits or [True], 0.9)
 
@@ -285,8 +353,12 @@ def test_debiased_square_is_unbiased_for_given_scores():
         signed.append(float(signed_square(BinStats.of(c, y, edges))))
         pairs.append(squared_error(c, y, edges).value)
     for values in (signed, pairs):
-        assert np.mean(values) == pytest.approx(truth, abs=4.5 * np.std(values) / math.sqrt(4000))
-    np.testing.assert_allclose(signed, pairs, atol=1e-12)  # the same estimator when scores repeat
+        assert np.mean(values) == pytest.approx(
+            truth, abs=4.5 * np.std(values) / math.sqrt(4000)
+        )
+    np.testing.assert_allclose(
+        signed, pairs, atol=1e-12
+    )  # the same estimator when scores repeat
 
 
 def test_brownian_tails():
@@ -294,8 +366,12 @@ def test_brownian_tails():
     assert max_brownian_tail(2.241402728) == pytest.approx(0.05, abs=1e-9)
     assert range_brownian_tail(2.497672161) == pytest.approx(0.05, abs=1e-9)
     grid = (np.arange(6000) + 0.5) * 1e-3
-    assert sum(max_brownian_tail(x) for x in grid) * 1e-3 == pytest.approx(math.sqrt(math.pi / 2), abs=1e-6)
-    assert sum(range_brownian_tail(x) for x in grid) * 1e-3 == pytest.approx(2 * math.sqrt(2 / math.pi), abs=1e-6)
+    assert sum(max_brownian_tail(x) for x in grid) * 1e-3 == pytest.approx(
+        math.sqrt(math.pi / 2), abs=1e-6
+    )
+    assert sum(range_brownian_tail(x) for x in grid) * 1e-3 == pytest.approx(
+        2 * math.sqrt(2 / math.pi), abs=1e-6
+    )
     for x in (0.1, 0.5, 1.0, 2.9999, 3.0001, 9.0):
         assert 0 <= max_brownian_tail(x) <= range_brownian_tail(x) <= 1
 
@@ -310,7 +386,21 @@ def test_cumulative_gaps_see_ties_as_one_point():
 
 def test_benjamini_hochberg_by_hand():
     """Their 1995 example: fifteen p-values, four rejected at 0.05."""
-    p = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719, 0.6528]
+    p = [
+        0.0001,
+        0.0004,
+        0.0019,
+        0.0095,
+        0.0201,
+        0.0278,
+        0.0298,
+        0.0344,
+        0.0459,
+        0.3240,
+        0.4262,
+        0.5719,
+        0.6528,
+    ]
     p += [0.7590, 1.0]
     assert np.flatnonzero(adjusted(np.array(p)) <= 0.05).tolist() == [0, 1, 2, 3]
     assert (adjusted(np.array([0.5, 0.9])) > 0.05).all()
@@ -320,8 +410,12 @@ def test_class_tests_keep_their_level():
     rng = np.random.RandomState(11)
     rejected = []
     for _ in range(60):
-        z = rng.normal(size=(200, 8)) * 2 - np.arange(8) * 0.7  # from common to rare classes
-        stats = collect(ArrayRows(z, draw_labels(softmax(z), rng)), class_bins=5).classes
+        z = (
+            rng.normal(size=(200, 8)) * 2 - np.arange(8) * 0.7
+        )  # from common to rare classes
+        stats = collect(
+            ArrayRows(z, draw_labels(softmax(z), rng)), class_bins=5
+        ).classes
         p = class_p_values(stats)
         rejected += (p <= 0.05).tolist()
     at_level(rejected, 0.05)
@@ -332,10 +426,15 @@ def test_label_shift_keeps_its_level_and_sees_a_shift():
     shares = rng.dirichlet(np.ones(30))
     rejected = []
     for _ in range(REPEATS):
-        a, b = rng.multinomial(2000, shares).astype(float), rng.multinomial(1500, shares).astype(float)
+        a, b = (
+            rng.multinomial(2000, shares).astype(float),
+            rng.multinomial(1500, shares).astype(float),
+        )
         rejected.append(label_shift_p_value(a, b) <= 0.05)
     at_level(rejected, 0.05)
-    assert label_shift_p_value(a, rng.multinomial(1500, shares[::-1]).astype(float)) < 1e-6
+    assert (
+        label_shift_p_value(a, rng.multinomial(1500, shares[::-1]).astype(float)) < 1e-6
+    )
     assert label_shift_p_value(np.array([5.0, 0]), np.array([7.0, 0])) == 1.0
 
 
@@ -387,13 +486,17 @@ def test_friedman_of_the_published_tables(table, ranks, chi2, p):
     values = np.array([line.split() for line in table.split("\n") if line], dtype=float)
     found = friedman(values)
     assert len(values) == 12
-    np.testing.assert_allclose(found.ranks, ranks, atol=0.0051)  # printed to two decimals
+    np.testing.assert_allclose(
+        found.ranks, ranks, atol=0.0051
+    )  # printed to two decimals
     assert found.chi2 == pytest.approx(chi2, rel=1e-4)
     assert found.p_value == pytest.approx(p, rel=0.02)
     # Iman and Davenport's F is the analysis of variance of the ranks, which ties do not upset.
     each = np.array([average_ranks(row) for row in values])
     between = 12 * ((each.mean(axis=0) - 4.5) ** 2).sum() / 7
-    within = ((each - each.mean(axis=0)) ** 2).sum() / (7 * 11)  # every row has the mean rank 4.5
+    within = ((each - each.mean(axis=0)) ** 2).sum() / (
+        7 * 11
+    )  # every row has the mean rank 4.5
     assert found.f == pytest.approx(between / within, rel=1e-12)
     from scipy.stats import f as f_law
 
@@ -401,12 +504,19 @@ def test_friedman_of_the_published_tables(table, ranks, chi2, p):
 
 
 def test_average_ranks_share_ties():
-    assert average_ranks(np.array([0.3, 0.1, 0.3, 0.2])).tolist() == [3.5, 1.0, 3.5, 2.0]
+    assert average_ranks(np.array([0.3, 0.1, 0.3, 0.2])).tolist() == [
+        3.5,
+        1.0,
+        3.5,
+        2.0,
+    ]
 
 
 def test_friedman_equals_scipy():
     """scipy.stats.friedmanchisquare, with its correction for ties."""
-    values = np.array([[1.0, 2.0, 3.0], [1.0, 3.0, 2.0], [1.0, 2.0, 2.0], [2.0, 1.0, 3.0]])
+    values = np.array(
+        [[1.0, 2.0, 3.0], [1.0, 3.0, 2.0], [1.0, 2.0, 2.0], [2.0, 1.0, 3.0]]
+    )
     found = friedman(values)
     from scipy.stats import friedmanchisquare
 

@@ -4,7 +4,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from metric_cases import draw_labels, edge_scores, measured, plain_scores, softmax, top_label_table
+from metric_cases import (
+    draw_labels,
+    edge_scores,
+    measured,
+    plain_scores,
+    softmax,
+    top_label_table,
+)
 
 from calcli.binning import BinStats, binned_error, mass_edges, width_edges
 from calcli.errors import UsageError
@@ -37,19 +44,31 @@ def spread(confidence, k=10):
 
 @pytest.mark.parametrize(
     ("compat", "expected"),
-    [(None, 0.2), ("guo", 0.2), ("verified", 0.2), ("netcal", 1 / 6), ("torchmetrics", 1 / 6)],
+    [
+        (None, 0.2),
+        ("guo", 0.2),
+        ("verified", 0.2),
+        ("netcal", 1 / 6),
+        ("torchmetrics", 1 / 6),
+    ],
 )
 def test_scores_on_inner_edges(compat, expected):
     """Six rows, ten bins; the others' values by torchmetrics 1.9.0, netcal 1.4.0, uncertainty-calibration 0.1.4."""
     p, y = spread([0.45, 0.45, 0.5, 0.5, 0.55, 0.55]), np.array([5, 6, 0, 0, 9, 5])
-    assert measured(p, y, "ece", bins=10, compat=compat).value == pytest.approx(expected, abs=1e-12)
+    assert measured(p, y, "ece", bins=10, compat=compat).value == pytest.approx(
+        expected, abs=1e-12
+    )
 
 
-@pytest.mark.parametrize(("compat", "expected"), [(None, 0.225), ("netcal", 0.225), ("torchmetrics", 0.275)])
+@pytest.mark.parametrize(
+    ("compat", "expected"), [(None, 0.225), ("netcal", 0.225), ("torchmetrics", 0.275)]
+)
 def test_scores_of_one(compat, expected):
     """torchmetrics 1.9.0 puts a score of 1 into a bin of its own."""
     p, y = spread([0.95, 0.95, 1, 1]), np.array([0, 0, 0, 8])
-    assert measured(p, y, "ece", bins=10, compat=compat).value == pytest.approx(expected, abs=1e-12)
+    assert measured(p, y, "ece", bins=10, compat=compat).value == pytest.approx(
+        expected, abs=1e-12
+    )
 
 
 def test_zero_confidence_is_dropped_by_guo_only():
@@ -68,12 +87,16 @@ def test_squared_error_by_hand():
     assert measure("tce2", MetricContext(t)).value == 0.0
     assert measure("tce2_plugin", MetricContext(t)).value == pytest.approx(0.25)
     assert measure("ks", MetricContext(t)).value == pytest.approx(0.25)
-    assert measure("smece", MetricContext(t)).value == pytest.approx(0.25, abs=1e-4)  # the mean residual spreads evenly
+    assert measure("smece", MetricContext(t)).value == pytest.approx(
+        0.25, abs=1e-4
+    )  # the mean residual spreads evenly
 
 
 def test_auroc_by_hand():
     t = top_label_table([0.6, 0.7, 0.7, 0.9], [0, 1, 0, 1])
-    assert measure("auroc", MetricContext(t)).value == pytest.approx((1 + 1 + 0.5 + 1) / 4)  # scikit-learn: 0.875
+    assert measure("auroc", MetricContext(t)).value == pytest.approx(
+        (1 + 1 + 0.5 + 1) / 4
+    )  # scikit-learn: 0.875
     sure = measure("auroc", MetricContext(top_label_table([0.6, 0.7], [1, 1])))
     assert sure.value is None
     assert "right" in sure.reason
@@ -109,7 +132,9 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("compat", "name", "bins", "norm", "expected", "tolerance"), OTHERS)
+@pytest.mark.parametrize(
+    ("compat", "name", "bins", "norm", "expected", "tolerance"), OTHERS
+)
 def test_bins_of_other_programs(compat, name, bins, norm, expected, tolerance):
     """400 rows of multiples of 1/64, a quarter of them on an edge."""
     value = measured(EDGE, EDGE_Y, name, bins=bins, norm=norm, compat=compat)
@@ -136,13 +161,17 @@ def test_bins_of_other_programs(compat, name, bins, norm, expected, tolerance):
     ],
 )
 def test_squared_errors_equal_verified_calibration(name, settings, expected):
-    assert measured(PLAIN, PLAIN_Y, name, **settings).value == pytest.approx(expected, abs=1e-12)
+    assert measured(PLAIN, PLAIN_Y, name, **settings).value == pytest.approx(
+        expected, abs=1e-12
+    )
 
 
 def test_discrete_scores_are_binned_by_value():
     """get_calibration_error(round(20 conf)/20, right, p=2, debias=True) of uncertainty-calibration 0.1.4."""
     c = np.round(PLAIN.max(axis=1) * 20) / 20
-    value = measure("tce2", MetricContext(top_label_table(c, PLAIN.argmax(axis=1) == PLAIN_Y)))
+    value = measure(
+        "tce2", MetricContext(top_label_table(c, PLAIN.argmax(axis=1) == PLAIN_Y))
+    )
     assert value.value == pytest.approx(0.0832747271893415, abs=1e-12)
     assert value.signature["scheme"] == "values"
 
@@ -151,7 +180,9 @@ def test_normal_debiasing_equals_verified_calibration_up_to_its_draws():
     """get_calibration_error(p=1, debias=True): five seeds gave .07474 to .07539."""
     t = collect(ArrayRows(PLAIN, PLAIN_Y, "probs"))
     bins = BinStats.of(t.confidence, t.correct, mass_edges(t.confidence, 15))
-    assert debiased_error(bins, 1.0, 20000, np.random.default_rng(0)) == pytest.approx(0.0750, abs=4e-4)
+    assert debiased_error(bins, 1.0, 20000, np.random.default_rng(0)) == pytest.approx(
+        0.0750, abs=4e-4
+    )
     value = measure("ece_debiased", MetricContext(t, MetricSettings(resamples=20000)))
     assert value.value == pytest.approx(0.0750, abs=4e-4)
     crowded = measure("ece_debiased", MetricContext(t, MetricSettings(bins=400)))
@@ -161,9 +192,13 @@ def test_normal_debiasing_equals_verified_calibration_up_to_its_draws():
 def test_smooth_error_equals_relplot_up_to_its_grid():
     """relplot 1.0.3: smECE(conf, right), smECE_sigma(conf, right, .05); its mesh has 200 points."""
     t = collect(ArrayRows(PLAIN, PLAIN_Y, "probs"))
-    assert measured(PLAIN, PLAIN_Y, "smece", compat="relplot").value == pytest.approx(0.07419327345034861, abs=1e-4)
+    assert measured(PLAIN, PLAIN_Y, "smece", compat="relplot").value == pytest.approx(
+        0.07419327345034861, abs=1e-4
+    )
     one = smooth_residuals(t.confidence, t.confidence - t.correct, 1024)
-    assert float(smooth_error_at(one[None], np.array([0.05]))[0]) == pytest.approx(0.0776439310085941, abs=3e-4)
+    assert float(smooth_error_at(one[None], np.array([0.05]))[0]) == pytest.approx(
+        0.0776439310085941, abs=3e-4
+    )
 
 
 def test_smooth_error_equals_the_plain_integral():
@@ -174,11 +209,18 @@ def test_smooth_error_equals_the_plain_integral():
     one = smooth_residuals(c, r, 4096)
     for s in (0.02, 0.2):
         images = [2 * j + sign * c for j in range(-2, 3) for sign in (1, -1)]
-        smooth = sum((r[:, None] * np.exp(-0.5 * ((grid - at[:, None]) / s) ** 2)).sum(axis=0) for at in images)
+        smooth = sum(
+            (r[:, None] * np.exp(-0.5 * ((grid - at[:, None]) / s) ** 2)).sum(axis=0)
+            for at in images
+        )
         direct = np.abs(smooth).mean() / (s * np.sqrt(2 * np.pi)) / len(c)
-        assert float(smooth_error_at(one[None], np.array([s]))[0]) == pytest.approx(direct, abs=2e-6)
+        assert float(smooth_error_at(one[None], np.array([s]))[0]) == pytest.approx(
+            direct, abs=2e-6
+        )
     fixed = smooth_errors(one)
-    assert float(smooth_error_at(one[None], fixed)[0]) == pytest.approx(float(fixed[0]), rel=1e-6)
+    assert float(smooth_error_at(one[None], fixed)[0]) == pytest.approx(
+        float(fixed[0]), rel=1e-6
+    )
 
 
 # ---- oracle numbers
@@ -190,16 +232,29 @@ def test_resnet20_before_and_after_temperature(resnet20):
     rows = ArrayRows(z, y)
     expected = {
         None: (0.3154, 1.22997, 0.44868, 0.11040, 0.23618, 0.10979, 0.003454, 0.12966),
-        1.434451: (0.3154, 1.12372, 0.42768, 0.01933, 0.10017, 0.02014, 0.002581, 0.01804),
+        1.434451: (
+            0.3154,
+            1.12372,
+            0.42768,
+            0.01933,
+            0.10017,
+            0.02014,
+            0.002581,
+            0.01804,
+        ),
     }
     for temperature, numbers in expected.items():
         calibrator = None if temperature is None else TemperatureScaling(temperature)
-        context = MetricContext(collect(rows, calibrator, class_bins=15), MetricSettings(resamples=10))
+        context = MetricContext(
+            collect(rows, calibrator, class_bins=15), MetricSettings(resamples=10)
+        )
         names = ("accuracy", "nll", "brier", "ece", "mce", "ece_mass", "cwece", "tce2")
         values = [measure(name, context).value for name in names]
         values[0] = 1 - values[0]
         for name, value, number in zip(names, values, numbers, strict=True):
-            assert value == pytest.approx(number, abs=0.6 * 10 ** -(6 if name == "cwece" else 5)), name
+            assert value == pytest.approx(
+                number, abs=0.6 * 10 ** -(6 if name == "cwece" else 5)
+            ), name
     assert measure("mean_confidence", context).value == pytest.approx(0.69331, abs=6e-6)
     assert measure("brier_top", context).value == pytest.approx(0.14924, abs=6e-6)
 
@@ -217,7 +272,9 @@ def test_published_probability_file(real):
         ("marginal2", {"compat": "verified"}, 0.0106713),
         ("marginal2_plugin", {}, 0.0117782),
     ):
-        assert measured(p, y, name, resamples=10, **settings).value == pytest.approx(number, abs=1e-7), name
+        assert measured(p, y, name, resamples=10, **settings).value == pytest.approx(
+            number, abs=1e-7
+        ), name
 
 
 # ---- laws
@@ -228,14 +285,18 @@ def random_context(seed=0, n=300, k=4, **settings):
     z = rng.normal(size=(n, k)) * 2
     rows = ArrayRows(z, draw_labels(softmax(z * 0.8), rng))
     s = MetricSettings(resamples=50, **settings)
-    return rows, MetricContext(collect(rows, class_bins=s.bins, tops=(2, 3, 5)), s, lambda: class_columns(rows))
+    return rows, MetricContext(
+        collect(rows, class_bins=s.bins, tops=(2, 3, 5)), s, lambda: class_columns(rows)
+    )
 
 
 @pytest.mark.parametrize("name", metric_names())
 def test_every_metric_is_described_and_signed(name):
     facts = describe_metric(name)
     assert facts["summary"]
-    assert facts["signature"].startswith(f"{name}|") or facts["signature"].startswith(f"{name}|calcli")
+    assert facts["signature"].startswith(f"{name}|") or facts["signature"].startswith(
+        f"{name}|calcli"
+    )
     assert facts["signature"] == signature(name, MetricSettings())
     assert facts["formula"] in facts["description"]
 
@@ -246,12 +307,16 @@ def test_row_order_does_not_matter(name):
     order = np.random.RandomState(1).permutation(rows.n)
     shuffled = ArrayRows(rows.scores[order], rows.y[order])
     other = MetricContext(
-        collect(shuffled, class_bins=15, tops=(2, 3, 5)), context.settings, lambda: class_columns(shuffled)
+        collect(shuffled, class_bins=15, tops=(2, 3, 5)),
+        context.settings,
+        lambda: class_columns(shuffled),
     )
     a, b = measure(name, context), measure(name, other)
     if a.value is None:
         assert b.value is None
-    elif name == "ece_debiased":  # its draws meet the bins in the same order, sums differ by rounding
+    elif (
+        name == "ece_debiased"
+    ):  # its draws meet the bins in the same order, sums differ by rounding
         assert b.value == pytest.approx(a.value, abs=1e-9)
     else:
         assert b.value == pytest.approx(a.value, rel=1e-9, abs=1e-12)
@@ -259,7 +324,17 @@ def test_row_order_does_not_matter(name):
 
 @pytest.mark.parametrize("name", metric_names())
 @pytest.mark.parametrize(
-    "case", ["one row", "one class", "all right", "all wrong", "equal", "two classes", "n < bins", "certain"]
+    "case",
+    [
+        "one row",
+        "one class",
+        "all right",
+        "all wrong",
+        "equal",
+        "two classes",
+        "n < bins",
+        "certain",
+    ],
 )
 def test_degenerate_rows_give_a_number_or_a_reason(name, case):
     rng = np.random.RandomState(2)
@@ -283,7 +358,9 @@ def test_degenerate_rows_give_a_number_or_a_reason(name, case):
         z = np.eye(4)[rng.randint(0, 4, 40)] * 1e4
     rows = ArrayRows(z, y)
     context = MetricContext(
-        collect(rows, class_bins=15, tops=(2, 3, 5)), MetricSettings(resamples=20), lambda: class_columns(rows)
+        collect(rows, class_bins=15, tops=(2, 3, 5)),
+        MetricSettings(resamples=20),
+        lambda: class_columns(rows),
     )
     with np.errstate(all="raise", under="ignore"):
         value = measure(name, context)
@@ -301,7 +378,10 @@ def test_degenerate_rows_give_a_number_or_a_reason(name, case):
 @pytest.mark.parametrize("name", metric_names())
 def test_no_rows_and_no_weight_are_reasons(name):
     rows, context = random_context(n=10)
-    assert "no rows" in measure(name, MetricContext(context.table.take(np.zeros(10, bool)))).reason
+    assert (
+        "no rows"
+        in measure(name, MetricContext(context.table.take(np.zeros(10, bool)))).reason
+    )
     weighted = collect(ArrayRows(rows.scores, rows.y, weight=np.zeros(10)))
     assert "weights" in measure(name, MetricContext(weighted)).reason
 
@@ -310,7 +390,9 @@ def test_no_rows_and_no_weight_are_reasons(name):
 def test_perfect_scores_have_no_error(name):
     """Certain and right: every calibration error is 0."""
     y = np.arange(60) % 3
-    assert measured(np.eye(3)[y], y, name, resamples=20).value == pytest.approx(0.0, abs=1e-12)
+    assert measured(np.eye(3)[y], y, name, resamples=20).value == pytest.approx(
+        0.0, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", CALIBRATION_ERRORS)
@@ -326,7 +408,8 @@ def test_nested_width_bins_never_lower_the_error(seed, norm):
     _, context = random_context(seed)
     t = context.table
     errors = [
-        float(binned_error(BinStats.of(t.confidence, t.correct, width_edges(b)), norm)) for b in (1, 5, 15, 30, 90)
+        float(binned_error(BinStats.of(t.confidence, t.correct, width_edges(b)), norm))
+        for b in (1, 5, 15, 30, 90)
     ]
     assert all(a <= b + 1e-12 for a, b in pairwise(errors))
 
@@ -335,7 +418,9 @@ def test_proper_scores_are_least_at_the_truth():
     rng = np.random.RandomState(0)
     z = rng.normal(size=(20000, 3)) * 2
     y = draw_labels(softmax(z), rng)
-    tables = {beta: collect(ArrayRows(beta * z, y)) for beta in (0.7, 0.85, 1.0, 1.2, 1.5)}
+    tables = {
+        beta: collect(ArrayRows(beta * z, y)) for beta in (0.7, 0.85, 1.0, 1.2, 1.5)
+    }
     for name in ("nll", "brier"):
         means = {beta: getattr(t, name).mean() for beta, t in tables.items()}
         assert min(means, key=means.get) == 1.0
@@ -346,14 +431,36 @@ def test_integer_weights_are_repetitions():
     weight = np.random.RandomState(5).randint(0, 4, 200)
     repeated = np.repeat(np.arange(200), weight)
     a = MetricContext(
-        collect(ArrayRows(rows.scores, rows.y, weight=weight), class_bins=15), MetricSettings(resamples=20)
+        collect(ArrayRows(rows.scores, rows.y, weight=weight), class_bins=15),
+        MetricSettings(resamples=20),
     )
     b = MetricContext(
-        collect(ArrayRows(rows.scores[repeated], rows.y[repeated]), class_bins=15), MetricSettings(resamples=20)
+        collect(ArrayRows(rows.scores[repeated], rows.y[repeated]), class_bins=15),
+        MetricSettings(resamples=20),
     )
-    for name in ("accuracy", "nll", "brier", "brier_top", "mean_confidence", "confidence_variance", "ece", "mce"):
-        assert measure(name, a).value == pytest.approx(measure(name, b).value, rel=1e-12), name
-    for name in ("cwece", "ks", "kuiper", "auroc", "smece", "spiegelhalter", "gap", "vce"):
+    for name in (
+        "accuracy",
+        "nll",
+        "brier",
+        "brier_top",
+        "mean_confidence",
+        "confidence_variance",
+        "ece",
+        "mce",
+    ):
+        assert measure(name, a).value == pytest.approx(
+            measure(name, b).value, rel=1e-12
+        ), name
+    for name in (
+        "cwece",
+        "ks",
+        "kuiper",
+        "auroc",
+        "smece",
+        "spiegelhalter",
+        "gap",
+        "vce",
+    ):
         left, right = measure(name, a).value, measure(name, b).value
         if name == "spiegelhalter":  # a ratio whose scale knows how often rows repeat
             assert np.sign(left) == np.sign(right)
@@ -365,23 +472,40 @@ def test_labels_class_and_all():
     rows, context = random_context()
     p = softmax(rows.scores)
     per_class = [
-        float(binned_error(BinStats.of(p[:, c], (rows.y == c).astype(float), width_edges(15)))) for c in range(rows.k)
+        float(
+            binned_error(
+                BinStats.of(p[:, c], (rows.y == c).astype(float), width_edges(15))
+            )
+        )
+        for c in range(rows.k)
     ]
     by_class = random_context(label="class")[1]
-    assert measure("ece", by_class).value == pytest.approx(np.mean(per_class), abs=1e-12)
-    assert measure("cwece", context).value == pytest.approx(np.mean(per_class), abs=1e-12)
+    assert measure("ece", by_class).value == pytest.approx(
+        np.mean(per_class), abs=1e-12
+    )
+    assert measure("cwece", context).value == pytest.approx(
+        np.mean(per_class), abs=1e-12
+    )
     pooled = BinStats.of(p.ravel(), np.eye(rows.k)[rows.y].ravel(), width_edges(15))
-    assert measure("ece", random_context(label="all")[1]).value == pytest.approx(float(binned_error(pooled)), abs=1e-12)
+    assert measure("ece", random_context(label="all")[1]).value == pytest.approx(
+        float(binned_error(pooled)), abs=1e-12
+    )
     with pytest.raises(UsageError, match="width bins"):
         measure("ece_mass", random_context(label="all")[1])
 
 
 def test_compat_touches_width_bins_only():
     for compat in ("torchmetrics", "relplot"):
-        ours, theirs = random_context(seed=3)[1], random_context(seed=3, compat=compat)[1]
+        ours, theirs = (
+            random_context(seed=3)[1],
+            random_context(seed=3, compat=compat)[1],
+        )
         for name in metric_names():
             a, b = measure(name, ours), measure(name, theirs)
-            signed = [signature(name, s.settings, v.signature.items()) for s, v in ((ours, a), (theirs, b))]
+            signed = [
+                signature(name, s.settings, v.signature.items())
+                for s, v in ((ours, a), (theirs, b))
+            ]
             assert (a.value == b.value) or (signed[0] != signed[1]), name
 
 
@@ -407,5 +531,9 @@ def test_many_rows_are_summed_exactly(rows):
         # Each weight is below 2^21 and exact in float64, as are these sums below 2^53.
         conf_sum += np.bincount(index, weights=ticks, minlength=16).astype(np.int64)
         hit_sum += np.bincount(index, weights=hits, minlength=16).astype(np.int64)
-    exact = sum(abs(int(a) - (int(b) << 20)) for a, b in zip(conf_sum, hit_sum, strict=True))
-    assert float(binned_error(total)) == pytest.approx(exact / (4 * step << 20), rel=1e-13)
+    exact = sum(
+        abs(int(a) - (int(b) << 20)) for a, b in zip(conf_sum, hit_sum, strict=True)
+    )
+    assert float(binned_error(total)) == pytest.approx(
+        exact / (4 * step << 20), rel=1e-13
+    )

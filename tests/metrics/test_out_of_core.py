@@ -47,11 +47,16 @@ def rows(n=30_000, k=10, ties=False, order=False):
 
 
 def candidates(k):
-    return [Candidate(None, "uncalibrated", None), Candidate("ts", "ts", TemperatureScaling(1.4, 0.0))][:k]
+    return [
+        Candidate(None, "uncalibrated", None),
+        Candidate("ts", "ts", TemperatureScaling(1.4, 0.0)),
+    ][:k]
 
 
 def both(monkeypatch, data, names, who, report=False, **settings):
-    plan = Plan(names, MetricSettings(interval="t", **settings), report=report, split=False)
+    plan = Plan(
+        names, MetricSettings(interval="t", **settings), report=report, split=False
+    )
     subject = Subject(data, "a", None, None)
     done = assess(subject, who, plan)
     assert not done.tables, "the table was made after all"
@@ -63,7 +68,9 @@ def both(monkeypatch, data, names, who, report=False, **settings):
 
 
 def names_for(k):
-    return [name for name in metric_names() if measured_long([name], MetricSettings(), k)]
+    return [
+        name for name in metric_names() if measured_long([name], MetricSettings(), k)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -86,27 +93,45 @@ def test_values_are_those_of_the_table(monkeypatch, k, ties, order, settings):
             assert (a.value is None) == (b.value is None), name
             if a.value is None:
                 continue
-            assert math.isclose(a.value, b.value, rel_tol=1e-12, abs_tol=1e-14), (name, a.value, b.value)
+            assert math.isclose(a.value, b.value, rel_tol=1e-12, abs_tol=1e-14), (
+                name,
+                a.value,
+                b.value,
+            )
             for one, other in (
                 (a.se, b.se),
-                *((getattr(a.interval, e, 0), getattr(b.interval, e, 0)) for e in ("low", "high")),
+                *(
+                    (getattr(a.interval, e, 0), getattr(b.interval, e, 0))
+                    for e in ("low", "high")
+                ),
             ):
                 assert (one is None) == (other is None), name
-                assert one is None or math.isclose(one, other, rel_tol=1e-8, abs_tol=1e-12), (name, one, other)
-            assert {n: a.more[n] for n in COUNTED if n in a.more} == {n: b.more[n] for n in COUNTED if n in b.more}
+                assert one is None or math.isclose(
+                    one, other, rel_tol=1e-8, abs_tol=1e-12
+                ), (name, one, other)
+            assert {n: a.more[n] for n in COUNTED if n in a.more} == {
+                n: b.more[n] for n in COUNTED if n in b.more
+            }
 
 
 def test_paired_differences_and_baselines_agree(monkeypatch):
     (_, _), (table, sums) = both(monkeypatch, rows(), ["nll"], candidates(2))
     for name, a in table.paired.differences.items():
         b = sums.paired.differences[name]
-        assert math.isclose(a.value, b.value, rel_tol=1e-10) and math.isclose(a.p_value, b.p_value, abs_tol=1e-12)
+        assert math.isclose(a.value, b.value, rel_tol=1e-10) and math.isclose(
+            a.p_value, b.p_value, abs_tol=1e-12
+        )
     plan = Plan(["nll", "ks"], MetricSettings(interval="t"), report=False)
     uncalibrated, ts = candidates(2)
     done = assess(Subject(rows(), "a", None, None), [uncalibrated], plan, baseline=ts)
-    assert math.isclose(done.baseline["nll"].value, sums.scores["nll"].value, rel_tol=1e-12)
+    assert math.isclose(
+        done.baseline["nll"].value, sums.scores["nll"].value, rel_tol=1e-12
+    )
     assert done.results[0].paired.baseline == "ts"
-    a, b = done.results[0].paired.differences["nll"].value, sums.paired.differences["nll"].value
+    a, b = (
+        done.results[0].paired.differences["nll"].value,
+        sums.paired.differences["nll"].value,
+    )
     assert math.isclose(a, -b, rel_tol=1e-10)
 
 
@@ -115,20 +140,32 @@ def test_nulls_agree(monkeypatch):
     ((table, sums),) = both(monkeypatch, rows(), names_for(10), candidates(1))
     for name, a in table.scores.items():
         b = sums.scores[name]
-        assert (a.null is None) == (b.null is None) and (a.p_value is None) == (b.p_value is None), name
+        assert (a.null is None) == (b.null is None) and (a.p_value is None) == (
+            b.p_value is None
+        ), name
         if a.null is None:
             continue
-        same = name in ("nll", "ks", "kuiper", "ece_mass", "tce2_plugin") or a.null.resamples == 0
+        same = (
+            name in ("nll", "ks", "kuiper", "ece_mass", "tce2_plugin")
+            or a.null.resamples == 0
+        )
         # Standard deviations of these errors under calibration are below half of their means.
         mean, q95 = (1e-9, 1e-9) if same else (0.15, 0.25)
-        assert abs(a.null.mean / b.null.mean - 1) < mean and abs(a.null.q95 / b.null.q95 - 1) < q95, name
+        assert (
+            abs(a.null.mean / b.null.mean - 1) < mean
+            and abs(a.null.q95 / b.null.q95 - 1) < q95
+        ), name
 
 
 def calibrated(n, k, seed):
     rng = np.random.default_rng(seed)
     z = rng.normal(size=(n, k)) * 2
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
-    return ArrayRows(z, (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, k - 1), block_rows=1000)
+    return ArrayRows(
+        z,
+        (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, k - 1),
+        block_rows=1000,
+    )
 
 
 def test_the_report_decides_as_the_tables_does(monkeypatch):
@@ -136,28 +173,50 @@ def test_the_report_decides_as_the_tables_does(monkeypatch):
     apart, ungated = [], 0
     for seed in range(12):
         data = calibrated(4000, 5, seed)
-        ((table, sums),) = both(monkeypatch, data, ["accuracy"], candidates(1), report=True, seed=seed)
+        ((table, sums),) = both(
+            monkeypatch, data, ["accuracy"], candidates(1), report=True, seed=seed
+        )
         a, b = table.report, sums.report
         assert a.data == b.data
         assert math.isclose(a.direction.gap, b.direction.gap, rel_tol=1e-9)
         assert math.isclose(a.direction.entropy_z, b.direction.entropy_z, rel_tol=1e-9)
-        assert math.isclose(a.classwise.signed_square, b.classwise.signed_square, rel_tol=1e-9)
-        own = a.classwise.p_value > a.p_value and b.classwise.p_value > b.p_value  # else the verdict's, which is drawn
+        assert math.isclose(
+            a.classwise.signed_square, b.classwise.signed_square, rel_tol=1e-9
+        )
+        own = (
+            a.classwise.p_value > a.p_value and b.classwise.p_value > b.p_value
+        )  # else the verdict's, which is drawn
         ungated += own
-        assert math.isclose(a.classwise.p_value, b.classwise.p_value, rel_tol=1e-9) or not own
-        assert own or max(a.classwise.p_value, b.classwise.p_value) in (a.p_value, b.p_value)
+        assert (
+            math.isclose(a.classwise.p_value, b.classwise.p_value, rel_tol=1e-9)
+            or not own
+        )
+        assert own or max(a.classwise.p_value, b.classwise.p_value) in (
+            a.p_value,
+            b.p_value,
+        )
         apart.append(a.p_value - b.p_value)
     # A p-value p has a standard error of sqrt(p (1 - p) / 200) <= .036 in either, a mean of 12 differences .015.
     assert abs(np.mean(apart)) < 0.05 and max(map(abs, apart)) < 0.2 and ungated >= 3
-    ((table, sums),) = both(monkeypatch, rows(), ["accuracy"], candidates(1), report=True)
-    assert table.report.verdict == sums.report.verdict and table.report.findings == sums.report.findings
+    ((table, sums),) = both(
+        monkeypatch, rows(), ["accuracy"], candidates(1), report=True
+    )
+    assert (
+        table.report.verdict == sums.report.verdict
+        and table.report.findings == sums.report.findings
+    )
 
 
 def test_confidences_of_exactly_1_are_known_to_the_advice_on_either_side(monkeypatch):
     """4000 confidences, a tenth of them 1, which have no log-odds: no advice takes them for log-odds."""
     rng = np.random.default_rng(3)
     c = np.where(rng.random(4000) < 0.1, 1.0, rng.uniform(0.6, 0.95, 4000))
-    data = ArrayRows(c[:, None], (rng.random(4000) < c - 0.2).astype(np.int64), kind="confidence", block_rows=1000)
+    data = ArrayRows(
+        c[:, None],
+        (rng.random(4000) < c - 0.2).astype(np.int64),
+        kind="confidence",
+        block_rows=1000,
+    )
     ((table, sums),) = both(monkeypatch, data, ["accuracy"], candidates(1), report=True)
     assert "venn-abers" in table.report.advice.command
     assert sums.report.advice == table.report.advice
@@ -169,7 +228,12 @@ def test_few_values_are_bins_of_their_own(monkeypatch, values):
     rng = np.random.default_rng(0)
     n = 20_000
     p = np.linspace(0.5, 1.0, values)[rng.integers(0, values, n)]
-    data = ArrayRows(np.stack([1 - p, p], axis=1), (rng.random(n) < p).astype(int), "probs", block_rows=1000)
+    data = ArrayRows(
+        np.stack([1 - p, p], axis=1),
+        (rng.random(n) < p).astype(int),
+        "probs",
+        block_rows=1000,
+    )
     monkeypatch.setattr(out_of_core, "FEW_VALUES", 100)
     ((table, sums),) = both(monkeypatch, data, ["tce2", "tce2_plugin"], candidates(1))
     for name, a in table.scores.items():
@@ -178,30 +242,46 @@ def test_few_values_are_bins_of_their_own(monkeypatch, values):
         assert math.isclose(a.value, b.value, rel_tol=1e-11)
         assert a.more == b.more or a.more["bins_used"] == b.more["bins_used"] == values
         assert abs(a.null.q95 / b.null.q95 - 1) < 0.25
-        assert a.interval is None or math.isclose(a.interval.high, b.interval.high, rel_tol=1e-9)
+        assert a.interval is None or math.isclose(
+            a.interval.high, b.interval.high, rel_tol=1e-9
+        )
 
 
 def test_what_needs_all_rows_keeps_the_table():
     assert measured_long(["ece", "auroc", "tce2", "aurc"], MetricSettings(), 10)
     for name in ("ece_sweep", "tcal", "marginal2", "coverage_at_accuracy(0.9)"):
         assert not measured_long([name], MetricSettings(), 10)
-    assert measured_long(["roc_auc"], MetricSettings(), 2) and not measured_long(["roc_auc"], MetricSettings(), 3)
+    assert measured_long(["roc_auc"], MetricSettings(), 2) and not measured_long(
+        ["roc_auc"], MetricSettings(), 3
+    )
     assert not measured_long(["ece"], MetricSettings(label="class"), 10)
     assert not measured_long(["nll"], MetricSettings(interval="bootstrap"), 10)
     # One that says nothing of what it reads gets the table: sums would answer it with nothing.
-    assert Metric("new", "a title", "a formula", lambda context: Value(0.0)).reads == "table"
+    assert (
+        Metric("new", "a title", "a formula", lambda context: Value(0.0)).reads
+        == "table"
+    )
 
 
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("name", metric_names())
-def test_each_metric_alone_is_the_same_on_either_side_of_the_limit(monkeypatch, name, k):
+def test_each_metric_alone_is_the_same_on_either_side_of_the_limit(
+    monkeypatch, name, k
+):
     data, found = rows(1001, k), []
     for limit in (1000, 1001):
         monkeypatch.setattr(module, "LONG", limit)
         plan = Plan([name], report=False)
-        found.append(assess(Subject(data), [Candidate(None, "uncalibrated", None)], plan).results[0].scores[name].value)
+        found.append(
+            assess(Subject(data), [Candidate(None, "uncalibrated", None)], plan)
+            .results[0]
+            .scores[name]
+            .value
+        )
     long, table = found
-    assert (long is None and table is None) or long == pytest.approx(table, rel=1e-6, abs=1e-9)
+    assert (long is None and table is None) or long == pytest.approx(
+        table, rel=1e-6, abs=1e-9
+    )
 
 
 # ---- the order on disk
@@ -226,14 +306,25 @@ def test_runs_are_merged_in_order(shape):
                 assert np.array_equal(together, getattr(expected, name)), name
             assert (ranked.right, ranked.wrong) == (y.sum(), len(y) - y.sum())
             assert found.sums(np.array([0, 5, 9000, len(c)])) == pytest.approx(
-                [np.sort(c)[:5].sum(), np.sort(c)[5:9000].sum(), np.sort(c)[9000:].sum()], rel=1e-12
+                [
+                    np.sort(c)[:5].sum(),
+                    np.sort(c)[5:9000].sum(),
+                    np.sort(c)[9000:].sum(),
+                ],
+                rel=1e-12,
             )
 
 
 def test_a_folder_without_room_is_named(monkeypatch):
-    monkeypatch.setattr(spool.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 1000})())
-    with pytest.raises(CalcliError, match="0 MiB are free .* MiB are needed.*TMPDIR") as told:
-        assess(Subject(rows(), "a", None, None), candidates(1), Plan(["ks"], report=False))
+    monkeypatch.setattr(
+        spool.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 1000})()
+    )
+    with pytest.raises(
+        CalcliError, match="0 MiB are free .* MiB are needed.*TMPDIR"
+    ) as told:
+        assess(
+            Subject(rows(), "a", None, None), candidates(1), Plan(["ks"], report=False)
+        )
     assert told.value.exit_code == 1
 
 
@@ -250,13 +341,22 @@ def test_a_disk_that_fills_up_ends_with_a_sentence(monkeypatch):
 
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **how: Full())
     with pytest.raises(CalcliError, match="No space left on device.*TMPDIR"):
-        assess(Subject(rows(), "a", None, None), candidates(1), Plan(["ks"], report=False))
+        assess(
+            Subject(rows(), "a", None, None), candidates(1), Plan(["ks"], report=False)
+        )
 
 
 def test_sums_of_inverses_are_the_harmonic_numbers_differences():
     """Against sums of single terms."""
-    low, high = np.array([0.0, 0, 3, 63, 64, 65, 1000, 0]), np.array([1.0, 5, 70, 65, 66, 4000, 1001, 90_000])
+    low, high = (
+        np.array([0.0, 0, 3, 63, 64, 65, 1000, 0]),
+        np.array([1.0, 5, 70, 65, 66, 4000, 1001, 90_000]),
+    )
     found = _inverses(low, high)
     for a, b, value in zip(low.astype(int), high.astype(int), found, strict=True):
-        assert value == pytest.approx(math.fsum(1.0 / m for m in range(a + 1, b + 1)), rel=1e-14)
-    assert HARMONIC[64] == pytest.approx(math.fsum(1.0 / m for m in range(1, 65)), rel=1e-15)
+        assert value == pytest.approx(
+            math.fsum(1.0 / m for m in range(a + 1, b + 1)), rel=1e-14
+        )
+    assert HARMONIC[64] == pytest.approx(
+        math.fsum(1.0 / m for m in range(1, 65)), rel=1e-15
+    )

@@ -64,7 +64,14 @@ def test_binned_lower_bounds(shuffled, norm):
     confidence, correct = top(*shuffled(2))
     scaled = PlattScaling.curve(clipped_log_odds(confidence, 1e-12), *PLATT_1000)
     got = [
-        float(binned_error(BinStats.of(scaled[2000:], correct[2000:], mass_edges(scaled[:2000], bins)), norm))
+        float(
+            binned_error(
+                BinStats.of(
+                    scaled[2000:], correct[2000:], mass_edges(scaled[:2000], bins)
+                ),
+                norm,
+            )
+        )
         for bins in BINS
     ]
     assert got == pytest.approx(LOWER_BOUNDS[norm], abs=6e-7)  # six printed digits
@@ -78,11 +85,19 @@ def test_a_lower_bound_can_dip(shuffled):
     cuts = [set(mass_edges(scaled[:2000], bins)) for bins in (16, 32)]
     assert not cuts[0] <= cuts[1]
     coarse, fine = (
-        float(binned_error(BinStats.of(scaled[2000:], correct[2000:], np.array(sorted(cut))), 1)) for cut in cuts
+        float(
+            binned_error(
+                BinStats.of(scaled[2000:], correct[2000:], np.array(sorted(cut))), 1
+            )
+        )
+        for cut in cuts
     )
     assert coarse > fine
     both = np.array(sorted(cuts[0] | cuts[1]))  # a true refinement never lowers it
-    assert float(binned_error(BinStats.of(scaled[2000:], correct[2000:], both), 1)) >= coarse
+    assert (
+        float(binned_error(BinStats.of(scaled[2000:], correct[2000:], both), 1))
+        >= coarse
+    )
 
 
 @pytest.mark.parametrize("bins", PLATT_BINNING)
@@ -93,13 +108,21 @@ def test_platt_binning(shuffled, bins, monkeypatch):
     exact = fit_platt(Sample(s[:3000], correct[:3000])).params
     assert exact == pytest.approx(PLATT_3000, abs=2e-3)
     monkeypatch.setattr(sb, "fit_platt", lambda *rows, **how: MapFit(PLATT_3000))
-    fitted = ScalingBinning.fit_map(Sample(s[:3000], correct[:3000]), ScalingBinningOptions(bins=bins))
+    fitted = ScalingBinning.fit_map(
+        Sample(s[:3000], correct[:3000]), ScalingBinningOptions(bins=bins)
+    )
     q = ScalingBinning.curve(s[3000:], *fitted.params)
     values = np.unique(q)
-    found = BinStats.of(q, correct[3000:], np.array([0.0, *(values[:-1] + values[1:]) / 2, 1.0]))
+    found = BinStats.of(
+        q, correct[3000:], np.array([0.0, *(values[:-1] + values[1:]) / 2, 1.0])
+    )
     # four printed digits
-    assert float(plugin_square(found)) == pytest.approx(PLATT_BINNING[bins][0], rel=5e-4)
-    assert float(signed_square(found)) == pytest.approx(PLATT_BINNING[bins][1], rel=1e-4)
+    assert float(plugin_square(found)) == pytest.approx(
+        PLATT_BINNING[bins][0], rel=5e-4
+    )
+    assert float(signed_square(found)) == pytest.approx(
+        PLATT_BINNING[bins][1], rel=1e-4
+    )
 
 
 def test_platt_binning_from_the_command_line(shuffled, monkeypatch, capsys, tmp_path):
@@ -108,9 +131,33 @@ def test_platt_binning_from_the_command_line(shuffled, monkeypatch, capsys, tmp_
     run = runner(monkeypatch, capsys)
     p, y = shuffled(1)
     np.savez("probs.npz", probs=p, labels=y)
-    assert run("extract", "probs.npz", "-o", "p.h5", "--split", "cal=0:3000", "--split", "test=rest").code == 0
+    assert (
+        run(
+            "extract",
+            "probs.npz",
+            "-o",
+            "p.h5",
+            "--split",
+            "cal=0:3000",
+            "--split",
+            "test=rest",
+        ).code
+        == 0
+    )
     for bins, (plugin, debiased) in PLATT_BINNING.items():
-        assert run("fit", "--method", "sb", "p.h5", "-o", f"{bins}.json", "--set", f"bins={bins}").code == 0
+        assert (
+            run(
+                "fit",
+                "--method",
+                "sb",
+                "p.h5",
+                "-o",
+                f"{bins}.json",
+                "--set",
+                f"bins={bins}",
+            ).code
+            == 0
+        )
         asked = ("-m", "tce2_plugin", "-m", "tce2", "--resamples", 1)
         done = run("evaluate", "p.h5", "-c", f"{bins}.json", *asked, "--json")
         metrics = json.loads(done.out)["results"][1]["metrics"]
@@ -137,7 +184,9 @@ def test_uncalibrated_from_the_command_line(shuffled, monkeypatch, capsys, tmp_p
         "marginal2_plugin": 0.0117782,
     }
     asked = [word for name in published for word in ("-m", name)]
-    done = run("evaluate", "p.h5", *asked, "--compat", "verified", "--resamples", 1, "--json")
+    done = run(
+        "evaluate", "p.h5", *asked, "--compat", "verified", "--resamples", 1, "--json"
+    )
     metrics = json.loads(done.out)["results"][0]["metrics"]
     for name, number in published.items():
         assert metrics[name]["value"] == pytest.approx(number, abs=1e-7), name

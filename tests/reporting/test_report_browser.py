@@ -18,10 +18,15 @@ from calcli.reporting.page import page
 
 pytestmark = pytest.mark.slow
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed"
+)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 if CHROMIUM is None:
-    pytest.skip("no chromium on this machine (apt-get install chromium)", allow_module_level=True)
+    pytest.skip(
+        "no chromium on this machine (apt-get install chromium)",
+        allow_module_level=True,
+    )
 
 FLAGS = [
     f"--{flag}"
@@ -52,13 +57,31 @@ def browser():
 def made(tmp_path_factory):
     """A page of 30 classes whose names are hostile, two groups and one calibrator; and its model."""
     z, y = truth(3000, CLASSES, temperature=1.9)
-    names = [HOSTILE, "=cmd|' /C calc'!A0", "zebra", *(f"class {c} <b>" for c in range(3, CLASSES))]
+    names = [
+        HOSTILE,
+        "=cmd|' /C calc'!A0",
+        "zebra",
+        *(f"class {c} <b>" for c in range(3, CLASSES)),
+    ]
     group = np.array([HOSTILE, "night"])[np.arange(2000) % 2]
     model, _ = model_of(
-        z[1000:], y[1000:], fitted(z[:1000], y[:1000]), names=names, group=group, bundle=f"{HOSTILE}.h5"
+        z[1000:],
+        y[1000:],
+        fitted(z[:1000], y[:1000]),
+        names=names,
+        group=group,
+        bundle=f"{HOSTILE}.h5",
     )
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(page_of(model, title=HOSTILE, limits=[(True, HOSTILE)], commands=[["calcli", HOSTILE]]), "utf-8")
+    path.write_text(
+        page_of(
+            model,
+            title=HOSTILE,
+            limits=[(True, HOSTILE)],
+            commands=[["calcli", HOSTILE]],
+        ),
+        "utf-8",
+    )
     return path, model
 
 
@@ -66,7 +89,9 @@ class Opened:
     """A page, with all that it asked for and complained of."""
 
     def __init__(self, browser, where, **context):
-        self.context = browser.new_context(**{"viewport": {"width": 1000, "height": 900}, **context})
+        self.context = browser.new_context(
+            **{"viewport": {"width": 1000, "height": 900}, **context}
+        )
         self.page = self.context.new_page()
         self.asked, self.said = [], []
         self.page.on("request", lambda r: self.asked.append(r.url))
@@ -76,7 +101,9 @@ class Opened:
         self.page.goto(where.as_uri() if hasattr(where, "as_uri") else where)
 
     def style(self, what, key):
-        return self.page.eval_on_selector(what, f"e => getComputedStyle(e).getPropertyValue({key!r})")
+        return self.page.eval_on_selector(
+            what, f"e => getComputedStyle(e).getPropertyValue({key!r})"
+        )
 
 
 @pytest.fixture
@@ -101,7 +128,9 @@ def test_nothing_is_asked_for_and_nothing_complains(opened, made, tmp_path):
     assert seen.page.locator("img").count() == 0
     # The check itself: a page that does load things is caught.
     control = tmp_path / "control.html"
-    control.write_text("<img src='https://a.invalid/x.png'><script>fetch('https://b.invalid/')</script>")
+    control.write_text(
+        "<img src='https://a.invalid/x.png'><script>fetch('https://b.invalid/')</script>"
+    )
     assert len(opened(control, offline=True).asked) == 3
 
 
@@ -113,7 +142,9 @@ def drawn_state(tmp_path_factory):
         z, y = truth(400, 4, temperature=1.0 if week < 3 else 2.5, seed=week)
         calcli.watch(z, y, state=folder / "s.json")
     path = folder / "watch.html"
-    path.write_text(page([], {}, watch=(HOSTILE, read(str(folder / "s.json")))), "utf-8")
+    path.write_text(
+        page([], {}, watch=(HOSTILE, read(str(folder / "s.json")))), "utf-8"
+    )
     return path
 
 
@@ -123,9 +154,14 @@ def test_the_state_of_watch_is_read_on_every_screen(opened, drawn_state, width):
     assert (seen.asked, seen.said) == ([drawn_state.as_uri()], [])
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
     assert seen.page.locator("#verdict h2").inner_text().startswith("✗ Alarm since")
-    mark, level = (seen.page.locator(f"#verdict {what}").bounding_box() for what in (".mark", ".diagonal"))
+    mark, level = (
+        seen.page.locator(f"#verdict {what}").bounding_box()
+        for what in (".mark", ".diagonal")
+    )
     assert mark["y"] < level["y"] < mark["y"] + mark["height"]
-    texts = seen.page.locator("#verdict svg text").evaluate_all("all => all.map(t => t.getBoundingClientRect().height)")
+    texts = seen.page.locator("#verdict svg text").evaluate_all(
+        "all => all.map(t => t.getBoundingClientRect().height)"
+    )
     assert min(texts) >= (11 if width >= 390 else 10)
     no_violation(seen)
 
@@ -133,14 +169,20 @@ def test_the_state_of_watch_is_read_on_every_screen(opened, drawn_state, width):
 def no_violation(seen):
     axe = pytest.importorskip("axe_playwright_python")
     seen.page.evaluate(files(axe).joinpath("axe.min.js").read_text("utf-8"))
-    found = seen.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    found = seen.page.evaluate("axe.run(document, {resultTypes: ['violations']})")[
+        "violations"
+    ]
     assert [(v["id"], v["nodes"][0]["html"][:200]) for v in found] == []
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1000, "light"), (1600, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(390, "dark"), (1000, "light"), (1600, "dark")]
+)
 def test_axe_finds_no_violation(opened, width, scheme):
     seen = opened(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    seen.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    seen.page.evaluate(
+        "document.querySelectorAll('details').forEach(d => d.open = true)"
+    )
     no_violation(seen)
 
 
@@ -155,22 +197,33 @@ def test_nothing_overflows_on_a_small_telephone(opened):
 
 def test_slider_hover_and_keys_read_the_same_numbers(opened, made):
     seen = opened()
-    slider, box = seen.page.locator(".confidence"), seen.page.locator(".confidence ~ .readout")
+    slider, box = (
+        seen.page.locator(".confidence"),
+        seen.page.locator(".confidence ~ .readout"),
+    )
     seen.page.locator(".focus").select_option("0")
     slider.fill("95")
     by_slider = box.inner_text()
     window = made[1].versions[0].result.report.bins[9]
     assert f"Samples\n{window.n}\n" in by_slider.replace("\u202f", "")
-    assert f"{100 * window.accuracy:.1f}% (" in by_slider and f"{100 * window.confidence:.1f}%" in by_slider
+    assert (
+        f"{100 * window.accuracy:.1f}% (" in by_slider
+        and f"{100 * window.confidence:.1f}%" in by_slider
+    )
     slider.fill("94")
     slider.press("ArrowRight")
     assert box.inner_text() == by_slider
     figure = seen.page.locator('svg[data-file="reliability-0"]')
     figure.scroll_into_view_if_needed()
     where = figure.bounding_box()
-    seen.page.mouse.move(where["x"] + where["width"] * (78 + 560 * 0.95) / 668, where["y"] + where["height"] / 3)
+    seen.page.mouse.move(
+        where["x"] + where["width"] * (78 + 560 * 0.95) / 668,
+        where["y"] + where["height"] / 3,
+    )
     assert box.inner_text() == by_slider
-    assert slider.get_attribute("aria-valuetext").startswith("95%, uncalibrated: Bin 90 to 99%; Samples")
+    assert slider.get_attribute("aria-valuetext").startswith(
+        "95%, uncalibrated: Bin 90 to 99%; Samples"
+    )
 
 
 def test_the_threshold_is_a_recount_of_the_rows(opened, made):
@@ -182,7 +235,11 @@ def test_the_threshold_is_a_recount_of_the_rows(opened, made):
     for at in (0, 50, 95):
         seen.page.locator(".threshold").fill(str(at))
         kept = confidence >= at / 100
-        words = seen.page.locator(".threshold ~ .readout").inner_text().replace("\u202f", "")
+        words = (
+            seen.page.locator(".threshold ~ .readout")
+            .inner_text()
+            .replace("\u202f", "")
+        )
         coverage = "100" if kept.all() else f"{100 * kept.mean():.1f}"
         assert f"{coverage}% ({kept.sum()} of 2000 samples)" in words
         t = made[1].versions[0].thresholds[at]
@@ -199,8 +256,14 @@ def test_focus_moves_band_tables_and_threshold_together(opened):
         other = "1" if k == "0" else "0"
         assert page.locator(f'[data-band="{k}"]').first.is_visible()
         assert not page.locator(f'[data-band="{other}"]').first.is_visible()
-        assert page.locator(f"#ranges-0-{k}").is_visible() and not page.locator(f"#ranges-0-{other}").is_visible()
-        assert page.locator(f"#classes-0-{k}").is_visible() and not page.locator(f"#classes-0-{other}").is_visible()
+        assert (
+            page.locator(f"#ranges-0-{k}").is_visible()
+            and not page.locator(f"#ranges-0-{other}").is_visible()
+        )
+        assert (
+            page.locator(f"#classes-0-{k}").is_visible()
+            and not page.locator(f"#classes-0-{other}").is_visible()
+        )
     assert page.locator('polyline[data-curve="1"]').first.is_visible()
     page.locator('[data-toggle="1"]').uncheck()
     assert page.locator('[data-curve="1"]').evaluate_all(
@@ -210,7 +273,11 @@ def test_focus_moves_band_tables_and_threshold_together(opened):
 
 def test_glossary_words_have_their_tooltip(opened):
     page = opened().page
-    assert page.locator("a.term[href='#word-band']").first.get_attribute("title").startswith("Where the curve of")
+    assert (
+        page.locator("a.term[href='#word-band']")
+        .first.get_attribute("title")
+        .startswith("Where the curve of")
+    )
     assert page.locator("a.term:not([title])").count() == 0
 
 
@@ -232,7 +299,10 @@ def test_search_filter_and_more(opened):
 
 
 def numbers(column):
-    return [float(words.replace("\u2212", "-").replace("\u202f", "")) for words in column.all_inner_texts()]
+    return [
+        float(words.replace("\u2212", "-").replace("\u202f", ""))
+        for words in column.all_inner_texts()
+    ]
 
 
 def test_a_list_is_sorted_by_its_heads_and_says_so(opened, made):
@@ -241,13 +311,19 @@ def test_a_list_is_sorted_by_its_heads_and_says_so(opened, made):
     table.get_by_role("button", name="Sort by Points").click()
     rows = numbers(table.locator("tbody tr:visible td:nth-child(4)"))
     gaps = sorted(g.gap for g in made[1].versions[1].classes if g.gap == g.gap)
-    assert rows == [round(100 * g, 1) for g in gaps[:20]]  # of all of them, not of those that were shown
+    assert rows == [
+        round(100 * g, 1) for g in gaps[:20]
+    ]  # of all of them, not of those that were shown
     assert table.locator("th[aria-sort]").get_attribute("aria-sort") == "ascending"
     table.get_by_role("button", name="Sort by Points").click()
-    assert numbers(table.locator("tbody tr:visible td:nth-child(4)"))[0] == round(100 * gaps[-1], 1)
+    assert numbers(table.locator("tbody tr:visible td:nth-child(4)"))[0] == round(
+        100 * gaps[-1], 1
+    )
     table.get_by_role("button", name="Sort by Class").click()
     names = table.locator("tbody tr:visible th").all_inner_texts()
-    assert names.index("class 3 <b>") < names.index("class 10 <b>")  # numbers in names count as such
+    assert names.index("class 3 <b>") < names.index(
+        "class 10 <b>"
+    )  # numbers in names count as such
     assert table.locator("th[aria-sort]").count() == 1
 
 
@@ -255,7 +331,10 @@ def test_a_list_is_sorted_by_its_heads_and_says_so(opened, made):
 def several(tmp_path_factory):
     """A page of a calibrated, an overconfident and an underconfident model."""
     ts = fitted(*truth(500, 4, temperature=1.5))
-    models = [model_of(*truth(2000, 4, temperature=t), ts, bundle=f"{n}.h5")[0] for n, t in TEMPERATURES.items()]
+    models = [
+        model_of(*truth(2000, 4, temperature=t), ts, bundle=f"{n}.h5")[0]
+        for n, t in TEMPERATURES.items()
+    ]
     path = tmp_path_factory.mktemp("several") / "report.html"
     path.write_text(page_of(*models), "utf-8")
     return path
@@ -267,7 +346,11 @@ TEMPERATURES = {"good": 1.0, "sure": 2.5, "modest": 0.4}
 def test_models_are_found_sorted_and_ranked(opened, several):
     page = opened(several).page
     rows = page.locator("#models tbody tr:visible")
-    assert rows.locator("th").all_inner_texts() == ["good", "modest", "sure"]  # by absolute overconfidence
+    assert rows.locator("th").all_inner_texts() == [
+        "good",
+        "modest",
+        "sure",
+    ]  # by absolute overconfidence
     assert rows.locator("td:nth-child(2)").all_inner_texts() == ["1", "2", "3"]
     page.get_by_role("button", name="Sort by Overconfidence").click()  # its sign counts
     assert rows.locator("th").first.inner_text().startswith("modest")
@@ -294,14 +377,18 @@ def test_without_script_everything_can_be_read(opened, made):
     assert "overconfident" in page.locator("#verdict .headline").inner_text()
     assert page.locator("polyline").first.is_visible()
     assert page.locator("#versions-0 tbody tr").count() == 2
-    assert page.locator("table[id^=classes]:visible tbody tr:visible").count() == CLASSES
+    assert (
+        page.locator("table[id^=classes]:visible tbody tr:visible").count() == CLASSES
+    )
     for dead in ("button", "select", "input"):
         assert page.locator(f"{dead}:visible").count() == 0, dead
 
 
 def test_it_works_in_a_sandbox(opened, made, tmp_path):
     frame = tmp_path / "frame.html"
-    frame.write_text(f'<iframe sandbox="allow-scripts" src="{made[0].as_uri()}" width=900 height=800></iframe>')
+    frame.write_text(
+        f'<iframe sandbox="allow-scripts" src="{made[0].as_uri()}" width=900 height=800></iframe>'
+    )
     seen = opened(frame)
     inside = seen.page.frames[1]
     inside.wait_for_selector(".js")
@@ -348,7 +435,9 @@ def test_tables_and_figures_can_be_had(opened, made, tmp_path):
         got[name] = (tmp_path / waiting.value.suggested_filename).read_text("utf-8")
     assert got["ranges-0-0"].startswith('"Confidence","Samples"')
     assert len(got["classes-0-0"].splitlines()) == CLASSES + 1
-    assert re.search(r'<svg[^>]*xmlns="http://www.w3.org/2000/svg"', got["reliability-0"])
+    assert re.search(
+        r'<svg[^>]*xmlns="http://www.w3.org/2000/svg"', got["reliability-0"]
+    )
     assert "var(--" not in got["reliability-0"] and "rgb(" in got["reliability-0"]
 
 
@@ -369,9 +458,15 @@ def test_the_lowest_threshold_for_a_share_of_wrong_answers(opened, made):
     at = int(page.locator(".threshold").input_value())
 
     def lower_end():
-        return float(re.search(r"\(([\d.]+)% to", page.locator(".threshold ~ .readout").inner_text())[1])
+        return float(
+            re.search(
+                r"\(([\d.]+)% to", page.locator(".threshold ~ .readout").inner_text()
+            )[1]
+        )
 
-    assert "These samples chose it" in page.locator(".threshold ~ .readout").inner_text()
+    assert (
+        "These samples chose it" in page.locator(".threshold ~ .readout").inner_text()
+    )
     assert lower_end() >= 100 - wrong - 0.05
     page.locator(".threshold").fill(str(at - 1))
     assert at == 0 or lower_end() < 100 - wrong + 0.05
@@ -384,10 +479,14 @@ def test_rows_are_cards_on_a_telephone(opened, several):
     """No value of a table is out of sight, each has its column's name, and a reader still meets a table."""
     for where in ([], [several]):
         page = opened(*where, viewport={"width": 390, "height": 844}).page
-        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        page.evaluate(
+            "document.querySelectorAll('details').forEach(d => d.open = true)"
+        )
         cells = page.locator("tbody td:visible")
         assert cells.count() > 50
-        assert cells.evaluate_all("all => all.every(e => e.getBoundingClientRect().right <= innerWidth)")
+        assert cells.evaluate_all(
+            "all => all.every(e => e.getBoundingClientRect().right <= innerWidth)"
+        )
         assert cells.evaluate_all("all => all.every(e => e.dataset.label)")
         assert page.get_by_role("cell").count() >= cells.count()
         wide = "Array.from(document.querySelectorAll('.scroll')).filter(e => e.scrollWidth > e.clientWidth + 1).length"
@@ -420,11 +519,27 @@ def test_tab_reaches_every_control_in_order(opened):
     stops = []
     for _ in range(60):
         page.keyboard.press("Tab")
-        stops.append(page.evaluate("(document.activeElement.id || document.activeElement.className) + ''"))
-    for control in ("skip", "colours", "print", "focus", "confidence", "threshold", "search", "only"):
+        stops.append(
+            page.evaluate(
+                "(document.activeElement.id || document.activeElement.className) + ''"
+            )
+        )
+    for control in (
+        "skip",
+        "colours",
+        "print",
+        "focus",
+        "confidence",
+        "threshold",
+        "search",
+        "only",
+    ):
         assert any(control in stop.split() for stop in stops), control
     assert stops[0] == "skip"
-    order = [next(i for i, s in enumerate(stops) if c in s.split()) for c in ("focus", "threshold", "confidence")]
+    order = [
+        next(i for i, s in enumerate(stops) if c in s.split())
+        for c in ("focus", "threshold", "confidence")
+    ]
     assert order == sorted(order)
 
 

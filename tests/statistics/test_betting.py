@@ -16,7 +16,9 @@ SECOND = np.array([0.95, 0.6])
 def evidence(batches, tolerance):
     found = Evidence.none()
     for c, y in batches:
-        found = found.after(batch_log_factors(np.array(c), np.array(y, dtype=float), tolerance))
+        found = found.after(
+            batch_log_factors(np.array(c), np.array(y, dtype=float), tolerance)
+        )
     return found
 
 
@@ -34,24 +36,37 @@ def test_two_batches_by_formula(tolerance, expected):
 @pytest.mark.parametrize(
     ("tolerance", "expected"),
     [
-        (0.0, (-0.1317494659, 0.4163046310, -0.1142469774, 1.0712942608, -0.0680619400)),
-        (0.02, (-0.1092766100, 0.3209944512, -0.0852594405, 0.7348220241, -0.0341603884)),
+        (
+            0.0,
+            (-0.1317494659, 0.4163046310, -0.1142469774, 1.0712942608, -0.0680619400),
+        ),
+        (
+            0.02,
+            (-0.1092766100, 0.3209944512, -0.0852594405, 0.7348220241, -0.0341603884),
+        ),
     ],
 )
 def test_factors_of_one_alternative_by_formula(tolerance, expected):
     which = [tuple(pair) for pair in ALTERNATIVES].index((0.0, 0.6))
     c, y = np.concatenate([FIRST, SECOND]), np.array([1.0, 0, 1, 0, 1])
-    assert np.log(factors(c, y, tolerance)[:, which]) == pytest.approx(expected, abs=1e-10)
+    assert np.log(factors(c, y, tolerance)[:, which]) == pytest.approx(
+        expected, abs=1e-10
+    )
 
 
-@pytest.mark.parametrize(("tolerance", "shift"), [(0.0, 0.0), (0.02, -0.02), (0.02, 0.0), (0.02, 0.01), (0.02, 0.02)])
+@pytest.mark.parametrize(
+    ("tolerance", "shift"),
+    [(0.0, 0.0), (0.02, -0.02), (0.02, 0.0), (0.02, 0.01), (0.02, 0.02)],
+)
 def test_the_expected_evidence_is_at_most_one(tolerance, shift):
     """All 32 outcomes of five rows, weighted by their chance where the truth lies within the tolerance."""
     c = np.concatenate([FIRST, SECOND])
     total = 0.0
     for y in itertools.product([0, 1], repeat=5):
         chance = float(np.prod(np.where(y, c + shift, 1 - c - shift)))
-        total += chance * math.exp(evidence([(FIRST, y[:3]), (SECOND, y[3:])], tolerance).log_e)
+        total += chance * math.exp(
+            evidence([(FIRST, y[:3]), (SECOND, y[3:])], tolerance).log_e
+        )
     assert total <= 1 + 1e-12
     if tolerance == 0.0:
         assert total == pytest.approx(1, abs=1e-12)
@@ -69,7 +84,10 @@ def test_the_factor_of_a_unit_is_the_mean_of_its_rows():
 def test_many_units_equal_one_at_a_time(size):
     rng = np.random.default_rng(2)
     code = np.repeat(np.arange(40_000 // size), size)
-    c, y = rng.uniform(0.5, 1, len(code)), (rng.uniform(size=len(code)) < 0.7).astype(float)
+    c, y = (
+        rng.uniform(0.5, 1, len(code)),
+        (rng.uniform(size=len(code)) < 0.7).astype(float),
+    )
     shuffled = rng.permutation(len(code))
     whole = batch_log_factors(c[shuffled], y[shuffled], 0.02, Units.of(code[shuffled]))
     each = factors(c, y, 0.02).reshape(-1, size, len(ALTERNATIVES)).mean(axis=1)

@@ -25,11 +25,18 @@ ONE = [[98, 1, 1], [2, 95, 3], [90, 5, 5], [1, 1, 98], [60, 30, 10], [5, 90, 5]]
 OTHER = [[90, 5, 5], [10, 80, 10], [70, 15, 15], [5, 5, 90], [50, 30, 20], [15, 70, 15]]
 P, Q = np.array(ONE) / 100, np.array(OTHER) / 100
 NLL = np.log(Q) - np.log(P)
-BRIER = (P**2).sum(axis=1, keepdims=True) - 2 * P - (Q**2).sum(axis=1, keepdims=True) + 2 * Q
+BRIER = (
+    (P**2).sum(axis=1, keepdims=True)
+    - 2 * P
+    - (Q**2).sum(axis=1, keepdims=True)
+    + 2 * Q
+)
 
 
 def sums_of(by_label, y, weight=None):
-    return PairedSums.of(by_label[np.arange(len(y)), y], weight, expected_powers(by_label, P, Q, weight))
+    return PairedSums.of(
+        by_label[np.arange(len(y)), y], weight, expected_powers(by_label, P, Q, weight)
+    )
 
 
 # Six rows by hand in a separate program that has no code in common with this one; P-values to its six digits.
@@ -44,15 +51,23 @@ CASES = [
 @pytest.mark.parametrize(("by_label", "y", "low", "high"), CASES)
 def test_tails_of_six_rows(by_label, y, low, high):
     found = sums_of(by_label, y).tails()
-    assert found.low == pytest.approx(low, abs=1e-6) and found.high == pytest.approx(high, abs=1e-6)
+    assert found.low == pytest.approx(low, abs=1e-6) and found.high == pytest.approx(
+        high, abs=1e-6
+    )
     assert found.both == pytest.approx(2 * min(low, high), abs=2e-6)
 
 
 def test_sums_of_six_rows():
     found = sums_of(NLL, [0, 1, 0, 2, 1, 1])
-    assert found.observed[0, 1:] == pytest.approx([-0.844795, 0.170354, -0.038056, 0.008955], abs=1e-6)
-    assert found.expected[0, 0, 1:] == pytest.approx([-0.470203, 0.664239, 0.562748, 0.788816], abs=1e-6)
-    assert found.expected[1, 0, 1:] == pytest.approx([0.667260, 1.884025, 2.256958, 3.150133], abs=1e-6)
+    assert found.observed[0, 1:] == pytest.approx(
+        [-0.844795, 0.170354, -0.038056, 0.008955], abs=1e-6
+    )
+    assert found.expected[0, 0, 1:] == pytest.approx(
+        [-0.470203, 0.664239, 0.562748, 0.788816], abs=1e-6
+    )
+    assert found.expected[1, 0, 1:] == pytest.approx(
+        [0.667260, 1.884025, 2.256958, 3.150133], abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("by_label", [NLL, BRIER])
@@ -61,9 +76,14 @@ def test_laws_of_the_tails(by_label):
     y = np.array([0, 1, 0, 2, 1, 1])
     whole = sums_of(by_label, y)
     d, half = by_label[np.arange(6), y], slice(0, 3)
-    parts = [PairedSums.of(d[s], None, expected_powers(by_label[s], P[s], Q[s])) for s in (half, slice(3, 6))]
+    parts = [
+        PairedSums.of(d[s], None, expected_powers(by_label[s], P[s], Q[s]))
+        for s in (half, slice(3, 6))
+    ]
     assert (parts[0] + parts[1]).tails() == pytest.approx(whole.tails(), rel=1e-12)
-    assert sums_of(by_label, y, np.full(6, 3.0)).tails(0.1) == pytest.approx(whole.tails(0.1), rel=1e-10)
+    assert sums_of(by_label, y, np.full(6, 3.0)).tails(0.1) == pytest.approx(
+        whole.tails(0.1), rel=1e-10
+    )
     kept = PairedSums.of(d[1:], None, expected_powers(by_label[1:], P[1:], Q[1:]))
     without = sums_of(by_label, y, np.array([0.0, 1, 1, 1, 1, 1]))
     assert without.tails(0.05) == pytest.approx(kept.tails(0.05), rel=1e-10)
@@ -73,7 +93,9 @@ def test_laws_of_the_tails(by_label):
     assert turned.tails(-0.02) == pytest.approx(whole.tails(0.02)[::-1], rel=1e-10)
     low, high = whole.ends(0.95)
     assert turned.ends(0.95) == pytest.approx((-high, -low), rel=1e-9)
-    assert whole.tails(low).high == pytest.approx(0.025, abs=1e-9) == whole.tails(high).low
+    assert (
+        whole.tails(low).high == pytest.approx(0.025, abs=1e-9) == whole.tails(high).low
+    )
     mean, se, n = whole.student()
     assert (mean, se, n) == pytest.approx((d.mean(), d.std(ddof=1) / np.sqrt(6), 6))
 
@@ -83,11 +105,23 @@ def test_an_end_beyond_all_that_the_rows_show_is_no_bound():
     rng = np.random.default_rng(0)
     z = 2.2 * rng.normal(size=(1000, 50))
     y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
-    found = calcli.compare(np.exp(log_softmax(1.6 * z)).astype(np.float16), y, ["ts", "ets", "svs"], kind="probs")
+    found = calcli.compare(
+        np.exp(log_softmax(1.6 * z)).astype(np.float16),
+        y,
+        ["ts", "ets", "svs"],
+        kind="probs",
+    )
     changes = [each["metrics"]["nll"] for each in found["differences"]]
     for change in changes:  # Student's is two standard errors to either side
-        assert change["ci"] is None or max(abs(end - change["value"]) for end in change["ci"]) < 20 * change["se"]
-    assert sum(change["ci"] is None for change in changes) == 2 and "no bound" in changes[1]["ci_reason"]
+        assert (
+            change["ci"] is None
+            or max(abs(end - change["value"]) for end in change["ci"])
+            < 20 * change["se"]
+        )
+    assert (
+        sum(change["ci"] is None for change in changes) == 2
+        and "no bound" in changes[1]["ci_reason"]
+    )
 
 
 def test_shifting_by_a_constant_moves_the_null_with_it():
@@ -96,7 +130,9 @@ def test_shifting_by_a_constant_moves_the_null_with_it():
     d = NLL[np.arange(6), y]
     moved = PairedSums.of(d + more, None, expected_powers(NLL + more, P, Q))
     # Between 0 and the mirror image of 0 moments are about the null itself, so that nothing else can change.
-    assert moved.tails(-0.1) == pytest.approx(sums_of(NLL, y).tails(-0.1 - more), rel=1e-10)
+    assert moved.tails(-0.1) == pytest.approx(
+        sums_of(NLL, y).tails(-0.1 - more), rel=1e-10
+    )
 
 
 def test_the_accuracy_has_mcnemars_test_and_tangos_interval():
@@ -105,20 +141,38 @@ def test_the_accuracy_has_mcnemars_test_and_tangos_interval():
     assert fair_signs(PairedSums.of(d)) == pytest.approx(1 / 32)
     d = np.r_[np.ones(12), -np.ones(4), np.zeros(84)]
     exact = 2 * binom.cdf(4, 16, 0.5) - binom.pmf(4, 16, 0.5)
-    assert fair_signs(PairedSums.of(d)) == pytest.approx(exact, rel=1e-12) == fair_signs(PairedSums.of(-d))
-    assert fair_signs(PairedSums.of(d, np.full(100, 7.0))) == pytest.approx(exact, rel=1e-12)
-    assert fair_signs(PairedSums.of(np.zeros(9))) == 1.0 == fair_signs(PairedSums.of(np.array([1.0, -1.0])))
+    assert (
+        fair_signs(PairedSums.of(d))
+        == pytest.approx(exact, rel=1e-12)
+        == fair_signs(PairedSums.of(-d))
+    )
+    assert fair_signs(PairedSums.of(d, np.full(100, 7.0))) == pytest.approx(
+        exact, rel=1e-12
+    )
+    assert (
+        fair_signs(PairedSums.of(np.zeros(9)))
+        == 1.0
+        == fair_signs(PairedSums.of(np.array([1.0, -1.0])))
+    )
     z, n = 1.959963984540054, 100
 
     def score(delta):
         """Tango's statistic, its nuisance by maximum likelihood: better q + delta, worse q, no change the rest."""
-        lost = lambda q: -(12 * np.log(q + delta) + 4 * np.log(q) + 84 * np.log(1 - 2 * q - delta))  # noqa: E731
+
+        def lost(q):
+            rest = 84 * np.log(1 - 2 * q - delta)
+            return -(12 * np.log(q + delta) + 4 * np.log(q) + rest)
+
         low, high = max(0.0, -delta) + 1e-12, (1 - delta) / 2 - 1e-12
-        q = minimize_scalar(lost, bounds=(low, high), method="bounded", options={"xatol": 1e-12}).x
+        q = minimize_scalar(
+            lost, bounds=(low, high), method="bounded", options={"xatol": 1e-12}
+        ).x
         return (12 - 4 - n * delta) / np.sqrt(n * (2 * q + delta - delta**2))
 
     low, high = share_ends(PairedSums.of(d), z)
-    assert score(low) == pytest.approx(z, abs=1e-5) and score(high) == pytest.approx(-z, abs=1e-5)
+    assert score(low) == pytest.approx(z, abs=1e-5) and score(high) == pytest.approx(
+        -z, abs=1e-5
+    )
 
 
 # ---- of score files
@@ -133,23 +187,41 @@ def rows_of(n=400, k=4, seed=0, **more):
 
 def test_expectations_are_sums_over_the_labels():
     """For every row and label the loss of a table whose label is that one, weighted by either's probability."""
-    rows, sharp, weight = rows_of(40, 3), TemperatureScaling(0.5), np.random.default_rng(1).exponential(size=40)
+    rows, sharp, weight = (
+        rows_of(40, 3),
+        TemperatureScaling(0.5),
+        np.random.default_rng(1).exponential(size=40),
+    )
     for w in (None, weight):
-        own, other = collect_all(ArrayRows(rows.scores, rows.labels(), weight=w), [sharp, None], against=1)
+        own, other = collect_all(
+            ArrayRows(rows.scores, rows.labels(), weight=w), [sharp, None], against=1
+        )
         p, q = (np.exp(log_softmax(rows.scores / t)) for t in (0.5, 1.0))
-        for name, column in (("nll", "nll"), ("brier", "brier"), ("brier_top", "brier_top")):
+        for name, column in (
+            ("nll", "nll"),
+            ("brier", "brier"),
+            ("brier_top", "brier_top"),
+        ):
             by_label = np.stack(
                 [
                     getattr(a, column) - getattr(b, column)
                     for c in range(3)
-                    for a, b in [collect_all(ArrayRows(rows.scores, np.full(40, c)), [sharp, None])]
+                    for a, b in [
+                        collect_all(
+                            ArrayRows(rows.scores, np.full(40, c)), [sharp, None]
+                        )
+                    ]
                 ],
                 axis=1,
             )
-            assert own.expected[name] == pytest.approx(expected_powers(by_label, p, q, w), rel=1e-9, abs=1e-12)
+            assert own.expected[name] == pytest.approx(
+                expected_powers(by_label, p, q, w), rel=1e-9, abs=1e-12
+            )
         assert not other.expected
         alone = Prediction.by_argmax(log_softmax(rows.scores))
-        again = collect(ArrayRows(rows.scores, rows.labels(), weight=w), sharp, against=alone)
+        again = collect(
+            ArrayRows(rows.scores, rows.labels(), weight=w), sharp, against=alone
+        )
         assert again.expected["nll"] == pytest.approx(own.expected["nll"], rel=1e-12)
 
 
@@ -157,15 +229,26 @@ def test_confidences_have_two_outcomes():
     rng = np.random.default_rng(0)
     c = rng.uniform(0.5, 1, 50)
     scores, right = c[:, None], (rng.random(50) < c).astype(int)
-    own, _ = collect_all(ArrayRows(scores, right, "confidence"), [None, None], against=1)
-    assert own.expected["brier_top"][:, 0] == pytest.approx(np.array([[50, 0, 0, 0, 0]] * 2))
+    own, _ = collect_all(
+        ArrayRows(scores, right, "confidence"), [None, None], against=1
+    )
+    assert own.expected["brier_top"][:, 0] == pytest.approx(
+        np.array([[50, 0, 0, 0, 0]] * 2)
+    )
 
 
 def test_equal_calibrators_do_not_differ():
     rows = rows_of()
-    tables = collect_all(rows, [TemperatureScaling(1.3), TemperatureScaling(1.3)], against=1)
+    tables = collect_all(
+        rows, [TemperatureScaling(1.3), TemperatureScaling(1.3)], against=1
+    )
     for each in differences(paired_sums(*map(MetricContext, tables)), 0.95).values():
-        assert (each.value, each.p_value, each.interval.low, each.interval.high) == (0.0, 1.0, 0.0, 0.0)
+        assert (each.value, each.p_value, each.interval.low, each.interval.high) == (
+            0.0,
+            1.0,
+            0.0,
+            0.0,
+        )
 
 
 # ---- level
@@ -182,15 +265,21 @@ def test_the_level_holds_where_few_rows_carry_the_loss():
         return rng.normal(size=size) * 1.8 - 6.2
 
     def losses(z, slope):
-        return np.stack([np.logaddexp(0, slope * z), np.logaddexp(0, -slope * z)], axis=1)
+        return np.stack(
+            [np.logaddexp(0, slope * z), np.logaddexp(0, -slope * z)], axis=1
+        )
 
     def chances(z, slope=1.0):
-        return np.stack([1 / (1 + np.exp(slope * z)), 1 / (1 + np.exp(-slope * z))], axis=1)
+        return np.stack(
+            [1 / (1 + np.exp(slope * z)), 1 / (1 + np.exp(-slope * z))], axis=1
+        )
 
     many = logits(200_000)
     goal = (chances(many) * losses(many, 0.9)).sum(axis=1).mean()
     slopes = np.linspace(1.08, 1.16, 41)
-    others = [(chances(many) * losses(many, slope)).sum(axis=1).mean() for slope in slopes]
+    others = [
+        (chances(many) * losses(many, slope)).sum(axis=1).mean() for slope in slopes
+    ]
     slope = float(np.interp(goal, others, slopes))
     found, student = 0, 0
     for _ in range(runs):
@@ -211,7 +300,9 @@ def test_the_level_holds_where_few_rows_carry_the_loss():
 
 def nll_of(z, y, **settings):
     both = np.stack([np.zeros(len(z)), z], axis=1)
-    return measure("nll", MetricContext(collect(ArrayRows(both, y)), MetricSettings(**settings)))
+    return measure(
+        "nll", MetricContext(collect(ArrayRows(both, y)), MetricSettings(**settings))
+    )
 
 
 def test_a_mean_loss_that_few_rows_carry_has_no_interval():
@@ -220,10 +311,16 @@ def test_a_mean_loss_that_few_rows_carry_has_no_interval():
     z[:3], y[:3] = 10.0, 0
     found = nll_of(z, y)
     assert found.interval is None and found.se > 0
-    assert found.more["ci_reason"] == "3 of 300 rows make 90 % of this loss: no interval"
+    assert (
+        found.more["ci_reason"] == "3 of 300 rows make 90 % of this loss: no interval"
+    )
     right = nll_of(z, np.ones(300, dtype=int))
-    assert right.interval is None and "too few of the rare ones" in right.more["ci_reason"]
-    assert nll_of(z, (np.arange(300) % 5 > 0).astype(int)).interval is not None  # 60 rows carry it
+    assert (
+        right.interval is None and "too few of the rare ones" in right.more["ci_reason"]
+    )
+    assert (
+        nll_of(z, (np.arange(300) % 5 > 0).astype(int)).interval is not None
+    )  # 60 rows carry it
 
 
 @pytest.mark.slow
@@ -235,11 +332,17 @@ def test_intervals_of_the_nll_that_are_given_cover(n, given):
     """
     rng = np.random.default_rng(3)
     many = rng.normal(size=10**6) * 1.8 - 6.2
-    truth = nll_of(many, (rng.random(10**6) < 1 / (1 + np.exp(-many))).astype(int), interval="t")
+    truth = nll_of(
+        many, (rng.random(10**6) < 1 / (1 + np.exp(-many))).astype(int), interval="t"
+    )
     intervals = []
     for _ in range(60):
         z = rng.normal(size=n) * 1.8 - 6.2
-        intervals.append(nll_of(z, (rng.random(n) < 1 / (1 + np.exp(-z))).astype(int), resamples=200).interval)
+        intervals.append(
+            nll_of(
+                z, (rng.random(n) < 1 / (1 + np.exp(-z))).astype(int), resamples=200
+            ).interval
+        )
     intervals = [each for each in intervals if each is not None]
     assert len(intervals) == given
     assert sum(not each.low <= truth.value <= each.high for each in intervals) <= 8
@@ -254,17 +357,23 @@ def test_rows_that_are_all_right_star_no_method_as_worse(run):
     z = rng.normal(size=(60, 5)) + 4 * np.eye(5)[rng.integers(0, 5, 60)]
     with h5py.File("few.h5", "w") as file:
         file["logits"], file["labels"] = z, z.argmax(axis=1)
-    found = json.loads(run("compare", "few.h5", "-m", "ts,svs,uncalibrated,mono", "--json", "-q").out)
+    found = json.loads(
+        run("compare", "few.h5", "-m", "ts,svs,uncalibrated,mono", "--json", "-q").out
+    )
     fits = {r["method"]: r["fits"] for r in found["results"]}
     assert fits["ts"] == {"at_bound": 5} and fits["uncalibrated"] == {}
     for pair in found["differences"]:
         nll = pair["metrics"]["nll"]
         assert nll["value"] > 0 and nll["p_value"] > 0.05
         low, high = nll["ci"] or (0.0, 0.0)
-        assert low <= nll["value"] and abs(high) < 50  # a studentised bootstrap had ends of 1e7 here
+        assert (
+            low <= nll["value"] and abs(high) < 50
+        )  # a studentised bootstrap had ends of 1e7 here
         assert (nll["ci"] is None) == ("ci_reason" in nll)
     words = ("compare", "few.h5", "-m", "ts,svs,uncalibrated,mono", "-o", "kept.json")
     text = run(*words).out
     assert "*" not in text.split("[ ]")[0]
-    assert "ts (baseline, at_bound)" in text and "ts: 5 of 5 fits ended at_bound" in text
+    assert (
+        "ts (baseline, at_bound)" in text and "ts: 5 of 5 fits ended at_bound" in text
+    )
     assert run(*words).out == text  # from the result file

@@ -49,7 +49,9 @@ def test_luck_of_a_case_done_by_hand():
     assert found.estimate == pytest.approx(0.425 / 2.375, abs=1e-12)
     # 2.6 units are expected to have a wrong row, fewer than 12 and than half of six: all luck is taken as shared
     assert (
-        found.share == 1.0 and found.variance == pytest.approx(2.1525 + 2.375) and found.rows == pytest.approx(2.1525)
+        found.share == 1.0
+        and found.variance == pytest.approx(2.1525 + 2.375)
+        and found.rows == pytest.approx(2.1525)
     )
 
 
@@ -62,14 +64,20 @@ def test_sums_of_residuals_by_hand():
     assert mean == pytest.approx(1.45 / 12)
     centred = -sums - units.count * mean
     assert se == pytest.approx(math.sqrt(6 / 5 * float(centred @ centred)) / 12)
-    assert design_effect(Y - C, units) == pytest.approx(float(centred @ centred) / (2.2975 - 1.45**2 / 12))
+    assert design_effect(Y - C, units) == pytest.approx(
+        float(centred @ centred) / (2.2975 - 1.45**2 / 12)
+    )
 
 
 def test_a_bias_that_all_units_share_is_no_dependence_of_their_rows():
     rng = np.random.default_rng(8)
-    correct = rng.random(9000) < 0.55  # independent rows at a confidence of .9, 30 a unit: an effect of 1
+    correct = (
+        rng.random(9000) < 0.55
+    )  # independent rows at a confidence of .9, 30 a unit: an effect of 1
     found = design_effect(0.9 - correct, Units.of(np.repeat(np.arange(300), 30)))
-    assert 1.0 <= found < 1.25  # 1 + 3 standard errors, sqrt(2 / 300) each; 10.7 by squares that are not centred
+    assert (
+        1.0 <= found < 1.25
+    )  # 1 + 3 standard errors, sqrt(2 / 300) each; 10.7 by squares that are not centred
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -84,8 +92,12 @@ def test_luck_equals_the_sum_over_pairs(weighted):
     above = (pair * np.outer(v * r, v * r)).sum()
     below = (pair * np.outer(v, v) * (np.minimum(c[:, None], c) - np.outer(c, c))).sum()
     assert 0.1 < above / below < 1
-    assert pair_covariance(c, Units.of(unit), w).sum() == pytest.approx(below, rel=1e-12)
-    assert Luck.of(c, c + r, Units.of(unit), w).estimate == pytest.approx(above / below, rel=1e-11)
+    assert pair_covariance(c, Units.of(unit), w).sum() == pytest.approx(
+        below, rel=1e-12
+    )
+    assert Luck.of(c, c + r, Units.of(unit), w).estimate == pytest.approx(
+        above / below, rel=1e-11
+    )
 
 
 def test_units_of_one_row_share_no_luck():
@@ -95,7 +107,9 @@ def test_units_of_one_row_share_no_luck():
     assert found.estimate == 0.0 and found.variance == pytest.approx(found.rows)
     assert wrong_units(C, units) == pytest.approx(float((1 - C).sum()))
     mean, se = unit_mean(C - Y, units)
-    assert (mean, se) == pytest.approx(((C - Y).mean(), (C - Y).std(ddof=1) / math.sqrt(12)))
+    assert (mean, se) == pytest.approx(
+        ((C - Y).mean(), (C - Y).std(ddof=1) / math.sqrt(12))
+    )
     assert design_effect(Y - C, units) == pytest.approx(1.0)
 
 
@@ -118,7 +132,10 @@ def test_shared_outcomes_keep_the_margin_and_have_the_covariance_of_shared_luck(
         assert covariance[i, j] == pytest.approx(expected, abs=6 * 0.25 / math.sqrt(n))
     assert covariance[0, 2] == pytest.approx(0, abs=6 * 0.25 / math.sqrt(n))
     index = np.array([1, 0, 0, 1])
-    assert np.array_equal(drawn.by_bin(index, 3), y @ np.array([[0, 1, 0], [1, 0, 0], [1, 0, 0], [0, 1, 0]]))
+    assert np.array_equal(
+        drawn.by_bin(index, 3),
+        y @ np.array([[0, 1, 0], [1, 0, 0], [1, 0, 0], [0, 1, 0]]),
+    )
 
 
 def test_luck_of_two_kinds_by_pairs_and_in_the_draws():
@@ -128,7 +145,9 @@ def test_luck_of_two_kinds_by_pairs_and_in_the_draws():
     p, own, kind = rng.uniform(size=(3, n))
     first, second = rng.uniform(size=200)[unit], rng.uniform(size=200)[unit]
     turned = np.where(p < 0.5, 1 - second, second)
-    y = (np.where(kind < 0.45, first, np.where(kind < 0.9, turned, own)) < p).astype(float)
+    y = (np.where(kind < 0.45, first, np.where(kind < 0.9, turned, own)) < p).astype(
+        float
+    )
     pair = np.triu((unit[:, None] == unit), 1)
     same = (p[:, None] >= 0.5) == (p >= 0.5)
     r, c = y - p, np.maximum(p, 1 - p)
@@ -136,46 +155,74 @@ def test_luck_of_two_kinds_by_pairs_and_in_the_draws():
     against = np.minimum(c[:, None], c) - np.outer(c, c)
     both = (products * (pair & same)).sum() / (cov * (pair & same)).sum()
     lhs = (products * (pair & ~same)).sum()
-    a = (lhs + both * (against * (pair & ~same)).sum()) / ((cov + against) * (pair & ~same)).sum()
+    a = (lhs + both * (against * (pair & ~same)).sum()) / (
+        (cov + against) * (pair & ~same)
+    ).sum()
     assert 0.0 < a < both and math.sqrt(a) + math.sqrt(both - a) < 1.0
     # each as much larger as the outcomes that show it are fewer than expected
     right = np.where(p < 0.5, 1 - y, y)
-    rarer = [max(1.0, e.mean() * (1 - e.mean()) / (f.mean() * (1 - f.mean()))) for e, f in ((p, y), (c, right))]
-    assert opposed_luck(p, y, Units.of(unit)) == pytest.approx([a * rarer[0], (both - a) * rarer[1]], rel=1e-9)
+    rarer = [
+        max(1.0, e.mean() * (1 - e.mean()) / (f.mean() * (1 - f.mean())))
+        for e, f in ((p, y), (c, right))
+    ]
+    assert opposed_luck(p, y, Units.of(unit)) == pytest.approx(
+        [a * rarer[0], (both - a) * rarer[1]], rel=1e-9
+    )
     few, n = np.array([0.9, 0.8, 0.3]), 200_000
-    drawn = SharedOutcomes.drawn(few, Units.of(np.zeros(3, int)), 0.09, n, rng, opposed=0.25).sums(np.eye(3))
+    drawn = SharedOutcomes.drawn(
+        few, Units.of(np.zeros(3, int)), 0.09, n, rng, opposed=0.25
+    ).sums(np.eye(3))
     covariance = np.cov(drawn.T)
     # a^2 + b^2 = .34 on one side; across a^2 (.3 - .27) - b^2 (min(.9, .7) - .63) = -.0148
     assert drawn.mean(axis=0) == pytest.approx(few, abs=6 * 0.5 / math.sqrt(n))
     assert covariance[0, 1] == pytest.approx(0.34 * 0.08, abs=6 * 0.25 / math.sqrt(n))
-    assert covariance[0, 2] == pytest.approx(0.09 * 0.03 - 0.25 * 0.07, abs=6 * 0.25 / math.sqrt(n))
+    assert covariance[0, 2] == pytest.approx(
+        0.09 * 0.03 - 0.25 * 0.07, abs=6 * 0.25 / math.sqrt(n)
+    )
 
 
-def test_neighbours_that_are_alike_are_said_where_no_unit_is_known(tmp_path, monkeypatch, capsys):
+def test_neighbours_that_are_alike_are_said_where_no_unit_is_known(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     run, rng = runner(monkeypatch, capsys), np.random.default_rng(3)
     c, y, unit = alike(rng, 300, 5, 0.9, wide)
     order = rng.permutation(1500)
     for name, at in (("alike.h5", np.arange(1500)), ("shuffled.h5", order)):
         with h5py.File(name, "w") as file:
-            file["confidence"], file["correct"], file["patient"] = c[at], y[at], unit[at]
+            file["confidence"], file["correct"], file["patient"] = (
+                c[at],
+                y[at],
+                unit[at],
+            )
     words = "neighbouring rows are alike (z = "
     said = run("evaluate", "alike.h5").err
     assert words in said and "--unit NAME" in said
     assert words not in run("evaluate", "shuffled.h5").err
     for unit_name in ("patient", "none"):
         assert words not in run("evaluate", "alike.h5", "--unit", unit_name).err
-    found = json.loads(run("evaluate", "alike.h5", "--unit", "patient", "--json").out)["results"][0]
-    assert found["units"]["name"] == "patient" and found["metrics"]["ece"]["signature"].count("|unit:patient|") == 1
+    found = json.loads(run("evaluate", "alike.h5", "--unit", "patient", "--json").out)[
+        "results"
+    ][0]
+    assert (
+        found["units"]["name"] == "patient"
+        and found["metrics"]["ece"]["signature"].count("|unit:patient|") == 1
+    )
     out = run("evaluate", "alike.h5", "--unit", "none", "--json").out
-    assert json.loads(out)["results"][0]["units"] == {"name": "none"} and "|unit:none|" in out
+    assert (
+        json.loads(out)["results"][0]["units"] == {"name": "none"}
+        and "|unit:none|" in out
+    )
     assert (
         "300 units (patient) of up to 5 rows: for the overconfidence worth"
         in run("evaluate", "alike.h5", "--unit", "patient").out
     )
 
 
-@pytest.mark.parametrize("order", ["group", "prediction", "label", "group, label", "prediction, confidence", "right"])
+@pytest.mark.parametrize(
+    "order",
+    ["group", "prediction", "label", "group, label", "prediction, confidence", "right"],
+)
 def test_independent_rows_in_the_order_of_a_column_are_not_alike(order):
     """Up to .87 of such sets were said to have neighbours that are alike, all of those in order of what is right."""
     rng, said = np.random.default_rng(4), 0
@@ -183,9 +230,21 @@ def test_independent_rows_in_the_order_of_a_column_are_not_alike(order):
         z, group = 2.0 * rng.normal(size=(3000, 10)), rng.integers(20, size=3000)
         p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
         y = np.minimum((p.cumsum(axis=1) < rng.random((3000, 1))).sum(axis=1), 9)
-        z = 1.3 * z * np.exp(0.5 * rng.normal(size=20))[group, None] + 0.7 * rng.normal(size=(20, 10))[group]
-        c, best = np.max(np.exp(z) / np.exp(z).sum(axis=1, keepdims=True), axis=1), z.argmax(axis=1)
-        keys = {"group": group, "prediction": best, "label": -y, "confidence": c, "right": best == y}
+        z = (
+            1.3 * z * np.exp(0.5 * rng.normal(size=20))[group, None]
+            + 0.7 * rng.normal(size=(20, 10))[group]
+        )
+        c, best = (
+            np.max(np.exp(z) / np.exp(z).sum(axis=1, keepdims=True), axis=1),
+            z.argmax(axis=1),
+        )
+        keys = {
+            "group": group,
+            "prediction": best,
+            "label": -y,
+            "confidence": c,
+            "right": best == y,
+        }
         at = np.lexsort([keys[key] for key in reversed(order.split(", "))])
         said += bool(unit_warnings(collect(ArrayRows(z[at], y[at]), group=group[at])))
     assert said == 0
@@ -197,7 +256,14 @@ def test_independent_rows_in_the_order_of_a_column_are_not_alike(order):
 def in_memory(c, y, unit=None, **settings):
     """The context of confidences."""
     units = None if unit is None else Units.of(np.asarray(unit))
-    table = collect(ArrayRows(np.asarray(c)[:, None], np.asarray(y, dtype=np.int64), "confidence", units=units))
+    table = collect(
+        ArrayRows(
+            np.asarray(c)[:, None],
+            np.asarray(y, dtype=np.int64),
+            "confidence",
+            units=units,
+        )
+    )
     return MetricContext(table, MetricSettings(**settings))
 
 
@@ -205,9 +271,15 @@ def alike(rng, units, rows, rho, score):
     """Calibrated confidences and outcomes of units whose luck is correlated by a Gaussian copula."""
     unit = np.repeat(np.arange(units), rows)
     n = len(unit)
-    both = math.sqrt(rho) * rng.normal(size=units)[unit] + math.sqrt(1 - rho) * rng.normal(size=n)
+    both = math.sqrt(rho) * rng.normal(size=units)[unit] + math.sqrt(
+        1 - rho
+    ) * rng.normal(size=n)
     c = score(n, rng)
-    return c, (np.array([0.5 * math.erfc(-b / math.sqrt(2)) for b in both]) < c).astype(int), unit
+    return (
+        c,
+        (np.array([0.5 * math.erfc(-b / math.sqrt(2)) for b in both]) < c).astype(int),
+        unit,
+    )
 
 
 def wide(n, rng):
@@ -227,11 +299,20 @@ def test_errors_and_intervals_of_a_case_done_by_hand():
     assert gap.se == pytest.approx(math.sqrt(6 / 5 * float(centred @ centred)) / 12)
     # z without units is (1.45 / 12) / (sqrt(2.1525) / 12); luck that is shared adds 2.375 to the variance
     assert gap.more["z"] == pytest.approx(1.45 / math.sqrt(2.1525 + 2.375))
-    assert gap.interval is None and "about 3 of 6 units hold all errors" in gap.more["ci_reason"]
-    assert ece.value == pytest.approx(1.45 / 12) and ece.null.method == "shared luck" and ece.null.resamples == 999
+    assert (
+        gap.interval is None
+        and "about 3 of 6 units hold all errors" in gap.more["ci_reason"]
+    )
+    assert (
+        ece.value == pytest.approx(1.45 / 12)
+        and ece.null.method == "shared luck"
+        and ece.null.resamples == 999
+    )
     # one bin: (1.45^2 - (.04 + .64 + .36 + 1.44 + .04 + .2025)) / (144 - (4 + 1 + 4 + 4 + 4 + 9)) = -.62 / 118
     assert tce2.more["signed_square"] == pytest.approx((1.45**2 - 2.7225) / 118)
-    assert measure("ece", in_memory(C, Y, UNIT)).value == pytest.approx(0.3708333, abs=1e-7)
+    assert measure("ece", in_memory(C, Y, UNIT)).value == pytest.approx(
+        0.3708333, abs=1e-7
+    )
 
 
 def test_the_squared_error_leaves_out_pairs_of_one_unit():
@@ -244,7 +325,12 @@ def test_the_squared_error_leaves_out_pairs_of_one_unit():
         r, expected = v * (y - c), 0.0
         for b in range(7):
             pairs = np.outer(index == b, index == b) & (unit[:, None] != unit)
-            expected += v[index == b].sum() / v.sum() * (pairs * np.outer(r, r)).sum() / (pairs * np.outer(v, v)).sum()
+            expected += (
+                v[index == b].sum()
+                / v.sum()
+                * (pairs * np.outer(r, r)).sum()
+                / (pairs * np.outer(v, v)).sum()
+            )
         found = UnitPairs.of(index, 7, Units.of(unit), weight)
         assert found.square(r) == pytest.approx(expected, rel=1e-10)
 
@@ -253,18 +339,30 @@ def test_draws_of_the_squared_error_have_mean_zero_whatever_units_share():
     rng = np.random.default_rng(8)
     c, y, unit = alike(rng, 100, 10, 0.5, wide)
     null = measure("tce2", in_memory(c, y, unit, resamples=2000)).null
-    assert null.method == "shared luck" and null.mean < measure("tce2_plugin", in_memory(c, y, unit)).null.mean
+    assert (
+        null.method == "shared luck"
+        and null.mean < measure("tce2_plugin", in_memory(c, y, unit)).null.mean
+    )
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_units_of_one_row_give_the_bytes_of_rows(k):
     rng = np.random.default_rng(k)
     z = rng.normal(size=(300, k)) * 2
-    scores, kind = (1 / (1 + np.exp(-z[:, 0])), "confidence") if k == 1 else (z, "logits")
+    scores, kind = (
+        (1 / (1 + np.exp(-z[:, 0])), "confidence") if k == 1 else (z, "logits")
+    )
     y = (rng.random(300) < 0.7).astype(int) if k < 3 else rng.integers(0, 3, 300)
-    alone, given = (calcli.evaluate(scores, y, kind=kind, units=u).to_dict() for u in (None, np.arange(300)[::-1]))
+    alone, given = (
+        calcli.evaluate(scores, y, kind=kind, units=u).to_dict()
+        for u in (None, np.arange(300)[::-1])
+    )
     assert json.dumps(alone) == json.dumps(given)
-    fits = [calcli.fit(z, y, "auto" if k == 3 else "svs", units=u) for u in (None, np.arange(300)) if k > 1]
+    fits = [
+        calcli.fit(z, y, "auto" if k == 3 else "svs", units=u)
+        for u in (None, np.arange(300))
+        if k > 1
+    ]
     assert len({json.dumps(fit.to_dict()) for fit in fits}) <= 1
 
 
@@ -272,32 +370,52 @@ def test_what_evaluate_says_of_units():
     rng = np.random.default_rng(2)
     c, y, unit = alike(rng, 200, 10, 0.3, wide)
     names = np.array([f"patient {u}" for u in unit])
-    found = calcli.evaluate(c, y, kind="confidence", units=names).to_dict()["results"][0]
+    found = calcli.evaluate(c, y, kind="confidence", units=names).to_dict()["results"][
+        0
+    ]
     alone = calcli.evaluate(c, y, kind="confidence").to_dict()["results"][0]
     assert "units" not in alone and "unit" not in json.dumps(alone)
     units = found["units"]
     assert (units["name"], units["n"], units["largest"]) == ("unit", 200, 10)
     assert units["design_effect"] == pytest.approx(design_effect(c - y, Units.of(unit)))
-    assert units["effective_rows"] == pytest.approx(2000 / units["design_effect"]) and 0.0 < units["luck"] < 1.0
+    assert (
+        units["effective_rows"] == pytest.approx(2000 / units["design_effect"])
+        and 0.0 < units["luck"] < 1.0
+    )
     assert units["wrong_units"] == pytest.approx(wrong_units(c, Units.of(unit)))
     assert found["metrics"]["ece"]["signature"].split("|")[-2] == "unit:unit"
     assert (
         found["metrics"]["ece"]["null_method"] == "shared luck"
         and found["metrics"]["accuracy"]["ci_method"] == "unit t"
     )
-    assert found["metrics"]["accuracy"]["se"] == pytest.approx(unit_mean(y.astype(float), Units.of(unit))[1])
+    assert found["metrics"]["accuracy"]["se"] == pytest.approx(
+        unit_mean(y.astype(float), Units.of(unit))[1]
+    )
     assert found["report"]["overconfidence"]["ci_method"] == "unit t"
     assert found["metrics"]["ece"]["value"] == alone["metrics"]["ece"]["value"]
-    assert calcli.evaluate(c, y, kind="confidence", units=names).to_dict()["results"][0] == found
+    assert (
+        calcli.evaluate(c, y, kind="confidence", units=names).to_dict()["results"][0]
+        == found
+    )
 
 
 def test_fewer_than_eight_units_have_no_verdict():
     rng = np.random.default_rng(0)
     c, y, unit = alike(rng, 7, 100, 0.0, lambda n, rng: np.full(n, 0.95))
     y = (rng.random(700) < 0.3).astype(int)
-    report = calcli.evaluate(c, y, kind="confidence", units=unit).to_dict()["results"][0]["report"]
-    assert report["verdict_kind"] == "too_few" and "too few units to test: 7 units" in report["verdict"]
-    assert calcli.evaluate(c, y, kind="confidence").to_dict()["results"][0]["report"]["verdict_kind"] == "overconfident"
+    report = calcli.evaluate(c, y, kind="confidence", units=unit).to_dict()["results"][
+        0
+    ]["report"]
+    assert (
+        report["verdict_kind"] == "too_few"
+        and "too few units to test: 7 units" in report["verdict"]
+    )
+    assert (
+        calcli.evaluate(c, y, kind="confidence").to_dict()["results"][0]["report"][
+            "verdict_kind"
+        ]
+        == "overconfident"
+    )
 
 
 def test_where_few_units_hold_all_errors_there_is_no_interval():
@@ -311,19 +429,33 @@ def test_where_few_units_hold_all_errors_there_is_no_interval():
 
 @pytest.mark.parametrize(
     ("score", "units", "rows", "rho"),
-    [(wide, 30, 50, 0.3), (wide, 200, 5, 0.9), (near, 60, 4, 0.9), (near, 100, 50, 0.9)],
+    [
+        (wide, 30, 50, 0.3),
+        (wide, 200, 5, 0.9),
+        (near, 60, 4, 0.9),
+        (near, 100, 50, 0.9),
+    ],
 )
 def test_the_tests_keep_their_level_where_rows_are_alike(score, units, rows, rho):
     """Short form of benchmarks/levels.py units: of 60 calibrated sets each test may reject 9 (binomial at .08: .02).
 
     In the last cell, where some units hold all the wrong rows, 13 were rejected and 15 intervals missed.
     """
-    names, found = ("gap", "ece", "tce2"), dict.fromkeys(("gap", "ece", "tce2", "interval"), 0)
+    names, found = (
+        ("gap", "ece", "tce2"),
+        dict.fromkeys(("gap", "ece", "tce2", "interval"), 0),
+    )
     for r in range(60):
-        context = in_memory(*alike(np.random.default_rng(r), units, rows, rho, score), resamples=100, seed=r)
+        context = in_memory(
+            *alike(np.random.default_rng(r), units, rows, rho, score),
+            resamples=100,
+            seed=r,
+        )
         for name in names:
             value = measure(name, context)
-            found[name] += (value.p_value if value.null is None else value.null.p_value) <= 0.05
+            found[name] += (
+                value.p_value if value.null is None else value.null.p_value
+            ) <= 0.05
         ends = measure("gap", context).interval
         found["interval"] += ends is not None and not ends.low <= 0.0 <= ends.high
     assert max(found.values()) <= 9, found
@@ -334,9 +466,13 @@ def test_rows_beyond_the_table_keep_their_units():
     n = 131_073
     c = wide(n, rng)
     y, unit = (rng.random(n) < c).astype(int), np.arange(n) // 9
-    found = calcli.evaluate(c, y, kind="confidence", units=unit, metrics=["accuracy", "ece", "gap"])
+    found = calcli.evaluate(
+        c, y, kind="confidence", units=unit, metrics=["accuracy", "ece", "gap"]
+    )
     score = found.results[0].scores["gap"]
-    assert found.results[0].units["n"] == 14_564 and found.results[0].units["largest"] == 9
+    assert (
+        found.results[0].units["n"] == 14_564 and found.results[0].units["largest"] == 9
+    )
     assert score.se == pytest.approx(unit_mean(c - y, Units.of(unit))[1])
     assert found.results[0].scores["ece"].null.method == "shared luck"
 
@@ -357,30 +493,54 @@ def test_the_error_of_a_roc_area_by_unit():
     score = np.round(rng.normal(size=300), 1)
     y = (rng.random(300) < 1 / (1 + np.exp(-score))).astype(float)
     ranked = Ranked.of(score, y)
-    area = float(np.mean([(a > b) + 0.5 * (a == b) for a in score[y > 0] for b in score[y <= 0]]))
-    alone, rows = delong_of_units(score, y, area, Units.of(np.arange(300))), delong(ranked, area)
-    assert alone.se == pytest.approx(rows.se, rel=0.01)  # G / (G - 1) for the two of DeLong
+    area = float(
+        np.mean([(a > b) + 0.5 * (a == b) for a in score[y > 0] for b in score[y <= 0]])
+    )
+    alone, rows = (
+        delong_of_units(score, y, area, Units.of(np.arange(300))),
+        delong(ranked, area),
+    )
+    assert alone.se == pytest.approx(
+        rows.se, rel=0.01
+    )  # G / (G - 1) for the two of DeLong
     assert alone.carrying == pytest.approx(rows.carrying)
-    twice = delong_of_units(np.repeat(score, 2), np.repeat(y, 2), area, Units.of(np.repeat(np.arange(300), 2)))
-    assert (twice.se, twice.carrying) == pytest.approx((alone.se, alone.carrying), rel=1e-9)
+    twice = delong_of_units(
+        np.repeat(score, 2),
+        np.repeat(y, 2),
+        area,
+        Units.of(np.repeat(np.arange(300), 2)),
+    )
+    assert (twice.se, twice.carrying) == pytest.approx(
+        (alone.se, alone.carrying), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize(
-    ("score", "units", "rows", "rho"), [(wide, 30, 20, 0.3), (wide, 30, 20, 0.9), (near, 300, 5, 0.9)]
+    ("score", "units", "rows", "rho"),
+    [(wide, 30, 20, 0.3), (wide, 30, 20, 0.9), (near, 300, 5, 0.9)],
 )
-def test_a_roc_area_by_unit_is_covered_and_has_no_interval_where_few_units_carry_it(score, units, rows, rho):
+def test_a_roc_area_by_unit_is_covered_and_has_no_interval_where_few_units_carry_it(
+    score, units, rows, rho
+):
     """At most 20 of 200 sets miss (binomial at .065: .03); a symmetric t interval missed in .07, .12 and .19 of 400."""
     rng = np.random.default_rng(9)
     many = score(200_000, rng)
     true = area_under_roc(Ranked.of(many, (rng.random(200_000) < many).astype(float)))
     found = [
-        measure("auroc", in_memory(*alike(np.random.default_rng([9, r]), units, rows, rho, score), seed=r))
+        measure(
+            "auroc",
+            in_memory(
+                *alike(np.random.default_rng([9, r]), units, rows, rho, score), seed=r
+            ),
+        )
         for r in range(200)
     ]
     given = [value.interval for value in found if value.interval is not None]
     assert sum(not i.low <= true <= i.high for i in given) <= 20
     assert all(
-        "carry this area" in v.more["ci_reason"] or "hold all" in v.more["ci_reason"] for v in found if not v.interval
+        "carry this area" in v.more["ci_reason"] or "hold all" in v.more["ci_reason"]
+        for v in found
+        if not v.interval
     )
     assert rho == 0.9 or len(given) >= 190
 
@@ -406,7 +566,9 @@ def test_no_unit_is_cut_by_folds():
     for learn, held, at in folds_of(rows, Context(0)):
         assert not set(unit[at]) & set(np.delete(unit, at)) and learn.n + held.n == n
     # a unit that holds nearly all rows leaves the other folds their share of units
-    assert set(unit_folds(Units.of(np.repeat([0, 1, 2, 3, 4, 5], [90, 1, 1, 1, 1, 1])), 5, rng)) == set(range(5))
+    assert set(
+        unit_folds(Units.of(np.repeat([0, 1, 2, 3, 4, 5], [90, 1, 1, 1, 1, 1])), 5, rng)
+    ) == set(range(5))
 
 
 def test_folds_of_units_choose_what_holds_for_new_units():
@@ -416,7 +578,10 @@ def test_folds_of_units_choose_what_holds_for_new_units():
     y = np.repeat((rng.random(100) < 1 / (1 + np.exp(-z[::5]))).astype(int), 5)
     options = {"candidates": "platt,ir", "rule": "best"}
     by_unit = calcli.fit(z, y, "auto", units=np.repeat(np.arange(100), 5), **options)
-    assert [calcli.fit(z, y, "auto", **options).method, by_unit.method] == ["ir", "platt"]
+    assert [calcli.fit(z, y, "auto", **options).method, by_unit.method] == [
+        "ir",
+        "platt",
+    ]
 
 
 # 40 units of three rows in the order of confidence, these rows wrong. Design effects, effective rows and p-values
@@ -457,7 +622,9 @@ def test_each_row_twice_in_its_unit_proves_no_more():
     correct = np.ones(120)
     correct[WRONG] = 0
     once = AcceptedUnits.among(np.arange(90) // 3, correct[:90])(90)
-    twice = AcceptedUnits.among(np.repeat(np.arange(90) // 3, 2), np.repeat(correct[:90], 2))(180)
+    twice = AcceptedUnits.among(
+        np.repeat(np.arange(90) // 3, 2), np.repeat(correct[:90], 2)
+    )(180)
     assert twice.tail(0.8, 0.01) == pytest.approx(once.tail(0.8, 0.01), rel=1e-12)
 
 
@@ -482,10 +649,15 @@ def bundle(tmp_path, monkeypatch, capsys):
 
 def test_the_unit_is_what_the_option_names(bundle):
     def units(*words):
-        return json.loads(bundle("threshold", "u.h5", "--accuracy", "0.6", "--json", *words).out).get("units")
+        return json.loads(
+            bundle("threshold", "u.h5", "--accuracy", "0.6", "--json", *words).out
+        ).get("units")
 
     assert units()["name"] == "unit" and units()["n"] == 40
-    assert units("--unit", "question")["name"] == "question" and units("--unit", "question")["n"] == 20
+    assert (
+        units("--unit", "question")["name"] == "question"
+        and units("--unit", "question")["n"] == 20
+    )
     assert units("--unit", "none") == {"name": "none"}
 
 
@@ -493,8 +665,13 @@ def test_inspect_counts_units_and_groups(bundle):
     def facts(*words):
         return json.loads(bundle("inspect", "u.h5", "--json", *words).out)["bundles"][0]
 
-    assert facts()["units"] == {"name": "unit", "n": 40, "largest": 5} and "groups" not in facts()
-    named = facts("--unit", "alone", "--group-by", "question")  # one unit is shown too; nothing can be told from it
+    assert (
+        facts()["units"] == {"name": "unit", "n": 40, "largest": 5}
+        and "groups" not in facts()
+    )
+    named = facts(
+        "--unit", "alone", "--group-by", "question"
+    )  # one unit is shown too; nothing can be told from it
     assert named["units"] == {"name": "alone", "n": 1, "largest": 200}
     assert named["groups"] == {"name": "question", "n": 20, "largest": 10}
     assert "n 40, largest 5" in bundle("inspect", "u.h5").out
@@ -522,13 +699,43 @@ def test_a_unit_that_is_cut_by_files_is_refused(bundle):
                     file[column] = whole[column][part]
     done = bundle("threshold", "a.h5", "b.h5", "--accuracy", "0.6")
     assert done.code == 3 and "unit 20 is cut: a.h5 and b.h5" in done.line
-    assert bundle("threshold", "a.h5", "b.h5", "--accuracy", "0.6", "--unit", "none").code == 0
+    assert (
+        bundle("threshold", "a.h5", "b.h5", "--accuracy", "0.6", "--unit", "none").code
+        == 0
+    )
 
 
 def test_extract_deals_out_whole_units(bundle):
     """40 questions of five rows; with --ordered as the file has them, sizes to the rows of a unit."""
-    assert bundle("extract", "u.h5", "-o", "s.h5", "--split", "cal=0.4", "--split", "test=rest", "-q").code == 0
-    assert bundle("extract", "u.h5", "-o", "o.h5", "--split", "a=13", "--split", "b=rest", "--ordered", "-q").code == 0
+    assert (
+        bundle(
+            "extract",
+            "u.h5",
+            "-o",
+            "s.h5",
+            "--split",
+            "cal=0.4",
+            "--split",
+            "test=rest",
+            "-q",
+        ).code
+        == 0
+    )
+    assert (
+        bundle(
+            "extract",
+            "u.h5",
+            "-o",
+            "o.h5",
+            "--split",
+            "a=13",
+            "--split",
+            "b=rest",
+            "--ordered",
+            "-q",
+        ).code
+        == 0
+    )
     with h5py.File("s.h5") as file, h5py.File("o.h5") as ordered:
         cal, test = (set(file[f"{name}/unit"][:]) for name in ("cal", "test"))
         assert not cal & test and len(cal) == 16 and len(test) == 24
@@ -539,7 +746,10 @@ def test_extract_deals_out_whole_units(bundle):
 def test_units_that_memory_would_not_hold_are_refused_in_advance(monkeypatch):
     monkeypatch.setattr("calcli.parallel.available_memory", lambda: 2**20)
     z, y = np.zeros((5000, 3)), np.arange(5000) % 3  # of 210 + 130 bytes each
-    with pytest.raises(FitError, match=r"5000 rows in units need 2 MiB .*; calcli extract --sample N takes N"):
+    with pytest.raises(
+        FitError,
+        match=r"5000 rows in units need 2 MiB .*; calcli extract --sample N takes N",
+    ):
         calcli.evaluate(z, y, units=np.arange(5000) // 10)
     assert calcli.evaluate(z, y, metrics=["accuracy"]).to_dict()["results"]
 
@@ -547,19 +757,29 @@ def test_units_that_memory_would_not_hold_are_refused_in_advance(monkeypatch):
 def test_nulls_of_units_are_drawn_once_for_contexts_of_the_same_rows():
     rng = np.random.default_rng(5)
     table = in_memory(*alike(rng, 40, 5, 0.5, wide)).table
-    first, second, other = (MetricContext(table, MetricSettings(seed=seed)) for seed in (0, 0, 1))
+    first, second, other = (
+        MetricContext(table, MetricSettings(seed=seed)) for seed in (0, 0, 1)
+    )
     assert second.null_outcomes("width") is first.null_outcomes("width")
-    assert not np.array_equal(other.null_outcomes("width"), first.null_outcomes("width"))
+    assert not np.array_equal(
+        other.null_outcomes("width"), first.null_outcomes("width")
+    )
 
 
 @pytest.mark.parametrize("n", [8, 37, 400])
 def test_outcomes_of_units_are_counted_by_bin(n):
     rng = np.random.default_rng(n)
-    c, units, bins = rng.uniform(size=n), Units.of(rng.integers(0, 8, n)), 30  # some of them empty
+    c, units, bins = (
+        rng.uniform(size=n),
+        Units.of(rng.integers(0, 8, n)),
+        30,
+    )  # some of them empty
     index = bin_index(c, np.linspace(0.0, 1.0, bins + 1))
     drawn = SharedOutcomes.drawn(c, units, 0.3, 20, rng)
     outcomes = np.concatenate([some for _, some in drawn.some()])
-    by_hand = [[one[index[drawn.order] == b].sum() for b in range(bins)] for one in outcomes]
+    by_hand = [
+        [one[index[drawn.order] == b].sum() for b in range(bins)] for one in outcomes
+    ]
     assert drawn.by_bin(index, bins).tolist() == by_hand
 
 
@@ -577,4 +797,8 @@ def test_units_are_numbered_in_the_order_of_their_names(names):
     known, code, count = np.unique(names, return_inverse=True, return_counts=True)
     found = Units.of(names)
     assert numbered(names)[0].tolist() == known.tolist()
-    assert found.code.tolist() == code.tolist() and found.count.tolist() == count.tolist() and found.n == len(known)
+    assert (
+        found.code.tolist() == code.tolist()
+        and found.count.tolist() == count.tolist()
+        and found.n == len(known)
+    )

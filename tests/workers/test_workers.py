@@ -50,14 +50,26 @@ def folder(tmp_path_factory):
     (folder / "shards").mkdir()
     (folder / "few").mkdir()
     z, y = truth(ROWS, 5, temperature=1.7, seed=3)
-    moved, w = transformed(z).astype("f4"), np.random.default_rng(0).exponential(size=ROWS)
-    cuts = np.sort(np.random.default_rng(1).choice(np.arange(1, ROWS), SHARDS - 1, replace=False))
+    moved, w = (
+        transformed(z).astype("f4"),
+        np.random.default_rng(0).exponential(size=ROWS),
+    )
+    cuts = np.sort(
+        np.random.default_rng(1).choice(np.arange(1, ROWS), SHARDS - 1, replace=False)
+    )
     every = [("one.h5", np.arange(ROWS))]
     for where, some in (("shards", cuts), ("few", cuts[:: SHARDS // 3])):
-        every += [(f"{where}/s{i:02d}.h5", rows) for i, rows in enumerate(np.split(np.arange(ROWS), some))]
+        every += [
+            (f"{where}/s{i:02d}.h5", rows)
+            for i, rows in enumerate(np.split(np.arange(ROWS), some))
+        ]
     for name, rows in every:
         with h5py.File(folder / name, "w") as file:
-            file["logits"], file["labels"], file["weights"] = z[rows].astype("f4"), y[rows], w[rows]
+            file["logits"], file["labels"], file["weights"] = (
+                z[rows].astype("f4"),
+                y[rows],
+                w[rows],
+            )
             file["transforms/logits"] = moved[:, rows]
             file["transforms/specs"] = list(TRANSFORMS)
     return folder
@@ -93,7 +105,9 @@ SPREAD = [name for name in method_names() if method(name).laws.memory != "array"
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_artifacts_do_not_depend_on_cut_and_workers(folder, count):
     with processes(count) as executor:
-        assert fitted(shards(folder, "shards"), "ts", executor) == fitted([str(folder / "one.h5")], "ts")
+        assert fitted(shards(folder, "shards"), "ts", executor) == fitted(
+            [str(folder / "one.h5")], "ts"
+        )
         assert 0 < len(executor._workers) <= count
 
 
@@ -107,14 +121,19 @@ class Unsendable:
 
 
 def test_an_error_that_cannot_be_sent_is_told_in_words():
-    with processes(1) as executor, pytest.raises(RuntimeError, match=r"ValueError: \('no good', .*pickle"):
+    with (
+        processes(1) as executor,
+        pytest.raises(RuntimeError, match=r"ValueError: \('no good', .*pickle"),
+    ):
         list(executor.run([Unsendable()]))
 
 
 def test_all_methods_that_stream_are_the_same_by_workers(folder):
     with processes(2) as executor:
         for name in SPREAD:
-            assert fitted(shards(folder), name, executor) == fitted([str(folder / "one.h5")], name), name
+            assert fitted(shards(folder), name, executor) == fitted(
+                [str(folder / "one.h5")], name
+            ), name
 
 
 def test_a_composition_and_one_file_are_spread_too(folder):
@@ -130,21 +149,43 @@ def test_evaluate_and_apply_by_workers(folder, run, monkeypatch):
     alone, spread = run(*command), run(*command, "--workers", 2)
     assert (alone.code, spread.code) == (0, 0), spread.err
     assert json.loads(spread.out) == json.loads(alone.out)
-    one = json.loads(run("evaluate", "one.h5", "-c", "e.json", "--json", "-q").out)["results"]
+    one = json.loads(run("evaluate", "one.h5", "-c", "e.json", "--json", "-q").out)[
+        "results"
+    ]
     for a, b in zip(one, json.loads(spread.out)["results"], strict=True):
         for name in b["metrics"]:
-            assert b["metrics"][name]["value"] == pytest.approx(a["metrics"][name]["value"], rel=1e-12), name
+            assert b["metrics"][name]["value"] == pytest.approx(
+                a["metrics"][name]["value"], rel=1e-12
+            ), name
     for kind, where in (("whole", "one.h5"), ("parts", "few/*.h5")):
         for words in ([], ["--workers", "2"]):
-            assert run("apply", "e.json", where, "-o", f"{kind}{len(words)}", "--format", "h5", *words).code == 0
+            assert (
+                run(
+                    "apply",
+                    "e.json",
+                    where,
+                    "-o",
+                    f"{kind}{len(words)}",
+                    "--format",
+                    "h5",
+                    *words,
+                ).code
+                == 0
+            )
     assert (folder / "whole0").read_bytes() == (folder / "whole2").read_bytes()
     names = sorted(path.name for path in (folder / "parts0").iterdir())
     assert len(names) == len(shards(folder))
     assert names == sorted(path.name for path in (folder / "parts2").iterdir())
     for name in names:  # where HDF5 puts a dataset depends on the size of blocks, which workers have of their own here
-        with h5py.File(folder / "parts0" / name) as a, h5py.File(folder / "parts2" / name) as b:
+        with (
+            h5py.File(folder / "parts0" / name) as a,
+            h5py.File(folder / "parts2" / name) as b,
+        ):
             assert dict(a.attrs) == dict(b.attrs)
-            assert all(a[column][()].tobytes() == b[column][()].tobytes() for column in (*a, *b))
+            assert all(
+                a[column][()].tobytes() == b[column][()].tobytes()
+                for column in (*a, *b)
+            )
     assert not list(folder.glob("*.job"))
 
 
@@ -153,7 +194,10 @@ def test_rows_without_a_table_and_other_commands_by_workers(tmp_path, run, monke
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("calcli.evaluation.evaluate_bundle.LONG", 500)
     z, y = truth(1500, 5, temperature=1.7, seed=4)
-    for name, rows in (("one", np.arange(1500)), *((f"s{i}", np.arange(i * 500, (i + 1) * 500)) for i in range(3))):
+    for name, rows in (
+        ("one", np.arange(1500)),
+        *((f"s{i}", np.arange(i * 500, (i + 1) * 500)) for i in range(3)),
+    ):
         with h5py.File(f"{name}.h5", "w") as file:
             file["logits"], file["labels"] = z[rows].astype("f4"), y[rows]
     assert run("fit", "-m", "ts", "one.h5", "-o", "t.json").code == 0
@@ -163,17 +207,27 @@ def test_rows_without_a_table_and_other_commands_by_workers(tmp_path, run, monke
         ("threshold", "-c", "t.json", "--accuracy", "0.6"),
         ("report", "--pool", "-c", "t.json", "-o", "p.html", "--force", "--no-split"),
     ):
-        alone, single = (run(*words, name, "--json", "-q") for name in ("s*.h5", "one.h5"))
+        alone, single = (
+            run(*words, name, "--json", "-q") for name in ("s*.h5", "one.h5")
+        )
         assert alone.code == 0, alone.err
         assert run(*words, "s*.h5", "--workers", 2, "--json", "-q").out == alone.out
-        one, many = (json.dumps(json.loads(done.out)).replace("s0.h5 and 2 more", "one.h5") for done in (single, alone))
+        one, many = (
+            json.dumps(json.loads(done.out)).replace("s0.h5 and 2 more", "one.h5")
+            for done in (single, alone)
+        )
         assert many == one, words[0]
 
 
 def test_fit_by_workers_writes_the_same_and_no_more(folder, run, monkeypatch):
     monkeypatch.chdir(folder)
     for words in ([], ["--workers", "2"]):
-        assert run("fit", "--method", "ec", "few/*.h5", "-o", f"f{len(words)}.json", *words).code == 0
+        assert (
+            run(
+                "fit", "--method", "ec", "few/*.h5", "-o", f"f{len(words)}.json", *words
+            ).code
+            == 0
+        )
     assert (folder / "f0.json").read_bytes() == (folder / "f2.json").read_bytes()
     assert not list(folder.glob("*.job"))
 
@@ -192,7 +246,9 @@ def test_a_killed_worker_costs_its_part(folder):
                 os.kill(killed[0], signal.SIGKILL)
 
         found = fitted(shards(folder), "hoki", executor, progress=kill_one)
-        assert killed and killed[0] not in [worker.process.pid for worker in executor._workers]
+        assert killed and killed[0] not in [
+            worker.process.pid for worker in executor._workers
+        ]
     assert found == fitted([str(folder / "one.h5")], "hoki")
     assert any("signal 9" in text for text in said)
 
@@ -207,7 +263,10 @@ class Deadly:
 
 
 def test_a_task_that_workers_die_over_is_given_up():
-    with processes(1) as executor, pytest.raises(WorkersLost, match=r"3 workers died .* rows 0\.\.9 \(a\.h5\)"):
+    with (
+        processes(1) as executor,
+        pytest.raises(WorkersLost, match=r"3 workers died .* rows 0\.\.9 \(a\.h5\)"),
+    ):
         list(executor.run([Deadly()]))
 
 
@@ -240,7 +299,9 @@ def test_a_broken_shard_is_named_and_the_others_are_whole(tmp_path, run, monkeyp
     now = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
     assert made.items() < now.items() and "s3.h5" in now
     assert not (tmp_path / "out.job").exists()
-    assert run(*command).code == 2  # a finished job's outputs are in the way like any other's
+    assert (
+        run(*command).code == 2
+    )  # a finished job's outputs are in the way like any other's
 
 
 def test_the_same_command_goes_on(folder, run, monkeypatch):
@@ -250,7 +311,9 @@ def test_the_same_command_goes_on(folder, run, monkeypatch):
     class Counting(Processes):
         def run(self, tasks, lost=None):
             for answer in super().run(tasks, lost):
-                counts.extend([1] * any(part.digest != b"" for part in answer))  # else what was known is so still
+                counts.extend(
+                    [1] * any(part.digest != b"" for part in answer)
+                )  # else what was known is so still
                 yield answer
                 if len(counts) == self.most:
                     raise WorkersLost("the scheduler is gone")
@@ -260,7 +323,9 @@ def test_the_same_command_goes_on(folder, run, monkeypatch):
     Counting.most = 7
     lost = run(*command)
     assert lost.code == 1
-    assert lost.line == "calcli: the scheduler is gone; what is done is kept in g.json.job"
+    assert (
+        lost.line == "calcli: the scheduler is gone; what is done is kept in g.json.job"
+    )
     assert not (folder / "g.json").exists()
     assert (folder / "g.json.job").stat().st_mode & 0o777 == 0o600
     counts.clear()
@@ -296,7 +361,9 @@ def test_a_job_file_is_read_with_care(tmp_path):
     assert not path.exists()
 
 
-@pytest.mark.parametrize("kind", ["a file of somebody's", "a link", "a pipe", "a folder"])
+@pytest.mark.parametrize(
+    "kind", ["a file of somebody's", "a link", "a pipe", "a folder"]
+)
 def test_a_file_in_the_way_of_the_job_file_is_left_alone(tmp_path, kind):
     path, other = tmp_path / "a.job", tmp_path / "other"
     other.write_text("precious")
@@ -356,13 +423,43 @@ def test_rows_are_spread_as_they_were_opened(run, monkeypatch, tmp_path, words, 
     assert run("fit", "--method", "ts", "a.h5", "-o", "t.json").code == 0
     seen, closed = [], []
     executor = SimpleNamespace(remote=False, close=lambda: closed.append(True))
-    monkeypatch.setattr("calcli.workers.processes.Processes", lambda count, say: executor)
-    monkeypatch.setattr("calcli.workers.task.spread_over", lambda *given: seen.append(given))
-    assert run(*words, "a.h5", "--kind", "logits", "--ignore-label", "7").code == 0 and not seen
-    assert run(*words, "a.h5", "--kind", "logits", "--ignore-label", "7", "--workers", 2, "--force").code == 0
+    monkeypatch.setattr(
+        "calcli.workers.processes.Processes", lambda count, say: executor
+    )
+    monkeypatch.setattr(
+        "calcli.workers.task.spread_over", lambda *given: seen.append(given)
+    )
+    assert (
+        run(*words, "a.h5", "--kind", "logits", "--ignore-label", "7").code == 0
+        and not seen
+    )
+    assert (
+        run(
+            *words,
+            "a.h5",
+            "--kind",
+            "logits",
+            "--ignore-label",
+            "7",
+            "--workers",
+            2,
+            "--force",
+        ).code
+        == 0
+    )
     ((rows, names, by, opening, journal),) = seen
-    assert (rows.n, list(names), by is executor, closed) == (300, ["a.h5"], True, [True])
-    how = {"prefer": ("test",), "layout": Layout(kind="logits"), "ignore_labels": (7,), "need_labels": True} | more
+    assert (rows.n, list(names), by is executor, closed) == (
+        300,
+        ["a.h5"],
+        True,
+        [True],
+    )
+    how = {
+        "prefer": ("test",),
+        "layout": Layout(kind="logits"),
+        "ignore_labels": (7,),
+        "need_labels": True,
+    } | more
     assert opening == how
     assert (journal is not None) == (words[0] == "fit")
 
@@ -373,7 +470,21 @@ def test_a_number_of_workers_that_no_machine_has(run, count):
 
 
 def test_workers_and_cluster_exclude_each_other(run):
-    assert run("fit", "--method", "ts", "a.h5", "-o", "x.json", "--workers", 2, "--cluster", "tcp://x:1").code == 2
+    assert (
+        run(
+            "fit",
+            "--method",
+            "ts",
+            "a.h5",
+            "-o",
+            "x.json",
+            "--workers",
+            2,
+            "--cluster",
+            "tcp://x:1",
+        ).code
+        == 2
+    )
 
 
 # ---- Dask
@@ -392,9 +503,20 @@ def dask_cluster(workers):
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     start = lambda *words: subprocess.Popen([sys.executable, "-m", *words], **quiet)  # noqa: E731
     port = address.rsplit(":", 1)[1]
-    every = [start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")]
+    every = [
+        start(
+            "distributed.cli.dask_scheduler",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            port,
+            "--no-dashboard",
+        )
+    ]
     one = ("--nthreads", "1", "--no-nanny", "--no-dashboard")
-    every += [start("distributed.cli.dask_worker", address, *one) for _ in range(workers)]
+    every += [
+        start("distributed.cli.dask_worker", address, *one) for _ in range(workers)
+    ]
     try:
         yield address, every[0], every[1:]
     finally:
@@ -404,13 +526,29 @@ def dask_cluster(workers):
 
 
 def test_a_dask_cluster(folder, run, monkeypatch):
-    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'calcli[dask]'")
+    pytest.importorskip(
+        "distributed", reason="Dask is not installed: pip install 'calcli[dask]'"
+    )
     from calcli.workers.dask_cluster import DaskCluster
 
-    monkeypatch.setattr("calcli.workers.dask_cluster.PATIENCE", 120.0)  # where tests share a busy machine
+    monkeypatch.setattr(
+        "calcli.workers.dask_cluster.PATIENCE", 120.0
+    )  # where tests share a busy machine
     monkeypatch.chdir(folder)
     with dask_cluster(2) as (address, scheduler, workers):
-        assert run("fit", "--method", "hoki", "few/*.h5", "-o", "d.json", "--cluster", address).code == 0
+        assert (
+            run(
+                "fit",
+                "--method",
+                "hoki",
+                "few/*.h5",
+                "-o",
+                "d.json",
+                "--cluster",
+                address,
+            ).code
+            == 0
+        )
         assert run("fit", "--method", "hoki", "few/*.h5", "-o", "n.json").code == 0
         assert (folder / "d.json").read_bytes() == (folder / "n.json").read_bytes()
         executor = DaskCluster(address)
@@ -418,14 +556,24 @@ def test_a_dask_cluster(folder, run, monkeypatch):
             spread_then_kill(executor, folder, workers[0])
         finally:
             executor.close()
-        done = run("apply", "n.json", "few/*.h5", "-o", "dask", "--cluster", address, "-q")
-        assert done.code == 0 and len(list((folder / "dask").iterdir())) == len(shards(folder))
+        done = run(
+            "apply", "n.json", "few/*.h5", "-o", "dask", "--cluster", address, "-q"
+        )
+        assert done.code == 0 and len(list((folder / "dask").iterdir())) == len(
+            shards(folder)
+        )
         alone, there = (
-            json.loads(run("compare", "one.h5", "-m", "platt", "--json", "-q", *words).out)
+            json.loads(
+                run("compare", "one.h5", "-m", "platt", "--json", "-q", *words).out
+            )
             for words in ((), ("--cluster", address))
         )
-        for mine, its in zip(alone["results"], there["results"], strict=True):  # blocks have other sizes there
-            assert its["metrics"]["nll"]["value"] == pytest.approx(mine["metrics"]["nll"]["value"], rel=1e-12)
+        for mine, its in zip(
+            alone["results"], there["results"], strict=True
+        ):  # blocks have other sizes there
+            assert its["metrics"]["nll"]["value"] == pytest.approx(
+                mine["metrics"]["nll"]["value"], rel=1e-12
+            )
 
         killed = []
 
@@ -434,9 +582,14 @@ def test_a_dask_cluster(folder, run, monkeypatch):
                 killed.append(scheduler.kill())
 
         monkeypatch.setattr("calcli.cli.render.Console.progress", kill)
-        lost = run("fit", "--method", "mono", "few/*.h5", "-o", "l.json", "--cluster", address)
+        lost = run(
+            "fit", "--method", "mono", "few/*.h5", "-o", "l.json", "--cluster", address
+        )
         assert lost.code == 1
-        assert f"the Dask scheduler at {address} is gone" in lost.line and "l.json.job" in lost.line
+        assert (
+            f"the Dask scheduler at {address} is gone" in lost.line
+            and "l.json.job" in lost.line
+        )
         assert not (folder / "l.json").exists()
 
 
@@ -448,16 +601,25 @@ def spread_then_kill(executor, folder, worker):
         if not killed:
             killed.append(worker.kill())
 
-    assert fitted(shards(folder), "ft", executor, progress=kill) == fitted([str(folder / "one.h5")], "ft")
+    assert fitted(shards(folder), "ft", executor, progress=kill) == fitted(
+        [str(folder / "one.h5")], "ft"
+    )
     assert killed
 
 
 def test_a_cluster_without_workers_is_told_and_given_up(monkeypatch):
     """All workers dead, then a scheduler that is stopped: said once a minute, and ended in time."""
-    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'calcli[dask]'")
+    pytest.importorskip(
+        "distributed", reason="Dask is not installed: pip install 'calcli[dask]'"
+    )
     from calcli.workers import dask_cluster as module
 
-    for name, seconds in (("PATIENCE", 120.0), ("MINUTE", 0.5), ("LONELY", 5.0), ("BEAT", 0.1)):
+    for name, seconds in (
+        ("PATIENCE", 120.0),
+        ("MINUTE", 0.5),
+        ("LONELY", 5.0),
+        ("BEAT", 0.1),
+    ):
         monkeypatch.setattr(module, name, seconds)
     with dask_cluster(1) as (address, scheduler, workers):
         said = []
@@ -466,9 +628,14 @@ def test_a_cluster_without_workers_is_told_and_given_up(monkeypatch):
         try:
             answers = executor.run([partial(time.sleep, 60)])
             threading.Timer(1.0, workers[0].kill).start()
-            with pytest.raises(WorkersLost, match=r"has no worker left, for 0 minutes; start workers and repeat"):
+            with pytest.raises(
+                WorkersLost,
+                match=r"has no worker left, for 0 minutes; start workers and repeat",
+            ):
                 list(answers)
-            assert 3 <= sum("has no worker left; waiting" in text for text in said) <= 12
+            assert (
+                3 <= sum("has no worker left; waiting" in text for text in said) <= 12
+            )
             scheduler.send_signal(signal.SIGSTOP)
             with pytest.raises(WorkersLost, match="does not answer"):
                 list(executor.run([partial(time.sleep, 60)]))
@@ -479,7 +646,9 @@ def test_a_cluster_without_workers_is_told_and_given_up(monkeypatch):
 
 def test_a_worker_that_hangs_before_the_work_begins(monkeypatch):
     """The scheduler takes it for alive; it is asked for its version, and Dask has no end to that."""
-    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'calcli[dask]'")
+    pytest.importorskip(
+        "distributed", reason="Dask is not installed: pip install 'calcli[dask]'"
+    )
     from calcli.workers import dask_cluster as module
 
     monkeypatch.setattr(module, "PATIENCE", 120.0)  # where tests share a busy machine
@@ -493,12 +662,16 @@ def test_a_worker_that_hangs_before_the_work_begins(monkeypatch):
             meet(self)
 
         monkeypatch.setattr(module.DaskCluster, "_meet", hasty)
-        with pytest.raises(UsageError, match="does not answer within 5 s; end those that hang"):
+        with pytest.raises(
+            UsageError, match="does not answer within 5 s; end those that hang"
+        ):
             module.DaskCluster(address)
 
 
 def test_a_server_that_takes_the_call_and_says_nothing(monkeypatch):
-    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'calcli[dask]'")
+    pytest.importorskip(
+        "distributed", reason="Dask is not installed: pip install 'calcli[dask]'"
+    )
     from calcli.workers import dask_cluster as module
 
     monkeypatch.setattr(module, "PATIENCE", 1.0)
@@ -510,7 +683,9 @@ def test_a_server_that_takes_the_call_and_says_nothing(monkeypatch):
 
 
 def test_no_scheduler_there(monkeypatch):
-    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'calcli[dask]'")
+    pytest.importorskip(
+        "distributed", reason="Dask is not installed: pip install 'calcli[dask]'"
+    )
 
     from calcli.workers.dask_cluster import DaskCluster
 
@@ -531,10 +706,14 @@ def test_no_scheduler_there(monkeypatch):
 )
 def test_what_is_no_address_of_a_scheduler(folder, where, code, says):
     """As a process: Dask has waited for a file for ever, and at the end a minute for who never answered."""
-    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'calcli[dask]'")
+    pytest.importorskip(
+        "distributed", reason="Dask is not installed: pip install 'calcli[dask]'"
+    )
     (folder / "other.json").write_text('{"type": "Scheduler"}')
     (folder / "list.json").write_text('["tcp://x:1"]')
-    done = process("evaluate", "one.h5", "-m", "nll", "--cluster", where, cwd=folder, timeout=50)
+    done = process(
+        "evaluate", "one.h5", "-m", "nll", "--cluster", where, cwd=folder, timeout=50
+    )
     assert (done.code, says in done.line) == (code, True), done.err
 
 
@@ -552,23 +731,44 @@ def test_a_model_runs_over_shards_of_inputs(tmp_path, run, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    )
     (tmp_path / "shard_nets.py").write_text(NETS)
     rng = np.random.default_rng(0)
     for i in (1, 2, 10):
-        np.savez(f"in-{i}.npz", inputs=rng.normal(size=(20, 6)).astype("f4"), labels=rng.integers(0, 3, 20))
+        np.savez(
+            f"in-{i}.npz",
+            inputs=rng.normal(size=(20, 6)).astype("f4"),
+            labels=rng.integers(0, 3, 20),
+        )
     (tmp_path / "in-3.npz").write_bytes(b"not an archive")
-    command = ("extract", "--model", "shard_nets:net", "--inputs", "in-*.npz", "--layout", "rows", "-o")
+    command = (
+        "extract",
+        "--model",
+        "shard_nets:net",
+        "--inputs",
+        "in-*.npz",
+        "--layout",
+        "rows",
+        "-o",
+    )
     alone, spread = run(*command, "a"), run(*command, "b", "--workers", 1)
     assert (alone.code, spread.code) == (3, 3), spread.err
     assert "in-3.npz" in alone.err and "in-3.npz" in spread.err
     assert spread.out.split() == [f"b/in-{i}.h5" for i in (1, 2, 10)]
     for i in (1, 2, 10):
-        assert (tmp_path / "a" / f"in-{i}.h5").read_bytes() == (tmp_path / "b" / f"in-{i}.h5").read_bytes()
-    np.savez("in-3.npz", inputs=np.zeros((5, 6), dtype="f4"), labels=np.zeros(5, dtype=int))
+        assert (tmp_path / "a" / f"in-{i}.h5").read_bytes() == (
+            tmp_path / "b" / f"in-{i}.h5"
+        ).read_bytes()
+    np.savez(
+        "in-3.npz", inputs=np.zeros((5, 6), dtype="f4"), labels=np.zeros(5, dtype=int)
+    )
     again = run(*command, "b", "--workers", 1)
     assert again.code == 0 and "kept 3 of 4" in again.err
-    assert sorted(p.name for p in (tmp_path / "b").iterdir()) == sorted(f"in-{i}.h5" for i in (1, 2, 3, 10))
+    assert sorted(p.name for p in (tmp_path / "b").iterdir()) == sorted(
+        f"in-{i}.h5" for i in (1, 2, 3, 10)
+    )
 
 
 # ---- progress
@@ -613,11 +813,16 @@ def test_the_steps_of_a_long_run_are_in_the_line_of_the_minute(monkeypatch, caps
 
 @pytest.mark.parametrize("blind", [False, True], ids=["a clock", "no clock"])
 @pytest.mark.parametrize("name", ["hoki", "ts", "ec"])
-def test_other_rows_of_the_same_size_and_time_are_noticed(tmp_path, run, monkeypatch, name, blind):
+def test_other_rows_of_the_same_size_and_time_are_noticed(
+    tmp_path, run, monkeypatch, name, blind
+):
     """``rsync -t`` and ``cp -p`` keep both. blind : nor does the file system tell of a change by anything else."""
     monkeypatch.chdir(tmp_path)
     if blind:
-        monkeypatch.setattr("calcli.workers.task.stamp", lambda path: (1, 2, path.stat().st_size, 10**18, 10**18))
+        monkeypatch.setattr(
+            "calcli.workers.task.stamp",
+            lambda path: (1, 2, path.stat().st_size, 10**18, 10**18),
+        )
 
     def write(seed):
         z, y = truth(2000, 5, temperature=1.7, seed=seed)
@@ -647,7 +852,11 @@ def test_other_rows_of_the_same_size_and_time_are_noticed(tmp_path, run, monkeyp
     (tmp_path / "a.h5").write_bytes(other)  # the inode too
     os.utime("a.h5", ns=(10**18, 10**18))
     now = os.stat("a.h5")
-    assert (now.st_size, now.st_mtime_ns, now.st_ino) == (about.st_size, about.st_mtime_ns, about.st_ino)
+    assert (now.st_size, now.st_mtime_ns, now.st_ino) == (
+        about.st_size,
+        about.st_mtime_ns,
+        about.st_ino,
+    )
     assert run("fit", "-m", name, "a.h5", "-o", "a.json", "--workers", 2).code == 0
     assert run("fit", "-m", name, "a.h5", "-o", "fresh.json").code == 0
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "fresh.json").read_bytes()

@@ -34,49 +34,89 @@ EPILOG = "Exit code 4: the rows are too few, or not what other class frequencies
 @dataclass(frozen=True)
 class AdaptArgs(o.Reading, o.OutputOptions):
     artifact: str = argument(
-        REQUIRED, "Calibrator with class biases (svs, vs, auto; platt of two classes).", "ART.json"
+        REQUIRED,
+        "Calibrator with class biases (svs, vs, auto; platt of two classes).",
+        "ART.json",
     )
     output: str = flag(REQUIRED, "Calibrator to write, - for stdout.", "OUT.json", "-o")
-    bundle: str | None = argument(None, "Unlabelled rows of the model as it is used now.", "NEW")
-    source: str | None = flag(
-        None, "Labelled rows of the model before: those of the fit, or others.", "BUNDLE", shown="those of the fit"
+    bundle: str | None = argument(
+        None, "Unlabelled rows of the model as it is used now.", "NEW"
     )
-    prior: str | None = flag(None, "The shares of the classes now, if they are known.", "P,P,…")
-    force_shift: bool = flag(False, "Adapt even where the rows contradict the assumption.")
+    source: str | None = flag(
+        None,
+        "Labelled rows of the model before: those of the fit, or others.",
+        "BUNDLE",
+        shown="those of the fit",
+    )
+    prior: str | None = flag(
+        None, "The shares of the classes now, if they are known.", "P,P,…"
+    )
+    force_shift: bool = flag(
+        False, "Adapt even where the rows contradict the assumption."
+    )
     seed: int = o.seed()
     force: bool = o.force()
 
     def __post_init__(self) -> None:
         if self.bundle is None and self.prior is None:
-            raise UsageError("name unlabelled rows (NEW), or the shares of the classes (--prior P,P,…)")
+            raise UsageError(
+                "name unlabelled rows (NEW), or the shares of the classes (--prior P,P,…)"
+            )
 
 
 def run(args: AdaptArgs) -> int:
     command = CommandContext(args)
     try:
-        shares = None if args.prior is None else [float(part) for part in args.prior.split(",")]
+        shares = (
+            None
+            if args.prior is None
+            else [float(part) for part in args.prior.split(",")]
+        )
     except ValueError:
-        raise UsageError(f"--prior {str(args.prior)[:40]}: expected numbers, e.g. --prior 0.9,0.1") from None
+        raise UsageError(
+            f"--prior {str(args.prior)[:40]}: expected numbers, e.g. --prior 0.9,0.1"
+        ) from None
     artifact, named = load(args.artifact), args.source
-    if named is None and args.bundle is not None:  # look for the rows of the fit here, then beside the calibrator
+    if (
+        named is None and args.bundle is not None
+    ):  # look for the rows of the fit here, then beside the calibrator
         fit = artifact.fit.source or ""
         places = [str(folder / fit) for folder in (Path(), Path(args.artifact).parent)]
-        named = next((place for place in places if fit and split_where(place)[0].is_file()), None)
+        named = next(
+            (place for place in places if fit and split_where(place)[0].is_file()), None
+        )
         if named is None:
             told = f"and those of the fit ({fit or 'not recorded'}) are not here: --source BUNDLE"
-            raise UsageError(f"{args.bundle}: the tests need labelled rows of the model before, {told}")
+            raise UsageError(
+                f"{args.bundle}: the tests need labelled rows of the model before, {told}"
+            )
     if args.output != "-":
         check_output(Path(args.output), force=args.force)
-    new = nullcontext() if args.bundle is None else command.rows([args.bundle], need_labels=False)
+    new = (
+        nullcontext()
+        if args.bundle is None
+        else command.rows([args.bundle], need_labels=False)
+    )
     old = nullcontext() if named is None else command.rows([named], o.CALIBRATION)
     with new as rows, old as source:
         context = Context(args.seed, progress=command.progress)
         own = args.source is None
-        found = adapt(artifact, args.artifact, rows, source, shares, context, args.force_shift, own)
+        found = adapt(
+            artifact,
+            args.artifact,
+            rows,
+            source,
+            shares,
+            context,
+            args.force_shift,
+            own,
+        )
     command.clear()
     save(found.artifact, args.output, force=args.force)
     tell(found, command)
-    command.written(args.output, {"calcli_adapt": 1, **found.to_dict(), "output": args.output})
+    command.written(
+        args.output, {"calcli_adapt": 1, **found.to_dict(), "output": args.output}
+    )
     return 0
 
 
@@ -86,12 +126,20 @@ def tell(found: Adapted, talk: Console) -> None:
         same = f"no change of the class frequencies: p = {shift.ratio_p:.3f}"
         talk.say(f"label shift: p = {shift.distance_p:.3f}; {same}")
     if not found.changed:
-        talk.say(f"no significant change of the class frequencies (n = {found.n}): the calibrator is written unchanged")
+        talk.say(
+            f"no significant change of the class frequencies (n = {found.n}): the calibrator is written unchanged"
+        )
         return
     if not found.holds:
-        talk.warn("the rows contradict label shift; the calibrator was adapted because of --force-shift")
-    names = found.artifact.class_names or [f"class {c}" for c in range(len(found.source))]
-    order = sorted(range(len(names)), key=lambda c: -abs(found.target[c] - found.source[c]))
+        talk.warn(
+            "the rows contradict label shift; the calibrator was adapted because of --force-shift"
+        )
+    names = found.artifact.class_names or [
+        f"class {c}" for c in range(len(found.source))
+    ]
+    order = sorted(
+        range(len(names)), key=lambda c: -abs(found.target[c] - found.source[c])
+    )
     for c in order[:10]:
         ci = "" if shift is None else f" [{shift.low[c]:.3f}, {shift.high[c]:.3f}]"
         talk.say(f"{names[c]}: {found.source[c]:.3f} -> {found.target[c]:.3f}{ci}")

@@ -46,7 +46,9 @@ ORDER = 30
 class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
 
-    artifact: str = argument(REQUIRED, "Artifact written by calcli fit, - for stdin.", "ART.json")
+    artifact: str = argument(
+        REQUIRED, "Artifact written by calcli fit, - for stdin.", "ART.json"
+    )
     output: str = flag(
         REQUIRED,
         f"File to write: .{', .'.join(FORMATS)} by its ending; a folder for several bundles;"
@@ -58,7 +60,9 @@ class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         "FILE.h5 or FILE.h5:GROUP; group test when none is named. Labels are not needed."
     )
     as_: str = flag("probs", "What to write.", "probs|log_probs|logits")
-    form: str | None = flag(None, "How it is written.", "|".join(FORMATS), "--format", shown="OUT's ending")
+    form: str | None = flag(
+        None, "How it is written.", "|".join(FORMATS), "--format", shown="OUT's ending"
+    )
     threshold: str | None = flag(
         None,
         "Mark rows of at least this confidence in a column accepted; FILE is from calcli threshold.",
@@ -70,7 +74,9 @@ class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     def __post_init__(self) -> None:
         check_choice("--as", self.as_, SCORE_KINDS)
         if self.output == "-" and (self.json or len(self.expanded) > 1):
-            raise UsageError("-o -: standard output takes the scores of one bundle, and no --json beside them")
+            raise UsageError(
+                "-o -: standard output takes the scores of one bundle, and no --json beside them"
+            )
 
 
 # ---- the work on one bundle, in this process or in a worker
@@ -84,7 +90,11 @@ WORDS = {
 
 
 def apply_one(
-    command: CommandContext, artifact: Artifact, bundle: str, target: Path, least: float | None
+    command: CommandContext,
+    artifact: Artifact,
+    bundle: str,
+    target: Path,
+    least: float | None,
 ) -> dict[str, object]:
     """Write the calibrated rows of one bundle. Returns facts for JSON."""
     args: ApplyArgs = command.args
@@ -98,27 +108,44 @@ def apply_one(
         command.check_fits(artifact, args.artifact, rows)
         alone = rows.kind == "confidence"
         if alone and args.as_ != "probs":
-            raise UsageError(f"--as {args.as_}: {rows.name} holds confidences, which are calibrated as such")
+            raise UsageError(
+                f"--as {args.as_}: {rows.name} holds confidences, which are calibrated as such"
+            )
         kind: ScoreKind = "confidence" if alone else score_kind(args.as_)
         transforms = rows.places_of(artifact.calibrator.required_transforms, rows.name)
         counts = Counter[str]()
-        sheet = _sheet(rows, artifact, "<stdin>" if args.artifact == "-" else args.artifact, kind)
+        sheet = _sheet(
+            rows, artifact, "<stdin>" if args.artifact == "-" else args.artifact, kind
+        )
         along = [c for c in rows.beside if c not in sheet.taken]
         if along:
-            from calcli.importers.unnamed_arrays import ROWS_CARRIED, goes_along  # needed by few bundles
+            from calcli.importers.unnamed_arrays import (
+                ROWS_CARRIED,
+                goes_along,
+            )  # needed by few bundles
 
             first = min(rows.n, ROWS_CARRIED)
             along = [c for c in along if goes_along(c, rows.beside_at(c, 0, first))]
 
         def slabs() -> Iterator[Slab]:
-            blocks = calibrated_blocks(artifact.calibrator, rows, kind, transforms, rows.dtype)
+            blocks = calibrated_blocks(
+                artifact.calibrator, rows, kind, transforms, rows.dtype
+            )
             for start, scores, per_row, noted in blocks:
                 if least is not None:
-                    per_row["accepted"] = (scores if alone else per_row["confidence"]) >= least
+                    per_row["accepted"] = (
+                        scores if alone else per_row["confidence"]
+                    ) >= least
                     counts["accepted"] += int(per_row["accepted"].sum())
                 if rows.dtype.itemsize == 2 and kind == "probs":
-                    noted = {**noted, "float16_zeros": int((scores <= 2.0**-25).any(axis=1).sum())}
-                per_row |= {column: rows.beside_at(column, start, start + len(scores)) for column in along}
+                    noted = {
+                        **noted,
+                        "float16_zeros": int((scores <= 2.0**-25).any(axis=1).sum()),
+                    }
+                per_row |= {
+                    column: rows.beside_at(column, start, start + len(scores))
+                    for column in along
+                }
                 yield start, scores, per_row
                 counts.update(noted)
                 command.progress("applying", start + len(scores), rows.n)
@@ -129,35 +156,69 @@ def apply_one(
             command.warn(f"{rows.name}: {doubt}")
         for what, number in sorted(counts.items()):
             if number:
-                command.say(f"{rows.name}: {number} of {rows.n} rows: {WORDS.get(what, what.replace('_', ' '))}")
-        about = {"bundle": rows.name, "output": str(target), "n": rows.n, "ignored": rows.ignored}
+                command.say(
+                    f"{rows.name}: {number} of {rows.n} rows: {WORDS.get(what, what.replace('_', ' '))}"
+                )
+        about = {
+            "bundle": rows.name,
+            "output": str(target),
+            "n": rows.n,
+            "ignored": rows.ignored,
+        }
         return {**about, "counts": dict(counts)}
 
 
 def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> Sheet:
     """Everything that the output holds except scores. name : path of the artifact, as typed."""
     alone = kind == "confidence"
-    columns = {c: v for c in ("ids", "weights", "group", "unit") if (v := rows.column(c)) is not None}
+    columns = {
+        c: v
+        for c in ("ids", "weights", "group", "unit")
+        if (v := rows.column(c)) is not None
+    }
     own = {role: rows.own_columns(role) for role in columns}
     for several in [each for each in own.values() if len(each) > 1]:
         columns |= several
-    renamed = {role: list(each) for role, each in own.items()} | {"labels": [rows.own_name("labels")]}
+    renamed = {role: list(each) for role, each in own.items()} | {
+        "labels": [rows.own_name("labels")]
+    }
     renamed = {role: names for role, names in renamed.items() if names != [role]}
 
     @cache
     def attributes() -> dict[str, str]:
         return {
             "calibrator": dumps(artifact),
-            "calibrated_by": chain_text([*rows.upstream, link_to(artifact, fitted_on(artifact, rows))]),
+            "calibrated_by": chain_text(
+                [*rows.upstream, link_to(artifact, fitted_on(artifact, rows))]
+            ),
             **({OWN_NAMES: json.dumps(renamed, sort_keys=True)} if renamed else {}),
-            **({} if rows.corrupted_labels is None else {"corrupted_labels": rows.corrupted_labels}),
+            **(
+                {}
+                if rows.corrupted_labels is None
+                else {"corrupted_labels": rows.corrupted_labels}
+            ),
         }
 
-    known: dict[str, Any] = {"n": rows.n, "k": 0 if alone else rows.k, "kind": kind, "dtype": rows.dtype}
+    known: dict[str, Any] = {
+        "n": rows.n,
+        "k": 0 if alone else rows.k,
+        "kind": kind,
+        "dtype": rows.dtype,
+    }
     known["class_names"] = None if alone else rows.class_names or artifact.class_names
-    known |= {"labels": rows.has_labels and not alone, "label_name": rows.own_name("labels")}
-    source = {"bundle": rows.name, "calibrator": name, "method": artifact.method, "from": rows.source}
-    return Sheet(**known, columns=columns, own=own, source=source, attributes=attributes)
+    known |= {
+        "labels": rows.has_labels and not alone,
+        "label_name": rows.own_name("labels"),
+    }
+    source = {
+        "bundle": rows.name,
+        "calibrator": name,
+        "method": artifact.method,
+        "from": rows.source,
+    }
+    return Sheet(
+        **known, columns=columns, own=own, source=source, attributes=attributes
+    )
 
 
 # ---- the command
@@ -172,15 +233,24 @@ def run(args: ApplyArgs) -> int:
     targets = _targets(args)
     probe_all(args.expanded)
     if len(targets) > 1 and any(map(os.path.exists, targets)):
-        for bundle in args.expanded:  # opening notes the files that its links lead to; errors are reported later
-            with suppress(CalcliError), open_bundle(bundle, prefer=("test",), need_labels=False, **args.opening):
+        for bundle in (
+            args.expanded
+        ):  # opening notes the files that its links lead to; errors are reported later
+            with (
+                suppress(CalcliError),
+                open_bundle(
+                    bundle, prefer=("test",), need_labels=False, **args.opening
+                ),
+            ):
                 pass
         for target in targets:
             refuse_input(target)
     try:
         with CommandContext(args) as command:
             shards = _shards(command, artifact, targets, least)
-            for target, facts in zip(targets, made(shards, command, args.output), strict=True):
+            for target, facts in zip(
+                targets, made(shards, command, args.output), strict=True
+            ):
                 with command.trying(several=len(targets) > 1):
                     done.append({**facts(), "output": str(target)})
                     if not args.json and args.output != "-":
@@ -194,16 +264,32 @@ def run(args: ApplyArgs) -> int:
     return command.code
 
 
-def _shards(command: CommandContext, artifact: Artifact, targets: Sequence[Path], least: float | None) -> list[Shard]:
+def _shards(
+    command: CommandContext,
+    artifact: Artifact,
+    targets: Sequence[Path],
+    least: float | None,
+) -> list[Shard]:
     """One shard per bundle. Workers get whole bundles if there are several, and ranges of rows of a single one."""
     args: ApplyArgs = command.args
     bundles, executor = args.expanded, command.executor
     if executor is not None and executor.remote and len(targets) > 1:
         targets = [Path(os.path.abspath(target)) for target in targets]
-    how = (dumps(artifact), args.artifact, args.as_, args.form, least, args.where, args.ignored, args.again)
+    how = (
+        dumps(artifact),
+        args.artifact,
+        args.as_,
+        args.form,
+        least,
+        args.where,
+        args.ignored,
+        args.again,
+    )
     shards = []
     for bundle, target in zip(bundles, targets, strict=True):
-        work = partial(apply_one, artifact=artifact, least=least, bundle=bundle, target=target)
+        work = partial(
+            apply_one, artifact=artifact, least=least, bundle=bundle, target=target
+        )
         shards.append(Shard(bundle, target, work, args, (bundle, how), (bundle,)))
     return shards
 
@@ -211,20 +297,33 @@ def _shards(command: CommandContext, artifact: Artifact, targets: Sequence[Path]
 def _targets(args: ApplyArgs) -> list[Path]:
     """Output path of each bundle: the output itself, or files in that folder named after the bundles."""
     folder = Path(args.output)
-    if len(args.expanded) == 1 and not os.path.isdir(folder) and not args.output.endswith("/"):
+    if (
+        len(args.expanded) == 1
+        and not os.path.isdir(folder)
+        and not args.output.endswith("/")
+    ):
         return [folder]
     ending = format_of(Path("any.h5"), args.form).name
     targets = []
     for bundle in args.expanded:
         path, group = split_where(bundle)
-        targets.append(folder / f"{path.stem}{'.' + group.replace('/', '.') if group else ''}.{ending}")
+        targets.append(
+            folder
+            / f"{path.stem}{'.' + group.replace('/', '.') if group else ''}.{ending}"
+        )
     if len(set(targets)) < len(targets):
         twice = next(str(t) for t in targets if targets.count(t) > 1)
-        raise UsageError(f"two bundles would be written to {twice}; apply them one by one")
-    a_file = os.path.exists(folder) or (names_format(folder) and not args.output.endswith("/"))
+        raise UsageError(
+            f"two bundles would be written to {twice}; apply them one by one"
+        )
+    a_file = os.path.exists(folder) or (
+        names_format(folder) and not args.output.endswith("/")
+    )
     if a_file and not os.path.isdir(folder):
         number = len(args.expanded)
-        raise UsageError(f"{args.output}: is a file, expected a folder for {number} bundles (--format says how)")
+        raise UsageError(
+            f"{args.output}: is a file, expected a folder for {number} bundles (--format says how)"
+        )
     make_folder(folder)
     return targets
 
@@ -235,15 +334,25 @@ def read_threshold(given: str, artifact: Artifact) -> float:
         least = float(given)
         if 0 <= least <= 1:
             return least
-        raise UsageError(f"--threshold {given}: expected a confidence from 0 to 1, or a file of calcli threshold")
+        raise UsageError(
+            f"--threshold {given}: expected a confidence from 0 to 1, or a file of calcli threshold"
+        )
     try:
-        content = json.loads(read_document(given, 1 << 24, "a number or a file of calcli threshold"))
+        content = json.loads(
+            read_document(given, 1 << 24, "a number or a file of calcli threshold")
+        )
         least, chosen_with = content["threshold"], content["calibrator_sha256"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise DataError(f"{given}: is neither a number nor a file of calcli threshold") from None
+        raise DataError(
+            f"{given}: is neither a number nor a file of calcli threshold"
+        ) from None
     if type(least) not in (float, int) or not 0 <= least <= 1:
-        raise DataError(f"{given}: holds no threshold (no confidence satisfied its bound)")
+        raise DataError(
+            f"{given}: holds no threshold (no confidence satisfied its bound)"
+        )
     if chosen_with != link_to(artifact).sha256:
         other = "another calibrator" if chosen_with else "uncalibrated scores"
-        raise DataError(f"{given}: was chosen for {other}; run calcli threshold with this calibrator")
+        raise DataError(
+            f"{given}: was chosen for {other}; run calcli threshold with this calibrator"
+        )
     return least

@@ -82,38 +82,61 @@ class CompareTask:
         return board.held_out(self.entrant, scene, self.args.seed, self._others(scene))
 
     @contextmanager
-    def _others(self, scene: board.OpenedFolds) -> Iterator[list[tuple[Rows, Fit[Any] | None]]]:
+    def _others(
+        self, scene: board.OpenedFolds
+    ) -> Iterator[list[tuple[Rows, Fit[Any] | None]]]:
         """Per fold, the held-out rows of the baseline, which may be another model's, and its fit."""
         if self.against is None:
             yield []
             return
         bundles, fits = self.against
-        with nullcontext(scene) if bundles == self.bundles else opened(self.args, bundles) as other:
-            yield [(held, fit) for (_, held, _), fit in zip(other.folds, fits, strict=True)]
+        with (
+            nullcontext(scene)
+            if bundles == self.bundles
+            else opened(self.args, bundles) as other
+        ):
+            yield [
+                (held, fit) for (_, held, _), fit in zip(other.folds, fits, strict=True)
+            ]
 
 
 @contextmanager
 def opened(
-    args: "CompareArgs", bundles: tuple[str, ...], tell: Callable[[str], None] | None = None
+    args: "CompareArgs",
+    bundles: tuple[str, ...],
+    tell: Callable[[str], None] | None = None,
 ) -> Iterator[board.OpenedFolds]:
     """Open bundles as one data set, and split it into rows to fit to and held-out rows. tell : receives notes on how
     arrays were read. Raises DataError for rows that cannot be used."""
     with open_data(bundles, prefer=o.CALIBRATION, tell=tell, **args.opening) as rows:
         if rows.kind == "confidence":
-            raise DataError(f"{rows.name}: holds confidences, which have no NLL of the label; use fit --method all")
+            raise DataError(
+                f"{rows.name}: holds confidences, which have no NLL of the label; use fit --method all"
+            )
         if args.test is None:
             folds = folds_of(rows, Context(args.seed), args.folds)
             if not folds:
-                raise DataError(f"{rows.name}: has {rows.n} row, folds need two or more; name rows with --test GROUP")
+                raise DataError(
+                    f"{rows.name}: has {rows.n} row, folds need two or more; name rows with --test GROUP"
+                )
             yield board.OpenedFolds(rows, rows, folds)
             return
-        names = list(dict.fromkeys(f"{split_where(bundle)[0]}:{args.test}" for bundle in bundles))
+        names = list(
+            dict.fromkeys(f"{split_where(bundle)[0]}:{args.test}" for bundle in bundles)
+        )
         with open_data(names, **args.opening) as held:
             if _places(held) & _places(rows):
-                raise DataError(f"{rows.name}: would be fitted to and scored; name other rows with FILE.h5:GROUP")
-            for name, got, expected in (("classes", held.k, rows.k), ("kind", held.kind, rows.kind)):
+                raise DataError(
+                    f"{rows.name}: would be fitted to and scored; name other rows with FILE.h5:GROUP"
+                )
+            for name, got, expected in (
+                ("classes", held.k, rows.k),
+                ("kind", held.kind, rows.kind),
+            ):
                 if got != expected:
-                    raise DataError(f"{held.name}: {name} {got}, expected {expected} as in {rows.name}")
+                    raise DataError(
+                        f"{held.name}: {name} {got}, expected {expected} as in {rows.name}"
+                    )
             yield board.OpenedFolds(rows, held, [(rows, held, np.arange(held.n))])
 
 
@@ -127,8 +150,14 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
     """Describe how two bundles differ in shape, labels, ids, or rows of weight 0; None if they are the same rows."""
     if (one.n, one.k) != (other.n, other.k):
         return f"{one.name} has {one.n} rows x {one.k} classes, {other.name} {other.n} x {other.k}"
-    mine, its = (np.ones(each.n, bool) if (w := each.weights()) is None else w > 0 for each in (one, other))
-    columns: list[tuple[str, Any, Any]] = [("label", one.labels(), other.labels()), ("weight above 0:", mine, its)]
+    mine, its = (
+        np.ones(each.n, bool) if (w := each.weights()) is None else w > 0
+        for each in (one, other)
+    )
+    columns: list[tuple[str, Any, Any]] = [
+        ("label", one.labels(), other.labels()),
+        ("weight above 0:", mine, its),
+    ]
     columns.append(("id", one.column("ids"), other.column("ids")))
     for what, a, b in columns:
         if a is None or b is None:
@@ -136,14 +165,21 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
         differ = np.flatnonzero(np.asarray(a != b))
         if len(differ):
             at = int(differ[0])
-            return f"row {at} has {what} {a[at]} in {one.name} and {b[at]} in {other.name}"
+            return (
+                f"row {at} has {what} {a[at]} in {one.name} and {b[at]} in {other.name}"
+            )
     return None
 
 
-def outcomes(tasks: Sequence[CompareTask], executor: "Executor | None") -> Generator[board.HeldOut, None, None]:
+def outcomes(
+    tasks: Sequence[CompareTask], executor: "Executor | None"
+) -> Generator[board.HeldOut, None, None]:
     """Yield the outcome of every task in order, from this process or workers; one that kills workers holds a reason."""
     if executor is not None:
-        yield from executor.run(tasks, lambda lost: board.HeldOut(0.0, reason=str(lost), exit_code=lost.exit_code))
+        yield from executor.run(
+            tasks,
+            lambda lost: board.HeldOut(0.0, reason=str(lost), exit_code=lost.exit_code),
+        )
         return
     for bundles, group in groupby(tasks, key=lambda task: task.bundles):
         with opened(tasks[0].args, bundles) as scene:
@@ -188,48 +224,90 @@ class Kept(msgspec.Struct):
 def kept(path: Path) -> Kept:
     """Read the result file of an earlier run. Raises UsageError for any other file."""
     try:
-        found = msgspec.json.decode(read_document(str(path), LARGEST, "a result of compare", own=True), type=Kept)
-        done = [(result.metrics, board.LEADERBOARD_METRICS) for result in found.results if result.reason is None]
-        for metrics, names in (*done, *((pair.metrics, board.COMPARED) for pair in found.differences)):
+        found = msgspec.json.decode(
+            read_document(str(path), LARGEST, "a result of compare", own=True),
+            type=Kept,
+        )
+        done = [
+            (result.metrics, board.LEADERBOARD_METRICS)
+            for result in found.results
+            if result.reason is None
+        ]
+        for metrics, names in (
+            *done,
+            *((pair.metrics, board.COMPARED) for pair in found.differences),
+        ):
             for name in (*names, *metrics):
                 msgspec.convert(metrics[name], Shown)
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise UsageError(f"{path}: exists and is no result of compare; name another -o or pass --force") from None
+        raise UsageError(
+            f"{path}: exists and is no result of compare; name another -o or pass --force"
+        ) from None
     return found
 
 
 @dataclass(frozen=True)
 class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
-    bundles: list[str] | None = o.bundles("FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none.")
-    methods: str | None = flag(None, "What to compare.", "a,b,c|all", "-m", shown="the first of methods")
+    bundles: list[str] | None = o.bundles(
+        "FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none."
+    )
+    methods: str | None = flag(
+        None, "What to compare.", "a,b,c|all", "-m", shown="the first of methods"
+    )
     baseline: str | None = same(board.CompareSettings, "baseline")
-    baseline_bundle: str | None = flag(None, "Another model's scores of the same rows.", "BUNDLE")
+    baseline_bundle: str | None = flag(
+        None, "Another model's scores of the same rows.", "BUNDLE"
+    )
     folds: int = same(board.CompareSettings, "folds")
     test: str | None = flag(None, "Score this group of the file instead.", "GROUP")
     seed: int = o.seed()
     level: float = same(board.CompareSettings, "level")
-    output: Path | None = flag(None, "Keep results, and go on from them.", "FILE.json", "-o")
-    diagram: Path | None = flag(None, "Draw the ranks with their critical difference.", "FILE.png|svg|pdf")
+    output: Path | None = flag(
+        None, "Keep results, and go on from them.", "FILE.json", "-o"
+    )
+    diagram: Path | None = flag(
+        None, "Draw the ranks with their critical difference.", "FILE.png|svg|pdf"
+    )
     thorough: bool = same(board.CompareSettings, "thorough")
     force: bool = o.force()
 
     def __post_init__(self) -> None:
         o.TableOptions.__post_init__(self)
-        if self.output is not None and (self.output.suffix != ".json" or is_stream(self.output)):
-            raise UsageError(f"-o {self.output}: expected a file's name that ends in .json; --format writes to stdout")
+        if self.output is not None and (
+            self.output.suffix != ".json" or is_stream(self.output)
+        ):
+            raise UsageError(
+                f"-o {self.output}: expected a file's name that ends in .json; --format writes to stdout"
+            )
         if self.diagram is not None:
             from calcli.diagrams.critical_difference import check_ending
 
             check_ending(self.diagram)
-            if self.output is not None and os.path.realpath(self.output) == os.path.realpath(self.diagram):
-                raise UsageError(f"--diagram {self.diagram}: leads to the same file as -o; choose another")
+            if self.output is not None and os.path.realpath(
+                self.output
+            ) == os.path.realpath(self.diagram):
+                raise UsageError(
+                    f"--diagram {self.diagram}: leads to the same file as -o; choose another"
+                )
 
     @property
     def unused_options(self) -> dict[str, str]:
         return o.unused(
-            (self.test is not None, "folds", "--test scores a group, so that no folds are made"),
-            ("all" not in (self.methods or "").lower().split(","), "thorough", "it belongs to --methods all"),
-            (self.baseline_bundle is not None, "pool baseline", "it and --baseline-bundle exclude each other"),
+            (
+                self.test is not None,
+                "folds",
+                "--test scores a group, so that no folds are made",
+            ),
+            (
+                "all" not in (self.methods or "").lower().split(","),
+                "thorough",
+                "it belongs to --methods all",
+            ),
+            (
+                self.baseline_bundle is not None,
+                "pool baseline",
+                "it and --baseline-bundle exclude each other",
+            ),
         )
 
 
@@ -249,39 +327,70 @@ def run(args: CompareArgs) -> int:
             write_bytes(args.output, text, force=True)
     if not work.plan:
         return command.code
-    entries, models = [work.done[key] for key in work.plan], args.baseline_bundle is not None
-    how = f"{args.folds} random folds" if args.test is None else f"scored on group {args.test}, fitted to another"
-    found = Leaderboard(entries, work.ranks(entries), work.baseline, how, args.level, models)
+    entries, models = (
+        [work.done[key] for key in work.plan],
+        args.baseline_bundle is not None,
+    )
+    how = (
+        f"{args.folds} random folds"
+        if args.test is None
+        else f"scored on group {args.test}, fitted to another"
+    )
+    found = Leaderboard(
+        entries, work.ranks(entries), work.baseline, how, args.level, models
+    )
     if not args.people:
         whole = work.to_dict()
-        args.print("compare", [found.whole()] if args.form == "csv" else found.tables(), whole["results"], whole)
+        args.print(
+            "compare",
+            [found.whole()] if args.form == "csv" else found.tables(),
+            whole["results"],
+            whole,
+        )
     elif not args.quiet:
         found.print()
     if (path := args.diagram) is not None:
         from calcli.diagrams.critical_difference import picture
 
         if (ranks := found.ranks) is None:
-            raise CalcliError(f"--diagram {path}: no two methods have values on every bundle, there are no ranks")
+            raise CalcliError(
+                f"--diagram {path}: no two methods have values on every bundle, there are no ranks"
+            )
         what = f"average rank by NLL over {ranks.n_bundles} bundles, {how}"
-        by_nll, critical = ranks.tests["nll"].ranks, ranks.nemenyi["critical_difference"]
-        write_bytes(path, picture(path, list(ranks.calibrators), by_nll, critical, what), force=args.force)
+        by_nll, critical = (
+            ranks.tests["nll"].ranks,
+            ranks.nemenyi["critical_difference"],
+        )
+        write_bytes(
+            path,
+            picture(path, list(ranks.calibrators), by_nll, critical, what),
+            force=args.force,
+        )
         command.say(str(path))
     for entry in entries:
         if entry.reason is not None:
-            command.fail(f"{entry.bundle}, {entry.method}: {entry.reason}", entry.exit_code)
+            command.fail(
+                f"{entry.bundle}, {entry.method}: {entry.reason}", entry.exit_code
+            )
     return command.code
 
 
-Baselines = dict[tuple[str, str] | None, board.HeldOut]  # (bundle, method) of a baseline -> its held-out scores
+Baselines = dict[
+    tuple[str, str] | None, board.HeldOut
+]  # (bundle, method) of a baseline -> its held-out scores
 
 
 class _Work:
     """Planned and finished entries of a comparison. plan : (bundle, method) -> entry without its numbers. files :
     bundle -> the names to open it by."""
 
-    def __init__(self, args: CompareArgs, command: CommandContext, journal: "Journal | None") -> None:
+    def __init__(
+        self, args: CompareArgs, command: CommandContext, journal: "Journal | None"
+    ) -> None:
         self.args, self.command, self.journal = args, command, journal
-        self.how = replace(args, bundles=None, files_from=None)  # tasks are sent without the names of all bundles
+        self.how = replace(
+            args, bundles=None, files_from=None
+        )  # tasks are sent without the names of all bundles
         self.plan: dict[tuple[str, str], board.LeaderboardEntry] = {}
         self.files: dict[str, tuple[str, ...]] = {}
         self.done: dict[tuple[str, str], board.LeaderboardEntry] = {}
@@ -290,9 +399,16 @@ class _Work:
     def prepare(self) -> None:
         """Open every bundle and choose its methods; one that cannot be used does not stop the others."""
         args, sets, other = self.args, self.args.sets, self.args.baseline_bundle
-        asked = args.methods if args.methods is not None or other is None else board.UNCALIBRATED
+        asked = (
+            args.methods
+            if args.methods is not None or other is None
+            else board.UNCALIBRATED
+        )
         for bundles in map(tuple, sets):
-            with self.command.trying(len(sets) > 1, DataError), opened(args, bundles, self.command.say) as scene:
+            with (
+                self.command.trying(len(sets) > 1, DataError),
+                opened(args, bundles, self.command.say) as scene,
+            ):
                 for rows in dict.fromkeys((scene.rows, scene.held)):
                     for _ in rows.blocks():
                         pass  # a complete pass checks every row and computes the hash
@@ -304,11 +420,19 @@ class _Work:
                     self.baseline = board.baseline_of(args.baseline, names)
                     self._enter(bundles, scene, [self.baseline, *names])
                 else:
-                    self._enter(bundles, scene, names, self._other_model(other, scene, names))
-        if args.diagram is not None and (other is not None or len({b for b, _ in self.plan}) < 2):
-            raise UsageError("--diagram draws ranks over several bundles: name two or more")
+                    self._enter(
+                        bundles, scene, names, self._other_model(other, scene, names)
+                    )
+        if args.diagram is not None and (
+            other is not None or len({b for b, _ in self.plan}) < 2
+        ):
+            raise UsageError(
+                "--diagram draws ranks over several bundles: name two or more"
+            )
 
-    def _other_model(self, bundle: str, scene: board.OpenedFolds, names: Sequence[str]) -> str:
+    def _other_model(
+        self, bundle: str, scene: board.OpenedFolds, names: Sequence[str]
+    ) -> str:
         """Plan the methods on the other model's scores of the same rows; returns the name of its bundle."""
         files = tuple(self.args.expand(bundle))
         with opened(self.args, files, self.command.say) as other:
@@ -316,11 +440,17 @@ class _Work:
                 for _ in its.blocks():
                     pass
                 if found := differing_row(mine, its):
-                    raise DataError(f"--baseline-bundle needs the same rows in the same order: {found}")
+                    raise DataError(
+                        f"--baseline-bundle needs the same rows in the same order: {found}"
+                    )
             return self._enter(files, other, names)
 
     def _enter(
-        self, files: tuple[str, ...], scene: board.OpenedFolds, names: Sequence[str], other: str | None = None
+        self,
+        files: tuple[str, ...],
+        scene: board.OpenedFolds,
+        names: Sequence[str],
+        other: str | None = None,
     ) -> str:
         """Plan the methods on a bundle; returns the bundle's name. other : bundle of the model to compare them with."""
         held = scene.held
@@ -328,13 +458,20 @@ class _Work:
         if self.files.get(bundle, files)[0] != files[0]:
             bundle = files[0]  # another folder has a file of this name
         self.files.setdefault(bundle, files)
-        sha = "+".join(dict.fromkeys((board.digest_of(scene.rows), board.digest_of(held))))
-        more: dict[str, Any] = {"unit": held.unit_name, "given": title_of(held.upstream)}
+        sha = "+".join(
+            dict.fromkeys((board.digest_of(scene.rows), board.digest_of(held)))
+        )
+        more: dict[str, Any] = {
+            "unit": held.unit_name,
+            "given": title_of(held.upstream),
+        }
         for name in names:
             against = None if other is None else (other, name)
             if self.args.baseline_bundle is None and name != self.baseline:
                 against = bundle, self.baseline
-            entry = board.LeaderboardEntry(bundle, name, held.n, held.k, sha, 0.0, {}, against=against, **more)
+            entry = board.LeaderboardEntry(
+                bundle, name, held.n, held.k, sha, 0.0, {}, against=against, **more
+            )
             self.plan.setdefault((bundle, name), entry)
         return bundle
 
@@ -344,9 +481,18 @@ class _Work:
     def settings(self) -> dict[str, Any]:
         """Settings that all results share."""
         a = self.args
-        common = {"folds": None if a.test is not None else a.folds, "test": a.test, "seed": a.seed, "level": a.level}
+        common = {
+            "folds": None if a.test is not None else a.folds,
+            "test": a.test,
+            "seed": a.seed,
+            "level": a.level,
+        }
         common |= {} if a.unit is None else {"unit": a.unit}
-        return {**common, "baseline": a.baseline_bundle or self.baseline, "calcli_version": __version__}
+        return {
+            **common,
+            "baseline": a.baseline_bundle or self.baseline,
+            "calcli_version": __version__,
+        }
 
     def remember(self) -> None:
         """Reuse what an earlier run has finished, or left in the job file. Raises UsageError for another comparison."""
@@ -361,14 +507,24 @@ class _Work:
                 if isinstance(found, board.LeaderboardEntry):
                     self.done.setdefault(key, found)
         if self.done:
-            self.command.say(f"{path}: {len(self.done)} of {len(self.plan)} results are there already")
+            self.command.say(
+                f"{path}: {len(self.done)} of {len(self.plan)} results are there already"
+            )
 
     def _key(self, entry: board.LeaderboardEntry) -> bytes:
         """Key of an entry in the job file: a hash of all that determines its numbers."""
         from calcli.workers.journal import key_of
 
-        against = None if entry.against is None else (entry.against, self.plan[entry.against].data_sha256)
-        return key_of(repr((entry.bundle, entry.method, entry.data_sha256, against, self.settings)).encode())
+        against = (
+            None
+            if entry.against is None
+            else (entry.against, self.plan[entry.against].data_sha256)
+        )
+        return key_of(
+            repr(
+                (entry.bundle, entry.method, entry.data_sha256, against, self.settings)
+            ).encode()
+        )
 
     def _take_over(self, path: Path, held: Kept) -> None:
         """Reuse the results of a file that are still valid. Raises UsageError for a file of another comparison."""
@@ -378,19 +534,31 @@ class _Work:
             if (got := held.settings.get(name)) != want:
                 told = f"holds results with {name} {got}, not {want}"
                 raise UsageError(f"{path}: {told}; name another -o or pass --force")
-        lost = [f"{bundle} {name}" for bundle, name in old if (bundle, name) not in self.plan]
+        lost = [
+            f"{bundle} {name}"
+            for bundle, name in old
+            if (bundle, name) not in self.plan
+        ]
         if lost:
             advice = "name another -o, ask for them too, or pass --force to drop them"
-            raise UsageError(f"{path}: holds {len(lost)} results that are not asked for now ({lost[0]}, …): {advice}")
+            raise UsageError(
+                f"{path}: holds {len(lost)} results that are not asked for now ({lost[0]}, …): {advice}"
+            )
         for key, result in old.items():
             entry, pair = self.plan[key], differ.get(key)
             same = result.data_sha256 == entry.data_sha256 and result.reason is None
             if entry.against is not None:
                 sha = self.plan[entry.against].data_sha256
-                same = same and pair is not None and sha == held.data.get(entry.against[0])
+                same = (
+                    same and pair is not None and sha == held.data.get(entry.against[0])
+                )
             if same:
-                about = {name: getattr(entry, name) for name in ("against", "unit", "given")}
-                self.done[key] = replace(result, differences=None if pair is None else pair.metrics, **about)
+                about = {
+                    name: getattr(entry, name) for name in ("against", "unit", "given")
+                }
+                self.done[key] = replace(
+                    result, differences=None if pair is None else pair.metrics, **about
+                )
 
     def to_dict(self) -> dict[str, Any]:
         entries = [self.done[key] for key in self.plan if key in self.done]
@@ -398,18 +566,29 @@ class _Work:
 
     def ranks(self, entries: Sequence[board.LeaderboardEntry]) -> board.Ranking | None:
         """Ranks over bundles; None for two models on the same rows, which are not independent samples."""
-        return board.ranking(entries, self.args.level) if self.args.baseline_bundle is None else None
+        return (
+            board.ranking(entries, self.args.level)
+            if self.args.baseline_bundle is None
+            else None
+        )
 
     # ---- the work
 
     def do(self) -> None:
         """Score the missing entries, after the baselines that they are compared with."""
         missing = [key for key in self.plan if key not in self.done]
-        needed = {against for key in missing if (against := self.plan[key].against) is not None}
+        needed = {
+            against
+            for key in missing
+            if (against := self.plan[key].against) is not None
+        }
         settings = MetricSettings(level=self.args.level, seed=self.args.seed)
         baselines: Baselines = {}
         with self.command:
-            for keys in ([key for key in self.plan if key in needed], [key for key in missing if key not in needed]):
+            for keys in (
+                [key for key in self.plan if key in needed],
+                [key for key in missing if key not in needed],
+            ):
                 tasks = [self._task(key, baselines) for key in keys]
                 with closing(outcomes(tasks, self.command.executor)) as stream:
                     for key, outcome in zip(keys, stream, strict=True):
@@ -417,7 +596,9 @@ class _Work:
                             baselines[key] = outcome
                         if key not in self.done:
                             entry = self.plan[key]
-                            self.done[key] = board.entered(entry, outcome, baselines.get(entry.against), settings)
+                            self.done[key] = board.entered(
+                                entry, outcome, baselines.get(entry.against), settings
+                            )
                             if outcome.table is not None and self.journal is not None:
                                 self.journal[self._key(entry)] = self.done[key]
                         told = f"comparing, {key[0]} {key[1]} done"

@@ -22,7 +22,9 @@ ORDER = 90
 
 @dataclass(frozen=True)
 class CompletionArgs:
-    shell: Literal["bash", "zsh", "fish"] = argument(REQUIRED, "The shell that is to complete.", "bash|zsh|fish")
+    shell: Literal["bash", "zsh", "fish"] = argument(
+        REQUIRED, "The shell that is to complete.", "bash|zsh|fish"
+    )
 
 
 # ---- shell completion and the manual page, built from the same definitions as the help
@@ -41,18 +43,31 @@ class Flag:
 def flags(command: str) -> list[Flag]:
     named = {"--method": [*method_names(), "all"], "--metric": list(metric_names())}
     found = []
-    for option in (each for each in load(command).params if each.param_type_name == "option"):
+    for option in (
+        each for each in load(command).params if each.param_type_name == "option"
+    ):
         choices = list(getattr(option.type, "choices", ()))
         value = "" if option.is_flag else option.metavar or "|".join(choices) or "VALUE"  # type: ignore[attr-defined]
         written = value.split("|") if "|" in value and value.islower() else []
         values = named.get(option.opts[0]) or choices or written
-        found.append(Flag([*option.opts, *option.secondary_opts], value, getattr(option, "help", None) or "", values))
+        found.append(
+            Flag(
+                [*option.opts, *option.secondary_opts],
+                value,
+                getattr(option, "help", None) or "",
+                values,
+            )
+        )
     return found
 
 
 def listed(command: str) -> tuple[str, ...]:
     """Known values of the argument of a command, if it is a name from a list."""
-    return {"methods": method_names(), "metrics": tuple(metric_names()), "completion": tuple(SCRIPTS)}.get(command, ())
+    return {
+        "methods": method_names(),
+        "metrics": tuple(metric_names()),
+        "completion": tuple(SCRIPTS),
+    }.get(command, ())
 
 
 def bash() -> str:
@@ -64,10 +79,18 @@ def bash() -> str:
             if flag.value:
                 spelt = "|".join(quote(f"{name} {each}") for each in flag.names)
                 values.append(f"    {spelt}) words={quote(' '.join(flag.values))} ;;")
-        spelt = " ".join(each for flag in own for each in flag.names if each.startswith("--"))
-        words.append(f"      {name}) if [[ $cur == -* ]]; then words={quote(spelt)}; else words=")
+        spelt = " ".join(
+            each for flag in own for each in flag.names if each.startswith("--")
+        )
+        words.append(
+            f"      {name}) if [[ $cur == -* ]]; then words={quote(spelt)}; else words="
+        )
         words[-1] += f"{quote(' '.join(listed(name)))}; fi ;;"
-    return BASH.format(values="\n".join(values), words="\n".join(words), commands=quote(" ".join(summaries())))
+    return BASH.format(
+        values="\n".join(values),
+        words="\n".join(words),
+        commands=quote(" ".join(summaries())),
+    )
 
 
 BASH = """\
@@ -95,13 +118,24 @@ def fish() -> str:
     """Completion script for fish, for ~/.config/fish/completions/calcli.fish."""
     lines = []
     for name, summary in summaries().items():
-        lines.append(f"complete -c calcli -f -n __fish_use_subcommand -a {name} -d {quote(summary)}")
+        lines.append(
+            f"complete -c calcli -f -n __fish_use_subcommand -a {name} -d {quote(summary)}"
+        )
         here = f"complete -c calcli -n {quote(f'__fish_seen_subcommand_from {name}')}"
         if listed(name):
             lines.append(f"{here} -f -a {quote(' '.join(listed(name)))}")
         for flag in flags(name):
-            spelt = " ".join(f"-l {n[2:]}" if n.startswith("--") else f"-s {n[1:]}" for n in flag.names)
-            takes = "" if not flag.value else f" -x -a {quote(' '.join(flag.values))}" if flag.values else " -r"
+            spelt = " ".join(
+                f"-l {n[2:]}" if n.startswith("--") else f"-s {n[1:]}"
+                for n in flag.names
+            )
+            takes = (
+                ""
+                if not flag.value
+                else f" -x -a {quote(' '.join(flag.values))}"
+                if flag.values
+                else " -r"
+            )
             lines.append(f"{here} {spelt}{takes} -d {quote(flag.help)}")
     return "\n".join([*lines, ""])
 
@@ -111,12 +145,25 @@ SCRIPTS = {"bash": bash, "zsh": zsh, "fish": fish}
 
 def manual() -> str:
     """Manual page calcli(1) in roff."""
-    lines = [f'.TH CALCLI 1 "" "calcli {__version__}"', ".SH NAME", "calcli \\- calibrate classifiers on saved scores"]
-    lines += [".SH SYNOPSIS", ".B calcli", "COMMAND [OPTIONS] [ARGUMENTS]", ".SH COMMANDS"]
+    lines = [
+        f'.TH CALCLI 1 "" "calcli {__version__}"',
+        ".SH NAME",
+        "calcli \\- calibrate classifiers on saved scores",
+    ]
+    lines += [
+        ".SH SYNOPSIS",
+        ".B calcli",
+        "COMMAND [OPTIONS] [ARGUMENTS]",
+        ".SH COMMANDS",
+    ]
     for name in summaries():
         lines += [f".SS calcli {name}", *_text(load(name).help or "")]
         for flag in flags(name):
-            lines += [".TP", f"\\fB{_roff(', '.join(flag.names))}\\fR {_roff(flag.value)}", _roff(flag.help) or "\\&"]
+            lines += [
+                ".TP",
+                f"\\fB{_roff(', '.join(flag.names))}\\fR {_roff(flag.value)}",
+                _roff(flag.help) or "\\&",
+            ]
         lines += [".PP", *_text(load(name).epilog or "")]
     return "\n".join([*lines, '.SH "EXIT STATUS"', *_text(EPILOG), ""])
 

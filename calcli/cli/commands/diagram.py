@@ -50,15 +50,33 @@ Artifacts = list[tuple[str, Artifact]]  # (path that it was loaded from, artifac
 
 @dataclass(frozen=True)
 class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
-    bundles: list[str] | None = o.bundles("FILE.h5 or FILE.h5:GROUP; group test when none is named.")
-    calibrator: list[str] | None = flag(None, "Artifact to show too (repeatable).", "ART.json", "-c")
-    output: Path | None = flag(None, f"{', '.join(FORMATS)} by its ending; without it, the terminal.", "FILE", "-o")
-    style: str = flag("corp", "; ".join(style_titles().values()) + ".", "NAME", shown=True)
-    label: Literal["positive", "top"] | None = flag(
-        None, "Of two classes: P(class 1), or the confidence.", shown="both of two classes"
+    bundles: list[str] | None = o.bundles(
+        "FILE.h5 or FILE.h5:GROUP; group test when none is named."
     )
-    match: bool = flag(False, "Use each calibrator only for the file it was fitted on (several models).")
-    layout: Literal["side", "overlay"] = flag("side", "Calibrators side by side, or over each other.")
+    calibrator: list[str] | None = flag(
+        None, "Artifact to show too (repeatable).", "ART.json", "-c"
+    )
+    output: Path | None = flag(
+        None,
+        f"{', '.join(FORMATS)} by its ending; without it, the terminal.",
+        "FILE",
+        "-o",
+    )
+    style: str = flag(
+        "corp", "; ".join(style_titles().values()) + ".", "NAME", shown=True
+    )
+    label: Literal["positive", "top"] | None = flag(
+        None,
+        "Of two classes: P(class 1), or the confidence.",
+        shown="both of two classes",
+    )
+    match: bool = flag(
+        False,
+        "Use each calibrator only for the file it was fitted on (several models).",
+    )
+    layout: Literal["side", "overlay"] = flag(
+        "side", "Calibrators side by side, or over each other."
+    )
     per_class: bool = flag(False, "One panel per predicted class.")
     per_group: bool = flag(False, "One panel per value of the dataset group.")
     ordered: bool = o.ordered()
@@ -74,8 +92,12 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     level: float = same(CurveSettings, "level")
     resamples: int = flag(400, "Resamples of the band.", "N", min=100, max=100_000)
     title: str | None = flag(None, "Line above the figure, '' for none.", "TEXT")
-    names: str | None = flag(None, "Call the uncalibrated scores and the calibrators so.", "A,B,…")
-    width: str | None = flag(None, "Width of a picture, e.g. 85mm or 3.4in.", f"{'|'.join(WIDTHS)}|LENGTH")
+    names: str | None = flag(
+        None, "Call the uncalibrated scores and the calibrators so.", "A,B,…"
+    )
+    width: str | None = flag(
+        None, "Width of a picture, e.g. 85mm or 3.4in.", f"{'|'.join(WIDTHS)}|LENGTH"
+    )
     theme: str = flag("light", "Colours of a picture.", "|".join(THEMES))
     no_stats: bool = flag(False, "No numbers inside a picture.")
     ascii_: bool = flag(False, "Draw in the terminal with ASCII characters only.")
@@ -88,7 +110,12 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             object.__setattr__(self, "per_group", True)
         if self.ordered and self.per_group and self.style == type(self).style:
             object.__setattr__(self, "style", "gaps")
-        check(style(self.style), self.style, bundles=len(self.sets), by=self.by and f"--per-{self.by}")
+        check(
+            style(self.style),
+            self.style,
+            bundles=len(self.sets),
+            by=self.by and f"--per-{self.by}",
+        )
         if self.output is not None:
             format_of(self.output)
             check_output(self.output, force=self.force)
@@ -100,24 +127,58 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
 
     @property
     def unused_options(self) -> dict[str, str]:
-        picture = self.output is not None and self.output.suffix.lower().lstrip(".") in METADATA
+        picture = (
+            self.output is not None
+            and self.output.suffix.lower().lstrip(".") in METADATA
+        )
         return o.unused(
-            (True, " ".join(style(self.style).ignores), f"--style {self.style} shows nothing of it"),
-            (self.by is None, "panels", "it is about the panels of --per-class and --per-group"),
-            (self.per_group, "per_class", "--per-group is another figure; ask for one at a time"),
+            (
+                True,
+                " ".join(style(self.style).ignores),
+                f"--style {self.style} shows nothing of it",
+            ),
+            (
+                self.by is None,
+                "panels",
+                "it is about the panels of --per-class and --per-group",
+            ),
+            (
+                self.per_group,
+                "per_class",
+                "--per-group is another figure; ask for one at a time",
+            ),
             (not self.per_group, "ordered", o.NO_BATCHES),
-            (not self.calibrator, "match", "it says which --calibrator belongs to which bundle"),
+            (
+                not self.calibrator,
+                "match",
+                "it says which --calibrator belongs to which bundle",
+            ),
             (self.pool, "match", "--pool makes all bundles one data set"),
-            (not picture, "width theme no_stats", "it is about pictures; write one with -o FILE.png"),
-            (self.output is not None or self.json, "ascii_", "nothing is drawn in the terminal"),
+            (
+                not picture,
+                "width theme no_stats",
+                "it is about pictures; write one with -o FILE.png",
+            ),
+            (
+                self.output is not None or self.json,
+                "ascii_",
+                "nothing is drawn in the terminal",
+            ),
         )
 
 
 def run(args: DiagramArgs) -> int:
     check_choice("--theme", args.theme, THEMES)
-    paper = Paper(THEMES[args.theme], None if args.width is None else width_of(args.width), not args.no_stats)
+    paper = Paper(
+        THEMES[args.theme],
+        None if args.width is None else width_of(args.width),
+        not args.no_stats,
+    )
     command = CommandContext(args)
-    how = {name: getattr(args, name) for name in ("title", "layout", "by", "ordered", "panels")}
+    how = {
+        name: getattr(args, name)
+        for name in ("title", "layout", "by", "ordered", "panels")
+    }
     settings = CurveSettings(**taken(CurveSettings, args))
     request = Request(settings, quantity=args.label, progress=command.progress, **how)
     artifacts = [(path, load(path)) for path in args.calibrator or []]
@@ -125,14 +186,22 @@ def run(args: DiagramArgs) -> int:
     with command:
         figure = gather(command, request, artifacts)
     if args.output is not None:
-        write_bytes(args.output, format_of(args.output)(figure, paper), force=args.force)
+        write_bytes(
+            args.output, format_of(args.output)(figure, paper), force=args.force
+        )
     if args.json:
         print_json(to_object(figure))
     elif args.output is not None:
         print_path(args.output)
     elif not args.quiet:  # with the characters and colours that stdout can show
-        unicode = not args.ascii_ and (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        unicode = not args.ascii_ and (sys.stdout.encoding or "").lower().replace(
+            "-", ""
+        ).startswith("utf")
+        colour = (
+            sys.stdout.isatty()
+            and not os.environ.get("NO_COLOR")
+            and os.environ.get("TERM") != "dumb"
+        )
         width = min(shutil.get_terminal_size((80, 24)).columns, 200)
         print(draw(figure, width, Look(unicode, colour)))
     return 0
@@ -144,11 +213,19 @@ def _labels(args: DiagramArgs, artifacts: Artifacts) -> list[str]:
         names = [name.strip() for name in args.names.split(",")]
         if len(names) != 1 + len(artifacts):
             told = f"of the uncalibrated scores and {len(artifacts)} calibrators, got {len(names)}"
-            raise UsageError(f"--names {args.names}: expected {1 + len(artifacts)}, {told}")
+            raise UsageError(
+                f"--names {args.names}: expected {1 + len(artifacts)}, {told}"
+            )
         return names
     methods = [artifact.method for _, artifact in artifacts]
-    shared = [f" ({Path(path).name})" * (methods.count(artifact.method) > 1) for path, artifact in artifacts]
-    return ["uncalibrated", *(method + name for method, name in zip(methods, shared, strict=True))]
+    shared = [
+        f" ({Path(path).name})" * (methods.count(artifact.method) > 1)
+        for path, artifact in artifacts
+    ]
+    return [
+        "uncalibrated",
+        *(method + name for method, name in zip(methods, shared, strict=True)),
+    ]
 
 
 def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> Figure:
@@ -157,8 +234,18 @@ def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> 
     sets: list[Measured] = []
     notes: list[str] = []
     names: list[str] | None = None
-    called = dict(zip([None, *(path for path, _ in artifacts)], _labels(args, artifacts), strict=True))
-    matched = _matched(args.expanded, artifacts) if args.match else [artifacts] * len(args.sets)
+    called = dict(
+        zip(
+            [None, *(path for path, _ in artifacts)],
+            _labels(args, artifacts),
+            strict=True,
+        )
+    )
+    matched = (
+        _matched(args.expanded, artifacts)
+        if args.match
+        else [artifacts] * len(args.sets)
+    )
     for bundles, own in zip(args.sets, matched, strict=True):
         with command.rows(bundles) as rows:
             check_weights(rows)
@@ -166,20 +253,36 @@ def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> 
                 command.check_fits(artifact, path, rows)
             group = rows.column("group") if args.per_group else None
             if args.per_group and group is None:
-                raise DataError(f"{rows.name}: has no dataset 'group' to group by; name one with --group-by COLUMN")
-            tables = collect_all(rows, [None, *(a.calibrator for _, a in own)], group=group, progress=command.progress)
+                raise DataError(
+                    f"{rows.name}: has no dataset 'group' to group by; name one with --group-by COLUMN"
+                )
+            tables = collect_all(
+                rows,
+                [None, *(a.calibrator for _, a in own)],
+                group=group,
+                progress=command.progress,
+            )
             doubts = (*rows.caveats, *label_doubts(tables[0], rows.class_names))
             notes += [f"{rows.name}: {doubt}" for doubt in doubts]
             names = rows.class_names or [f"class {c}" for c in range(rows.k)]
             told = {path: not_held_out(artifact, rows) for path, artifact in own}
-            notes += [f"{rows.name} with {path}: {words}" for path, words in told.items() if words is not None]
+            notes += [
+                f"{rows.name} with {path}: {words}"
+                for path, words in told.items()
+                if words is not None
+            ]
             labels = [called[path] for path in (None, *dict(own))]
             if args.names is None:
                 labels = [title_of(rows.upstream), *_labels(args, own)[1:]]
-            sets += [Measured(rows.name, label, table) for label, table in zip(labels, tables, strict=True)]
+            sets += [
+                Measured(rows.name, label, table)
+                for label, table in zip(labels, tables, strict=True)
+            ]
     for note in notes:
         command.warn(note)
-    return style(args.style).measure(replace(request, sets=sets, names=names, notes=notes))
+    return style(args.style).measure(
+        replace(request, sets=sets, names=names, notes=notes)
+    )
 
 
 def _matched(bundles: Sequence[str], artifacts: Artifacts) -> list[Artifacts]:
@@ -191,7 +294,9 @@ def _matched(bundles: Sequence[str], artifacts: Artifacts) -> list[Artifacts]:
         own = None if source is None else split_where(source)[0].name
         if own not in matched:
             told = f"{path} was fitted on {source or 'a source it does not name'}, which is none of {', '.join(files)}"
-            raise UsageError(f"--match: {told}; name that bundle too, or leave the calibrator out")
+            raise UsageError(
+                f"--match: {told}; name that bundle too, or leave the calibrator out"
+            )
         matched[own].append((path, artifact))
     return [matched[file] for file in files]
 
@@ -202,7 +307,9 @@ def _sweep(command: CommandContext, request: Request, artifacts: Artifacts) -> F
     given = []
     with command.rows(args.sets[0]) as rows:
         check_weights(rows)
-        for label, (path, artifact) in zip(_labels(args, artifacts)[1:], artifacts, strict=True):
+        for label, (path, artifact) in zip(
+            _labels(args, artifacts)[1:], artifacts, strict=True
+        ):
             command.check_fits(artifact, path, rows)
             if isinstance(artifact.calibrator, OneTemperature):
                 given.append((f"{label}, fitted", artifact.calibrator.temperature))
@@ -210,4 +317,6 @@ def _sweep(command: CommandContext, request: Request, artifacts: Artifacts) -> F
                 told = "is not one temperature, so it has no place on this axis"
                 command.warn(f"{path}: method {artifact.method} {told}")
         command.caveats(rows)
-        return style(args.style).measure(replace(request, rows=rows, source=rows.name, given=given))
+        return style(args.style).measure(
+            replace(request, rows=rows, source=rows.name, given=given)
+        )

@@ -28,28 +28,51 @@ ORDER = 45
 
 @dataclass(frozen=True)
 class ExportArgs(o.Reading, o.OutputOptions):
-    artifact: str = argument(REQUIRED, "Artifact written by calcli fit, - for stdin.", "ART.json")
+    artifact: str = argument(
+        REQUIRED, "Artifact written by calcli fit, - for stdin.", "ART.json"
+    )
     output: str = flag(REQUIRED, "File to write.", "OUT", "-o")
     to: str | None = flag(
-        None, "What the calibrator is written for.", "onnx|torch|python", shown="by the ending of OUT"
+        None,
+        "What the calibrator is written for.",
+        "onnx|torch|python",
+        shown="by the ending of OUT",
     )
-    onto: str | None = flag(None, "Classifier to join it to; needs --to onnx.", "MODEL.onnx")
-    at: str | None = flag(None, "Output of MODEL.onnx with the scores, or a tensor inside.", "OUTPUT")
+    onto: str | None = flag(
+        None, "Classifier to join it to; needs --to onnx.", "MODEL.onnx"
+    )
+    at: str | None = flag(
+        None, "Output of MODEL.onnx with the scores, or a tensor inside.", "OUTPUT"
+    )
     check: str | None = flag(None, "Compare with apply on these rows, too.", "BUNDLE")
     again: bool = o.again()
     force: bool = o.force()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "to", target_of(self.output, self.to))  # frozen, but for its default
+        object.__setattr__(
+            self, "to", target_of(self.output, self.to)
+        )  # frozen, but for its default
         if self.output == "-":
             raise UsageError("-o -: expected the name of a file to write")
 
     @property
     def unused_options(self) -> dict[str, str]:
         return o.unused(
-            (not self.check, " ".join(o.names_of(o.Reading)), "it says how the rows of --check are read"),
-            (self.to != "onnx", "onto", f"it joins ONNX graphs and needs --to onnx, got --to {self.to}"),
-            (self.onto is None, "at", "it names an output of --onto MODEL.onnx, which is missing"),
+            (
+                not self.check,
+                " ".join(o.names_of(o.Reading)),
+                "it says how the rows of --check are read",
+            ),
+            (
+                self.to != "onnx",
+                "onto",
+                f"it joins ONNX graphs and needs --to onnx, got --to {self.to}",
+            ),
+            (
+                self.onto is None,
+                "at",
+                "it names an output of --onto MODEL.onnx, which is missing",
+            ),
         )
 
 
@@ -67,19 +90,36 @@ def run(args: ExportArgs) -> int:
         with command.rows(bundles, need_labels=False) as rows:
             command.check_fits(artifact, args.artifact, rows)
             if rows.kind != artifact.input_kind:
-                raise UsageError(f"--check {args.check}: holds {rows.kind}, the export takes {artifact.input_kind}")
+                raise UsageError(
+                    f"--check {args.check}: holds {rows.kind}, the export takes {artifact.input_kind}"
+                )
             for block in rows.blocks():
                 command.progress("comparing with apply", block.start, rows.n)
-                agreement = agreement + compare(made.run, artifact, block.scores, block.columns)
+                agreement = agreement + compare(
+                    made.run, artifact, block.scores, block.columns
+                )
         command.clear()
     check(agreement, args.output)
     write_bytes(Path(args.output), made.data, force=args.force)
-    command.written(args.output, export_facts(args.output, str(args.to), artifact, made, agreement))
+    command.written(
+        args.output, export_facts(args.output, str(args.to), artifact, made, agreement)
+    )
     opset = f"opset {made.opset}, " if made.opset else ""
-    behind = f"calibrates output {made.scores!r} as {artifact.input_kind}, " if made.scores else ""
-    beside = "".join(f" and the place of {c!r} among the groups" for c in artifact.calibrator.required_columns)
+    behind = (
+        f"calibrates output {made.scores!r} as {artifact.input_kind}, "
+        if made.scores
+        else ""
+    )
+    beside = "".join(
+        f" and the place of {c!r} among the groups"
+        for c in artifact.calibrator.required_columns
+    )
     number = agreement.on_jumps
-    jumps = f"; {number} rows lie on the edge of a step, where the last bit decides" if number else ""
+    jumps = (
+        f"; {number} rows lie on the edge of a step, where the last bit decides"
+        if number
+        else ""
+    )
     found = f"the largest difference to apply is {agreement.difference:.1e}, no prediction differs{jumps}"
     takes = f"takes {artifact.input_kind} of {artifact.n_classes} classes{beside}"
     command.say(f"{opset}{behind}{takes}; on {agreement.rows} rows {found}")

@@ -56,14 +56,26 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
         " logits.npy labels.npy belong together. Quoted patterns are expanded.",
         "SOURCE…",
     )
-    scores: list[str] | None = flag(None, "Array with the scores (repeatable: one group each).", "NAME")
-    all_scores: bool = flag(False, "Take every array of scores, one group each, named after it.")
-    labels: list[str] | None = flag(None, "Array with the labels (one for all, or one per --scores).", "NAME")
+    scores: list[str] | None = flag(
+        None, "Array with the scores (repeatable: one group each).", "NAME"
+    )
+    all_scores: bool = flag(
+        False, "Take every array of scores, one group each, named after it."
+    )
+    labels: list[str] | None = flag(
+        None, "Array with the labels (one for all, or one per --scores).", "NAME"
+    )
     no_labels: bool = flag(False, "Accept scores without labels.")
     kind: str | None = same(Layout, "kind")
-    group: list[str] | None = flag(None, "Take only this part of the source (repeatable).", "NAME")
-    split: list[str] | None = flag(None, "Split the rows into named subsets (repeatable, see below).", "NAME=SIZE")
-    stratify: bool = flag(True, "Split each class in proportion.", None, "--stratify/--no-stratify")
+    group: list[str] | None = flag(
+        None, "Take only this part of the source (repeatable).", "NAME"
+    )
+    split: list[str] | None = flag(
+        None, "Split the rows into named subsets (repeatable, see below).", "NAME=SIZE"
+    )
+    stratify: bool = flag(
+        True, "Split each class in proportion.", None, "--stratify/--no-stratify"
+    )
     ordered: bool = flag(False, "Split without shuffling: first rows first.")
     seed: int = o.seed()
     ignore_label: list[int] | None = o.ignore_label()
@@ -79,20 +91,41 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
             told = f"but SOURCE {self.sources[0]} is saved scores: do one or the other"
             raise UsageError(f"--model runs over --inputs, {told}")
         if self.model is None and not self.sources:
-            raise UsageError("no SOURCE of saved scores and no --model to run; see calcli extract --help")
+            raise UsageError(
+                "no SOURCE of saved scores and no --model to run; see calcli extract --help"
+            )
 
     @property
     def unused_options(self) -> dict[str, str]:
-        of_model, of_import = " ".join(o.names_of(ModelOptions)), " ".join(o.names_of(ImportOptions))
+        of_model, of_import = (
+            " ".join(o.names_of(ModelOptions)),
+            " ".join(o.names_of(ImportOptions)),
+        )
         of_import += " scores all_scores group ignore_label"
         model = self.model is not None
         return o.unused(
             (not model, of_model, "it belongs to a --model to run, and none is named"),
             (model, of_import, "it is about saved scores, and --model runs a model"),
-            (model and not self.transform, "transforms", "it counts the values drawn from --transform NAME:FROM:TO"),
-            (not self.split, "stratify ordered", "it says how to --split; add --split cal=0.5 --split test=0.5"),
-            (self.all_scores, "scores", "--all-scores takes every array; choose one of the two"),
-            (model and len(self.labels or ()) > 1, "labels", "--model takes one: those of its inputs"),
+            (
+                model and not self.transform,
+                "transforms",
+                "it counts the values drawn from --transform NAME:FROM:TO",
+            ),
+            (
+                not self.split,
+                "stratify ordered",
+                "it says how to --split; add --split cal=0.5 --split test=0.5",
+            ),
+            (
+                self.all_scores,
+                "scores",
+                "--all-scores takes every array; choose one of the two",
+            ),
+            (
+                model and len(self.labels or ()) > 1,
+                "labels",
+                "--model takes one: those of its inputs",
+            ),
             (self.no_labels, "labels", "--no-labels takes none; choose one of the two"),
         )
 
@@ -100,7 +133,13 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
     def splitting(self) -> Splitting:
         """Split of the rows into groups. Raises UsageError."""
         split = tuple(self.split or ())
-        return Splitting(tuple(map(parse_split, split)), self.seed, self.stratify, self.ordered, split)
+        return Splitting(
+            tuple(map(parse_split, split)),
+            self.seed,
+            self.stratify,
+            self.ordered,
+            split,
+        )
 
 
 # ---- running a model, shard by shard
@@ -111,7 +150,9 @@ def _shards(args: ExtractArgs, output: Path, remote: bool) -> list[Shard]:
     remote : make paths absolute, for workers in another folder. Raises UsageError."""
     splitting = args.splitting
     if args.inputs is None:
-        raise UsageError(f"--model {args.model}: needs --inputs FILE or FOLDER to run on")
+        raise UsageError(
+            f"--model {args.model}: needs --inputs FILE or FOLDER to run on"
+        )
     pattern, colon, array = args.inputs, "", ""
     if ":" in pattern and not Path(pattern).exists():  # FILES:ARRAY
         pattern, colon, array = pattern.rpartition(":")
@@ -120,7 +161,9 @@ def _shards(args: ExtractArgs, output: Path, remote: bool) -> list[Shard]:
         targets = [output / f"{Path(file).stem}.h5" for file in files]
         if len(set(targets)) < len(targets):
             twice = next(str(t) for t in targets if targets.count(t) > 1)
-            raise UsageError(f"--inputs {args.inputs}: two of these files would be written to {twice}; give them names")
+            raise UsageError(
+                f"--inputs {args.inputs}: two of these files would be written to {twice}; give them names"
+            )
         make_folder(output)
         for file in files:
             note(file)
@@ -129,29 +172,53 @@ def _shards(args: ExtractArgs, output: Path, remote: bool) -> list[Shard]:
     remote = remote and len(files) > 1
 
     def there(name: str | None) -> Any:
-        return os.path.abspath(name) if remote and name is not None and split_where(name)[0].exists() else name
+        return (
+            os.path.abspath(name)
+            if remote and name is not None and split_where(name)[0].exists()
+            else name
+        )
 
     labels = there(args.labels[0]) if args.labels else None
     more = {"labels": labels, "kind": args.kind or "logits", "seed": args.seed}
-    given = {**taken(ModelOptions, args), "model": there(args.model), "weights": there(args.weights), **more}
+    given = {
+        **taken(ModelOptions, args),
+        "model": there(args.model),
+        "weights": there(args.weights),
+        **more,
+    }
     shards = []
     for file, target in zip(files, targets, strict=True):
-        name, place = there(f"{file}{colon}{array}"), target.absolute() if remote else target
+        name, place = (
+            there(f"{file}{colon}{array}"),
+            target.absolute() if remote else target,
+        )
         job = ModelJob(**given | {"inputs": name})
-        stamped = tuple(each for each in (there(file), job.model, job.weights) if each and Path(each).exists())
-        work = partial(_run_model, job=job, target=place, splitting=splitting, force=args.force)
+        stamped = tuple(
+            each
+            for each in (there(file), job.model, job.weights)
+            if each and Path(each).exists()
+        )
+        work = partial(
+            _run_model, job=job, target=place, splitting=splitting, force=args.force
+        )
         shards.append(Shard(name, place, work, args, (job, splitting), stamped))
     return shards
 
 
-def _run_model(talk: Console, job: ModelJob, target: Path, splitting: Splitting, force: bool) -> ImportReport:
+def _run_model(
+    talk: Console, job: ModelJob, target: Path, splitting: Splitting, force: bool
+) -> ImportReport:
     """Run the model over one file of inputs and write its scores."""
     from calcli.extracting.run import run_model
 
     try:
-        return run_model(job, target, splitting, force=force, context=Context(progress=talk.progress))
+        return run_model(
+            job, target, splitting, force=force, context=Context(progress=talk.progress)
+        )
     except KeyboardInterrupt:
-        talk.say(f"interrupted; what is done is kept in {target}.job, repeat the command to go on")
+        talk.say(
+            f"interrupted; what is done is kept in {target}.job, repeat the command to go on"
+        )
         raise
 
 
@@ -166,17 +233,30 @@ def run(args: ExtractArgs) -> int:
         how = {name: getattr(args, name) for name in names}
         arrays = {"scores": args.scores, "labels": args.labels, "groups": args.group}
         how |= {name: tuple(given or ()) for name, given in arrays.items()}
-        ask, ignored = ImportRequest(carry=True, typed=typed(args), **how), args.ignore_label or ()
+        ask, ignored = (
+            ImportRequest(carry=True, typed=typed(args), **how),
+            args.ignore_label or (),
+        )
         work = partial(import_scores, args.sources or [], output, ask, args.splitting)
-        return _finish(command, [(output, partial(work, ignore_labels=ignored, force=args.force))])
+        return _finish(
+            command, [(output, partial(work, ignore_labels=ignored, force=args.force))]
+        )
     with command:
-        shards = _shards(args, output, command.executor is not None and command.executor.remote)
-        pairs = zip((shard.target for shard in shards), made(shards, command, args.output), strict=True)
+        shards = _shards(
+            args, output, command.executor is not None and command.executor.remote
+        )
+        pairs = zip(
+            (shard.target for shard in shards),
+            made(shards, command, args.output),
+            strict=True,
+        )
         return _finish(command, pairs, len(shards) > 1)
 
 
 def _finish(
-    command: CommandContext, made: Iterable[tuple[Path, Callable[[], ImportReport]]], several: bool = False
+    command: CommandContext,
+    made: Iterable[tuple[Path, Callable[[], ImportReport]]],
+    several: bool = False,
 ) -> int:
     """Report every file that was written; returns the worst exit code."""
     args, told = command.args, ImportReport()
@@ -186,10 +266,16 @@ def _finish(
             for line in report.notes:
                 command.say(line)
             for b in report.bundles:
-                size = f"{b.n} x {b.k} {b.kind}" if b.k else f"{b.n} rows of (confidence, correct)"
+                size = (
+                    f"{b.n} x {b.k} {b.kind}"
+                    if b.k
+                    else f"{b.n} rows of (confidence, correct)"
+                )
                 transforms = f", {b.transforms} transforms" if b.transforms else ""
                 where = f"{path.name}:{b.name}" if b.name else path.name
-                command.say(f"{where}: {size}, {b.dtype}{'' if b.labelled else ', no labels'}{transforms}")
+                command.say(
+                    f"{where}: {size}, {b.dtype}{'' if b.labelled else ', no labels'}{transforms}"
+                )
             told.bundles += report.bundles
             told.notes += report.notes
             if not args.json:

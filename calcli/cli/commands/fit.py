@@ -36,11 +36,21 @@ from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.kernels.device import resolve
 from calcli.options import flag
-from calcli.registry import DEFAULT_METHOD, by_group, default_method, method, parse_options, settings_of, split_method
+from calcli.registry import (
+    DEFAULT_METHOD,
+    by_group,
+    default_method,
+    method,
+    parse_options,
+    settings_of,
+    split_method,
+)
 from calcli.rows import classes
 
 ORDER = 20
-HELD_OUT = re.compile(r"(^|[^a-z])(tests?|hold[-_ ]?outs?|held[-_ ]?out)([^a-z]|$)", re.IGNORECASE)
+HELD_OUT = re.compile(
+    r"(^|[^a-z])(tests?|hold[-_ ]?outs?|held[-_ ]?out)([^a-z]|$)", re.IGNORECASE
+)
 EPILOG = "calcli methods lists the methods, calcli methods NAME the options of one."
 DEFAULTS = "ts; of confidences platt, or venn-abers where some are 0 or 1"
 
@@ -50,18 +60,35 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
     by_default: ClassVar[bool] = False
 
-    method: str = flag("", "Method, a composition such as ts+hb, or all.", "NAME", "-m", shown=DEFAULTS)
-    bundles: list[str] | None = o.bundles("FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named.")
-    output: str | None = flag(None, "Artifact to write, - for stdout; a folder with --method all.", "ART.json", "-o")
-    by: list[str] | None = flag(
-        None, "A map for every group in this dataset, pulled towards the common one; or prediction.", "NAME"
+    method: str = flag(
+        "", "Method, a composition such as ts+hb, or all.", "NAME", "-m", shown=DEFAULTS
     )
-    set_: list[str] | None = flag(None, "Option of the method (repeatable).", "NAME=VALUE")
+    bundles: list[str] | None = o.bundles(
+        "FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named."
+    )
+    output: str | None = flag(
+        None,
+        "Artifact to write, - for stdout; a folder with --method all.",
+        "ART.json",
+        "-o",
+    )
+    by: list[str] | None = flag(
+        None,
+        "A map for every group in this dataset, pulled towards the common one; or prediction.",
+        "NAME",
+    )
+    set_: list[str] | None = flag(
+        None, "Option of the method (repeatable).", "NAME=VALUE"
+    )
     device: str = flag(
-        "auto", "Where the heavy loops run; auto by a model of the cost, not measured on a GPU.", "auto|cpu|cuda"
+        "auto",
+        "Where the heavy loops run; auto by a model of the cost, not measured on a GPU.",
+        "auto|cpu|cuda",
     )
     seed: int = o.seed()
-    thorough: bool = flag(False, "With --method all: also methods with more parameters than rows.")
+    thorough: bool = flag(
+        False, "With --method all: also methods with more parameters than rows."
+    )
     strict: bool = flag(False, "Exit with 4 for any status other than ok.")
     force: bool = o.force()
 
@@ -70,20 +97,37 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         name, settings = split_method(self.method or DEFAULT_METHOD)
         if self.by is not None:
             if len(self.by) > 1:
-                raise UsageError(f"--by {' --by '.join(self.by)}: a calibrator has one column of groups; name one")
+                raise UsageError(
+                    f"--by {' --by '.join(self.by)}: a calibrator has one column of groups; name one"
+                )
             name, settings = by_group(name), {"by": self.by[0], **settings}
             if self.by[0] not in ("prediction", "label") and not self.group_by:
                 object.__setattr__(self, "group_by", self.by)
-        object.__setattr__(self, "method", "all" if name.lower() == "all" else name)  # frozen, but for its aliases
-        object.__setattr__(self, "set_", [*(f"{key}={value}" for key, value in settings.items()), *(self.set_ or ())])
+        object.__setattr__(
+            self, "method", "all" if name.lower() == "all" else name
+        )  # frozen, but for its aliases
+        object.__setattr__(
+            self,
+            "set_",
+            [
+                *(f"{key}={value}" for key, value in settings.items()),
+                *(self.set_ or ()),
+            ],
+        )
         if self.method == "all" and self.set_:
-            raise UsageError("--set has no one meaning with --method all; fit the method by itself")
+            raise UsageError(
+                "--set has no one meaning with --method all; fit the method by itself"
+            )
 
     @property
     def unused_options(self) -> dict[str, str]:
         to_stdout = self.output in ("-", "/dev/stdout")
         return o.unused(
-            (to_stdout, "json", "-o - writes the artifact to standard output, which is JSON already"),
+            (
+                to_stdout,
+                "json",
+                "-o - writes the artifact to standard output, which is JSON already",
+            ),
             (self.method != "all", "thorough", "it belongs to --method all"),
         )
 
@@ -104,7 +148,9 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         if output in ("-", "/dev/stdout"):
             return "-"
         if output.endswith("/"):
-            raise UsageError(f"-o {output!r}: expected a file's name, e.g. -o {output}{default}")
+            raise UsageError(
+                f"-o {output!r}: expected a file's name, e.g. -o {output}{default}"
+            )
         check_output(Path(output), force=self.force)
         return output
 
@@ -112,7 +158,9 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 # ---- printing one fit; and --method all: every method that applies, ranked by held-out NLL
 
 
-def fit_all(args: FitArgs, rows: DataSet, context: Context, command: CommandContext) -> int:
+def fit_all(
+    args: FitArgs, rows: DataSet, context: Context, command: CommandContext
+) -> int:
     """Fit every method that applies, keep going on failures, rank them by cross-validated NLL. Returns the worst exit
     code. Raises UsageError for an output that is no folder."""
     from calcli.evaluation.cross_validation import cross_validated_nll, folds_of
@@ -129,36 +177,66 @@ def fit_all(args: FitArgs, rows: DataSet, context: Context, command: CommandCont
             save(artifact, str(path), force=args.force)
         except DataError:
             raise
-        except Exception as error:  # one method's failure is no reason to lose the others
+        except (
+            Exception
+        ) as error:  # one method's failure is no reason to lose the others
             code = getattr(error, "exit_code", CalcliError.exit_code)
-            results.append({"method": name, "status": "failed", "reason": str(error), "exit_code": code})
+            results.append(
+                {
+                    "method": name,
+                    "status": "failed",
+                    "reason": str(error),
+                    "exit_code": code,
+                }
+            )
             command.fail(f"{name}: {error}", code)
             continue
         seconds = time.process_time() - begun
-        results.append({**as_json(artifact, str(path)), "seconds": seconds, "cv_nll": cv_nll})
+        results.append(
+            {**as_json(artifact, str(path)), "seconds": seconds, "cv_nll": cv_nll}
+        )
         command.clear()
         for warning in artifact.fit.warnings:
             command.warn(warning, about=name)
         if not args.json:
             print_path(path)
-    results.sort(key=lambda facts: math.inf if math.isnan(nll := facts.get("cv_nll", math.nan)) else nll)
+    results.sort(
+        key=lambda facts: (
+            math.inf if math.isnan(nll := facts.get("cv_nll", math.nan)) else nll
+        )
+    )
     command.tell_warnings()
     if not command.quiet:
         about = f"{rows.name}, {rows.n} rows, {classes(rows.k)}"
         command.say(f"{about}: ranked by the mean negative log-likelihood of held-out")
         behind = "the columns behind it are in-sample, of the calibration data itself"
         command.say(f"rows ({len(folds)} random folds); {behind}")
-        before: dict[str, Any] = next((facts["before"] for facts in results if "before" in facts), {})
+        before: dict[str, Any] = next(
+            (facts["before"] for facts in results if "before" in facts), {}
+        )
         names = tuple(before) or ("accuracy", "nll", "brier", "ece")
         table: list[list[Cell]] = []
         for facts in results:
-            held_out = [facts["method"], facts["status"], facts.get("seconds"), facts.get("cv_nll")]
-            table.append([*held_out, *in_sample(facts.get("after") or dict.fromkeys(names))])
+            held_out = [
+                facts["method"],
+                facts["status"],
+                facts.get("seconds"),
+                facts.get("cv_nll"),
+            ]
+            table.append(
+                [*held_out, *in_sample(facts.get("after") or dict.fromkeys(names))]
+            )
         if before:
             nll = before["nll" if rows.k > 1 else "nll_top"] or 0.0
             at = sum(facts.get("cv_nll", math.inf) <= nll for facts in results)
             table.insert(at, ["identity", "", 0.0, nll, *before.values()])
-        head = ["method", "status", "seconds", "held-out nll", *(f"in-sample {name}" for name in names)]
+        head = [
+            "method",
+            "status",
+            "seconds",
+            "held-out nll",
+            *(f"in-sample {name}" for name in names),
+        ]
         print_table(head, table, file=sys.stderr)
     if args.json:
         print_json({"calcli_fit_all": 1, "results": results})
@@ -186,7 +264,10 @@ def _targets(args: FitArgs, rows: DataSet, talk: Console) -> dict[str, Path]:
 
 def as_json(artifact: Artifact, path: str) -> dict[str, object]:
     """One fit as stable JSON keys."""
-    told = {name: getattr(artifact.fit, name) for name in ("status", "warnings", "n", "before", "after")}
+    told = {
+        name: getattr(artifact.fit, name)
+        for name in ("status", "warnings", "n", "before", "after")
+    }
     return {"calcli_fit": 1, "artifact": path, "method": artifact.method, **told}
 
 
@@ -196,7 +277,10 @@ ZERO = 1e-9  # an in-sample ECE below this is a rounding error: that of isotonic
 def in_sample(after: Mapping[str, float | None]) -> list[Cell]:
     """In-sample metrics after the fit; an ECE that is 0 by construction is marked as such."""
     zero = "0 (in-sample, zero by construction)"
-    return [zero if n.startswith("ece") and v is not None and v < ZERO else v for n, v in after.items()]
+    return [
+        zero if n.startswith("ece") and v is not None and v < ZERO else v
+        for n, v in after.items()
+    ]
 
 
 def print_fit(artifact: Artifact, source: str, talk: Console) -> None:
@@ -207,10 +291,15 @@ def print_fit(artifact: Artifact, source: str, talk: Console) -> None:
     temperature = getattr(artifact.calibrator, "temperature", None)
     found = f", T = {temperature:.6g}" if isinstance(temperature, float) else ""
     named = f" (class 1 = {names[1]})" if names is not None and k == 2 else ""
-    talk.say(f"{artifact.method} on {source}: {fit.n} rows, {classes(k)}{named}, status {fit.status}{found}")
+    talk.say(
+        f"{artifact.method} on {source}: {fit.n} rows, {classes(k)}{named}, status {fit.status}{found}"
+    )
     if "auto" in fit.details:  # held-out figures first
         print_candidates(artifact, talk)
-    lines: list[list[Cell]] = [["before", *fit.before.values()], ["after", *in_sample(fit.after)]]
+    lines: list[list[Cell]] = [
+        ["before", *fit.before.values()],
+        ["after", *in_sample(fit.after)],
+    ]
     print_table(["in-sample (calibration data)", *fit.before], lines, file=sys.stderr)
     for warning in fit.warnings:
         talk.warn(warning)
@@ -227,13 +316,25 @@ def print_candidates(artifact: Artifact, talk: Console) -> None:
     lines = []
     for row in sorted(done, key=lambda row: float(row[loss])):
         weight = row.get("weight", "chosen" if row.get("chosen") else "")
-        lines.append([row["method"], row[loss], row["error"], weight, artifact.seconds.get(row["method"], "")])
+        lines.append(
+            [
+                row["method"],
+                row[loss],
+                row["error"],
+                weight,
+                artifact.seconds.get(row["method"], ""),
+            ]
+        )
     print_table(head, lines, file=sys.stderr)
     for row in record["table"]:
         if "failed" in row:
             talk.say(f"{row['method']}: {row['failed']}")
     if isinstance(artifact.calibrator, Mixture):
-        kept = "every member is accuracy-preserving" if artifact.calibrator.keeps_argmax else "predictions may change"
+        kept = (
+            "every member is accuracy-preserving"
+            if artifact.calibrator.keeps_argmax
+            else "predictions may change"
+        )
         talk.say(f"average of {len(artifact.calibrator.members)}: {kept}")
 
 
@@ -258,19 +359,35 @@ def fitted(args: FitArgs, folder: Path = Path()) -> tuple[int, str]:
         if args.by_default:
             name = default_method(rows, args.by is not None)
             if name != args.method.removesuffix("-by"):
-                kept = [setting for setting in args.set_ or () if not setting.startswith("by=")]  # it is set again
+                kept = [
+                    setting
+                    for setting in args.set_ or ()
+                    if not setting.startswith("by=")
+                ]  # it is set again
                 args = replace(args, method=name, set_=kept)
                 target, options = args.target(folder), args.options()
-            more = "calcli methods lists them" if rows.k != 2 else "of two classes platt corrects a bias too"
+            more = (
+                "calcli methods lists them"
+                if rows.k != 2
+                else "of two classes platt corrects a bias too"
+            )
             what = f"{method(args.method).title}, the default{' for confidences' * (rows.k == 1)}"
-            command.say(f"method {args.method}, {what} (--method chooses another; {more})")
+            command.say(
+                f"method {args.method}, {what} (--method chooses another; {more})"
+            )
         rows.progress = command.progress
-        context = Context(args.seed, resolve(args.device, args.method, rows.n * rows.k), command.progress)
+        context = Context(
+            args.seed,
+            resolve(args.device, args.method, rows.n * rows.k),
+            command.progress,
+        )
         if options is None:
             return fit_all(args, rows, context, command), target
         start = time.process_time()
         artifact = fit_artifact(args.method, options, rows, context)
-        seconds = time.process_time() - start  # printed, never stored: an artifact has the same bytes every time
+        seconds = (
+            time.process_time() - start
+        )  # printed, never stored: an artifact has the same bytes every time
         command.clear()
         save(artifact, target, force=args.force)
         print_fit(artifact, rows.name, command)

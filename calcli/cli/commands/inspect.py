@@ -38,7 +38,11 @@ LONGEST_WORD = 200  # characters of a text without a blank that are printed in f
 
 @dataclass(frozen=True)
 class InspectArgs(o.Reading):
-    file: str = argument(REQUIRED, "File of scores (FILE or FILE:GROUP) or artifact (JSON), - for stdin.", "FILE")
+    file: str = argument(
+        REQUIRED,
+        "File of scores (FILE or FILE:GROUP) or artifact (JSON), - for stdin.",
+        "FILE",
+    )
     json: bool = o.json()
 
     @cached_property
@@ -46,7 +50,10 @@ class InspectArgs(o.Reading):
         """True if the file begins as JSON that calcli has written, so that it is read as an artifact."""
         if split_where(self.file)[1] is not None:
             return False
-        with suppress(DataError), ExitStack() as stack:  # its reader reports what is wrong with it
+        with (
+            suppress(DataError),
+            ExitStack() as stack,
+        ):  # its reader reports what is wrong with it
             source = SourceFile(settle_sources([Path(self.file)], stack).files[0])
             return source.is_json and b'"calcli_' in source.head
         return False
@@ -90,9 +97,18 @@ def _artifact(file: str) -> dict[str, Any]:
             params[name] = f"{value['dtype']} {tuple(value['shape'])}"
         elif isinstance(value, list) and len(str(value)) > 200:
             params[name] = f"list of {len(value)}"
-    facts: dict[str, Any] = {"method": artifact.method, "options": artifact.options, "params": params}
-    facts["n_classes"] = artifact.n_classes if artifact.input_kind != "confidence" else None
-    facts |= {name: getattr(artifact, name) for name in ("input_kind", "class_names", "calcli_version")}
+    facts: dict[str, Any] = {
+        "method": artifact.method,
+        "options": artifact.options,
+        "params": params,
+    }
+    facts["n_classes"] = (
+        artifact.n_classes if artifact.input_kind != "confidence" else None
+    )
+    facts |= {
+        name: getattr(artifact, name)
+        for name in ("input_kind", "class_names", "calcli_version")
+    }
     facts["fit"] = msgspec.to_builtins(artifact.fit)
     return {"calcli_inspect": 1, "file": file, "artifact": facts}
 
@@ -102,48 +118,94 @@ def _bundles(args: InspectArgs) -> dict[str, Any]:
     found, notes = [], list[str]()
     with importing_once():
         whole = group is None and args.scores is None
-        for name in expand(f"{path}:*" if whole else args.file, args.where, args.ignored):
-            with open_rows(name, tell=notes.append, need_labels=False, **args.opening) as rows:
+        for name in expand(
+            f"{path}:*" if whole else args.file, args.where, args.ignored
+        ):
+            with open_rows(
+                name, tell=notes.append, need_labels=False, **args.opening
+            ) as rows:
                 found.append(_facts(rows))
-    return {"calcli_inspect": 1, "file": args.file, **({"notes": notes} if notes else {}), "bundles": found}
+    return {
+        "calcli_inspect": 1,
+        "file": args.file,
+        **({"notes": notes} if notes else {}),
+        "bundles": found,
+    }
 
 
 def _list_arrays(path: Path) -> None:
     """Print the arrays of a file that cannot be read as a bundle without more options."""
     table = []
     with suppress(CalcliError), ExitStack() as stack:
-        entries = unite([open_archive(file, stack) for file in settle_sources([path], stack).files])
+        entries = unite(
+            [open_archive(file, stack) for file in settle_sources([path], stack).files]
+        )
         for name in real_names([*map(parse_name, entries)]):
             array, look = entries[name].load(), looks_like(name, entries[name])
             shape = " x ".join(map(str, getattr(array, "shape", ()))) or "1"
-            table.append([plain(name), shape, str(getattr(array, "dtype", "")), f"{look}?" if look else ""])
+            table.append(
+                [
+                    plain(name),
+                    shape,
+                    str(getattr(array, "dtype", "")),
+                    f"{look}?" if look else "",
+                ]
+            )
     print_table(["array", "shape", "type", "looks like"], table)
 
 
 def _facts(rows: BundleRows) -> dict[str, Any]:
-    low, high, ties, sure, confidences = np.inf, -np.inf, 0, 0, rows.kind == "confidence"
+    low, high, ties, sure, confidences = (
+        np.inf,
+        -np.inf,
+        0,
+        0,
+        rows.kind == "confidence",
+    )
     for block in rows.blocks():
-        low, high = min(low, float(block.scores.min())), max(high, float(block.scores.max()))
+        low, high = (
+            min(low, float(block.scores.min())),
+            max(high, float(block.scores.max())),
+        )
         if confidences:
             sure += int((block.scores == 1).sum())
         else:
             z = block.z
             ties += int(((z == z.max(axis=1, keepdims=True)).sum(axis=1) > 1).sum())
-            sure += int((block.scores.max(axis=1) >= 1).sum()) if rows.kind == "probs" else 0
+            sure += (
+                int((block.scores.max(axis=1) >= 1).sum())
+                if rows.kind == "probs"
+                else 0
+            )
     for transform in range(len(rows.transforms)):
         for _ in rows.blocks([transform]):
             pass
     facts: dict[str, Any] = {"bundle": rows.name, "kind": rows.kind, "n": rows.n}
-    facts |= {"n_classes": None if confidences else rows.k, "dtype": str(rows.dtype), "ignored": rows.ignored}
+    facts |= {
+        "n_classes": None if confidences else rows.k,
+        "dtype": str(rows.dtype),
+        "ignored": rows.ignored,
+    }
     facts |= {"min": low, "max": high, "tied_rows": ties}
-    facts |= {"labels": rows.has_labels, "weights": rows.given_weights is not None, "class_names": rows.class_names}
+    facts |= {
+        "labels": rows.has_labels,
+        "weights": rows.given_weights is not None,
+        "class_names": rows.class_names,
+    }
     facts |= {"transforms": list(rows.transforms), "data_sha256": rows.data_sha256}
-    facts |= {"calibrated_by": [msgspec.to_builtins(link) for link in rows.upstream], "source": rows.source}
+    facts |= {
+        "calibrated_by": [msgspec.to_builtins(link) for link in rows.upstream],
+        "source": rows.source,
+    }
     facts |= {"corrupted_labels": rows.corrupted_labels, "warnings": []}
     for role in ("unit", "group"):
         if (values := rows.column(role)) is not None:
             count = np.unique(values, return_counts=True)[1]
-            facts[f"{role}s"] = {"name": rows.own_name(role), "n": len(count), "largest": int(count.max())}
+            facts[f"{role}s"] = {
+                "name": rows.own_name(role),
+                "n": len(count),
+                "largest": int(count.max()),
+            }
     if confidences:
         facts["correct"] = facts.pop("labels")
         for absent in ("tied_rows", "class_names", "transforms"):
@@ -155,8 +217,15 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
     else:
         if rows.has_labels:
             counts = np.bincount(rows.labels(), minlength=rows.k)
-            ends = {"min": int(counts.min()), "median": float(np.median(counts)), "max": int(counts.max())}
-            facts["rows_per_class"], facts["absent_classes"] = ends, np.flatnonzero(counts == 0).tolist()
+            ends = {
+                "min": int(counts.min()),
+                "median": float(np.median(counts)),
+                "max": int(counts.max()),
+            }
+            facts["rows_per_class"], facts["absent_classes"] = (
+                ends,
+                np.flatnonzero(counts == 0).tolist(),
+            )
         facts["warnings"] += doubts(rows)
         told = f"{sure} rows give their class probability 1: rounding has removed information"
     facts["warnings"] += [told] * bool(sure)
@@ -166,10 +235,16 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
 def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
     width = max((len(plain(name)) for name in facts), default=0)
     for name, value in facts.items():
-        if isinstance(value, dict) and any(isinstance(v, dict | list) for v in value.values()):
+        if isinstance(value, dict) and any(
+            isinstance(v, dict | list) for v in value.values()
+        ):
             print(f"{indent}{plain(name)}:")
             _print_facts(value, indent + "  ")
-        elif isinstance(value, list) and len(value) > 1 and all(isinstance(row, dict) for row in value):
+        elif (
+            isinstance(value, list)
+            and len(value) > 1
+            and all(isinstance(row, dict) for row in value)
+        ):
             print(f"{indent}{plain(name)}:")
             head = list(dict.fromkeys(key for row in value for key in row))
             body = [[_words(row.get(key)) for key in head] for row in value]
@@ -178,7 +253,9 @@ def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
             for warning in value:
                 print(f"{indent}warning: {plain(warning)}")
         else:
-            print(f"{indent}{plain(name).replace('_', ' ').ljust(width)}  {plain(_words(value))}")
+            print(
+                f"{indent}{plain(name).replace('_', ' ').ljust(width)}  {plain(_words(value))}"
+            )
 
 
 def _words(value: Any) -> str:
@@ -190,9 +267,18 @@ def _words(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, dict):
-        return ", ".join(f"{name.replace('_', ' ')} {_words(v)}" for name, v in value.items()) or "none"
+        return (
+            ", ".join(
+                f"{name.replace('_', ' ')} {_words(v)}" for name, v in value.items()
+            )
+            or "none"
+        )
     if isinstance(value, list):
         shown = ", ".join(map(_words, value[:12]))
         return f"{shown}, … ({len(value)})" if len(value) > 12 else shown or "none"
     text = str(value)
-    return f"{text[:24]}… ({len(text)} characters)" if len(text) > LONGEST_WORD and " " not in text else text
+    return (
+        f"{text[:24]}… ({len(text)} characters)"
+        if len(text) > LONGEST_WORD and " " not in text
+        else text
+    )

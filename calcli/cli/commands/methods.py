@@ -26,7 +26,11 @@ class MethodsArgs(o.TableOptions):
 
 
 def run(args: MethodsArgs) -> int:
-    names = [canonical(args.name)] if args.name else sorted(method_names(), key=lambda name: method(name).list_order)
+    names = (
+        [canonical(args.name)]
+        if args.name
+        else sorted(method_names(), key=lambda name: method(name).list_order)
+    )
     found = [describe(name) for name in names]
     if args.name and args.people:
         _print_one(found[0])
@@ -35,20 +39,31 @@ def run(args: MethodsArgs) -> int:
     rows = [[m["name"], m["title"], preserving(m), m["use"]] for m in found]
     args.print("methods", [Table(head, rows)], found)
     if args.people:
-        print("\nMethods compose with +, left to right, e.g. ts+hb. calcli methods NAME describes one.")
+        print(
+            "\nMethods compose with +, left to right, e.g. ts+hb. calcli methods NAME describes one."
+        )
     return 0
 
 
 def _print_one(facts: dict[str, Any]) -> None:
     print(f"{facts['name']}: {facts['title']}\n\n{facts['description']}\n")
-    for key, words in (("aliases", "also called"), ("use", "when to use it"), ("memory", "memory")):
+    for key, words in (
+        ("aliases", "also called"),
+        ("use", "when to use it"),
+        ("memory", "memory"),
+    ):
         if facts[key]:
-            print(f"{words}: {', '.join(facts[key]) if key == 'aliases' else facts[key]}")
+            print(
+                f"{words}: {', '.join(facts[key]) if key == 'aliases' else facts[key]}"
+            )
     print(f"accuracy-preserving: {preserving(facts)}\n")
     if facts["options"]:
         spelt = {"None": "none", "True": "true", "False": "false"}
         given = [(f, str(f["default"])) for f in facts["options"]]
-        rows = [[f["name"], spelt.get(default, default), f["allowed"], f["description"]] for f, default in given]
+        rows = [
+            [f["name"], spelt.get(default, default), f["allowed"], f["description"]]
+            for f, default in given
+        ]
         print_table(["option (--set)", "default", "allowed", "meaning"], rows)
     else:
         print("This method has no options.")
@@ -57,13 +72,27 @@ def _print_one(facts: dict[str, Any]) -> None:
 def preserving(facts: Mapping[str, Any]) -> str:
     """Accuracy-preserving, in words. With two classes, top-label methods move P(class 1) of some rows across 1/2."""
     kept = facts["keeps_argmax"]
-    return "yes" if kept else "except with two classes" if facts["top_label_only"] else "no"
+    return (
+        "yes"
+        if kept
+        else "except with two classes"
+        if facts["top_label_only"]
+        else "no"
+    )
 
 
 def describe(name: str) -> dict[str, Any]:
     """Facts about a method, from its class."""
     cls = method(name)
     text = getdoc(cls) or ""
-    facts: dict[str, Any] = {"name": name, "title": cls.title, "summary": text.split("\n", 1)[0], "description": text}
-    facts |= {"aliases": list(vars(cls).get("aliases", ())), "use": vars(cls).get("use", "")}
+    facts: dict[str, Any] = {
+        "name": name,
+        "title": cls.title,
+        "summary": text.split("\n", 1)[0],
+        "description": text,
+    }
+    facts |= {
+        "aliases": list(vars(cls).get("aliases", ())),
+        "use": vars(cls).get("use", ""),
+    }
     return {**facts, **asdict(cls.laws), "options": option_facts(cls.Options)}

@@ -20,10 +20,14 @@ class MetricsArgs(o.TableOptions):
 
 
 def run(args: MetricsArgs) -> int:
-    found = [describe_metric(name) for name in ([args.name] if args.name else metric_names())]
+    found = [
+        describe_metric(name) for name in ([args.name] if args.name else metric_names())
+    ]
     if args.name and args.people:
         print(f"{found[0]['name']}\n\n{found[0]['description']}")
     else:
-        table = Table(["metric", "what it measures"], [[m["name"], m["summary"]] for m in found])
+        table = Table(
+            ["metric", "what it measures"], [[m["name"], m["summary"]] for m in found]
+        )
         args.print("metrics", [table], found)
     return 0

@@ -32,10 +32,18 @@ EPILOG = "Exit code 4: no threshold satisfies the bound on these rows; with --js
 @dataclass(frozen=True)
 class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     accuracy: float = flag(REQUIRED, "Accuracy that accepted rows must have.", "A")
-    bundles: list[str] | None = o.bundles("Labelled rows, of several bundles together; group test when none is named.")
-    calibrator: str | None = flag(None, "Calibrator; else the uncalibrated scores.", "ART.json", "-c")
+    bundles: list[str] | None = o.bundles(
+        "Labelled rows, of several bundles together; group test when none is named."
+    )
+    calibrator: str | None = flag(
+        None, "Calibrator; else the uncalibrated scores.", "ART.json", "-c"
+    )
     confidence: float = flag(
-        0.95, "Probability with which the guarantee holds.", "P", "--level", formerly="--confidence"
+        0.95,
+        "Probability with which the guarantee holds.",
+        "P",
+        "--level",
+        formerly="--confidence",
     )
     output: str | None = flag(None, "File for apply --threshold.", "OUT.json", "-o")
     again: bool = o.again()
@@ -50,23 +58,31 @@ def run(args: ThresholdArgs) -> int:
     artifact = None if args.calibrator is None else load(args.calibrator)
     with command, command.rows(bundles) as rows:
         command.check_fits(artifact, args.calibrator, rows)
-        searched = search_threshold(rows, artifact, args.accuracy, args.confidence, args.calibrator)
+        searched = search_threshold(
+            rows, artifact, args.accuracy, args.confidence, args.calibrator
+        )
         command.caveats(rows)
         if (told := not_held_out(artifact, rows)) is not None:
             command.warn(f"{rows.name}: {told} (on these the guarantee does not hold)")
     best, content = searched.choice.best, searched.content
     if args.output is not None and best is not None:
-        write_bytes(Path(args.output), json.dumps(content, indent=1) + "\n", force=args.force)
+        write_bytes(
+            Path(args.output), json.dumps(content, indent=1) + "\n", force=args.force
+        )
     if args.json or (best is not None and args.output is not None):
         command.written(args.output, content)
     elif best is not None:
         print(repr(best.threshold))
     if best is None:
         for accuracy, there in () if args.json else searched.offered:
-            command.say(f"accuracy {accuracy:g} can be guaranteed at coverage {there.coverage:.1%}")
+            command.say(
+                f"accuracy {accuracy:g} can be guaranteed at coverage {there.coverage:.1%}"
+            )
         return fail(searched.why_not, FitError.exit_code)
     accepted = f"{best.accepted} of {best.n} rows ({best.coverage:.1%}), of which {best.accuracy:.2%} are right"
-    command.say(f"threshold {shown_confidence(best.threshold, '.6g')} accepts {accepted}")
+    command.say(
+        f"threshold {shown_confidence(best.threshold, '.6g')} accepts {accepted}"
+    )
     command.say(content["guarantee"])
     lines = []
     for point in content["accuracy_at_coverage"]:
@@ -74,12 +90,20 @@ def run(args: ThresholdArgs) -> int:
         shown = "" if ci is None else f" ({ci[0]:.4f} to {ci[1]:.4f})"
         least = shown_confidence(point["threshold"], ".4f")
         reached = f"accuracy {point['accuracy']:.4f}{shown}"
-        lines.append(f"coverage {point['coverage']:6.1%}: {reached}, confidence from {least}")
-    for line in dict.fromkeys(lines):  # with many equal confidences, several coverages give one line
+        lines.append(
+            f"coverage {point['coverage']:6.1%}: {reached}, confidence from {least}"
+        )
+    for line in dict.fromkeys(
+        lines
+    ):  # with many equal confidences, several coverages give one line
         command.say(line)
     for g in content.get("groups", [])[:SHOWN_GROUPS]:
-        share = "" if g["accuracy"] is None else f", of which {g['accuracy']:.2%} are right"
-        command.say(f"group {g['group']}: {g['accepted']} of {g['n']} rows{share} (no guarantee by group)")
+        share = (
+            "" if g["accuracy"] is None else f", of which {g['accuracy']:.2%} are right"
+        )
+        command.say(
+            f"group {g['group']}: {g['accepted']} of {g['n']} rows{share} (no guarantee by group)"
+        )
     return 0
 
 

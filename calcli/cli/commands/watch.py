@@ -29,17 +29,36 @@ EPILOG = "Exit code 5 while the alarm is on, 0 otherwise. No alarm is no proof o
 
 @dataclass(frozen=True)
 class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
-    state: str = flag(REQUIRED, "File that keeps the evidence; made at the first batch.", "STATE.json")
+    state: str = flag(
+        REQUIRED, "File that keeps the evidence; made at the first batch.", "STATE.json"
+    )
     bundles: list[str] | None = o.bundles(
         "One batch of labelled rows, of several bundles together; without any, say how things stand."
     )
-    calibrator: str | None = flag(None, "Calibrator; else the uncalibrated scores.", "ART.json", "-c")
-    tolerance: float | None = flag(
-        None, "Over- or underconfidence of any row that is tolerated.", "EPS", shown="0.02", min=0.0, max=0.499
+    calibrator: str | None = flag(
+        None, "Calibrator; else the uncalibrated scores.", "ART.json", "-c"
     )
-    level: float | None = flag(None, "Chance of a false alarm in an episode.", "P", shown="0.05", min=1e-9, max=0.5)
+    tolerance: float | None = flag(
+        None,
+        "Over- or underconfidence of any row that is tolerated.",
+        "EPS",
+        shown="0.02",
+        min=0.0,
+        max=0.499,
+    )
+    level: float | None = flag(
+        None,
+        "Chance of a false alarm in an episode.",
+        "P",
+        shown="0.05",
+        min=1e-9,
+        max=0.5,
+    )
     label: str | None = flag(
-        None, "Watch the confidence, or P(class 1), where all too high or low shows.", "top|positive", shown="top"
+        None,
+        "Watch the confidence, or P(class 1), where all too high or low shows.",
+        "top|positive",
+        shown="top",
     )
     reset: bool = flag(False, "Open a new episode, with evidence 1 and its own level.")
     again: bool = o.again()
@@ -47,15 +66,22 @@ class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 
 def run(args: WatchArgs) -> int:
     if args.state == "-":
-        raise UsageError("--state -: the evidence is kept in a file, batch after batch; name one, such as watch.json")
+        raise UsageError(
+            "--state -: the evidence is kept in a file, batch after batch; name one, such as watch.json"
+        )
     path = Path(args.state)
     if not args.expanded and not path.exists():
-        raise UsageError(f"{path}: there is no state yet; name the first batch of labelled rows")
+        raise UsageError(
+            f"{path}: there is no state yet; name the first batch of labelled rows"
+        )
     command = CommandContext(args)
     artifact = None if args.calibrator is None else load(args.calibrator)
     named = {"tolerance": args.tolerance, "level": args.level, "label": args.label}
     asked = {name: value for name, value in named.items() if value is not None}
-    with command, command.rows(args.expanded) if args.expanded else nullcontext() as rows:
+    with (
+        command,
+        command.rows(args.expanded) if args.expanded else nullcontext() as rows,
+    ):
         if rows is not None:
             command.check_fits(artifact, args.calibrator, rows)
         state = watch(path, rows, artifact, asked, new_episode=args.reset)

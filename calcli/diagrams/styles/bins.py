@@ -20,20 +20,55 @@ class Bins(Diagram):
 
     def curve(self, axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
         """Draw bars for a curve that is alone, points with intervals for several."""
-        bins, used, theme = curve.bins, np.flatnonzero(curve.bins.count > 0), paper.theme
+        bins, used, theme = (
+            curve.bins,
+            np.flatnonzero(curve.bins.count > 0),
+            paper.theme,
+        )
         if not pen.alone:
             x = bins.confidence[used]
             if pen.band:
-                axes.fill_between(x, bins.null_low[used], bins.null_high[used], color=pen.colour, alpha=pen.tint, lw=0)
-            axes.plot(x, bins.accuracy[used], color=pen.colour, ls=pen.line, lw=0.9, zorder=pen.order)
+                axes.fill_between(
+                    x,
+                    bins.null_low[used],
+                    bins.null_high[used],
+                    color=pen.colour,
+                    alpha=pen.tint,
+                    lw=0,
+                )
+            axes.plot(
+                x,
+                bins.accuracy[used],
+                color=pen.colour,
+                ls=pen.line,
+                lw=0.9,
+                zorder=pen.order,
+            )
         for b in used if pen.alone else ():
             thin, low, high = bins.thin[b], bins.low[b], bins.high[b]
             hatch = "/////" if thin else None
-            bar = {"color": theme.page if thin else theme.bar, "edgecolor": theme.main, "lw": 0.7, "zorder": 1}
-            axes.bar(low, bins.accuracy[b], width=high - low, align="edge", hatch=hatch, **bar)
-            band = {"facecolor": "none" if thin else theme.muted, "edgecolor": theme.others if thin else "none"}
+            bar = {
+                "color": theme.page if thin else theme.bar,
+                "edgecolor": theme.main,
+                "lw": 0.7,
+                "zorder": 1,
+            }
+            axes.bar(
+                low,
+                bins.accuracy[b],
+                width=high - low,
+                align="edge",
+                hatch=hatch,
+                **bar,
+            )
+            band = {
+                "facecolor": "none" if thin else theme.muted,
+                "edgecolor": theme.others if thin else "none",
+            }
             more = {"hatch": hatch, "alpha": 1 if thin else 0.4, "lw": 0, "zorder": 1.5}
-            axes.fill_between([low, high], bins.null_low[b], bins.null_high[b], **band, **more)
+            axes.fill_between(
+                [low, high], bins.null_low[b], bins.null_high[b], **band, **more
+            )
         if pen.band:
             bin_points(axes, curve, pen, paper)
 
@@ -42,22 +77,63 @@ class Bins(Diagram):
         from matplotlib.patches import Patch
 
         dot, few = "" if several else "o", f"fewer than {THIN} samples"
-        found = [Line2D([], [], color=theme.ink, lw=0.9, marker=dot, ms=3, label=f"bin accuracy, {level} interval")]
+        found = [
+            Line2D(
+                [],
+                [],
+                color=theme.ink,
+                lw=0.9,
+                marker=dot,
+                ms=3,
+                label=f"bin accuracy, {level} interval",
+            )
+        ]
         if thin and several:
-            return [*found, Line2D([], [], color=theme.ink, marker="o", mfc=theme.page, ms=4, lw=0, label=few)]
-        return found + [Patch(facecolor=theme.page, edgecolor=theme.muted, hatch="/////", lw=0, label=few)] * thin
+            return [
+                *found,
+                Line2D(
+                    [],
+                    [],
+                    color=theme.ink,
+                    marker="o",
+                    mfc=theme.page,
+                    ms=4,
+                    lw=0,
+                    label=few,
+                ),
+            ]
+        return (
+            found
+            + [
+                Patch(
+                    facecolor=theme.page,
+                    edgecolor=theme.muted,
+                    hatch="/////",
+                    lw=0,
+                    label=few,
+                )
+            ]
+            * thin
+        )
 
     def cells(self, canvas: Canvas, curve: Curve) -> None:
         bins = curve.bins
         for b in np.flatnonzero(bins.count > 0):
-            for column in range(canvas.column(bins.low[b]), canvas.column(bins.high[b] - 1e-9) + 1):
-                for row in range(canvas.row(bins.null_high[b]), canvas.row(bins.null_low[b]) + 1):
+            for column in range(
+                canvas.column(bins.low[b]), canvas.column(bins.high[b] - 1e-9) + 1
+            ):
+                for row in range(
+                    canvas.row(bins.null_high[b]), canvas.row(bins.null_low[b]) + 1
+                ):
                     canvas.put(row, column, BAND, "band")
         canvas.diagonal()
         bin_cells(canvas, curve)
 
     def signs(self, level: str, thin: bool) -> list[tuple[str, str]]:
-        items = [(f"{POINT} accuracy of a bin", "curve"), (f"{WHISKER} its {level} interval", "curve")]
+        items = [
+            (f"{POINT} accuracy of a bin", "curve"),
+            (f"{WHISKER} its {level} interval", "curve"),
+        ]
         return items + [(f"{HOLLOW} fewer than {THIN} samples", "curve")] * thin
 
 
@@ -67,17 +143,46 @@ def bin_points(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
     colour, marker = (paper.theme.ink, "o") if pen.alone else (pen.colour, pen.marker)
     x, y = bins.confidence[used] + 0.003 * pen.shift, bins.accuracy[used]
     reach = np.maximum([y - bins.accuracy_low[used], bins.accuracy_high[used] - y], 0)
-    axes.errorbar(x, y, reach, fmt="none", ecolor=colour, elinewidth=0.9, capsize=1.8, capthick=0.9, zorder=4)
+    axes.errorbar(
+        x,
+        y,
+        reach,
+        fmt="none",
+        ecolor=colour,
+        elinewidth=0.9,
+        capsize=1.8,
+        capthick=0.9,
+        zorder=4,
+    )
     face = [(paper.theme.page if thin else colour) for thin in bins.thin[used]]
-    axes.scatter(x, y, s=11, c=face, edgecolors=colour, linewidths=0.9, marker=marker, zorder=5, clip_on=False)
+    axes.scatter(
+        x,
+        y,
+        s=11,
+        c=face,
+        edgecolors=colour,
+        linewidths=0.9,
+        marker=marker,
+        zorder=5,
+        clip_on=False,
+    )
 
 
 def bin_cells(canvas: Canvas, curve: Curve) -> None:
     """Draw the bins of a curve as points with their intervals, in characters."""
     bins = curve.bins
     for b in np.flatnonzero(bins.count > 0):
-        outside = not bins.null_low[b] - 1e-12 <= bins.accuracy[b] <= bins.null_high[b] + 1e-12
+        outside = (
+            not bins.null_low[b] - 1e-12
+            <= bins.accuracy[b]
+            <= bins.null_high[b] + 1e-12
+        )
         role = "outside" if outside else "curve"
         x = float(bins.confidence[b])
         canvas.vertical(x, bins.accuracy_low[b], bins.accuracy_high[b], WHISKER, role)
-        canvas.put(canvas.row(bins.accuracy[b]), canvas.column(x), HOLLOW if bins.thin[b] else POINT, role)
+        canvas.put(
+            canvas.row(bins.accuracy[b]),
+            canvas.column(x),
+            HOLLOW if bins.thin[b] else POINT,
+            role,
+        )

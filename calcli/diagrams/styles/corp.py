@@ -31,20 +31,45 @@ class Corp(Diagram):
         figure = super().measure(request)
         if not isinstance(figure, Corp):
             return figure
-        named = [(panel.title + f", {c.label}" * (len(panel.curves) > 1), c) for panel, c in figure.curves]
-        falls = [f"{name}: " * (len(named) > 1) + words for name, c in named if (words := fall_words(c))]
+        named = [
+            (panel.title + f", {c.label}" * (len(panel.curves) > 1), c)
+            for panel, c in figure.curves
+        ]
+        falls = [
+            f"{name}: " * (len(named) > 1) + words
+            for name, c in named
+            if (words := fall_words(c))
+        ]
         return replace(figure, notes=(*figure.notes, *falls))
 
     def curve(self, axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
         """Draw band and polyline; a single confidence is a point with a bar behind it."""
         band = curve.band
         if pen.band and len(band.x) > 1:
-            colour, alpha = (paper.theme.band, 1) if pen.alone else (pen.colour, pen.tint)
-            axes.fill_between(band.x, band.low, band.high, color=colour, alpha=alpha, lw=0, zorder=1)
+            colour, alpha = (
+                (paper.theme.band, 1) if pen.alone else (pen.colour, pen.tint)
+            )
+            axes.fill_between(
+                band.x, band.low, band.high, color=colour, alpha=alpha, lw=0, zorder=1
+            )
         elif pen.band:
-            axes.plot([band.x[0]] * 2, [band.low[0], band.high[0]], color=paper.theme.band, lw=6, solid_capstyle="butt")
+            axes.plot(
+                [band.x[0]] * 2,
+                [band.low[0], band.high[0]],
+                color=paper.theme.band,
+                lw=6,
+                solid_capstyle="butt",
+            )
         x, y = curve.isotonic.knots
-        axes.plot(x, y, color=pen.colour, ls=pen.line, lw=pen.width, zorder=pen.order, solid_joinstyle="round")
+        axes.plot(
+            x,
+            y,
+            color=pen.colour,
+            ls=pen.line,
+            lw=pen.width,
+            zorder=pen.order,
+            solid_joinstyle="round",
+        )
         if len(x) == 1:
             axes.plot(x, y, "o", color=pen.colour, ms=6, zorder=5, clip_on=False)
         if curve.fall is not None:
@@ -53,7 +78,11 @@ class Corp(Diagram):
     def key(self, theme: Theme, level: str, thin: bool, several: bool) -> list[Any]:
         from matplotlib.lines import Line2D
 
-        return [] if several else [Line2D([], [], color=theme.main, lw=1.7, label="isotonic accuracy")]
+        return (
+            []
+            if several
+            else [Line2D([], [], color=theme.main, lw=1.7, label="isotonic accuracy")]
+        )
 
     def cells(self, canvas: Canvas, curve: Curve) -> None:
         """Draw band and curve in characters; the part outside the band has a role of its own."""
@@ -61,7 +90,9 @@ class Corp(Diagram):
         canvas.diagonal()
         x, y = curve.isotonic.knots
         # Short pieces, so that the part outside the band can have another colour.
-        fine = np.unique(np.concatenate([x, np.linspace(x[0], x[-1], 4 * canvas.width)]))
+        fine = np.unique(
+            np.concatenate([x, np.linspace(x[0], x[-1], 4 * canvas.width)])
+        )
         middle = 0.5 * (fine[:-1] + fine[1:]) if len(fine) > 1 else fine
         inside = curve.band.contains(middle, np.interp(middle, x, y))
         roles = ["curve" if ok else "outside" for ok in inside]

@@ -54,8 +54,19 @@ class Scatter(Figure):
             if s.table.weights.sum() > 0:
                 c, weight = s.table.confidence, s.table.weight
                 curve = measure_curve(s.label, s.table, request.settings)
-                variance = float(np.average((c - np.average(c, weights=weight)) ** 2, weights=weight))
-                points.append(Point(s.bundle, s.label, curve.n, variance, curve.ece, curve.ece_null_mean))
+                variance = float(
+                    np.average((c - np.average(c, weights=weight)) ** 2, weights=weight)
+                )
+                points.append(
+                    Point(
+                        s.bundle,
+                        s.label,
+                        curve.n,
+                        variance,
+                        curve.ece,
+                        curve.ece_null_mean,
+                    )
+                )
         return Scatter(request.what, tuple(points))
 
     def draw(self, paper: Paper) -> Any:
@@ -73,15 +84,33 @@ class Scatter(Figure):
         plane = 2.95 if named <= 8 else 4.4
         height = plane + 0.95 + 0.2 * lines
         figure = Figure(figsize=(wide, height))
-        axes = figure.add_axes((0.78 / wide, (0.62 + 0.2 * lines) / height, 1 - 0.96 / wide, plane / height))
+        axes = figure.add_axes(
+            (
+                0.78 / wide,
+                (0.62 + 0.2 * lines) / height,
+                1 - 0.96 / wide,
+                plane / height,
+            )
+        )
         marks = []
         for p in self.points:
             colour, _, marker = paper.series(methods.index(p.method))
             x, null = max(p.ece, FLOOR), max(p.ece_null_mean, FLOOR)
             axes.plot([null, x], [p.variance] * 2, color=theme.others, lw=0.6, zorder=2)
             axes.plot([null], [p.variance], "|", color=theme.muted, ms=6, zorder=2)
-            axes.plot([x], [p.variance], marker, color=colour, ms=5.5, mec=theme.page, mew=0.5, zorder=4)
-            marks.append((x, p.variance, str(bundles.index(p.bundle) + 1) if named else ""))
+            axes.plot(
+                [x],
+                [p.variance],
+                marker,
+                color=colour,
+                ms=5.5,
+                mec=theme.page,
+                mew=0.5,
+                zorder=4,
+            )
+            marks.append(
+                (x, p.variance, str(bundles.index(p.bundle) + 1) if named else "")
+            )
         reach = [max(v, FLOOR) for p in self.points for v in (p.ece, p.ece_null_mean)]
         low, high = min(reach) / 1.3, max(reach) * 1.3
         top = 1.12 * max(p.variance for p in self.points) or 1.0
@@ -95,23 +124,43 @@ class Scatter(Figure):
         handles = []
         for at, method in enumerate(methods):
             colour, _, marker = paper.series(at)
-            handles.append(Line2D([], [], color=colour, marker=marker, lw=0, label=squeeze(method, 24)))
+            handles.append(
+                Line2D(
+                    [], [], color=colour, marker=marker, lw=0, label=squeeze(method, 24)
+                )
+            )
         tick: dict[str, Any] = {"color": theme.muted, "marker": "|", "ms": 7, "lw": 0.7}
         handles.append(Line2D([], [], **tick, label="ECE expected under calibration"))
         anchor = (0.54, (0.06 + 0.2 * foot) / height)
-        figure.legend(handles=handles, loc="lower center", ncols=across, bbox_to_anchor=anchor, borderpad=0)
+        figure.legend(
+            handles=handles,
+            loc="lower center",
+            ncols=across,
+            bbox_to_anchor=anchor,
+            borderpad=0,
+        )
         for at in range(named):
             column, row = divmod(at, foot)  # downwards, as one reads a list
-            x, y = (0.2 + (wide - 0.3) / 2 * column) / wide, (0.1 + 0.2 * (foot - 1 - row)) / height
-            figure.text(x, y, f"{at + 1}  {squeeze(bundles[at], int(wide * 7))}", fontsize=7)
+            x, y = (
+                (0.2 + (wide - 0.3) / 2 * column) / wide,
+                (0.1 + 0.2 * (foot - 1 - row)) / height,
+            )
+            figure.text(
+                x, y, f"{at + 1}  {squeeze(bundles[at], int(wide * 7))}", fontsize=7
+            )
         return figure
 
     def text(self, width: int, look: Look) -> list[str]:
         """A plot with a letter per point, and a table of the points."""
         inner = min(width, 76) - AXIS - 1
-        ece, null = np.log10(np.maximum([(p.ece, p.ece_null_mean) for p in self.points], FLOOR)).T
+        ece, null = np.log10(
+            np.maximum([(p.ece, p.ece_null_mean) for p in self.points], FLOOR)
+        ).T
         variance = np.array([p.variance for p in self.points])
-        span = (float(np.minimum(ece, null).min()) - 0.1, float(np.maximum(ece, null).max()) + 0.1)
+        span = (
+            float(np.minimum(ece, null).min()) - 0.1,
+            float(np.maximum(ece, null).max()) + 0.1,
+        )
         top = float(variance.max()) * 1.08 or 1.0
         canvas = Canvas(inner, 16, span, (0.0, top), look)
         names = [LETTERS[at] if at < len(LETTERS) else "+" for at in range(len(ece))]
@@ -122,22 +171,35 @@ class Scatter(Figure):
                 canvas.put(canvas.row(y), column, DIAGONAL, "band")
         for name, x, y in zip(names, ece, variance, strict=True):
             canvas.put(canvas.row(y), canvas.column(x), name, "curve")
-        ticks = {f"{t:g}": float(np.log10(t)) for t in round_ticks(10 ** span[0], 10 ** span[1])}
+        ticks = {
+            f"{t:g}": float(np.log10(t))
+            for t in round_ticks(10 ** span[0], 10 ** span[1])
+        }
         title = squeeze(f"{self.title}: variance of the confidence against ECE", width)
         lines = plot(title, canvas, ("0", f"{top:.3g}"), ticks)
         lines.append(f"ECE, logarithmic; {MARK} ECE expected under calibration")
         rows = [["", "", "n", "variance", "ECE", "(expected)"]]
         for name, p in zip(names, self.points, strict=True):
             called = f"{name} {squeeze(p.bundle, 30)}", squeeze(p.method, 16), str(p.n)
-            rows.append([*called, f"{p.variance:.4f}", f"{p.ece:.4f}", f"({p.ece_null_mean:.4f})"])
+            rows.append(
+                [
+                    *called,
+                    f"{p.variance:.4f}",
+                    f"{p.ece:.4f}",
+                    f"({p.ece_null_mean:.4f})",
+                ]
+            )
         return lines + table(rows)
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        return list(as_json(self.points[0])), [list(as_json(p).values()) for p in self.points]
+        return list(as_json(self.points[0])), [
+            list(as_json(p).values()) for p in self.points
+        ]
 
     def describe(self) -> str:
         return "Variance of the confidence against ECE. " + " ".join(
-            f"{p.bundle}, {p.method}: variance {p.variance:.4f}, ECE {p.ece:.4f}." for p in self.points
+            f"{p.bundle}, {p.method}: variance {p.variance:.4f}, ECE {p.ece:.4f}."
+            for p in self.points
         )
 
 
@@ -152,7 +214,14 @@ def overlap(a: Box, b: Box) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def place(axes: Any, points: Sequence[tuple[float, float, str]], *, size: float, colour: str, line: str) -> list[Box]:
+def place(
+    axes: Any,
+    points: Sequence[tuple[float, float, str]],
+    *,
+    size: float,
+    colour: str,
+    line: str,
+) -> list[Box]:
     """Annotate (x, y, text) in free places nearby, farther ones with a leader line; returns the boxes taken.
 
     Axis limits must be final. A label that finds no free place within half an inch is left
@@ -161,18 +230,46 @@ def place(axes: Any, points: Sequence[tuple[float, float, str]], *, size: float,
     scale = axes.figure.dpi / 72.0
     spots = [axes.transData.transform((x, y)) for x, y, _ in points]
     frame = axes.get_window_extent()
-    taken: list[Box] = [(x - 4 * scale, y - 4 * scale, x + 4 * scale, y + 4 * scale) for x, y in spots]
+    taken: list[Box] = [
+        (x - 4 * scale, y - 4 * scale, x + 4 * scale, y + 4 * scale) for x, y in spots
+    ]
     dots = list(taken)
-    look = {"textcoords": "offset points", "fontsize": size, "color": colour, "ha": "center", "va": "center"}
+    look = {
+        "textcoords": "offset points",
+        "fontsize": size,
+        "color": colour,
+        "ha": "center",
+        "va": "center",
+    }
     for (x, y), dot, (px, py, text) in zip(spots, dots, points, strict=True):
         wide, tall = 0.65 * size * len(text) * scale, size * scale
         for radius, step in product(RADII, range(16)):
             angle = pi / 4 - step * pi / 8
-            cx, cy = x + (radius * scale + wide / 2) * cos(angle), y + radius * scale * sin(angle)
+            cx, cy = (
+                x + (radius * scale + wide / 2) * cos(angle),
+                y + radius * scale * sin(angle),
+            )
             box = (cx - wide / 2, cy - tall / 2, cx + wide / 2, cy + tall / 2)
-            inside = frame.x0 < box[0] and box[2] < frame.x1 and frame.y0 < box[1] and box[3] < frame.y1
-            if inside and not any(overlap(box, other) for other in taken if other is not dot):
-                far = {"arrowstyle": "-", "color": line, "lw": 0.4, "shrinkA": 1, "shrinkB": 3} if radius > 7 else None
+            inside = (
+                frame.x0 < box[0]
+                and box[2] < frame.x1
+                and frame.y0 < box[1]
+                and box[3] < frame.y1
+            )
+            if inside and not any(
+                overlap(box, other) for other in taken if other is not dot
+            ):
+                far = (
+                    {
+                        "arrowstyle": "-",
+                        "color": line,
+                        "lw": 0.4,
+                        "shrinkA": 1,
+                        "shrinkB": 3,
+                    }
+                    if radius > 7
+                    else None
+                )
                 shift = ((cx - x) / scale, (cy - y) / scale)
                 axes.annotate(text, (px, py), shift, arrowprops=far, zorder=6, **look)
                 taken.append(box)

@@ -17,7 +17,9 @@ SUFFIXES = (".h5", ".hdf5", ".hdf")
     "hdf5",
     "HDF5 of any layout",
     suffixes=SUFFIXES,
-    sniff=lambda file: file.head.startswith(HDF5) or (file.suffix in SUFFIXES and HDF5 in file.head),
+    sniff=lambda file: (
+        file.head.startswith(HDF5) or (file.suffix in SUFFIXES and HDF5 in file.head)
+    ),
     examples=[("outputs.h5", "--scores run/out --labels run/truth --kind logits")],
 )
 def read_hdf5(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:

@@ -50,19 +50,26 @@ class _Dtype:
     def __init__(self, code: Any) -> None:
         if not isinstance(code, str | bytes) or len(code) > 20:
             raise pickle.UnpicklingError("the pickle holds an array of an unknown type")
-        self.code, self.order = code if isinstance(code, str) else code.decode("latin-1"), "="
+        self.code, self.order = (
+            code if isinstance(code, str) else code.decode("latin-1"),
+            "=",
+        )
 
     def __setstate__(self, state: Any) -> None:
         # (version, byte order, subarray, names, fields, item size, alignment, flags, …)
         if state[2:5] != (None, None, None):
-            raise pickle.UnpicklingError("the pickle holds an array of records, expected plain numbers")
+            raise pickle.UnpicklingError(
+                "the pickle holds an array of records, expected plain numbers"
+            )
         self.order = str(state[1]) if state[1] in ("<", ">", "|", "=") else "="
 
     def real(self) -> np.dtype[Any]:
         order = "" if self.code[:1] in "<>|=" else self.order
         dtype = np.dtype(order + self.code)
         if dtype.kind not in "biufSU":
-            raise pickle.UnpicklingError(f"the pickle holds an array of type {self.code}, expected plain numbers")
+            raise pickle.UnpicklingError(
+                f"the pickle holds an array of type {self.code}, expected plain numbers"
+            )
         return dtype
 
 
@@ -77,8 +84,15 @@ class _Array:
     def __setstate__(self, state: Any) -> None:
         # (version, shape, dtype, is Fortran order, bytes); the version is absent in very old files
         shape, dtype, fortran, raw = state[-4:]
-        if isinstance(raw, list) and isinstance(dtype, _Dtype) and dtype.code == "O8" and prod(shape) == len(raw) > 0:
-            self.content = raw if shape else raw[0]  # an array of objects is a list of them
+        if (
+            isinstance(raw, list)
+            and isinstance(dtype, _Dtype)
+            and dtype.code == "O8"
+            and prod(shape) == len(raw) > 0
+        ):
+            self.content = (
+                raw if shape else raw[0]
+            )  # an array of objects is a list of them
             return
         self.content = _from_bytes(raw, dtype, shape, "F" if fortran else "C")
 
@@ -87,11 +101,15 @@ def _from_bytes(raw: Any, dtype: Any, shape: Any, order: str = "C") -> AnyArray:
     if not isinstance(dtype, _Dtype):
         raise pickle.UnpicklingError("the pickle holds an array without a type")
     if isinstance(raw, list):
-        raise pickle.UnpicklingError("the pickle holds an array of Python objects, expected numbers")
+        raise pickle.UnpicklingError(
+            "the pickle holds an array of Python objects, expected numbers"
+        )
     data = _bytes(raw)
     size, real = tuple(int(d) for d in shape), dtype.real()
     if min(size, default=0) < 0 or prod(size) * real.itemsize != len(data):
-        raise pickle.UnpicklingError(f"an array of shape {size} and type {real} has {len(data)} bytes")
+        raise pickle.UnpicklingError(
+            f"an array of shape {size} and type {real} has {len(data)} bytes"
+        )
     return np.frombuffer(data, real).reshape(size, order="F" if order == "F" else "C")
 
 
@@ -100,7 +118,9 @@ def _bytes(raw: Any = b"") -> bytes:
         return raw.encode("latin-1")  # Python 2 strings are bytes
     # bytes(n) of a number would allocate n bytes, chosen by the file.
     if not isinstance(raw, (bytes, bytearray, pickle.PickleBuffer)):
-        raise pickle.UnpicklingError(f"the pickle holds {type(raw).__name__} where bytes belong")
+        raise pickle.UnpicklingError(
+            f"the pickle holds {type(raw).__name__} where bytes belong"
+        )
     return bytes(raw)
 
 
@@ -125,11 +145,15 @@ ALLOWED: dict[tuple[str, str], Any] = {
 }
 for package in ("numpy.core", "numpy._core"):  # the second from NumPy 2 on
     ALLOWED[package + ".multiarray", "_reconstruct"] = _Inert(lambda *args: _Array())
-    ALLOWED[package + ".multiarray", "scalar"] = _Inert(lambda dtype, raw=b"": _from_bytes(raw, dtype, ()))
+    ALLOWED[package + ".multiarray", "scalar"] = _Inert(
+        lambda dtype, raw=b"": _from_bytes(raw, dtype, ())
+    )
     ALLOWED[package + ".numeric", "_frombuffer"] = _Inert(_from_bytes)
 
 
-_Machine: Any = pickle._Unpickler  # the Python version, whose instructions can be replaced
+_Machine: Any = (
+    pickle._Unpickler
+)  # the Python version, whose instructions can be replaced
 
 
 class _Refused(pickle.UnpicklingError):
@@ -143,7 +167,9 @@ def _with_plain_keys(instruction: bytes, keys: slice) -> Callable[[Any], None]:
     def checked(machine: Any) -> None:
         for key in machine.stack[keys]:
             if not isinstance(key, str | bytes | int | float | None):
-                raise pickle.UnpicklingError(f"a dict has a {type(key).__name__} as a key, expected names")
+                raise pickle.UnpicklingError(
+                    f"a dict has a {type(key).__name__} as a key, expected names"
+                )
         plain(machine)
 
     return checked
@@ -160,8 +186,12 @@ class Unhashing(_Machine):  # type: ignore[misc]
         pickle.SETITEM[0]: _with_plain_keys(pickle.SETITEM, slice(-2, -1)),
         pickle.SETITEMS[0]: _with_plain_keys(pickle.SETITEMS, slice(None, None, 2)),
         pickle.DICT[0]: _with_plain_keys(pickle.DICT, slice(None, None, 2)),
-        pickle.BYTEARRAY8[0]: _Machine.dispatch[pickle.BINBYTES8[0]],  # the original allocates before it reads
-        **dict.fromkeys((pickle.EMPTY_SET[0], pickle.FROZENSET[0], pickle.ADDITEMS[0]), refuse_sets),
+        pickle.BYTEARRAY8[0]: _Machine.dispatch[
+            pickle.BINBYTES8[0]
+        ],  # the original allocates before it reads
+        **dict.fromkeys(
+            (pickle.EMPTY_SET[0], pickle.FROZENSET[0], pickle.ADDITEMS[0]), refuse_sets
+        ),
     }
 
 
@@ -189,13 +219,19 @@ def load_arrays(data: bytes, where: str) -> Any:
         return rebuilt(content, _plain, where, _content)
     except _Refused as what:
         told = "arrays from pickles, because a pickle can run any program; save the arrays with numpy.savez instead"
-        raise DataError(f"{where}: the pickle tries to build {what}; calcli builds nothing but NumPy {told}") from None
+        raise DataError(
+            f"{where}: the pickle tries to build {what}; calcli builds nothing but NumPy {told}"
+        ) from None
     except DataError:
         raise
     except RecursionError:
-        raise DataError(f"{where}: the pickle is nested too deeply; expected tuples of NumPy arrays") from None
+        raise DataError(
+            f"{where}: the pickle is nested too deeply; expected tuples of NumPy arrays"
+        ) from None
     except Exception as problem:  # a hostile or broken pickle can raise anything
-        raise DataError(f"{where}: cannot be read as a pickle: {one_line(problem)}; is the file complete?") from None
+        raise DataError(
+            f"{where}: cannot be read as a pickle: {one_line(problem)}; is the file complete?"
+        ) from None
 
 
 def _content(item: Any, listed: bool) -> Any:
@@ -206,7 +242,11 @@ def _content(item: Any, listed: bool) -> Any:
 
 
 def _plain(item: Any, parts: list[Any]) -> Any:
-    return dict(zip(map(str, item), parts, strict=True)) if isinstance(item, dict) else tuple(parts)
+    return (
+        dict(zip(map(str, item), parts, strict=True))
+        if isinstance(item, dict)
+        else tuple(parts)
+    )
 
 
 STORAGES = {
@@ -233,7 +273,9 @@ def _storage(raw: Any) -> AnyArray:
     (numel,) = np.frombuffer(file.read(8), "<i8").tolist()
     data = file.read()
     if numel != about[4] or len(data) != numel * dtype.itemsize:
-        raise pickle.UnpicklingError(f"a tensor of {numel} numbers has {len(data)} bytes")
+        raise pickle.UnpicklingError(
+            f"a tensor of {numel} numbers has {len(data)} bytes"
+        )
     return np.frombuffer(data, dtype)
 
 
@@ -241,9 +283,13 @@ def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any) -> 
     """Rebuild a tensor from its storage, as torch does; only contiguous ones."""
     size, start = tuple(int(d) for d in shape), int(offset)
     whole = tuple(prod(size[i + 1 :]) for i in range(len(size)))
-    plain = all(d == 1 or int(s) == w for d, s, w in zip(size, strides, whole, strict=True))
+    plain = all(
+        d == 1 or int(s) == w for d, s, w in zip(size, strides, whole, strict=True)
+    )
     if not isinstance(storage, np.ndarray) or not plain or min((start, *size)) < 0:
-        raise pickle.UnpicklingError("the pickle holds a tensor that does not lie in one piece; save it contiguous")
+        raise pickle.UnpicklingError(
+            "the pickle holds a tensor that does not lie in one piece; save it contiguous"
+        )
     made = _Array()
     made.content = storage[start : start + prod(size)].reshape(size)
     return made
@@ -253,7 +299,9 @@ def _is_pickle(file: SourceFile) -> bool:
     head = file.head
     if head[0] == 0x80 and len(head) > 1 and head[1] <= 5:
         return True
-    return file.suffix in SUFFIXES and head[:1] in b"(]}cli["  # protocols 0 and 1 have no magic number
+    return (
+        file.suffix in SUFFIXES and head[:1] in b"(]}cli["
+    )  # protocols 0 and 1 have no magic number
 
 
 @reader(
@@ -262,12 +310,18 @@ def _is_pickle(file: SourceFile) -> bool:
     suffixes=SUFFIXES,
     sniff=_is_pickle,
     order=3,
-    examples=[("resnet_c100_logits.p", ""), ("mmpretrain_result.pkl", ""), ("rows_of_dicts.pkl", "--labels answer")],
+    examples=[
+        ("resnet_c100_logits.p", ""),
+        ("mmpretrain_result.pkl", ""),
+        ("rows_of_dicts.pkl", "--labels answer"),
+    ],
 )
 def read_pickle(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read a pickle of arrays. ``(logits, labels)`` and ``((logits_val, y_val), (logits_test, y_test))`` are known, as
     NN_calibration published; dicts of arrays are read by their names, other nestings by position: ``0/1``."""
-    return content_archive(file.path, "pickle", load_arrays(file.path.read_bytes(), str(file.path)))
+    return content_archive(
+        file.path, "pickle", load_arrays(file.path.read_bytes(), str(file.path))
+    )
 
 
 def content_archive(path: Path, format: str, content: Any) -> Archive:
@@ -275,27 +329,46 @@ def content_archive(path: Path, format: str, content: Any) -> Archive:
     named: Any = content
     if _is_pair(content):
         named = {"logits": content[0], "labels": content[1]}
-    elif isinstance(content, tuple) and len(content) == 2 and all(_is_pair(part) for part in content):
+    elif (
+        isinstance(content, tuple)
+        and len(content) == 2
+        and all(_is_pair(part) for part in content)
+    ):
         splits = zip(("val", "test"), content, strict=True)
-        named = {split: {"logits": part[0], "labels": part[1]} for split, part in splits}
+        named = {
+            split: {"logits": part[0], "labels": part[1]} for split, part in splits
+        }
     else:
         named = merge_batches(content, path)
     # MMPretrain's scores are softmax outputs, not named so.
     for key, needed in (("pred_score", "gt_label"), ("class_scores", "pred_label")):
         scores = named.get(key) if isinstance(named, dict) and needed in named else None
         if isinstance(scores, np.ndarray) and scores.ndim == 2 and "probs" not in named:
-            named = {name: value for name, value in named.items() if name != key} | {"probs": scores}
+            named = {name: value for name, value in named.items() if name != key} | {
+                "probs": scores
+            }
             remark(f"{key} was read as probs, which MMPretrain writes there")
     found = flatten(named, lambda value: isinstance(value, (np.ndarray, Parts)), path)
     if not found:
-        raise DataError(f"{path}: the pickle holds no arrays; expected (logits, labels) or two such pairs")
+        raise DataError(
+            f"{path}: the pickle holds no arrays; expected (logits, labels) or two such pairs"
+        )
     arrays = {name or path.stem: value for name, value in found.items()}
     return Archive.held(path, format, arrays, loose=set(found) == {""})
 
 
 def _is_pair(value: Any) -> bool:
     """True for (scores, labels): floats, and as many labels or one-hot rows."""
-    if not (isinstance(value, tuple) and len(value) == 2 and all(isinstance(part, np.ndarray) for part in value)):
+    if not (
+        isinstance(value, tuple)
+        and len(value) == 2
+        and all(isinstance(part, np.ndarray) for part in value)
+    ):
         return False
     scores, labels = value
-    return scores.dtype.kind == "f" and scores.ndim == 2 and labels.ndim >= 1 and len(labels) == len(scores)
+    return (
+        scores.dtype.kind == "f"
+        and scores.ndim == 2
+        and labels.ndim >= 1
+        and len(labels) == len(scores)
+    )

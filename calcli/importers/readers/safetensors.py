@@ -31,7 +31,10 @@ def _header_length(file: SourceFile) -> int:
     "safetensors",
     "tensors of the safetensors package",
     suffixes=[".safetensors"],
-    sniff=lambda file: file.head[8:9] == b"{" and (file.suffix == ".safetensors" or _header_length(file) < file.size),
+    sniff=lambda file: (
+        file.head[8:9] == b"{"
+        and (file.suffix == ".safetensors" or _header_length(file) < file.size)
+    ),
     order=2,
     examples=[("scores.safetensors", "")],
 )
@@ -40,7 +43,9 @@ def read_safetensors(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> 
     description of the safetensors project."""
     path, size = file.path, file.size
     if (length := _header_length(file)) > min(HEADER_LIMIT, size - 8):
-        raise DataError(f"{path}: the header should have {length} bytes, the file {size}; is the file complete?")
+        raise DataError(
+            f"{path}: the header should have {length} bytes, the file {size}; is the file complete?"
+        )
     with path.open("rb") as opened:
         opened.seek(8)
         header = json.loads(opened.read(length))
@@ -49,23 +54,41 @@ def read_safetensors(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> 
         opened.seek(8 + length + max(ends, default=0))
         more = opened.read(9)
         refuse_more(path, more if more[8:] == b"{" else b"")
-    loaders = {name: _loader(path, name, about, 8 + length, size) for name, about in header.items()}
+    loaders = {
+        name: _loader(path, name, about, 8 + length, size)
+        for name, about in header.items()
+    }
     return Archive.of(path, "safetensors", loaders)
 
 
-def _loader(path: Path, name: str, about: dict[str, Any], base: int, size: int) -> Callable[[], Any]:
+def _loader(
+    path: Path, name: str, about: dict[str, Any], base: int, size: int
+) -> Callable[[], Any]:
     kind, shape = str(about["dtype"])[:20], tuple(int(d) for d in about["shape"])
     first, last = (int(x) for x in about["data_offsets"])
 
     def load() -> Any:
         if kind not in TYPES:
-            raise DataError(f"{path}: tensor {name!r} has type {kind}, expected one of {', '.join(TYPES)}")
+            raise DataError(
+                f"{path}: tensor {name!r} has type {kind}, expected one of {', '.join(TYPES)}"
+            )
         dtype = np.dtype(TYPES[kind])
-        if min(shape, default=1) < 0 or last - first != prod(shape) * dtype.itemsize or first < 0 or base + last > size:
-            raise DataError(f"{path}: tensor {name!r} does not fit its place in the file; is the file complete?")
+        if (
+            min(shape, default=1) < 0
+            or last - first != prod(shape) * dtype.itemsize
+            or first < 0
+            or base + last > size
+        ):
+            raise DataError(
+                f"{path}: tensor {name!r} does not fit its place in the file; is the file complete?"
+            )
         if first == last:
             return np.empty(shape, dtype)
-        raw = Mapped(lambda: np.memmap(path, dtype, "r", offset=base + first, shape=shape), path, name)
+        raw = Mapped(
+            lambda: np.memmap(path, dtype, "r", offset=base + first, shape=shape),
+            path,
+            name,
+        )
         return bfloat16_to_float32(raw[...]) if kind == "BF16" else raw
 
     return load

@@ -28,7 +28,9 @@ LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 def _is_pt(file: SourceFile) -> bool:
     if file.is_zip and file.members is None:
         return file.suffix in (".pt", ".pth")  # truncated: the reader raises the error
-    return file.head.startswith(LEGACY) or any(name.endswith("data.pkl") for name in file.members or [])
+    return file.head.startswith(LEGACY) or any(
+        name.endswith("data.pkl") for name in file.members or []
+    )
 
 
 @reader(
@@ -37,7 +39,10 @@ def _is_pt(file: SourceFile) -> bool:
     suffixes=[".pt", ".pth"],
     sniff=_is_pt,
     extra="torch",
-    examples=[("outputs.pt", ""), ("predictions_*.pt batch_indices_*.pt", "--join --no-labels --kind logits")],
+    examples=[
+        ("outputs.pt", ""),
+        ("predictions_*.pt batch_indices_*.pt", "--join --no-labels --kind logits"),
+    ],
 )
 def read_pt(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Load tensors and containers of tensors; anything else in the file is refused, never run."""
@@ -45,24 +50,41 @@ def read_pt(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     _check_structure(path)
     if not file.is_zip:
         file.refuse_again(LEGACY)
-    with needed(f"{path}: reading PyTorch files needs torch (or save the arrays with numpy.savez)", "torch"):
+    with needed(
+        f"{path}: reading PyTorch files needs torch (or save the arrays with numpy.savez)",
+        "torch",
+    ):
         import torch
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns about TorchScript archives and about its own storages
+            warnings.simplefilter(
+                "ignore"
+            )  # torch warns about TorchScript archives and about its own storages
             # Files of torch < 1.6 are no zip archives and cannot be mapped.
-            content = torch.load(path, map_location="cpu", weights_only=True, mmap=file.is_zip)
+            content = torch.load(
+                path, map_location="cpu", weights_only=True, mmap=file.is_zip
+            )
     except pickle.UnpicklingError as problem:
         raise DataError(f"{path}: {_refusal(problem)}") from None
 
     def taken(leaf: Any, listed: bool) -> Any:
         """Convert tensors in lists to arrays, so that batches can be joined; those in dicts stay mapped."""
-        return _loader(leaf, path)()[...] if listed and isinstance(leaf, torch.Tensor) else leaf
+        return (
+            _loader(leaf, path)()[...]
+            if listed and isinstance(leaf, torch.Tensor)
+            else leaf
+        )
 
     content = merge_batches(content, path, taken)
-    found = flatten(content, lambda value: isinstance(value, (torch.Tensor, np.ndarray, Parts)), path)
+    found = flatten(
+        content,
+        lambda value: isinstance(value, (torch.Tensor, np.ndarray, Parts)),
+        path,
+    )
     if not found:
-        raise DataError(f"{path}: holds no tensors; save a dict such as {{'logits': …, 'labels': …}} with torch.save")
+        raise DataError(
+            f"{path}: holds no tensors; save a dict such as {{'logits': …, 'labels': …}} with torch.save"
+        )
     loaders = {name or path.stem: _loader(value, path) for name, value in found.items()}
     return Archive.of(path, "pt", loaders, loose=set(found) == {""})
 
@@ -102,10 +124,14 @@ def _check_structure(path: Path) -> None:
             return
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
-                refuse_bomb(f"{path}: {member.filename}", member.file_size, member.compress_size)
+                refuse_bomb(
+                    f"{path}: {member.filename}", member.file_size, member.compress_size
+                )
                 if member.filename.endswith("data.pkl"):
                     if member.file_size > LARGEST_PICKLE:
-                        raise DataError(f"{path}: lists more than tensors; save a dict of tensors with torch.save")
+                        raise DataError(
+                            f"{path}: lists more than tensors; save a dict of tensors with torch.save"
+                        )
                     _Walk(io.BytesIO(archive.read(member)), encoding="latin1").load()
     except pickle.UnpicklingError as problem:
         raise DataError(f"{path}: {_refusal(problem)}") from None
@@ -119,7 +145,9 @@ def _loader(value: Any, path: Path) -> Callable[[], Any]:
     def whole(array: Any) -> Any:
         """Check that the mapped file still has all its bytes: reading beyond its end kills the process."""
         if path.stat().st_size < size:
-            raise ValueError(f"the file was cut short, from {size} bytes to {path.stat().st_size}")
+            raise ValueError(
+                f"the file was cut short, from {size} bytes to {path.stat().st_size}"
+            )
         return array
 
     def load() -> Any:
@@ -128,8 +156,12 @@ def _loader(value: Any, path: Path) -> Callable[[], Any]:
         tensor = whole(value.detach())
         tensor = tensor.to_dense() if tensor.is_sparse else tensor
         takes = tensor.numel() * tensor.element_size()
-        refuse_bomb(path, takes, tensor.untyped_storage().nbytes(), "save tensor.contiguous()")
-        array = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # NumPy has no bfloat16
+        refuse_bomb(
+            path, takes, tensor.untyped_storage().nbytes(), "save tensor.contiguous()"
+        )
+        array = (
+            tensor.float() if tensor.dtype == torch.bfloat16 else tensor
+        ).numpy()  # NumPy has no bfloat16
         return Mapped(lambda: whole(array), path, path.stem)
 
     return load

@@ -13,11 +13,20 @@ import numpy as np
 
 from calcli.fast_dataclass import Sums, dataclass
 from calcli.fit_summary import Summary
-from calcli.kernels.numpy.temperature import OfBlock, TemperedRows, at_once, over_rows, weighted
+from calcli.kernels.numpy.temperature import (
+    OfBlock,
+    TemperedRows,
+    at_once,
+    over_rows,
+    weighted,
+)
 from calcli.numerics import FloatArray
 from calcli.rows import Block, Rows
 
-ORDER, ROW_ORDER = 8, 6  # moments of the gaps that an expansion is made of, and the series of a row: even numbers
+ORDER, ROW_ORDER = (
+    8,
+    6,
+)  # moments of the gaps that an expansion is made of, and the series of a row: even numbers
 
 
 @dataclass(frozen=True)
@@ -41,10 +50,16 @@ def expand(rows: Rows, beta: float, *, summarise: bool) -> Expansion:
 
     summarise : also the summary of the rows as they are, of logits and log-probabilities.
     """
-    return over_rows(rows, partial(_expansion_terms, beta, summarise), partial(_expansion, rows.k, summarise))
+    return over_rows(
+        rows,
+        partial(_expansion_terms, beta, summarise),
+        partial(_expansion, rows.k, summarise),
+    )
 
 
-def _expansion_terms(beta: float, summarise: bool, r: TemperedRows) -> Sequence[FloatArray]:
+def _expansion_terms(
+    beta: float, summarise: bool, r: TemperedRows
+) -> Sequence[FloatArray]:
     seen = _seen(1.0, r) if summarise else ()
     return r.tilt(beta), *r.power_sums(ORDER), r.d_y, r.top == r.y, *seen
 
@@ -52,10 +67,20 @@ def _expansion_terms(beta: float, summarise: bool, r: TemperedRows) -> Sequence[
 def _expansion(k: int, summarise: bool, block: Block, found: FloatArray) -> Expansion:
     norm, d_y, right = found[0], found[ORDER + 1], found[ORDER + 2]
     slope = log_series(found[1 : ORDER + 1] / norm)
-    p = falling_exponential(1.0 / norm, slope)  # of the largest logit: its gap is 0, so -log p grows as K does
-    weight, total, *series = weighted(block, np.stack([right, slope[0] - d_y, *slope[1:], *p]))
+    p = falling_exponential(
+        1.0 / norm, slope
+    )  # of the largest logit: its gap is 0, so -log p grows as K does
+    weight, total, *series = weighted(
+        block, np.stack([right, slope[0] - d_y, *slope[1:], *p])
+    )
     summary = _summary(k, 1.0, block, found[ORDER + 3 :]) if summarise else None
-    return Expansion(float(weight), float(total), np.array(series[:ORDER]), np.array(series[ORDER:]), summary)
+    return Expansion(
+        float(weight),
+        float(total),
+        np.array(series[:ORDER]),
+        np.array(series[ORDER:]),
+        summary,
+    )
 
 
 def log_series(moments: FloatArray) -> list[FloatArray]:
@@ -114,7 +139,15 @@ def summary_at(rows: Rows, beta: float) -> Summary:
 def _seen(beta: float, r: TemperedRows) -> Sequence[FloatArray]:
     """With e = exp(beta d): its sum, at prediction and label, sums of e^2 and e d; the label's d; correctness."""
     norm = r.tilt(beta)
-    return norm, r.at(r.e, r.label), r.at(r.e, r.y), r.dot(r.e, r.e), r.dot(r.e, r.d), r.d_y, r.label == r.y
+    return (
+        norm,
+        r.at(r.e, r.label),
+        r.at(r.e, r.y),
+        r.dot(r.e, r.e),
+        r.dot(r.e, r.d),
+        r.d_y,
+        r.label == r.y,
+    )
 
 
 def _summary(k: int, beta: float, block: Block, seen: FloatArray) -> Summary:
@@ -123,4 +156,6 @@ def _summary(k: int, beta: float, block: Block, seen: FloatArray) -> Summary:
     log_norm = np.log(norm)
     gap = beta * (products / norm - d_y)  # the entropy is log_norm - beta E_p[d]
     losses = np.maximum(log_norm - beta * d_y, 0.0), np.maximum(brier, 0.0), gap
-    return Summary.of(np.minimum(own / norm, 1.0), correct, losses, block.labels, k, block.weight)
+    return Summary.of(
+        np.minimum(own / norm, 1.0), correct, losses, block.labels, k, block.weight
+    )

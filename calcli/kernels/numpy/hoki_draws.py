@@ -40,7 +40,9 @@ def standard_noise(noise: str, samples: int, k: int, seed: int) -> Draws:
     out = np.empty(count, dtype=np.float32)
     for start in range(0, count, CHUNK):
         raw = stream.random_raw(min(CHUNK, count - start))
-        out[start : start + len(raw)] = QUANTILES[noise](((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
+        out[start : start + len(raw)] = QUANTILES[noise](
+            ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        )
     return out.reshape(samples, k)
 
 
@@ -80,7 +82,9 @@ def gaussian_quantile(p: FloatArray) -> FloatArray:
     return np.where(np.abs(q) <= 0.425, central, np.where(q < 0, -outer, outer))
 
 
-def _ratio(r: FloatArray, coefficients: tuple[tuple[float, ...], tuple[float, ...]]) -> FloatArray:
+def _ratio(
+    r: FloatArray, coefficients: tuple[tuple[float, ...], tuple[float, ...]]
+) -> FloatArray:
     top, bottom = coefficients
     numerator, denominator = np.full_like(r, top[-1]), np.full_like(r, bottom[-1])
     for c in reversed(top[:-1]):
@@ -90,9 +94,18 @@ def _ratio(r: FloatArray, coefficients: tuple[tuple[float, ...], tuple[float, ..
     return numerator / denominator
 
 
-CENTRAL = ((3.3871327179, 50.434271938, 159.29113202, 59.109374720), (1.0, 17.895169469, 78.757757664, 67.187563600))
-MIDDLE = ((1.4234372777, 2.7568153900, 1.3067284816, 0.17023821103), (1.0, 0.73700164250, 0.12021132975))
-FAR = ((6.6579051150, 3.0812263860, 0.42868294337, 0.017337203997), (1.0, 0.24197894225, 0.012258202635))
+CENTRAL = (
+    (3.3871327179, 50.434271938, 159.29113202, 59.109374720),
+    (1.0, 17.895169469, 78.757757664, 67.187563600),
+)
+MIDDLE = (
+    (1.4234372777, 2.7568153900, 1.3067284816, 0.17023821103),
+    (1.0, 0.73700164250, 0.12021132975),
+)
+FAR = (
+    (6.6579051150, 3.0812263860, 0.42868294337, 0.017337203997),
+    (1.0, 0.24197894225, 0.012258202635),
+)
 
 
 def gumbel_quantile(p: FloatArray) -> FloatArray:
@@ -135,25 +148,39 @@ class Races:
         for at in range(0, m, step):
             some = self.by_race[at : at + step]
             best = np.argpartition(some, k - count, axis=1)[:, k - count :]
-            order = np.argsort(-np.take_along_axis(some, best, axis=1), axis=1, kind="stable")
+            order = np.argsort(
+                -np.take_along_axis(some, best, axis=1), axis=1, kind="stable"
+            )
             who[at : at + step] = np.take_along_axis(best, order, axis=1)
-            draws[at : at + step] = np.take_along_axis(some, who[at : at + step], axis=1)
+            draws[at : at + step] = np.take_along_axis(
+                some, who[at : at + step], axis=1
+            )
         return who, draws
 
 
-FIRST_FIELD = 32  # so many of the nearest rivals race first; the others only in races still open
-STAGES = (16, 64, 128)  # so many of the highest draws of a race are looked at, stage by stage, before all of them are
+FIRST_FIELD = (
+    32  # so many of the nearest rivals race first; the others only in races still open
+)
+STAGES = (
+    16,
+    64,
+    128,
+)  # so many of the highest draws of a race are looked at, stage by stage, before all of them are
 BEYOND = 1e30  # a distance in units of the noise that no draw makes up for, within the range of float32
 
 
-def sampled_retention(d: FloatArray, top: IntArray, scale: float, races: Races) -> FloatArray:
+def sampled_retention(
+    d: FloatArray, top: IntArray, scale: float, races: Races
+) -> FloatArray:
     """Share of the draws under which the top class stays on top.
 
     d : (b, k) gaps, top : (b,). A race is lost when draw_c - float32(d_c / scale) exceeds the draw of the top class for
     any c, in float32 arithmetic: with or without leaving classes out, here or on a GPU, the count is the same.
     """
     behind = np.minimum(d / scale, BEYOND).astype(np.float32)
-    return np.array([_races_won(row, c, races) for row, c in zip(behind, top.tolist(), strict=True)])
+    return np.array(
+        [_races_won(row, c, races) for row, c in zip(behind, top.tolist(), strict=True)]
+    )
 
 
 def _races_won(behind: Draws, top: int, races: Races) -> float:
@@ -175,10 +202,14 @@ def _races_won(behind: Draws, top: int, races: Races) -> float:
     who, draws = races.leaders
     running = np.flatnonzero(draws[:, 0] - behind[near].min() > own)
     won = m - len(running)
-    if 2 * len(running) > m:  # whole rows are copied faster than single draws are gathered
+    if (
+        2 * len(running) > m
+    ):  # whole rows are copied faster than single draws are gathered
         fastest = (races.by_class[near] - behind[near, None]).max(axis=0)[running]
     else:
-        fastest = (races.by_class[np.ix_(near, running)] - behind[near, None]).max(axis=0)
+        fastest = (races.by_class[np.ix_(near, running)] - behind[near, None]).max(
+            axis=0
+        )
     running = running[fastest <= own[running]]
     if not len(far):
         return (won + len(running)) / m
@@ -189,7 +220,9 @@ def _races_won(behind: Draws, top: int, races: Races) -> float:
         still_open = draws[running, at] - nearest > own[running]
         won += len(running) - int(np.count_nonzero(still_open))
         running = running[still_open]
-        fastest = (draws[running, at:stop] - behind[who[running, at:stop]]).max(axis=1, initial=-np.inf)
+        fastest = (draws[running, at:stop] - behind[who[running, at:stop]]).max(
+            axis=1, initial=-np.inf
+        )
         running = running[fastest <= own[running]]
     if len(running) and k > who.shape[1]:
         fastest = (races.by_race[running] - behind).max(axis=1)

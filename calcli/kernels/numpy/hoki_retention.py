@@ -18,7 +18,12 @@ from math import erfc
 import numpy as np
 
 from calcli.fast_dataclass import dataclass
-from calcli.kernels.numpy.hoki_draws import Draws, Races, gaussian_quantile, sampled_retention
+from calcli.kernels.numpy.hoki_draws import (
+    Draws,
+    Races,
+    gaussian_quantile,
+    sampled_retention,
+)
 from calcli.numerics import TINY, AnyArray, FloatArray, IntArray, tile_rows
 from calcli.rows import AtOnce, Block, Rows
 
@@ -60,16 +65,24 @@ def _one_width(ascending: FloatArray, width: float) -> FloatArray:
         # The next class enters with a factor of 1: the product is continuous at the kink.
         log_low = np.log(np.maximum(np.multiply.reduce(delta[:j] + low, axis=0), TINY))
         still = (log_high > -NEGLIGIBLE) & (high > 0.0)
-        out[rows] += _piece(delta[:j], low, high, np.where(still, log_high - log_low, np.nan))
+        out[rows] += _piece(
+            delta[:j], low, high, np.where(still, log_high - log_low, np.nan)
+        )
         log_high = log_low
         if 4 * np.count_nonzero(still) < 3 * len(rows):
-            rows, log_high, delta = rows[still], log_high[still], np.ascontiguousarray(delta[:, still])
+            rows, log_high, delta = (
+                rows[still],
+                log_high[still],
+                np.ascontiguousarray(delta[:, still]),
+            )
             if not len(rows):
                 break
     return np.minimum(out, 1.0, out=out)
 
 
-def _piece(delta: FloatArray, low: FloatArray, high: FloatArray, variation: FloatArray) -> FloatArray:
+def _piece(
+    delta: FloatArray, low: FloatArray, high: FloatArray, variation: FloatArray
+) -> FloatArray:
     """Integral over (low, high) of the product of the factors u + delta, (j, rows); all (rows,).
 
     variation : of its logarithm, NaN where the integral is not wanted. It alone decides how
@@ -83,10 +96,16 @@ def _piece(delta: FloatArray, low: FloatArray, high: FloatArray, variation: Floa
         least = most
         if not len(rows):
             continue
-        some, start, end = delta if len(rows) == len(high) else delta.take(rows, axis=1), low[rows], high[rows]
+        some, start, end = (
+            delta if len(rows) == len(high) else delta.take(rows, axis=1),
+            low[rows],
+            high[rows],
+        )
         if most == np.inf:
             # log prod is concave: its slope below ``high`` is at least the slope there.
-            start = np.maximum(start, end - NEGLIGIBLE / (1.0 / (some + end)).sum(axis=0))
+            start = np.maximum(
+                start, end - NEGLIGIBLE / (1.0 / (some + end)).sum(axis=0)
+            )
         middle, half = 0.5 * (end + start), 0.5 * (end - start)
         part = np.zeros(len(rows))
         for x, w in _legendre(min(nodes, exact)):
@@ -119,7 +138,11 @@ Report = Callable[[int], None]
 
 
 def retention_rates(
-    rows: Rows, noise: str, scales: Sequence[float], draws: Draws | None = None, report: Report = lambda done: None
+    rows: Rows,
+    noise: str,
+    scales: Sequence[float],
+    draws: Draws | None = None,
+    report: Report = lambda done: None,
 ) -> FloatArray:
     """Retention probability of every row at every scale, in one pass over the rows.
 
@@ -133,21 +156,33 @@ def retention_rates(
     # Uniform noise walks from kink to kink: every step is a few calls, however many rows take it. Of Gaussian noise
     # the arrays of a tile serve the next one.
     at_once: AtOnce = 1 if races is not None else 4
-    for found in rows.each(partial(_of_block, noise, tuple(scales), races), at_once=at_once):
+    for found in rows.each(
+        partial(_of_block, noise, tuple(scales), races), at_once=at_once
+    ):
         out[done : done + len(found)] = found
         done += len(found)
         report(done)
     return out
 
 
-def _of_block(noise: str, scales: tuple[float, ...], races: Races | None, block: Block) -> FloatArray:
-    return block_retention(block.z if block.kind == "probs" else block.scores, noise, scales, races)
+def _of_block(
+    noise: str, scales: tuple[float, ...], races: Races | None, block: Block
+) -> FloatArray:
+    return block_retention(
+        block.z if block.kind == "probs" else block.scores, noise, scales, races
+    )
 
 
-def block_retention(z: AnyArray, noise: str, scales: Sequence[float], races: Races | None = None) -> FloatArray:
+def block_retention(
+    z: AnyArray, noise: str, scales: Sequence[float], races: Races | None = None
+) -> FloatArray:
     """Retention of (b, k) logits of any float type, (b, len(scales))."""
     if noise == "gaussian" and races is None:
-        out, room, step = np.empty((len(z), len(scales))), GapArrays(z.shape[1]), tile_rows(z.shape[1])
+        out, room, step = (
+            np.empty((len(z), len(scales))),
+            GapArrays(z.shape[1]),
+            tile_rows(z.shape[1]),
+        )
         for at in range(0, len(z), step):
             out[at : at + step] = _gaussian_tile(z[at : at + step], scales, room)
         return out
@@ -156,16 +191,22 @@ def block_retention(z: AnyArray, noise: str, scales: Sequence[float], races: Rac
     if noise == "uniform" and races is None:
         return uniform_retention(d, scales)
     if races is not None:
-        return np.stack([sampled_retention(d, top, scale, races) for scale in scales], axis=1)
+        return np.stack(
+            [sampled_retention(d, top, scale, races) for scale in scales], axis=1
+        )
     return np.stack([gumbel_retention(d, scale) for scale in scales], axis=1)
 
 
-def _gaussian_tile(z: AnyArray, scales: Sequence[float], room: "GapArrays") -> FloatArray:
+def _gaussian_tile(
+    z: AnyArray, scales: Sequence[float], room: "GapArrays"
+) -> FloatArray:
     k, in_order = z.shape[1], z.shape[1] >= IN_ORDER_FROM and min(scales) >= SMALLEST
     if in_order:
         d = gaps_in_order(z, room.gaps[: len(z)])
     else:
-        d, scales = _with_reciprocals(gaps_to_top(np.asarray(z, dtype=np.float64))[0], scales)
+        d, scales = _with_reciprocals(
+            gaps_to_top(np.asarray(z, dtype=np.float64))[0], scales
+        )
     return gaussian_retention(d, gap_table(tuple(scales), k), room, in_order=in_order)
 
 
@@ -173,7 +214,9 @@ SMALLEST, LARGER = 2.0**-900, 2.0**800
 """Scales below the first have no reciprocal that float64 can hold; times the second they have."""
 
 
-def _with_reciprocals(d: FloatArray, scales: Sequence[float]) -> tuple[FloatArray, Sequence[float]]:
+def _with_reciprocals(
+    d: FloatArray, scales: Sequence[float]
+) -> tuple[FloatArray, Sequence[float]]:
     """Gaps and scales, both times a power of two (no rounding) where a scale has no reciprocal."""
     if min(scales) >= SMALLEST:
         return d, scales
@@ -186,7 +229,9 @@ IN_ORDER_FROM = 128  # classes from which it pays to sort a row: what falls into
 
 def gaps_in_order(z: AnyArray, out: FloatArray | None = None) -> FloatArray:
     """Gaps to the largest logit in falling order, (b, k); that of the largest itself, at the end, is infinite."""
-    ordered = z.astype(np.float32) if z.dtype == np.float16 else z.copy()  # float16 is slow to sort
+    ordered = (
+        z.astype(np.float32) if z.dtype == np.float16 else z.copy()
+    )  # float16 is slow to sort
     ordered.sort(axis=1)
     d = np.empty(z.shape) if out is None else out
     d[...] = ordered
@@ -237,7 +282,9 @@ def gap_table(scales: tuple[float, ...], k: int) -> GapTable:
     # k - 1 gaps equal, is off by less than 2e-9 (and by less than 2e-12 for the 1/4 up to 64 classes).
     step = 1 / 4 if k <= 64 else 1 / 6 if k <= 5000 else 1 / 8
     u = step * np.arange(-round(REACH / step), round(REACH / step) + 1)
-    far = -np.sqrt(2.0) * float(gaussian_quantile(np.array(DROPPED / k)))  # P(overtaking) = Phi(-d / (s sqrt 2))
+    far = -np.sqrt(2.0) * float(
+        gaussian_quantile(np.array(DROPPED / k))
+    )  # P(overtaking) = Phi(-d / (s sqrt 2))
     knee = KNEE * min(scales)
 
     def cells_up_to(gap: float) -> int:
@@ -252,7 +299,13 @@ def gap_table(scales: tuple[float, ...], k: int) -> GapTable:
         used = cells_up_to(far * scale)
         values = log_phi(u + d[:used, :, None] / scale)
         tables.append((to_coefficients @ values).reshape(used * (DEGREE + 1), len(u)))
-    return GapTable(knee, far * max(scales), cells, tuple(tables), np.log(step / np.sqrt(2 * np.pi)) - u**2 / 2)
+    return GapTable(
+        knee,
+        far * max(scales),
+        cells,
+        tuple(tables),
+        np.log(step / np.sqrt(2 * np.pi)) - u**2 / 2,
+    )
 
 
 def log_phi(x: FloatArray) -> FloatArray:
@@ -281,7 +334,11 @@ class GapArrays:
 
 
 def gaussian_retention(
-    d: FloatArray, table: GapTable, room: GapArrays | None = None, *, in_order: bool = False
+    d: FloatArray,
+    table: GapTable,
+    room: GapArrays | None = None,
+    *,
+    in_order: bool = False,
 ) -> FloatArray:
     """Exact retention under Gaussian noise at every scale of the table.
 
@@ -305,7 +362,9 @@ def products(a: FloatArray, b: FloatArray) -> FloatArray:
     return np.matmul(a.reshape(-1, TOGETHER, a.shape[1]), b).reshape(len(a), b.shape[1])
 
 
-def power_sums(d: FloatArray, table: GapTable, room: GapArrays, in_order: bool) -> FloatArray:
+def power_sums(
+    d: FloatArray, table: GapTable, room: GapArrays, in_order: bool
+) -> FloatArray:
     """Sums of powers 0..DEGREE of the gaps' positions in their cells.
 
     d : (b, k); in_order : as ``gaps_in_order`` gives them. Returns (b rounded up to a multiple
@@ -331,12 +390,18 @@ def power_sums(d: FloatArray, table: GapTable, room: GapArrays, in_order: bool) 
     power.fill(1.0)
     # Only the cell of what is dropped, which nobody reads, can have two runs in a row: far away, and the class itself.
     where = at.ravel()
-    starts = np.append(0, 1 + np.flatnonzero(where[1:] != where[:-1])) if in_order else None
+    starts = (
+        np.append(0, 1 + np.flatnonzero(where[1:] != where[:-1])) if in_order else None
+    )
     for p in range(DEGREE + 1):
         if starts is None:
-            counted = np.bincount(where, weights=power.ravel(), minlength=len(d) * width)
+            counted = np.bincount(
+                where, weights=power.ravel(), minlength=len(d) * width
+            )
             sums[: len(d), :, p] = counted.reshape(len(d), width)
         else:
-            sums.reshape(-1, DEGREE + 1)[where[starts], p] = np.add.reduceat(power.ravel(), starts)
+            sums.reshape(-1, DEGREE + 1)[where[starts], p] = np.add.reduceat(
+                power.ravel(), starts
+            )
         power *= x
     return sums.reshape(padded, width * (DEGREE + 1))[:, : table.cells * (DEGREE + 1)]

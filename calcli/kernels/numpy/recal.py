@@ -35,7 +35,9 @@ def log_confidence(gaps: FloatArray, scale: FloatArray) -> FloatArray:
     return -np.log(x.sum(axis=1))
 
 
-def log_share(gaps: FloatArray, scale: FloatArray, chosen: IntArray | None) -> FloatArray:
+def log_share(
+    gaps: FloatArray, scale: FloatArray, chosen: IntArray | None
+) -> FloatArray:
     """Log-probability of one class per row of softmax(scale gaps), of the largest if None."""
     top = log_confidence(gaps, scale)
     return top if chosen is None else top + scale * gaps[np.arange(len(gaps)), chosen]
@@ -59,14 +61,19 @@ class RowSharpness:
         log_top, cumulants = zip(*self.rows.each(_tilted, *along), strict=True)
         return TiltedRows(np.concatenate(log_top), np.concatenate(cumulants, axis=1))
 
-    def response(self, transform: int, scale: FloatArray, own: bool) -> tuple[FloatArray, BoolArray]:
+    def response(
+        self, transform: int, scale: FloatArray, own: bool
+    ) -> tuple[FloatArray, BoolArray]:
         """Effect of the transform with this index on the rows, (n,) each.
 
         Log-probability under it of the class predicted for the original row, or with ``own`` of its own class; and
         whether both predict the same.
         """
         work = partial(_response, own)
-        share, agree = zip(*self.rows.each(work, self.predicted, scale, transforms=[transform]), strict=True)
+        share, agree = zip(
+            *self.rows.each(work, self.predicted, scale, transforms=[transform]),
+            strict=True,
+        )
         return np.concatenate(share), np.concatenate(agree)
 
 
@@ -75,17 +82,25 @@ def _label_gap(block: Block) -> tuple[FloatArray, IntArray]:
     return z[np.arange(len(z)), block.labels] - z.max(axis=1), z.argmax(axis=1)
 
 
-def _tilted(block: Block, scale: FloatArray, wanted: BoolArray | None = None) -> tuple[FloatArray, FloatArray]:
+def _tilted(
+    block: Block, scale: FloatArray, wanted: BoolArray | None = None
+) -> tuple[FloatArray, FloatArray]:
     log_top, cumulants = np.zeros(len(block)), np.zeros((4, len(block)))
     here = slice(None) if wanted is None else np.flatnonzero(wanted)
     z = block.z[here]
-    x = (z - z.max(axis=1, keepdims=True)) * scale[here][:, None]  # moments about the largest logit do not cancel
+    x = (z - z.max(axis=1, keepdims=True)) * scale[here][
+        :, None
+    ]  # moments about the largest logit do not cancel
     p = np.exp(x)
     norm = p.sum(axis=1)
     m1 = np.einsum("ij,ij->i", p, x) / norm
     square = x * x
     p *= square
-    m2, m3, m4 = p.sum(axis=1) / norm, np.einsum("ij,ij->i", p, x) / norm, np.einsum("ij,ij->i", p, square) / norm
+    m2, m3, m4 = (
+        p.sum(axis=1) / norm,
+        np.einsum("ij,ij->i", p, x) / norm,
+        np.einsum("ij,ij->i", p, square) / norm,
+    )
     log_top[here] = -np.log(norm)
     cumulants[:, here] = cumulants_of(m1, m2, m3, m4)
     return log_top, cumulants
@@ -93,11 +108,18 @@ def _tilted(block: Block, scale: FloatArray, wanted: BoolArray | None = None) ->
 
 def cumulants_of(m1: Any, m2: Any, m3: Any, m4: Any) -> list[Any]:
     """The first four cumulants of these moments."""
-    k3, k4 = m3 - 3 * m2 * m1 + 2 * m1**3, m4 - 4 * m3 * m1 - 3 * m2 * m2 + 12 * m2 * m1 * m1 - 6 * m1**4
+    k3, k4 = (
+        m3 - 3 * m2 * m1 + 2 * m1**3,
+        m4 - 4 * m3 * m1 - 3 * m2 * m2 + 12 * m2 * m1 * m1 - 6 * m1**4,
+    )
     return [m1, m2 - m1 * m1, k3, k4]
 
 
-def _response(own: bool, block: Block, predicted: IntArray, scale: FloatArray) -> tuple[FloatArray, BoolArray]:
+def _response(
+    own: bool, block: Block, predicted: IntArray, scale: FloatArray
+) -> tuple[FloatArray, BoolArray]:
     z = block.transformed_z(0)
     gaps = z - z.max(axis=1, keepdims=True)
-    return log_share(gaps, scale, None if own else predicted), z.argmax(axis=1) == predicted
+    return log_share(gaps, scale, None if own else predicted), z.argmax(
+        axis=1
+    ) == predicted

@@ -20,7 +20,9 @@ Slope = Callable[[float], tuple[float, float]]
 FEWEST_ROWS = 1000
 """Rows processed at once, where there are as many: for fewer, Python takes longer than NumPy."""
 FEW_CLASSES = 64  # up to so many classes rows lie side by side, so that sums over classes are vectorised too
-VECDOT = getattr(np, "vecdot", None)  # a product of rows in half the time of einsum, from NumPy 2 on
+VECDOT = getattr(
+    np, "vecdot", None
+)  # a product of rows in half the time of einsum, from NumPy 2 on
 LONGEST_DOT = 10_000
 """Longer products BLAS may cut among its threads, on which the digits would depend: rows are cut before."""
 
@@ -34,7 +36,9 @@ def row_dots(a: FloatArray, b: FloatArray) -> FloatArray:
     parts = -(-k // LONGEST_DOT)
     even = k // parts * parts
     cut_a, cut_b = (x[..., :even].reshape(*x.shape[:-1], parts, -1) for x in (a, b))
-    return np.asarray(VECDOT(cut_a, cut_b).sum(axis=-1) + VECDOT(a[..., even:], b[..., even:]))
+    return np.asarray(
+        VECDOT(cut_a, cut_b).sum(axis=-1) + VECDOT(a[..., even:], b[..., even:])
+    )
 
 
 class TemperedRows:
@@ -53,21 +57,32 @@ class TemperedRows:
     def __init__(self, k: int) -> None:
         self.axis = 0 if k <= FEW_CLASSES else 1
         self.rows = tile_rows(k)
-        self._room = [np.empty((k, self.rows) if self.axis == 0 else (self.rows, k)) for _ in range(3)]
+        self._room = [
+            np.empty((k, self.rows) if self.axis == 0 else (self.rows, k))
+            for _ in range(3)
+        ]
         self._here = np.arange(self.rows)
         self._dot = row_dots if self.axis == 1 and VECDOT is not None else None
         self._ones = np.ones(k)
 
     def load(self, block: Block, here: slice) -> None:
         """Take in some rows of a block."""
-        z = to_logits(block.scores[here], block.kind) if block.kind == "probs" else block.scores[here]
+        z = (
+            to_logits(block.scores[here], block.kind)
+            if block.kind == "probs"
+            else block.scores[here]
+        )
         n, self.y = len(z), block.labels[here]
-        self.d, self.e, self._square = (a[:, :n] if self.axis == 0 else a[:n] for a in self._room)
+        self.d, self.e, self._square = (
+            a[:, :n] if self.axis == 0 else a[:n] for a in self._room
+        )
         if self.axis == 0:
             self.d[...] = z.T
             self.d -= self.d.max(axis=0)
             self.top = np.zeros(n, dtype=np.int64)
-            for c in range(len(self.d) - 1, -1, -1):  # a fifth of what argmax takes for few classes
+            for c in range(
+                len(self.d) - 1, -1, -1
+            ):  # a fifth of what argmax takes for few classes
                 np.copyto(self.top, c, where=self.d[c] == 0.0)
         else:
             self.d[...] = z
@@ -152,7 +167,9 @@ class OfBlock(Generic[Sums]):
                 here = slice(at, min(at + some.rows, last))
                 some.load(block, here)
                 found.append(np.stack(self.values(some, *(a[here] for a in along))))
-            made.append(self.of_rows(block.cut(first, last), np.concatenate(found, axis=1)))
+            made.append(
+                self.of_rows(block.cut(first, last), np.concatenate(found, axis=1))
+            )
         self.spare.append(some)
         return made
 
@@ -165,15 +182,22 @@ def at_once(k: int) -> AtOnce:
     counts: tuple[AtOnce, ...] = (1, 2, 4, 8, 16)
     most = max(1, MOST_BYTES // (8 * k * rows_per_block(k)))
     whole = [count for count in counts if count <= most and part_blocks(k) % count == 0]
-    return next((count for count in whole if count * rows_per_block(k) >= FEWEST_ROWS), whole[-1])
+    return next(
+        (count for count in whole if count * rows_per_block(k) >= FEWEST_ROWS),
+        whole[-1],
+    )
 
 
-def over_rows(rows: Rows, values: Values, of_rows: Callable[[Block, FloatArray], Sums]) -> Sums:
+def over_rows(
+    rows: Rows, values: Values, of_rows: Callable[[Block, FloatArray], Sums]
+) -> Sums:
     """Sum over all rows of ``of_rows(rows, values)`` (see ``Rows.sum``)."""
     return rows.sum(OfBlock(rows.k, values, of_rows), at_once=at_once(rows.k))
 
 
-def slope_by(terms: Callable[[float, TemperedRows], Sequence[FloatArray]], rows: Rows) -> Slope:
+def slope_by(
+    terms: Callable[[float, TemperedRows], Sequence[FloatArray]], rows: Rows
+) -> Slope:
     """First two derivatives of a mean loss in log beta, from those in beta that ``terms`` gives for every row."""
 
     def at(log_beta: float) -> tuple[float, float]:
@@ -207,13 +231,17 @@ def top_mass_slope(rows: Rows, top: int, target: float) -> Slope:
 
     def at(log_beta: float) -> tuple[float, float]:
         beta = float(np.exp(log_beta))
-        mass, value, slope = over_rows(rows, partial(_top_mass_terms, beta, top, rows.k), weighted).tolist()
+        mass, value, slope = over_rows(
+            rows, partial(_top_mass_terms, beta, top, rows.k), weighted
+        ).tolist()
         return value / mass - target, beta * slope / mass
 
     return at
 
 
-def _top_mass_terms(beta: float, top: int, k: int, r: TemperedRows) -> Sequence[FloatArray]:
+def _top_mass_terms(
+    beta: float, top: int, k: int, r: TemperedRows
+) -> Sequence[FloatArray]:
     """Probability of the ``top`` largest of k classes, and its derivative in beta."""
     norm = r.tilt(beta)
     mean = r.mean(norm)
@@ -231,7 +259,9 @@ def octaves(low: float, high: float) -> tuple[FloatArray, FloatArray]:
     return grid[::2], grid[1::2]
 
 
-def brier_slope(rows: Rows, low: float, high: float) -> tuple[tuple[float, float, float], Slope]:
+def brier_slope(
+    rows: Rows, low: float, high: float
+) -> tuple[tuple[float, float, float], Slope]:
     """Bracket (low, best, high) in log beta of the least mean squared error, and the error's slope.
 
     The squared error is not convex in beta. One pass scores a grid; the root of the slope between the neighbours of its
@@ -247,7 +277,9 @@ def brier_slope(rows: Rows, low: float, high: float) -> tuple[tuple[float, float
     return (x[best - 1], x[best], x[best + 1]), slope_by(_brier_terms, rows)
 
 
-def _brier_errors(chains: tuple[FloatArray, FloatArray], r: TemperedRows) -> Sequence[FloatArray]:
+def _brier_errors(
+    chains: tuple[FloatArray, FloatArray], r: TemperedRows
+) -> Sequence[FloatArray]:
     """Squared error, less 1, at every point of chains of octaves."""
     found = []
     for chain in chains:
@@ -270,7 +302,9 @@ def _brier_terms(beta: float, r: TemperedRows) -> Sequence[FloatArray]:
     variance, pp_dd = r.dot(r.e, r.d) / norm - mean**2, r.dot(r.e, r.e) / norm**2
     pp_u, u_y = pp_d - mean * pp, r.d_y - mean
     pp_uu = pp_dd - mean * (pp_d + pp_u)
-    return 2 * (pp_u - p_y * u_y), 2 * (2 * pp_uu - pp * variance - p_y * (u_y**2 - variance))
+    return 2 * (pp_u - p_y * u_y), 2 * (
+        2 * pp_uu - pp * variance - p_y * (u_y**2 - variance)
+    )
 
 
 # ---- probabilities at one temperature, in the type in which they will be written
@@ -285,7 +319,11 @@ def softmax_at(
     same whatever the rows beside. Returns (b, k) ``dtype``, (b,) float64, (b,) classes.
     """
     n, k = scores.shape
-    out, confidence, top = np.empty((n, k), dtype), np.empty(n), np.empty(n, dtype=np.int64)
+    out, confidence, top = (
+        np.empty((n, k), dtype),
+        np.empty(n),
+        np.empty(n, dtype=np.int64),
+    )
     step = tile_rows(k)
     room = np.empty((min(step, n), k))
     for at in range(0, n, step):
@@ -302,4 +340,8 @@ def softmax_at(
         e /= norm[:, None]
         confidence[some] = e[here, top[some] if label is None else label[some]]
         store(out[some], e)
-    return out, np.minimum(confidence, 1.0, out=confidence), top if label is None else label
+    return (
+        out,
+        np.minimum(confidence, 1.0, out=confidence),
+        top if label is None else label,
+    )

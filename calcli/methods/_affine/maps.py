@@ -9,13 +9,29 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import C, Calibrator, Context, Fit, Options, Prediction, Status, param
+from calcli.calibrator import (
+    C,
+    Calibrator,
+    Context,
+    Fit,
+    Options,
+    Prediction,
+    Status,
+    param,
+)
 from calcli.errors import DataError, FitError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.folds import content_folds
 from calcli.methods._affine.matrix import MatrixObjective
-from calcli.methods._affine.objective import AffineObjective, Chunked, Ridge, logits_as, mean_nll, rows_to_fit
+from calcli.methods._affine.objective import (
+    AffineObjective,
+    Chunked,
+    Ridge,
+    logits_as,
+    mean_nll,
+    rows_to_fit,
+)
 from calcli.methods._affine.vector import VectorObjective
 from calcli.methods._temperature import LaterPrior, likeliest
 from calcli.numerics import FloatArray, IntArray, floored_log, log_softmax, softmax
@@ -39,27 +55,45 @@ def log_probabilities(block: Block) -> FloatArray:
 class RidgeOptions(Options, frozen=True):
     ridge: Annotated[
         float,
-        Meta(ge=0, description="weight beside the mean NLL of the squared distance from the identity map"),
+        Meta(
+            ge=0,
+            description="weight beside the mean NLL of the squared distance from the identity map",
+        ),
     ] = 1e-6
 
 
 class OdirOptions(Options, frozen=True):
     lambda_: Annotated[
-        Weight | None, Meta(description="weight of the off-diagonal penalty; cross-validated when not given")
+        Weight | None,
+        Meta(
+            description="weight of the off-diagonal penalty; cross-validated when not given"
+        ),
     ] = msgspec.field(name="lambda", default=None)
-    mu: Annotated[Weight | None, Meta(description="weight of the bias penalty; that of lambda when not given")] = None
+    mu: Annotated[
+        Weight | None,
+        Meta(description="weight of the bias penalty; that of lambda when not given"),
+    ] = None
     penalty: Annotated[
         Literal["mean", "sum"],
-        Meta(description="penalties are means over the entries (the paper) or plain sums (the authors' programs)"),
+        Meta(
+            description="penalties are means over the entries (the paper) or plain sums (the authors' programs)"
+        ),
     ] = "mean"
     final: Annotated[
         Literal["ensemble", "refit"],
-        Meta(description="the mean of the fold models' probabilities, or one model fitted to all rows"),
+        Meta(
+            description="the mean of the fold models' probabilities, or one model fitted to all rows"
+        ),
     ] = "ensemble"
-    folds: Annotated[int, Meta(ge=2, le=100, description="folds of the cross-validation")] = 5
+    folds: Annotated[
+        int, Meta(ge=2, le=100, description="folds of the cross-validation")
+    ] = 5
     ridge: Annotated[
         float,
-        Meta(ge=0, description="weight of a ridge on the diagonal, which keeps it finite when rows are separable"),
+        Meta(
+            ge=0,
+            description="weight of a ridge on the diagonal, which keeps it finite when rows are separable",
+        ),
     ] = 1e-6
     prior: LaterPrior = 0.0
 
@@ -81,7 +115,11 @@ class AffineMap(Calibrator):
 
     def apply(self, block: Block) -> Prediction:
         x = self.features(block)
-        return Prediction.by_argmax(log_softmax((x @ self.weight.T if self.full else x * self.scale) + self.bias))
+        return Prediction.by_argmax(
+            log_softmax(
+                (x @ self.weight.T if self.full else x * self.scale) + self.bias
+            )
+        )
 
 
 class RidgeMap(AffineMap):
@@ -94,8 +132,14 @@ class RidgeMap(AffineMap):
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         if cls.features is logits_as:
             refuse_level(rows)
-        notes, theta, build = FitNotes(rows, context), cls.identity(rows.k), cast(Callable[..., Self], cls)
-        if not notes.absent_classes(ABSENT if cls.full else ABSENT.replace("row", "scale")):
+        notes, theta, build = (
+            FitNotes(rows, context),
+            cls.identity(rows.k),
+            cast(Callable[..., Self], cls),
+        )
+        if not notes.absent_classes(
+            ABSENT if cls.full else ABSENT.replace("row", "scale")
+        ):
             return notes.fit(build(*split_map(theta)))
         notes.too_many_parameters(theta.size, "ts or svs")
         what = f"fitting{refuse_hopeless(rows, 1, '')}" if cls.full else SCALES
@@ -139,7 +183,9 @@ class OdirMap(FullMap):
         folds = min(options.folds, rows.n)
         one_fit = options.lambda_ is not None and options.final == "refit"
         fits = 1 if one_fit else folds * (len(grid) + 1)
-        long = refuse_hopeless(rows, fits, "use svs, or give lambda and --set final=refit for one fit")
+        long = refuse_hopeless(
+            rows, fits, "use svs, or give lambda and --set final=refit for one fit"
+        )
         fold = None if one_fit else path_folds(rows, folds, context.rng())
         source = rows_to_fit(rows, cls.features, cls.full, fold)
         parts = [] if one_fit else folded(source.folds(), theta)
@@ -148,11 +194,16 @@ class OdirMap(FullMap):
         lam, thetas = grid[0], [theta / temperature] * folds
         if len(grid) > 1:
             lam, thetas = notes.search_path(parts, grid, ridge, thetas[0], long)
-        notes.details |= {"lambda": lam, "mu": lam if options.mu is None else options.mu}
+        notes.details |= {
+            "lambda": lam,
+            "mu": lam if options.mu is None else options.mu,
+        }
         last = ridge(lam, rows.effective_n)
         if options.final == "refit":
             start = lambda: np.mean(thetas, axis=0)  # noqa: E731
-            found = notes.fit_map(cls, objective_of(source.chunks(), last), start, f"fitting{long}")
+            found = notes.fit_map(
+                cls, objective_of(source.chunks(), last), start, f"fitting{long}"
+            )
             return notes.fit(cls.single(found))
         optima = []
         for (objective, _), start_here in zip(parts, thetas, strict=True):
@@ -161,7 +212,13 @@ class OdirMap(FullMap):
         notes.optimum(*optima)
         stack = np.stack([each.theta for each in optima])
         mean = cls.single(stack.mean(axis=0))
-        return notes.fit(replace(mean, fold_weight=stack[:, :, :-1].copy(), fold_bias=stack[:, :, -1].copy()))
+        return notes.fit(
+            replace(
+                mean,
+                fold_weight=stack[:, :, :-1].copy(),
+                fold_bias=stack[:, :, -1].copy(),
+            )
+        )
 
     @classmethod
     def single(cls, theta: FloatArray) -> Self:
@@ -183,20 +240,33 @@ class OdirMap(FullMap):
             raise DataError("expected both or neither of 'fold_weight' and 'fold_bias'")
 
 
-def odir_ridge(k: int, options: OdirOptions, temperature: float, lam: float, rows: float) -> Ridge:
+def odir_ridge(
+    k: int, options: OdirOptions, temperature: float, lam: float, rows: float
+) -> Ridge:
     """Penalty of Kull et al.: lam on off-diagonal entries, mu on the bias, almost none on the diagonal."""
     mean = options.penalty == "mean"
     weight = np.full((k, k + 1), lam / (k * (k - 1)) if mean else lam)
     weight[:, -1] = (lam if options.mu is None else options.mu) / (k if mean else 1)
     at = np.arange(k)
     weight[at, at] = options.ridge
-    return held_back(Ridge(weight, identity_map(k, k + 1)), 1.0 / temperature, temperature, options.prior, rows)
+    return held_back(
+        Ridge(weight, identity_map(k, k + 1)),
+        1.0 / temperature,
+        temperature,
+        options.prior,
+        rows,
+    )
 
 
 # ---- structured vector and matrix scaling: a smoothed temperature step, then a map under a ridge
 
 
-LAMBDAS = (30.0, 10.0, 3.0, 1.0)  # values of lambda in cross-validation, strongest first
+LAMBDAS = (
+    30.0,
+    10.0,
+    3.0,
+    1.0,
+)  # values of lambda in cross-validation, strongest first
 ROWS_PER_CLASS = 20  # rows per class below which lambda=auto of sms is cross-validated and svs is recommended
 
 
@@ -211,9 +281,16 @@ class Structured(AffineMap):
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         notes, k, theta = FitNotes(rows, context), rows.k, cls.identity(rows.k)
         search = likeliest(rows, context, options.prior)
-        temperature, smoothing, notes.before = search.temperature, 1.0 / (rows.effective_n + 1), search.before
+        temperature, smoothing, notes.before = (
+            search.temperature,
+            1.0 / (rows.effective_n + 1),
+            search.before,
+        )
         if search.root.status in ("at_low", "at_high"):
-            notes.warn(f"the temperature of the first step ran into its bound: T = {temperature:g}", "at_bound")
+            notes.warn(
+                f"the temperature of the first step ran into its bound: T = {temperature:g}",
+                "at_bound",
+            )
         features = partial(smoothed_log_probs, temperature, smoothing)
 
         def ridge(lam: float, n: float) -> Ridge:
@@ -222,7 +299,9 @@ class Structured(AffineMap):
             if cls.full:
                 weight[:, :-1] *= k - 1
                 weight[np.arange(k), np.arange(k)] = lam * k / n
-            return held_back(Ridge(weight, cls.identity(k)), 1.0, temperature, options.prior, n)
+            return held_back(
+                Ridge(weight, cls.identity(k)), 1.0, temperature, options.prior, n
+            )
 
         build = cast(Callable[..., Self], partial(cls, temperature, smoothing))
         if not notes.absent_classes("only the ridge speaks for them"):
@@ -230,7 +309,9 @@ class Structured(AffineMap):
         lam, folds, long = options.lambda_, min(5, rows.n), ""
         if cls.full:
             if rows.effective_n < ROWS_PER_CLASS * k:
-                notes.warn(f"{rows.effective_n:.0f} rows are fewer than {ROWS_PER_CLASS} per class: svs serves better")
+                notes.warn(
+                    f"{rows.effective_n:.0f} rows are fewer than {ROWS_PER_CLASS} per class: svs serves better"
+                )
                 lam = "cv" if lam == "auto" else lam
             lam = 1.0 if lam == "auto" else lam
             fits = folds * len(LAMBDAS) + 1 if lam == "cv" else 1
@@ -242,16 +323,22 @@ class Structured(AffineMap):
             lam, thetas = notes.search_path(parts, LAMBDAS, ridge, theta, long)
             theta = np.mean(thetas, axis=0) if cls.full else theta
         notes.details["lambda"] = lam
-        objective = objective_of(source.chunks(), ridge(lam, rows.effective_n), complete=True)
+        objective = objective_of(
+            source.chunks(), ridge(lam, rows.effective_n), complete=True
+        )
         what = f"fitting{long}" if cls.full else SCALES
-        return notes.fit(build(*split_map(notes.fit_map(cls, objective, lambda: theta, what))))
+        return notes.fit(
+            build(*split_map(notes.fit_map(cls, objective, lambda: theta, what)))
+        )
 
     def features(self, block: Block) -> FloatArray:
         """log((1 - a) softmax(z / T) + a / k), (b, k)."""
         return smoothed_log_probs(self.temperature, self.smoothing, block)
 
 
-def smoothed_log_probs(temperature: float, smoothing: float, block: Block, dtype: Any = np.float64) -> Any:
+def smoothed_log_probs(
+    temperature: float, smoothing: float, block: Block, dtype: Any = np.float64
+) -> Any:
     p = softmax(logits_as(block, dtype) / temperature)
     p *= 1.0 - smoothing
     p += smoothing / p.shape[1]
@@ -264,11 +351,16 @@ def smoothed_log_probs(temperature: float, smoothing: float, block: Block, dtype
 LONG_FIT = 1e14  # floating-point operations, an hour at 30 GFlop/s, above which cross-validated matrices are refused
 TYPICAL_RATE = 3e10  # operations per second, for the estimates in messages
 HIGH_LEVEL = 1e8  # level of logits, in units of their spread, beyond which products in float64 keep too few digits
-PRODUCTS_TIGHT, PRODUCTS_LOOSE = 400, 100  # gradients and Hessian products of the last fit, and of one on the path
+PRODUCTS_TIGHT, PRODUCTS_LOOSE = (
+    400,
+    100,
+)  # gradients and Hessian products of the last fit, and of one on the path
 EQUAL = 1e-9  # relative difference of held-out NLLs below which the stronger ridge is chosen
 CLEARLY_WORSE = 1e-3  # relative rise of the held-out NLL that ends a path; errors of loose fits are well below it
 
-Fold = tuple[AffineObjective, Chunked]  # the objective on the other rows, and the fold's own rows
+Fold = tuple[
+    AffineObjective, Chunked
+]  # the objective on the other rows, and the fold's own rows
 
 
 @dataclass
@@ -288,7 +380,13 @@ class FitNotes:
             self.status = status
 
     def fit(self, calibrator: C) -> Fit[C]:
-        return Fit(calibrator, self.status, tuple(self.warnings), self.details, before=self.before)
+        return Fit(
+            calibrator,
+            self.status,
+            tuple(self.warnings),
+            self.details,
+            before=self.before,
+        )
 
     def absent_classes(self, what_happens: str) -> bool:
         """Warn of classes without rows. Returns True if at least two classes have some."""
@@ -296,7 +394,9 @@ class FitNotes:
         held = np.bincount(rows.labels(), weights=rows.weights(), minlength=rows.k)
         absent = np.flatnonzero(held == 0)
         if len(absent):
-            self.warn(f"classes without calibration rows ({len(absent)} of {rows.k}): {what_happens}")
+            self.warn(
+                f"classes without calibration rows ({len(absent)} of {rows.k}): {what_happens}"
+            )
         if rows.k - len(absent) >= 2:
             return True
         words = "all calibration rows have one label, which says nothing about the scores; fitted nothing"
@@ -325,7 +425,13 @@ class FitNotes:
         self.before = search.before
         return search.temperature if search.root.status == "ok" else 1.0
 
-    def fit_map(self, cls: type, objective: AffineObjective, start: Callable[[], FloatArray], what: str) -> FloatArray:
+    def fit_map(
+        self,
+        cls: type,
+        objective: AffineObjective,
+        start: Callable[[], FloatArray],
+        what: str,
+    ) -> FloatArray:
         """Minimise an objective, record the result of the search, and return the parameters.
 
         It begins at a map fitted to much the same rows if there is one, else at ``start()``, where absent classes stay.
@@ -341,7 +447,12 @@ class FitNotes:
         return found.theta
 
     def search_path(
-        self, folds: Sequence[Fold], grid: Sequence[float], ridge: Callable[..., Ridge], start: FloatArray, long: str
+        self,
+        folds: Sequence[Fold],
+        grid: Sequence[float],
+        ridge: Callable[..., Ridge],
+        start: FloatArray,
+        long: str,
     ) -> tuple[float, list[FloatArray]]:
         """Find the lambda of a grid with the least held-out NLL, and the parameters of every fold there.
 
@@ -351,13 +462,22 @@ class FitNotes:
         NLL is needed to about 1e-4.
         """
         thetas = [start] * len(folds)
-        best, best_thetas, nll, what = 0, thetas, list[float](), f"cross-validating lambda{long}"
+        best, best_thetas, nll, what = (
+            0,
+            thetas,
+            list[float](),
+            f"cross-validating lambda{long}",
+        )
         for index, lam in enumerate(grid):
             held_out = []
             for at, (objective, held) in enumerate(folds):
-                self.context.progress(what, index * len(folds) + at, len(folds) * len(grid))
+                self.context.progress(
+                    what, index * len(folds) + at, len(folds) * len(grid)
+                )
                 objective.exchange(ridge(lam, objective.effective))
-                thetas[at] = minimise_convex(objective, objective.aligned(thetas[at]), aim=3e-5, products=1000).theta
+                thetas[at] = minimise_convex(
+                    objective, objective.aligned(thetas[at]), aim=3e-5, products=1000
+                ).theta
                 held_out.append(mean_nll(held, thetas[at]))
             total, mean = sum(mass for _, mass in held_out), 0.0
             for value, mass in held_out:
@@ -394,7 +514,9 @@ SHARPENS = 1.0 - 1e-6
 rounding, on which the penalty must not depend."""
 
 
-def held_back(ridge: Ridge, diagonal: float, temperature: float, prior: float, rows: float) -> Ridge:
+def held_back(
+    ridge: Ridge, diagonal: float, temperature: float, prior: float, rows: float
+) -> Ridge:
     """Ridge plus, to second order, the prior on the mean of the map's diagonal (see ``Prior``).
 
     diagonal : diagonal at which the map is temperature scaling; where that does not sharpen, the ridge is unchanged.
@@ -406,18 +528,24 @@ def held_back(ridge: Ridge, diagonal: float, temperature: float, prior: float, r
     weight, centre = ridge.weight.copy(), ridge.centre.copy()
     pull = 1.0 / (2.0 * prior**2 * rows * k * diagonal**2)
     weight[at] += pull
-    centre[at] += pull / weight[at] * (diagonal * (1.0 + np.log(temperature)) - centre[at])
+    centre[at] += (
+        pull / weight[at] * (diagonal * (1.0 + np.log(temperature)) - centre[at])
+    )
     return Ridge(weight, centre)
 
 
-def objective_of(chunks: Chunked, ridge: Ridge, *, complete: bool = False) -> AffineObjective:
+def objective_of(
+    chunks: Chunked, ridge: Ridge, *, complete: bool = False
+) -> AffineObjective:
     """Objective of a scale and a bias per class, or of a full matrix, by the shape of the ridge."""
     if isinstance(chunks, list) and ridge.weight.shape[1] > 2:
         return MatrixObjective(chunks, ridge, complete=complete)
     return VectorObjective(chunks, ridge, complete=complete)
 
 
-def solve(objective: AffineObjective, start: FloatArray, context: Context, what: str = "") -> Optimum:
+def solve(
+    objective: AffineObjective, start: FloatArray, context: Context, what: str = ""
+) -> Optimum:
     """Minimise an objective, in one search or, where that stalls, along a path of falling ridges.
 
     Separable rows under a weak ridge make a loss like a hinge, on which Newton steps zigzag. Along the path the same
@@ -425,7 +553,9 @@ def solve(objective: AffineObjective, start: FloatArray, context: Context, what:
     """
     aim = LOOSE_AIM if context.start else objective.aim
     progress = lambda done: context.progress(what, done, 0)  # noqa: E731
-    found = minimise_convex(objective, objective.aligned(start), aim=aim, steps=60, progress=progress)
+    found = minimise_convex(
+        objective, objective.aligned(start), aim=aim, steps=60, progress=progress
+    )
     ridge = objective.ridge
     if found.converged or objective.strength == 0.0:
         return found
@@ -466,7 +596,11 @@ def _levels(block: Block) -> tuple[float, float, float]:
     """Largest level (mid-range), half range and absolute value of a block's logits."""
     high, low = block.z.max(axis=1), block.z.min(axis=1)
     size = max(0.0, float(high.max()), -float(low.min()))
-    return float(np.abs(0.5 * high + 0.5 * low).max()), float((0.5 * high - 0.5 * low).max()), size
+    return (
+        float(np.abs(0.5 * high + 0.5 * low).max()),
+        float((0.5 * high - 0.5 * low).max()),
+        size,
+    )
 
 
 def path_folds(rows: Rows, folds: int, rng: np.random.Generator) -> IntArray:
@@ -479,7 +613,14 @@ def _label_losses(block: Block) -> FloatArray:
     return np.asarray(-log_softmax(block.z)[np.arange(len(block)), block.labels])
 
 
-def folded(folds: Iterable[tuple[Chunked, Chunked]], theta: FloatArray, *, complete: bool = False) -> list[Fold]:
+def folded(
+    folds: Iterable[tuple[Chunked, Chunked]],
+    theta: FloatArray,
+    *,
+    complete: bool = False,
+) -> list[Fold]:
     """Folds with objectives of parameters of theta's shape; ``search_path`` sets their ridges."""
     ridge = uniform_ridge(1.0, *theta.shape)
-    return [(objective_of(train, ridge, complete=complete), held) for train, held in folds]
+    return [
+        (objective_of(train, ridge, complete=complete), held) for train, held in folds
+    ]

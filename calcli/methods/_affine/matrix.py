@@ -7,13 +7,23 @@ from operator import add
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.methods._affine.objective import NEGLIGIBLE, AffineObjective, Chunk, Reals, Ridge, affine_logits, each_chunk
+from calcli.methods._affine.objective import (
+    NEGLIGIBLE,
+    AffineObjective,
+    Chunk,
+    Reals,
+    Ridge,
+    affine_logits,
+    each_chunk,
+)
 from calcli.numerics import FloatArray, IntArray
 from calcli.parallel import in_order
 from calcli.solvers import NewtonDirection, conjugate_gradients
 
 BLOCK_CLASSES = 160  # classes up to which the preconditioner of a full map has one block per class: k^3 float64
-FEW_CLASSES = 32  # classes up to which those blocks cost no more than the products that they save
+FEW_CLASSES = (
+    32  # classes up to which those blocks cost no more than the products that they save
+)
 PART = 16  # classes whose blocks are computed and used together, in parallel with other parts
 HARD = 20  # Hessian products for one direction from which a better or renewed preconditioner pays
 UNSURE = 1e-6  # curvature p (1 - p) below which a row is left out of the preconditioner
@@ -38,10 +48,14 @@ class MatrixObjective(AffineObjective):
     under_ridge: Callable[[], Linear] | None = None
     precondition: Linear | None
 
-    def __init__(self, chunks: list[Chunk], ridge: Ridge, *, complete: bool = False) -> None:
+    def __init__(
+        self, chunks: list[Chunk], ridge: Ridge, *, complete: bool = False
+    ) -> None:
         super().__init__(chunks, ridge, complete=complete)
         self.p: dict[int, NDArray[np.float32]] = {}
-        self.curvature: Callable[[], Callable[[], Linear]] = self.by_class if self.k <= FEW_CLASSES else self.diagonal
+        self.curvature: Callable[[], Callable[[], Linear]] = (
+            self.by_class if self.k <= FEW_CLASSES else self.diagonal
+        )
 
     def exchange(self, ridge: Ridge) -> None:
         super().exchange(ridge)
@@ -58,7 +72,9 @@ class MatrixObjective(AffineObjective):
             self.under_ridge, self.precondition = self.curvature(), None
         if self.precondition is None:
             self.precondition = self.under_ridge()
-        found = conjugate_gradients(self.product, -gradient, self.precondition, tolerance, 500)
+        found = conjugate_gradients(
+            self.product, -gradient, self.precondition, tolerance, 500
+        )
         if found.products > HARD or not found.exact:
             self.curvature = self.by_class if self.k <= BLOCK_CLASSES else self.factored
             self.under_ridge = None
@@ -87,7 +103,10 @@ class MatrixObjective(AffineObjective):
     def unsure(self) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
         """Features with a one, (b, k + 1), and weighted curvatures p (1 - p), (b, k), chunk by chunk."""
         for chunk in self.chunks:
-            x, p = np.ones((len(chunk), self.k + 1), dtype=np.float32), self.p[id(chunk)]
+            x, p = (
+                np.ones((len(chunk), self.k + 1), dtype=np.float32),
+                self.p[id(chunk)],
+            )
             x[:, :-1] = chunk.x
             q = p * (1 - p)
             yield x, q if chunk.w is None else (q * chunk.w[:, None]).astype(np.float32)
@@ -96,7 +115,9 @@ class MatrixObjective(AffineObjective):
         own = reduce(add, (q.T @ (x * x) for x, q in self.unsure())) / self.mass
 
         def under_ridge() -> Linear:
-            curvature = own + (2 * self.ridge.weight + 1e-6 * own.mean(axis=1, keepdims=True) + 1e-30)
+            curvature = own + (
+                2 * self.ridge.weight + 1e-6 * own.mean(axis=1, keepdims=True) + 1e-30
+            )
             return lambda v: self.project(v / curvature)
 
         return under_ridge
@@ -118,7 +139,9 @@ class MatrixObjective(AffineObjective):
             def solve(part: tuple[IntArray, FloatArray], v: FloatArray) -> FloatArray:
                 return np.matmul(part[1], v[part[0], :, None])[:, :, 0]
 
-            return lambda v: self.project(np.concatenate(list(in_order(partial(solve, v=v), inverses))))
+            return lambda v: self.project(
+                np.concatenate(list(in_order(partial(solve, v=v), inverses)))
+            )
 
         for x, q in self.unsure():
             by_class = np.ascontiguousarray(q.T)
@@ -144,7 +167,11 @@ class MatrixObjective(AffineObjective):
         share = per_class / max(float(per_class.sum()), 1e-300)
 
         def under_ridge() -> Linear:
-            typical = 2 * np.median(self.ridge.weight, axis=1) + 1e-6 * share * values.mean() + 1e-30
+            typical = (
+                2 * np.median(self.ridge.weight, axis=1)
+                + 1e-6 * share * values.mean()
+                + 1e-30
+            )
             curvature = share[:, None] * np.maximum(values, 0.0) + typical[:, None]
             return lambda v: self.project(((v @ vectors) / curvature) @ vectors.T)
 

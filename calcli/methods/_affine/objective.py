@@ -24,7 +24,9 @@ from calcli.solvers import AIM, NewtonDirection
 Reals = NDArray[np.floating[Any]]  # float64, or float32 in Hessian products
 Features = Callable[..., Any]
 """From a block, features (b, k) in float64, or in the dtype of a second argument (float32, for diagonal maps)."""
-SMALL = 1 << 25  # bytes of features in float64 up to which they are computed once and kept
+SMALL = (
+    1 << 25
+)  # bytes of features in float64 up to which they are computed once and kept
 NEGLIGIBLE = 1e-15  # smaller probabilities count for nothing, and subnormal numbers are tens of times slower
 
 
@@ -43,7 +45,9 @@ class Chunk:
     x: Any  # features (b, k); float32 if only for Hessian products
     y: IntArray
     w: FloatArray | None = None
-    narrow: NDArray[np.float32] | None = None  # the features in float32, if kept for Hessian products
+    narrow: NDArray[np.float32] | None = (
+        None  # the features in float32, if kept for Hessian products
+    )
 
     def __len__(self) -> int:
         return len(self.y)
@@ -67,7 +71,11 @@ class Table:
         size, chunks = max(64, (1 << 20) // (8 * self.x.shape[1])), []
         for part in slices or [slice(None)]:
             start, stop, _ = part.indices(len(self.y))
-            ends = np.linspace(start, stop, 1 - (start - stop) // size).astype(int).tolist()
+            ends = (
+                np.linspace(start, stop, 1 - (start - stop) // size)
+                .astype(int)
+                .tolist()
+            )
             for rows in map(slice, ends[:-1], ends[1:]):
                 w = None if self.w is None else self.w[rows]
                 chunks.append(Chunk(self.x[rows], self.y[rows], w, self.narrow[rows]))
@@ -76,7 +84,10 @@ class Table:
     def folds(self) -> Iterator[tuple[list[Chunk], list[Chunk]]]:
         """Training rows and held-out rows of every fold."""
         for first, last in pairwise(self.ends):
-            yield self.chunks(slice(0, first), slice(last, None)), self.chunks(slice(first, last))
+            yield (
+                self.chunks(slice(0, first), slice(last, None)),
+                self.chunks(slice(first, last)),
+            )
 
 
 @dataclass(frozen=True)
@@ -101,7 +112,10 @@ class Walked:
         """Training rows and held-out rows of every fold."""
         assert self.fold is not None
         for held in range(int(self.fold.max()) + 1):
-            parts = (self.rows.take(np.flatnonzero(which)) for which in (self.fold != held, self.fold == held))
+            parts = (
+                self.rows.take(np.flatnonzero(which))
+                for which in (self.fold != held, self.fold == held)
+            )
             train, own = (Walked(part, self.features).chunks() for part in parts)
             yield train, own
 
@@ -109,12 +123,17 @@ class Walked:
 Chunked = Walked | list[Chunk]
 
 
-def rows_to_fit(rows: Rows, features: Features, full: bool, fold: IntArray | None = None) -> Table | Walked:
+def rows_to_fit(
+    rows: Rows, features: Features, full: bool, fold: IntArray | None = None
+) -> Table | Walked:
     """Rows in the form that the fit of a map needs. Raises FitError if a full matrix would not fit into memory."""
     if not full:
         return Walked(rows, features, fold)
     n, k = rows.n, rows.k
-    check_memory(8 * n * k + 4 * n * k + 20 * 8 * k * (k + 1), f"a full matrix map of {n} x {k} scores")
+    check_memory(
+        8 * n * k + 4 * n * k + 20 * 8 * k * (k + 1),
+        f"a full matrix map of {n} x {k} scores",
+    )
     fold = np.zeros(n, dtype=np.int64) if fold is None else fold
     order = np.argsort(fold, kind="stable")
     place = np.empty(n, dtype=np.int64)
@@ -126,11 +145,15 @@ def rows_to_fit(rows: Rows, features: Features, full: bool, fold: IntArray | Non
     return Table(x, rows.labels()[order], None if w is None else w[order], ends)
 
 
-def each_chunk(chunks: Chunked, work: Callable[[Chunk], Result], *dtype: Any) -> Iterator[Result]:
+def each_chunk(
+    chunks: Chunked, work: Callable[[Chunk], Result], *dtype: Any
+) -> Iterator[Result]:
     """Apply ``work`` to all chunks in parallel; results in the order of the rows. dtype : of the features."""
     if isinstance(chunks, list):
         return in_order(work, chunks)
-    return in_order(lambda block: work(chunks.chunk(block, *dtype)), chunks.rows.blocks())
+    return in_order(
+        lambda block: work(chunks.chunk(block, *dtype)), chunks.rows.blocks()
+    )
 
 
 def affine_logits(x: Reals, theta: Reals) -> Any:
@@ -164,7 +187,9 @@ def mean_nll(chunks: Chunked, theta: FloatArray) -> tuple[float, float]:
 
     def summed(chunk: Chunk) -> tuple[float, float]:
         w = np.ones(len(chunk)) if chunk.w is None else chunk.w
-        return float(w @ softmax_losses(affine_logits(chunk.x, theta), chunk.y)), float(w.sum())
+        return float(w @ softmax_losses(affine_logits(chunk.x, theta), chunk.y)), float(
+            w.sum()
+        )
 
     total = mass = 0.0
     for value, weight in each_chunk(chunks, summed):
@@ -186,13 +211,21 @@ class AffineObjective(ABC):
     directions of all.
     """
 
-    aim: ClassVar[float] = AIM  # largest relative excess over the optimum at the end of a search
-    all_columns_shift: bool  # adding one row vector to all rows of theta does not change the softmax
+    aim: ClassVar[float] = (
+        AIM  # largest relative excess over the optimum at the end of a search
+    )
+    all_columns_shift: (
+        bool  # adding one row vector to all rows of theta does not change the softmax
+    )
 
-    def __init__(self, chunks: Chunked, ridge: Ridge, *, complete: bool = False) -> None:
+    def __init__(
+        self, chunks: Chunked, ridge: Ridge, *, complete: bool = False
+    ) -> None:
         self.chunks, (self.k, self.columns) = chunks, ridge.weight.shape
         held, self.n, square = np.zeros(self.k), 0, 0.0
-        labels: Iterable[tuple[IntArray, FloatArray | None]]  # without computing features
+        labels: Iterable[
+            tuple[IntArray, FloatArray | None]
+        ]  # without computing features
         if isinstance(chunks, list):
             labels = ((chunk.y, chunk.w) for chunk in chunks)
         elif chunks.rows.weights() is None:
@@ -230,12 +263,18 @@ class AffineObjective(ABC):
         if not self.present.all() or not self.ridge.weight.any():
             return theta
         shift = (normals * (theta - self.ridge.centre)).sum(axis=0)
-        return theta - np.where(self.ridge.weight.any(axis=0), shift / np.maximum(normals.sum(axis=0), 1e-300), 0.0)
+        return theta - np.where(
+            self.ridge.weight.any(axis=0),
+            shift / np.maximum(normals.sum(axis=0), 1e-300),
+            0.0,
+        )
 
     def project(self, v: Reals) -> FloatArray:
         """Project a direction (k, columns) on those that the search may take."""
         v = v * self.present[:, None]
-        return np.asarray(v - self.normals * (self.normals * v).sum(axis=0), dtype=np.float64)
+        return np.asarray(
+            v - self.normals * (self.normals * v).sum(axis=0), dtype=np.float64
+        )
 
     def value_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
         self.theta = theta

@@ -8,13 +8,23 @@ from typing import Any
 import numpy as np
 
 from calcli.methods._affine import objective
-from calcli.methods._affine.objective import NEGLIGIBLE, AffineObjective, Chunk, Chunked, Reals, Ridge, affine_logits
+from calcli.methods._affine.objective import (
+    NEGLIGIBLE,
+    AffineObjective,
+    Chunk,
+    Chunked,
+    Reals,
+    Ridge,
+    affine_logits,
+)
 from calcli.numerics import FloatArray, row_max
 from calcli.solvers import NewtonDirection, conjugate_gradients
 
 DENSE_CLASSES = 1200  # classes up to which the Hessian may be formed, (2k)^2 float64, 46 MB, if rows outnumber them
 DOUBLE_CLASSES = 256  # classes up to which it is formed at once in float64; above, in float32 and only if needed
-PRODUCTS_WORTH = 32  # k / 32 Hessian products cost about half as much as forming the Hessian
+PRODUCTS_WORTH = (
+    32  # k / 32 Hessian products cost about half as much as forming the Hessian
+)
 ASTRAY = 12  # directions after which rounding in float32 is to blame (rows of high level): float64 goes on
 
 
@@ -55,7 +65,9 @@ class VectorObjective(AffineObjective):
     narrow: Any
     decrement = 0.0
 
-    def __init__(self, chunks: Chunked, ridge: Ridge, *, complete: bool = False) -> None:
+    def __init__(
+        self, chunks: Chunked, ridge: Ridge, *, complete: bool = False
+    ) -> None:
         super().__init__(chunks, ridge, complete=complete)
         self.formable = self.k <= min(DENSE_CLASSES, self.n)
         few = self.k <= DOUBLE_CLASSES
@@ -78,7 +90,9 @@ class VectorObjective(AffineObjective):
             precondition = lambda v: self.project(np.einsum("cij,cj->ci", blocks, v))  # noqa: E731
             trial = self.formable or self.narrow == np.float32
             limit = max(6, self.k // PRODUCTS_WORTH) if trial else 300
-            found = conjugate_gradients(self.product, -gradient, precondition, tolerance, limit)
+            found = conjugate_gradients(
+                self.product, -gradient, precondition, tolerance, limit
+            )
             if found.exact or not trial:
                 return found
             self.dense = self.formable
@@ -104,7 +118,10 @@ class VectorObjective(AffineObjective):
         # The matrix product is nearly all the work; a search direction does not need float64.
         negative = np.zeros((size, size), dtype=self.narrow)
         diagonal = np.zeros((k, 2, 2))
-        batch, filled = np.empty((max(64, (1 << 23) // (8 * size)), k, 2), dtype=self.narrow), 0
+        batch, filled = (
+            np.empty((max(64, (1 << 23) // (8 * size)), k, 2), dtype=self.narrow),
+            0,
+        )
         for chunk in self.chunks:
             x, p = chunk.x, affine_logits(chunk.x, self.theta)
             objective.softmax_losses(p, chunk.y)
@@ -127,7 +144,9 @@ class VectorObjective(AffineObjective):
         hessian.reshape(k, 2, k, 2)[own, :, own, :] += diagonal
         # Neither rounding nor flat directions without a ridge may make it singular.
         np.einsum("ii->i", hessian)[:] += (
-            2 * self.ridge.weight.ravel() + self.jitter * diagonal[:, [0, 1], [0, 1]].ravel() + 1e-300
+            2 * self.ridge.weight.ravel()
+            + self.jitter * diagonal[:, [0, 1], [0, 1]].ravel()
+            + 1e-300
         )
         self.hold(hessian.reshape(k, 2, k, 2))
         return hessian
@@ -150,7 +169,13 @@ class VectorObjective(AffineObjective):
         """Sums of p (x, 1)(x, 1)' over rows, one 2 x 2 block per class: (k, 2, 2)."""
         first = np.einsum("ij,ij->j", p, x)
         second = np.einsum("ij,ij,ij->j", p, x, x)
-        return np.stack([np.stack([second, first], axis=1), np.stack([first, p.sum(axis=0)], axis=1)], axis=1)
+        return np.stack(
+            [
+                np.stack([second, first], axis=1),
+                np.stack([first, p.sum(axis=0)], axis=1),
+            ],
+            axis=1,
+        )
 
     def tile(self, chunk: Chunk) -> tuple[Reals, Reals, Reals]:
         """Features of a chunk, probabilities at the last point, and probabilities times weights."""
@@ -172,7 +197,9 @@ class VectorObjective(AffineObjective):
 
         found = objective.each_chunk(self.chunks, moments, self.narrow)
         blocks = reduce(add, found, np.zeros((self.k, 2, 2))) / self.mass
-        blocks[:, [0, 1], [0, 1]] += 2 * self.ridge.weight + self.jitter * blocks[:, [0, 1], [0, 1]] + 1e-300
+        blocks[:, [0, 1], [0, 1]] += (
+            2 * self.ridge.weight + self.jitter * blocks[:, [0, 1], [0, 1]] + 1e-300
+        )
         return np.asarray(np.linalg.inv(blocks))
 
     def product(self, v: FloatArray) -> FloatArray:
@@ -187,5 +214,7 @@ class VectorObjective(AffineObjective):
             u *= weighted
             return self.backward(x, u)
 
-        out = reduce(add, objective.each_chunk(self.chunks, work, self.narrow), np.zeros_like(v))
+        out = reduce(
+            add, objective.each_chunk(self.chunks, work, self.narrow), np.zeros_like(v)
+        )
         return self.project(out * (size / self.mass) + 2 * self.ridge.weight * v)

@@ -11,14 +11,26 @@ from msgspec import Meta
 from calcli.calibrator import Status
 from calcli.errors import FitError
 from calcli.fast_dataclass import cached_property, dataclass
-from calcli.numerics import TIE, TINY, FloatArray, IntArray, floored_log, log_normalizer, row_max, sigmoid
+from calcli.numerics import (
+    TIE,
+    TINY,
+    FloatArray,
+    IntArray,
+    floored_log,
+    log_normalizer,
+    row_max,
+    sigmoid,
+)
 from calcli.rows import Block, Rows, rows_per_block, to_logits
 from calcli.solvers import BoxMinimum, minimise_box
 
 WIDTH = 16  # classes whose log-odds are computed at a time: the only memory needed beside the scores
 Loss = Literal["log", "brier"]
 Smooth = Annotated[
-    bool, Meta(description="fit to Platt's smoothed targets (n1+1)/(n1+2) and 1/(n0+2) instead of 1 and 0")
+    bool,
+    Meta(
+        description="fit to Platt's smoothed targets (n1+1)/(n1+2) and 1/(n0+2) instead of 1 and 0"
+    ),
 ]
 GRADIENT = 1e-12  # largest entry of the mean gradient at an optimum, with features scaled to size 1
 
@@ -35,7 +47,9 @@ class Sample:
     s: FloatArray  # (n,) log-odds
     hit: FloatArray  # (n,) outcomes, 0.0 or 1.0
     weight: FloatArray | None = None  # (n,) all > 0
-    stated: FloatArray | None = None  # (n,) the probabilities, if these were given and not log-odds
+    stated: FloatArray | None = (
+        None  # (n,) the probabilities, if these were given and not log-odds
+    )
     one_map: bool = False  # this is the only question, not one of one per class
 
     @cached_property
@@ -43,7 +57,12 @@ class Sample:
         """True if tables must be over log-odds: rows whose probabilities tie at 0 or 1 differ in them."""
         sure = np.abs(self.s)
         sure = sure[sure > -np.log(TIE)]
-        return self.one_map and self.stated is None and len(sure) > 1 and bool((sure != sure[0]).any())
+        return (
+            self.one_map
+            and self.stated is None
+            and len(sure) > 1
+            and bool((sure != sure[0]).any())
+        )
 
     @property
     def x(self) -> FloatArray:
@@ -60,7 +79,9 @@ class Sample:
         return self if sure is None else replace(self, s=within(self.s, sure))
 
     def part(self, index: IntArray) -> "Sample":
-        weight, stated = (None if v is None else v[index] for v in (self.weight, self.stated))
+        weight, stated = (
+            None if v is None else v[index] for v in (self.weight, self.stated)
+        )
         return Sample(self.s[index], self.hit[index], weight, stated, self.one_map)
 
 
@@ -70,7 +91,9 @@ class MapFit(NamedTuple):
     params: tuple[Any, ...]  # in the order of the calibrator's fields
     status: Status = "ok"
     note: str = ""  # warning for the user, a phrase; equal notes of many classes are reported once
-    record: dict[str, float] = {}  # numbers to record; the largest over the classes is kept
+    record: dict[
+        str, float
+    ] = {}  # numbers to record; the largest over the classes is kept
     log_odds: FloatArray | None = None  # see ``Table``
 
     def rising(self, params: tuple[Any, ...]) -> "MapFit":
@@ -81,7 +104,13 @@ class MapFit(NamedTuple):
         return self._replace(params=params)
 
     @classmethod
-    def table(cls, sample: Sample, at: FloatArray, values: FloatArray, record: dict[str, float]) -> "MapFit":
+    def table(
+        cls,
+        sample: Sample,
+        at: FloatArray,
+        values: FloatArray,
+        record: dict[str, float],
+    ) -> "MapFit":
         """Table of values at knots, or between edges, of ``sample.x``."""
         if not sample.in_log_odds:
             return cls((at, values), record=record)
@@ -167,7 +196,9 @@ def single_sample(rows: Rows, mode: str, weight: FloatArray | None = None) -> Sa
     """Sample of the one question of mode=binary (is the label 1?) or mode=top (is the prediction right?)."""
     if rows.kind == "confidence":
         c = rows.array()[:, 0].astype(np.float64)
-        return Sample(confidence_log_odds(c), rows.labels().astype(np.float64), weight, c)
+        return Sample(
+            confidence_log_odds(c), rows.labels().astype(np.float64), weight, c
+        )
     s, hit = zip(*rows.each(partial(_asked, mode)), strict=True)
     return Sample(np.concatenate(s), np.concatenate(hit), weight, one_map=True)
 
@@ -182,12 +213,17 @@ def class_samples(rows: Rows, weight: FloatArray | None = None) -> Iterator[Samp
     """Sample of each class in turn (is the label this class?), bit for bit that of ``one_vs_rest_log_odds``."""
     y, whole = rows.labels(), rows.array()
     step = rows_per_block(rows.k)
-    parts = [_row_facts(to_logits(whole[at : at + step], rows.kind)) for at in range(0, rows.n, step)]
+    parts = [
+        _row_facts(to_logits(whole[at : at + step], rows.kind))
+        for at in range(0, rows.n, step)
+    ]
     largest, total, top, s_top = map(np.concatenate, zip(*parts, strict=True))
     for first in range(0, rows.k, WIDTH):
         z = np.array(to_logits(whole[:, first : first + WIDTH], rows.kind).T, order="C")
         for c, s in enumerate(_below_top(z - largest, total), first):
-            yield Sample(np.where(top == c, s_top, s), (y == c).astype(np.float64), weight)
+            yield Sample(
+                np.where(top == c, s_top, s), (y == c).astype(np.float64), weight
+            )
 
 
 # ---- logistic regression with a few features, to the optimum, and substitutes where none exists
@@ -207,7 +243,11 @@ def fit_logistic(
     low : (d,) of 0 and -inf. loss : ``log`` is convex: the result is the optimum if one exists (outcomes neither all
     alike nor separable). ``brier`` is not: the search goes downhill from the log loss's optimum.
     """
-    share = np.full(design.shape[1], 1.0 / design.shape[1]) if weight is None else weight / weight.sum()
+    share = (
+        np.full(design.shape[1], 1.0 / design.shape[1])
+        if weight is None
+        else weight / weight.sum()
+    )
     size = np.sqrt(design**2 @ share)
     size[size == 0] = 1.0
     scaled = design / size[:, None]
@@ -225,7 +265,11 @@ def fit_logistic(
         p, slope = np.where(u >= 0, 1.0, t) / (1.0 + t), t / (1.0 + t) ** 2
         miss = p - target
         bend = slope * (slope + miss * (1.0 - 2.0 * p))
-        return float(share @ miss**2), scaled @ (2.0 * share * miss * slope), (scaled * (2.0 * share * bend)) @ scaled.T
+        return (
+            float(share @ miss**2),
+            scaled @ (2.0 * share * miss * slope),
+            (scaled * (2.0 * share * bend)) @ scaled.T,
+        )
 
     found = minimise_box(log_loss, np.zeros(len(design)), low=low, tolerance=GRADIENT)
     if loss == "brier":
@@ -255,10 +299,17 @@ def regress(
     zeros = float(weight.sum()) - ones
     constant = (*[0.0] * len(features), float(np.log((ones + 1.0) / (zeros + 1.0))))
     if hit.all() or not hit.any():
-        return MapFit(constant, "degenerate", "all outcomes are alike, so the map is a constant")
+        return MapFit(
+            constant, "degenerate", "all outcomes are alike, so the map is a constant"
+        )
     if sample.s.min() == sample.s.max():
-        return MapFit(constant, "degenerate", "all scores are equal, so the map is a constant")
-    above, below = sample.s[hit], sample.s[~hit]  # separable: one threshold splits them, up to ties at it
+        return MapFit(
+            constant, "degenerate", "all scores are equal, so the map is a constant"
+        )
+    above, below = (
+        sample.s[hit],
+        sample.s[~hit],
+    )  # separable: one threshold splits them, up to ties at it
     separable = bool(below.max() <= above.min() or above.max() <= below.min())
     if separable and constant_if_separable and not smooth:
         return MapFit(constant, "degenerate", SEPARABLE)
@@ -271,7 +322,9 @@ def regress(
     params = (*found.x.tolist(), *[0.0] * (not intercept))
     record = {"gradient": found.gradient, "steps": float(found.evaluations)}
     if found.status != "ok":
-        return MapFit(params, "not_converged", "the fit did not reach its optimum", record)
+        return MapFit(
+            params, "not_converged", "the fit did not reach its optimum", record
+        )
     if separable and not smooth:
         return MapFit(params, "degenerate", SMOOTHED, record)
     return MapFit(params, record=record)

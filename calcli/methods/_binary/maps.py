@@ -10,13 +10,31 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import C, Calibrator, Context, Curves, Fit, Laws, Options, Prediction, param
+from calcli.calibrator import (
+    C,
+    Calibrator,
+    Context,
+    Curves,
+    Fit,
+    Laws,
+    Options,
+    Prediction,
+    param,
+)
 from calcli.composition import STATUSES, through
 from calcli.errors import DataError, FitError
 from calcli.fast_dataclass import cached_property, dataclass
 from calcli.methods._binary import log_odds as odds
 from calcli.methods._binary.log_odds import MapFit, Sample, log_sigmoid
-from calcli.numerics import TINY, FloatArray, IntArray, floored_log, log_softmax, overridable, sigmoid
+from calcli.numerics import (
+    TINY,
+    FloatArray,
+    IntArray,
+    floored_log,
+    log_softmax,
+    overridable,
+    sigmoid,
+)
 from calcli.rows import Block, Rows
 
 EMPTY = np.empty(0)  # edges, values or knots of the identity
@@ -62,12 +80,18 @@ class BinaryCalibrator(Calibrator):
     """
 
     _: KW_ONLY
-    mode: str | None = param(optional=True, default=None, within="binary|top|ova|marginal")
+    mode: str | None = param(
+        optional=True, default=None, within="binary|top|ova|marginal"
+    )
     sure: float | None = param(optional=True, default=None)
 
-    identity: ClassVar[tuple[Any, ...]] = ()  # parameters of the identity, for classes that never occur
+    identity: ClassVar[
+        tuple[Any, ...]
+    ] = ()  # parameters of the identity, for classes that never occur
     takes_log_odds: ClassVar[bool] = False  # maps take log-odds, not probabilities
-    only_ranks: ClassVar[bool] = False  # only the order of log-odds counts, so infinite ones do no harm
+    only_ranks: ClassVar[bool] = (
+        False  # only the order of log-odds counts, so infinite ones do no harm
+    )
     clip: ClassVar[float] = 1e-12  # see ``mode``
     flexible: ClassVar[bool] = False  # a map can overfit few rows
 
@@ -88,7 +112,11 @@ class BinaryCalibrator(Calibrator):
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
         """Warnings that follow from numbers of rows, classes and options alone."""
-        if cls.flexible and getattr(options, "mode", "ova") in ("ova", "marginal") and rows.n < 50 * rows.k:
+        if (
+            cls.flexible
+            and getattr(options, "mode", "ova") in ("ova", "marginal")
+            and rows.n < 50 * rows.k
+        ):
             yield (
                 f"{rows.n} rows are {rows.n / rows.k:.3g} per class: one flexible map per class follows their noise;"
                 " ts, vs or mode=top would serve better"
@@ -98,9 +126,13 @@ class BinaryCalibrator(Calibrator):
     def resolve_options(cls, options: Any, k: int) -> Any:
         mode = getattr(options, "mode", None)
         if k == 1 and mode not in (None, "auto", "top"):
-            raise FitError(f"mode={mode} needs the scores of classes, these rows hold one confidence each: mode=top")
+            raise FitError(
+                f"mode={mode} needs the scores of classes, these rows hold one confidence each: mode=top"
+            )
         if mode == "binary" and k != 2:
-            raise FitError(f"mode=binary calibrates the probability of class 1 of two, these rows have {k} classes")
+            raise FitError(
+                f"mode=binary calibrates the probability of class 1 of two, these rows have {k} classes"
+            )
         if mode != "auto":
             return options
         return msgspec.structs.replace(options, mode="binary" if k == 2 else "top")
@@ -111,7 +143,12 @@ class BinaryCalibrator(Calibrator):
 
     @classmethod
     def fit_maps(
-        cls, rows: Rows, options: Any, context: Context, fit_map: Callable[..., MapFit] | None = None, **beside: Any
+        cls,
+        rows: Rows,
+        options: Any,
+        context: Context,
+        fit_map: Callable[..., MapFit] | None = None,
+        **beside: Any,
     ) -> Fit[Self]:
         """Fit the one map of mode=binary or top, or one per class (as methods without that option do).
 
@@ -119,15 +156,27 @@ class BinaryCalibrator(Calibrator):
         Details report the mean over rows of the sum of calibrated probabilities, by which rows are divided. Rows of
         weight 0 are left out; methods that do not use weights see none.
         """
-        mode, weight = getattr(options, "mode", "ova"), rows.weights() if cls.laws.weights else None
+        mode, weight = (
+            getattr(options, "mode", "ova"),
+            rows.weights() if cls.laws.weights else None,
+        )
         counted, (sure, told) = odds.counted_rows(rows.n, weight), cls.certainty(rows)
         fit_map = fit_map or partial(cls.fit_map, options=options)
-        advice, names = (*told, *cls.advice(rows, options)), [each.name for each in cls.map_fields()]
+        advice, names = (
+            (*told, *cls.advice(rows, options)),
+            [each.name for each in cls.map_fields()],
+        )
         build = partial(cls, mode=mode, sure=sure, **beside)
         if mode in ("binary", "top"):
-            one = fit_map(odds.single_sample(rows, mode, weight).part(counted).within(sure))
-            params: list[Any] = [np.array([v]) if isinstance(v, float) else v for v in one.params]
-            over: dict[str, Any] = {} if one.log_odds is None else {"log_odds": one.log_odds}
+            one = fit_map(
+                odds.single_sample(rows, mode, weight).part(counted).within(sure)
+            )
+            params: list[Any] = [
+                np.array([v]) if isinstance(v, float) else v for v in one.params
+            ]
+            over: dict[str, Any] = (
+                {} if one.log_odds is None else {"log_odds": one.log_odds}
+            )
             note = [one.note] if one.note else []
             calibrator = build(**dict(zip(names, params, strict=True)), **over)
             return Fit(calibrator, one.status, (*note, *advice), dict(one.record))
@@ -141,18 +190,33 @@ class BinaryCalibrator(Calibrator):
             fits.append(fit_map(part) if part.hit.any() else MapFit(cls.identity))
             if fits[-1].note:
                 noted.setdefault(fits[-1].note, []).append(c)
-            row_sum += cls.curve(sample.s if cls.takes_log_odds else sample.p, *fits[-1].params)
-        warnings = [f"{note}: class{'es' * (len(c) > 1)} {rows.called(c)}" for note, c in noted.items()]
+            row_sum += cls.curve(
+                sample.s if cls.takes_log_odds else sample.p, *fits[-1].params
+            )
+        warnings = [
+            f"{note}: class{'es' * (len(c) > 1)} {rows.called(c)}"
+            for note, c in noted.items()
+        ]
         if absent := sum(one.params is cls.identity for one in fits):
-            warnings.append(f"classes without calibration rows ({absent} of {rows.k}): left as they were")
-        details: dict[str, Any] = {"row_sum_mean": float(row_sum.mean()), "zero_rows": int((row_sum < TINY).sum())}
+            warnings.append(
+                f"classes without calibration rows ({absent} of {rows.k}): left as they were"
+            )
+        details: dict[str, Any] = {
+            "row_sum_mean": float(row_sum.mean()),
+            "zero_rows": int((row_sum < TINY).sum()),
+        }
         for one in fits:
             for name, value in one.record.items():
                 details[name] = max(value, details.get(name, value))
         columns = zip(*(one.params for one in fits), strict=True)
         params = [np.array(v) if isinstance(v[0], float) else v for v in columns]
         calibrator = build(**dict(zip(names, params, strict=True)))
-        return Fit(calibrator, max((one.status for one in fits), key=STATUSES.index), (*warnings, *advice), details)
+        return Fit(
+            calibrator,
+            max((one.status for one in fits), key=STATUSES.index),
+            (*warnings, *advice),
+            details,
+        )
 
     @classmethod
     def takes_logarithms(cls) -> bool:
@@ -167,7 +231,11 @@ class BinaryCalibrator(Calibrator):
         far = np.minimum(c := rows.array().astype(np.float64), 1.0 - c)
         if not (far == 0.0).any():
             return None, []
-        sure = -float(odds.confidence_log_odds(far.min(initial=0.5, where=far > 0.0, keepdims=True) / 2.0).item())
+        sure = -float(
+            odds.confidence_log_odds(
+                far.min(initial=0.5, where=far > 0.0, keepdims=True) / 2.0
+            ).item()
+        )
         return sure, [
             f"{int((far == 0.0).sum())} of {rows.n} confidences are exactly 0 or 1, whose log-odds are infinite: they"
             f" enter as {sure:.3g}; calcli fit --method venn-abers needs no log-odds"
@@ -191,12 +259,23 @@ class BinaryCalibrator(Calibrator):
     @classmethod
     def map_fields(cls) -> list[Field[Any]]:
         """Fields that hold parameters of the maps, in the order of the arguments of ``curve``."""
-        return [each for each in fields(cls) if each.metadata["shape"] == ("maps",) or each.type == Curves]
+        return [
+            each
+            for each in fields(cls)
+            if each.metadata["shape"] == ("maps",) or each.type == Curves
+        ]
 
     def _arrays(self) -> list[Any]:
         """Parameters of the maps, field by field, each indexed by the map."""
-        held = [(each.metadata["shape"], getattr(self, each.name)) for each in self.map_fields()]
-        return [v if shape or isinstance(v, tuple) else (v,) for shape, v in held if v is not None]
+        held = [
+            (each.metadata["shape"], getattr(self, each.name))
+            for each in self.map_fields()
+        ]
+        return [
+            v if shape or isinstance(v, tuple) else (v,)
+            for shape, v in held
+            if v is not None
+        ]
 
     def inputs(self, block: Block) -> FloatArray:
         """Input of the maps: (b,) for one map, (b, k) for one per class. The block comes from ``seen``."""
@@ -205,8 +284,16 @@ class BinaryCalibrator(Calibrator):
             p = odds.probabilities(z)
             p = p if many else p[np.arange(len(p)), block.prediction]
             return odds.clipped_log_odds(p, self.clip) if self.takes_log_odds else p
-        s = odds.one_vs_rest_log_odds(z) if many else odds.single_log_odds(block, self.mode)
-        return s if self.takes_log_odds or getattr(self, "log_odds", None) is not None else sigmoid(s)
+        s = (
+            odds.one_vs_rest_log_odds(z)
+            if many
+            else odds.single_log_odds(block, self.mode)
+        )
+        return (
+            s
+            if self.takes_log_odds or getattr(self, "log_odds", None) is not None
+            else sigmoid(s)
+        )
 
     def marginals(self, block: Block) -> FloatArray:
         if len(self.maps) == 1:
@@ -219,7 +306,11 @@ class BinaryCalibrator(Calibrator):
     def apply(self, block: Block) -> Prediction:
         if block.kind == "confidence":
             c = block.scores[:, 0].astype(np.float64)
-            x = odds.within(odds.confidence_log_odds(c), self.sure) if self.takes_log_odds else c
+            x = (
+                odds.within(odds.confidence_log_odds(c), self.sure)
+                if self.takes_log_odds
+                else c
+            )
             return Prediction.of_confidence(self.curve(x, *self.maps[0]))
         if len(self.maps) > 1:
             return normalize(self.marginals(block), block.z, block.prediction)
@@ -232,18 +323,35 @@ class BinaryCalibrator(Calibrator):
             label = seen.prediction
             log_probs = share_rest(seen.z, label, log_q, log_rest)
         changed = {"predictions_changed": int((label != block.prediction).sum())}
-        return Prediction(log_probs, label, changed, floored=self.mode is None or not self.takes_log_odds)
+        return Prediction(
+            log_probs,
+            label,
+            changed,
+            floored=self.mode is None or not self.takes_log_odds,
+        )
 
     def check_own(self, k: int) -> None:
         counts = {len(v) for v in self._arrays()}
-        expected = {None: (1, k), "binary": (1,), "top": (1,), "ova": (k,), "marginal": (k,)}[self.mode]
+        expected = {
+            None: (1, k),
+            "binary": (1,),
+            "top": (1,),
+            "ova": (k,),
+            "marginal": (k,),
+        }[self.mode]
         if k == 1 and (self.mode != "top" or self.upstream is not None):
-            raise DataError("params are of scores of classes, but input_kind is confidence")
+            raise DataError(
+                "params are of scores of classes, but input_kind is confidence"
+            )
         if self.mode == "binary" and k != 2:
             raise DataError(f"params.mode is 'binary' for {k} classes")
         if len(counts) > 1 or not counts <= set(expected):
             found = " and ".join(map(str, sorted(counts)))
-            wanted = f"1 or one for each of {k} classes" if self.mode is None else str(expected[0])
+            wanted = (
+                f"1 or one for each of {k} classes"
+                if self.mode is None
+                else str(expected[0])
+            )
             raise DataError(f"there are {found} maps, expected {wanted}")
 
 
@@ -285,15 +393,22 @@ class Table(BinaryCalibrator):
 
     identity = (EMPTY, EMPTY)
     flexible = True
-    check_map: ClassVar[Callable[..., None]]  # raise DataError for invalid parameters of a map
+    check_map: ClassVar[
+        Callable[..., None]
+    ]  # raise DataError for invalid parameters of a map
 
     def _arrays(self) -> list[Any]:
         over = () if self.log_odds is None else (self.log_odds,)
-        return [*super()._arrays(), *(v if isinstance(v, tuple) else (v,) for v in over)]
+        return [
+            *super()._arrays(),
+            *(v if isinstance(v, tuple) else (v,) for v in over),
+        ]
 
     def check_own(self, k: int) -> None:
         super().check_own(k)
-        if self.log_odds is not None and (self.mode not in ("binary", "top") or len(self.maps) > 1 or k == 1):
+        if self.log_odds is not None and (
+            self.mode not in ("binary", "top") or len(self.maps) > 1 or k == 1
+        ):
             raise DataError("params.log_odds is of one map of the log-odds of classes")
         for one in self.maps:
             self.check_map(*one)
@@ -307,7 +422,9 @@ class Steps(Table):
     values: Curves = param(within="0 to 1")
 
     @staticmethod
-    def check_map(edges: FloatArray, values: FloatArray, log_odds: FloatArray | None = None) -> None:
+    def check_map(
+        edges: FloatArray, values: FloatArray, log_odds: FloatArray | None = None
+    ) -> None:
         """Raise DataError unless edges (and their log-odds) rise from 0 to 1 with one value per bin between."""
         if len(edges) == len(values) == 0 and log_odds is None:
             return
@@ -315,7 +432,11 @@ class Steps(Table):
             raise DataError(
                 f"there are {len(edges)} edges and {len(values)} values, expected one edge more than values"
             )
-        rising = (np.diff(edges) > 0).all() if log_odds is None else are_log_odds(log_odds, edges[1:-1])
+        rising = (
+            (np.diff(edges) > 0).all()
+            if log_odds is None
+            else are_log_odds(log_odds, edges[1:-1])
+        )
         if not (edges[0] == 0.0 and edges[-1] == 1.0 and rising):
             raise DataError("edges do not rise from 0 to 1")
 
@@ -333,11 +454,17 @@ class PiecewiseLinear(Table):
     values: Curves = param(within="0 to 1")
 
     @staticmethod
-    def check_map(x: FloatArray, y: FloatArray, log_odds: FloatArray | None = None) -> None:
+    def check_map(
+        x: FloatArray, y: FloatArray, log_odds: FloatArray | None = None
+    ) -> None:
         """Raise DataError unless knots have rising scores (and log-odds of these) and as many values."""
         if len(x) != len(y):
-            raise DataError(f"there are {len(x)} scores and {len(y)} values, expected as many")
-        if not ((np.diff(x) > 0).all() if log_odds is None else are_log_odds(log_odds, x)):
+            raise DataError(
+                f"there are {len(x)} scores and {len(y)} values, expected as many"
+            )
+        if not (
+            (np.diff(x) > 0).all() if log_odds is None else are_log_odds(log_odds, x)
+        ):
             raise DataError("scores of the knots do not rise")
 
     @staticmethod
@@ -371,7 +498,11 @@ def line(p: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
 
 def are_log_odds(s: FloatArray, p: FloatArray) -> bool:
     """True if s rises and holds the log-odds of p."""
-    return len(s) == len(p) and bool((np.diff(s) > 0).all()) and np.allclose(sigmoid(s), p, rtol=1e-9, atol=0)
+    return (
+        len(s) == len(p)
+        and bool((np.diff(s) > 0).all())
+        and np.allclose(sigmoid(s), p, rtol=1e-9, atol=0)
+    )
 
 
 # ---- from calibrated probabilities of single classes to rows of log-probabilities
@@ -382,7 +513,9 @@ def logs(q: FloatArray) -> tuple[FloatArray, FloatArray]:
     return floored_log(q), floored_log(1.0 - q)
 
 
-def share_rest(z: FloatArray, label: IntArray, log_q: FloatArray, log_rest: FloatArray) -> FloatArray:
+def share_rest(
+    z: FloatArray, label: IntArray, log_q: FloatArray, log_rest: FloatArray
+) -> FloatArray:
     """Log-probabilities with q on the label and 1 - q shared among the others in softmax's proportions.
 
     z : (b, k) logits, label : (b,), log_q and log_rest : (b,) logarithms of q and 1 - q. The shares are taken among the
@@ -406,4 +539,6 @@ def normalize(q: FloatArray, z: FloatArray, label: IntArray) -> Prediction:
         return Prediction(log_probs, q.argmax(axis=1), {"zero_rows": 0}, floored=True)
     log_probs[zero] = log_softmax(z[zero])
     counts = {"zero_rows": int(zero.sum())}
-    return Prediction(log_probs, np.where(zero, label, q.argmax(axis=1)), counts, floored=True)
+    return Prediction(
+        log_probs, np.where(zero, label, q.argmax(axis=1)), counts, floored=True
+    )

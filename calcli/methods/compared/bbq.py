@@ -34,7 +34,9 @@ class BayesianBinningOptions(ModeOptions, frozen=True):
     ] = "posterior"
     prune: Annotated[
         Literal["weight", "elbow"],
-        Meta(description="models kept: all of weight above 1e-12, or by the authors' code's elbow rule"),
+        Meta(
+            description="models kept: all of weight above 1e-12, or by the authors' code's elbow rule"
+        ),
     ] = "weight"
 
 
@@ -64,8 +66,13 @@ class BayesianBinning(Steps):
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
-        edges, values, weights, bins = fit_bbq(sample, options.prior, options.theta, options.prune)
-        record = {"models": float(1.0 / (weights @ weights)), "best_bins": float(bins[weights.argmax()])}
+        edges, values, weights, bins = fit_bbq(
+            sample, options.prior, options.theta, options.prune
+        )
+        record = {
+            "models": float(1.0 / (weights @ weights)),
+            "best_bins": float(bins[weights.argmax()]),
+        }
         return MapFit.table(sample, edges, values, record)
 
 
@@ -83,7 +90,9 @@ def all_binnings(n: int) -> tuple[IntArray, IntArray]:
     return cut, np.concatenate([[0], np.cumsum(sizes)])
 
 
-def fit_bbq(sample: Sample, prior: str, theta: str, prune: str) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
+def fit_bbq(
+    sample: Sample, prior: str, theta: str, prune: str
+) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
     """Edges (as ``sample.x``) and values of the averaged map, weights (m,) and bins (m,) of the models kept."""
     from scipy.special import gammaln
 
@@ -127,10 +136,16 @@ def fit_bbq(sample: Sample, prior: str, theta: str, prune: str) -> tuple[FloatAr
     # Neighbouring bins often have the very same value (no positives, lowest midpoint): drop the cut.
     fresh = np.append(True, (value[1:] != value[:-1]) | (model[1:] != model[:-1]))
     bins = np.diff(first)
-    low, value, first = low[fresh], value[fresh], np.concatenate([[0], np.cumsum(fresh)])[first]
+    low, value, first = (
+        low[fresh],
+        value[fresh],
+        np.concatenate([[0], np.cumsum(fresh)])[first],
+    )
 
     weights = np.exp(evidence - evidence.max())
-    weights[~(elbow(weights) if prune == "elbow" else weights > NEGLIGIBLE * weights.sum())] = 0.0
+    weights[
+        ~(elbow(weights) if prune == "elbow" else weights > NEGLIGIBLE * weights.sum())
+    ] = 0.0
     weights /= weights.sum()
     kept = np.flatnonzero(weights)
     # Every model is constant on each piece between the union of all cuts.
@@ -138,7 +153,12 @@ def fit_bbq(sample: Sample, prior: str, theta: str, prune: str) -> tuple[FloatAr
     edges = np.concatenate([[least], np.unique(np.concatenate([*inner, [most]]))])
     average = np.zeros(len(edges) - 1)
     for m, cuts in zip(kept, inner, strict=True):
-        average += weights[m] * value[first[m] : first[m + 1]][np.searchsorted(cuts, edges[1:], side="left")]
+        average += (
+            weights[m]
+            * value[first[m] : first[m + 1]][
+                np.searchsorted(cuts, edges[1:], side="left")
+            ]
+        )
     return edges, np.clip(average, 0.0, 1.0), weights[kept], bins[kept]
 
 

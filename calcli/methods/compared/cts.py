@@ -10,7 +10,16 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.binning import bin_index, width_edges
-from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, Status, param
+from calcli.calibrator import (
+    Calibrator,
+    Context,
+    Fit,
+    Laws,
+    Options,
+    Prediction,
+    Status,
+    param,
+)
 from calcli.fast_dataclass import dataclass
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_normalizer, log_softmax
@@ -42,8 +51,13 @@ class Others:
 
     def plus(self, other: "Others") -> "Others":
         """Both sets of classes together."""
-        wins = (other.top > self.top) | ((other.top == self.top) & (other.index < self.index))
-        top, index = np.where(wins, other.top, self.top), np.where(wins, other.index, self.index)
+        wins = (other.top > self.top) | (
+            (other.top == self.top) & (other.index < self.index)
+        )
+        top, index = (
+            np.where(wins, other.top, self.top),
+            np.where(wins, other.index, self.index),
+        )
         return Others(np.logaddexp(self.total, other.total), top, index)
 
 
@@ -87,7 +101,9 @@ class ClassSearch:
             right += float(self.share[rows] @ hit)
         return float(np.abs(gaps).sum()), right
 
-    def _gaps(self, confidence: FloatArray, hit: FloatArray, share: FloatArray) -> FloatArray:
+    def _gaps(
+        self, confidence: FloatArray, hit: FloatArray, share: FloatArray
+    ) -> FloatArray:
         """Sum of share * (confidence - hit) per bin: (m, n) in, (m, bins) out."""
         m, bins = len(confidence), len(self.edges) - 1
         # Equal widths locate the bin by one product; next to an edge between bins the edge itself decides.
@@ -102,13 +118,23 @@ class ClassSearch:
         summed = np.bincount(index.ravel(), weights=weights.ravel(), minlength=m * bins)
         return np.asarray(summed, dtype=np.float64).reshape(m, bins)
 
-    def candidates(self, c: int, others: Others, grid: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def candidates(
+        self, c: int, others: Others, grid: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         """ECE and accuracy with the temperature of class c set to every value of a grid."""
-        z, own, rest_hit = self.column(c), (self.y == c).astype(float), (others.index == self.y).astype(float)
+        z, own, rest_hit = (
+            self.column(c),
+            (self.y == c).astype(float),
+            (others.index == self.y).astype(float),
+        )
         rest_share = np.exp(others.top - others.total)
-        bar = np.where(c < others.index, np.nextafter(others.top, -np.inf), others.top)  # what class c is to exceed
+        bar = np.where(
+            c < others.index, np.nextafter(others.top, -np.inf), others.top
+        )  # what class c is to exceed
 
-        step = max(1, BLOCK_BYTES // (32 * len(grid)))  # several arrays of this size at once
+        step = max(
+            1, BLOCK_BYTES // (32 * len(grid))
+        )  # several arrays of this size at once
 
         def sums(at: int) -> tuple[FloatArray, FloatArray]:
             rows = slice(at, at + step)
@@ -123,14 +149,20 @@ class ClassSearch:
             confidence = np.maximum(p, odds, out=p)
             return self._gaps(confidence, hit, self.share[rows]), hit @ self.share[rows]
 
-        def several(first: int) -> list[tuple[FloatArray, FloatArray]]:  # for one thread
-            return [sums(at) for at in range(first, min(first + 4 * step, self.n), step)]
+        def several(
+            first: int,
+        ) -> list[tuple[FloatArray, FloatArray]]:  # for one thread
+            return [
+                sums(at) for at in range(first, min(first + 4 * step, self.n), step)
+            ]
 
         found = chain.from_iterable(in_order(several, range(0, self.n, 4 * step)))
         gaps, right = (reduce(add, each) for each in zip(*found, strict=True))
         return np.abs(gaps).sum(axis=1), right
 
-    def sweep(self, classes: IntArray, grid: FloatArray, floor: float) -> Iterator[bool]:
+    def sweep(
+        self, classes: IntArray, grid: FloatArray, floor: float
+    ) -> Iterator[bool]:
         """One pass over all classes; tells of each in turn whether it moved, as only those of ``classes`` may.
 
         A temperature moves to the best candidate whose ECE is strictly below the best so far
@@ -170,11 +202,24 @@ GRID = np.arange(1, 101) / 10.0  # temperatures tried for every class: 0.1, 0.2,
 
 
 class ClassTemperatureOptions(Options, frozen=True):
-    passes: Annotated[int, Meta(ge=1, le=100, description="passes over all classes; it stops when none moves")] = 5
+    passes: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100,
+            description="passes over all classes; it stops when none moves",
+        ),
+    ] = 5
     guard: Annotated[
-        bool, Meta(description="never accept a temperature that takes accuracy below the uncalibrated one")
+        bool,
+        Meta(
+            description="never accept a temperature that takes accuracy below the uncalibrated one"
+        ),
     ] = True
-    bins: Annotated[int, Meta(ge=1, le=1000, description="equal-width bins of the calibration error")] = 15
+    bins: Annotated[
+        int,
+        Meta(ge=1, le=1000, description="equal-width bins of the calibration error"),
+    ] = 15
 
 
 @dataclass(frozen=True)
@@ -207,7 +252,9 @@ class ClassTemperatureScaling(Calibrator):
     laws = Laws(weights=True)
 
     @classmethod
-    def fit(cls, rows: Rows, options: ClassTemperatureOptions, context: Context) -> Fit[Self]:
+    def fit(
+        cls, rows: Rows, options: ClassTemperatureOptions, context: Context
+    ) -> Fit[Self]:
         first = TemperatureScaling.fit(rows, TemperatureOptions(), context)
         start = first.calibrator.temperature
         search = ClassSearch(rows, start, width_edges(options.bins))
@@ -217,22 +264,41 @@ class ClassTemperatureScaling(Calibrator):
         for done in range(options.passes):
             moves.append(0)
             for c, moved in enumerate(search.sweep(present, GRID, floor), 1):
-                context.progress("searching class temperatures", done * rows.k + c, options.passes * rows.k)
+                context.progress(
+                    "searching class temperatures",
+                    done * rows.k + c,
+                    options.passes * rows.k,
+                )
                 moves[-1] += moved
             if moves[-1] == 0:
                 break
         status: Status = first.status
         warnings = list(first.warnings)
         if moves[-1] > 0:
-            warnings.append(f"temperatures still moved in pass {options.passes}; raise passes to search on")
+            warnings.append(
+                f"temperatures still moved in pass {options.passes}; raise passes to search on"
+            )
             status = "not_converged" if status == "ok" else status
         if missing := rows.k - len(present):
-            warnings.append(f"{missing} of {rows.k} classes have no rows; their temperature stays at {start:g}")
+            warnings.append(
+                f"{missing} of {rows.k} classes have no rows; their temperature stays at {start:g}"
+            )
         if rows.n < 20 * rows.k:
             few = "fewer than 20 rows per class; ts or vs are safer"
             warnings.append(f"{rows.k} temperatures chosen on {rows.n} rows: {few}")
-        details = {"start": start, "passes": len(moves), "moves": moves, "ece": {"before": before, "after": search.ece}}
-        return Fit(cls(search.temperature), status, tuple(warnings), details, before=first.before)
+        details = {
+            "start": start,
+            "passes": len(moves),
+            "moves": moves,
+            "ece": {"before": before, "after": search.ece},
+        }
+        return Fit(
+            cls(search.temperature),
+            status,
+            tuple(warnings),
+            details,
+            before=first.before,
+        )
 
     def apply(self, block: Block) -> Prediction:
         scaled = block.z / self.temperature

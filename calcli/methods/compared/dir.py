@@ -24,5 +24,11 @@ class DirichletCalibration(FullMap):
     aliases = ("dirichlet",)
     use = "to compare with: overfits unless rows are many"
     title = "Dirichlet calibration"
-    laws = Laws(shift_invariant=True, equivariant=True, improves_nll=True, weights=True, class_shares=True)
+    laws = Laws(
+        shift_invariant=True,
+        equivariant=True,
+        improves_nll=True,
+        weights=True,
+        class_shares=True,
+    )
     features = staticmethod(log_probabilities)

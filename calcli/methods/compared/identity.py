@@ -24,7 +24,9 @@ class Identity(Calibrator):
     aliases = ("uncalibrated", "none")
     use = "the uncalibrated scores, to compare with"
     title = "no calibration"
-    laws = replace(ORDER_PRESERVING, improves_nll=True, confidence=True, memory="stream")
+    laws = replace(
+        ORDER_PRESERVING, improves_nll=True, confidence=True, memory="stream"
+    )
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:

@@ -29,7 +29,13 @@ class IsotonicOneVsAll(PiecewiseLinear):
     aliases = ("isotonic-ova",)
     use = "to compare with: loses accuracy with many classes"
     title = "isotonic regression one-vs-all"
-    laws = replace(TOP_LABEL, confidence=False, top_label_only=False, class_shares=False, memory="array")
+    laws = replace(
+        TOP_LABEL,
+        confidence=False,
+        top_label_only=False,
+        class_shares=False,
+        memory="array",
+    )
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
@@ -43,4 +49,6 @@ class IsotonicOneVsAll(PiecewiseLinear):
     def check_own(self, k: int) -> None:
         super().check_own(k)
         if len(self.maps) != k:
-            raise DataError(f"there are {len(self.maps)} maps, expected one for each of {k} classes")
+            raise DataError(
+                f"there are {len(self.maps)} maps, expected one for each of {k} classes"
+            )

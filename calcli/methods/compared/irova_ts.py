@@ -31,7 +31,9 @@ class IsotonicAfterTemperature(IsotonicOneVsAll):
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         ts = TemperatureScaling.fit(rows, TemperatureOptions(loss="brier"), context)
         scaled, temperature = mapped(rows, ts.calibrator), ts.calibrator.temperature
-        return behind(ts, cls.fit_maps(scaled, options, context, temperature=temperature))
+        return behind(
+            ts, cls.fit_maps(scaled, options, context, temperature=temperature)
+        )
 
     @cached_property
     def upstream(self) -> Calibrator:

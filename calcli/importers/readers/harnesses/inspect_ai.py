@@ -25,7 +25,10 @@ ZSTD = 93  # method number of zstd in zip archives
 def _is_inspect(file: SourceFile) -> bool:
     if file.members is not None:
         return "header.json" in file.members or "_journal/start.json" in file.members
-    return any(isinstance(first.get("samples"), list) and "eval" in first for first in file.records[:1])
+    return any(
+        isinstance(first.get("samples"), list) and "eval" in first
+        for first in file.records[:1]
+    )
 
 
 @reader(
@@ -47,7 +50,9 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
     answers, sizes = [], set()
     for sample in samples:
         where = f"{path}: sample {sample.get('id')!r}"
-        choice: Mapping[str, Any] = ((sample.get("output") or {}).get("choices") or [{}])[0]
+        choice: Mapping[str, Any] = (
+            (sample.get("output") or {}).get("choices") or [{}]
+        )[0]
         content = (choice.get("message") or {}).get("content")
         positions = positions_of(choice.get("logprobs"), where)
         mark, answer = _mark(sample)
@@ -57,27 +62,51 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
             raise DataError(f"{where}: has {len(targets)} targets, expected one")
         target = str(targets[0] or "")
         listed = sample.get("choices") or []
-        if listed and mark is not None and answer and (answer.strip() == target.strip()) != mark:
+        if (
+            listed
+            and mark is not None
+            and answer
+            and (answer.strip() == target.strip()) != mark
+        ):
             told = f"is marked {'right' if mark else 'wrong'}, its answer is {answer!r} and its target {target!r}"
             raise DataError(f"{where}: {told}")
         if listed and answer and positions:
-            positions = [position for position in positions if position.token.strip(" ().:") == answer.strip()]
+            positions = [
+                position
+                for position in positions
+                if position.token.strip(" ().:") == answer.strip()
+            ]
             if not positions:
-                raise DataError(f"{where}: no token is its answer {answer!r}; were the choices shuffled?")
+                raise DataError(
+                    f"{where}: no token is its answer {answer!r}; were the choices shuffled?"
+                )
         more = {"labels": target} if listed else {"correct": mark}
         sizes.add(len(listed))
-        answers.append((len(listed), Answer(where, str(sample.get("id")), str(content or ""), positions, more)))
+        answers.append(
+            (
+                len(listed),
+                Answer(
+                    where, str(sample.get("id")), str(content or ""), positions, more
+                ),
+            )
+        )
     if not any(answer.positions for _, answer in answers):
         advice = "evaluate again with inspect eval … --logprobs --top-logprobs 20"
-        raise DataError(f"{path}: is a log of inspect_ai with answers and marks, but no log-probabilities; {advice}")
+        raise DataError(
+            f"{path}: is a log of inspect_ai with answers and marks, but no log-probabilities; {advice}"
+        )
     if len(sizes) > 1 and ask.choices is None:
-        raise UsageError(f"{path}: has samples with {sorted(sizes)} choices; take one number: --choices N")
+        raise UsageError(
+            f"{path}: has samples with {sorted(sizes)} choices; take one number: --choices N"
+        )
     kept = [answer for size, answer in answers if ask.choices in (None, size)]
     k = ask.choices if ask.choices is not None else max(sizes)
     if k and not ask.class_names and not ask.confidence:
         ask = replace(ask, class_names=tuple(ascii_uppercase[:k]))
     if not k and any(answer.more["correct"] is None for answer in kept):
-        raise DataError(f"{path}: has samples without choices or a mark C or I; nothing says which answers are right")
+        raise DataError(
+            f"{path}: has samples without choices or a mark C or I; nothing says which answers are right"
+        )
     return answers_archive(path, "inspect", kept, ask)
 
 
@@ -87,12 +116,21 @@ def _samples(file: SourceFile) -> list[Mapping[str, Any]]:
     found = []
     with zipfile.ZipFile(file.path) as archive:
         for member in archive.infolist():
-            if not (member.filename.startswith("samples/") and member.filename.endswith(".json")):
+            if not (
+                member.filename.startswith("samples/")
+                and member.filename.endswith(".json")
+            ):
                 continue
-            refuse_bomb(f"{file.path}: {member.filename}", member.file_size, member.compress_size)
+            refuse_bomb(
+                f"{file.path}: {member.filename}",
+                member.file_size,
+                member.compress_size,
+            )
             found.append(json.loads(_unpacked(file.path, archive, member)))
     if not found or not all(isinstance(sample, dict) for sample in found):
-        raise DataError(f"{file.path}: holds no samples; was the evaluation interrupted?")
+        raise DataError(
+            f"{file.path}: holds no samples; was the evaluation interrupted?"
+        )
     return found
 
 
@@ -103,13 +141,21 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
     except NotImplementedError:
         advice = f"inspect log convert {quote(str(path))} --to json --output-dir json rewrites it"
         if member.compress_type != ZSTD:
-            raise DataError(f"{path}: is packed by method {member.compress_type}; {advice}") from None
-        with needed(f"{path}: is packed by method {ZSTD}; {advice}; zstandard reads it", "zstd"):
+            raise DataError(
+                f"{path}: is packed by method {member.compress_type}; {advice}"
+            ) from None
+        with needed(
+            f"{path}: is packed by method {ZSTD}; {advice}; zstandard reads it", "zstd"
+        ):
             import zstandard
     with path.open("rb") as opened:
         member_start(opened, member.header_offset)
         packed = opened.read(member.compress_size)
-    data: bytes = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True).read(member.file_size + 1)
+    data: bytes = (
+        zstandard.ZstdDecompressor()
+        .stream_reader(packed, read_across_frames=True)
+        .read(member.file_size + 1)
+    )
     if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
         raise DataError(f"{path}: {member.filename} is damaged; copy the log again")
     return data

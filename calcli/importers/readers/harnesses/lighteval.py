@@ -7,7 +7,12 @@ from calcli.errors import DataError
 from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.multiple_choice import Question, check_logged, choice_archive, normalised
+from calcli.importers.multiple_choice import (
+    Question,
+    check_logged,
+    choice_archive,
+    normalised,
+)
 from calcli.importers.readers.parquet import read_parquet, read_table
 
 
@@ -15,7 +20,9 @@ from calcli.importers.readers.parquet import read_parquet, read_table
     "lighteval",
     "details_*.parquet of lighteval: log-probabilities of the choices",
     suffixes=[".parquet"],
-    sniff=lambda file: file.head.startswith(b"PAR1") and file.path.name.startswith("details_"),
+    sniff=lambda file: (
+        file.head.startswith(b"PAR1") and file.path.name.startswith("details_")
+    ),
     extra="parquet",
     order=-1,
     examples=[("details_mmlu_2025-11-05.parquet", "")],
@@ -34,17 +41,35 @@ def read_lighteval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ar
         lls = _flat(response.get("logprobs") if response else row.get("pred_logits"))
         texts = doc.get("choices") or []
         if not lls or len(lls) != len(texts) or len(lls) < 2:
-            raise DataError(f"{where}: has {len(lls)} log-probabilities, {len(texts)} choices; is the task generative?")
+            raise DataError(
+                f"{where}: has {len(lls)} log-probabilities, {len(texts)} choices; is the task generative?"
+            )
         gold = _flat(doc.get("gold_index"))
         if len(gold) != 1 or not 0 <= gold[0] < len(lls):
-            raise DataError(f"{where}: gold_index is {doc.get('gold_index')}, expected one choice of {len(lls)}")
-        scores = normalised(where, ask.normalize, lls, texts, _flat(response.get("unconditioned_logprobs")))
+            raise DataError(
+                f"{where}: gold_index is {doc.get('gold_index')}, expected one choice of {len(lls)}"
+            )
+        scores = normalised(
+            where,
+            ask.normalize,
+            lls,
+            texts,
+            _flat(response.get("unconditioned_logprobs")),
+        )
         measured = (row.get("metric") or row.get("metrics") or {}).get("acc")
-        check_logged(where, lls, int(gold[0]), None if measured is None else float(measured), "acc")
+        check_logged(
+            where,
+            lls,
+            int(gold[0]),
+            None if measured is None else float(measured),
+            "acc",
+        )
         questions.append(Question(doc.get("id") or number, scores, int(gold[0])))
     first = rows[0].get("doc") or rows[0]
     task = str(first.get("task_name") or path.stem.removeprefix("details_"))
-    remark(f"{path.name}: logits are the log-probabilities of the choices, labels gold_index; acc agrees where logged")
+    remark(
+        f"{path.name}: logits are the log-probabilities of the choices, labels gold_index; acc agrees where logged"
+    )
     return choice_archive(path, "lighteval", questions, task, ask)
 
 

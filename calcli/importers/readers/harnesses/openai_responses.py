@@ -18,10 +18,18 @@ COMMANDS += " answer=gold --gold FILE for free ones (a FILE of ids and right ans
 def _body(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Completion in a line of a batch, in the user's own wrapper, or by itself; None for other records."""
     response = record.get("response")
-    for body in (response.get("body") if isinstance(response, dict) else None, response, record):
+    for body in (
+        response.get("body") if isinstance(response, dict) else None,
+        response,
+        record,
+    ):
         choices = body.get("choices") if isinstance(body, dict) else None
-        if isinstance(choices, list) and all(isinstance(choice, dict) for choice in choices):
-            known = {"message", "text", "logprobs"} & (choices[0].keys() if choices else set())
+        if isinstance(choices, list) and all(
+            isinstance(choice, dict) for choice in choices
+        ):
+            known = {"message", "text", "logprobs"} & (
+                choices[0].keys() if choices else set()
+            )
             if known:
                 return body
     return None
@@ -35,7 +43,10 @@ def _body(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
     order=4,
     examples=[
         ("batch_output.jsonl", "--class-names A,B,C,D --gold answers.csv"),
-        ("chat.jsonl", "--confidence confidence --correct answer=gold --gold answers.csv"),
+        (
+            "chat.jsonl",
+            "--confidence confidence --correct answer=gold --gold answers.csv",
+        ),
     ],
 )
 def read_openai(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
@@ -49,21 +60,37 @@ def read_openai(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archi
             continue
         where = f"{path}: row {row}"
         if len(body["choices"]) != 1:
-            raise DataError(f"{where}: has {len(body['choices'])} choices, expected one answer per row (n=1)")
+            raise DataError(
+                f"{where}: has {len(body['choices'])} choices, expected one answer per row (n=1)"
+            )
         (choice,) = body["choices"]
         if choice.get("prompt_logprobs") and not choice.get("logprobs"):
             told = "has prompt_logprobs, which do not say which token the prompt had"
-            raise DataError(f"{where}: {told}; generate one with logprobs=true, top_logprobs=20")
+            raise DataError(
+                f"{where}: {told}; generate one with logprobs=true, top_logprobs=20"
+            )
         positions = positions_of(choice.get("logprobs"), where)
-        if positions and all(position.token.startswith("token_id:") for position in positions):
-            raise DataError(f"{where}: tokens are numbers; run the server without return_tokens_as_token_ids")
+        if positions and all(
+            position.token.startswith("token_id:") for position in positions
+        ):
+            raise DataError(
+                f"{where}: tokens are numbers; run the server without return_tokens_as_token_ids"
+            )
         text = choice.get("text") or (choice.get("message") or {}).get("content") or ""
         own = {} if body is record else record
         id = str(own.get("custom_id") or own.get("id") or "")
-        gold = {k: v for k, v in own.items() if role_of(k) == "labels" and isinstance(v, (str, int))}
+        gold = {
+            k: v
+            for k, v in own.items()
+            if role_of(k) == "labels" and isinstance(v, (str, int))
+        }
         answers.append(Answer(where, id, str(text), positions, gold))
     if not (ask.class_names or ask.confidence):
-        raise DataError(f"{path}: holds responses of a server with an OpenAI interface; say what they are: {COMMANDS}")
+        raise DataError(
+            f"{path}: holds responses of a server with an OpenAI interface; say what they are: {COMMANDS}"
+        )
     if failed:
-        remark(f"{path.name}: {failed} of {len(file.records)} lines have no answer: left out")
+        remark(
+            f"{path.name}: {failed} of {len(file.records)} lines have no answer: left out"
+        )
     return answers_archive(path, "openai", answers, ask)
