@@ -32,7 +32,14 @@ from calcli.metrics.context import Label, MetricContext
 from calcli.metrics.debiased import class_p_values_of, cwece2
 from calcli.metrics.intervals import normal_quantile, normal_tail
 from calcli.metrics.joint_test import JointTest, joint_test
-from calcli.metrics.losses import FEW, gap_interval, group_gaps
+from calcli.metrics.losses import (
+    FEW,
+    few_rows_carry,
+    gap_interval,
+    group_gaps,
+    mean_named,
+    samples_for_a_point,
+)
 from calcli.metrics.significance import MeanGap, adjusted, direction_of, p_text
 from calcli.numerics import FloatArray
 from calcli.rows import class_words
@@ -102,7 +109,7 @@ def judge(
     """
     table, k = context.table, data.n_classes
     units = None if table.units is None else table.units.n
-    few = data.n < FEW or (units is not None and units < FEWEST_UNITS)
+    few = context.effective_n < FEW or (units is not None and units < FEWEST_UNITS)
     over, test = (
         _estimate(context, "top"),
         joint_test(context, positive=k == 2 and about != "top"),
@@ -118,7 +125,7 @@ def judge(
     )
     half, coin = (
         (over.interval.high - over.interval.low) / 2.0,
-        0.98 / math.sqrt(units or data.n),
+        0.98 / math.sqrt(units or context.effective_n),
     )
     if few or not math.isfinite(
         half
@@ -129,9 +136,7 @@ def judge(
         "classes": 1.0 if classes is None or test.positive else classes.p_value,
         "groups": 1.0 if groups is None else groups.p_value,
         "bins": min(each.p_adjusted for each in bins),
-        "split": 1.0
-        if split is None or context.labelled("top").few_wrong
-        else normal_tail(split.nll.z),
+        "split": _split_p_value(context, split),
         "errors": min(errors.values(), default=1.0),
     }
     found = ["confidence"] * rejected + [
@@ -161,7 +166,8 @@ def judge(
     kind = _kind(
         test, _sided(own, context.labelled("top")), findings, doubt, few or half > WIDE
     )
-    needed = max(math.ceil(data.n * (half / 0.01) ** 2 / 100 - 1e-9) * 100, 100)
+    wanted = samples_for_a_point(context, half)
+    needed = max(math.ceil(wanted / 100 - 1e-9) * 100, 100)
     draws = 0 if few else (test.draws + 1) * MAIN / LEVEL - 1
     tests: dict[str, Any] = {
         "p_value": p,
@@ -203,6 +209,17 @@ def judge(
     )
     what = advice_on(report, test, where, tried, max(table.clipped, table.certain))
     return replace(report, found=findings_words(report, test), advice=what)
+
+
+def _split_p_value(context: MetricContext, split: LossSplit | None) -> float:
+    """One-sided p-value of the calibration part of the NLL; 1 where few rows carry the NLL, of which a
+    cross-validated gain is no normal variable."""
+    if split is None:
+        return 1.0
+    own = context.labelled("top")
+    if few_rows_carry(own, "nll", mean_named(own, "nll")) is not None:
+        return 1.0
+    return normal_tail(split.nll.z)
 
 
 def _gated(found: Parts, gate: float, **nothing: Any) -> Parts:

@@ -286,7 +286,16 @@ class ClassSums:
         self.flush()
         cells = self.cells.reshape(*self.totals.shape, -1).copy()
         cells[:, :, 0] = np.maximum(self.totals - cells[:, :, 1:].sum(axis=2), 0.0)
-        return ClassStats(cells[0].astype(np.int64), *cells[1:], jumps=self.jumps)
+        count, score, outcome, weight, weight_square, variance = cells
+        return ClassStats(
+            count.astype(np.int64),
+            score,
+            outcome,
+            weight,
+            weight_square,
+            variance,
+            self.jumps,
+        )
 
 
 # ---- the walk

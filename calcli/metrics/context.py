@@ -208,6 +208,12 @@ class MetricContext:
     def n(self) -> int:
         return self.table.n
 
+    @property
+    def effective_n(self) -> float:
+        """Kish's effective number of rows; the number of rows without weights."""
+        w = self.table.weight
+        return float(self.n) if w is None else float(w.sum()) ** 2 / float(w @ w)
+
     @cached_property
     def distinct(self) -> int:
         """Number of distinct confidences."""

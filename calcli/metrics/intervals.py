@@ -54,6 +54,16 @@ class Interval:
         }
 
 
+def min_distance(interval: Interval) -> float:
+    """Least absolute value in an interval."""
+    return max(interval.low, -interval.high, 0.0)
+
+
+def max_distance(interval: Interval) -> float:
+    """Largest absolute value in an interval."""
+    return max(abs(interval.low), abs(interval.high))
+
+
 @dataclass(frozen=True)
 class Mean:
     """Mean over rows with its standard error; n is the effective number of rows, or the number of units where rows have

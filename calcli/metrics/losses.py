@@ -418,6 +418,40 @@ def gap_interval(context: MetricContext, level: float | None = None) -> Interval
     return replace(made, low=max(low, -1.0), high=min(high, 1.0))
 
 
+POINT = 0.01  # half width of an interval that gives an overconfidence to one point
+
+
+def samples_for_a_point(context: MetricContext, half: float) -> float:
+    """Number of samples like these that give the overconfidence to within one point.
+
+    half : half width of its interval here, which falls with the root of their number.
+    Where fewer than ten independent rows are right, or wrong, that width is one of few
+    rows and falls faster: then it is Wilson's at the larger of the error rates that these
+    rows show and that their scores expect. Fewer than ``FEW`` rows know no rate.
+    """
+    own, n = context.labelled("top"), context.effective_n
+    wrong = 1.0 - mean_named(own, "accuracy").value
+    expected = 1.0 - mean_named(own, "mean_confidence").value
+    rate = max(wrong, expected, 0.0)
+    rate = min(rate, max(1.0 - rate, 0.0))
+    if context.table.units is not None or n < FEW or rate * n >= CARRYING:
+        return context.n * (half / POINT) ** 2
+    return _samples_of_wilson(rate) * context.n / n
+
+
+def _samples_of_wilson(rate: float) -> float:
+    """Number of samples whose Wilson interval about a rate reaches one point to a side."""
+    low, high = 1.0, 1e6
+    while high - low > 1.0:
+        middle = (low + high) / 2.0
+        ends = wilson_interval(np.array(rate), np.array(middle))
+        if ends[1] - ends[0] > 2.0 * POINT:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
 RESOLVED = 1e-12  # P-value below which rounding decides: smaller ones count as equal
 
 

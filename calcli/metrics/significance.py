@@ -13,6 +13,7 @@ from calcli.metrics.context import MetricContext, Undefined, Value, made_once, m
 from calcli.metrics.intervals import normal_p_value, t_p_value
 from calcli.metrics.nulls import (
     EXACT_ROWS,
+    ROUNDING,
     Null,
     label_losses,
     poisson_binomial,
@@ -173,7 +174,11 @@ def entropy_draws(context: MetricContext, sums: FloatArray) -> FloatArray:
     t = context.table
     w = t.weights
     _, wrong, variance = label_losses(t.confidence, t.entropy, t.varentropy)
-    left, luck = np.maximum(float(w**2 @ variance) - sums[:, 2], 0.0), context.luck
+    whole, luck = float(w**2 @ variance), context.luck
+    left = whole - sums[:, 2]
+    left = np.where(
+        left > ROUNDING * whole, left, 0.0
+    )  # no row is wrong but for rounding
     if luck is not None and t.units is not None:
         apart = w**2 * (1.0 - t.confidence) * variance
         alone = float(apart.sum())
@@ -239,7 +244,8 @@ def sum_p_value(
         deviation = float(weight @ (outcomes - scores))
         return jump_p_value(deviation, JumpSums.of(scores, weight))
     variance = scores * (1.0 - scores)
-    if float(variance.sum()) >= FEW_OUTCOMES:
+    total = float(variance.sum())
+    if total == 0.0 or total >= FEW_OUTCOMES:
         return _direction(scores - outcomes, variance, weight).p_value
     count = round(float(outcomes.sum()))
     if len(scores) > EXACT_ROWS:

@@ -192,10 +192,10 @@ def test_expectations_are_sums_over_the_labels():
         TemperatureScaling(0.5),
         np.random.default_rng(1).exponential(size=40),
     )
-    for w in (None, weight):
-        own, other = collect_all(
-            ArrayRows(rows.scores, rows.labels(), weight=w), [sharp, None], against=1
-        )
+    for given in (None, weight):
+        weighted = ArrayRows(rows.scores, rows.labels(), weight=given)
+        own, other = collect_all(weighted, [sharp, None], against=1)
+        w = weighted.weights()
         p, q = (np.exp(log_softmax(rows.scores / t)) for t in (0.5, 1.0))
         for name, column in (
             ("nll", "nll"),
