@@ -559,7 +559,8 @@ def differences(
     """Mean paired differences, calibrator minus baseline, with interval and two-sided p-value.
 
     Losses: ``PairedSums.tails``, the interval at least as wide as Student's on both sides. Accuracy: McNemar's test,
-    Tango's interval. Quantities without labels: Student's. Rows that do not differ at all give 0 with p = 1.
+    Tango's interval, which has a length without a differing row too. Quantities without labels: Student's. Losses
+    that do not differ in any row give 0 with p = 1.
 
     by_unit : means with standard errors clustered by unit; p-value and interval are then the more conservative of
     Student's over units and of those for rows. few : why units have no intervals.
@@ -600,13 +601,10 @@ def _over_units(
             p_value=None,
             reason=few or "one unit: no interval",
         )
-    p = (
-        1.0
-        if alone.value == 0.0
-        else t_p_value(
-            mean.value / mean.se if mean.se > 0.0 else math.inf, mean.n - 1.0
-        )
-    )
+    p = 1.0
+    if alone.value != 0.0:
+        t = mean.value / mean.reach if mean.reach > 0.0 else math.inf
+        p = t_p_value(t, mean.freedom)
     if rows is not None:
         own = replace(own, low=min(own.low, rows.low), high=max(own.high, rows.high))
     return replace(
@@ -624,8 +622,6 @@ def _difference(name: str, sums: PairedSums, level: float) -> Difference:
     answers = sums.signs if name == "accuracy" else None
     if not mean.n > 1.0:
         return Difference(mean.value, se, None, None, answers=answers)
-    if not sums.observed[0, 2] > 0.0:
-        return Difference(mean.value, se, student, 1.0, answers=answers)
     if name == "accuracy":
         low, high = share_ends(sums, normal_quantile(0.5 + level / 2.0))
         return Difference(
@@ -635,6 +631,8 @@ def _difference(name: str, sums: PairedSums, level: float) -> Difference:
             fair_signs(sums),
             answers=answers,
         )
+    if not sums.observed[0, 2] > 0.0:
+        return Difference(mean.value, se, student, 1.0, answers=answers)
     if sums.expected is None or student is None:
         p = t_p_value(mean.value / mean.se if mean.se else math.inf, mean.n - 1.0)
         return Difference(mean.value, se, student, p)

@@ -16,6 +16,7 @@ from calcli.calibrator import Calibrator, Context, Fit
 from calcli.errors import CalcliError, UsageError
 from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.evaluate_bundle import compared, scores_of, tests_of, units_of
+from calcli.evaluation.overlapping_folds import overlap_factor, widened
 from calcli.evaluation.results import Ranks
 from calcli.fast_dataclass import as_json, dataclass
 from calcli.io.dataset import DataSet
@@ -253,8 +254,11 @@ def entered(
     baseline: HeldOut | None,
     settings: MetricSettings,
 ) -> LeaderboardEntry:
-    """Complete a planned entry by its metrics and differences. Intervals and p-values are conditional on the fits of
-    all folds: they cover sampling of the rows, not refitting."""
+    """Complete a planned entry by its metrics and differences.
+
+    Intervals and p-values of differences allow for the fits, whose rows overlap from fold
+    to fold (``overlap_factor``); those of metrics are conditional on the fits.
+    """
     entry = replace(
         entry,
         seconds=outcome.seconds,
@@ -273,9 +277,10 @@ def entered(
     if baseline is None or baseline.table is None:
         return entry
     paired = compared(context, MetricContext(baseline.table, settings))
-    return replace(
-        entry, differences={name: paired[name].to_dict() for name in COMPARED}
-    )
+    fitted = [fit for fit in (*outcome.fits, *baseline.fits) if fit is not None]
+    factor = overlap_factor(len(outcome.fits)) if fitted else 1.0
+    differences = {name: widened(paired[name], factor).to_dict() for name in COMPARED}
+    return replace(entry, differences=differences)
 
 
 def comparison(

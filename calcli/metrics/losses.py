@@ -368,9 +368,9 @@ def share_of_units(rate: float, mean: Mean, level: float) -> list[float]:
     """
     spread = rate * (1.0 - rate)
     wider = normal_quantile(0.5 + level / 2.0) / t_quantile(
-        0.5 + level / 2.0, mean.n - 1.0
+        0.5 + level / 2.0, mean.freedom
     )
-    n = spread / mean.se**2 * wider**2 if spread > 0.0 < mean.se else mean.n
+    n = spread / mean.reach**2 * wider**2 if spread > 0.0 < mean.reach else mean.n
     if CARRYING <= rate * n <= n - CARRYING:
         return []
     return [float(end) for end in wilson_interval(np.array(rate), np.array(n), level)]
@@ -429,9 +429,10 @@ def samples_for_a_point(context: MetricContext, half: float) -> float:
     rows and falls faster: then it is Wilson's at the larger of the error rates that these
     rows show and that their scores expect. Fewer than ``FEW`` rows know no rate.
     """
-    own, n = context.labelled("top"), context.effective_n
-    wrong = 1.0 - mean_named(own, "accuracy").value
-    expected = 1.0 - mean_named(own, "mean_confidence").value
+    n, bins = context.effective_n, context.labelled("top").bins("width")
+    total = float(bins.weight.sum())
+    wrong = 1.0 - float(bins.outcome.sum()) / total
+    expected = 1.0 - float(bins.score.sum()) / total
     rate = max(wrong, expected, 0.0)
     rate = min(rate, max(1.0 - rate, 0.0))
     if context.table.units is not None or n < FEW or rate * n >= CARRYING:
