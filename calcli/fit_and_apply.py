@@ -21,14 +21,16 @@ from calcli.kernels.device import idle
 from calcli.kernels.numpy.expansion import summary_at
 from calcli.kernels.numpy.temperature import softmax_at
 from calcli.metrics.collect import reduced, summarise
+from calcli.metrics.intervals import mean_of, t_p_value
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import p_text
 from calcli.metrics.warnings import data_warnings, zero_warnings
-from calcli.numerics import AnyArray
+from calcli.numerics import AnyArray, FloatArray
 from calcli.parallel import same_threads
 from calcli.registry import method, method_names
 from calcli.rows import Block, Rows, ScoreKind
 from calcli.statistics.paired import PairedSums, fair_signs
+from calcli.statistics.units import Units, label_effect
 
 BELOW_CHANCE = 4.0  # standard errors from which an accuracy below 1/k is significant
 LEAP = (
@@ -125,6 +127,9 @@ def fit_artifact(
         "label_counts": before.label_counts.tolist() if rows.k > 1 else [],
         "ignored": rows.ignored,
     }
+    units = counted.units()
+    if units is not None and rows.k > 1:
+        data["label_effect"] = label_effect(counted.labels(), rows.k, units)
     record = FitRecord(n=before.n, upstream=list(rows.upstream) or None, **how, **data)
     made: dict[str, Any] = {
         "method": name,
@@ -189,24 +194,40 @@ def fallen(
     b: dict[str, float],
     a: dict[str, float],
 ) -> list[str]:
-    """Warning where the accuracy fell significantly, by McNemar's test on the same rows. able : how the method can
-    preserve accuracy. b, a : values of the summaries before and after."""
-    p = fair_signs(
-        reduce(
-            add,
-            reduced(
-                rows, [None, calibrator], _change_of_right, top_only=True, add_up=True
-            ),
-        )
-    )
+    """Warning where the accuracy fell significantly, by McNemar's test on the same rows, and where these have units by
+    Student's over units too. able : how the method can preserve accuracy. b, a : values of the summaries before and
+    after."""
+    units, both = rows.units(), [None, calibrator]
+    if units is None:
+        sums = reduced(rows, both, _change_of_right, top_only=True, add_up=True)
+        p = fair_signs(reduce(add, sums))
+    else:
+        changes = reduced(rows, both, _changes, top_only=True)
+        p = _fall_by_unit(np.concatenate(list(changes)), rows.weights(), units)
     fell = f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f}"
     kept = f"{able}ts, ec, ets and ft are accuracy-preserving"
     return [f"{fell} ({p_text(p)}, McNemar's test); {kept}"] if p <= LEVEL else []
 
 
-def _change_of_right(tables: Sequence[RowTable]) -> PairedSums:
+def _changes(tables: Sequence[RowTable]) -> FloatArray:
+    """1.0 where a row becomes right, -1.0 where it becomes wrong, else 0."""
     before, after = tables
-    return PairedSums.of(after.correct - before.correct, after.weight)
+    return after.correct - before.correct
+
+
+def _change_of_right(tables: Sequence[RowTable]) -> PairedSums:
+    return PairedSums.of(_changes(tables), tables[1].weight)
+
+
+def _fall_by_unit(
+    changes: FloatArray, weight: FloatArray | None, units: Units
+) -> float:
+    """P-value of changes (n,): the larger of McNemar's of rows and Student's over units."""
+    of_rows = fair_signs(PairedSums.of(changes, weight))
+    mean = mean_of(changes, weight, units)
+    if not mean.reach > 0.0:
+        return of_rows
+    return max(of_rows, t_p_value(mean.value / mean.reach, mean.freedom))
 
 
 def harm(

@@ -55,11 +55,13 @@ class Link(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Data, status and results of a fit.
 
-    n : rows used. ignored : rows left out by label. source : bundle as named by the user, without folder. data_sha256 :
-    hash of scores and labels. row_sketch : signatures of some rows, to recognise them. label_counts :
-    rows per class. before, after : accuracy, nll, brier, ece on the calibration data. details : the method's
-    own record. probability_floor : floor under probabilities before their logarithm is taken. upstream :
-    calibrators applied to the rows before the fit, oldest first.
+    n : rows used. ignored : rows left out by label. source : bundle as named by the user,
+    without folder. data_sha256 : hash of scores and labels. row_sketch : signatures of some
+    rows, to recognise them. label_counts : rows per class. label_effect : design effect of
+    these counts where rows have units. before, after : accuracy, nll, brier, ece on the
+    calibration data. details : the method's own record. probability_floor : floor under
+    probabilities before their logarithm is taken. upstream : calibrators applied to the
+    rows before the fit, oldest first.
     """
 
     n: Annotated[int, msgspec.Meta(ge=1)]
@@ -69,6 +71,9 @@ class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     data_sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]+$")] | None = None
     row_sketch: RowSketch | None = None
     label_counts: list[Count] = []
+    label_effect: Annotated[float, msgspec.Meta(ge=1)] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
     ignored: Count = 0
     seed: Count = 0
     probability_floor: Annotated[float, msgspec.Meta(gt=0, lt=1)] = TINY

@@ -270,7 +270,8 @@ class RunningSums(Sums):
     predictions and labels, for the first set of scores only.
     """
 
-    weight = units = group = None
+    weight = units = group = answers = None
+    few_units, label_effect = False, 1.0
     known = RowTable.known
 
     k: Annotated[int, min]

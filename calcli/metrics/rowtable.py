@@ -12,9 +12,14 @@ import numpy as np
 
 from calcli.binning import BinStats
 from calcli.fast_dataclass import Sums, cached_property, dataclass
-from calcli.metrics.warnings import LabelAgreement
+from calcli.metrics.warnings import LabelAgreement, UnitAnswers
 from calcli.numerics import NLL_OF_ZERO, AnyArray, FloatArray, IntArray
-from calcli.statistics.units import Units, design_effect
+from calcli.statistics.units import (
+    FEWEST_UNITS,
+    Units,
+    design_effect,
+    label_effect,
+)
 from calcli.statistics.weights import effective_weights
 
 TOP_COLUMNS = ("confidence", "correct", "prediction", "y")
@@ -128,6 +133,25 @@ class RowTable(Sums):
         return (
             LabelAgreement.of(self.prediction, self.y, self.k) if self.k > 1 else None
         )
+
+    @property
+    def answers(self) -> UnitAnswers | None:
+        """Answers by unit; None for independent rows."""
+        if self.units is None:
+            return None
+        return UnitAnswers(self.prediction, self.y, self.confidence, self.units)
+
+    @property
+    def few_units(self) -> bool:
+        """True if there are too few units to judge the rows by."""
+        return self.units is not None and self.units.n < FEWEST_UNITS
+
+    @property
+    def label_effect(self) -> float:
+        """Design effect of the label counts of rows in units, else 1."""
+        if self.units is None:
+            return 1.0
+        return label_effect(self.y, self.k, self.units)
 
     @property
     def mean_confidence(self) -> float:

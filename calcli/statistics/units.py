@@ -398,6 +398,24 @@ def unit_mean(
     ) if units.n > 1 else math.nan
 
 
+def label_effect(labels: IntArray, k: int, units: Units) -> float:
+    """Design effect of the frequencies of k classes where rows belong together, at least 1.
+
+    Mean over the classes of the variance of a class's count by units over that of
+    independent rows, sum_g (n_gc - n_g p_c)^2 / (n p_c (1 - p_c)). Counts divided by it can
+    be compared as if rows were independent.
+
+    Reference: Rao, Scott (1981), Journal of the American Statistical Association 76, 221-230.
+    """
+    n, effects = len(labels), list[float]()
+    for label, count in enumerate(np.bincount(labels, minlength=k).tolist()):
+        share = count / n
+        if 0 < count < n:
+            by_unit = units.sums((labels == label) - share)
+            effects.append(float(by_unit @ by_unit) / (n * share * (1.0 - share)))
+    return max(1.0, sum(effects) / len(effects)) if effects else 1.0
+
+
 def uneven_error(
     influence: FloatArray, units: Units, weight: FloatArray | None = None
 ) -> tuple[float, float]:

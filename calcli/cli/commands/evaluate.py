@@ -410,13 +410,14 @@ class Job:
         each = [[*common, *zeros[0]]]
         for text in each[0]:
             self.command.warn(text, about=rows.name)
-        seen = table.label_counts.astype(np.float64)
+        # Rows of a unit share labels: their counts are worth fewer independent ones.
+        effect = table.label_effect
+        seen = table.label_counts / effect
         for (name, artifact), found in zip(artifacts, zeros[1:], strict=True):
             if (told := not_held_out(artifact, rows)) is not None:
                 found.append(told)
-            counts = np.asarray(
-                getattr(artifact.fit, "label_counts", []), dtype=np.float64
-            )
+            fit_effect = getattr(artifact.fit, "label_effect", None) or effect
+            counts = np.asarray(getattr(artifact.fit, "label_counts", [])) / fit_effect
             adapted = artifact.method.endswith(
                 "+prior"
             )  # to class frequencies that differ from those of its fit
