@@ -462,9 +462,7 @@ def worst_words(report: Judgement) -> list[str]:
 
 
 def _bin_words(b: ConfidenceBin, score: str, outcome: str) -> str:
-    found = (
-        f"{b.accuracy:.4f} [{b.accuracy_low:.4f}, {b.accuracy_high:.4f}] are {outcome}"
-    )
+    found = f"{b.accuracy:.4f} [{b.chosen_low:.4f}, {b.chosen_high:.4f}] are {outcome}"
     than = f"{'fewer' if b.gap > 0 else 'more'} than the {b.confidence:.4f} stated"
     return f"of {b.n} samples with {score} {b.low:g} to {b.high:g}, {found}, {than}"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from calcli.binning import BinStats, bin_index
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import Record, dataclass
 from calcli.metrics.context import Label, MetricContext, made_once
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.nulls import EXACT_ROWS
@@ -27,10 +27,15 @@ EDGES = np.array(
 
 
 @dataclass(frozen=True)
-class ConfidenceBin:
-    """Rows whose confidence lies in (low, high], 0 in the first. confidence : mean. accuracy, accuracy_low,
-    accuracy_high : with its interval (Wilson's). p_adjusted : of their difference, all bins considered (Benjamini and
-    Hochberg); significant : as the verdict decides. NaN where n is 0."""
+class ConfidenceBin(Record):
+    """Rows whose confidence lies in (low, high], 0 in the first.
+
+    confidence : mean. accuracy, accuracy_low, accuracy_high : with its interval (Wilson's).
+    p_adjusted : of their difference, all bins considered (Benjamini and Hochberg);
+    significant : as the verdict decides. chosen_low, chosen_high : interval of the accuracy
+    if this bin is chosen for its gap: all bins hold theirs together (Bonferroni). NaN where
+    n is 0.
+    """
 
     low: float
     high: float
@@ -41,6 +46,10 @@ class ConfidenceBin:
     accuracy_high: float
     p_adjusted: float
     significant: bool
+    chosen_low: float
+    chosen_high: float
+
+    JSON = {"chosen_low": None, "chosen_high": None}
 
     @property
     def gap(self) -> float:
@@ -80,26 +89,29 @@ def confidence_bins(
             bins.score / bins.weight,
             np.minimum(bins.outcome / bins.weight, 1.0),
         )
-    low, high = wilson_interval(
-        accuracy, bins.effective / effect, context.settings.level
-    )
-    together = np.ones(len(p_values))
+    level, rows = context.settings.level, bins.effective / effect
+    low, high = wilson_interval(accuracy, rows, level)
     held = bins.count > 0
+    n_held = max(int(held.sum()), 1)
+    alone = 1.0 - (1.0 - level) / n_held
+    chosen_low, chosen_high = wilson_interval(accuracy, rows, alone)
+    together = np.ones(len(p_values))
     together[held] = adjusted(p_values[held])
-    columns = (
-        EDGES[:-1],
-        EDGES[1:],
-        bins.count,
-        confidence,
-        accuracy,
-        low,
-        high,
-        together,
-        together <= 0.05,
-    )
     return tuple(
-        ConfidenceBin(*values)
-        for values in zip(*(column.tolist() for column in columns), strict=True)
+        ConfidenceBin(
+            low=float(EDGES[b]),
+            high=float(EDGES[b + 1]),
+            n=int(bins.count[b]),
+            confidence=float(confidence[b]),
+            accuracy=float(accuracy[b]),
+            accuracy_low=float(low[b]),
+            accuracy_high=float(high[b]),
+            p_adjusted=float(together[b]),
+            significant=bool(together[b] <= 0.05),
+            chosen_low=float(chosen_low[b]),
+            chosen_high=float(chosen_high[b]),
+        )
+        for b in range(len(EDGES) - 1)
     )
 
 

@@ -50,7 +50,7 @@ def bin_sentence(version: Version, way: int = 0) -> str:
     )
     for b in found:
         within = f"{100 * b.low:g} to {100 * b.high:g}% ({count(b.n)} of {count(version.result.n)} samples)"
-        right = f"{per_cent(b.accuracy)} ({per_cent(b.accuracy_low)} to {per_cent(b.accuracy_high)})"
+        right = f"{per_cent(b.accuracy)} ({per_cent(b.chosen_low)} to {per_cent(b.chosen_high)})"
         so = f"When it says {within} it is right in {right}"
         so = (
             so
