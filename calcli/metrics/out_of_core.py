@@ -678,6 +678,7 @@ class LongContext(MetricContext):
     # ---- means and directions
 
     few_jumps = False  # their outcomes cannot be drawn row by row
+    copies = 1.0  # nor are they compared
 
     def _direction(self, name: str) -> MeanGap:
         if name == "entropy":
