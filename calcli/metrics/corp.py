@@ -162,9 +162,10 @@ class Band:
 class ConsistencyBand(Band):
     """Band of the curve and of bin accuracies of the same confidences under calibration, from r resamples.
 
-    x : (g,) confidences of the cells. low, high : (g,) simultaneous band of the isotonic curve. bin_low, bin_high :
-    (bins,) band of the accuracies of all bins together, NaN where one is empty. mcb_mean : mean Brier miscalibration, from as
-    many resamples as ``FINE_DRAWS`` allows (10 to r).
+    x : (g,) confidences of the cells. low, high : (g,) simultaneous band of the isotonic
+    curve. bin_low, bin_high : (bins,) band of the accuracies of all bins together, NaN where
+    one is empty. mcb_mean : mean Brier miscalibration, from as many resamples as
+    ``FINE_DRAWS`` allows (10 to r).
     """
 
     bin_low: FloatArray
@@ -197,11 +198,12 @@ def consistency_band(
 ) -> ConsistencyBand:
     """Consistency band by resampling: draw every outcome from its own confidence, and fit the curve again.
 
-    The confidences stay as they are and outcomes are Bernoulli, so the band and the null values are conditional on the
-    confidences of these rows. The band is simultaneous: a calibrated model's whole curve stays inside it with
-    probability ``level``, and so do all bins inside theirs. Confidences are merged into ``cells`` first (at most 0.002 wide by default), which moves the
-    band by less than its sampling error; without weights the right outcomes of a cell are then one binomial draw. rng :
-    ``UnitDraws`` for rows in units.
+    The confidences stay as they are and outcomes are Bernoulli, so the band and the null
+    values are conditional on the confidences of these rows. The band is simultaneous: a
+    calibrated model's whole curve stays inside it with probability ``level``, and so do all
+    bins inside theirs. Confidences are merged into ``cells`` first (at most 0.002 wide by
+    default), which moves the band by less than its sampling error; without weights the right
+    outcomes of a cell are then one binomial draw. rng : ``UnitDraws`` for rows in units.
 
     Reference: Bröcker, Smith (2007), Weather and Forecasting 22; for the isotonic curve
     Dimitriadis, Gneiting, Jordan (2021).
