@@ -478,7 +478,14 @@ def class_lines(
     lines = [
         ClassLine(*line) for line in zip(range(table.k), called, *columns, strict=True)
     ]
-    return sorted(lines, key=lambda line: (line.p_value, -abs(line.gap), line.index))
+    return sorted(
+        lines,
+        key=lambda line: (
+            round(line.p_value, 12),
+            -round(abs(line.gap), 12),
+            line.index,
+        ),
+    )
 
 
 def _class_1(table: RowTable) -> tuple[float | None, float | None]:
