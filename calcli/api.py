@@ -199,7 +199,10 @@ def open_unlabelled(scores: Scores, kind: str) -> Iterator[Rows]:
         if own == "confidence"
         else check_scores(array, own, "scores")
     )
-    yield ArrayRows(checked, kind=own)
+    held = ArrayRows(checked, kind=own)
+    held.dtype = array.dtype
+    held.one_column = array.ndim == 1 or array.shape[1] == 1
+    yield held
 
 
 def fit(
@@ -737,8 +740,9 @@ def watch(
     Raises UsageError for settings that do not exist, DataError for bad rows, a batch that was there before, rows of
     the fit, and where calibrator or settings are others than before.
     """
-    from calcli.evaluation.watch import Settings
+    from calcli.evaluation.watch import check_state_path
     from calcli.evaluation.watch import watch as take_in
+    from calcli.evaluation.watch_state import Settings
 
     own = None if calibrator is None else _artifacts(calibrator)[0]
     given = {
@@ -749,7 +753,12 @@ def watch(
         scores, labels, kind, [own] if own else [], groups, again, units=units
     ) as (rows, notes):
         notes += rows.caveats
-        return take_in(Path(state), rows, own, given, new_episode=reset).to_dict()
+        if rows.location.name:
+            check_state_path(Path(state), [rows.path])
+        taken = take_in(
+            Path(state), rows, own, given, new_episode=reset, tell=notes.append
+        )
+        return taken.to_dict()
 
 
 def _artifacts(

@@ -19,6 +19,7 @@ from calcli.fast_dataclass import cached_property, dataclass
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import DoubledKey, note, once, refuse_more
 from calcli.numerics import AnyArray, bfloat16_to_float32, is_bfloat16
+from calcli.zeros import Zeros
 
 _log: ContextVar[list[str] | None] = ContextVar("remarks", default=None)
 
@@ -126,13 +127,16 @@ def member_start(file: IO[bytes], header: int) -> None:
 class Entry:
     """One array: its file and its name there. get : returns an array, or an object with shape and dtype that returns
     arrays when sliced by rows. made_of : the columns that it combines, by name. part : returns some rows of a column of
-    a table, blanks included, without conversion of the others."""
+    a table, blanks included, without conversion of the others. decimals : most decimals that its zeros are written
+    with, in a text; None for numbers that were never text. zeros : resolution that the file records of it."""
 
     path: Path
     name: str
     get: Callable[[], Any]
     made_of: Mapping[str, "Entry"] = field(default_factory=dict)
     part: Callable[[slice], Any] | None = None
+    decimals: int | None = None
+    zeros: Zeros | None = None
 
     @property
     def shown(self) -> str:

@@ -48,12 +48,14 @@ TOPS = frozenset({"max", "top", "top1", "best", "pred", "predicted"})
 @dataclass(frozen=True)
 class Column:
     """One column of a table. kind : type of its cells. read : converts cells to an array, (n,) or (n, width) for lists,
-    empty ones to NaN or a blank word. cells : all of them. refusal : error message if some are empty, else ""."""
+    empty ones to NaN or a blank word. cells : all of them. refusal : error message if some are empty, else "".
+    decimals : see ``Entry``."""
 
     kind: Literal["number", "text", "lists", "other"]
     read: Callable[[Any], NDArray[Any]]
     cells: Any
     refusal: str = ""
+    decimals: int | None = None
 
     def load(self) -> NDArray[Any]:
         """Read all cells. Raises DataError where one is empty."""
@@ -203,7 +205,15 @@ def table_archive(
         )
         if classes is not None:
             loaders[f"class_names_{group}"] = constant(np.asarray(classes))
-    own = {name: Entry(path, name, column.load) for name, column in columns.items()}
+    decimals = {
+        name: column.decimals
+        for name, column in columns.items()
+        if column.decimals is not None
+    }
+    own = {
+        name: Entry(path, name, column.load, decimals=decimals.get(name))
+        for name, column in columns.items()
+    }
     made_of = {
         group: {name: own[name] for name in listed if name != group}
         for group, listed in groups.items()
@@ -212,10 +222,22 @@ def table_archive(
         name: column.part for name, column in columns.items() if name not in groups
     }
     entries = {
-        name: Entry(path, name, get, made_of.get(name, {}), parts.get(name))
+        name: Entry(
+            path,
+            name,
+            get,
+            made_of.get(name, {}),
+            parts.get(name),
+            most_decimals(decimals, groups.get(name, [name])),
+        )
         for name, get in loaders.items()
     }
     return Archive(path, format, entries)
+
+
+def most_decimals(decimals: Mapping[str, int], names: Sequence[str]) -> int | None:
+    """Most decimals of some columns; None where none of them was text."""
+    return max((decimals[name] for name in names if name in decimals), default=None)
 
 
 def _as_words(read: Callable[[Any], NDArray[Any]], cells: Any) -> NDArray[Any]:

@@ -110,6 +110,8 @@ def load_confidences(
         (),
         None,
         confidence,
+        decimals=entry.decimals,
+        zeros=entry.zeros,
     )
 
 

@@ -48,7 +48,7 @@ from calcli.importers.unnamed_arrays import (
     ROWS_CARRIED,
     advised,
     goes_along,
-    looks_like,
+    likely_unit,
     retried,
     take_obvious,
 )
@@ -62,6 +62,7 @@ from calcli.io.split import Part, deal_rows
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle, new_bundles
 from calcli.numerics import IntArray
 from calcli.statistics.units import Units
+from calcli.zeros import Digits, Zeros, digits_of_values
 
 ROLE_WORDS = {
     "class_names": "the class names", "ids": "ids", "weights": "weights", "group": "groups", "unit": "units",
@@ -167,10 +168,12 @@ def absent_classes(labels: IntArray | None, k: int) -> int:
 
 @dataclass
 class ImportReport:
-    """Bundles that an import wrote, and its remarks for the user."""
+    """Bundles that an import wrote, and its remarks for the user. likely_unit : the
+    unused column that looks like units, for commands to propose."""
 
     bundles: list[Written] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    likely_unit: str | None = None
 
     def to_dict(self, output: str) -> dict[str, Any]:
         """The document that ``calcli extract --json`` prints."""
@@ -200,6 +203,7 @@ def import_scores(
     with ExitStack() as stack:
         told = stack.enter_context(remarks())
         settled = settle_sources(sources, stack)
+        entries: Entries = {}
         try:
             units = files_of_units(
                 settled.files, [source for source in sources if source.is_dir()], ask
@@ -286,11 +290,13 @@ def import_scores(
                         splitting,
                         _attributes(one, arrays),
                     )
-                remark_unused(
-                    entries, used, kept, any_unit="unit" in {*kept, *ask.named}
-                )
+                left = unused(entries, used)
+                if "unit" not in kept and "unit" not in ask.named:
+                    report.likely_unit = likely_unit(left)
+                remark_unused(left, kept, report.likely_unit)
         except CalcliError as problem:
-            raise retried(problem, ask, where).translated(settled.translated) from None
+            advised_problem = retried(problem, ask, entries, where)
+            raise advised_problem.translated(settled.translated) from None
         report.notes = [settled.translated(note) for note in told]
     return report
 
@@ -367,7 +373,9 @@ def _bundles(
                 if candidate.labels is None
                 else [candidate.scores, candidate.labels]
             )
-            entries = without_missing(entries, paths, where)
+            are_probabilities = candidate.kind == "probs"
+            probabilities = candidate.scores if are_probabilities else None
+            entries = without_missing(entries, paths, where, probabilities)
         arrays, asked = entries, ask
         if ask.per_label:
             candidate, arrays, asked = labels_as_rows(candidate, entries, ask)
@@ -623,36 +631,37 @@ def unused(entries: Entries, used: Iterable[str]) -> dict[str, Entry]:
 
 
 def remark_unused(
-    entries: Entries,
-    used: Iterable[str],
-    kept: Collection[str],
-    *,
-    any_unit: bool = False,
+    entries: Entries, kept: Collection[str], likely_unit: str | None
 ) -> None:
-    """Remark which unused columns and arrays are kept for ``apply`` and which are left out, one line each. kept : names
-    of the former. Single values are no columns. any_unit : units are known or declined, so none is proposed."""
-    stay, left, repeated = list[str](), list[str](), list[str]()
-    for path, entry in unused(entries, used).items():
+    """Remark which unused columns and arrays are kept for ``apply`` and which are left
+    out, one line each. kept : names of the former. likely_unit : the column of units to
+    propose. Single values are no columns."""
+    stay, left = list[str](), list[str]()
+    for path, entry in entries.items():
         with suppress(DataError):
             if entry.part is None and np.shape(entry.load()) in ((), (1,)):
                 continue
-        (
-            left
-            if {path.rpartition("/")[2], parse_name(path).core}.isdisjoint(kept)
-            else stay
-        ).append(entry.name)
-        if not any_unit and looks_like(path, entry) == "units":
-            repeated.append(entry.name)
-    for what, own, more in (
-        ("columns kept for apply to write again", stay, ""),
-        ("columns not used", left, " (see --ids, --group-by, --unit)"),
-    ):
-        all_of = f", … ({len(own)} in all)" if len(own) > MOST_NAMED else ""
-        remark(f"{what}: {', '.join(own[:MOST_NAMED])}{all_of}{more}" if own else "")
-    if repeated:
-        remark(
-            f"{repeated[0]!r} repeats: if rows of one value depend on each other, pass --unit {quote(repeated[0])}"
-        )
+        names = {path.rpartition("/")[2], parse_name(path).core}
+        if names.isdisjoint(kept):
+            left.append(entry.name)
+        else:
+            stay.append(entry.name)
+    if stay:
+        remark(f"columns kept for apply to write again: {_some(stay)}")
+    if left:
+        options = "--ids, --group-by, --unit"
+        remark(f"columns not used: {_some(left)} (see {options})")
+    if likely_unit is not None:
+        told = f"{likely_unit!r} repeats: if rows of one value depend on each other"
+        remark(f"{told}, pass --unit {quote(likely_unit)}")
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of these names, and how many there are if they are more."""
+    shown = ", ".join(names[:MOST_NAMED])
+    if len(names) > MOST_NAMED:
+        shown += f", … ({len(names)} in all)"
+    return shown
 
 
 def write_groups(
@@ -720,10 +729,40 @@ def write_groups(
     return made
 
 
+def _digits_of_slab(scores: NDArray[Any], imported: Imported) -> Digits:
+    """What the probabilities of a slab show of their rounding."""
+    values = scores.reshape(len(scores), -1)
+    if imported.one_column:
+        values = values[:, -1:]
+    return digits_of_values(values, imported.stored_type)
+
+
+def _record_resolution(digits: Digits, imported: Imported, writers: Writers) -> None:
+    """Record to which digit all probabilities of the source were rounded, in every group of the output. Of numbers that
+    were rounded by their type alone the type says it."""
+    zeros = imported.zeros
+    if zeros is None:
+        zeros = Zeros.of(
+            digits, imported.stored_type, imported.one_column, imported.decimals
+        )
+    zeros = zeros.of_classes(imported.k, imported.where)
+    alone = imported.kind == "confidence"
+    if zeros == Zeros.of_type(imported.dtype, one_column=alone):
+        return
+    for writer, _ in writers:
+        for name, value in zeros.attributes.items():
+            writer.attribute(name, value)
+
+
 def _fill(imported: Imported, writers: Writers, lazy: Mapping[str, Positions]) -> None:
     """Write the rows of every group; warn if accuracy is 1, or not significantly better than 1 / k."""
     n = hits = 0
+    is_probability = imported.kind in ("probs", "confidence")
+    digits: Digits | None = None
     for slab in imported.slabs():
+        if is_probability:
+            found = _digits_of_slab(slab.scores, imported)
+            digits = found if digits is None else digits + found
         here = slice(slab.start, slab.start + len(slab.scores))
         labels = None if imported.labels is None else imported.labels[here]
         if labels is not None and imported.k:
@@ -757,6 +796,8 @@ def _fill(imported: Imported, writers: Writers, lazy: Mapping[str, Positions]) -
             writer.write(
                 int(first), slab.scores if whole else slab.scores[local], **per_row
             )
+    if digits is not None:
+        _record_resolution(digits, imported, writers)
     if n < FEW:
         return
     chance, share = 1 / imported.k, hits / n

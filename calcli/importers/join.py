@@ -15,6 +15,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.positions import Parts, cut_alike
 from calcli.io.locate import natural
 from calcli.numerics import AnyArray, BoolArray
+from calcli.zeros import pooled
 
 BLANK = ("", "nan", "none", "null", "na", "n/a", "<na>")  # words for a missing value
 SHARD = re.compile(
@@ -69,10 +70,7 @@ def join_archives(
         for name, found in parts.items():
             if parse_name(name).role not in ("class_names", "specs"):
                 found[-padded:] = map(_without_last_row, found[-padded:])
-    joined = {
-        name: Entry(found[0].path, name, partial(_load, name, found))
-        for name, found in parts.items()
-    }
+    joined = {name: _joined(name, found) for name, found in parts.items()}
     roles = {name: parse_name(name) for name in joined}
     for folder in dict.fromkeys(name.folder for name in roles.values()):
         inside = [path for path, name in roles.items() if name.folder == folder]
@@ -93,6 +91,19 @@ def join_archives(
                     joined[path] = _ordered(joined[path], roles[path].role, order)
                 remark(f"{len(archives)} files joined, rows in the order of {ids[0]!r}")
     return joined, replace(ask, drop_duplicates=False) if padded else ask
+
+
+def _joined(name: str, parts: Sequence[Entry]) -> Entry:
+    """Entry of an array in several files, with the finest digits of any."""
+    decimals = [part.decimals for part in parts if part.decimals is not None]
+    zeros = [part.zeros for part in parts if part.zeros is not None]
+    return Entry(
+        parts[0].path,
+        name,
+        partial(_load, name, parts),
+        decimals=max(decimals, default=None),
+        zeros=pooled(zeros) if len(zeros) == len(parts) else None,
+    )
 
 
 def _refuse_members(
@@ -207,25 +218,43 @@ def _ordered(entry: Entry, role: str, order: AnyArray, n: int | None = None) -> 
 
 
 def without_missing(
-    entries: Entries, paths: Sequence[str], where: str
+    entries: Entries,
+    paths: Sequence[str],
+    where: str,
+    probabilities: str | None = None,
 ) -> dict[str, Entry]:
-    """Drop rows, or positions, in which an array of ``paths`` is blank or NaN. Raises DataError if none is left."""
+    """Drop rows, or positions, in which an array of ``paths`` is blank or NaN, and rows of probabilities that are all
+    0. Raises DataError if none is left."""
     found = [entries[path].load() for path in paths]
     if any(isinstance(array, Parts) for array in found):
         return _without_missing_positions(entries, paths, where)
     arrays = [np.asarray(array[()]) for array in found]
     n = min((len(array) for array in arrays if array.ndim), default=0)
     missing = np.any([_blank_rows(array[:n]) for array in arrays], axis=0)
-    if missing.all():
+    zeros = np.zeros(n, dtype=np.bool_)
+    if probabilities is not None:
+        zeros = _zero_rows(np.asarray(entries[probabilities].load()[()])[:n]) & ~missing
+    if (missing | zeros).all():
         raise DataError(f"{where}: every row lacks a score or a label, nothing is left")
     remark(
         f"{where}: {int(missing.sum())} of {n} rows left out: they lack a score or a label"
     )
-    kept = np.flatnonzero(~missing)
+    if zeros.any():
+        remark(
+            f"{where}: {int(zeros.sum())} of {n} rows left out: they hold zeros only, which is no answer"
+        )
+    kept = np.flatnonzero(~(missing | zeros))
     return {
         path: _ordered(entry, parse_name(path).role, kept, n)
         for path, entry in entries.items()
     }
+
+
+def _zero_rows(array: AnyArray) -> BoolArray:
+    """Mask of rows of several numbers that are all 0."""
+    if array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] < 2:
+        return np.zeros(len(array), dtype=np.bool_)
+    return np.asarray((array == 0).all(axis=1))
 
 
 def _blank_rows(array: AnyArray) -> BoolArray:

@@ -26,6 +26,7 @@ from calcli.importers.positions import (
 from calcli.io import validate
 from calcli.numerics import IntArray
 from calcli.rows import ScoreKind
+from calcli.zeros import FloatType, Zeros, float_type
 
 SLAB_BYTES = 4 << 20  # bytes of a block of rows, if the format can be read in blocks
 SAME = 1e-5  # tolerance for scores of a repeated row
@@ -43,7 +44,9 @@ class Slab:
 @dataclass(frozen=True)
 class Imported:
     """Content of one bundle, with scores not yet read. labels : (n,), ignored ones in place; for confidences their
-    correctness. columns : by the name in a bundle. parts : split of each row given by the source, or None."""
+    correctness. columns : by the name in a bundle. parts : split of each row given by the source, or None. decimals :
+    most decimals of the zeros of a text, None for numbers that were never text. zeros : resolution that the source
+    records, None where it does not."""
 
     candidate: BundleArrays
     where: str
@@ -58,6 +61,18 @@ class Imported:
     parts: NDArray[Any] | None
     _scores: Any
     _moved: Any = None
+    decimals: int | None = None
+    zeros: Zeros | None = None
+
+    @property
+    def one_column(self) -> bool:
+        """True if the source holds P(class 1), or a confidence, alone."""
+        return len(self._scores.shape) == 1 or self._scores.shape[-1] == 1
+
+    @property
+    def stored_type(self) -> FloatType:
+        """Type of the scores in the source."""
+        return float_type(np.dtype(self._scores.dtype))
 
     @property
     def dense(self) -> bool:
@@ -201,6 +216,10 @@ def load(
         parts,
         scores,
         moved,
+        decimals=None
+        if scores_entry.decimals is None
+        else scores_entry.decimals + 2 * bool(ask.percent),
+        zeros=scores_entry.zeros,
     )
 
 

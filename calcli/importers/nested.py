@@ -348,9 +348,9 @@ def value_column(path: Path, name: str, cells: Sequence[Any]) -> Column:
             blank = [[nan] * len(first[0])] if deep else [nan] * len(first)
         cells = [blank if cell is None else cell for cell in cells]
     if kind == "number":
-        return Column("number", partial(_numbers, path, name), cells, refusal)
+        return Column("number", partial(_numbers, path, name), cells, refusal, 0)
     if kind == "lists":
-        return Column("lists", partial(_lists, path, name), cells, refusal)
+        return Column("lists", partial(_lists, path, name), cells, refusal, 0)
     if kind == "truth" and not refusal:
         return Column("other", partial(np.array, dtype=bool), cells)
     if kind == "text" and not refusal and are_lists(cells):

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TypedDict, Unpack
 
 from calcli.errors import CalcliError, DataError
+from calcli.fast_dataclass import dataclass
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.dataset import DataSet, PooledRows
 from calcli.io.hdf5 import HDF5, open_file
@@ -53,8 +54,18 @@ class Opening(TypedDict, total=False):
     need_labels: bool
 
 
-_imports: ContextVar[tuple[ExitStack, dict[str, tuple[Path, list[str]]]] | None] = (
-    ContextVar("imports", default=None)
+@dataclass
+class Import:
+    """A file imported to a temporary file of bundles. notes : remarks not yet printed.
+    likely_unit : its unused column that looks like units."""
+
+    path: Path
+    notes: list[str]
+    likely_unit: str | None
+
+
+_imports: ContextVar[tuple[ExitStack, dict[str, Import]] | None] = ContextVar(
+    "imports", default=None
 )
 
 
@@ -91,7 +102,8 @@ def open_rows(
                 yield rows
                 return
         need_labels = how.get("need_labels", True)
-        made, notes = stack.enter_context(_imported(path, layout, ignore, need_labels))
+        done = stack.enter_context(_imported(path, layout, ignore, need_labels))
+        made = done.path
         inside = f"{made}:{group}" if group is not None else str(made)
         layout = Layout(unit=layout.unit)
         try:
@@ -108,8 +120,9 @@ def open_rows(
                 rows.name = (
                     f"{rows.path.name}:{rows.group}" if rows.group else rows.path.name
                 )
-                while tell is not None and notes:
-                    tell(notes.pop(0))
+                rows.likely_unit = done.likely_unit
+                while tell is not None and done.notes:
+                    tell(done.notes.pop(0))
                 yield rows
         except CalcliError as problem:
             raise problem.translated(
@@ -120,8 +133,8 @@ def open_rows(
 @contextmanager
 def _imported(
     path: Path, layout: Layout, ignore: Sequence[int], need_labels: bool
-) -> Iterator[tuple[Path, list[str]]]:
-    """Import a file to a temporary file of bundles: (path, remarks not yet printed). Raises DataError."""
+) -> Iterator[Import]:
+    """Import a file to a temporary file of bundles. Raises DataError."""
     from calcli.importers.import_request import ImportRequest
     from calcli.importers.import_scores import import_scores
 
@@ -160,7 +173,7 @@ def _imported(
                     else ""
                 )
                 raise problem.advising(more=hint) from None
-            known[key] = made, report.notes
+            known[key] = Import(made, report.notes, report.likely_unit)
         yield known[key]
 
 
@@ -245,8 +258,8 @@ def _matching(
             names = find_bundles(file)
     if not names:
         with (
-            _imported(path, layout, ignore, False) as (made, _),
-            open_file(made) as file,
+            _imported(path, layout, ignore, False) as done,
+            open_file(done.path) as file,
         ):
             names = find_bundles(file)
     names.sort(key=natural)

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import remark
@@ -15,6 +16,7 @@ from calcli.importers.labels import to_labels
 from calcli.io.validate import check_labels
 from calcli.numerics import AnyArray, IntArray
 from calcli.rows import ScoreKind
+from calcli.zeros import FLOAT64, Zeros, digits_of_values
 
 PIECE_BYTES = 4 << 20  # bytes of scores read at once, unless one unit has more
 
@@ -498,37 +500,57 @@ def token_rows(
     name = ask.confidence or ""
     if ask.reduce is None or not any(isinstance(row.get(name), list) for row in rows):
         return [dict(row) for row in rows]
+    values = [
+        _token_values(row, name, f"{where}: row {i}") for i, row in enumerate(rows)
+    ]
+    zeros = _zeros_of_tokens(values)
     made: list[dict[str, Any]] = []
-    for number, row in enumerate(rows):
-        tokens = row.get(name)
-        if not isinstance(tokens, list) or not tokens:
-            raise DataError(
-                f"{where}: row {number} has no list of tokens in {name!r}, expected one number per token"
-            )
-        try:
-            values = np.array(
-                [np.nan if token is None else token for token in tokens],
-                dtype=np.float64,
-            )
-        except (TypeError, ValueError):
-            raise DataError(
-                f"{where}: row {number} has something in {name!r} that is no number"
-            ) from None
-        if np.nanmin(values) < 0 < np.nanmax(values) or np.nanmax(values) > 1:
-            raise DataError(
-                f"{where}: {name!r} of row {number} holds neither log-probabilities nor probabilities"
-            )
-        if np.nanmax(values) > 0:
-            values = np.log(np.maximum(values, np.finfo(float).tiny))
+    for row, own in zip(rows, values, strict=True):
+        are_logs = not np.nanmax(own) > 0
         if ask.reduce == "none":
             lists = {
                 key: value
                 for key, value in row.items()
-                if isinstance(value, list) and len(value) == len(tokens)
+                if isinstance(value, list) and len(value) == len(own)
             }
-            for i in np.flatnonzero(~np.isnan(values)):
-                own = {key: value[i] for key, value in lists.items()}
-                made.append({**row, **own, name: float(np.exp(values[i]))})
+            probabilities = np.exp(own) if are_logs else own
+            for i in np.flatnonzero(~np.isnan(own)):
+                at = {key: value[i] for key, value in lists.items()}
+                made.append({**row, **at, name: float(probabilities[i])})
         else:
-            made.append({**row, name: float(np.exp(reduced(values, ask.reduce)))})
+            logs = own if are_logs else zeros.confidence_logs(own)[0]
+            made.append({**row, name: float(np.exp(reduced(logs, ask.reduce)))})
     return made
+
+
+def _token_values(row: Mapping[str, Any], name: str, where: str) -> NDArray[Any]:
+    """Numbers of the tokens of a row, NaN where there is none. Raises DataError."""
+    tokens = row.get(name)
+    if not isinstance(tokens, list) or not tokens:
+        raise DataError(
+            f"{where} has no list of tokens in {name!r}, expected one number per token"
+        )
+    try:
+        values = np.array(
+            [np.nan if token is None else token for token in tokens],
+            dtype=np.float64,
+        )
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{where} has something in {name!r} that is no number"
+        ) from None
+    if np.nanmin(values) < 0 < np.nanmax(values) or np.nanmax(values) > 1:
+        file, _, number = where.rpartition(": ")
+        raise DataError(
+            f"{file}: {name!r} of {number} holds neither log-probabilities nor probabilities"
+        )
+    return values
+
+
+def _zeros_of_tokens(values: Sequence[NDArray[Any]]) -> Zeros:
+    """What a probability of 0 counts as among those of all tokens."""
+    found = [own[~np.isnan(own)] for own in values if np.nanmax(own) > 0]
+    if not found:
+        return Zeros.of_type(np.dtype(np.float64), one_column=True)
+    digits = digits_of_values(np.concatenate(found)[:, None])
+    return Zeros.of(digits, FLOAT64, one_column=True, decimals=0)

@@ -19,8 +19,8 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import kind_of_cell, value_column
 from calcli.importers.positions import reduced
 from calcli.io.locate import natural
-from calcli.io.validate import SUM_TOLERANCE
 from calcli.numerics import AnyArray, FloatArray
+from calcli.zeros import SUM_TOLERANCE
 
 UNLIKELY = -9999.0  # logged by servers for a token without a known log-probability
 NO_LOGPROBS = (

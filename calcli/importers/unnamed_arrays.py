@@ -19,7 +19,7 @@ from calcli.importers.labels import GRADES, OPPOSITES
 from calcli.importers.mistaken_for_scores import PREDICTIONS
 from calcli.importers.positions import Parts
 from calcli.io.provenance import carried
-from calcli.io.validate import MOST_BY_CHANCE, SUM_TOLERANCE
+from calcli.io.validate import MOST_BY_CHANCE, tolerance_of
 from calcli.numerics import AnyArray
 
 SCORE_WORDS = {
@@ -284,11 +284,10 @@ def kind_of(values: NDArray[Any]) -> str:
     """Kind of scores by their values: "logits" outside [0, 1], "probabilities" if rows sum to 1, "" if unknown."""
     if values.dtype.kind in "biuf" and ((values < 0) | (values > 1)).any():  # not words
         return "logits"
-    whole = (
-        values.dtype.kind in "biuf"
-        and (np.abs(values.sum(axis=1, dtype=float) - 1) <= SUM_TOLERANCE).all()
-    )
-    return "probabilities" if whole else ""
+    if values.dtype.kind not in "biuf":
+        return ""
+    missed = np.abs(values.sum(axis=1, dtype=float) - 1)
+    return "probabilities" if (missed <= tolerance_of(values)).all() else ""
 
 
 def _evidence(array: Any) -> str:
@@ -554,15 +553,40 @@ def _called_as_classes(
     return found
 
 
-def retried(problem: CalcliError, ask: ImportRequest, where: str) -> CalcliError:
-    """The error, with the complete command if it advises to add an option or to leave out a given one."""
-    if problem.commands or (found := AGAIN.search(str(problem))) is None:
+def retried(
+    problem: CalcliError, ask: ImportRequest, entries: Entries, where: str
+) -> CalcliError:
+    """The error, with the complete command if it advises to add an option or to leave
+    out a given one. The command names the units, too, if they are likely."""
+    found = AGAIN.search(str(problem))
+    if problem.commands or found is None:
         return problem
+    names = [parse_name(path) for path in entries]
     option = tuple(shlex.split(found[0]))
     kept = replace(ask, typed=tuple(group for group in ask.typed if group != option))
-    return problem.advising(
-        kept.command(where, [] if option in ask.typed else [option])
-    )
+    options = [] if option in ask.typed else [option]
+    # A column with a role of its own, such as the ids, is read without being named.
+    free = [name for name in names if not name.role]
+    is_known = "unit" in ask.named or any(name.role == "unit" for name in names)
+    unit = None
+    if not is_known:
+        unit = likely_unit({path: entries[path] for path in real_names(free)})
+    if unit is not None:
+        options.append(("--unit", unit))
+    return problem.advising(kept.command(where, options))
+
+
+def likely_unit(entries: Entries) -> str | None:
+    """Name of the first column that looks like units, whose values repeat; None if
+    there is none. Entries of a single value are no columns."""
+    for path, entry in entries.items():
+        try:
+            is_single = entry.part is None and np.shape(entry.load()) in ((), (1,))
+        except DataError:
+            continue
+        if not is_single and looks_like(path, entry) == "units":
+            return entry.name
+    return None
 
 
 ROWS_CARRIED = (

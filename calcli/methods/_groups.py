@@ -16,7 +16,13 @@ from calcli.calibrator import Calibrator, Context, Fit, Options, Status
 from calcli.errors import DataError
 from calcli.fast_dataclass import Sums, dataclass
 from calcli.folds import content_folds, random_folds
-from calcli.numerics import NLL_OF_ZERO, BoolArray, FloatArray, IntArray, entries
+from calcli.numerics import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    entries,
+    floored_log,
+)
 from calcli.rows import Block, Codes, Rows
 
 PREDICTION = "prediction"  # grouping by predicted class, which needs no column
@@ -517,4 +523,4 @@ def _losses_of(calibrator: Calibrator, block: Block) -> FloatArray:
     if block.kind != "confidence":
         return -found.log_probs[np.arange(len(block)), block.labels]
     q = np.where(block.labels == 1, found.confidence, 1.0 - found.confidence)
-    return np.minimum(-np.log(np.maximum(q, np.finfo(float).tiny)), NLL_OF_ZERO)
+    return -floored_log(q)

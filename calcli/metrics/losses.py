@@ -265,7 +265,7 @@ def accuracy(context: MetricContext) -> Value:
 
 
 @metric(
-    "log:e floor:1e-12",
+    "log:e zeros:digit",
     report="default",
     rows=lambda c: c.table.nll,
     whole=True,
@@ -274,7 +274,7 @@ def accuracy(context: MetricContext) -> Value:
 def nll(context: MetricContext) -> Value:
     """Negative log-likelihood of the labels, natural logarithm.
 
-    mean -ln p_y; a p_y that is stored as 0 counts as 1e-12, and is counted
+    mean -ln p_y; m zeros of a row count as half of the last digit / (m + 1) each, and those at labels are counted
     Reference: Good (1952)
     Also called: log_loss, logloss, cross_entropy, ce
     In tables: log loss: mean -ln of the label's probability
@@ -295,9 +295,27 @@ def nll(context: MetricContext) -> Value:
         direction.draws,
         how,
     )
-    return replace(
-        value, null=null, more={**value.more, "clipped": context.table.clipped}
-    )
+    more = {**value.more, "clipped": context.table.clipped}
+    between = nll_between(context, value.value)
+    if between is not None:
+        more["between"] = between
+    return replace(value, null=null, more=more)
+
+
+MANY_ZEROS = (
+    0.01  # share of the labels above which their stored zeros make the NLL a range
+)
+
+
+def nll_between(context: MetricContext, nll: float) -> list[float] | None:
+    """Range of the NLL as zeros at labels count as half of the last digit, or as a twentieth of that; None where at
+    most 1 % of the labels have one."""
+    table = context.table
+    lower, higher = table.zero_shifts.tolist()
+    if table.clipped <= MANY_ZEROS * table.n or lower == 0.0:
+        return None
+    total = float(table.n if table.weight is None else table.weight.sum())
+    return [nll - lower / total, nll + higher / total]
 
 
 @_mean_over_rows("classes:sum", report="default", whole=True)
@@ -433,35 +451,21 @@ def gap_interval(context: MetricContext, level: float | None = None) -> Interval
     return replace(made, low=max(low, -1.0), high=min(high, 1.0))
 
 
-POINT = 0.01  # half width of an interval that gives an overconfidence to one point
+MOST_ROWS = 1e9
+"""Most rows that are ever asked for."""
 
 
-def samples_for_a_point(context: MetricContext, half: float) -> float:
-    """Number of samples like these that give the overconfidence to within one point.
+def rows_for_half_width(rate: float, half: float) -> float:
+    """Number of rows whose Wilson interval about a rate reaches ``half`` to a side.
 
-    half : half width of its interval here, which falls with the root of their number.
-    Where fewer than ten independent rows are right, or wrong, that width is one of few
-    rows and falls faster: then it is Wilson's at the larger of the error rates that these
-    rows show and that their scores expect. Fewer than ``FEW`` rows know no rate.
+    It is wider than the normal interval where few rows are right, or wrong, and falls
+    faster than the root of their number.
     """
-    n, bins = context.effective_n, context.labelled("top").bins("width")
-    total = float(bins.weight.sum())
-    wrong = 1.0 - float(bins.outcome.sum()) / total
-    expected = 1.0 - float(bins.score.sum()) / total
-    rate = max(wrong, expected, 0.0)
-    rate = min(rate, max(1.0 - rate, 0.0))
-    if context.table.units is not None or n < FEW or rate * n >= CARRYING:
-        return context.n * (half / POINT) ** 2
-    return _samples_of_wilson(rate) * context.n / n
-
-
-def _samples_of_wilson(rate: float) -> float:
-    """Number of samples whose Wilson interval about a rate reaches one point to a side."""
-    low, high = 1.0, 1e6
+    low, high = 1.0, MOST_ROWS
     while high - low > 1.0:
         middle = (low + high) / 2.0
         ends = wilson_interval(np.array(rate), np.array(middle))
-        if ends[1] - ends[0] > 2.0 * POINT:
+        if ends[1] - ends[0] > 2.0 * half:
             low = middle
         else:
             high = middle

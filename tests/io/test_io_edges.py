@@ -104,7 +104,13 @@ def test_doubts_about_labels_need_rows_and_no_exception(n, right, told):
     slabs = [Slab(0, scores[: n // 2], None), Slab(n // 2, scores[n // 2 :], None)]
     with remarks() as doubts:
         _fill(
-            SimpleNamespace(labels=labels, k=4, where="t.csv", slabs=lambda: slabs),
+            SimpleNamespace(
+                labels=labels,
+                k=4,
+                kind="logits",
+                where="t.csv",
+                slabs=lambda: slabs,
+            ),
             [],
             {},
         )

@@ -4,6 +4,7 @@ import csv
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,6 +20,7 @@ from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.readers.parquet import arrow_columns
+from calcli.zeros import written_decimals
 
 SUFFIXES = (".csv", ".tsv", ".txt")
 WIDE = 4096  # columns above which pyarrow takes 100 KiB for each
@@ -194,7 +196,10 @@ def _columns(path: Path, opening: Head, header: list[str] | None, size: int) -> 
         and (table := _by_pyarrow(path, opening.separator, header is None)) is not None
     ):
         tables.refuse_doubles(path, table.column_names)
-        columns = arrow_columns(path, table)
+        columns = {
+            name: replace(column, decimals=0)
+            for name, column in arrow_columns(path, table).items()
+        }
         names = [str(i) for i in range(len(columns))] if header is None else header
         return names, dict(zip(names, columns.values(), strict=True)), table.num_rows
     cells = _rows(path, opening)
@@ -304,7 +309,11 @@ def _column(path: Path, name: str, cells: Sequence[str]) -> tables.Column:
     except (ValueError, OverflowError):
         pass
     try:
-        return tables.Column("number", np.asarray, floats(cells))
+        numbers = floats(cells)
+        zeros = [cells[row] for row in np.flatnonzero(numbers == 0.0).tolist()]
+        return tables.Column(
+            "number", np.asarray, numbers, decimals=written_decimals(zeros)
+        )
     except ValueError:
         pass
     if tables.are_lists(present):

@@ -5,10 +5,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calcli.importers.archive import Archive, Mapped, SourceFile
+from calcli.importers.archive import Archive, Entry, Mapped, SourceFile
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.io.hdf5 import HDF5, check_bundle_format, check_stored, open_file
+from calcli.zeros import Zeros
 
 SUFFIXES = (".h5", ".hdf5", ".hdf")
 
@@ -27,7 +28,7 @@ def read_hdf5(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
     not followed."""
     path = file.path
     opened = stack.enter_context(open_file(path))
-    loaders: dict[str, Any] = {}
+    entries: dict[str, Entry] = {}
     check_bundle_format(opened, str(path))
 
     def visit(name: str | bytes, node: Any) -> None:
@@ -35,10 +36,13 @@ def read_hdf5(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
             check_bundle_format(node, f"{path}:{name!s}")
         # A dataset with a shape, not a group or a named type; names that are no UTF-8 come as bytes.
         if isinstance(name, str) and hasattr(node, "chunks") and node.shape is not None:
-            loaders[name] = partial(_load, path, name, node)
+            zeros = Zeros.recorded(node.parent.attrs, f"{path}:{node.parent.name}")
+            entries[name] = Entry(
+                path, name, partial(_load, path, name, node), zeros=zeros
+            )
 
     opened.visititems(visit)
-    return Archive.of(path, "hdf5", loaders)
+    return Archive(path, "hdf5", entries)
 
 
 def _load(path: Path, name: str, dataset: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import DataError, needed
+from calcli.errors import DataError
 from calcli.importers import columns as tables
 from calcli.importers.archive import Archive, Entry, SourceFile, constant
 from calcli.importers.array_names import role_of
@@ -18,10 +18,12 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import are_scores, by_choices
 from calcli.io.validate import refuse_bomb
 from calcli.numerics import AnyArray
+from calcli.optional_packages import optional_import
 
 TEXT = ("string", "large_string", "string_view")
 LISTS = ("list", "large_list", "fixed_size_list")
 FLOATS = ("float", "double", "halffloat")
+INSTEAD = "or save the table as CSV"
 
 
 @reader(
@@ -102,9 +104,7 @@ def read_table(file: SourceFile) -> Any:
     """Read a Parquet file to a pyarrow table. Raises DataError."""
     path = file.path
     file.refuse_again(b"PAR1PAR1")  # two concatenated files
-    with needed(
-        f"{path}: reading Parquet needs pyarrow (or save the table as CSV)", "parquet"
-    ):
+    with optional_import("pyarrow", f"{path}: reading Parquet", INSTEAD):
         from pyarrow import parquet
     with parquet.ParquetFile(path) as opened:
         declared = opened.metadata.num_rows * opened.metadata.num_columns * 8
@@ -205,9 +205,7 @@ STREAM = b"\xff\xff\xff\xff"
 def read_arrow(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     """Read a table of typed columns, as Parquet is read. It is held in memory."""
     path = file.path
-    with needed(
-        f"{path}: reading Arrow needs pyarrow (or save the table as CSV)", "parquet"
-    ):
+    with optional_import("pyarrow", f"{path}: reading Arrow", INSTEAD):
         from pyarrow import OSFile, feather, ipc
     if file.head.startswith(STREAM):
         with OSFile(str(path)) as opened:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import DataError, needed, one_line
+from calcli.errors import DataError, one_line
 from calcli.importers.archive import Archive, Mapped, SourceFile
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
@@ -20,6 +20,7 @@ from calcli.importers.nested import flatten, merge_batches
 from calcli.importers.positions import Parts
 from calcli.importers.readers.pickles import Unhashing
 from calcli.io.validate import refuse_bomb
+from calcli.optional_packages import optional_import
 
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 """First bytes of files of torch.save that are not zip archives: a pickled number."""
@@ -50,10 +51,8 @@ def read_pt(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
     _check_structure(path)
     if not file.is_zip:
         file.refuse_again(LEGACY)
-    with needed(
-        f"{path}: reading PyTorch files needs torch (or save the arrays with numpy.savez)",
-        "torch",
-    ):
+    instead = "or save the arrays with numpy.savez"
+    with optional_import("torch", f"{path}: reading PyTorch files", instead):
         import torch
     try:
         with warnings.catch_warnings():

@@ -11,12 +11,13 @@ from shlex import quote
 from string import ascii_uppercase
 from typing import Any
 
-from calcli.errors import DataError, UsageError, needed
+from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive, SourceFile, member_start
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.topk import Answer, answers_archive, positions_of
 from calcli.io.validate import refuse_bomb
+from calcli.optional_packages import optional_import
 
 MARKS: dict[Any, bool] = {"C": True, "I": False, 1: True, 0: False}
 ZSTD = 93  # method number of zstd in zip archives
@@ -144,9 +145,8 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
             raise DataError(
                 f"{path}: is packed by method {member.compress_type}; {advice}"
             ) from None
-        with needed(
-            f"{path}: is packed by method {ZSTD}; {advice}; zstandard reads it", "zstd"
-        ):
+        use = f"{path}: reading members packed by method {ZSTD}"
+        with optional_import("zstandard", use, f"or {advice}"):
             import zstandard
     with path.open("rb") as opened:
         member_start(opened, member.header_offset)
