@@ -34,12 +34,6 @@ from pathlib import Path
 
 import levels_of_facts
 import numpy as np
-
-from calcli.evaluation import evaluate_bundle
-from calcli.evaluation.cross_validation import cross_fitted_split
-from calcli.evaluation.evaluate_bundle import differences
-from calcli.evaluation.results import Score
-from calcli.evaluation.selective_threshold import ThresholdSearch
 from calcli.evaluation.verdict_rules import (
     CLAUSE,
     ERRORS,
@@ -49,6 +43,12 @@ from calcli.evaluation.verdict_rules import (
     judge,
     normal_tail,
 )
+
+from calcli.evaluation import evaluate_bundle
+from calcli.evaluation.cross_validation import cross_fitted_split
+from calcli.evaluation.evaluate_bundle import differences
+from calcli.evaluation.results import Score
+from calcli.evaluation.selective_threshold import ThresholdSearch
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import class_columns, collect
 from calcli.metrics.context import MetricContext, MetricSettings

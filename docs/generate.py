@@ -31,7 +31,7 @@ from calcli.importers.formats import formats
 from calcli.metrics.catalog import describe_metric, metric, metric_names
 from calcli.metrics.context import Metric
 from calcli.registry import method, method_names
-from calcli.reporting.components import GLOSSARY
+from calcli.reporting.glossary import GLOSSARY
 
 HERE = Path(__file__).parent
 EXPORTS = HERE / "exports.json"
@@ -707,8 +707,9 @@ def glossary() -> str:
     for term, meaning in REPORT.items():
         lines += [escaped(term), f": {escaped(meaning[:1].upper() + meaning[1:])}.", ""]
     lines += ["## On the report page", ""]
-    for term, meaning in GLOSSARY.values():
-        lines += [escaped(term), f": {escaped(meaning.format(level=95, bins=15))}", ""]
+    for term in GLOSSARY.values():
+        meaning = term.explained(level=0.95, bins=15)
+        lines += [escaped(term.word), f": {escaped(meaning)}", ""]
     return "\n".join(lines)
 
 

@@ -264,7 +264,8 @@ def _measure_all(
             if reference is not None:
                 name = None if baseline is None else baseline.name
                 paired = Paired(name, _changes(context, reference))
-                result = _with_paired(result, paired)
+                n_changed = predictions_changed(context, reference)
+                result = _with_paired(result, paired, n_changed)
             results.append(result)
             if first is None:
                 first = context
@@ -282,13 +283,26 @@ def _changes(context: MetricContext, reference: MetricContext) -> dict[str, Diff
     return compared(context, reference)
 
 
-def _with_paired(result: Result, paired: Paired) -> Result:
-    """The result with its differences, and with what they say of the calibrator."""
+def predictions_changed(context: MetricContext, reference: MetricContext) -> int | None:
+    """Rows whose prediction differs from the reference's; None where it is not kept."""
+    if isinstance(context, LongContext) or isinstance(reference, LongContext):
+        return None
+    return int((context.table.prediction != reference.table.prediction).sum())
+
+
+def _with_paired(result: Result, paired: Paired, n_changed: int | None) -> Result:
+    """The result with its differences, and with what they say of the calibrator.
+
+    n_changed : predictions that differ from the baseline's, if known.
+    """
     result = replace(result, paired=paired)
     report = result.report
     if report is None:
         return result
-    effect = effect_finding(paired.differences, result.loss_name, result.counts)
+    counts = dict(result.counts)
+    if n_changed is not None:
+        counts["predictions_changed"] = n_changed
+    effect = effect_finding(paired.differences, result.loss_name, counts)
     if effect is None:
         return result
     return replace(result, report=report.with_findings([*report.findings, effect]))
@@ -465,7 +479,8 @@ def _result(
     per_class = None
     if plan.per_class:
         names = None if subject.class_names is None else list(subject.class_names)
-        per_class = class_lines(context, names, gates.get("classes", 0.0))
+        gate = gates.get("classes", 0.0)
+        per_class = class_lines(context, names, gate, _fit_factor(candidate, context))
     per_group = None
     if plan.per_group:
         order = context.table.group if plan.ordered else None

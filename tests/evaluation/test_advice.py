@@ -7,16 +7,16 @@ from dataclasses import replace
 import h5py
 import numpy as np
 import pytest
-from metric_cases import draw_labels, softmax
-
-import calcli
-from calcli.evaluation.results import LossPart, LossSplit
 from calcli.evaluation.verdict_rules import (
     data_summary,
     errors_words,
     judge,
     remedy_words,
 )
+from metric_cases import draw_labels, softmax
+
+import calcli
+from calcli.evaluation.results import LossPart, LossSplit
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.rows import ArrayRows

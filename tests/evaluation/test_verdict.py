@@ -8,13 +8,13 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from calcli.evaluation.verdict_rules import CLAUSE, LEVEL, MAIN, data_summary, judge
 from metric_cases import draw_labels, softmax
 from run_calcli import runner
 
 import calcli
 from calcli.evaluation.cross_validation import cross_fitted_split
 from calcli.evaluation.results import LossPart, LossSplit
-from calcli.evaluation.verdict_rules import CLAUSE, LEVEL, MAIN, data_summary, judge
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.joint_test import joint_test

@@ -5,10 +5,10 @@ from functools import cache
 
 import numpy as np
 import pytest
+from calcli.evaluation.verdict_rules import FEW, LEVEL, WIDE
 from metric_cases import draw_labels, softmax
 
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
-from calcli.evaluation.verdict_rules import FEW, LEVEL, WIDE
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.context import MetricSettings
 from calcli.rows import ArrayRows

@@ -27,7 +27,6 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext, job_file
 from calcli.cli.print_fit import print_fit
 from calcli.cli.render import Cell, Console, print_json, print_path, print_table
-from calcli.composition import Mixture
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import fit_artifact
