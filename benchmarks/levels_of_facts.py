@@ -18,7 +18,8 @@ import numpy as np
 import calcli
 from calcli.binning import bin_index
 from calcli.diagrams.curve import CurveSettings, measure_curve
-from calcli.evaluation.evaluate_bundle import scores_of
+from calcli.evaluation.evaluate_bundle import measured
+from calcli.evaluation.label_frequencies import label_shift_p_value
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
@@ -89,7 +90,7 @@ def near(cell, r):
     rows = ArrayRows(log_p, y)
     context = MetricContext(collect(rows), MetricSettings(seed=r, resamples=200))
     found = {}
-    for name, score in scores_of(context, INTERVALS).items():
+    for name, score in measured(context, INTERVALS).items():
         scheme = INTERVALS[name]
         if name == "tce2" and context.discrete is not None:
             scheme = "values"
@@ -102,7 +103,7 @@ def near(cell, r):
         ends = score.interval
         found[f"{name} misses"] = float(not ends.low - 1e-12 <= true <= ends.high)
     if cell["temperature"] == 1.0:
-        for name, score in scores_of(context, P_VALUES).items():
+        for name, score in measured(context, P_VALUES).items():
             for level in (0.05, 0.01):
                 found[f"{name} {level}"] = float(score.p_value <= level)
     return found
@@ -197,8 +198,6 @@ def uneven(cell, r):
 def together(cell, r):
     """Two samples of one population, and one of another with more of class 0; labels of
     calibrated units that are right or wrong as a whole, and with two names exchanged."""
-    from calcli.evaluation.verdict_rules import label_shift_p_value
-
     k, units, size = cell["classes"], cell["units"], cell["rows"]
     rng = np.random.default_rng([27, k, units, r])
     prior = rng.dirichlet(np.full(k, 2.0))

@@ -215,6 +215,8 @@ def _usable_split(context: MetricContext, split: LossSplit | None) -> LossSplit 
 
     Its standard error does not tell how uncertain a gain is that a few rows carry.
     """
+    if split is None:
+        return None
     labelled = context.labelled("top")
     if few_rows_carry(labelled, "nll", mean_named(labelled, "nll")) is not None:
         return None
