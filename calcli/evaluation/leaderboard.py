@@ -19,6 +19,7 @@ from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.differences import compared, friedman_tests
 from calcli.evaluation.evaluate_bundle import measured, unit_facts
 from calcli.evaluation.json_output import difference_json, score_json, units_json
+from calcli.evaluation.overlapping_folds import overlap_factor, widened
 from calcli.evaluation.results import Ranks
 from calcli.fast_dataclass import as_json, dataclass
 from calcli.io.dataset import DataSet
@@ -263,8 +264,11 @@ def entered(
     baseline: HeldOut | None,
     settings: MetricSettings,
 ) -> LeaderboardEntry:
-    """Complete a planned entry by its metrics and differences. Intervals and p-values are conditional on the fits of
-    all folds: they cover sampling of the rows, not refitting."""
+    """Complete a planned entry by its metrics and differences.
+
+    Intervals and p-values of differences allow for the fits, whose rows overlap from fold
+    to fold (``overlap_factor``); those of metrics are conditional on the fits.
+    """
     entry = replace(
         entry,
         seconds=outcome.seconds,
@@ -283,9 +287,13 @@ def entered(
     if baseline is None or baseline.table is None:
         return entry
     paired = compared(context, MetricContext(baseline.table, settings))
-    return replace(
-        entry, differences={name: difference_json(paired[name]) for name in COMPARED}
-    )
+    fitted = [fit for fit in (*outcome.fits, *baseline.fits) if fit is not None]
+    factor = overlap_factor(len(outcome.fits)) if fitted else 1.0
+    differences = {}
+    for name in COMPARED:
+        difference = widened(paired[name], factor)
+        differences[name] = difference_json(difference)
+    return replace(entry, differences=differences)
 
 
 def comparison(

@@ -13,6 +13,7 @@ from calcli.evaluation.findings import Finding, worst_bin
 from calcli.evaluation.levels import TARGET_HALF_WIDTH
 from calcli.evaluation.verdict import Verdict, gap_half_width, has_too_few_rows
 from calcli.metrics.intervals import Interval
+from calcli.metrics.losses import CARRYING, rows_for_half_width
 from calcli.metrics.significance import p_text
 
 LONGEST = 100
@@ -205,13 +206,31 @@ def _too_few(facts: Facts, verdict: Verdict) -> str:
 
 
 def samples_needed(facts: Facts) -> int:
-    """Samples that give the overconfidence to within ``TARGET_HALF_WIDTH``."""
-    half = gap_half_width(facts)
-    if not math.isfinite(half):
-        half = 0.98 / math.sqrt(facts.data.units or facts.data.n)  # of a rate of 1/2
-    needed = facts.data.n * (half / TARGET_HALF_WIDTH) ** 2
+    """Samples like these that give the overconfidence to within ``TARGET_HALF_WIDTH``."""
+    needed = _samples_needed(facts)
     rounded = 100 if needed < 1000 else 1000
     return max(rounded, math.ceil(needed / rounded - 1e-9) * rounded)
+
+
+def _samples_needed(facts: Facts) -> float:
+    """Number of such samples, from the half width of the interval on these.
+
+    That falls with the root of their number. Where fewer than ten independent rows are
+    right, or wrong, it is one of few rows and falls faster: then it is Wilson's at the
+    larger of the error rates that these rows show and that their scores expect. Too few
+    rows know no rate.
+    """
+    data = facts.data
+    half = gap_half_width(facts)
+    if not math.isfinite(half):
+        half = 0.98 / math.sqrt(data.units or data.independent_rows)  # of a rate of 1/2
+    error_rate = max(1.0 - facts.accuracy, 1.0 - facts.confidence, 0.0)
+    rarer = min(error_rate, max(1.0 - error_rate, 0.0))
+    is_by_root = rarer * data.independent_rows >= CARRYING
+    if data.units is not None or has_too_few_rows(facts) or is_by_root:
+        return data.n * (half / TARGET_HALF_WIDTH) ** 2
+    rows = rows_for_half_width(rarer, TARGET_HALF_WIDTH)
+    return rows * data.n / data.independent_rows
 
 
 def _mixed(facts: Facts, verdict: Verdict) -> str:

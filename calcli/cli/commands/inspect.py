@@ -191,7 +191,7 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
     facts |= {"min": low, "max": high, "tied_rows": ties}
     facts |= {
         "labels": rows.has_labels,
-        "weights": rows.weights() is not None,
+        "weights": rows.given_weights is not None,
         "class_names": rows.class_names,
     }
     facts |= {"transforms": list(rows.transforms), "data_sha256": rows.data_sha256}
