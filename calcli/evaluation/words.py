@@ -116,19 +116,19 @@ def headline(facts: Facts, verdict: Verdict) -> str:
     return shortened(words)
 
 
-def _sure_and_right(facts: Facts) -> str:
-    decimals = decimals_for(
-        facts.overconfidence.value, 1.0 - facts.confidence, 1.0 - facts.accuracy
-    )
+def _sure_and_right(facts: Facts, gap: float = 0.0) -> str:
+    """Mean confidence and accuracy. gap : a difference between them to be seen."""
+    decimals = decimals_for(gap, 1.0 - facts.confidence, 1.0 - facts.accuracy)
     sure = percent(facts.confidence, decimals)
     right = percent(facts.accuracy, decimals)
     return f"{sure} sure, {right} right"
 
 
-def _predicted_and_observed(facts: Facts) -> str:
+def _predicted_and_observed(facts: Facts, gap: float = 0.0) -> str:
+    """Predicted and observed frequency of class 1. gap : a difference to be seen."""
     assert facts.class_one is not None
     one = facts.class_one
-    decimals = decimals_for(one.gap.value, one.predicted, one.observed)
+    decimals = decimals_for(gap, one.predicted, one.observed)
     predicted = percent(one.predicted, decimals)
     observed = percent(one.observed, decimals)
     return f"{predicted} predicted, {observed} observed"
@@ -156,7 +156,8 @@ def _one_direction(facts: Facts, verdict: Verdict) -> str:
     gap = gap_words(facts.overconfidence)
     if verdict.by_nll_only:
         gap = f"{gap}; by NLL {p_text(verdict.p_value, verdict.draws)}"
-    return f"{verdict.kind}: {_sure_and_right(facts)} ({gap})"
+    means = _sure_and_right(facts, facts.overconfidence.value)
+    return f"{verdict.kind}: {means} ({gap})"
 
 
 def _risk_words(facts: Facts) -> str:
@@ -164,6 +165,7 @@ def _risk_words(facts: Facts) -> str:
     one = facts.class_one
     assert one is not None
     parts = []
+    shown_gap = 0.0
     sharpness = facts.judged.sharpness.z
     bias = facts.judged.gap.z
     if abs(sharpness) > SIGNIFICANT_Z:
@@ -173,13 +175,14 @@ def _risk_words(facts: Facts) -> str:
     if abs(bias) > SIGNIFICANT_Z:
         level = "high" if bias > 0.0 else "low"
         size = abs(one.gap.value)
+        shown_gap = size
         decimals = decimals_for(size)
         parts.append(f"{100.0 * size:.{decimals}f} points too {level}")
     elif parts:
         parts.append("right on average")
     else:
         parts.append("wrong in places, right on average")
-    return f"risks {', '.join(parts)} ({_predicted_and_observed(facts)})"
+    return f"risks {', '.join(parts)} ({_predicted_and_observed(facts, shown_gap)})"
 
 
 SIGNIFICANT_Z = 1.96

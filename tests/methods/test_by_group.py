@@ -458,5 +458,5 @@ def test_what_is_advised_for_a_probability_of_0_can_be_done():
     p[0], y[0] = [1.0, 0.0], 1
     with pytest.warns(UserWarning, match=r"\(floor\+platt, for all groups alike\)"):
         fitted = calcli.fit(p, y, "platt-by", kind="probs", groups=group, guard=False)
-        assert fitted.method == "platt-by"
+    assert fitted.method == "platt-by"
     assert calcli.fit(p, y, "floor+platt", kind="probs").method == "floor+platt"
