@@ -35,9 +35,9 @@ from calcli.fit_and_apply import (
     fitted_on,
     unseen,
 )
-from calcli.importers.archive import remarks
 from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import expand, open_data, open_rows
+from calcli.importers.remarks import remarks
 from calcli.io.artifact import Artifact, dumps
 from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact
@@ -611,8 +611,9 @@ def extract(
     >>> [(bundle["name"], bundle["n"]) for bundle in made["bundles"]]
     [('cal', 2), ('test', 2)]
     """
+    from calcli.importers.dealing import Splitting
     from calcli.importers.import_request import ImportRequest
-    from calcli.importers.import_scores import Splitting, import_scores
+    from calcli.importers.import_scores import import_scores
     from calcli.io.split import parse_split
 
     where = [

@@ -85,7 +85,7 @@ def open_bundle(
     *,
     prefer: Sequence[str] = (),
     layout: Layout = Layout(),
-    ignore_labels: Sequence[int] = (),
+    ignore_labels: Sequence[float] = (),
     need_labels: bool = True,
 ) -> Iterator["BundleRows"]:
     """Open ``FILE.h5`` or ``FILE.h5:GROUP`` as rows. prefer : groups to choose, in order, if several bundles
@@ -107,7 +107,7 @@ class BundleRows(DataSet):
         path: Path,
         group: str,
         layout: Layout,
-        ignore: tuple[int, ...],
+        ignore: tuple[float, ...],
         need_labels: bool,
     ) -> None:
         self.path, self.group, self._layout = path, group, layout
@@ -262,7 +262,7 @@ class BundleRows(DataSet):
         return dataset, validate.score_kind(layout.kind or name, confidence=True)
 
     def _find_labels(
-        self, layout: Layout, ignore: tuple[int, ...], needed: bool
+        self, layout: Layout, ignore: tuple[float, ...], needed: bool
     ) -> "AnyArray | h5py.Dataset | None":
         """Read labels of the rows kept; sets which rows are kept."""
         path = layout.labels or ("correct" if self.kind == "confidence" else "labels")
@@ -295,7 +295,7 @@ class BundleRows(DataSet):
         self,
         dataset: h5py.Dataset,
         where: str,
-        ignore: tuple[int, ...] = (),
+        ignore: tuple[float, ...] = (),
         what: str = "label",
     ) -> "AnyArray | h5py.Dataset":
         """Check labels or predictions of the rows kept; returns an array, or the dataset itself if it is too large to

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from glob import glob
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -76,10 +77,16 @@ class Layout(ByName):
     """
 
     scores: str | None = flag(
-        None, "Dataset with the scores, when it has another name.", "PATH"
+        None,
+        "Dataset with the scores, when it has another name.",
+        "PATH",
+        typed=list[str] | None,
     )
     labels: str | None = flag(
-        None, "Dataset with the labels, when it has another name.", "PATH"
+        None,
+        "Dataset with the labels, when it has another name.",
+        "PATH",
+        typed=list[str] | None,
     )
     kind: str | None = flag(
         None,
@@ -95,11 +102,25 @@ class Layout(ByName):
 
     def __post_init__(self) -> None:
         check_choice("--kind", self.kind, SCORE_KINDS)
+        for field in ("scores", "labels"):
+            name = _only_one(f"--{field}", getattr(self, field))
+            object.__setattr__(self, field, name)
         for option, path in (("--scores", self.scores), ("--labels", self.labels)):
             if path is not None and not path.strip("/"):
                 raise UsageError(
                     f"{option} {path!r}: expected the path of a dataset, e.g. {option} out/{option[2:]}"
                 )
+
+
+def _only_one(option: str, names: Any) -> str | None:
+    """The name that an option gives. Raises UsageError for several."""
+    if names is None or isinstance(names, str):
+        return names
+    if len(names) > 1:
+        listing = " and ".join(names)
+        advice = f"columns of one array are listed: {option} {','.join(names)}"
+        raise UsageError(f"{option}: names {listing}, expected one array; {advice}")
+    return names[0] if names else None
 
 
 CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")

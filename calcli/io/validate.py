@@ -329,7 +329,7 @@ def check_labels(
     n: int,
     k: int,
     where: str,
-    ignore: tuple[int, ...] = (),
+    ignore: tuple[float, ...] = (),
     what: str = "label",
     first_row: int = 0,
 ) -> IntArray:
@@ -367,11 +367,12 @@ def _label_advice(labels: AnyArray, found: int, k: int, what: str) -> str:
     return "are labels and scores those of the same model?"
 
 
-def to_ignore(labels: AnyArray, ignore: tuple[int, ...]) -> BoolArray:
-    """Mask of labels to ignore, (n,); numbers beyond int64 never match."""
+def to_ignore(labels: AnyArray, ignore: tuple[float, ...]) -> BoolArray:
+    """Mask of labels to ignore, (n,); fractions and numbers beyond int64 never match."""
     most = np.iinfo(np.int64)
+    whole = [label for label in ignore if float(label).is_integer()]
     known = np.array(
-        [label for label in ignore if most.min <= label <= most.max], dtype=np.int64
+        [label for label in whole if most.min <= label <= most.max], dtype=np.int64
     )
     inside = labels <= most.max if labels.dtype == np.uint64 else np.True_
     return np.isin(labels.astype(np.int64), known) & inside

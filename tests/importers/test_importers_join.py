@@ -6,16 +6,18 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from imports import bring
+from imports import bring, plan
 from run_calcli import process, runner
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Archive, SourceFile, remark, remarks, unite
-from calcli.importers.array_names import plan
+from calcli.importers.dealing import Splitting
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.import_scores import Splitting, import_scores
+from calcli.importers.import_scores import import_scores
 from calcli.importers.labels import to_labels
 from calcli.importers.nested import flatten, merge_batches
+from calcli.importers.remarks import remark, remarks
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Table, unite
 from calcli.io.split import parse_split
 
 N, K = 10, 3
@@ -184,7 +186,7 @@ def test_labels_of_another_split_are_not_taken():
 
 def test_only_several_files_of_several_arrays_become_folders():
     def made(name, *arrays, loose=False):
-        return Archive.of(Path(name), "npz", dict.fromkeys(arrays, list), loose=loose)
+        return Table.of(Path(name), "npz", dict.fromkeys(arrays, list), is_single=loose)
 
     assert list(
         unite([made("a.npz", "logits", "ids"), made("y.npy", "y", loose=True)])

@@ -119,12 +119,10 @@ def apply_one(
         )
         along = [c for c in rows.beside if c not in sheet.taken]
         if along:
-            from calcli.importers.unnamed_arrays import (
-                ROWS_CARRIED,
-                goes_along,
-            )  # needed by few bundles
+            # needed by few bundles
+            from calcli.importers.looks import ROWS_OF_CARRIED, goes_along
 
-            first = min(rows.n, ROWS_CARRIED)
+            first = min(rows.n, ROWS_OF_CARRIED)
             along = [c for c in along if goes_along(c, rows.beside_at(c, 0, first))]
 
         def slabs() -> Iterator[Slab]:

@@ -20,12 +20,13 @@ from calcli.cli import options as o
 from calcli.cli.render import plain, print_json, print_table
 from calcli.errors import CalcliError, DataError
 from calcli.fast_dataclass import cached_property, dataclass
-from calcli.importers.archive import SourceFile, unite
-from calcli.importers.array_names import parse_name, real_names
-from calcli.importers.formats import open_archive
+from calcli.importers.formats import open_table
+from calcli.importers.looks import looks_like
+from calcli.importers.names import parse_name, real_names
 from calcli.importers.open_any_file import expand, importing_once, open_rows
+from calcli.importers.source_file import SourceFile
 from calcli.importers.sources import settle_sources
-from calcli.importers.unnamed_arrays import looks_like
+from calcli.importers.table import unite
 from calcli.io.artifact import encode_params, load
 from calcli.io.bundle import BundleRows
 from calcli.io.locate import split_where
@@ -138,7 +139,7 @@ def _list_arrays(path: Path) -> None:
     table = []
     with suppress(CalcliError), ExitStack() as stack:
         entries = unite(
-            [open_archive(file, stack) for file in settle_sources([path], stack).files]
+            [open_table(file, stack) for file in settle_sources([path], stack).files]
         )
         for name in real_names([*map(parse_name, entries)]):
             array, look = entries[name].load(), looks_like(name, entries[name])
@@ -213,7 +214,9 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
         facts["mean_confidence"] = float(rows.array().mean(dtype=np.float64))
         if rows.has_labels:
             facts["accuracy"] = float(rows.labels().mean())
-        told = f"{sure} confidences are 1: as log-odds they are infinite; ir, hb, bbq take them"
+        told = (
+            f"{sure} confidences are 1, which have no log-odds: venn-abers takes them"
+        )
     else:
         if rows.has_labels:
             counts = np.bincount(rows.labels(), minlength=rows.k)

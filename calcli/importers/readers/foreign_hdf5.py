@@ -5,9 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calcli.importers.archive import Archive, Mapped, SourceFile
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Mapped, Table
 from calcli.io.hdf5 import HDF5, check_bundle_format, check_stored, open_file
 
 SUFFIXES = (".h5", ".hdf5", ".hdf")
@@ -22,9 +23,11 @@ SUFFIXES = (".h5", ".hdf5", ".hdf")
     ),
     examples=[("outputs.h5", "--scores run/out --labels run/truth --kind logits")],
 )
-def read_hdf5(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """List all datasets of an HDF5 file; numbers stay in the file until they are sliced. Soft and external links are
-    not followed."""
+def read_hdf5(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+    """List all datasets of an HDF5 file; numbers stay there until they are sliced.
+
+    Soft and external links are not followed.
+    """
     path = file.path
     opened = stack.enter_context(open_file(path))
     loaders: dict[str, Any] = {}
@@ -33,15 +36,17 @@ def read_hdf5(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
     def visit(name: str | bytes, node: Any) -> None:
         if hasattr(node, "visititems"):
             check_bundle_format(node, f"{path}:{name!s}")
-        # A dataset with a shape, not a group or a named type; names that are no UTF-8 come as bytes.
-        if isinstance(name, str) and hasattr(node, "chunks") and node.shape is not None:
-            loaders[name] = partial(_load, path, name, node)
+        # names that are no UTF-8 come as bytes, named types have no chunks
+        is_dataset = isinstance(name, str) and hasattr(node, "chunks")
+        if is_dataset and node.shape is not None:
+            loaders[str(name)] = partial(load_dataset, path, str(name), node)
 
     opened.visititems(visit)
-    return Archive.of(path, "hdf5", loaders)
+    return Table.of(path, "hdf5", loaders)
 
 
-def _load(path: Path, name: str, dataset: Any) -> Any:
+def load_dataset(path: Path, name: str, dataset: Any) -> Any:
+    """Words in memory, numbers as an array that stays in the file."""
     check_stored(dataset, f"{path}: {name}")
     if dataset.dtype.kind in "OS":
         return dataset.asstr()[()]

@@ -12,10 +12,11 @@ from string import ascii_uppercase
 from typing import Any
 
 from calcli.errors import DataError, UsageError, needed
-from calcli.importers.archive import Archive, SourceFile, member_start
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.topk import Answer, answers_archive, positions_of
+from calcli.importers.source_file import SourceFile, seek_member
+from calcli.importers.table import Table
+from calcli.importers.token_answers import Answer, positions_of, table_of_answers
 from calcli.io.validate import refuse_bomb
 
 MARKS: dict[Any, bool] = {"C": True, "I": False, 1: True, 0: False}
@@ -42,7 +43,7 @@ def _is_inspect(file: SourceFile) -> bool:
         ("2025-02-11T15-17-00_mmlu.json", "--choices 4 --drop-duplicates"),
     ],
 )
-def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
+def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Table:
     """Read samples with choices as logits of their letters, target as label; others as (confidence, correct). The mark
     of every sample, C or I, is compared with its answer and target. Raises DataError for logs without log-probabilities
     and for shuffled choices."""
@@ -107,7 +108,7 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
         raise DataError(
             f"{path}: has samples without choices or a mark C or I; nothing says which answers are right"
         )
-    return answers_archive(path, "inspect", kept, ask)
+    return table_of_answers(path, "inspect", kept, ask)
 
 
 def _samples(file: SourceFile) -> list[Mapping[str, Any]]:
@@ -149,7 +150,7 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
         ):
             import zstandard
     with path.open("rb") as opened:
-        member_start(opened, member.header_offset)
+        seek_member(opened, member.header_offset)
         packed = opened.read(member.compress_size)
     data: bytes = (
         zstandard.ZstdDecompressor()

@@ -4,16 +4,18 @@ from contextlib import ExitStack
 from typing import Any
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.multiple_choice import (
+from calcli.importers.questions import (
     Question,
     check_logged,
-    choice_archive,
     normalised,
+    table_of_questions,
 )
 from calcli.importers.readers.parquet import read_parquet, read_table
+from calcli.importers.remarks import remark
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Table
 
 
 @reader(
@@ -27,7 +29,7 @@ from calcli.importers.readers.parquet import read_parquet, read_table
     order=-1,
     examples=[("details_mmlu_2025-11-05.parquet", "")],
 )
-def read_lighteval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
+def read_lighteval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Table:
     """Read the summed log-probabilities of the choices as logits, gold_index as labels. ``--normalize`` divides by the
     characters or bytes of a choice as saved (with its leading space), or subtracts the unconditioned ones (mutual).
     Raises DataError for generative tasks, several right choices, and rows that contradict their acc."""
@@ -70,7 +72,7 @@ def read_lighteval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ar
     remark(
         f"{path.name}: logits are the log-probabilities of the choices, labels gold_index; acc agrees where logged"
     )
-    return choice_archive(path, "lighteval", questions, task, ask)
+    return table_of_questions(path, "lighteval", questions, task, ask)
 
 
 def _flat(value: Any) -> list[Any]:

@@ -7,21 +7,24 @@ from itertools import count, takewhile
 from typing import Any
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.multiple_choice import (
+from calcli.importers.questions import (
     Question,
     agrees,
     check_logged,
-    choice_archive,
     normalised,
+    table_of_questions,
 )
+from calcli.importers.remarks import remark
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Table
 from calcli.numerics import whole_number
 
 TASK = re.compile(r"samples_(?P<task>.+?)_\d{4}-\d\d-\d\dT.*")
 MEASURES = {
     "none": "acc",
+    "sum": "acc",
     "chars": "acc_norm",
     "bytes": "acc_bytes",
     "mutual": "acc_mutual_info",
@@ -43,7 +46,7 @@ MEASURES = {
         ("samples_*.jsonl", "--join --choices 4"),
     ],
 )
-def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
+def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Table:
     """Read the log-likelihood of every choice as logits, the gold choice, doc_id as ids, the task as group. The gold is
     the target, as an index or a choice's text (winogrande: the answer in the doc, counted from 1), whichever agrees
     with the logged acc in every row. Raises DataError for tasks without choices and rows that contradict their acc."""
@@ -78,13 +81,13 @@ def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
         if parsed[0].logged("acc") is not None
         else "no acc was logged to check with"
     )
-    how = {"none": "", "mutual": " minus the unconditional ones"}.get(
+    how = {"none": "", "sum": "", "mutual": " minus the unconditional ones"}.get(
         ask.normalize, f" per {ask.normalize[:-1]}"
     )
     remark(
         f"{path.name}: logits are the log-likelihoods{how} of the choices, labels {rule}; {told}"
     )
-    return choice_archive(
+    return table_of_questions(
         path, "lm-eval", questions, match["task"] if match else path.stem, ask
     )
 
@@ -206,12 +209,12 @@ def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
     order=5,
     examples=[("hellaswag_write_out_info.json", "")],
 )
-def read_write_out(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
+def read_write_out(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Table:
     """Read logit_0, logit_1, …, the log-likelihoods of the choices, as logits; the gold from truth, the choice's index
     or its text, with which its prompt ends; whichever agrees with the logged acc. Raises DataError for tasks without
     choices and rows that contradict acc."""
     path, questions = file.path, []
-    if ask.normalize != "none":
+    if ask.normalize not in ("none", "sum"):
         raise DataError(
             f"{path}: does not keep choices apart from prompts, which --normalize {ask.normalize} needs"
         )
@@ -241,7 +244,7 @@ def read_write_out(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ar
     remark(
         f"{path.name}: logits are logit_0, logit_1, … (log-likelihoods), labels from truth; acc agrees where logged"
     )
-    return choice_archive(path, "lm-eval-write-out", questions, task, ask)
+    return table_of_questions(path, "lm-eval-write-out", questions, task, ask)
 
 
 def _numbered_logits(record: Mapping[str, Any]) -> list[float]:

@@ -5,11 +5,13 @@ from contextlib import ExitStack
 from typing import Any
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, SourceFile, remark
-from calcli.importers.array_names import role_of
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.topk import Answer, answers_archive, positions_of
+from calcli.importers.names import role_of
+from calcli.importers.remarks import remark
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Table
+from calcli.importers.token_answers import Answer, positions_of, table_of_answers
 
 COMMANDS = "--class-names A,B,C,D --gold FILE for answers that are classes, or --confidence confidence --correct"
 COMMANDS += " answer=gold --gold FILE for free ones (a FILE of ids and right answers)"
@@ -49,8 +51,8 @@ def _body(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
         ),
     ],
 )
-def read_openai(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Read the log-probabilities of the answer's tokens (see ``answers_archive``). Ids of rows are ``custom_id``, or
+def read_openai(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Table:
+    """Read the log-probabilities of the answer's tokens (see ``table_of_answers``). Ids of rows are ``custom_id``, or
     the id beside the response. A label beside it is the gold. Lines that failed are left out and counted."""
     path, answers, failed = file.path, [], 0
     for row, record in enumerate(file.records):
@@ -93,4 +95,4 @@ def read_openai(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archi
         remark(
             f"{path.name}: {failed} of {len(file.records)} lines have no answer: left out"
         )
-    return answers_archive(path, "openai", answers, ask)
+    return table_of_answers(path, "openai", answers, ask)

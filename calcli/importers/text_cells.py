@@ -1,0 +1,244 @@
+"""Cells of text: numbers, words, missing values, percentages and printed lists."""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError, one_line
+from calcli.importers.remarks import remark
+from calcli.importers.table import Cells, Column, constant
+from calcli.numerics import AnyArray
+
+MISSING = frozenset(
+    {
+        *("", "NA", "N/A", "n/a", "#N/A", "#NA", "null", "NULL", "None"),
+        *("nan", "NaN", "-nan", "-NaN"),
+    }
+)
+"""Cells of missing values, as pandas and pyarrow write them."""
+
+LONGEST_WORD = 200
+"""Most characters of a word; longer ones are texts."""
+
+CELLS_SEEN = 100
+"""Cells that determine the type of a column."""
+
+PERCENTAGE = re.compile(r"[0-9.]+ *%|")
+"""A percentage with its sign, or an empty cell."""
+
+ONE_TENSOR = re.compile(r"\s*tensor\(([^\[(),]+)(?:, [^)]*)?\)\s*")
+"""A single number as torch prints it: ``tensor(2)``."""
+
+PRINTED_LIST = re.compile(
+    r"\s*(?:[A-Za-z_.]*(?:array|tensor)\()?\s*[\[(](?P<inside>.*)[\])].*", re.DOTALL
+)
+"""A list, a tuple, ``array([…])`` or ``tensor([…], dtype=…)``."""
+
+NUMPY_SCALAR = re.compile(r"[A-Za-z_.]*float\d*\(([^()]*)\)")
+"""A number as NumPy 2 prints it inside a list: ``np.float32(0.1)``."""
+
+GAP = re.compile(r"(?<=[\d.])\s+(?=[-+\d.])")
+"""Separator of the numbers of a printed NumPy array."""
+
+
+def is_number(cell: str) -> bool:
+    """True for the text of a number."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def mostly_numbers(cells: Sequence[str]) -> bool:
+    """True if more than half of the first cells are numbers."""
+    first = cells[:CELLS_SEEN]
+    return sum(map(is_number, first)) > len(first) / 2
+
+
+def words(cells: Sequence[str]) -> AnyArray:
+    """Array of words; of type object where one is a text.
+
+    A fixed width would pad all words to the longest.
+    """
+    longest = max(map(len, cells), default=0)
+    return np.array(cells, dtype=object if longest > LONGEST_WORD else None)
+
+
+def text_column(file: Path, name: str, cells: Sequence[str]) -> Column:
+    """Column of these cells, of the narrowest type that holds them all."""
+    if cells and ONE_TENSOR.fullmatch(cells[0]):
+        cells = [ONE_TENSOR.sub(r"\1", cell) for cell in cells]
+    is_empty = [cell.strip() in MISSING for cell in cells]
+    present = [cell for cell, empty in zip(cells, is_empty, strict=True) if not empty]
+    empty_row = is_empty.index(True) if any(is_empty) else None
+    if not present:
+        nothing = np.full(len(cells), np.nan)
+        return held_column(file, name, nothing, "other", empty_row)
+    if all(cell.strip().lower() in ("true", "false") for cell in cells):
+        truths = np.array([cell.strip().lower() == "true" for cell in cells])
+        return held_column(file, name, truths, "truth")
+    integers = _integers(present)
+    if integers is not None:
+        if empty_row is None:
+            return held_column(file, name, integers, "number")
+        return held_column(file, name, _floats(cells), "number", empty_row)
+    numbers = _floats(cells)
+    if numbers is not None:
+        return held_column(file, name, numbers, "number")
+    if are_lists(present):
+        return _parsed_column(
+            file, name, cells, "lists", partial(read_lists, file, name)
+        )
+    kind: Cells = "number" if mostly_numbers(present) else "text"
+    return _parsed_column(file, name, cells, kind, words, empty_row)
+
+
+def held_column(
+    file: Path,
+    name: str,
+    values: Any,
+    kind: Cells,
+    empty_row: int | None = None,
+) -> Column:
+    """Column of a table whose values lie in memory."""
+    return Column(file, name, constant(values), kind, values.__getitem__, empty_row)
+
+
+def _parsed_column(
+    file: Path,
+    name: str,
+    cells: Sequence[str],
+    kind: Cells,
+    parse: Callable[[Sequence[str]], AnyArray],
+    empty_row: int | None = None,
+) -> Column:
+    """Column whose cells are converted when they are read."""
+
+    def get() -> AnyArray:
+        return parse(cells)
+
+    def get_rows(rows: slice) -> AnyArray:
+        return parse(cells[rows])
+
+    return Column(file, name, get, kind, get_rows, empty_row)
+
+
+def _integers(cells: Sequence[str]) -> AnyArray | None:
+    """Cells as integers; None where one is anything else."""
+    try:
+        return np.array([int(cell) for cell in cells], dtype=np.int64)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _floats(cells: Sequence[str]) -> AnyArray | None:
+    """Cells as numbers, missing ones as NaN; None where one is anything else."""
+    numbers = []
+    try:
+        for cell in cells:
+            is_missing = cell.strip() in MISSING
+            numbers.append(math.nan if is_missing else float(cell))
+    except ValueError:
+        return None
+    return np.array(numbers, dtype=np.float64)
+
+
+# ---- percentages
+
+
+def without_percent_signs(column: Column, *, as_fractions: bool) -> Column:
+    """Column of numbers for cells such as ``50%``; any other column unchanged.
+
+    as_fractions : divide by 100, with a remark; else ``--percent`` does so later.
+    """
+    if column.cells != "text":
+        return column
+    try:
+        first = column.rows(slice(CELLS_SEEN)).tolist()
+        stripped = [str(word).strip() for word in first]
+        if not any(stripped) or not all(map(PERCENTAGE.fullmatch, stripped)):
+            return column
+        numbers = np.array(
+            [
+                float(str(word).strip().removesuffix("%") or "nan")
+                for word in column.rows(slice(None)).tolist()
+            ]
+        )
+    except (DataError, ValueError):  # the column may not be needed
+        return column
+    if as_fractions:
+        numbers = numbers / 100.0
+        message = f"column {column.name!r} is in percent and was divided by 100"
+        remark(f"{column.file.name}: {message}")
+    return held_column(column.file, column.name, numbers, "number", column.empty_row)
+
+
+# ---- lists of numbers as text: as Python, NumPy and torch print them, or spaced
+
+
+def are_lists(cells: Sequence[str]) -> bool:
+    """True if all these texts are printed lists of numbers."""
+    first = [cell.strip() for cell in cells[:CELLS_SEEN]]
+    if not first or all(cell.startswith("[") for cell in first):
+        return bool(first)
+    if all(PRINTED_LIST.fullmatch(cell) for cell in first):
+        pieces = re.split(r"[,\s]+", _inside(first[0]))
+        return all(is_number(piece) for piece in pieces if piece)
+    if "." not in first[0]:
+        return False
+    return all(_is_row_of_numbers(cell) for cell in cells)
+
+
+def _is_row_of_numbers(cell: str) -> bool:
+    pieces = cell.split()
+    return len(pieces) > 1 and all(map(is_number, pieces))
+
+
+def _inside(cell: str) -> str:
+    """The numbers of a printed list, without its brackets."""
+    plain = NUMPY_SCALAR.sub(r"\1", cell)
+    printed = PRINTED_LIST.fullmatch(plain)
+    return (printed["inside"] if printed else cell).strip().strip("[]")
+
+
+def read_lists(file: Path, name: str, cells: Sequence[str]) -> AnyArray:
+    """Parse cells ``[0.1, 0.9]``, or ``[0.1 0.9]`` as NumPy prints them.
+
+    A printed list may go over several lines. Raises DataError.
+    """
+    if all("'" in cell for cell in cells):
+        return np.array([re.findall(r"'([^']*)'", cell) for cell in cells])
+    rows: list[list[float]] = []
+    for number, cell in enumerate(cells):
+        pieces = GAP.sub(",", _inside(cell)).split(",")
+        try:
+            rows.append([float(piece) for piece in pieces])
+        except ValueError:
+            text = one_line(ValueError(cell), 40)
+            message = f"column {name!r} has {text!r} in row {number}, expected numbers"
+            if "..." in cell:
+                message += "; NumPy has left out the middle:"
+                message += " np.set_printoptions(threshold=sys.maxsize)"
+            raise DataError(f"{file}: {message}") from None
+        if len(rows[-1]) != len(rows[0]):
+            lengths = f"{len(rows[0])} in row 0, {len(rows[-1])} in row {number}"
+            message = f"the lists in column {name!r} have different lengths ({lengths})"
+            raise DataError(f"{file}: {message}, expected one number per class")
+    return np.array(rows)
+
+
+def not_a_number(file: Path, name: str, cells: Sequence[str]) -> DataError:
+    """Error about the first of these cells that is not a number."""
+    row = next((i for i, cell in enumerate(cells) if not is_number(cell)), 0)
+    text = str(cells[row])
+    expected = "expected a number"
+    if "," in text or "%" in text:
+        expected += " with a point before its decimals and no other sign"
+    shown = one_line(ValueError(text), 60)
+    return DataError(f"{file}: column {name!r} has {shown!r} in row {row}, {expected}")
