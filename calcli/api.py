@@ -36,10 +36,10 @@ from calcli.io.artifact import Artifact, dumps
 from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact
 from calcli.io.atomic import write_bytes
-from calcli.io.cells import finite
+from calcli.io.cells import finite, sortable
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout
-from calcli.io.memory import as_array, bundle_in_memory, plain_array
+from calcli.io.memory import as_names, bundle_in_memory, plain_array
 from calcli.io.provenance import title_of
 from calcli.io.validate import check_confidences, check_scores, check_shape, doubts, score_kind
 from calcli.kernels.device import resolve
@@ -48,7 +48,7 @@ from calcli.metrics.collect import collect_all
 from calcli.metrics.context import MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.warnings import label_doubts
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.registry import by_group, default_method, held_to, parse_options, split_method
 from calcli.rows import ArrayRows, Codes, Rows, ScoreKind, classes
 
@@ -115,11 +115,18 @@ def _bring(rows: Rows, groups: Any, artifacts: Sequence[Artifact], *columns: str
     DataError for groups of another shape."""
     if groups is None:
         return
-    values = as_array(groups, "groups")
-    if values.shape != (rows.n,):
-        raise DataError(f"groups: have shape {values.shape}, expected ({rows.n},): one per row")
+    values = _groups_of(groups, rows.n)
     names = [name for each in artifacts for name in each.calibrator.required_columns]
     rows.columns = {**rows.columns, **dict.fromkeys([*columns, *names], Codes.of(values))}
+
+
+def _groups_of(groups: Any, n: int) -> AnyArray:
+    """Names of the groups of n rows. Raises DataError for another number of them."""
+    names = sortable(as_names(groups, "groups", "group"))
+    if names.shape != (n,):
+        told = f"have shape {names.shape}, expected ({n},): one per row"
+        raise DataError(f"groups: {told}")
+    return names
 
 
 @contextmanager
@@ -304,7 +311,7 @@ def _tried(
             rows.places_of(own.calibrator.required_transforms, rows.name)
             name = own.method if methods.count(own.method) == 1 else f"{own.method} {i + 1}"
             candidates.append(Candidate(name, own.method, own.calibrator, seen=partial(fitted_on, own, rows)))
-        group = rows.column("group") if groups is None else as_array(groups, "groups")
+        group = rows.column("group") if groups is None else _groups_of(groups, rows.n)
         yield rows, Subject.of(rows, group), candidates, doubts
         met = [(own.method, fitted_on(own, rows)) for own in artifacts]
         seen = [f"{name} was fitted on {what}: evaluate it on held-out rows" for name, what in met if what is not None]

@@ -17,6 +17,7 @@ import numpy as np
 from calcli.errors import CalcliError, DataError, blaming, one_line
 from calcli.fast_dataclass import cached_property, dataclass
 from calcli.io.atomic import is_stream
+from calcli.io.cells import NameColumn, answer_of, names_of
 from calcli.io.inputs import DoubledKey, note, once, refuse_more
 from calcli.numerics import AnyArray, bfloat16_to_float32, is_bfloat16
 
@@ -108,15 +109,23 @@ def member_start(file: IO[bytes], header: int) -> None:
 
 @dataclass(frozen=True)
 class Entry:
-    """One array: its file and its name there. get : returns an array, or an object with shape and dtype that returns
-    arrays when sliced by rows. made_of : the columns that it combines, by name. part : returns some rows of a column of
-    a table, blanks included, without conversion of the others."""
+    """One array: its file and its name there.
+
+    get : returns an array, or an object with shape and dtype that returns arrays when
+    sliced by rows. made_of : the columns that it combines, by name. part : returns
+    some rows of a column of a table, blanks included, without conversion of the
+    others. written : returns the cells of a column as the file has them, None for an
+    empty one, where the array may have lost their text; None: the array says it.
+    joined_from : the entries of several files that it joins.
+    """
 
     path: Path
     name: str
     get: Callable[[], Any]
     made_of: Mapping[str, "Entry"] = field(default_factory=dict)
     part: Callable[[slice], Any] | None = None
+    written: Callable[[], Any] | None = None
+    joined_from: Sequence["Entry"] = ()
 
     @property
     def shown(self) -> str:
@@ -134,7 +143,25 @@ class Entry:
             return self.get()
 
     def having(self, values: Any) -> "Entry":
-        return replace(self, get=constant(values))
+        return replace(self, get=constant(values), part=None, written=None)
+
+    def called(self, name: str) -> "Entry":
+        """The same column under another name, made of no others."""
+        return replace(self, name=name, made_of={}, part=None)
+
+    def ordered(self, pick: Callable[[AnyArray], AnyArray]) -> "Entry":
+        """The entry with other rows. pick : takes the array of all, or of all cells,
+        and returns that of the rows."""
+        written = self.written
+        made = replace(
+            self,
+            get=lambda: pick(np.asarray(self.load()[()])),
+            made_of={},
+            part=None,
+        )
+        if written is None:
+            return made
+        return replace(made, written=lambda: pick(_as_objects(written())).tolist())
 
     def rows(self, which: slice) -> AnyArray:
         with reading(self.path, f"array {self.name!r}"):
@@ -144,6 +171,49 @@ class Entry:
         """Values in memory, (n, 1) as (n,). Raises DataError."""
         values = np.asarray(self.load()[()])
         return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+    def cells(self) -> Any:
+        """Cells of a column: an array, or a sequence with None for an empty one; lists
+        of different lengths as such. Raises DataError."""
+        if self.written is not None:
+            with reading(self.path, f"array {self.name!r}"):
+                return self.written()
+        loaded = self.load()
+        lists = getattr(loaded, "lists", None)  # of ``Parts``
+        return np.atleast_1d(self.column()) if lists is None else lists()
+
+    def names(self, role: str) -> AnyArray:
+        """Cells as names of rows (see ``names_of``). Raises DataError."""
+        return names_of(self.cells(), NameColumn(self.where, role))
+
+    def answers(self) -> list[Any]:
+        """Cells as canonical answers, None for a blank one; of a column of lists a
+        list in each row. Raises DataError."""
+        found = []
+        for row, cell in enumerate(self.cells()):
+            try:
+                found.append(_answer_in(cell))
+            except ValueError as problem:
+                told = f"row {row} holds no answer: {one_line(problem)}"
+                raise DataError(f"{self.where}: {told}") from None
+        return found
+
+
+def _answer_in(cell: Any) -> Any:
+    """Canonical answer of a cell; of a list that of each item."""
+    if isinstance(cell, list | tuple | np.ndarray):
+        return [_answer_in(item) for item in cell]
+    return answer_of(cell)
+
+
+def _as_objects(cells: Any) -> AnyArray:
+    """Array of any cells, (n,); lists stay what they are."""
+    if isinstance(cells, np.ndarray):
+        return cells
+    made = np.empty(len(cells), dtype=object)
+    for row, cell in enumerate(cells):
+        made[row] = cell
+    return made
 
 
 Entries = Mapping[str, Entry]

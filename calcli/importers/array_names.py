@@ -244,15 +244,20 @@ def columns_by_name(entries: Entries, named: Mapping[str, Sequence[str]]) -> dic
             place = (name.folder, name.split)
             here = [name, *(one for each in others for one in each if (one.folder, one.split) == place)]
             columns = {one.core: entries[one.path] for one in here}
+            columns = dict(sorted(columns.items()))  # as named in any order
             path = "/".join(filter(None, (*name.folder, name.split, role)))
-            made[path] = Entry(entries[name.path].path, ", ".join(columns), entries[name.path].load)
+            made[path] = entries[name.path].called(", ".join(columns))
             if others:
-                made[path] = replace(made[path], get=partial(_together, columns), made_of=columns)
+                get = partial(_together, columns)
+                made[path] = replace(
+                    made[path], get=get, made_of=columns, written=None, joined_from=()
+                )
     return made
 
 
 def _together(columns: Entries) -> NDArray[Any]:
-    return intersections({name: entry.column() for name, entry in columns.items()})
+    names = {name: entry.names("group") for name, entry in columns.items()}
+    return intersections(names)
 
 
 def matching(names: Sequence[Name], asked: str, what: str) -> list[Name]:

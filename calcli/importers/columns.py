@@ -19,6 +19,7 @@ from calcli.importers.archive import Archive, Entry, constant, remark
 from calcli.importers.array_names import PER_ROW, SCORE_PREFIX, role_of, says_correct
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.mistaken_for_scores import PREDICTIONS
+from calcli.io.cells import is_number, number
 from calcli.io.locate import natural
 from calcli.numerics import AnyArray, whole_number
 
@@ -41,13 +42,20 @@ TOPS = frozenset({"max", "top", "top1", "best", "pred", "predicted"})
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table. kind : type of its cells. read : converts cells to an array, (n,) or (n, width) for lists,
-    empty ones to NaN or a blank word. cells : all of them. refusal : error message if some are empty, else ""."""
+    """One column of a table.
+
+    kind : type of its cells. read : converts cells to an array, (n,) or (n, width)
+    for lists, empty ones to NaN or a blank word. cells : all of them. refusal :
+    error message if some are empty, else "". written : returns all cells as the file
+    has them, None for an empty one, where the array does not say them: 007 is 7 in
+    it (see ``Entry.written``).
+    """
 
     kind: Literal["number", "text", "lists", "other"]
     read: Callable[[Any], NDArray[Any]]
     cells: Any
     refusal: str = ""
+    written: Callable[[], Sequence[Any]] | None = None
 
     def load(self) -> NDArray[Any]:
         """Read all cells. Raises DataError where one is empty."""
@@ -96,7 +104,7 @@ def table_archive(path: Path, format: str, columns: Columns, n: int, ask: Import
     _take_out_index(path, columns, n)
     ours = ours or any(role_of(name) == "calibrated_by" for name in columns)
     for name in [name for name in columns if ours and role_of(name) == "labels"]:
-        columns[name] = replace(columns[name], kind="text", read=partial(_as_words, columns[name].read))
+        columns[name] = _class_words(columns[name])
     ranked: dict[str, Callable[[], Any]] = {}
     if ask.classes is not None:
         from calcli.importers.topk import ranked_columns
@@ -135,21 +143,45 @@ def table_archive(path: Path, format: str, columns: Columns, n: int, ask: Import
         classes = _class_names(path, listed, stem, counted=group not in chosen, ours=ours)
         if classes is not None:
             loaders[f"class_names_{group}"] = constant(np.asarray(classes))
-    own = {name: Entry(path, name, column.load) for name, column in columns.items()}
-    made_of = {group: {name: own[name] for name in listed if name != group} for group, listed in groups.items()}
-    parts = {name: column.part for name, column in columns.items() if name not in groups}
-    entries = {name: Entry(path, name, get, made_of.get(name, {}), parts.get(name)) for name, get in loaders.items()}
-    return Archive(path, format, entries)
+    return Archive(path, format, _entries(path, columns, groups, loaders))
+
+
+def _entries(
+    path: Path, columns: Columns, groups: Groups, loaders: Mapping[str, Load]
+) -> dict[str, Entry]:
+    """Entries of the columns that stand alone, and of the groups of columns."""
+    single = {
+        name: Entry(path, name, column.load, written=column.written)
+        for name, column in columns.items()
+    }
+    entries = {}
+    for name, load in loaders.items():
+        if name in columns and name not in groups:
+            entries[name] = replace(single[name], get=load, part=columns[name].part)
+            continue
+        listed = groups.get(name, ())
+        made_of = {part: single[part] for part in listed if part != name}
+        entries[name] = Entry(path, name, load, made_of)
+    return entries
+
+
+def _class_words(column: Column) -> Column:
+    """Labels that ``apply`` wrote, as words: class names, even if they look like
+    numbers."""
+    if column.written is None:
+        return replace(column, kind="text", read=partial(_as_words, column.read))
+    texts = ["" if cell is None else str(cell) for cell in column.written()]
+    return replace(column, kind="text", read=words, cells=texts)
 
 
 def _as_words(read: Callable[[Any], NDArray[Any]], cells: Any) -> NDArray[Any]:
-    """Read labels that ``apply`` wrote as words: they are class names, even if they look like numbers."""
     found = read(cells)
     return found if found.dtype.kind in "OUS" else found.astype("U")
 
 
 def _cells(path: Path, name: str, column: Column, ask: ImportRequest) -> Column:
-    """Apply options to a column: cells ``50%`` become .5, or 50 if ``--percent`` divides later; blanks become NaN."""
+    """Apply options to a column: cells ``50%`` become .5, or 50 if ``--percent``
+    divides later; blanks become NaN."""
     if ask.drop_missing:
         column = replace(column, refusal="")
     if column.kind != "text":
@@ -159,13 +191,15 @@ def _cells(path: Path, name: str, column: Column, ask: ImportRequest) -> Column:
         if not any(first) or not all(map(PERCENT.fullmatch, first)):
             return column
         every = map(str, column.part(slice(None)).tolist())
-        numbers = np.array([float(word.strip().removesuffix("%") or "nan") for word in every])
+        percent = [word.strip().removesuffix("%") or "nan" for word in every]
+        values = np.array([number(text) for text in percent])
     except (DataError, ValueError):  # the column may not be needed
         return column
-    if ask.percent:
-        return Column("number", np.asarray, numbers)
-    remark(f"{path.name}: column {name!r} is in percent and was divided by 100")
-    return Column("number", np.asarray, numbers / 100.0)
+    if not ask.percent:
+        remark(f"{path.name}: column {name!r} is in percent and was divided by 100")
+        values = values / 100.0
+    written = column.written or (lambda: column.cells)
+    return Column("number", np.asarray, values, written=written)
 
 
 def _take_out_index(path: Path, columns: dict[str, Column], n: int) -> None:
@@ -280,6 +314,8 @@ def _sort_by_number(path: Path, listed: list[str]) -> None:
 
 def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool, ours: bool) -> list[str] | None:
     """Class names: headers without common parts; None if these only number the classes. ours : written by apply."""
+    if ours and stem:
+        return _class_names_of_apply([name[len(stem) + 1 :] for name in columns])
     names = [name[len(stem) :].strip() for name in columns]
     while all(names) and len({name[0] for name in names}) == 1 and names[0][0] in " _-.[":
         names = [name[1:] for name in names]
@@ -306,6 +342,12 @@ def _class_names(path: Path, columns: Sequence[str], stem: str, *, counted: bool
     if not stem and len(found) == len(set(found)) == len(names) and len({text for text, _ in found}) == 1:
         return None
     return names
+
+
+def _class_names_of_apply(names: list[str]) -> list[str] | None:
+    """Class names in a table written by ``apply``; None for numbers of classes."""
+    numbers = [str(i) for i in range(len(names))]
+    return None if names == numbers and names != ["0"] else names
 
 
 def _matrix(path: Path, columns: Columns, names: list[str], counted: list[str] | None = None, told: str = "") -> Load:
@@ -389,15 +431,6 @@ GAP = re.compile(r"(?<=[\d.])\s+(?=[-+\d.])")  # separator of the numbers of a p
 SAMPLE = 100  # cells that determine the type of a column
 
 
-def is_number(cell: str) -> bool:
-    """True for the text of a number."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
 def are_lists(cells: Sequence[str]) -> bool:
     """True if all these texts are printed lists of numbers."""
     seen = [cell.strip() for cell in cells[:SAMPLE]]
@@ -418,16 +451,16 @@ def read_lists(path: Path, name: str, cells: Sequence[str]) -> AnyArray:
     if all("'" in cell for cell in cells):
         return np.array([re.findall(r"'([^']*)'", cell) for cell in cells])
     rows: list[list[float]] = []
-    for number, cell in enumerate(cells):
+    for row, cell in enumerate(cells):
         pieces = GAP.sub(",", _inside(cell)).split(",")
         try:
-            rows.append([float(piece) for piece in pieces])
+            rows.append([number(piece) for piece in pieces])
         except ValueError:
             short = "; NumPy has left out the middle: np.set_printoptions(threshold=sys.maxsize)" * ("..." in cell)
-            told = f"{path}: column {name!r} has {one_line(ValueError(cell), 40)!r} in row {number}, expected numbers"
+            told = f"{path}: column {name!r} has {one_line(ValueError(cell), 40)!r} in row {row}, expected numbers"
             raise DataError(told + short) from None
         if len(rows[-1]) != len(rows[0]):
-            told = f"have different lengths ({len(rows[0])} in row 0, {len(rows[-1])} in row {number})"
+            told = f"have different lengths ({len(rows[0])} in row 0, {len(rows[-1])} in row {row})"
             raise DataError(f"{path}: the lists in column {name!r} {told}, expected one number per class")
     return np.array(rows)
 

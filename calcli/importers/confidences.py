@@ -4,21 +4,26 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from math import isinf
 
 import numpy as np
 
 from calcli.errors import DataError, UsageError
+from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Entries, Entry, remark
 from calcli.importers.array_names import COLUMNS, BundleArrays, extra_of, matching, parse_name
-from calcli.importers.columns import listed_columns
+from calcli.importers.columns import listed_columns, refusal_of_empty
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.join import BLANK, GOLD, texts_in
+from calcli.importers.join import GOLD
 from calcli.importers.labelled_scores import Imported, carried_columns
 from calcli.importers.labels import to_labels
 from calcli.importers.unnamed_arrays import advised
+from calcli.io.cells import is_number, number, texts_of_names
 from calcli.io.locate import natural
 from calcli.io.validate import check_confidences, check_labels, fractions
 from calcli.numerics import AnyArray, IntArray
+
+FEW = 5  # answers below which none or all of them may be right by chance
 
 
 def confidences_by_name(entries: Entries, ask: ImportRequest) -> ImportRequest:
@@ -62,30 +67,60 @@ def load_confidences(entries: Entries, ask: ImportRequest, ignore: Sequence[int]
         place, correct, told = _correctness(entries, ask.correct, n, ignore)
     extras = {role: path for role in (*COLUMNS, "calibrated_by") if (path := extra_of(found[0], names, role))}
     remark(f"{ask.confidence!r} was read as the confidence, {told}")
+    if correct is not None:
+        _doubt(correct, where)
     candidate = BundleArrays("", found[0].split, "confidence", found[0].path, place, extras)
     columns = carried_columns(candidate, entries, n)
     dtype = np.dtype(confidence.dtype if confidence.dtype.kind == "f" else np.float64).newbyteorder("=")
     return Imported(candidate, entry.where, "confidence", n, 0, dtype, correct, columns, None, (), None, confidence)
 
 
-def _correctness(entries: Entries, asked: str, n: int, ignore: Sequence[int]) -> tuple[str, IntArray, str]:
-    """(path of the array, correctness (n,) of 0, 1 or an ignored label, remark). Raises as ``load_confidences``."""
+def _correctness(
+    entries: Entries, asked: str, n: int, ignore: Sequence[int]
+) -> tuple[str, IntArray, str]:
+    """(path of the array, correctness (n,) of 0, 1 or an ignored label, remark).
+    Raises as ``load_confidences``."""
     names = [parse_name(path) for path in entries]
+    what = "array that says what is correct"
     left, equals, right = asked.partition("=")
-    place = matching(names, left.strip(), "array that says what is correct")[0].path
+    place = matching(names, left.strip(), what)[0].path
     first = entries[place]
-    raw, told, dropped = _column(first), f"{asked!r}", np.zeros(n, dtype=bool)
-    if equals:
-        other = _column(entries[matching(names, right.strip(" ="), "array that says what is correct")[0].path])
-        if other.shape != raw.shape:
-            raise DataError(f"{first.where}: has {len(raw)} values, {right!r} has {len(other)}; expected as many")
-        dropped = np.isin(other, ignore) | np.isin(raw, ignore)
-        correct, told = (raw == other).astype(np.int64), f"{left!r} where it equals {right!r}"
+    if not equals:
+        correct, _ = to_labels(_column(first), n, 2, None, first.where)
+        correct = check_labels(correct, n, 2, first.where, ())
+        return place, correct, _said(repr(asked), correct)
+    other = entries[matching(names, right.strip(" ="), what)[0].path]
+    answers, truths = first.answers(), other.answers()
+    if len(answers) != len(truths):
+        told = f"has {len(answers)} values, {right!r} has {len(truths)}"
+        raise DataError(f"{first.where}: {told}; expected as many")
+    for entry, values in ((first, answers), (other, truths)):
+        if None in values:
+            raise DataError(refusal_of_empty(entry.path, entry.name, values.index(None)))
+    equal = [answer == truth for answer, truth in zip(answers, truths, strict=True)]
+    correct = check_labels(np.array(equal, dtype=np.int64), n, 2, first.where, ())
+    told = _said(f"{left!r} where it equals {right!r}", correct)
+    ignored = {str(label) for label in ignore}
+    pairs = zip(answers, truths, strict=True)
+    dropped = np.array([not ignored.isdisjoint(pair) for pair in pairs], dtype=bool)
+    return place, np.where(dropped, min(ignore, default=-1), correct), told
+
+
+def _said(what: str, correct: IntArray) -> str:
+    """Part of a remark: what is correct, and how often."""
+    return f"{what} as correct ({int(correct.sum())} of {len(correct)})"
+
+
+def _doubt(correct: IntArray, where: str) -> None:
+    """Warn where no answer is right, or every one."""
+    n, right = len(correct), int((correct == 1).sum())
+    if n < FEW or 0 < right < n:
+        return
+    told = f"warning: {where}: {right} of {n} answers are right"
+    if right:
+        remark(f"{told}: is the right answer another column than the one given?")
     else:
-        correct, _ = to_labels(raw, n, 2, None, first.where)
-    correct = check_labels(correct, n, 2, first.where, ())
-    told = f"{told} as correct ({int(correct.sum())} of {n})"
-    return place, np.where(dropped, min(ignore, default=-1), correct) if dropped.any() else correct, told
+        remark(f"{told}: are the right ones written in the same way, for the same rows?")
 
 
 def _column(entry: Entry) -> AnyArray:
@@ -97,62 +132,149 @@ def _column(entry: Entry) -> AnyArray:
 
 # ---- several sampled answers per question: confidence of the most frequent one
 
+Answers = list[str | None]
 
-def count_votes(entries: Entries, ask: ImportRequest, where: str) -> tuple[dict[str, Entry], ImportRequest]:
-    """One row per question: confidence from the frequency of its most common answer, and 1 if that equals the gold.
-    ``--votes`` names a column with one answer a row (rows with the same ``--unit``, or id, are one question), a column
-    of lists, or several columns. The confidence is (votes + 1/2) / (k + 1) of k answers, blank ones included; ties go
-    to the first answer. Raises UsageError for unknown names, DataError for several golds of a question."""
+
+def count_votes(
+    entries: Entries, ask: ImportRequest, where: str
+) -> tuple[dict[str, Entry], ImportRequest]:
+    """One row per question: confidence from the frequency of its most common answer,
+    and 1 if that equals the gold.
+
+    ``--votes`` names a column with one answer a row (rows with the same ``--unit``, or
+    id, are one question), a column of lists, or several columns. The confidence is
+    (votes + 1/2) / (k + 1) of k answers, blank ones included. Answers are compared by
+    their value (see ``answer_of``); of equally frequent ones the first in the order
+    of the alphabet, numbers by size, is taken. Raises UsageError for unknown names,
+    DataError for several golds of a question.
+    """
     assert ask.votes is not None
     if ask.confidence or ask.correct or ask.percent:
         told = "--votes makes the confidence, and --gold COLUMN names the right answer to each question:"
         raise UsageError(f"{told} leave --confidence, --correct and --percent out")
-    names, columns = [parse_name(path) for path in entries], _columns(entries, ask.votes)
-    answers = [texts_in(column) for column in columns]
-    label = next((name.path for name in names if name.role == "labels"), GOLD)
-    if ask.gold is None and label not in entries:
-        raise UsageError("--votes needs the right answer to each question, in a column or a file: --gold COLUMN|FILE")
-    gold = entries[matching(names, ask.gold or label, "column of right answers")[0].path]
-    truth, home = texts_in(gold), columns[0]
-    answers = [np.stack(answers, axis=1)] if len(answers) > 1 else answers
-    wide, lists = answers[0].ndim == 2, answers[0].tolist()
-    known = {role: path for path in entries if (role := parse_name(path).role) in ("unit", "ids", "group")}
-    first = np.arange(len(truth))
-    if not wide:
-        question = known.get("unit") or known.get("ids")
-        if question is None:
+    columns = _columns(entries, ask.votes)
+    gold = _gold_of_votes(entries, ask)
+    truths = gold.answers()
+    if None in truths:
+        row = truths.index(None)
+        raise DataError(refusal_of_empty(gold.path, gold.name, row))
+    roles = {parse_name(path).role: path for path in entries}
+    known = {role: roles[role] for role in ("unit", "ids", "group") if role in roles}
+    home = columns[0]
+    lists = _lists_of_answers(columns)
+    first = np.arange(len(truths))
+    if lists is None:
+        role = next((role for role in ("unit", "ids") if role in known), None)
+        if role is None:
             raise UsageError(f"--votes: {where} has an answer a row; which rows are one question? --unit COLUMN")
-        asked = texts_in(entries[question])
-        if not len(asked) == len(truth) == len(answers[0]):
-            raise DataError(f"{home.where}: has {len(lists)} answers, {len(asked)} questions and {len(truth)} golds")
-        rows: dict[str, list[int]] = {}
-        for row, name in enumerate(asked.tolist()):
-            rows.setdefault(name, []).append(row)
-        if several := [name for name, own in rows.items() if len({truth[row] for row in own}) > 1]:
-            raise DataError(f"{gold.where}: question {several[0]!r} has several right answers, expected one")
-        lists = [[lists[row] for row in own] for own in rows.values()]
-        first = np.array([own[0] for own in rows.values()])
+        asked = texts_of_names(entries[known[role]].names(role))
+        answers = home.answers()
+        if not len(asked) == len(truths) == len(answers):
+            told = f"has {len(answers)} answers, {len(asked)} questions"
+            raise DataError(f"{home.where}: {told} and {len(truths)} golds")
+        rows = _rows_of_questions(asked, truths, gold)
+        lists = [[answers[row] for row in own] for own in rows]
+        first = np.array([own[0] for own in rows])
+        if "unit" in known:
+            known["ids"] = known.pop("unit")
     if len(lists) != len(first):
-        raise DataError(f"{home.where}: has {len(lists)} rows of answers for {len(first)} golds")
-    votes = [Counter(answer for answer in each if answer.lower() not in BLANK) for each in lists]
-    best = [next(iter(found.most_common(1)), ("", 0)) for found in votes]
-    sizes = sorted({len(each) for each in lists})
-    k = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    advice = f"the confidence is (votes + 1/2)/(k + 1) of the most frequent answer, correct where that is {gold.name!r}"
-    remark(f"{where}: {len(lists)} questions of {k} answers each; {advice}")
-    confidence = np.array([(votes + 0.5) / (len(each) + 1) for (_, votes), each in zip(best, lists, strict=True)])
-    correct = np.array([answer == truth[row] for (answer, _), row in zip(best, first, strict=True)], dtype=np.int64)
+        told = f"has {len(lists)} rows of answers for {len(first)} golds"
+        raise DataError(f"{home.where}: {told}")
+    counted = [_most_frequent(answers) for answers in lists]
+    confidence = np.array([(one.votes + 0.5) / (one.answers + 1) for one in counted])
+    correct = np.array(
+        [one.answer == truths[row] for one, row in zip(counted, first, strict=True)],
+        dtype=np.int64,
+    )
+    _remark_votes(counted, gold, where)
     made = {"confidence": home.having(confidence), "correct": gold.having(correct)}
-    if not wide and "unit" in known:
-        known["ids"] = known.pop("unit")
-    made |= {role: entries[path].having(entries[path].column()[first]) for role, path in known.items()}
+    for role, path in known.items():
+        made[role] = entries[path].having(entries[path].names(role)[first])
     return made, replace(ask, confidence="confidence", correct="correct", labels=())
 
 
+def _gold_of_votes(entries: Entries, ask: ImportRequest) -> Entry:
+    """Column of the right answers. Raises UsageError where none is named."""
+    names = [parse_name(path) for path in entries]
+    label = next((name.path for name in names if name.role == "labels"), GOLD)
+    if ask.gold is None and label not in entries:
+        raise UsageError("--votes needs the right answer to each question, in a column or a file: --gold COLUMN|FILE")
+    return entries[matching(names, ask.gold or label, "column of right answers")[0].path]
+
+
+def _lists_of_answers(columns: Sequence[Entry]) -> list[Answers] | None:
+    """Answers of every row, of several columns or of one column of lists; None for a
+    column with an answer a row."""
+    found = [column.answers() for column in columns]
+    if len(found) > 1:
+        return [list(row) for row in zip(*found, strict=True)]
+    if not any(isinstance(cell, list) for cell in found[0]):
+        return None
+    return [cell if isinstance(cell, list) else [cell] for cell in found[0]]
+
+
+def _rows_of_questions(
+    asked: Sequence[str], truths: Sequence[str], gold: Entry
+) -> list[list[int]]:
+    """Rows of every question, in the order of the file. Raises DataError for several
+    golds of a question."""
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(asked):
+        rows.setdefault(name, []).append(row)
+    for name, own in rows.items():
+        if len({truths[row] for row in own}) > 1:
+            told = f"question {name!r} has several right answers, expected one"
+            raise DataError(f"{gold.where}: {told}")
+    return list(rows.values())
+
+
+@dataclass(frozen=True)
+class MostFrequent:
+    """The most frequent of a question's answers, None if all are blank. votes : for
+    it. answers : all, blank ones included. tied : another has as many votes."""
+
+    answer: str | None
+    votes: int
+    answers: int
+    tied: bool
+
+
+def _most_frequent(answers: Answers) -> MostFrequent:
+    votes = Counter(answer for answer in answers if answer is not None)
+    if not votes:
+        return MostFrequent(None, 0, len(answers), tied=False)
+    most = max(votes.values())
+    best = [answer for answer, count in votes.items() if count == most]
+    return MostFrequent(min(best, key=_by_size), most, len(answers), len(best) > 1)
+
+
+def _by_size(answer: str) -> tuple[int, float, str]:
+    """Sort key of answers: numbers by size, then words by the alphabet."""
+    if is_number(answer) and not isinf(number(answer)):
+        return 0, number(answer), answer
+    return 1, 0.0, answer
+
+
+def _remark_votes(counted: Sequence[MostFrequent], gold: Entry, where: str) -> None:
+    sizes = sorted({one.answers for one in counted})
+    k = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    told = "the confidence is (votes + 1/2)/(k + 1) of the most frequent answer"
+    told += f", correct where that is {gold.name!r}"
+    tied = sum(one.tied for one in counted)
+    if tied:
+        told += f"; {tied} with a tie take the answer that is first in the alphabet"
+        told += " (numbers by size)"
+    remark(f"{where}: {len(counted)} questions of {k} answers each; {told}")
+
+
 def _columns(entries: Entries, asked: str) -> list[Entry]:
-    """Columns of answers given by a name, a list or range of names, or the common beginning of numbered names."""
+    """Columns of answers given by a name, a list or range of names, or the common
+    beginning of numbered names."""
     found = [asked] if asked in entries else listed_columns(list(entries), asked)
-    stem = re.compile(re.escape(asked) + r"[_. -]*\d+")
-    found = found or sorted(filter(stem.fullmatch, entries), key=natural)
-    found = found or [each.path for each in matching([parse_name(n) for n in entries], asked, "column of answers")]
-    return [entries[name] for name in found]
+    if not found:
+        stem = re.compile(re.escape(asked) + r"[_. -]*\d+")
+        found = sorted(filter(stem.fullmatch, entries), key=natural)
+    if not found:
+        names = [parse_name(path) for path in entries]
+        found = [name.path for name in matching(names, asked, "column of answers")]
+    return [entries[path] for path in found]

@@ -43,7 +43,10 @@ class ImportOptions(ByName):
     votes: str | None = flag(None, "Answers drawn several times a question; see --gold and --unit.", "COLUMN|A:B")
     join: bool = flag(False, "The sources are parts of one data set: shards, ranks.")
     drop_duplicates: bool = flag(False, "Drop rows that repeat id, scores and label of an earlier one; count them.")
-    drop_missing: bool = flag(False, "Leave out rows whose scores or label are blank or NaN; count them.")
+    drop_missing: bool = flag(
+        False,
+        "Leave out rows where a score, the label or a column in use is empty; count them.",
+    )
     percent: bool = flag(False, "Probabilities and confidences go from 0 to 100.")
     per_label: bool = flag(False, "Labels of which several may hold: a two-class bundle for each.")
     confidence: str | None = flag(None, "Array that says how sure, instead of scores of classes.", "NAME")

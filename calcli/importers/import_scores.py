@@ -16,8 +16,17 @@ from numpy.typing import NDArray
 from calcli import __version__
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.importers.archive import Archive, Entries, Entry, remark, remarks, unite
+from calcli.importers.archive import (
+    Archive,
+    Entries,
+    Entry,
+    constant,
+    remark,
+    remarks,
+    unite,
+)
 from calcli.importers.array_names import (
+    COLUMNS,
     BundleArrays,
     columns_by_name,
     group_name,
@@ -29,7 +38,14 @@ from calcli.importers.array_names import (
 from calcli.importers.confidences import confidences_by_name, count_votes, load_confidences
 from calcli.importers.formats import open_archive
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.join import add_gold, aligned_labels, join_archives, remark_shards, without_missing
+from calcli.importers.join import (
+    add_gold,
+    aligned_labels,
+    join_archives,
+    past_of,
+    remark_shards,
+    without_missing,
+)
 from calcli.importers.labelled_scores import Imported, labels_as_rows, load
 from calcli.importers.labels import texts_of
 from calcli.importers.positions import Positions
@@ -39,7 +55,6 @@ from calcli.io.atomic import check_output
 from calcli.io.bundle import OWN_NAMES
 from calcli.io.inputs import file_sha256
 from calcli.io.locate import matching_files
-from calcli.io.provenance import carried, unmarked
 from calcli.io.score_files import OWN
 from calcli.io.split import Part, deal_rows
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle, new_bundles
@@ -225,7 +240,9 @@ def _bundles(entries: Entries, ask: ImportRequest, ignore: Sequence[int], split:
     ask = confidences_by_name(entries, ask)
     if ask.confidence or ask.correct:
         if ask.drop_missing:
-            entries = without_missing(entries, [path for path in entries if path in ask.pieces], where)
+            pieces = [path for path in entries if path in ask.pieces]
+            columns = [path for path in entries if parse_name(path).role in COLUMNS]
+            entries = without_missing(entries, pieces, where, columns)
         yield load_confidences(entries, ask, ignore, where), entries
         return
     try:
@@ -242,7 +259,8 @@ def _bundles(entries: Entries, ask: ImportRequest, ignore: Sequence[int], split:
         entries = aligned_labels(candidate, entries)
         if ask.drop_missing:
             paths = [candidate.scores] if candidate.labels is None else [candidate.scores, candidate.labels]
-            entries = without_missing(entries, paths, where)
+            columns = list(candidate.columns.values())
+            entries = without_missing(entries, paths, where, columns)
         arrays, asked = entries, ask
         if ask.per_label:
             candidate, arrays, asked = labels_as_rows(candidate, entries, ask)
@@ -349,12 +367,16 @@ def _with_carried(imported: Imported, entries: Entries, used: Sequence[str], ask
         if other or own in {*OWN, "."} or name.folder != scores.folder:
             continue
         with suppress(DataError):
-            entry = entry if entry.part else entry.having(entry.load())
+            if entry.part is None:
+                entry = replace(entry, get=constant(entry.load()))
             first, last = entry.rows(slice(ROWS_CARRIED)), imported.n // times
             if not goes_along(own, first) or len(entry.rows(slice(last - 1, last + 1))) != 1:
                 continue
-            if first.dtype.kind in "iu" and entry.rows(slice(None)).dtype.kind == "f":  # in a row further below
-                continue
+            if first.dtype.kind in "iumM" and entry.written is not None:
+                # 007 is 7 in the array
+                entry = entry.having(entry.names("column"))
+            elif first.dtype.kind in "iu" and entry.rows(slice(None)).dtype.kind == "f":
+                continue  # a missing value further below
 
             def part(piece: int, entry: Entry = entry) -> NDArray[Any]:
                 values = entry.rows(slice(starts[piece] // times, starts[piece + 1] // times))
@@ -367,12 +389,12 @@ def _with_carried(imported: Imported, entries: Entries, used: Sequence[str], ask
 
 def _attributes(candidate: BundleArrays, entries: Entries) -> dict[str, str]:
     """Attributes of a bundle: calibrators already applied, by the source, and original names of renamed columns."""
-    scores = entries[candidate.scores]
-    found = carried(scores.path, scores.name)
-    marked = entries.get(candidate.extras.get("calibrated_by", ""))
-    if not found and marked is not None and (column := marked.column()).ndim == 1:
-        chain = unmarked([str(text) for text in column], marked.where)
-        found = {} if chain is None else {"calibrated_by": chain}
+    marks = {
+        path: entries[path]
+        for role, path in candidate.extras.items()
+        if role == "calibrated_by"
+    }
+    found = past_of(entries[candidate.scores], marks)
     named = {role: entries[path] for role, path in candidate.columns.items()}
     own = {role: [*entry.made_of] or [parse_name(entry.name).core] for role, entry in named.items()}
     if candidate.labels is not None and role_of(label := parse_name(entries[candidate.labels].name).core) != "labels":

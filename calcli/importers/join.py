@@ -3,20 +3,28 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive, Entries, Entry, remark
-from calcli.importers.array_names import PER_ROW, ROLES, BundleArrays, parse_name
+from calcli.importers.array_names import (
+    COLUMNS,
+    PER_ROW,
+    ROLES,
+    BundleArrays,
+    parse_name,
+)
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.positions import Parts, cut_alike
+from calcli.io.cells import is_blank, is_null, sortable, texts_of_names
 from calcli.io.locate import natural
-from calcli.numerics import AnyArray, BoolArray
+from calcli.io.provenance import carried, chain_of, joined_past, unmarked, words
+from calcli.names import places_among
+from calcli.numerics import AnyArray, BoolArray, IntArray
 
-BLANK = ("", "nan", "none", "null", "na", "n/a", "<na>")  # words for a missing value
 SHARD = re.compile(r"(?i)[_.-]?(rank|part|shard|chunk|proc|gpu|batch)?[_.-]?\d+([_.-]?of[_.-]?\d+)?$")
 """Ending of a name with the number of a shard."""
 
@@ -37,6 +45,7 @@ def join_archives(archives: Sequence[Archive], ask: ImportRequest) -> tuple[dict
     for archive in sorted(archives, key=lambda archive: natural(str(archive.path))):
         for name, entry in archive.entries.items():
             parts.setdefault(SHARD.sub("", name) or name if archive.loose else name, []).append(entry)
+    _refuse_other_pasts(archives)
     _check_complete(archives)
     _refuse_members(archives, parts)
     padded = 0 if any(parse_name(name).role == "ids" for name in parts) else _padded(parts)
@@ -48,7 +57,7 @@ def join_archives(archives: Sequence[Archive], ask: ImportRequest) -> tuple[dict
         for name, found in parts.items():
             if parse_name(name).role not in ("class_names", "specs"):
                 found[-padded:] = map(_without_last_row, found[-padded:])
-    joined = {name: Entry(found[0].path, name, partial(_load, name, found)) for name, found in parts.items()}
+    joined = {name: _joined(name, found) for name, found in parts.items()}
     roles = {name: parse_name(name) for name in joined}
     for folder in dict.fromkeys(name.folder for name in roles.values()):
         inside = [path for path, name in roles.items() if name.folder == folder]
@@ -56,13 +65,78 @@ def join_archives(archives: Sequence[Archive], ask: ImportRequest) -> tuple[dict
         if not ids:
             remark(f"{len(archives)} files joined in the order of their names; there are no ids to check it by")
         elif not any(roles[path].role == "group" for path in inside):
-            values = np.asarray(joined[ids[0]].load()[()])
-            if values.ndim == 1 and values.dtype.kind in "iu" and (np.diff(values) < 0).any():
-                order = np.argsort(values, kind="stable")
+            order = _order_of_ids(joined[ids[0]])
+            if order is not None:
                 for path in inside:
                     joined[path] = _ordered(joined[path], roles[path].role, order)
                 remark(f"{len(archives)} files joined, rows in the order of {ids[0]!r}")
     return joined, replace(ask, drop_duplicates=False) if padded else ask
+
+
+def _joined(name: str, entries: Sequence[Entry]) -> Entry:
+    """One entry of those of several files."""
+    first = entries[0]
+    made = Entry(first.path, name, partial(_load, name, entries))
+    is_column = parse_name(name).role in (*COLUMNS, "split")
+    if is_column or any(entry.written is not None for entry in entries):
+        made = replace(made, written=partial(_joined_cells, entries))
+    return replace(made, joined_from=tuple(entries))
+
+
+def _joined_cells(entries: Sequence[Entry]) -> Any:
+    """Cells of a column in several files, one after the other."""
+    columns = [entry.cells() for entry in entries]
+    are_arrays = all(isinstance(cells, np.ndarray) for cells in columns)
+    if are_arrays and len({cells.dtype.kind for cells in columns}) == 1:
+        return np.concatenate(columns)
+    return [cell for cells in columns for cell in cells]
+
+
+def _order_of_ids(ids: Entry) -> IntArray | None:
+    """Order of rows by ids that are whole numbers; None for others, and where the
+    rows have it."""
+    try:
+        names = sortable(ids.names("ids"))
+    except DataError:  # the ids may not be wanted
+        return None
+    if names.ndim != 1 or names.dtype.kind not in "iu":
+        return None
+    if (names[1:] >= names[:-1]).all():
+        return None
+    return np.argsort(names, kind="stable")
+
+
+def _refuse_other_pasts(archives: Sequence[Archive]) -> None:
+    """Raise DataError for scores that other calibrators have been applied to than to
+    those of the first file."""
+    first: dict[str, tuple[Archive, str]] = {}
+    for archive in sorted(archives, key=lambda one: natural(str(one.path))):
+        for path, entry in archive.entries.items():
+            if parse_name(path).role != "scores":
+                continue
+            links = chain_of(past_of(entry, archive.entries))
+            is_now = f"is calibrated by {words(links)}" if links else "is uncalibrated"
+            name = "" if archive.loose else path
+            other, was = first.setdefault(name, (archive, is_now))
+            if is_now != was:
+                told = f"{archive.path}: {is_now}, {other.path} {was}"
+                raise DataError(f"{told}; files that are joined must agree in it")
+
+
+def past_of(scores: Entry, entries: Entries) -> dict[str, str]:
+    """Attributes of scores that tell which calibrators have been applied to them."""
+    parts = scores.joined_from or (scores,)
+    past = joined_past([carried(part.path, part.name) for part in parts])
+    if past:
+        return past
+    for path, entry in entries.items():
+        if parse_name(path).role != "calibrated_by":
+            continue
+        column = entry.column()
+        if column.ndim == 1:
+            chain = unmarked([str(text) for text in column], entry.where)
+            return {} if chain is None else {"calibrated_by": chain}
+    return {}
 
 
 def _refuse_members(archives: Sequence[Archive], parts: Mapping[str, Sequence[Entry]]) -> None:
@@ -93,7 +167,7 @@ def _padded(parts: Mapping[str, Sequence[Entry]]) -> int:
 
 
 def _without_last_row(entry: Entry) -> Entry:
-    return Entry(entry.path, entry.name, lambda: np.asarray(entry.load()[()])[:-1])
+    return entry.ordered(lambda array: array[:-1])
 
 
 def _check_complete(archives: Sequence[Archive]) -> None:
@@ -128,40 +202,63 @@ def _load(name: str, entries: Sequence[Entry]) -> Any:
 
 
 def _ordered(entry: Entry, role: str, order: AnyArray, n: int | None = None) -> Entry:
-    """The array with rows in the given order. n : number of rows of the array, if the order selects some."""
+    """The array with rows in the given order. n : number of rows of the array, if the
+    order selects some."""
     rows = len(order) if n is None else n
+    is_of_rows = role in PER_ROW or role in ("", "scores")
 
-    def load() -> Any:
-        array = np.asarray(entry.load()[()])
+    def pick(array: AnyArray) -> AnyArray:
         if role == "transformed" and array.ndim > 1 and array.shape[1] == rows:
             return array[:, order]
-        per_row = role in PER_ROW or role in ("", "scores")
-        return array[order] if per_row and array.ndim and len(array) == rows else array
+        if is_of_rows and array.ndim and len(array) == rows:
+            return array[order]
+        return array
 
-    return Entry(entry.path, entry.name, load)
+    return entry.ordered(pick)
 
 
-def without_missing(entries: Entries, paths: Sequence[str], where: str) -> dict[str, Entry]:
-    """Drop rows, or positions, in which an array of ``paths`` is blank or NaN. Raises DataError if none is left."""
+def without_missing(
+    entries: Entries, paths: Sequence[str], where: str, columns: Sequence[str] = ()
+) -> dict[str, Entry]:
+    """Drop rows, or positions, in which an array of ``paths`` is blank or NaN, and
+    rows in which one of ``columns`` is empty. Raises DataError if none is left."""
     found = [entries[path].load() for path in paths]
     if any(isinstance(array, Parts) for array in found):
         return _without_missing_positions(entries, paths, where)
     arrays = [np.asarray(array[()]) for array in found]
     n = min((len(array) for array in arrays if array.ndim), default=0)
-    missing = np.any([_blank_rows(array[:n]) for array in arrays], axis=0)
+    blank = [_blank_rows(array[:n]) for array in arrays]
+    for path in columns:
+        empty = _empty_cells(entries[path].cells())
+        if len(empty) == n:  # else the shape is refused where the column is read
+            blank.append(empty)
+    missing = np.any(blank, axis=0)
+    what = "a score or a label"
+    if len(blank) > len(arrays):
+        what = "a score, a label or a value of a column in use"
     if missing.all():
-        raise DataError(f"{where}: every row lacks a score or a label, nothing is left")
-    remark(f"{where}: {int(missing.sum())} of {n} rows left out: they lack a score or a label")
+        raise DataError(f"{where}: every row lacks {what}, nothing is left")
+    remark(f"{where}: {int(missing.sum())} of {n} rows left out: they lack {what}")
     kept = np.flatnonzero(~missing)
-    return {path: _ordered(entry, parse_name(path).role, kept, n) for path, entry in entries.items()}
+    return {
+        path: _ordered(entry, parse_name(path).role, kept, n)
+        for path, entry in entries.items()
+    }
+
+
+def _empty_cells(cells: Any) -> BoolArray:
+    """Mask of the cells of a column that hold no value."""
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "biu":
+        return np.zeros(len(cells), dtype=np.bool_)
+    return np.array([is_null(cell) for cell in cells], dtype=np.bool_)
 
 
 def _blank_rows(array: AnyArray) -> BoolArray:
     """Mask of rows that contain a blank or NaN."""
     blank = np.zeros(array.shape, dtype=np.bool_)
     if array.dtype.kind in "OSU":
-        words = [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in array.ravel()]
-        blank = np.array([word.strip().lower() in BLANK for word in words], dtype=np.bool_)
+        texts = [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in array.ravel()]
+        blank = np.array([is_blank(text) for text in texts], dtype=np.bool_)
     elif array.dtype.kind == "f":
         blank = np.isnan(array)
     return np.asarray(blank.reshape(len(array), -1).any(axis=1)) if array.size else np.zeros(len(array), np.bool_)
@@ -232,8 +329,7 @@ def add_gold(entries: Entries, archive: Archive, ask: ImportRequest) -> tuple[di
         lacking = archive.path if ids is None else next(iter(entries.values())).path
         raise DataError(f"{lacking}: has no ids to find the gold by; add a column 'id' that both files have")
     for folder, path in homes.items():
-        load = partial(_aligned, entries[path], ids, answers)
-        added["/".join((*folder, GOLD))] = Entry(answers.path, answers.name, load)
+        added["/".join((*folder, GOLD))] = _aligned(entries[path], ids, answers)
     remark(f"{answers.where} was read as the gold, {ids.name!r} as its ids; rows were joined by them")
     return added, ask
 
@@ -254,37 +350,45 @@ def aligned_labels(candidate: BundleArrays, entries: Entries) -> Entries:
         if here is not there:
             remark(f"{labels.where}: labels go by their place, as only one of the files has ids")
         return entries
-    moved = Entry(labels.path, labels.name, partial(_aligned, here, there, labels))
+    moved = _aligned(here, there, labels)
     remark(f"{labels.where} was joined to the scores by {there.name!r}")
     return {**entries, candidate.labels: moved}
 
 
-def _aligned(ids: Entry, other: Entry, answers: Entry) -> AnyArray:
-    """Labels (``answers``) of the ids of the gold file (``other``), reordered to ``ids``. Raises DataError."""
-    wanted, known = texts_in(ids), texts_in(other)
+def _aligned(ids: Entry, other: Entry, answers: Entry) -> Entry:
+    """Labels (``answers``) of the ids of the gold file (``other``), in the rows of
+    ``ids``. Its loader raises DataError."""
+
+    @cache
+    def places() -> IntArray:
+        return _places_of_ids(ids, other, answers)
+
+    return answers.ordered(lambda array: np.atleast_1d(array)[places()])
+
+
+def _places_of_ids(ids: Entry, other: Entry, answers: Entry) -> IntArray:
+    """Row of the gold file for every id. Raises DataError for an id that it does not
+    have, or for which it has several answers."""
+    wanted, known = (np.atleast_1d(one.names("ids")) for one in (ids, other))
     if max(wanted.ndim, known.ndim) > 1:
-        raise DataError(f"{other.where}: ids have shape {known.shape} here, {wanted.shape} there, expected one per row")
-    values = np.atleast_1d(np.asarray(answers.load()[()]))
+        told = f"ids have shape {known.shape} here, {wanted.shape} there"
+        raise DataError(f"{other.where}: {told}, expected one per row")
+    values = answers.answers()
     if len(values) != len(known):
-        raise DataError(f"{answers.where}: has {len(values)} answers for {len(known)} ids")
-    order = np.argsort(known, kind="stable")
-    known = known[order]
-    again = known[1:] == known[:-1]
-    if (again & np.any(values[order][1:] != values[order][:-1], axis=tuple(range(1, values.ndim)))).any():
-        raise DataError(f"{other.where}: id {str(known[1:][again][0])!r} has several answers, expected one")
-    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    missing = known[place] != wanted
+        told = f"has {len(values)} answers for {len(known)} ids"
+        raise DataError(f"{answers.where}: {told}")
+    texts = texts_of_names(known)
+    answer_to: dict[str, Any] = {}
+    for text, value in zip(texts, values, strict=True):
+        if answer_to.setdefault(text, value) != value:
+            told = f"id {text!r} has several answers, expected one"
+            raise DataError(f"{other.where}: {told}")
+    asked = texts_of_names(wanted)
+    places = places_among(texts, asked)
+    missing = places < 0
     if missing.any():
         row = int(np.argmax(missing))
-        told = f"which {other.path} does not have ({int(missing.sum())} of {len(wanted)} rows lack an answer)"
-        raise DataError(f"{ids.where}: row {row} has the id {str(wanted[row])!r}, {told}")
-    return values[order][place]
-
-
-def texts_in(entry: Entry) -> AnyArray:
-    """Values as stripped strings; 7 and 7.0 become equal."""
-    values = np.atleast_1d(entry.column())
-    if values.dtype.kind == "f" and (values == np.floor(values)).all():
-        values = values.astype(np.int64)
-    texts = [v.decode() if isinstance(v, bytes) else str(v) for v in values.ravel().tolist()]
-    return np.array([text.strip() for text in texts], dtype="U").reshape(values.shape)
+        told = f"row {row} has the id {asked[row]!r}, which {other.path} does not have"
+        count = f"{int(missing.sum())} of {len(asked)} rows lack an answer"
+        raise DataError(f"{ids.where}: {told} ({count})")
+    return places

@@ -147,7 +147,7 @@ def _load_dense(dense: Dense, candidate: BundleArrays, entries: Entries, ask: Im
     names, _ = _class_names(candidate, entries, k, False, ask)
     labels = None if candidate.labels is None else dense.labels(entries[candidate.labels].where, names)
     extras, columns = dict(candidate.extras), {}
-    if "ids" in extras and len(entries[extras["ids"]].column()) == dense.units:
+    if "ids" in extras and len(entries[extras["ids"]].cells()) == dense.units:
         extras = {"unit": extras.pop("ids"), **extras}
     if ask.named.get("unit") == []:
         extras.pop("unit", None)
@@ -155,7 +155,7 @@ def _load_dense(dense: Dense, candidate: BundleArrays, entries: Entries, ask: Im
         columns["unit"] = dense.column(np.arange(dense.units, dtype=np.int32))
     for role in (role for role in (*COLUMNS, "split") if role in extras):
         entry = entries[extras[role]]
-        values = entry.column()
+        values = entry.column() if role == "weights" else entry.names(role)
         if not dense.is_of_positions(values):
             values = per_row(entry, role, dense.units)
         columns[role] = dense.column(values)
@@ -247,18 +247,13 @@ def carried_columns(candidate: BundleArrays, entries: Entries, n: int) -> dict[s
 
 def per_row(entry: Entry, role: str, n: int) -> NDArray[Any]:
     """Check and read a column of ids, weights or the like, (n,). Raises DataError."""
-    values = entry.column()
     if role == "weights":
-        return validate.check_weights(values, n, entry.where)
-    if values.shape != (n,):
-        raise DataError(f"{entry.where}: {role} has shape {values.shape}, expected ({n},): one value per row")
-    if values.dtype.kind in "OUS":
-        return np.array(texts_of(values, entry.where), dtype=object)
-    if values.dtype.kind in "mM":
-        return values.astype("U")  # HDF5 has no type for dates
-    if values.dtype.kind not in "biuf":
-        raise DataError(f"{entry.where}: {role} has type {values.dtype}, expected numbers or words")
-    return validate.whole_names(values, role, entry.where) if role in ("ids", "unit") else values
+        return validate.check_weights(entry.column(), n, entry.where)
+    names = entry.names(role)
+    if names.shape != (n,):
+        told = f"{role} has shape {names.shape}, expected ({n},): one value per row"
+        raise DataError(f"{entry.where}: {told}")
+    return names
 
 
 def _transforms(candidate: BundleArrays, entries: Entries, size: tuple[int, int], binary: bool) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import nan
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.archive import remark
+from calcli.importers.archive import constant, remark
 from calcli.importers.array_names import parse_name
-from calcli.importers.columns import Column, are_lists, is_number, read_lists, refusal_of_empty, words
+from calcli.importers.columns import Column, are_lists, read_lists, refusal_of_empty, words
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.positions import Parts, joined, objects
+from calcli.io.cells import is_number
 from calcli.io.locate import natural
 from calcli.numerics import AnyArray
 
@@ -224,17 +226,19 @@ def _is_scores(cell: Any) -> bool:
 
 
 def value_column(path: Path, name: str, cells: Sequence[Any]) -> Column:
-    """Column of these cells: numbers, texts, or lists of numbers of one length; None is a missing value."""
+    """Column of these cells: numbers, texts, or lists of numbers of one length; None
+    is a missing value."""
+    column = _value_column(path, name, cells)
+    return replace(column, written=constant(cells))
+
+
+def _value_column(path: Path, name: str, cells: Sequence[Any]) -> Column:
     kinds = [kind_of_cell(cell) for cell in cells if cell is not None]
-    kind, refusal = kinds[0] if len(set(kinds)) == 1 else "", ""
+    kind = kinds[0] if len(set(kinds)) == 1 else ""
+    refusal = ""
     if len(kinds) < len(cells):
         refusal = refusal_of_empty(path, name, cells.index(None))
-        blank: Any = nan if kind == "number" else ""
-        if kind == "lists":
-            first = next(cell for cell in cells if cell is not None)
-            deep = first and isinstance(first[0], list)
-            blank = [[nan] * len(first[0])] if deep else [nan] * len(first)
-        cells = [blank if cell is None else cell for cell in cells]
+        cells = _with_blanks(cells, kind)
     if kind == "number":
         return Column("number", partial(_numbers, path, name), cells, refusal)
     if kind == "lists":
@@ -246,7 +250,21 @@ def value_column(path: Path, name: str, cells: Sequence[Any]) -> Column:
     if not kinds or not {"lists", "object"}.isdisjoint(kinds):
         return Column("other", partial(_refuse, path, name), cells, refusal)
     mostly = kinds.count("number") > len(cells) / 2
-    return Column("number" if mostly else "text", lambda some: words(list(map(str, some))), cells, refusal)
+    return Column("number" if mostly else "text", _words, cells, refusal)
+
+
+def _with_blanks(cells: Sequence[Any], kind: str) -> list[Any]:
+    """Cells with NaN, or a blank word, in place of None."""
+    blank: Any = nan if kind == "number" else ""
+    if kind == "lists":
+        first = next(cell for cell in cells if cell is not None)
+        is_deep = bool(first) and isinstance(first[0], list)
+        blank = [[nan] * len(first[0])] if is_deep else [nan] * len(first)
+    return [blank if cell is None else cell for cell in cells]
+
+
+def _words(cells: Sequence[Any]) -> AnyArray:
+    return words([str(cell) for cell in cells])
 
 
 def kind_of_cell(cell: Any) -> str:

@@ -70,6 +70,10 @@ class Parts:
             return np.concatenate(found)
         return self.padded(found, 0)
 
+    def lists(self) -> list[list[Any]]:
+        """Values of every unit as a list."""
+        return [self.of(unit).tolist() for unit in range(len(self))]
+
     def as_fractions(self) -> "Parts":
         """Percentages divided by 100."""
         return Parts(self.shapes, np.float64, lambda unit: self.of(unit).astype(np.float64) / 100.0, self.where)

@@ -7,10 +7,10 @@ from glob import glob
 from pathlib import Path
 
 import h5py
-import numpy as np
 
 from calcli.errors import DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
+from calcli.io.cells import sortable, words
 from calcli.io.hdf5 import find_groups, lookup
 from calcli.io.inputs import note, read_document
 from calcli.numerics import AnyArray, whole_number
@@ -40,11 +40,14 @@ class ByName:
 
 
 def intersections(columns: Mapping[str, AnyArray]) -> AnyArray:
-    """Values of a single column, or the intersections of several as text, ``race=Black, sex=F``."""
+    """Names of a single column, or the intersections of several as text,
+    ``race=Black, sex=F``: the columns by their names, in whatever order they come."""
     if len(columns) == 1:
         return next(iter(columns.values()))
-    texts = [[f"{name}={value}" for value in values.tolist()] for name, values in columns.items()]
-    return np.array([", ".join(row) for row in zip(*texts, strict=True)], dtype=object)
+    parts = []
+    for column, names in sorted(columns.items()):
+        parts.append([f"{column}={name}" for name in sortable(names).tolist()])
+    return words([", ".join(row) for row in zip(*parts, strict=True)])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -95,7 +95,7 @@ def test_in_hdf5_they_name_datasets_beside_the_scores(run):
     asked = ("-m", "nll", "--resamples", "50", "--json")
     assert groups_of(run("evaluate", "a.h5", "--group-by", "site", *asked)) == dict.fromkeys(range(3), 80)
     both = groups_of(run("evaluate", "a.h5", "--group-by", "site", "--group-by", "sex", *asked))
-    assert both == {f"site={s}, sex={x}": 40 for s in range(3) for x in range(2)}
+    assert both == {f"sex={x}, site={s}": 40 for s in range(3) for x in range(2)}
     refused = run("evaluate", "a.h5", "--group-by", "ward")
     assert refused.code == 3 and "no dataset 'ward'; one value per row have: labels, sex, site, unit" in refused.line
     plain = json.loads(run("threshold", "a.h5", "--accuracy", ".6", "--json").out)

@@ -137,7 +137,11 @@ def apply_one(
 def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> Sheet:
     """Everything that the output holds except scores. name : path of the artifact, as typed."""
     alone = kind == "confidence"
-    columns = {c: v for c in ("ids", "weights", "group", "unit") if (v := rows.column(c)) is not None}
+    columns = {}
+    for role in ("ids", "weights", "group", "unit"):
+        values = rows.stored_column(role)
+        if values is not None:
+            columns[role] = values
     own = {role: rows.own_columns(role) for role in columns}
     for several in [each for each in own.values() if len(each) > 1]:
         columns |= several

@@ -36,7 +36,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import open_data
 from calcli.io.atomic import check_output, is_stream, write_bytes
 from calcli.io.bundle import BundleRows
-from calcli.io.cells import finite
+from calcli.io.cells import finite, texts_of_names
 from calcli.io.dataset import DataSet, PooledRows
 from calcli.io.inputs import read_document
 from calcli.io.locate import split_where
@@ -129,7 +129,11 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
         return f"{one.name} has {one.n} rows x {one.k} classes, {other.name} {other.n} x {other.k}"
     mine, its = (np.ones(each.n, bool) if (w := each.weights()) is None else w > 0 for each in (one, other))
     columns: list[tuple[str, Any, Any]] = [("label", one.labels(), other.labels()), ("weight above 0:", mine, its)]
-    columns.append(("id", one.column("ids"), other.column("ids")))
+    ids = [
+        None if names is None else np.array(texts_of_names(names), dtype=object)
+        for names in (one.column("ids"), other.column("ids"))
+    ]
+    columns.append(("id", *ids))
     for what, a, b in columns:
         if a is None or b is None:
             continue

@@ -2,8 +2,9 @@
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -16,16 +17,22 @@ from calcli.errors import DataError, blaming
 from calcli.fast_dataclass import dataclass
 from calcli.importers import columns as tables
 from calcli.importers.archive import Archive, SourceFile, remark
+from calcli.importers.array_names import role_of
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.readers.parquet import arrow_columns
+from calcli.io.cells import (
+    cells_of_text,
+    is_blank,
+    is_number,
+    number,
+    printed_list,
+    whole_numbers,
+)
 
 SUFFIXES = (".csv", ".tsv", ".txt")
 WIDE = 4096  # columns above which pyarrow takes 100 KiB for each
 LARGE = 16 << 20  # bytes from which pyarrow is faster, its import included
-MISSING = frozenset({"", "NA", "N/A", "n/a", "#N/A", "#NA", "null", "NULL", "None", "nan", "NaN", "-nan", "-NaN"})
-"""Cells of missing values, as pandas and pyarrow write them."""
-
 TENSOR = re.compile(r"\s*tensor\(([^\[(),]+)(?:, [^)]*)?\)\s*")  # a single number as torch prints it: ``tensor(2)``
 NO_ROW = re.compile(r"#|sep=.$")  # beginning of a line above a table
 MOST_COMMENTS = 50
@@ -34,6 +41,9 @@ COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 DECIMAL = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
 NUMBERS = re.compile(r"[\[(]+\s*[-+]?\d*\.\d")
 GROUPED = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")
+QUOTED = re.compile(r'"(?:[^"]|"")*"')
+OPEN_QUOTE = re.compile(r'(?:^|[,;\t|])"')
+"""Text in quotes, and the beginning of a cell whose quotes the line does not close."""
 
 
 @reader(
@@ -104,9 +114,14 @@ def _opening(path: Path) -> Head:
     first, then = lines[skip], "".join(lines[skip + 1 : skip + 2])
     if not first.strip():
         raise DataError(f"{path}: the first line is empty, expected the names of the columns")
-    separator = max(",;\t|", key=first.count)
-    if separator not in first and len(spaced := _cells(first, " ")) > 1:
-        below, is_number = _cells(then, " "), tables.is_number
+    for line in lines[skip + 1 :]:
+        if not OPEN_QUOTE.search(QUOTED.sub("", first)):
+            break
+        first = f"{first}\n{line}"  # a name that has several lines
+    bare_text = QUOTED.sub("", first)
+    separator = max(",;\t|", key=bare_text.count)
+    if separator not in bare_text and len(spaced := _cells(first, " ")) > 1:
+        below = _cells(then, " ")
         if all(map(is_number, spaced)) or (len(below) - len(spaced) in (0, 1) and any(map(is_number, below))):
             separator = " "
     cells = _cells(first, separator)
@@ -122,39 +137,54 @@ def _cells(line: str, separator: str) -> list[str]:
         return line.split()
     if separator == " ":
         return next(csv.reader([line.strip()], delimiter=" ", skipinitialspace=True))
-    return [cell.strip() for cell in next(csv.reader([line], delimiter=separator))]
+    lines = line.splitlines(keepends=True)
+    cells = next(csv.reader(lines, delimiter=separator))
+    stripped = [cell.strip() for cell in cells]
+    return cells if _are_ours(stripped) else stripped
+
+
+def _are_ours(header: Sequence[str]) -> bool:
+    """True for the names of the columns of a table that calcli has written."""
+    return any(role_of(name) == "calibrated_by" for name in header)
 
 
 def _is_bare(cells: Sequence[str]) -> bool:
     """True for a row of data, not of column names: only numbers, or any cell such as 0.31 or [0.3, 0.7]."""
-    return all(map(tables.is_number, cells)) or any(DECIMAL.fullmatch(cell) or NUMBERS.match(cell) for cell in cells)
+    return all(map(is_number, cells)) or any(DECIMAL.fullmatch(cell) or NUMBERS.match(cell) for cell in cells)
 
 
 Read = tuple[list[str], dict[str, tables.Column], int]
 
 
 def _columns(path: Path, opening: Head, header: list[str] | None, size: int) -> Read:
-    """Names, columns and number of rows. header : the names; None to number the columns from 0."""
-    plain = opening.separator != " " and not opening.skip and len(opening.cells) <= WIDE
-    if size >= LARGE and plain and (table := _by_pyarrow(path, opening.separator, header is None)) is not None:
-        tables.refuse_doubles(path, table.column_names)
-        columns = arrow_columns(path, table)
-        names = [str(i) for i in range(len(columns))] if header is None else header
-        return names, dict(zip(names, columns.values(), strict=True)), table.num_rows
-    cells = _rows(path, opening)
-    names = header if header is not None else [str(i) for i in range(len(cells[0]))]
+    """Names, columns and number of rows. header : the names; None to number the
+    columns from 0."""
+    ours = _are_ours(header or ())
+    plain = opening.separator != " " and not opening.skip
+    if size >= LARGE and plain and len(opening.cells) <= WIDE:
+        large = _by_pyarrow(path, opening.separator, header is None)
+        if large is not None:
+            return _large_columns(path, opening.separator, header, large, ours)
+    rows = _rows(path, opening)
+    names = header
+    if names is None:
+        names = [str(i) for i in range(len(rows[0]))]
     inside = header is not None and not opening.above
-    cells = cells[inside:]
-    if inside and _have_names(cells, len(names)):
+    rows = rows[inside:]
+    if inside and _have_names(rows, len(names)):
         names = ["", *names]
-    for number, row in enumerate(cells, start=opening.skip + inside + 1):
+    for place, row in enumerate(rows, start=opening.skip + inside + 1):
         if len(row) != len(names):
-            told = f"expected {len(names)}{'; is the first line a title? remove it' if len(names) == 1 else ''}"
-            raise DataError(f"{path}: cannot be read as a table: row {number} of the file has {len(row)} cells, {told}")
-    by_column = list(zip(*cells, strict=True)) if cells else [()] * len(names)
-    if opening.separator in ";\t":
-        by_column = [_with_points(path, name, column) for name, column in zip(names, by_column, strict=True)]
-    return names, {name: _column(path, name, column) for name, column in zip(names, by_column, strict=True)}, len(cells)
+            told = f"row {place} of the file has {len(row)} cells, expected {len(names)}"
+            title = "; is the first line a title? remove it" * (len(names) == 1)
+            raise DataError(f"{path}: cannot be read as a table: {told}{title}")
+    by_column = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    has_commas = opening.separator in ";\t"
+    columns = {
+        name: _column(path, name, texts, decimal_commas=has_commas, ours=ours)
+        for name, texts in zip(names, by_column, strict=True)
+    }
+    return names, columns, len(rows)
 
 
 def _have_names(rows: Sequence[Sequence[str]], columns: int) -> bool:
@@ -163,17 +193,24 @@ def _have_names(rows: Sequence[Sequence[str]], columns: int) -> bool:
         return False
     names = [row[0] for row in rows]
     counted = any(names == [str(i) for i in range(start, len(rows) + start)] for start in (0, 1))
-    return counted or (len(set(names)) == len(names) and not any(map(tables.is_number, names)))
+    return counted or (len(set(names)) == len(names) and not any(map(is_number, names)))
 
 
-def _with_points(path: Path, name: str, cells: Sequence[str]) -> tuple[str, ...]:
-    """Replace decimal commas by points, in tables with ; or tabs. Raises DataError if they may separate thousands."""
-    commas = [cell for cell in cells if COMMA.fullmatch(cell)]
-    whole = next((cell for cell in cells if cell.strip().lstrip("+-").isdigit()), None)
-    if commas and whole is not None and all(GROUPED.fullmatch(cell) for cell in commas):
-        told = f"{path}: column {name!r} has {commas[0]!r} beside {whole!r}: does the comma part thousands or decimals?"
-        raise DataError(f"{told} Write numbers with a point and without separators of thousands")
-    return tuple(cell.replace(",", ".") if COMMA.fullmatch(cell) else cell for cell in cells)
+def _with_points(texts: Sequence[str]) -> list[str]:
+    """Cells with a point in place of a decimal comma."""
+    return [t.replace(",", ".") if COMMA.fullmatch(t) else t for t in texts]
+
+
+def _refusal_of_commas(path: Path, name: str, texts: Sequence[str]) -> str:
+    """Error message for a column whose commas may part thousands; "" for others."""
+    commas = [text for text in texts if COMMA.fullmatch(text)]
+    whole = next((t for t in texts if t.strip().lstrip("+-").isdigit()), None)
+    if not commas or whole is None or not all(map(GROUPED.fullmatch, commas)):
+        return ""
+    told = f"{path}: column {name!r} has {commas[0]!r} beside {whole!r}"
+    asked = "does the comma part thousands or decimals?"
+    advice = "Write numbers with a point and without separators of thousands"
+    return f"{told}: {asked} {advice}"
 
 
 def _rows(path: Path, opening: Head) -> list[list[str]]:
@@ -189,45 +226,96 @@ def _rows(path: Path, opening: Head) -> list[list[str]]:
         csv.field_size_limit(limit)
 
 
-def _column(path: Path, name: str, cells: Sequence[str]) -> tables.Column:
-    """Column of these cells, of the narrowest type that holds them all."""
-    if cells and TENSOR.fullmatch(cells[0]):
-        cells = [TENSOR.sub(r"\1", cell) for cell in cells]
-    blank = [cell.strip() in MISSING for cell in cells]
+def _column(
+    path: Path, name: str, texts: Sequence[str], *, decimal_commas: bool, ours: bool
+) -> tables.Column:
+    """Column of these cells, of the narrowest type that holds them all.
+
+    decimal_commas : 0,5 is a number, as in tables with ; or tabs. ours : written by
+    calcli, where every text of a word is meant.
+    """
+    if texts and TENSOR.fullmatch(texts[0]):
+        texts = [TENSOR.sub(r"\1", text) for text in texts]
+    written = partial(cells_of_text, texts, blanks=ours)
+    cells = texts
+    unclear = ""
+    if decimal_commas:
+        cells = _with_points(texts)
+        unclear = _refusal_of_commas(path, name, texts)
+    blank = [is_blank(cell) for cell in cells]
     present = [cell for cell, gap in zip(cells, blank, strict=True) if not gap]
-    refusal = tables.refusal_of_empty(path, name, blank.index(True)) if any(blank) else ""
-
-    def floats(some: Sequence[str]) -> NDArray[Any]:
-        return np.array([np.nan if cell.strip() in MISSING else float(cell) for cell in some])
-
+    refusal = ""
+    if any(blank):
+        refusal = tables.refusal_of_empty(path, name, blank.index(True))
     if not present:
-        return tables.Column("other", floats, cells, refusal)
+        return tables.Column("other", _floats, cells, refusal, written)
     if all(cell.strip().lower() in ("true", "false") for cell in cells):
-        return tables.Column("other", lambda some: np.array([cell.strip().lower() == "true" for cell in some]), cells)
-    try:
-        whole = np.array([int(cell) for cell in present], dtype=np.int64)
-        return tables.Column("number", *((floats, cells, refusal) if refusal else (np.asarray, whole)))
-    except (ValueError, OverflowError):
-        pass
-    try:
-        return tables.Column("number", np.asarray, floats(cells))
-    except ValueError:
-        pass
+        return tables.Column("other", _truths, cells, written=written)
+    whole = whole_numbers(present)
+    if whole is not None and not refusal:
+        said = all(str(value) == text for value, text in zip(whole, texts, strict=True))
+        return tables.Column(
+            "number", np.asarray, whole, written=None if said else written
+        )
+    if whole is not None:
+        return tables.Column("number", _floats, cells, refusal, written)
+    if all(map(is_number, present)):  # a missing score is NaN
+        return tables.Column("number", _floats, cells, unclear, written)
     if tables.are_lists(present):
-        return tables.Column("lists", partial(tables.read_lists, path, name), cells)
-    mostly = sum(map(tables.is_number, present[:100])) > len(present[:100]) / 2
-    return tables.Column("number" if mostly else "text", tables.words, cells, refusal)
+        lists = partial(tables.read_lists, path, name)
+        items = partial(_items_of_lists, texts)
+        return tables.Column("lists", lists, cells, refusal, items)
+    if sum(map(is_number, present[:100])) > len(present[:100]) / 2:
+        return tables.Column("number", tables.words, cells, refusal, written)
+    return tables.Column("text", tables.words, texts, "" if ours else refusal, written)
+
+
+def _floats(texts: Sequence[str]) -> NDArray[Any]:
+    return np.array([np.nan if is_blank(text) else number(text) for text in texts])
+
+
+def _truths(texts: Sequence[str]) -> NDArray[Any]:
+    return np.array([text.strip().lower() == "true" for text in texts])
+
+
+def _items_of_lists(texts: Sequence[str]) -> list[list[str] | None]:
+    return [None if is_blank(text) else printed_list(text) for text in texts]
 
 
 # ---- large files
 
 
-def _by_pyarrow(path: Path, separator: str, bare: bool) -> Any:
-    """Table read by pyarrow; None if that is missing or fails: the standard library then raises the error."""
+def _by_pyarrow(path: Path, separator: str, bare: bool, only: str | None = None) -> Any:
+    """Table read by pyarrow; None if that is missing or fails: the standard library
+    then raises the error. only : read this column alone, as texts."""
     with suppress(Exception):  # pyarrow has error types of its own
+        import pyarrow as pa
         from pyarrow import csv as arrow
 
         reading = arrow.ReadOptions(autogenerate_column_names=bare)
         parsing = arrow.ParseOptions(delimiter=separator, newlines_in_values=True)
-        return arrow.read_csv(path, read_options=reading, parse_options=parsing)
+        converting = arrow.ConvertOptions()
+        if only is not None:
+            types = {only: pa.string()}
+            converting = arrow.ConvertOptions(column_types=types, include_columns=[only])
+        return arrow.read_csv(path, reading, parsing, converting)
     return None
+
+
+def _large_columns(
+    path: Path, separator: str, header: list[str] | None, table: Any, ours: bool
+) -> Read:
+    """Names, columns and number of rows of a table that pyarrow has read."""
+    tables.refuse_doubles(path, table.column_names)
+    found = arrow_columns(path, table)
+    names = [str(i) for i in range(len(found))] if header is None else header
+    columns = {}
+    for name, (arrow_name, column) in zip(names, found.items(), strict=True):
+        reread = partial(_by_pyarrow, path, separator, header is None, arrow_name)
+        columns[name] = replace(column, written=partial(_written_texts, reread, ours))
+    return names, columns, table.num_rows
+
+
+def _written_texts(reread: Callable[[], Any], ours: bool) -> list[str | None]:
+    """Cells of the one column that is read again as texts."""
+    return cells_of_text(reread().column(0).to_pylist(), blanks=ours)

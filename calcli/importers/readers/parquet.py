@@ -16,6 +16,7 @@ from calcli.importers.array_names import role_of
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.multiple_choice import are_scores, by_choices
+from calcli.io.cells import is_number
 from calcli.io.validate import refuse_bomb
 from calcli.numerics import AnyArray
 
@@ -89,8 +90,20 @@ def arrow_columns(path: Path, table: Any) -> dict[str, tables.Column]:
     for name, column in zip(table.column_names, table.columns, strict=True):
         blank = column.null_count and not str(column.type).startswith((*FLOATS, *LISTS))
         refusal = tables.refusal_of_empty(path, name, column.is_null().index(True).as_py()) if blank else ""
-        made[name] = tables.Column(_kind(column), partial(_values, path, name), column, refusal)
+        read = partial(_values, path, name)
+        written = partial(_cells, column)
+        made[name] = tables.Column(_kind(column), read, column, refusal, written)
     return made
+
+
+def _cells(column: Any) -> Any:
+    """Cells as the file has them, None for a missing value."""
+    kind = str(column.type)
+    if kind.startswith(("int", "uint")) and not column.null_count:
+        return column.to_numpy()
+    if kind.startswith("timestamp") and "tz=" not in kind:
+        return column.to_numpy()  # nanoseconds, which Python's own type lacks
+    return column.to_pylist()
 
 
 def _kind(column: Any) -> Any:
@@ -99,7 +112,8 @@ def _kind(column: Any) -> Any:
         sample = [str(cell) for cell in column[:100].to_pylist()]
         if tables.are_lists(sample):
             return "lists"
-        return "number" if sum(map(tables.is_number, sample)) > len(sample) / 2 else "text"
+        mostly = sum(map(is_number, sample)) > len(sample) / 2
+        return "number" if mostly else "text"
     if kind.startswith(LISTS):
         return "lists"
     return "number" if kind.startswith(("int", "uint", *FLOATS, "decimal")) else "other"
