@@ -36,8 +36,9 @@ from calcli.io.artifact import Artifact, dumps
 from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact
 from calcli.io.atomic import write_bytes
-from calcli.io.cells import finite, sortable
+from calcli.io.cells import sortable
 from calcli.io.dataset import DataSet
+from calcli.io.harmless import finite
 from calcli.io.locate import Layout
 from calcli.io.memory import as_names, bundle_in_memory, plain_array
 from calcli.io.provenance import title_of

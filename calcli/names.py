@@ -52,7 +52,7 @@ def places_among(
     for text, place in by_text.items():
         meaning = same(text)
         by_meaning[meaning] = UNKNOWN if meaning in by_meaning else place
-    for row in missing:
+    for row in missing.tolist():
         places[row] = by_meaning.get(same(wanted[row]), UNKNOWN)
     return places
 

@@ -159,15 +159,17 @@ def count_votes(
         row = truths.index(None)
         raise DataError(refusal_of_empty(gold.path, gold.name, row))
     roles = {parse_name(path).role: path for path in entries}
-    known = {role: roles[role] for role in ("unit", "ids", "group") if role in roles}
+    known: dict[str, str] = {
+        role: roles[role] for role in ("unit", "ids", "group") if role in roles
+    }
     home = columns[0]
     lists = _lists_of_answers(columns)
     first = np.arange(len(truths))
     if lists is None:
-        role = next((role for role in ("unit", "ids") if role in known), None)
-        if role is None:
+        by = next((role for role in ("unit", "ids") if role in known), "")
+        if not by:
             raise UsageError(f"--votes: {where} has an answer a row; which rows are one question? --unit COLUMN")
-        asked = texts_of_names(entries[known[role]].names(role))
+        asked = texts_of_names(entries[known[by]].names(by))
         answers = home.answers()
         if not len(asked) == len(truths) == len(answers):
             told = f"has {len(answers)} answers, {len(asked)} questions"

@@ -1,20 +1,23 @@
 """Multiple choice: a score per candidate, as logged by evaluation harnesses of language models."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError, UsageError, one_line
 from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Archive, Entry, remark
 from calcli.importers.array_names import parse_name
 from calcli.importers.columns import table_archive
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import record_columns
+from calcli.io.cells import is_number, text_of
 
 Floats = Sequence[float]
 FOLDER = re.compile(r"^choices_\d+/")  # folder of the arrays with one number of choices
@@ -29,6 +32,27 @@ class Question:
     scores: Sequence[float]
     gold: int
     of: Any = None
+
+
+def question_id(value: Any, where: str) -> Any:
+    """Check the id of a question, a number or a word. Raises DataError."""
+    is_word = isinstance(value, str)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_word and not (is_number and isfinite(value)):
+        shown = one_line(ValueError(json.dumps(value, default=str)), 40)
+        raise DataError(f"{where} is {shown}, expected a number or a word")
+    return value
+
+
+def log_likelihood(value: Any, where: str) -> float:
+    """Check one log-likelihood of a log, a number or its text. Raises DataError."""
+    is_text = isinstance(value, str) and is_number(value)
+    if is_text or (isinstance(value, int | float) and not isinstance(value, bool)):
+        found = float(value)
+        if not isnan(found):
+            return found
+    shown = one_line(ValueError(json.dumps(value, default=str)), 40)
+    raise DataError(f"{where} is {shown}, expected a number; evaluate it anew")
 
 
 def agrees(lls: Sequence[float], gold: int, right: float | None) -> bool:
@@ -72,10 +96,10 @@ def choice_archive(path: Path, format: str, questions: Sequence[Question], task:
     if all(isinstance(question.id, int) for question in questions):
         questions = sorted(questions, key=lambda question: question.id)
     plain = all(isinstance(q.id, int | float) and abs(q.id) < 1 << 63 for q in questions)  # else texts: some are hashes
-    ids = [q.id if plain else str(q.id) for q in questions]
+    ids = [q.id if plain else text_of(q.id) for q in questions]
     pairs = list(zip(questions, ids, strict=True))
     rows = [{"logits": list(q.scores), "labels": q.gold, "ids": one, "group": task} for q, one in pairs]
-    asked = [str(one if q.of is None else q.of) for q, one in pairs]
+    asked = [text_of(one if q.of is None else q.of) for q, one in pairs]
     if len(set(asked)) < len(asked):
         rows = [row | {"unit": unit} for row, unit in zip(rows, asked, strict=True)]
     return by_choices(path, format, rows, ask)

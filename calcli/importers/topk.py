@@ -1,7 +1,7 @@
 """Top-k probabilities: of tokens, as servers with an OpenAI interface log them, and of classes in tables."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from math import exp, log
 from pathlib import Path
 from string import ascii_uppercase
@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
-from calcli.importers.archive import Archive, remark
+from calcli.importers.archive import Archive, Entry, remark
 from calcli.importers.array_names import parse_name
 from calcli.importers.columns import NUMBERED, Columns
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import kind_of_cell, value_column
 from calcli.importers.positions import reduced
+from calcli.io.cells import words
 from calcli.io.locate import natural
 from calcli.io.validate import SUM_TOLERANCE
 from calcli.numerics import AnyArray, FloatArray
@@ -37,10 +38,11 @@ class Position:
 
 @dataclass(frozen=True)
 class Answer:
-    """One response. id : of the row, or "". more : values of further columns by name (labels, group)."""
+    """One response. id : of the row, or None. more : values of further columns by
+    name (labels, group)."""
 
     where: str
-    id: str
+    id: str | None
     text: str
     positions: Sequence[Position]
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -90,13 +92,17 @@ def answers_archive(path: Path, format: str, answers: Sequence[Answer], ask: Imp
         logprobs = (np.array([position.logprob for position in answer.positions]) for answer in kept)
         arrays["confidence"] = np.array([exp(min(reduced(each, how), 0.0)) for each in logprobs])
         remark(f"{path.name}: 'confidence' is the exponential of the answer's token log-probabilities ({how})")
-    if all(answer.id for answer in kept):
-        arrays["ids"] = np.array([answer.id for answer in kept], dtype="U")
-        if len(np.unique(arrays["ids"])) < len(kept):  # repeated questions, as in epochs
+    ids = [answer.id for answer in kept if answer.id is not None]
+    if len(ids) == len(kept):
+        arrays["ids"] = words(ids)
+        if len(set(ids)) < len(ids):  # repeated questions, as in epochs
             arrays["unit"] = arrays["ids"]
+    archive = Archive.held(path, format, arrays)
+    entries = dict(archive.entries)
     for name in dict.fromkeys(name for answer in kept for name in answer.more):
-        arrays[name] = value_column(path, name, [answer.more.get(name) for answer in kept]).load()
-    return Archive.held(path, format, arrays)
+        column = value_column(path, name, [answer.more.get(name) for answer in kept])
+        entries[name] = Entry(path, name, column.load, written=column.written)
+    return replace(archive, entries=entries)
 
 
 def _class_rows(path: Path, answers: Sequence[Answer], names: Sequence[str]) -> tuple[list[Answer], AnyArray]:

@@ -1,4 +1,4 @@
-"""The text of a cell: names of rows, answers that are compared, and values that are safe to write.
+"""The text of a cell: names of rows, and answers that are compared.
 
 Ids, units and groups are names. A name is the text of its cell, to the last character: ``007``, ``1_10`` and ``7.10``
 are words. Whole numbers are named by their digits, whatever type holds them: 7, 7.0 in a column of floats with a gap,
@@ -228,13 +228,14 @@ def _checked_text(cell: Any, row: int, column: NameColumn) -> str:
         is_nan = isinstance(cell, float | np.floating)
         raise column.refused(row, "NaN" if is_nan else "empty")
     if isinstance(cell, float | np.floating):
-        if math.isinf(cell):
-            raise column.refused(row, f"{cell:g}")
-        if abs(cell) >= EXACT:
-            told = f"{cell:g}, a number whose last digits are lost (save it as text)"
+        value = float(cell)
+        if math.isinf(value):
+            raise column.refused(row, f"{value:g}")
+        if abs(value) >= EXACT:
+            told = f"{value:g}, a number whose last digits are lost (save it as text)"
             raise column.refused(row, told)
-        if column.role in ("ids", "unit") and not float(cell).is_integer():
-            raise column.refused(row, f"{cell:g}")
+        if column.role in ("ids", "unit") and not value.is_integer():
+            raise column.refused(row, f"{value:g}")
     try:
         text = text_of(cell)
         text.encode()
@@ -263,7 +264,7 @@ def _times_as_text(cells: Sequence[Any]) -> Sequence[Any]:
     except (ValueError, OverflowError):  # years that NumPy's type lacks
         return cells
     present = times[~np.isnat(times)]
-    unit = np.datetime_data(times.dtype)[0]
+    unit: Any = np.datetime_data(times.dtype)[0]
     for coarse in ("s", "D"):
         if (present == present.astype(f"M8[{coarse}]")).all():
             unit = coarse
@@ -335,33 +336,3 @@ def answer_of(cell: Any) -> str | None:
         except InvalidOperation:  # more digits than a Decimal can have
             return text
     return text
-
-
-# ---- cells on the way out
-
-HIDDEN = {
-    0x61C,
-    *range(0x200B, 0x2010),
-    *range(0x2028, 0x202F),
-    0x2060,
-    *range(0x2066, 0x206A),
-    0xFEFF,
-}
-"""Code points that change text direction, break lines, or have no width."""
-
-BEGINS_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
-def harmless_cell(text: str) -> str:
-    """Escape a name from a file for a CSV cell: an apostrophe before what a
-    spreadsheet would run as a formula."""
-    return f"'{text}" if text.startswith(BEGINS_FORMULA) else text
-
-
-def finite(value: Any) -> Any:
-    """Replace non-finite numbers in a JSON value by null."""
-    if isinstance(value, dict):
-        return {key: finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -36,8 +36,9 @@ from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import open_data
 from calcli.io.atomic import check_output, is_stream, write_bytes
 from calcli.io.bundle import BundleRows
-from calcli.io.cells import finite, texts_of_names
+from calcli.io.cells import texts_of_names, words
 from calcli.io.dataset import DataSet, PooledRows
+from calcli.io.harmless import finite
 from calcli.io.inputs import read_document
 from calcli.io.locate import split_where
 from calcli.io.provenance import title_of
@@ -129,11 +130,7 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
         return f"{one.name} has {one.n} rows x {one.k} classes, {other.name} {other.n} x {other.k}"
     mine, its = (np.ones(each.n, bool) if (w := each.weights()) is None else w > 0 for each in (one, other))
     columns: list[tuple[str, Any, Any]] = [("label", one.labels(), other.labels()), ("weight above 0:", mine, its)]
-    ids = [
-        None if names is None else np.array(texts_of_names(names), dtype=object)
-        for names in (one.column("ids"), other.column("ids"))
-    ]
-    columns.append(("id", *ids))
+    columns.append(("id", _texts_of_ids(one), _texts_of_ids(other)))
     for what, a, b in columns:
         if a is None or b is None:
             continue
@@ -142,6 +139,11 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
             at = int(differ[0])
             return f"row {at} has {what} {a[at]} in {one.name} and {b[at]} in {other.name}"
     return None
+
+
+def _texts_of_ids(rows: DataSet) -> Any:
+    ids = rows.column("ids")
+    return None if ids is None else words(texts_of_names(ids))
 
 
 def outcomes(tasks: Sequence[CompareTask], executor: "Executor | None") -> Generator[board.HeldOut, None, None]:

@@ -28,7 +28,7 @@ import numpy as np
 from calcli.cli import evaluate_tables as texts
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, not_held_out
-from calcli.cli.render import plain, print_table
+from calcli.cli.render import print_line, print_made, print_table
 from calcli.errors import DataError, LimitCrossed, UsageError, check_choice
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess, rank_table
 from calcli.evaluation.metric_limits import Limit, Outcome, check, limits
@@ -316,11 +316,11 @@ def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
     if args.value_only:
         for result in (each for results in evaluation.bundles for each in results[1:] or results):
             score = result.scores[plan.metrics[0]]
-            print("null" if score.value is None else repr(float(score.value)))
+            print_line("null" if score.value is None else repr(float(score.value)))
             if score.reason:
                 command.say(f"{plan.metrics[0]}: undefined for {result.title}: {score.reason}")
     elif args.wanted == "model-index":
-        print(texts.model_index(evaluation), end="")
+        print_made(texts.model_index(evaluation))
     elif not args.people:
         table_of = texts.batch_table if args.ordered else texts.result_table
         args.print("evaluation", [table_of(evaluation, args.wanted)], [], evaluation.to_dict())
@@ -329,13 +329,13 @@ def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
     else:
         texts.print_report(evaluation, plan, args.full)
         if args.ordered:
-            print("\nbatches in order of time")
+            print_line("\nbatches in order of time")
             print_table(*texts.batch_table(evaluation, args.wanted))
         if args.explain:
-            print()
+            print_line()
             print_table(["term", "meaning"], explained(evaluation.results, plan.report, plan.settings))
     if args.signature and evaluation.bundles:
         # On stdout after a table for people; on stderr where a program reads stdout.
         out = sys.stdout if args.people and not args.value_only else sys.stderr
         for line in texts.quotable(evaluation, plan.metrics[0] if args.metric else "ece"):
-            print(plain(line), file=out)
+            print_line(line, out)

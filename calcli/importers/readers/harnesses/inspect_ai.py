@@ -15,7 +15,9 @@ from calcli.errors import DataError, UsageError, needed
 from calcli.importers.archive import Archive, SourceFile, member_start
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.multiple_choice import question_id
 from calcli.importers.topk import Answer, answers_archive, positions_of
+from calcli.io.cells import text_of
 from calcli.io.validate import refuse_bomb
 
 MARKS: dict[Any, bool] = {"C": True, "I": False, 1: True, 0: False}
@@ -55,7 +57,7 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
         targets = targets if isinstance(targets, list) else [targets]
         if len(targets) != 1:
             raise DataError(f"{where}: has {len(targets)} targets, expected one")
-        target = str(targets[0] or "")
+        target = _text(targets[0])
         listed = sample.get("choices") or []
         if listed and mark is not None and answer and (answer.strip() == target.strip()) != mark:
             told = f"is marked {'right' if mark else 'wrong'}, its answer is {answer!r} and its target {target!r}"
@@ -66,7 +68,10 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
                 raise DataError(f"{where}: no token is its answer {answer!r}; were the choices shuffled?")
         more = {"labels": target} if listed else {"correct": mark}
         sizes.add(len(listed))
-        answers.append((len(listed), Answer(where, str(sample.get("id")), str(content or ""), positions, more)))
+        own = sample.get("id")
+        asked = None if own is None else text_of(question_id(own, f"{where}: id"))
+        text = _text(content)
+        answers.append((len(listed), Answer(where, asked, text, positions, more)))
     if not any(answer.positions for _, answer in answers):
         advice = "evaluate again with inspect eval … --logprobs --top-logprobs 20"
         raise DataError(f"{path}: is a log of inspect_ai with answers and marks, but no log-probabilities; {advice}")
@@ -119,5 +124,10 @@ def _mark(sample: Mapping[str, Any]) -> tuple[bool | None, str]:
     """(correctness by the first scorer, None if unknown; the answer that it read)."""
     for score in (sample.get("scores") or {}).values():
         if (value := score.get("value")) in MARKS:
-            return MARKS[value], str(score.get("answer") or "")
+            return MARKS[value], _text(score.get("answer"))
     return None, ""
+
+
+def _text(value: Any) -> str:
+    """Text of a target or an answer, "" for none; 0 is one."""
+    return "" if value is None else str(value)

@@ -7,7 +7,14 @@ from calcli.errors import DataError
 from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.multiple_choice import Question, check_logged, choice_archive, normalised
+from calcli.importers.multiple_choice import (
+    Question,
+    check_logged,
+    choice_archive,
+    log_likelihood,
+    normalised,
+    question_id,
+)
 from calcli.importers.readers.parquet import read_parquet, read_table
 
 
@@ -31,17 +38,24 @@ def read_lighteval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ar
     for number, row in enumerate(rows):
         where = f"{path}: row {number}"
         doc, response = row.get("doc") or row, row.get("model_response") or {}
-        lls = _flat(response.get("logprobs") if response else row.get("pred_logits"))
+        logged = _flat(response.get("logprobs") if response else row.get("pred_logits"))
         texts = doc.get("choices") or []
-        if not lls or len(lls) != len(texts) or len(lls) < 2:
-            raise DataError(f"{where}: has {len(lls)} log-probabilities, {len(texts)} choices; is the task generative?")
+        if len(logged) != len(texts) or len(logged) < 2:
+            told = f"has {len(logged)} log-probabilities, {len(texts)} choices"
+            raise DataError(f"{where}: {told}; is the task generative?")
+        lls = [
+            log_likelihood(value, f"{where}: log-probability of choice {choice}")
+            for choice, value in enumerate(logged)
+        ]
         gold = _flat(doc.get("gold_index"))
         if len(gold) != 1 or not 0 <= gold[0] < len(lls):
             raise DataError(f"{where}: gold_index is {doc.get('gold_index')}, expected one choice of {len(lls)}")
         scores = normalised(where, ask.normalize, lls, texts, _flat(response.get("unconditioned_logprobs")))
         measured = (row.get("metric") or row.get("metrics") or {}).get("acc")
         check_logged(where, lls, int(gold[0]), None if measured is None else float(measured), "acc")
-        questions.append(Question(doc.get("id") or number, scores, int(gold[0])))
+        own = doc.get("id")
+        asked = question_id(number if own in (None, "") else own, f"{where}: id")
+        questions.append(Question(asked, scores, int(gold[0])))
     first = rows[0].get("doc") or rows[0]
     task = str(first.get("task_name") or path.stem.removeprefix("details_"))
     remark(f"{path.name}: logits are the log-probabilities of the choices, labels gold_index; acc agrees where logged")

@@ -1,6 +1,7 @@
 """Files of EleutherAI's lm-evaluation-harness: samples (0.4.0 and later), and the write-out of 0.3 and earlier."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import count, takewhile
@@ -10,7 +11,15 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.multiple_choice import Question, agrees, check_logged, choice_archive, normalised
+from calcli.importers.multiple_choice import (
+    Question,
+    agrees,
+    check_logged,
+    choice_archive,
+    log_likelihood,
+    normalised,
+    question_id,
+)
 from calcli.numerics import whole_number
 
 TASK = re.compile(r"samples_(?P<task>.+?)_\d{4}-\d\d-\d\dT.*")
@@ -40,8 +49,10 @@ def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
     names = list(dict.fromkeys(filters))
     if len(names) > 1 if ask.filter is None else ask.filter not in names:
         raise UsageError(f"{path}: has every question once per filter; take one: --filter {' or '.join(names)}")
-    records = [one for one, name in zip(file.records, filters, strict=True) if name == (ask.filter or names[0])]
-    parsed = [_Sample(f"{path}: row {row} (doc_id {record['doc_id']})", record) for row, record in enumerate(records)]
+    parsed = []
+    for row, (record, name) in enumerate(zip(file.records, filters, strict=True)):
+        if name == (ask.filter or names[0]):
+            parsed.append(_Sample(f"{path}: row {row}", record))
     golds, rule = _golds(parsed)
     questions = []
     for sample, gold in zip(parsed, golds, strict=True):
@@ -58,14 +69,19 @@ def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
 class _Sample:
     """One line of the file: log-likelihoods and texts of its choices."""
 
-    def __init__(self, where: str, record: dict[str, Any]) -> None:
-        self.where, self.record, self.id = where, record, record["doc_id"]
+    def __init__(self, row: str, record: dict[str, Any]) -> None:
+        self.record = record
+        self.id = question_id(record["doc_id"], f"{row}: doc_id")
+        self.where = where = f"{row} (doc_id {self.id})"
         responses = record["filtered_resps"]
         if not isinstance(responses, list) or not all(isinstance(one, list) and len(one) == 2 for one in responses):
             raise DataError(f"{where}: holds generated text or one number, expected a log-likelihood per choice")
         if len(responses) < 2:
             raise DataError(f"{where}: has no filtered_resps or one candidate only, expected several to choose from")
-        lls = [float(response[0]) for response in responses]
+        lls = [
+            log_likelihood(response[0], f"{where}: log-likelihood of choice {choice}")
+            for choice, response in enumerate(responses)
+        ]
         arguments = record.get("arguments") or []
         pairs = list(arguments.values()) if isinstance(arguments, dict) else arguments
         pairs = [(p.get("arg_0"), p.get("arg_1")) if isinstance(p, dict) else tuple(p)[:2] for p in pairs]
@@ -107,8 +123,7 @@ def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
     read = [_read(sample) for sample in samples]
     readings = [([each[rule] for each in read], rule) for rule in read[0] if all(rule in each for each in read)]
     if not readings:
-        target = samples[0].record.get("target")
-        raise DataError(f"{samples[0].where}: target {target!r} names no choice; expected an index or a choice's text")
+        raise _no_gold(samples, read)
     accs = [(sample.lls, sample.logged("acc")) for sample in samples]
     agreeing = [r for r in readings if all(agrees(lls, g, acc) for g, (lls, acc) in zip(r[0], accs, strict=True))]
     by_target = [reading for reading in agreeing if reading[1] != OF_DOC]
@@ -116,6 +131,21 @@ def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
         told = " or ".join(name for _, name in by_target)
         raise DataError(f"{samples[0].where}: the gold may be {told}, and the logged acc does not tell")
     return (by_target or agreeing or readings)[0]
+
+
+def _no_gold(samples: Sequence[_Sample], read: Sequence[Mapping[str, int]]) -> DataError:
+    """Error about the first question whose target names no choice by the rule that
+    applies to most questions."""
+    times = Counter(rule for each in read for rule in each)
+    if times:
+        common = times.most_common(1)[0][0]
+        place = next(i for i, each in enumerate(read) if common not in each)
+    else:
+        place = 0
+    sample = samples[place]
+    told = f"target {sample.record.get('target')!r} names no choice"
+    expected = f"expected an index below {len(sample.lls)}, or a choice's text"
+    return DataError(f"{sample.where}: {told}; {expected}")
 
 
 # ---- 0.3 and earlier, with --write_out
@@ -149,7 +179,8 @@ def read_write_out(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ar
             told = f"may be choice {' or '.join(map(str, golds))}" if golds else "names no choice"
             raise DataError(f"{where}: truth {record['truth']!r} {told}{'' if logged is None else f' (acc {logged})'}")
         check_logged(where, scores, golds[0], right, "acc")
-        questions.append(Question(record.get("doc_id", row), scores, golds[0]))
+        of = question_id(record.get("doc_id", row), f"{where}: doc_id")
+        questions.append(Question(of, scores, golds[0]))
     task = re.sub(r"_write_out_info$", "", path.stem)
     remark(f"{path.name}: logits are logit_0, logit_1, … (log-likelihoods), labels from truth; acc agrees where logged")
     return choice_archive(path, "lm-eval-write-out", questions, task, ask)

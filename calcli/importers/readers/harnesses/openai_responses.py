@@ -9,10 +9,21 @@ from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.array_names import role_of
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.multiple_choice import question_id
 from calcli.importers.topk import Answer, answers_archive, positions_of
+from calcli.io.cells import text_of
 
 COMMANDS = "--class-names A,B,C,D --gold FILE for answers that are classes, or --confidence confidence --correct"
 COMMANDS += " answer=gold --gold FILE for free ones (a FILE of ids and right answers)"
+
+
+def _id_of(record: Mapping[str, Any], where: str) -> str | None:
+    """Id of a line: its ``custom_id``, else its ``id``; None if it has neither."""
+    for name in ("custom_id", "id"):
+        value = record.get(name)
+        if value is not None and value != "":
+            return text_of(question_id(value, f"{where}: {name}"))
+    return None
 
 
 def _body(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -59,7 +70,7 @@ def read_openai(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archi
             raise DataError(f"{where}: tokens are numbers; run the server without return_tokens_as_token_ids")
         text = choice.get("text") or (choice.get("message") or {}).get("content") or ""
         own = {} if body is record else record
-        id = str(own.get("custom_id") or own.get("id") or "")
+        id = _id_of(own, where)
         gold = {k: v for k, v in own.items() if role_of(k) == "labels" and isinstance(v, (str, int))}
         answers.append(Answer(where, id, str(text), positions, gold))
     if not (ask.class_names or ask.confidence):
