@@ -274,7 +274,7 @@ def report(
     from calcli.reporting.gather import gather, metrics_of_page
     from calcli.reporting.page import page
 
-    target, artifacts = Path(path), _artifacts(calibrators)
+    target, artifacts = _path(path, "path"), _artifacts(calibrators)
     if target.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{target}: expected a name that ends in .html")
     _check_free(target, force)
@@ -305,6 +305,8 @@ def _tried(
     scores: Scores, labels: Any, kind: str, artifacts: Sequence[Artifact], groups: Any = None, **about: Any
 ) -> Iterator[tuple[DataSet, Subject, list[Candidate], list[str]]]:
     """Open rows to evaluate: rows, subject, candidates, and a list of warnings to append to."""
+    if groups is not None:
+        groups = as_names(groups, "groups", "group")  # a generator gives them once
     with _held_out(scores, labels, kind, artifacts, groups, **about) as (rows, notes):
         candidates, doubts = [Candidate(None, "uncalibrated", None)], list[str]()
         methods = [each.method for each in artifacts]
@@ -450,8 +452,8 @@ def export(
     from calcli.exporting.exporting import export as made_of
 
     (own,) = _artifacts(calibrator)
+    _check_free(_path(path, "path"), force)
     target = target_of(str(path), to)
-    _check_free(Path(path), force)
     made = made_of(own, target, None if onto is None else str(onto), at)
     warn_all(made.notes)
     check(made.agreement, str(path))
@@ -493,13 +495,14 @@ def extract(
     from calcli.importers.import_scores import Splitting, import_scores
     from calcli.io.split import parse_split
 
-    where = [Path(file) for file in ([sources] if isinstance(sources, str | PathLike) else sources)]
+    output = _path(path, "path")
+    where = [_path(file, "sources") for file in ([sources] if isinstance(sources, str | PathLike) else sources)]
     texts = (split,) if isinstance(split, str) else tuple(split)
     splitting = Splitting(tuple(map(parse_split, texts)), seed, stratify, ordered, texts)
     lists = ("scores", "labels", "groups")  # one name or several
     many = {name: (value,) for name, value in options.items() if name in lists and isinstance(value, str)}
     ask = checked(ImportRequest, {**options, **many, "seed": seed})
-    made = import_scores(where, Path(path), ask, splitting, ignore_labels=tuple(ignore_labels), force=force)
+    made = import_scores(where, output, ask, splitting, ignore_labels=tuple(ignore_labels), force=force)
     return made.to_dict(str(path))
 
 
@@ -514,7 +517,7 @@ class Picture:
 
         Raises UsageError for another ending, and where a file exists, unless ``force``.
         """
-        target = Path(path)
+        target = _path(path, "path")
         _check_free(target, force)
         write_bytes(target, format_of(target)(self._figure, Paper()), force=force)
 
@@ -597,11 +600,12 @@ def watch(
     from calcli.evaluation.watch import Settings
     from calcli.evaluation.watch import watch as take_in
 
+    path = _path(state, "state")
     own = None if calibrator is None else _artifacts(calibrator)[0]
     given = {name: getattr(checked(Settings, {name: value}), name) for name, value in settings.items()}
     with _held_out(scores, labels, kind, [own] if own else [], groups, again, units=units) as (rows, notes):
         notes += rows.caveats
-        return take_in(Path(state), rows, own, given, new_episode=reset).to_dict()
+        return take_in(path, rows, own, given, new_episode=reset).to_dict()
 
 
 def _artifacts(calibrators: "FittedCalibrator | Sequence[FittedCalibrator]") -> list[Artifact]:
@@ -671,7 +675,7 @@ class FittedCalibrator:
 
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
         """Write the artifact that ``calcli apply`` reads. Raises UsageError where a file exists, unless ``force``."""
-        _check_free(Path(path), force)
+        _check_free(_path(path, "path"), force)
         save_artifact(self._artifact, str(path), force=force)
 
     def to_dict(self) -> dict[str, Any]:
@@ -713,6 +717,13 @@ class FittedCalibrator:
         lines = {name: ["-" if x is None else f"{x:.4f}" for x in found.values()] for name, found in rows.items()}
         title = f"{self.method}, {classes(self.n_classes)}, {self._artifact.fit.n} rows, status {self.status}"
         return html_table(title, list(self.before), lines, self.warnings)
+
+
+def _path(value: Any, name: str) -> Path:
+    """The path of an argument. Raises UsageError for what is none."""
+    if not isinstance(value, str | PathLike):
+        raise UsageError(f"{name}: is {value!r}, expected the path of a file")
+    return Path(value)
 
 
 def _check_free(path: Path, force: bool) -> None:

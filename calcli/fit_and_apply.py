@@ -199,10 +199,10 @@ def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
         count = int(is_new[code].sum())
         if not count:
             continue
-        groups = _some([name for name, new in zip(names, is_new, strict=True) if new])
+        groups = _groups([name for name, new in zip(names, is_new, strict=True) if new])
         if count == rows.n:
             told = f"{where}: no row is of a group that the calibrator knows"
-            found = f"{column} here: {groups}; known: {_some(known) or 'none'}"
+            found = f"{column} here: {groups}; known: {_groups(known) or 'none'}"
             advice = "name the column of these groups, or fit a calibrator to such rows"
             raise DataError(f"{told} ({found}); {advice}")
         what = f"groups that the fit has not seen ({column}: {groups})"
@@ -229,6 +229,12 @@ def check_names(artifact: Artifact, where: str, rows: DataSet) -> list[str]:
         return []
     c = differ[0]
     return [f"{rows.name}: class {c} is {found[c]!r}, {where} was fitted with {fitted[c]!r}; check the class order"]
+
+
+def _groups(names: Sequence[str]) -> str:
+    """Names of groups, in quotes where a comma in one could part two."""
+    has_comma = any("," in name or not name for name in names)
+    return _some([repr(name) for name in names] if has_comma else names)
 
 
 def _some(names: Sequence[str]) -> str:

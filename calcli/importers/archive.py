@@ -17,7 +17,14 @@ import numpy as np
 from calcli.errors import CalcliError, DataError, blaming, one_line
 from calcli.fast_dataclass import cached_property, dataclass
 from calcli.io.atomic import is_stream
-from calcli.io.cells import NameColumn, answer_of, names_of
+from calcli.io.cells import (
+    NameColumn,
+    answer_of,
+    is_null,
+    is_printed_list,
+    names_of,
+    printed_list,
+)
 from calcli.io.inputs import DoubledKey, note, once, refuse_more
 from calcli.numerics import AnyArray, bfloat16_to_float32, is_bfloat16
 
@@ -187,10 +194,14 @@ class Entry:
         return names_of(self.cells(), NameColumn(self.where, role))
 
     def answers(self) -> list[Any]:
-        """Cells as canonical answers, None for a blank one; of a column of lists a
-        list in each row. Raises DataError."""
+        """Cells as canonical answers, None for a blank one; of a column of lists, or
+        of texts that all are printed lists, a list in each row. Raises DataError."""
+        cells = self.cells()
+        present = [cell for cell in cells if not is_null(cell)]
+        if present and all(map(is_printed_list, present)):
+            cells = [None if is_null(cell) else printed_list(cell) for cell in cells]
         found = []
-        for row, cell in enumerate(self.cells()):
+        for row, cell in enumerate(cells):
             try:
                 found.append(_answer_in(cell))
             except ValueError as problem:

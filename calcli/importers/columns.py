@@ -276,6 +276,8 @@ def _groups(names: Sequence[str], numeric: Sequence[str]) -> tuple[Groups, Group
 
 def _refuse_offset(path: Path, columns: Columns, listed: Sequence[str], ask: ImportRequest) -> None:
     """Refuse labels in 1 … k-1 beside columns numbered 1 to k: they may count from 1, or from 0 with class 0 absent."""
+    if ask.votes is not None or ask.confidence is not None:
+        return  # the columns are answers, not classes
     numbers = [int(found[-1]) for name in listed if (found := re.findall(r"[0-9]{1,18}", name))]
     if numbers != list(range(1, len(listed) + 1)) or len(numbers) < 2:
         return

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -229,7 +230,10 @@ def advised(problem: CalcliError, entries: Entries, ask: ImportRequest, where: s
             scores, kind = [*filter(SURE.search, found[what])] or found[what], kind or KIND_OF_LOOK[what]
     truths = list(ask.labels) or [p for p in paths if parse_name(p).role == "labels"] or found.get("labels", [])
     few = dict.fromkeys([*found.get("groups", []), *found.get("labels", []), *truths])
-    words = {path: np.unique(entries[path].column()).tolist() for path in few if path in entries}
+    words = {}
+    for path in filter(entries.__contains__, few):
+        with suppress(DataError):  # of a column with an empty cell
+            words[path] = np.unique(entries[path].column()).tolist()
     for path, classes in words.items():  # columns named like the classes
         own = [name for name in paths if name in classes]
         if len(own) == len(classes) > 1 and not ask.scores:
@@ -248,7 +252,7 @@ def advised(problem: CalcliError, entries: Entries, ask: ImportRequest, where: s
     outcome, doubted = _outcome(entries[scores[0]], look, paths, truths, words) if single else ([], False)
     k = 2 if single or not scores else scores[0].count(",") + 1
     k = entries[scores[0]].column().shape[-1] if not single and scores and scores[0] in entries else k
-    numbered = [path for path in found.get("classes", []) if entries[path].column().max() < k]
+    numbered = [path for path in found.get("classes", []) if _below(entries[path], k)]
     fitting = [path for path, classes in words.items() if len(classes) <= k]
     truths = truths or (fitting if len(fitting) == 1 and len(numbered) != 1 else numbered)
     if (doubted and not outcome) or (look == "log-odds" and not truths):
@@ -269,10 +273,18 @@ def advised(problem: CalcliError, entries: Entries, ask: ImportRequest, where: s
     used = {piece for group in (*options, *ask.typed) for word in group for piece in (word, *word.split("="))}
     n = len(entries[first].column()) if (first := told.partition("=")[0]) in entries else None
     for what, option in OPTION_OF_LOOK.items():
-        own = [path for path in found.get(what, []) if path not in used and n in (None, len(entries[path].column()))]
+        own = [path for path in found.get(what, []) if path not in used]
+        own = [path for path in own if n in (None, len(entries[path].cells()))]
         if option not in used and (len(own) == 1 or (what == "groups" and own)):
             options += [(option, path) for path in own]
     return problem.advising(ask.command(where, options), more=f"; it has {listed}")
+
+
+def _below(entry: Entry, k: int) -> bool:
+    """True for a column of numbers, none empty, below k."""
+    with suppress(DataError):
+        return bool(entry.column().max() < k)
+    return False
 
 
 def _outcome(score: Entry, look: str, paths: Texts, truths: Texts, words: Mapping[str, Any]) -> tuple[list[str], bool]:

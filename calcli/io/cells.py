@@ -92,6 +92,14 @@ LIST_ITEM = re.compile(
 """One item of a printed list: in quotes of either sort, or bare."""
 
 
+def is_printed_list(cell: Any) -> bool:
+    """True for the text of a list: ``['a', 'b']``."""
+    if not isinstance(cell, str):
+        return False
+    text = cell.strip()
+    return text.startswith("[") and text.endswith("]")
+
+
 def printed_list(text: str) -> list[str]:
     """Items of a list as Python, NumPy or JSON print it: ``['a', "b", 1]``."""
     items = []

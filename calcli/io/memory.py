@@ -54,8 +54,9 @@ def as_names(values: Any, what: str, role: str) -> AnyArray:
     if len(getattr(values, "shape", (0,))) != 1 or isinstance(values, str | bytes):
         found = f"shape {values.shape}" if hasattr(values, "shape") else repr(values)
         raise DataError(f"{what}: have {found[:40]}, expected one name per row")
-    if getattr(getattr(values, "dtype", None), "kind", "O") in "iufbmM":
-        return names_of(np.asarray(values), column)  # a Series of NumPy's types
+    dtype = getattr(values, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind != "O":  # a Series
+        return names_of(np.asarray(values), column)
     try:
         to_list = getattr(values, "to_pylist", None)  # of Arrow
         cells = list(values) if to_list is None else to_list()

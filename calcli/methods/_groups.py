@@ -14,7 +14,7 @@ from msgspec import Meta
 from calcli.calibrator import Calibrator, Context, Fit, Options
 from calcli.errors import DataError
 from calcli.fast_dataclass import Sums, dataclass
-from calcli.folds import content_folds, random_folds
+from calcli.folds import by_content, content_folds, random_folds
 from calcli.names import places_of_groups
 from calcli.numerics import NLL_OF_ZERO, FloatArray, IntArray, entries
 from calcli.rows import Block, Codes, Rows
@@ -224,10 +224,12 @@ class ByGroup(Calibrator):
         start : results of the fits to all rows.
         """
         units, losses = rows.units(), np.empty((2, rows.n))
+        common_loss = _losses(start[0], rows)
         if units is not None:
-            fold = random_folds(units.n, FOLDS, context.rng())[units.code]
+            dealt = random_folds(units.n, FOLDS, context.rng())
+            fold = dealt[by_content(units, common_loss).code]
         else:
-            fold = content_folds(groups.code, _losses(start[0], rows), FOLDS, context.rng())
+            fold = content_folds(groups.code, common_loss, FOLDS, context.rng())
         for f in np.unique(fold):
             context.progress("cross-validating", int(f), FOLDS)
             held, others = np.flatnonzero(fold == f), np.flatnonzero(fold != f)

@@ -26,7 +26,6 @@ from calcli.io.cells import (
     is_blank,
     is_number,
     number,
-    printed_list,
     whole_numbers,
 )
 
@@ -263,8 +262,7 @@ def _column(
         return tables.Column("number", _floats, cells, unclear, written)
     if tables.are_lists(present):
         lists = partial(tables.read_lists, path, name)
-        items = partial(_items_of_lists, texts)
-        return tables.Column("lists", lists, cells, refusal, items)
+        return tables.Column("lists", lists, cells, refusal, written)
     if sum(map(is_number, present[:100])) > len(present[:100]) / 2:
         return tables.Column("number", tables.words, cells, refusal, written)
     return tables.Column("text", tables.words, texts, "" if ours else refusal, written)
@@ -276,10 +274,6 @@ def _floats(texts: Sequence[str]) -> NDArray[Any]:
 
 def _truths(texts: Sequence[str]) -> NDArray[Any]:
     return np.array([text.strip().lower() == "true" for text in texts])
-
-
-def _items_of_lists(texts: Sequence[str]) -> list[list[str] | None]:
-    return [None if is_blank(text) else printed_list(text) for text in texts]
 
 
 # ---- large files
