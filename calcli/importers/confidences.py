@@ -272,11 +272,18 @@ def _remark_votes(counted: Sequence[MostFrequent], gold: Entry, where: str) -> N
 def _columns(entries: Entries, asked: str) -> list[Entry]:
     """Columns of answers given by a name, a list or range of names, or the common
     beginning of numbered names."""
-    found = [asked] if asked in entries else listed_columns(list(entries), asked)
-    if not found:
-        stem = re.compile(re.escape(asked) + r"[_. -]*\d+")
-        found = sorted(filter(stem.fullmatch, entries), key=natural)
-    if not found:
-        names = [parse_name(path) for path in entries]
-        found = [name.path for name in matching(names, asked, "column of answers")]
-    return [entries[path] for path in found]
+    own = entries.get(asked)
+    if own is not None and not own.made_of:
+        return [own]
+    stem = re.compile(re.escape(asked) + r"[_. -]*\d+")
+    numbered = sorted(filter(stem.fullmatch, entries), key=natural)
+    if numbered:
+        return [entries[path] for path in numbered]
+    if own is not None:  # an array of numbers, whose columns have their texts
+        return list(own.made_of.values())
+    listed = listed_columns(list(entries), asked)
+    if listed:
+        return [entries[path] for path in listed]
+    names = [parse_name(path) for path in entries]
+    found = matching(names, asked, "column of answers")
+    return [entries[name.path] for name in found]

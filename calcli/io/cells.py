@@ -209,9 +209,10 @@ def names_of(values: Any, column: NameColumn) -> AnyArray:
 
 def _whole_floats(values: AnyArray) -> AnyArray | None:
     """Floats as int64; None unless all are whole numbers with all digits."""
+    wide = values.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        whole = (np.abs(values) < EXACT) & (values == np.floor(values))
-    return values.astype(np.int64) if whole.all() else None
+        whole = (np.abs(wide) < EXACT) & (wide == np.floor(wide))
+    return wide.astype(np.int64) if whole.all() else None
 
 
 def _names_of_cells(cells: Sequence[Any], column: NameColumn) -> AnyArray:
@@ -249,7 +250,7 @@ def _checked_text(cell: Any, row: int, column: NameColumn) -> str:
         text.encode()
     except (ValueError, SystemError) as problem:  # bytes or code points beyond UTF-8
         shown = one_line(ValueError(repr(cell)), 40)
-        raise column.refused(row, f"{shown} ({one_line(problem, 80)})") from None
+        raise column.refused(row, f"{shown} ({one_line(problem, 100)})") from None
     if "\0" in text:
         told = f"row {row} is {text[:40]!r}, expected words without NUL characters"
         raise DataError(f"{column.where}: {told}")
