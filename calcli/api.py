@@ -4,7 +4,7 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
@@ -496,7 +496,10 @@ def extract(
     from calcli.io.split import parse_split
 
     output = _path(path, "path")
-    where = [_path(file, "sources") for file in ([sources] if isinstance(sources, str | PathLike) else sources)]
+    files: Any = sources
+    if isinstance(sources, str | PathLike) or not isinstance(sources, Iterable):
+        files = [sources]
+    where = [_path(file, "sources") for file in files]
     texts = (split,) if isinstance(split, str) else tuple(split)
     splitting = Splitting(tuple(map(parse_split, texts)), seed, stratify, ordered, texts)
     lists = ("scores", "labels", "groups")  # one name or several
