@@ -230,10 +230,7 @@ def advised(problem: CalcliError, entries: Entries, ask: ImportRequest, where: s
             scores, kind = [*filter(SURE.search, found[what])] or found[what], kind or KIND_OF_LOOK[what]
     truths = list(ask.labels) or [p for p in paths if parse_name(p).role == "labels"] or found.get("labels", [])
     few = dict.fromkeys([*found.get("groups", []), *found.get("labels", []), *truths])
-    words = {}
-    for path in filter(entries.__contains__, few):
-        with suppress(DataError):  # of a column with an empty cell
-            words[path] = np.unique(entries[path].column()).tolist()
+    words = _distinct(entries, [*few])
     for path, classes in words.items():  # columns named like the classes
         own = [name for name in paths if name in classes]
         if len(own) == len(classes) > 1 and not ask.scores:
@@ -278,6 +275,15 @@ def advised(problem: CalcliError, entries: Entries, ask: ImportRequest, where: s
         if option not in used and (len(own) == 1 or (what == "groups" and own)):
             options += [(option, path) for path in own]
     return problem.advising(ask.command(where, options), more=f"; it has {listed}")
+
+
+def _distinct(entries: Entries, paths: Texts) -> dict[str, Any]:
+    """Distinct values of the columns that have no empty cell."""
+    words = {}
+    for path in filter(entries.__contains__, paths):
+        with suppress(DataError):
+            words[path] = np.unique(entries[path].column()).tolist()
+    return words
 
 
 def _below(entry: Entry, k: int) -> bool:

@@ -62,12 +62,26 @@ def is_number(text: str) -> bool:
 
 def whole_numbers(texts: Sequence[str]) -> AnyArray | None:
     """Read whole numbers, (n,) int64; None if one is no such number or too large."""
-    if any("_" in text or not text.isascii() for text in texts):
-        return None
     try:
-        return np.array([int(text) for text in texts], dtype=np.int64)
+        values = [int(text) for text in texts]
+        return np.array(values, dtype=np.int64) if _are_plain(texts) else None
     except (ValueError, OverflowError):
         return None
+
+
+def real_numbers(texts: Sequence[str]) -> AnyArray | None:
+    """Read numbers, (n,) float64, NaN for a missing value; None if one is no number."""
+    try:
+        values = [math.nan if is_blank(text) else float(text) for text in texts]
+    except ValueError:
+        return None
+    return np.array(values) if _are_plain(texts) else None
+
+
+def _are_plain(texts: Sequence[str]) -> bool:
+    """True for texts without the signs that only Python reads in numbers."""
+    whole = "".join(texts)
+    return whole.isascii() and "_" not in whole
 
 
 def cells_of_text(texts: Sequence[str], *, blanks: bool = False) -> list[str | None]:
@@ -217,6 +231,8 @@ def _whole_floats(values: AnyArray) -> AnyArray | None:
 
 def _names_of_cells(cells: Sequence[Any], column: NameColumn) -> AnyArray:
     """Names of cells, (n,): int64 where all are whole numbers, else words."""
+    if _are_plain_words(cells) and not (column.role == "unit" and "" in cells):
+        return words(cells)
     cells = _times_as_text(cells)
     texts = [_checked_text(cell, row, column) for row, cell in enumerate(cells)]
     if all(map(_is_number, cells)) and all(map(WHOLE.fullmatch, texts)):
@@ -224,6 +240,18 @@ def _names_of_cells(cells: Sequence[Any], column: NameColumn) -> AnyArray:
         if values is not None:
             return values
     return words(texts)
+
+
+def _are_plain_words(cells: Sequence[Any]) -> bool:
+    """True for texts that every format can store."""
+    if not all(type(cell) is str for cell in cells):
+        return False
+    whole = "".join(cells)
+    try:
+        whole.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in whole
 
 
 def _is_number(cell: Any) -> bool:

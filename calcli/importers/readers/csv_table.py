@@ -25,7 +25,7 @@ from calcli.io.cells import (
     cells_of_text,
     is_blank,
     is_number,
-    number,
+    real_numbers,
     whole_numbers,
 )
 
@@ -241,13 +241,14 @@ def _column(
     if decimal_commas:
         cells = _with_points(texts)
         unclear = _refusal_of_commas(path, name, texts)
-    blank = [is_blank(cell) for cell in cells]
-    present = [cell for cell, gap in zip(cells, blank, strict=True) if not gap]
+    present = [cell for cell in cells if not is_blank(cell)]
     refusal = ""
-    if any(blank):
-        refusal = tables.refusal_of_empty(path, name, blank.index(True))
+    if len(present) < len(cells):
+        row = next(row for row, cell in enumerate(cells) if is_blank(cell))
+        refusal = tables.refusal_of_empty(path, name, row)
+    numbers = real_numbers(cells)
     if not present:
-        return tables.Column("other", _floats, cells, refusal, written)
+        return tables.Column("other", np.asarray, numbers, refusal, written)
     if all(cell.strip().lower() in ("true", "false") for cell in cells):
         return tables.Column("other", _truths, cells, written=written)
     whole = whole_numbers(present)
@@ -257,19 +258,15 @@ def _column(
             "number", np.asarray, whole, written=None if said else written
         )
     if whole is not None:
-        return tables.Column("number", _floats, cells, refusal, written)
-    if all(map(is_number, present)):  # a missing score is NaN
-        return tables.Column("number", _floats, cells, unclear, written)
+        return tables.Column("number", np.asarray, numbers, refusal, written)
+    if numbers is not None:  # a missing score is NaN
+        return tables.Column("number", np.asarray, numbers, unclear, written)
     if tables.are_lists(present):
         lists = partial(tables.read_lists, path, name)
         return tables.Column("lists", lists, cells, refusal, written)
     if sum(map(is_number, present[:100])) > len(present[:100]) / 2:
         return tables.Column("number", tables.words, cells, refusal, written)
     return tables.Column("text", tables.words, texts, "" if ours else refusal, written)
-
-
-def _floats(texts: Sequence[str]) -> NDArray[Any]:
-    return np.array([np.nan if is_blank(text) else number(text) for text in texts])
 
 
 def _truths(texts: Sequence[str]) -> NDArray[Any]:
