@@ -19,7 +19,7 @@ from calcli.importers.archive import Archive, Entry, constant, remark
 from calcli.importers.array_names import PER_ROW, SCORE_PREFIX, role_of, says_correct
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.mistaken_for_scores import PREDICTIONS
-from calcli.io.cells import is_number, number
+from calcli.io.cells import NameColumn, is_number, names_of, number
 from calcli.io.locate import natural
 from calcli.numerics import AnyArray, whole_number
 
@@ -203,17 +203,32 @@ def _cells(path: Path, name: str, column: Column, ask: ImportRequest) -> Column:
 
 
 def _take_out_index(path: Path, columns: dict[str, Column], n: int) -> None:
-    """Remove the row index of pandas; one of unique values other than 0, 1, … becomes the ids."""
+    """Remove the row index of pandas; one of unique values other than 0, 1, … becomes
+    the ids."""
     for name in [name for name in columns if INDEX.fullmatch(name)]:
         index = columns.pop(name)
-        what = f"{path.name}: the column {name!r}" if name else f"{path.name}: the first column, without a name,"
-        values = index.load() if index.kind in ("number", "text") else np.empty(0)
+        what = f"{path.name}: the first column, without a name,"
+        if name:
+            what = f"{path.name}: the column {name!r}"
         told = "looks like an index and was left out"
-        if index.kind == "number" and np.array_equal(values, np.arange(n)):
+        names = _names_of_index(path, name, index)
+        has_ids = any(role_of(column) == "ids" for column in columns)
+        if names is not None and names.tolist() == list(range(n)):
             told = "counts the rows and was left out"
-        elif values.ndim == 1 and len(np.unique(values)) == n and not any(role_of(c) == "ids" for c in columns):
-            columns["ids"], told = index, "was read as the ids of the rows"
+        elif names is not None and len(set(names.tolist())) == n and not has_ids:
+            columns["ids"] = index
+            told = "was read as the ids of the rows"
         remark(f"{what} {told}")
+
+
+def _names_of_index(path: Path, name: str, index: Column) -> AnyArray | None:
+    """Names of the rows; None for lists and other cells that are none."""
+    if index.kind not in ("number", "text"):
+        return None
+    cells = index.load() if index.written is None else index.written()
+    with suppress(DataError):
+        return names_of(cells, NameColumn(f"{path}: {name}", "ids"))
+    return None
 
 
 def _some(names: Sequence[str]) -> str:

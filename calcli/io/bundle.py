@@ -105,7 +105,7 @@ class BundleRows(DataSet):
         for role in ("ids", "group", "unit"):  # checked even if the command does not use them
             for column in self._datasets(role).values() if isinstance(lookup(self._node, role), h5py.Dataset) else ():
                 self._check_length(column)
-                if column.dtype.kind == "f":
+                if column.dtype.kind == "f" and role != "group":
                     self.column(role)
         self.has_labels, self.assigned = self._labels is not None, self._assigned is not None
         self.transforms = self._find_transforms()

@@ -84,20 +84,24 @@ def _are_plain(texts: Sequence[str]) -> bool:
     return whole.isascii() and "_" not in whole
 
 
-def cells_of_text(texts: Sequence[str], *, blanks: bool = False) -> list[str | None]:
+def cells_of_text(texts: Sequence[str], *, blanks: bool = False) -> list[Any]:
     """Cells of a column of a table of text, None for a missing value.
 
-    Where whole numbers have a gap, pandas writes 7.0 for 7; so does this for 7.0.
+    They are integers where every text is that of a whole number, or where all are
+    such as 7.0 and there is a gap, which is how pandas writes whole numbers then.
     blanks : texts such as NA are words, as in a table that calcli has written.
     """
-    if blanks:
-        return list(texts)
-    cells = [None if is_blank(text) else text for text in texts]
-    present = [cell for cell in cells if cell is not None]
-    has_gap = len(present) < len(cells)
-    if has_gap and present and all(map(WHOLE_FLOAT.fullmatch, present)):
-        return [None if cell is None else whole_text(cell) for cell in cells]
-    return cells
+    present = list(texts) if blanks else [t for t in texts if not is_blank(t)]
+    has_gap = len(present) < len(texts)
+    whole = None
+    if all(map(WHOLE.fullmatch, present)):
+        whole = whole_numbers(present)
+    elif has_gap and all(map(WHOLE_FLOAT.fullmatch, present)):
+        whole = whole_numbers([whole_text(text) for text in present])
+    values = iter(present if whole is None else whole.tolist())
+    if not has_gap:
+        return list(values)
+    return [None if is_blank(text) else next(values) for text in texts]
 
 
 LIST_ITEM = re.compile(
@@ -152,20 +156,11 @@ def text_of(cell: Any) -> str:
     if isinstance(cell, float | np.floating):
         return str(int(cell)) if float(cell).is_integer() else str(cell)
     if isinstance(cell, Decimal):
-        return _text_of_decimal(cell)
+        is_whole = cell.is_finite() and cell == cell.to_integral_value()
+        return str(int(cell)) if is_whole else str(cell)
     if isinstance(cell, Collection):
         raise ValueError("a container is no name")
     return str(cell)
-
-
-def _text_of_decimal(value: Decimal) -> str:
-    """Shortest text of a decimal number, without an exponent."""
-    if not value.is_finite():
-        return str(value)
-    text = format(value, "f")
-    if "." in text:
-        text = text.rstrip("0").rstrip(".")
-    return "0" if text in ("-0", "") else text
 
 
 # ---- names of rows
@@ -368,8 +363,16 @@ def answer_of(cell: Any) -> str | None:
     if text.lower() in ("true", "false"):
         return "1" if text.lower() == "true" else "0"
     if NUMBER.fullmatch(text):
-        try:
-            return _text_of_decimal(Decimal(text))
-        except InvalidOperation:  # more digits than a Decimal can have
-            return text
+        return _shortest_number(text)
     return text
+
+
+def _shortest_number(text: str) -> str:
+    """The one text of all that are the same number, without an exponent."""
+    try:
+        digits = format(Decimal(text), "f")
+    except InvalidOperation:  # more of them than a Decimal can have
+        return text
+    if "." in digits:
+        digits = digits.rstrip("0").rstrip(".")
+    return "0" if digits == "-0" else digits

@@ -25,7 +25,7 @@ class ByName:
     """Names of the per-row columns in a file; None for the standard names."""
 
     group_by: list[str] | None = flag(
-        None, "Column of groups (repeatable: their intersections).", "COLUMN", "--group-by", formerly="--group"
+        None, "Column of groups (repeatable: their intersections).", "COLUMN|none", "--group-by", formerly="--group"
     )
     sample_weight: str | None = flag(None, "Column of weights of the rows.", "COLUMN")
     ids: str | None = flag(None, "Column of ids of the rows.", "COLUMN|none")
@@ -37,6 +37,11 @@ class ByName:
         given = {"group": self.group_by, "weights": self.sample_weight, "ids": self.ids, "unit": self.unit}
         lists = {role: [name] if isinstance(name, str) else list(name) for role, name in given.items() if name}
         return {role: [] if names == ["none"] else names for role, names in lists.items()}
+
+    @property
+    def names_groups(self) -> bool:
+        """True where the user has named a column of groups."""
+        return bool(self.named.get("group"))
 
 
 def intersections(columns: Mapping[str, AnyArray]) -> AnyArray:

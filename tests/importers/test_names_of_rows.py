@@ -164,6 +164,17 @@ def test_advice_looks_over_a_column_with_a_gap(run, tmp_path):
     assert "--scores sure --labels truth --kind probs" in refused.err
 
 
+@pytest.mark.parametrize("form", ["h5", "npz"])
+def test_a_missing_group_is_no_group_called_nan(form, run, tmp_path):
+    cells = [np.nan if i == 3 else float(i % 2) for i in range(N)]
+    write(tmp_path / f"a.{form}", {"group": cells})
+    refused = run("evaluate", f"a.{form}")
+    assert refused.code == 3 and "row 3 is NaN, expected the group of the row" in refused.err
+    done = run("evaluate", f"a.{form}", "--group-by", "none", "--json")  # as is advised
+    assert done.code == 0 and "nan" not in done.out.lower()
+    assert run("fit", f"a.{form}", "--group-by", "none", "-o", "t.json", "-q").code == 0
+
+
 # ---- through apply and back
 
 

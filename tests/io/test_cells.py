@@ -46,7 +46,7 @@ def texts(values, role="group"):
         ([True, False], ["True", "False"]),
         (np.array([True, False]), ["True", "False"]),
         (np.array([0.1, 0.5], dtype=np.float32), ["0.1", "0.5"]),
-        ([Decimal("7.00"), Decimal("7.10")], ["7", "7.1"]),
+        ([Decimal("7.00"), Decimal("7.10")], ["7", "7.10"]),
         (np.array([b"a", b"bc"]), ["a", "bc"]),
         ([dt.date(2024, 1, 2)], ["2024-01-02"]),
         (np.array(["2024-01-02"], dtype="M8[ns]"), ["2024-01-02"]),
@@ -101,7 +101,10 @@ def test_columns_of_two_types_come_together_as_words():
 
 
 def test_pandas_writes_whole_numbers_with_a_gap_as_floats():
-    assert cells_of_text(["7.0", "", "8.0"]) == ["7", None, "8"]
+    assert cells_of_text(["7.0", "", "8.0"]) == [7, None, 8]
+    assert cells_of_text(["7", "", "8"]) == [7, None, 8]
+    assert cells_of_text(["7", "8"]) == [7, 8]
+    assert cells_of_text(["07", "8"]) == ["07", "8"]
     assert cells_of_text(["7.0", "8.0"]) == ["7.0", "8.0"]
     assert cells_of_text(["7.10", "", "8.0"]) == ["7.10", None, "8.0"]
     assert cells_of_text(["NA", "a"]) == [None, "a"]

@@ -84,7 +84,7 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     force: bool = o.force()
 
     def __post_init__(self) -> None:
-        if self.group_by:
+        if self.names_groups:
             object.__setattr__(self, "per_group", True)
         if self.ordered and self.per_group and self.style == type(self).style:
             object.__setattr__(self, "style", "gaps")

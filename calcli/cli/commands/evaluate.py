@@ -123,7 +123,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
 
     @property
     def unused_options(self) -> dict[str, str]:
-        by_group, free = bool(self.per_group or self.group_by) and not self.ordered, set[str]()
+        by_group, free = bool(self.per_group or self.names_groups) and not self.ordered, set[str]()
         if self.metric and not self.per_class:
             free = {"bins", "norm", "scheme", "label", "compat"}
             free -= settings_of([*self.metric, *(each.metric for each in self.limits())])
@@ -137,7 +137,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             (self.metric or short, "split", "it is part of the whole report; leave --metric and --format out"),
             (short, "per_class", f"--format {self.form} has no place for a table of classes; json has"),
             (short and by_group, "per_group group_by", f"--format {self.form} has no place for groups; json has"),
-            (not (self.per_group or self.group_by), "ordered", o.NO_BATCHES),
+            (not (self.per_group or self.names_groups), "ordered", o.NO_BATCHES),
             (not self.people, "explain", "it explains the table for people; calcli metrics NAME explains a metric"),
             (self.value_only, "per_class ordered explain", "--value-only prints one number"),
             (self.value_only and not limited, "baseline per_group group_by", "--value-only prints one number"),
@@ -159,7 +159,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         names = [*([metric(name).name for name in self.metric or ()] or report_metrics(self.full)), *limited]
         own = {"norm": norm_of(self.norm), "label": self.label or "top"}
         settings = MetricSettings(**taken(MetricSettings, self) | own)
-        how = {**taken(Plan, self), "per_group": self.per_group or bool(self.group_by), "limited": limited}
+        how = {**taken(Plan, self), "per_group": self.per_group or self.names_groups, "limited": limited}
         report = not self.metric and not self.value_only
         return Plan(tuple(dict.fromkeys(names)), settings, report=report, about=self.label, **how)
 
