@@ -505,7 +505,10 @@ def extract(
     lists = ("scores", "labels", "groups")  # one name or several
     many = {name: (value,) for name, value in options.items() if name in lists and isinstance(value, str)}
     ask = checked(ImportRequest, {**options, **many, "seed": seed})
-    made = import_scores(where, output, ask, splitting, ignore_labels=tuple(ignore_labels), force=force)
+    ignored = tuple(ignore_labels)
+    made = import_scores(
+        where, output, ask, splitting, ignore_labels=ignored, force=force
+    )
     return made.to_dict(str(path))
 
 

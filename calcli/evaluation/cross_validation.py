@@ -100,8 +100,8 @@ def cross_fitted_split(
 
     For a loss l: Cal = l(p) - l(g(p)), Ref = l(g(p)), where g is fitted on four fifths of these rows and applied to the
     rest, five times. Any g gives, in expectation, at most the true calibration loss; a value near or below 0 means that
-    g finds no calibration loss. g is structured vector scaling. None when the recalibration cannot be fitted, all
-    the weight lies in one fold, or there is one row, or unit.
+    g finds no calibration loss. g is structured vector scaling. None when the recalibration cannot be fitted, all the
+    weight lies in one fold, or there is one row, or unit, only.
 
     Reference: Berta, Bach, Jordan (2025), arXiv 2501.19195; Ferrer, Ramos (2025).
     """

@@ -473,12 +473,17 @@ def read_lists(path: Path, name: str, cells: Sequence[str]) -> AnyArray:
         try:
             rows.append([number(piece) for piece in pieces])
         except ValueError:
-            short = "; NumPy has left out the middle: np.set_printoptions(threshold=sys.maxsize)" * ("..." in cell)
-            told = f"{path}: column {name!r} has {one_line(ValueError(cell), 40)!r} in row {row}, expected numbers"
-            raise DataError(told + short) from None
+            shown = one_line(ValueError(cell), 40)
+            told = f"{path}: column {name!r} has {shown!r} in row {row}"
+            short = ""
+            if "..." in cell:
+                short = "; NumPy has left out the middle:"
+                short += " np.set_printoptions(threshold=sys.maxsize)"
+            raise DataError(f"{told}, expected numbers{short}") from None
         if len(rows[-1]) != len(rows[0]):
-            told = f"have different lengths ({len(rows[0])} in row 0, {len(rows[-1])} in row {row})"
-            raise DataError(f"{path}: the lists in column {name!r} {told}, expected one number per class")
+            lengths = f"({len(rows[0])} in row 0, {len(rows[-1])} in row {row})"
+            told = f"the lists in column {name!r} have different lengths {lengths}"
+            raise DataError(f"{path}: {told}, expected one number per class")
     return np.array(rows)
 
 

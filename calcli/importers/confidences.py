@@ -11,7 +11,14 @@ import numpy as np
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.importers.archive import Entries, Entry, remark
-from calcli.importers.array_names import COLUMNS, BundleArrays, extra_of, matching, parse_name
+from calcli.importers.array_names import (
+    COLUMNS,
+    BundleArrays,
+    Name,
+    extra_of,
+    matching,
+    parse_name,
+)
 from calcli.importers.columns import listed_columns, refusal_of_empty
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.join import GOLD
@@ -37,42 +44,96 @@ def confidences_by_name(entries: Entries, ask: ImportRequest) -> ImportRequest:
     return replace(ask, confidence="confidence", correct="correct" if told else None)
 
 
-def load_confidences(entries: Entries, ask: ImportRequest, ignore: Sequence[int], where: str) -> Imported:
-    """Load and check the confidences of ``--confidence NAME --correct NAME``. Rows in which either has an ignored label
-    stay in place; the caller drops them. Raises UsageError for unknown names, DataError for confidences outside [0, 1]
-    and for arrays that are not of correctness."""
-    if not ask.confidence or not (ask.correct or ask.no_labels):
-        alone = "; without grades --no-labels takes the place of --correct" * bool(ask.confidence)
-        raise UsageError(f"--confidence NAME and --correct NAME belong together: how sure, and whether right{alone}")
-    if ask.scores or ask.labels or ask.kind:
-        raise UsageError("--confidence and --correct stand instead of --scores, --labels and --kind; name one of them")
-    names = [parse_name(path) for path in entries]
-    found = matching(names, ask.confidence, "array of confidences")
-    if len(found) > 1:
-        raise UsageError(f"{where}: {ask.confidence!r} is in several places: {', '.join(n.path for n in found)}")
-    entry = entries[found[0].path]
-    confidence = entry.column()
-    if confidence.ndim == 2 and confidence.dtype.kind in "fiu":
-        kept = tuple(group for group in ask.typed if group[0] not in ("--confidence", "--correct"))
-        plain = replace(ask, confidence=None, correct=None, scores=(found[0].path,), typed=kept)
-        told = f"has scores of {confidence.shape[1]} classes, expected one confidence a row, which is made of them"
-        raise advised(DataError(f"{entry.where}: {told}"), entries, plain, where)
-    confidence = _column(entry)
-    if confidence.dtype.kind not in "fiu":
-        raise DataError(f"{entry.where}: confidences have type {confidence.dtype}, expected numbers in [0, 1]")
-    confidence = fractions(confidence, entry.where) if ask.percent else confidence
-    check_confidences(confidence, entry.where)
-    n, place, correct, told = len(confidence), None, None, "nothing as correct"
+def load_confidences(
+    entries: Entries, ask: ImportRequest, ignore: Sequence[int], where: str
+) -> Imported:
+    """Load and check the confidences of ``--confidence NAME --correct NAME``.
+
+    Rows in which either has an ignored label stay in place; the caller drops them.
+    Raises UsageError for unknown names, DataError for confidences outside [0, 1] and
+    for arrays that are not of correctness.
+    """
+    name = _name_of_confidences(entries, ask, where)
+    entry = entries[name.path]
+    confidence = _checked_confidences(entry, name, entries, ask, where)
+    n = len(confidence)
+    place, correct, told = None, None, "nothing as correct"
     if ask.correct:
         place, correct, told = _correctness(entries, ask.correct, n, ignore)
-    extras = {role: path for role in (*COLUMNS, "calibrated_by") if (path := extra_of(found[0], names, role))}
     remark(f"{ask.confidence!r} was read as the confidence, {told}")
     if correct is not None:
         _doubt(correct, where)
-    candidate = BundleArrays("", found[0].split, "confidence", found[0].path, place, extras)
+    names = [parse_name(path) for path in entries]
+    extras = {}
+    for role in (*COLUMNS, "calibrated_by"):
+        path = extra_of(name, names, role)
+        if path:
+            extras[role] = path
+    candidate = BundleArrays("", name.split, "confidence", name.path, place, extras)
     columns = carried_columns(candidate, entries, n)
-    dtype = np.dtype(confidence.dtype if confidence.dtype.kind == "f" else np.float64).newbyteorder("=")
-    return Imported(candidate, entry.where, "confidence", n, 0, dtype, correct, columns, None, (), None, confidence)
+    is_float = confidence.dtype.kind == "f"
+    dtype = np.dtype(confidence.dtype if is_float else np.float64)
+    return Imported(
+        candidate,
+        entry.where,
+        kind="confidence",
+        n=n,
+        k=0,
+        dtype=dtype.newbyteorder("="),
+        labels=correct,
+        columns=columns,
+        class_names=None,
+        specs=(),
+        parts=None,
+        _scores=confidence,
+    )
+
+
+def _name_of_confidences(entries: Entries, ask: ImportRequest, where: str) -> Name:
+    """The one array of ``--confidence``. Raises UsageError for other options that
+    exclude it, and where there is none or are several."""
+    if not ask.confidence or not (ask.correct or ask.no_labels):
+        told = "--confidence NAME and --correct NAME belong together"
+        told += ": how sure, and whether right"
+        if ask.confidence:
+            told += "; without grades --no-labels takes the place of --correct"
+        raise UsageError(told)
+    if ask.scores or ask.labels or ask.kind:
+        told = (
+            "--confidence and --correct stand instead of --scores, --labels and --kind"
+        )
+        raise UsageError(f"{told}; name one of them")
+    names = [parse_name(path) for path in entries]
+    found = matching(names, ask.confidence, "array of confidences")
+    if len(found) > 1:
+        places = ", ".join(name.path for name in found)
+        raise UsageError(f"{where}: {ask.confidence!r} is in several places: {places}")
+    return found[0]
+
+
+def _checked_confidences(
+    entry: Entry, name: Name, entries: Entries, ask: ImportRequest, where: str
+) -> AnyArray:
+    """Confidences, (n,). Raises DataError for anything but numbers in [0, 1]."""
+    values = entry.column()
+    if values.ndim == 2 and values.dtype.kind in "fiu":
+        pair = ("--confidence", "--correct")
+        typed = tuple(group for group in ask.typed if group[0] not in pair)
+        plain = replace(
+            ask, confidence=None, correct=None, scores=(name.path,), typed=typed
+        )
+        told = f"has scores of {values.shape[1]} classes"
+        expected = "expected one confidence a row, which is made of them"
+        problem = DataError(f"{entry.where}: {told}, {expected}")
+        raise advised(problem, entries, plain, where)
+    confidence = _column(entry)
+    if confidence.dtype.kind not in "fiu":
+        told = f"confidences have type {confidence.dtype}"
+        raise DataError(f"{entry.where}: {told}, expected numbers in [0, 1]")
+    if ask.percent:
+        confidence = fractions(confidence, entry.where)
+    check_confidences(confidence, entry.where)
+    return confidence
 
 
 def _correctness(
@@ -96,7 +157,8 @@ def _correctness(
         raise DataError(f"{first.where}: {told}; expected as many")
     for entry, values in ((first, answers), (other, truths)):
         if None in values:
-            raise DataError(refusal_of_empty(entry.path, entry.name, values.index(None)))
+            row = values.index(None)
+            raise DataError(refusal_of_empty(entry.path, entry.name, row))
     equal = [answer == truth for answer, truth in zip(answers, truths, strict=True)]
     correct = check_labels(np.array(equal, dtype=np.int64), n, 2, first.where, ())
     told = _said(f"{left!r} where it equals {right!r}", correct)
@@ -120,7 +182,7 @@ def _doubt(correct: IntArray, where: str) -> None:
     if right:
         remark(f"{told}: is the right answer another column than the one given?")
     else:
-        remark(f"{told}: are the right ones written in the same way, for the same rows?")
+        remark(f"{told}: are the right ones written in the same way, for these rows?")
 
 
 def _column(entry: Entry) -> AnyArray:
@@ -168,7 +230,9 @@ def count_votes(
     if lists is None:
         by = next((role for role in ("unit", "ids") if role in known), "")
         if not by:
-            raise UsageError(f"--votes: {where} has an answer a row; which rows are one question? --unit COLUMN")
+            raise UsageError(
+                f"--votes: {where} has an answer a row; which rows are one question? --unit COLUMN"
+            )
         asked = texts_of_names(entries[known[by]].names(by))
         answers = home.answers()
         if not len(asked) == len(truths) == len(answers):
@@ -200,8 +264,10 @@ def _gold_of_votes(entries: Entries, ask: ImportRequest) -> Entry:
     names = [parse_name(path) for path in entries]
     label = next((name.path for name in names if name.role == "labels"), GOLD)
     if ask.gold is None and label not in entries:
-        raise UsageError("--votes needs the right answer to each question, in a column or a file: --gold COLUMN|FILE")
-    return entries[matching(names, ask.gold or label, "column of right answers")[0].path]
+        told = "--votes needs the right answer to each question"
+        raise UsageError(f"{told}, in a column or a file: --gold COLUMN|FILE")
+    found = matching(names, ask.gold or label, "column of right answers")
+    return entries[found[0].path]
 
 
 def _lists_of_answers(columns: Sequence[Entry]) -> list[Answers] | None:

@@ -45,7 +45,7 @@ class ImportOptions(ByName):
     drop_duplicates: bool = flag(False, "Drop rows that repeat id, scores and label of an earlier one; count them.")
     drop_missing: bool = flag(
         False,
-        "Leave out rows where a score, the label or a column in use is empty; count them.",
+        "Leave out rows where a score, the label or a column in use is empty; count.",
     )
     percent: bool = flag(False, "Probabilities and confidences go from 0 to 100.")
     per_label: bool = flag(False, "Labels of which several may hold: a two-class bundle for each.")

@@ -37,40 +37,74 @@ def remark_shards(archives: Sequence[Archive]) -> None:
         remark(f"{stems[0]}, {stems[1]}, … look like shards of one data set; --join makes one bundle of them")
 
 
-def join_archives(archives: Sequence[Archive], ask: ImportRequest) -> tuple[dict[str, Entry], ImportRequest]:
-    """Concatenate arrays of the same name in several files; sort rows by ids that are whole numbers. Without ids, rows
-    repeated by a distributed sampler are found by their scores and refused, or dropped with ``--drop-duplicates``,
-    which the returned request then omits. Raises DataError for these, and for files of different arrays."""
+def join_archives(
+    archives: Sequence[Archive], ask: ImportRequest
+) -> tuple[dict[str, Entry], ImportRequest]:
+    """Concatenate arrays of the same name in several files; sort rows by ids that are
+    whole numbers.
+
+    Without ids, rows repeated by a distributed sampler are found by their scores and
+    refused, or dropped with ``--drop-duplicates``, which the returned request then
+    omits. Raises DataError for these, for files of different arrays, and for files
+    that have been through different calibrators.
+    """
     parts: dict[str, list[Entry]] = {}
     for archive in sorted(archives, key=lambda archive: natural(str(archive.path))):
         for name, entry in archive.entries.items():
-            parts.setdefault(SHARD.sub("", name) or name if archive.loose else name, []).append(entry)
+            shared = SHARD.sub("", name) or name if archive.loose else name
+            parts.setdefault(shared, []).append(entry)
     _refuse_other_pasts(archives)
     _check_complete(archives)
     _refuse_members(archives, parts)
-    padded = 0 if any(parse_name(name).role == "ids" for name in parts) else _padded(parts)
-    if padded:
-        if not ask.drop_duplicates:
-            told = f"the first {padded}, as a sampler of ranks fills its last batch; --drop-duplicates leaves them out"
-            raise DataError(f"{archives[0].path}: the last rows of the last {padded} files repeat the first of {told}")
-        remark(f"the last rows of the last {padded} files repeat first ones: left out")
-        for name, found in parts.items():
-            if parse_name(name).role not in ("class_names", "specs"):
-                found[-padded:] = map(_without_last_row, found[-padded:])
+    if _drop_padding(parts, archives, ask):
+        ask = replace(ask, drop_duplicates=False)
     joined = {name: _joined(name, found) for name, found in parts.items()}
-    roles = {name: parse_name(name) for name in joined}
-    for folder in dict.fromkeys(name.folder for name in roles.values()):
-        inside = [path for path, name in roles.items() if name.folder == folder]
-        ids = [path for path in inside if roles[path].role == "ids"]
-        if not ids:
-            remark(f"{len(archives)} files joined in the order of their names; there are no ids to check it by")
-        elif not any(roles[path].role == "group" for path in inside):
-            order = _order_of_ids(joined[ids[0]])
-            if order is not None:
-                for path in inside:
-                    joined[path] = _ordered(joined[path], roles[path].role, order)
-                remark(f"{len(archives)} files joined, rows in the order of {ids[0]!r}")
-    return joined, replace(ask, drop_duplicates=False) if padded else ask
+    folders = dict.fromkeys(parse_name(name).folder for name in joined)
+    for folder in folders:
+        inside = [path for path in joined if parse_name(path).folder == folder]
+        _sort_by_ids(joined, inside, len(archives))
+    return joined, ask
+
+
+def _drop_padding(
+    parts: dict[str, list[Entry]], archives: Sequence[Archive], ask: ImportRequest
+) -> bool:
+    """Drop the last rows of the last files where these repeat the first rows; True
+    if there were such. Raises DataError without ``--drop-duplicates``."""
+    if any(parse_name(name).role == "ids" for name in parts):
+        return False
+    padded = _padded(parts)
+    if not padded:
+        return False
+    if not ask.drop_duplicates:
+        told = f"the last rows of the last {padded} files repeat the first of"
+        told += f" the first {padded}, as a sampler of ranks fills its last batch"
+        advice = "--drop-duplicates leaves them out"
+        raise DataError(f"{archives[0].path}: {told}; {advice}")
+    remark(f"the last rows of the last {padded} files repeat first ones: left out")
+    for name, found in parts.items():
+        if parse_name(name).role not in ("class_names", "specs"):
+            found[-padded:] = map(_without_last_row, found[-padded:])
+    return True
+
+
+def _sort_by_ids(joined: dict[str, Entry], inside: Sequence[str], count: int) -> None:
+    """Sort the rows of the arrays of one folder by their ids, where there are any.
+    count : files that are joined."""
+    roles = {path: parse_name(path).role for path in inside}
+    ids = next((path for path, role in roles.items() if role == "ids"), None)
+    if ids is None:
+        told = "joined in the order of their names; there are no ids to check it by"
+        remark(f"{count} files {told}")
+        return
+    if "group" in roles.values():
+        return
+    order = _order_of_ids(joined[ids])
+    if order is None:
+        return
+    for path, role in roles.items():
+        joined[path] = _ordered(joined[path], role, order)
+    remark(f"{count} files joined, rows in the order of {ids!r}")
 
 
 def _joined(name: str, entries: Sequence[Entry]) -> Entry:
@@ -257,7 +291,10 @@ def _blank_rows(array: AnyArray) -> BoolArray:
     """Mask of rows that contain a blank or NaN."""
     blank = np.zeros(array.shape, dtype=np.bool_)
     if array.dtype.kind in "OSU":
-        texts = [v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in array.ravel()]
+        texts = [
+            cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
+            for cell in array.ravel()
+        ]
         blank = np.array([is_blank(text) for text in texts], dtype=np.bool_)
     elif array.dtype.kind == "f":
         blank = np.isnan(array)

@@ -13,7 +13,13 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.importers.archive import constant, remark
 from calcli.importers.array_names import parse_name
-from calcli.importers.columns import Column, are_lists, read_lists, refusal_of_empty, words
+from calcli.importers.columns import (
+    Column,
+    are_lists,
+    read_lists,
+    refusal_of_empty,
+    words,
+)
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.positions import Parts, joined, objects
 from calcli.io.cells import is_number

@@ -1,8 +1,10 @@
 """The text of a cell: names of rows, and answers that are compared.
 
-Ids, units and groups are names. A name is the text of its cell, to the last character: ``007``, ``1_10`` and ``7.10``
-are words. Whole numbers are named by their digits, whatever type holds them: 7, 7.0 in a column of floats with a gap,
-``Decimal("7")``. So a column has the same names in CSV, JSON, Parquet, HDF5, npz and pandas.
+Ids, units and groups are names. A name is the text of its cell, to the last
+character: ``007``, ``1_10`` and ``7.10`` are words. Whole numbers are named by their
+digits, whatever type holds them: 7, 7.0 in a column of floats with a gap,
+``Decimal("7")``. So a column has the same names in CSV, JSON, Parquet, HDF5, npz and
+pandas.
 
 Answers are compared by their value: true, "True", 1, 1.0 and "1.0" are equal.
 """

@@ -76,7 +76,13 @@ def test_names_of_four_kinds_are_four(kind, role):
     report = found.to_dict()["results"][0]
     if role == "units":
         assert report["units"]["n"] == 4
-    fitted = calcli.fit(Z * np.where(CODE == 9, 4.0, 0.5)[:, None], Y, groups=DISTINCT[kind], guard=False, tau=1.0)
+    fitted = calcli.fit(
+        Z * np.where(CODE == 9, 4.0, 0.5)[:, None],
+        Y,
+        groups=DISTINCT[kind],
+        guard=False,
+        tau=1.0,
+    )
     assert len(fitted.params["groups"]) == 4
 
 
@@ -84,7 +90,9 @@ MISSING = {
     "None": ["a", None] * (N // 2),
     "NaN": np.where(np.arange(N) % 2, 1.0, np.nan),
     "NaN beside words": ["a", float("nan")] * (N // 2),
-    "NaT": np.where(np.arange(N) % 2, np.datetime64("2024-01-01"), np.datetime64("NaT")),
+    "NaT": np.where(
+        np.arange(N) % 2, np.datetime64("2024-01-01"), np.datetime64("NaT")
+    ),
     "tuples": [(1, 2)] * N,
     "lists": [["a"]] * N,
     "dicts": [{}] * N,
@@ -117,7 +125,10 @@ def test_what_names_no_row_is_one_error(kind, role):
 
 
 def test_a_missing_group_says_its_row():
-    with pytest.raises(DataError, match=r"groups: row 1 is empty, expected the group of the row.*; leave such rows out$"):
+    with pytest.raises(
+        DataError,
+        match=r"groups: row 1 is empty, expected the group of the row.*; leave such rows out$",
+    ):
         evaluated(groups=MISSING["None"])
 
 

@@ -102,7 +102,9 @@ def test_two_golds_of_an_id_agree_by_their_value(tmp_path, out):
     path = rows_as(tmp_path / "a.csv", [{"id": 1, "conf": 0.5, "answer": "1"}] * 2)
     ask = {"confidence": "conf", "correct": "answer=gold", "drop_duplicates": False}
     ask |= {"ids": "none"}
-    key = rows_as(tmp_path / "key.jsonl", [{"id": 1, "gold": 1}, {"id": 1, "gold": "1.0"}])
+    key = rows_as(
+        tmp_path / "key.jsonl", [{"id": 1, "gold": 1}, {"id": 1, "gold": "1.0"}]
+    )
     ask["ids"] = None
     found = bring(path, out, gold=str(key), unit="id", **ask)
     assert found["correct"].all()
@@ -126,7 +128,9 @@ def test_all_or_none_right_is_doubted_aloud(right, tmp_path, run):
 def test_lists_of_different_lengths_are_the_same_in_json_and_csv(tmp_path, out):
     lists = [["a", "b", "a"], ["b"], ["a", "a"]] * 4
     rows = [{"answers": cell, "gold": "a"} for cell in lists]
-    found = bring(rows_as(tmp_path / "a.jsonl", rows), out, votes="answers", gold="gold")
+    found = bring(
+        rows_as(tmp_path / "a.jsonl", rows), out, votes="answers", gold="gold"
+    )
     printed = [{"answers": str(cell), "gold": "a"} for cell in lists]
     path = rows_as(tmp_path / "a.csv", printed)
     from_csv = bring(path, out, votes="answers", gold="gold")
@@ -145,13 +149,20 @@ def test_a_tie_goes_to_the_first_by_name_in_whatever_order_they_come(tmp_path, o
             path = rows_as(tmp_path / "a.jsonl", rows)
             found = bring(path, out, votes="answers", gold="gold")
             assert found["correct"].all(), order
-            assert "12 with a tie take the answer that is first in the alphabet" in found["notes"]
+            assert (
+                "12 with a tie take the answer that is first in the alphabet"
+                in found["notes"]
+            )
 
 
 def test_shuffled_rows_have_the_same_votes(tmp_path, run):
     rng = np.random.default_rng(0)
     rows = [
-        {"q": f"q{i % 40}", "answers": "abc"[rng.integers(3)], "gold": "abc"[i % 40 % 3]}
+        {
+            "q": f"q{i % 40}",
+            "answers": "abc"[rng.integers(3)],
+            "gold": "abc"[i % 40 % 3],
+        }
         for i in range(160)
     ]
     seen = []
@@ -160,13 +171,17 @@ def test_shuffled_rows_have_the_same_votes(tmp_path, run):
         words = ("--votes", "answers", "--gold", "gold", "--unit", "q", "--force")
         assert run("extract", "a.csv", *words, "-o", "a.h5").code == 0
         with h5py.File("a.h5") as file:
-            columns = [file[name][()].tolist() for name in ("ids", "confidence", "correct")]
+            columns = [
+                file[name][()].tolist() for name in ("ids", "confidence", "correct")
+            ]
         seen.append(sorted(zip(*columns, strict=True)))
     assert seen[0] == seen[1]
 
 
 def test_answers_that_are_numbers_are_no_classes_counted_from_one(tmp_path, out):
-    rows = [{"a1": 1 + i % 2, "a2": 1 + i % 2, "a3": 1, "gold": 1 + i % 2} for i in range(N)]
+    rows = [
+        {"a1": 1 + i % 2, "a2": 1 + i % 2, "a3": 1, "gold": 1 + i % 2} for i in range(N)
+    ]
     found = bring(rows_as(tmp_path / "a.csv", rows), out, votes="a1:a3", gold="gold")
     assert found["correct"].all()
 

@@ -55,7 +55,9 @@ def write(path, columns):
             file["logits"] = Z
             for name, cells in columns.items():
                 values = np.array(cells)
-                file[name] = values.astype(object) if values.dtype.kind == "U" else values
+                file[name] = (
+                    values.astype(object) if values.dtype.kind == "U" else values
+                )
     return path
 
 
@@ -169,7 +171,10 @@ def test_a_missing_group_is_no_group_called_nan(form, run, tmp_path):
     cells = [np.nan if i == 3 else float(i % 2) for i in range(N)]
     write(tmp_path / f"a.{form}", {"group": cells})
     refused = run("evaluate", f"a.{form}")
-    assert refused.code == 3 and "row 3 is NaN, expected the group of the row" in refused.err
+    assert (
+        refused.code == 3
+        and "row 3 is NaN, expected the group of the row" in refused.err
+    )
     done = run("evaluate", f"a.{form}", "--group-by", "none", "--json")  # as is advised
     assert done.code == 0 and "nan" not in done.out.lower()
     assert run("fit", f"a.{form}", "--group-by", "none", "-o", "t.json", "-q").code == 0
@@ -251,7 +256,10 @@ def test_a_large_table_names_its_rows_as_a_small_one(monkeypatch, tmp_path, out)
 
 
 def test_decimal_commas_do_not_touch_names(tmp_path, out):
-    rows = [f"{i % 5},5;{z[0]};{z[1]};{z[2]};{y}" for i, (z, y) in enumerate(zip(Z, Y, strict=True))]
+    rows = [
+        f"{i % 5},5;{z[0]};{z[1]};{z[2]};{y}"
+        for i, (z, y) in enumerate(zip(Z, Y, strict=True))
+    ]
     body = "\n".join(rows).replace(".", ",")
     (tmp_path / "a.csv").write_text(f"unit;logits_0;logits_1;logits_2;labels\n{body}\n")
     found = bring(tmp_path / "a.csv", out)
@@ -287,7 +295,11 @@ def test_the_gold_of_ids_that_python_reads_alike(tmp_path, out):
 @pytest.mark.parametrize("form", FORMATS)
 def test_ids_of_one_value_join_from_every_format(form, tmp_path, out):
     """Numbers, numbers of a float type and texts of numbers are one id."""
-    for cells in (list(range(N)), [str(i) for i in range(N)], [float(i) for i in range(N)]):
+    for cells in (
+        list(range(N)),
+        [str(i) for i in range(N)],
+        [float(i) for i in range(N)],
+    ):
         scores = write(tmp_path / f"a.{form}", {"ids": cells})
         key = table(tmp_path / "key.csv", id=range(N)[::-1], answer=Y[::-1])
         found = bring(scores, out, gold=str(key), labels=("answer",))
@@ -296,7 +308,9 @@ def test_ids_of_one_value_join_from_every_format(form, tmp_path, out):
 
 def test_an_id_that_the_gold_lacks_is_shown_with_its_spaces(tmp_path, out):
     key = table(tmp_path / "key.csv", id=["a", "b"], label=[0, 1])
-    with pytest.raises(DataError, match=r"row 0 has the id ' a', which .*key\.csv does"):
+    with pytest.raises(
+        DataError, match=r"row 0 has the id ' a', which .*key\.csv does"
+    ):
         bring(scores_of(tmp_path / "a.csv", [" a", "b"]), out, gold=str(key))
 
 
@@ -315,7 +329,9 @@ def test_bundles_with_groups_of_two_types_are_one_data_set(run):
         with h5py.File(f"{name}.h5", "w") as file:
             file["logits"], file["labels"] = Z + (name == "b"), Y
             file["group"] = group.astype(object) if group.dtype.kind == "U" else group
-    done = run("evaluate", "a.h5", "b.h5", "--pool", "--per-group", "--json", "-m", "nll")
+    done = run(
+        "evaluate", "a.h5", "b.h5", "--pool", "--per-group", "--json", "-m", "nll"
+    )
     assert done.code == 0, done.err
     groups = json.loads(done.out)["results"][0]["per_group"]
     assert {line["group"]: line["n"] for line in groups} == {"0": 30, "1": 60, "x": 30}

@@ -160,7 +160,12 @@ def test_the_items_of_a_printed_list():
 
 
 def test_a_name_is_found_by_its_text_else_by_its_number():
-    assert places_among(["7.0", "8"], ["7", "8.0", "9", "07"]).tolist() == [0, 1, -1, -1]
+    assert places_among(["7.0", "8"], ["7", "8.0", "9", "07"]).tolist() == [
+        0,
+        1,
+        -1,
+        -1,
+    ]
     assert places_among(["7", "7.0"], ["7.0", "7"]).tolist() == [1, 0]
 
 

@@ -3,6 +3,7 @@
 import csv
 import itertools
 import json
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -47,7 +48,7 @@ def fitted(run, file, order, name="a.json", method="ts"):
     words = (*by(order), "--by", "group", "-m", method, "-q", "--force")
     done = run("fit", file, *words, "-o", name)
     assert done.code == 0, done.err
-    return json.loads(open(name).read())
+    return json.loads(Path(name).read_text())
 
 
 def applied(run, artifact, file, order=()):
@@ -65,7 +66,11 @@ def test_columns_named_in_another_order_give_the_same_groups(method, run):
     orders += list(itertools.permutations(COLUMNS))
     for many in (2, 3):
         same = [order for order in orders if len(order) == many]
-        artifacts = [fitted(run, file, order, method=method) for order in same for file in ("a.csv", "a.h5")]
+        artifacts = [
+            fitted(run, file, order, method=method)
+            for order in same
+            for file in ("a.csv", "a.h5")
+        ]
         assert "groups" in artifacts[0]["params"]  # the groups differ
         assert all(one["params"] == artifacts[0]["params"] for one in artifacts)
         outputs = []
@@ -104,7 +109,7 @@ def test_a_calibrator_of_an_old_version_finds_its_intersections(column, run):
         turned[f"{site}, {sex}"] = value
     artifact["params"] |= {"groups": turned, "by": column}
     artifact["options"]["by"] = column
-    open("old.json", "w").write(json.dumps(artifact))
+    Path("old.json").write_text(json.dumps(artifact))
     for order in (("site", "sex"), ("sex", "site")):
         p, said = applied(run, "old.json", "a.csv", order)
         assert np.array_equal(p, plain) and "not seen" not in said
@@ -140,7 +145,7 @@ def test_a_calibrator_of_an_old_version_knows_its_floats(run):
     plain, _ = applied(run, "a.json", "a.csv")
     groups = artifact["params"]["groups"]
     artifact["params"]["groups"] = {f"{float(name)}": d for name, d in groups.items()}
-    open("old.json", "w").write(json.dumps(artifact))
+    Path("old.json").write_text(json.dumps(artifact))
     p, said = applied(run, "old.json", "a.csv")
     assert np.array_equal(p, plain) and "not seen" not in said
 

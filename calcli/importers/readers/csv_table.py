@@ -174,9 +174,11 @@ def _columns(path: Path, opening: Head, header: list[str] | None, size: int) -> 
         names = ["", *names]
     for place, row in enumerate(rows, start=opening.skip + inside + 1):
         if len(row) != len(names):
-            told = f"row {place} of the file has {len(row)} cells, expected {len(names)}"
-            title = "; is the first line a title? remove it" * (len(names) == 1)
-            raise DataError(f"{path}: cannot be read as a table: {told}{title}")
+            told = f"row {place} of the file has {len(row)} cells"
+            expected = f"expected {len(names)}"
+            if len(names) == 1:
+                expected += "; is the first line a title? remove it"
+            raise DataError(f"{path}: cannot be read as a table: {told}, {expected}")
     by_column = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     has_commas = opening.separator in ";\t"
     columns = {
@@ -287,8 +289,8 @@ def _by_pyarrow(path: Path, separator: str, bare: bool, only: str | None = None)
         parsing = arrow.ParseOptions(delimiter=separator, newlines_in_values=True)
         converting = arrow.ConvertOptions()
         if only is not None:
-            types = {only: pa.string()}
-            converting = arrow.ConvertOptions(column_types=types, include_columns=[only])
+            converting.column_types = {only: pa.string()}
+            converting.include_columns = [only]
         return arrow.read_csv(path, reading, parsing, converting)
     return None
 

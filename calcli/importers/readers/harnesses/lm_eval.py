@@ -133,7 +133,9 @@ def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
     return (by_target or agreeing or readings)[0]
 
 
-def _no_gold(samples: Sequence[_Sample], read: Sequence[Mapping[str, int]]) -> DataError:
+def _no_gold(
+    samples: Sequence[_Sample], read: Sequence[Mapping[str, int]]
+) -> DataError:
     """Error about the first question whose target names no choice by the rule that
     applies to most questions."""
     times = Counter(rule for each in read for rule in each)
