@@ -167,8 +167,8 @@ class ArrayInputs(Inputs):
         self.scale = job.scale or white
         rest = {name: other for name, other in archive.entries.items() if other is not entry}
         self.labels = self._labels(rest, job.labels, stack)
-        if "ids" in rest and len(ids := np.asarray(rest["ids"].load())) == self.n:
-            self.ids = ids
+        if "ids" in rest and len(rest["ids"].cells()) == self.n:
+            self.ids = rest["ids"].names("ids")
         if "class_names" in rest:
             self.class_names = [str(name) for name in np.asarray(rest["class_names"].load()).tolist()]
         self.stamps = [stamp(path)]

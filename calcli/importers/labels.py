@@ -9,6 +9,7 @@ import numpy as np
 
 from calcli.errors import DataError, one_line
 from calcli.importers.archive import remark
+from calcli.io.cells import answer_of, text_of
 from calcli.io.memory import as_array
 from calcli.numerics import AnyArray, IntArray, whole_number
 
@@ -115,14 +116,29 @@ def _named(raw: AnyArray, k: int, class_names: Names, where: str, positive: str 
         if k == 2 and len(texts) > 2:
             advice = "of the predicted class beside its confidence: --gold FILE --confidence NAME --correct NAME=gold"
         raise DataError(f"{where}: {told} {advice}")
-    index = {name: place for place, name in enumerate(class_names)}
-    labels: IntArray = np.array([index.get(text, -1) for text in texts], dtype=np.int64)[inverse.reshape(raw.shape)]
+    labels = _places_of(texts, class_names)[inverse.reshape(raw.shape)]
     if (labels < 0).any():
         row = int(np.argmax(labels < 0))
         known = ", ".join(list(class_names)[:10]) + (", …" if len(class_names) > 10 else "")
         raise DataError(f"{where}: row {row} has label {texts[int(inverse.flat[row])]!r}, expected one of {known}")
     meant = own and any(whole_number(text.lstrip("-")) is None for text in class_names)
     return labels, list(class_names) if meant else None
+
+
+def _places_of(texts: Sequence[str], class_names: Sequence[str]) -> IntArray:
+    """Index of the class that each label names, by its text, else by its value
+    (``true`` is ``True``); -1 where there is none, or several."""
+    index = {name: place for place, name in enumerate(class_names)}
+    places = [index.get(text, -1) for text in texts]
+    if -1 in places:
+        by_value: dict[str | None, int] = {None: -1}
+        for place, name in enumerate(class_names):
+            value = answer_of(name)
+            by_value[value] = -1 if value in by_value else place
+        for i, text in enumerate(texts):
+            if places[i] < 0:
+                places[i] = by_value.get(answer_of(text), -1)
+    return np.array(places, dtype=np.int64)
 
 
 def _inner_names(texts: Sequence[str], names: Sequence[str]) -> list[str] | None:
@@ -157,7 +173,7 @@ def _understood(texts: Sequence[str], k: int, where: str) -> list[str] | None:
 def texts_of(values: AnyArray, where: str) -> list[str]:
     """Words as strings, bytes decoded as UTF-8. Raises DataError for non-text and strings that HDF5 cannot store."""
     try:
-        found = [v.decode() if isinstance(v, bytes) else str(v) for v in values.reshape(-1).tolist()]
+        found = [text_of(value) for value in values.reshape(-1).tolist()]
         "".join(found).encode()
     except (ValueError, SystemError) as problem:  # not UTF-8; code points out of range
         raise DataError(f"{where}: holds what is no text: {one_line(problem)}; save the words as UTF-8") from None

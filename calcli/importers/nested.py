@@ -22,7 +22,7 @@ from calcli.importers.columns import (
 )
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.positions import Parts, joined, objects
-from calcli.io.cells import is_number
+from calcli.io.cells import is_number, text_of
 from calcli.io.locate import natural
 from calcli.numerics import AnyArray
 
@@ -270,7 +270,7 @@ def _with_blanks(cells: Sequence[Any], kind: str) -> list[Any]:
 
 
 def _words(cells: Sequence[Any]) -> AnyArray:
-    return words([str(cell) for cell in cells])
+    return words([text_of(cell) for cell in cells])
 
 
 def kind_of_cell(cell: Any) -> str:

@@ -208,3 +208,25 @@ def test_an_empty_answer_or_truth_is_refused_with_its_row(ending, tmp_path, out)
             bring(path, out, confidence="conf", correct="a=b")
         found = bring(path, out, confidence="conf", correct="a=b", drop_missing=True)
         assert len(found["correct"]) == N - 1
+
+
+def test_labels_of_another_file_name_classes_by_their_value(tmp_path, out):
+    """true is the class True, 1 the class 1.0: as answers are compared."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), N)
+    for names, truths in (
+        (("False", "True", "None of it"), ["true", "false", "None of it"] * 4),
+        (("1.0", "7.50", "x"), ["1", "7.5", "x"] * 4),
+    ):
+        rows = [
+            {"id": i, **{f"prob_{n}": q for n, q in zip(names, p[i], strict=True)}}
+            for i in range(N)
+        ]
+        key = rows_as(
+            tmp_path / "key.jsonl",
+            [{"id": i, "label": truths[i]} for i in range(N)],
+        )
+        path = rows_as(tmp_path / "a.csv", rows)
+        found = bring(path, out, gold=str(key))
+        expected = [1, 0, 2] * 4 if names[0] == "False" else [0, 1, 2] * 4
+        assert found["labels"].tolist() == expected
