@@ -226,6 +226,20 @@ def test_class_and_column_names_come_back_from_csv(run, tmp_path):
         assert file["labels"][()].tolist() == Y.tolist()
 
 
+@pytest.mark.parametrize("name", ["a,b", 'q"x', "two\nlines", " x", "a=b", "x;y;z;w;v"])
+def test_a_column_of_any_name_comes_back_from_csv(name, run, tmp_path):
+    with h5py.File("in.h5", "w") as file:
+        file["logits"], file["labels"] = Z, Y
+        file[name] = np.array(repeated(["Oslo", "", "NA"]), dtype=object)
+    assert run("fit", "in.h5", "-m", "ts", "-o", "ts.json", "-q").code == 0
+    named = ("--group-by", name, "-q")
+    assert run("apply", "ts.json", "in.h5", "-o", "out.csv", *named).code == 0
+    done = run("evaluate", "out.csv", "--json", "-m", "nll", *named)
+    assert done.code == 0, done.err
+    groups = json.loads(done.out)["results"][0]["per_group"]
+    assert sorted(line["group"] for line in groups) == ["", "NA", "Oslo"]
+
+
 def test_a_column_that_is_carried_keeps_its_text(run, tmp_path):
     patient = repeated(["007", "7", "1_0"][:2])
     write(tmp_path / "in.csv", {"patient_id": patient})
