@@ -180,8 +180,8 @@ def fit(
     ``platt``, or ``venn-abers`` where some are exactly 0 or 1. Two classes fare better with ``platt``.
     kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1); or ``confidence``, where scores
     are (n,) confidences and labels whether each answer was right (bool or 0/1), for methods of the top label.
-    units : (n,) numbers or words that rows which belong together share (a patient, an image, a question); of a bundle
-    the name of its dataset, or ``none``. groups : (n,) numbers or words, each of which gets a map of its own, pulled
+    units : (n,) names (numbers, words, dates) that rows which belong together share (a patient, an image, a question);
+    of a bundle the name of its dataset, or ``none``. groups : (n,) names, each of which gets a map of its own, pulled
     towards the common one; of a bundle the name of its dataset, or ``prediction`` (methods ts and platt). options :
     those of ``calcli methods NAME``; a trailing underscore is dropped (``lambda_=1``).
 
@@ -668,7 +668,7 @@ class FittedCalibrator:
         scores : as for ``fit``. kind : of the scores, where it is not that of the fit. groups : (n,), which a
         calibrator by group needs beside an array; those that its fit has not seen get the common map. Of confidences
         the columns are the probabilities that the answer is wrong, and right. Raises DataError for scores of
-        other classes or kinds, and for NaN.
+        other classes or kinds, for NaN, and where the fit has seen the group of no row.
         """
         return self._applied(scores, kind, groups)[0]
 
