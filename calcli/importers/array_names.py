@@ -9,7 +9,6 @@
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -230,29 +229,56 @@ def says_correct(name: str) -> bool:
     return re.sub(r"[\W_\d]", "", name.lower()) in OUTCOME_WORDS
 
 
-def columns_by_name(entries: Entries, named: Mapping[str, Sequence[str]]) -> dict[str, Entry]:
-    """The arrays, with columns that options name stored under their role, in every folder and split, in place of any
-    found by name. named : names by role; several groups are combined, an empty list drops the role. Raises UsageError
-    for unknown names."""
+def columns_by_name(
+    entries: Entries, named: Mapping[str, Sequence[str]]
+) -> dict[str, Entry]:
+    """The arrays, with columns that options name stored under their role, in every
+    folder and split, in place of any found by name.
+
+    named : names by role; several groups are combined, an empty list drops the role.
+    Raises UsageError for unknown names.
+    """
     names = [parse_name(path) for path in entries]
-    found = {role: [matching(names, one, "column") for one in asked] for role, asked in named.items()}
-    moved = {name.path for lists in found.values() for each in lists for name in each if name.role in COLUMNS}
-    kept = [name.path for name in names if name.role not in named and name.path not in moved]
-    made = {path: entries[path] for path in kept}
-    for role, (first, *others) in ((role, lists) for role, lists in found.items() if lists):
+    found = {
+        role: [matching(names, one, "column") for one in asked]
+        for role, asked in named.items()
+    }
+    moved = {
+        name.path
+        for lists in found.values()
+        for matches in lists
+        for name in matches
+        if name.role in COLUMNS
+    }
+    made = {
+        name.path: entries[name.path]
+        for name in names
+        if name.role not in named and name.path not in moved
+    }
+    for role, lists in found.items():
+        if not lists:
+            continue
+        first, *others = lists
         for name in first:
-            place = (name.folder, name.split)
-            here = [name, *(one for each in others for one in each if (one.folder, one.split) == place)]
-            columns = {one.core: entries[one.path] for one in here}
-            columns = dict(sorted(columns.items()))  # as named in any order
+            columns = {name.core: entries[name.path]}
+            for matches in others:
+                for one in matches:
+                    if (one.folder, one.split) == (name.folder, name.split):
+                        columns[one.core] = entries[one.path]
             path = "/".join(filter(None, (*name.folder, name.split, role)))
-            made[path] = entries[name.path].called(", ".join(columns))
             if others:
-                get = partial(_together, columns)
-                made[path] = replace(
-                    made[path], get=get, made_of=columns, written=None, joined_from=()
-                )
+                made[path] = _combined(columns)
+            else:
+                made[path] = entries[name.path].called(name.core)
     return made
+
+
+def _combined(columns: Entries) -> Entry:
+    """One column of the intersections of several, in an order of their own."""
+    columns = dict(sorted(columns.items()))
+    first = next(iter(columns.values()))
+    get = partial(_together, columns)
+    return Entry(first.path, ", ".join(columns), get, made_of=columns)
 
 
 def _together(columns: Entries) -> NDArray[Any]:

@@ -53,6 +53,7 @@ from calcli.importers.sources import files_of_units, settle_sources
 from calcli.importers.unnamed_arrays import ROWS_CARRIED, advised, goes_along, looks_like, retried, take_obvious
 from calcli.io.atomic import check_output
 from calcli.io.bundle import OWN_NAMES
+from calcli.io.cells import words
 from calcli.io.inputs import file_sha256
 from calcli.io.locate import matching_files
 from calcli.io.score_files import OWN
@@ -355,52 +356,78 @@ def _unrepeated(imported: Imported, rows: IntArray, ask: ImportRequest) -> IntAr
     return rows
 
 
-def _with_carried(imported: Imported, entries: Entries, used: Sequence[str], ask: ImportRequest) -> Imported:
-    """Add the unused columns that are kept, under their own names; those of words are read in pieces."""
-    scores, found = parse_name(imported.candidate.scores), dict[str, Any]()
-    times = len(np.unique(imported.columns["group"].astype("U"))) if ask.per_label else 1
-    starts = np.append(np.arange(0, imported.n, ROWS_CARRIED * times), imported.n)
-    for path, entry in unused(entries, used).items() if ask.carry else ():
+def _with_carried(
+    imported: Imported, entries: Entries, used: Sequence[str], ask: ImportRequest
+) -> Imported:
+    """Add the unused columns that are kept, under their own names; those of words are
+    read in pieces."""
+    if not ask.carry:
+        return imported
+    scores = parse_name(imported.candidate.scores)
+    times = 1  # rows of the bundle for a row of the source
+    if ask.per_label:
+        times = len(np.unique(imported.columns["group"].astype("U")))
+    carried: dict[str, Any] = {}
+    for path, entry in unused(entries, used).items():
         name = parse_name(path)
-        own = name.core if name.split == scores.split else path.rpartition("/")[2]
-        other = scores.split and name.split not in ("", scores.split)
-        if other or own in {*OWN, "."} or name.folder != scores.folder:
+        is_of_split = name.split == scores.split
+        own = name.core if is_of_split else path.rpartition("/")[2]
+        if own in {*OWN, "."} or name.folder != scores.folder:
+            continue
+        if scores.split and name.split not in ("", scores.split):
             continue
         with suppress(DataError):
-            if entry.part is None:
-                entry = replace(entry, get=constant(entry.load()))
-            first, last = entry.rows(slice(ROWS_CARRIED)), imported.n // times
-            if not goes_along(own, first) or len(entry.rows(slice(last - 1, last + 1))) != 1:
-                continue
-            if first.dtype.kind in "iumM" and entry.written is not None:
-                # 007 is 7 in the array
-                entry = entry.having(entry.names("column"))
-            elif first.dtype.kind in "iu" and entry.rows(slice(None)).dtype.kind == "f":
-                continue  # a missing value further below
+            column = _carried_column(entry, own, imported.n, times)
+            if column is not None:
+                carried[own] = column
+    return replace(imported, columns={**carried, **imported.columns})
 
-            def part(piece: int, entry: Entry = entry) -> NDArray[Any]:
-                values = entry.rows(slice(starts[piece] // times, starts[piece + 1] // times))
-                words = values.dtype.kind not in "iu"
-                return np.repeat(np.array(texts_of(values, entry.where), dtype=object) if words else values, times)
 
-            found[own] = Positions(starts, part)
-    return replace(imported, columns={**found, **imported.columns})
+def _carried_column(entry: Entry, own: str, n: int, times: int) -> Positions | None:
+    """An unused column as rows of the bundle; None for one that is not kept. n : rows
+    of the bundle. times : of these for a row of the source. Raises DataError."""
+    if entry.part is None:
+        entry = replace(entry, get=constant(entry.load()))
+    first, last = entry.rows(slice(ROWS_CARRIED)), n // times
+    if not goes_along(own, first) or len(entry.rows(slice(last - 1, last + 1))) != 1:
+        return None
+    if first.dtype.kind in "iumM" and entry.written is not None:
+        entry = entry.having(entry.names("column"))  # 007 is 7 in the array
+    elif first.dtype.kind in "iu" and entry.rows(slice(None)).dtype.kind == "f":
+        return None  # a missing value further below
+    starts = np.append(np.arange(0, n, ROWS_CARRIED * times), n)
+
+    def part(piece: int) -> NDArray[Any]:
+        low, high = starts[piece] // times, starts[piece + 1] // times
+        values = entry.rows(slice(low, high))
+        if values.dtype.kind not in "iu":
+            values = words(texts_of(values, entry.where))
+        return np.repeat(values, times)
+
+    return Positions(starts, part)
 
 
 def _attributes(candidate: BundleArrays, entries: Entries) -> dict[str, str]:
-    """Attributes of a bundle: calibrators already applied, by the source, and original names of renamed columns."""
-    marks = {
-        path: entries[path]
-        for role, path in candidate.extras.items()
-        if role == "calibrated_by"
-    }
-    found = past_of(entries[candidate.scores], marks)
-    named = {role: entries[path] for role, path in candidate.columns.items()}
-    own = {role: [*entry.made_of] or [parse_name(entry.name).core] for role, entry in named.items()}
-    if candidate.labels is not None and role_of(label := parse_name(entries[candidate.labels].name).core) != "labels":
-        own["labels"] = [label]
-    own = {role: names for role, names in own.items() if names != [role]}
-    return found | ({OWN_NAMES: json.dumps(own, sort_keys=True)} if own else {})
+    """Attributes of a bundle: calibrators already applied, by the source, and original
+    names of renamed columns."""
+    marks = {}
+    if "calibrated_by" in candidate.extras:
+        path = candidate.extras["calibrated_by"]
+        marks[path] = entries[path]
+    attributes = past_of(entries[candidate.scores], marks)
+    own = {}
+    for role, path in candidate.columns.items():
+        entry = entries[path]
+        names = list(entry.made_of) or [parse_name(entry.name).core]
+        if names != [role]:
+            own[role] = names
+    if candidate.labels is not None:
+        label = parse_name(entries[candidate.labels].name).core
+        if role_of(label) != "labels":
+            own["labels"] = [label]
+    if own:
+        attributes[OWN_NAMES] = json.dumps(own, sort_keys=True)
+    return attributes
 
 
 # ---- remarks and output

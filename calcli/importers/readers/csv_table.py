@@ -101,34 +101,61 @@ class Head:
 
 
 def _opening(path: Path) -> Head:
-    """Parse the first lines, skipping comments (``numpy.savetxt`` writes names in one) and Excel's ``sep=;``."""
+    """Parse the first lines, skipping comments (``numpy.savetxt`` writes names in one)
+    and Excel's ``sep=;``."""
     how = f"{path}: cannot be read as a table"
-    with blaming(how, advice="; expected UTF-8 text"), path.open(encoding="utf-8-sig") as file:
+    with (
+        blaming(how, advice="; expected UTF-8 text"),
+        path.open(encoding="utf-8-sig") as file,
+    ):
         lines = [line.rstrip("\r\n") for line in islice(file, MOST_COMMENTS)]
-
-    def has_scores(line: str) -> bool:  # a row, not a comment: #tag,0.31,0.69
-        return any(DECIMAL.fullmatch(cell.strip()) for cell in re.split(r"[,;\t|]", line)[1:])
-
-    skip = next((i for i, line in enumerate(lines) if not NO_ROW.match(line) or has_scores(line)), 0)
-    first, then = lines[skip], "".join(lines[skip + 1 : skip + 2])
-    if not first.strip():
-        raise DataError(f"{path}: the first line is empty, expected the names of the columns")
-    for line in lines[skip + 1 :]:
-        if not OPEN_QUOTE.search(QUOTED.sub("", first)):
+    skip = 0
+    for number, line in enumerate(lines):
+        if not NO_ROW.match(line) or _has_scores(line):
+            skip = number
             break
-        first = f"{first}\n{line}"  # a name that has several lines
-    bare_text = QUOTED.sub("", first)
-    separator = max(",;\t|", key=bare_text.count)
-    if separator not in bare_text and len(spaced := _cells(first, " ")) > 1:
-        below = _cells(then, " ")
-        if all(map(is_number, spaced)) or (len(below) - len(spaced) in (0, 1) and any(map(is_number, below))):
-            separator = " "
+    first, below = _first_row(lines[skip:])
+    if not first.strip():
+        told = "the first line is empty, expected the names of the columns"
+        raise DataError(f"{path}: {told}")
+    separator = _separator(first, below)
     cells = _cells(first, separator)
     if skip and lines[skip - 1].startswith("#") and _is_bare(cells):
-        named = [_cells(lines[skip - 1].lstrip("# "), by) for by in (separator, ",", " ")]
-        if above := next((names for names in named if len(names) == len(cells)), None):
-            return Head(above, separator, skip, above=True)
+        comment = lines[skip - 1].lstrip("# ")
+        for by in (separator, ",", " "):
+            names = _cells(comment, by)
+            if len(names) == len(cells):
+                return Head(names, separator, skip, above=True)
     return Head(cells, separator, skip)
+
+
+def _has_scores(line: str) -> bool:
+    """True for a row, not a comment: #tag,0.31,0.69."""
+    cells = re.split(r"[,;\t|]", line)[1:]
+    return any(DECIMAL.fullmatch(cell.strip()) for cell in cells)
+
+
+def _first_row(lines: Sequence[str]) -> tuple[str, str]:
+    """The first row, which has several lines where a name has, and the line below."""
+    first, *others = lines
+    while others and OPEN_QUOTE.search(QUOTED.sub("", first)):
+        first = f"{first}\n{others.pop(0)}"
+    return first, others[0] if others else ""
+
+
+def _separator(first: str, below: str) -> str:
+    """Separator of the cells of the first row: the most frequent outside of quotes,
+    or white space."""
+    unquoted = QUOTED.sub("", first)
+    separator = max(",;\t|", key=unquoted.count)
+    if separator in unquoted:
+        return separator
+    spaced, then = _cells(first, " "), _cells(below, " ")
+    if len(spaced) < 2:
+        return separator
+    is_row = all(map(is_number, spaced))
+    is_header = len(then) - len(spaced) in (0, 1) and any(map(is_number, then))
+    return " " if is_row or is_header else separator
 
 
 def _cells(line: str, separator: str) -> list[str]:
