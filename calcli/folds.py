@@ -38,6 +38,17 @@ def unit_folds(units: Units, folds: int, rng: np.random.Generator) -> IntArray:
     return np.asarray(fold[units.code])
 
 
+def by_content(units: Units, loss: FloatArray) -> Units:
+    """The same units in an order that does not depend on their names: by their number
+    of rows, then by their total loss. loss : (n,)."""
+    by_loss = np.argsort(loss, kind="stable")  # sums do not depend on the rows' order
+    total = np.bincount(units.code[by_loss], weights=loss[by_loss])
+    order = np.lexsort((total, units.count))
+    place = np.empty(units.n, dtype=np.int64)
+    place[order] = np.arange(units.n)
+    return Units(place[units.code], units.count[order])
+
+
 def stratified_folds(y: IntArray, folds: int, rng: np.random.Generator) -> IntArray:
     """Fold of every row, (n,), each class spread evenly over the folds. y : (n,) labels."""
     shuffled, fold = rng.permutation(len(y)), np.empty(len(y), dtype=np.int64)
@@ -90,9 +101,9 @@ def content_folds(
 ) -> IntArray:
     """Fold of every row, (n,), at random but independent of the order of rows and classes, so that a fit is so too. y :
     (n,) labels; loss : (n,). Rows are sorted by class and by loss within a class before the random assignment. Units
-    are assigned in the order of their names."""
+    are assigned whole, by what they hold (``by_content``)."""
     if units is not None:
-        return unit_folds(units, folds, rng)
+        return unit_folds(by_content(units, loss), folds, rng)
     count = np.bincount(y)
     mean = np.bincount(y, weights=loss) / np.maximum(count, 1)
     fold = np.empty(len(y), dtype=np.int64)

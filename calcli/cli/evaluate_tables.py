@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from calcli import __version__
-from calcli.cli.render import Cell, Table, number, plain, print_table
+from calcli.cli.render import Cell, Table, number, plain, print_line, print_table
 from calcli.evaluation.evaluate_bundle import Plan
 from calcli.evaluation.metric_limits import Outcome
 from calcli.evaluation.results import (
@@ -33,11 +33,6 @@ ONE_BY_ONE = 3  # bundles up to which each has a table of its own; more are a li
 WIDTH = 10_000  # columns of an output that is not a terminal: files scroll
 
 
-def say(text: str) -> None:
-    """Print a line, with names of files, classes and groups made harmless; a line end at its beginning is kept."""
-    print("\n" * text.startswith("\n") + plain(text.removeprefix("\n")))
-
-
 def print_report(evaluation: Evaluation, plan: Plan, full: bool = False) -> None:
     """Print everything that was evaluated; full : with the evidence behind each verdict."""
     if plan.report and not full and len(evaluation.bundles) > ONE_BY_ONE:
@@ -45,13 +40,13 @@ def print_report(evaluation: Evaluation, plan: Plan, full: bool = False) -> None
     else:
         if plan.report:
             print_verdicts(evaluation, plan)
-            print()
+            print_line()
         for results in evaluation.bundles:
             _print_bundle(results, plan)
     for result in evaluation.results if plan.report and full else ():
-        say(f"evidence: {result.bundle}, {result.title}")
+        print_line(f"evidence: {result.bundle}, {result.title}")
         for line in (*_evidence(result), result.p_legend(result.shown)):
-            say(f"  {line}")
+            print_line(f"  {line}")
     for result in evaluation.results:
         if result.per_class is not None:
             _print_per_class(result, result.per_class)
@@ -70,7 +65,7 @@ def print_verdicts(evaluation: Evaluation, plan: Plan) -> None:
             else result.bundle
         )
         assert result.report is not None
-        say(f"verdict: {where}: {result.report.verdict}")
+        print_line(f"verdict: {where}: {result.report.verdict}")
 
 
 def _print_overview(evaluation: Evaluation) -> None:
@@ -113,8 +108,8 @@ def _print_overview(evaluation: Evaluation) -> None:
     else:
         for line in body:
             for name, cell in zip(head, line, strict=True):
-                say(f"{'  ' * (name != 'bundle')}{name}: {cell}")
-    print(
+                print_line(f"{'  ' * (name != 'bundle')}{name}: {cell}")
+    print_line(
         _legend(
             [str(cell) for line in body for cell in line],
             "evidence with --full, terms with --explain",
@@ -177,15 +172,15 @@ def _print_columns(
         wider = [*zip(*some, last, strict=True)] if last else []
         if wider and _width(wider[0], wider) <= _room():
             head, *body = wider
-        print()
+        print_line()
         print_table(head, body)
 
 
 def _print_bundle(results: Sequence[Result], plan: Plan) -> None:
     """Print the table of one bundle: a metric per line, a calibrator per column."""
-    say(_data_sentence(results[0]))
+    print_line(_data_sentence(results[0]))
     if results[0].units_words:
-        say(results[0].units_words)
+        print_line(results[0].units_words)
     shown = results[0].shown
     meaning = (
         ["meaning", *(meaning_of(name, plan.settings) for name in shown)]
@@ -200,23 +195,23 @@ def _print_bundle(results: Sequence[Result], plan: Plan) -> None:
     for result in results:
         for name, score in result.scores.items():
             if score.reason is not None and name in shown:
-                say(f"{name}: undefined for {result.title}: {score.reason}")
+                print_line(f"{name}: undefined for {result.title}: {score.reason}")
         few = {
             name: str(s.more["ci_reason"])
             for name, s in result.scores.items()
             if "ci_reason" in s.more
         }
         for reason in dict.fromkeys(few.values()):
-            say(
+            print_line(
                 f"{', '.join(name for name in few if few[name] == reason)} of {result.title}: {reason}"
             )
     tests = [result.report.p_text for result in results if result.report is not None]
     if legend := _legend(
         [*(cell for column in columns for cell in column[1:]), *tests]
     ):
-        print(legend)
+        print_line(legend)
     _print_paired(results, None if plan.report else plan.metrics)
-    print()
+    print_line()
 
 
 def _data_sentence(result: Result) -> str:
@@ -289,7 +284,7 @@ def _print_paired(results: Sequence[Result], chosen: Sequence[str] | None) -> No
     if pairs[0][1].baseline is not None:
         for title, paired in pairs:
             if title not in (against, results[0].given) and "nll" in paired.differences:
-                say(advice(title, against, paired.differences["nll"]))
+                print_line(advice(title, against, paired.differences["nll"]))
     intervals = [
         d.interval for d in pairs[0][1].differences.values() if d.interval is not None
     ]
@@ -297,7 +292,7 @@ def _print_paired(results: Sequence[Result], chosen: Sequence[str] | None) -> No
         few = "; no bound: few rows carry the loss" * any(
             d.reason for _, p in pairs for d in p.differences.values()
         )
-        say(
+        print_line(
             f"[ ]: {intervals[0].level:.0%} interval of the difference on the same rows; p: two-sided{few}"
         )
 
@@ -364,9 +359,8 @@ def _evidence(result: Result) -> Iterator[str]:
 
 def _say_which(result: Result, one: str, all_of_them: str) -> None:
     verdict = " and the verdict" * (result.report is not None)
-    say(
-        f"\n{result.bundle}, {result.title}, by {one} (p: adjusted for all {all_of_them}{verdict}; * significant)"
-    )
+    told = f"p: adjusted for all {all_of_them}{verdict}; * significant"
+    print_line(f"\n{result.bundle}, {result.title}, by {one} ({told})")
 
 
 def _print_per_class(result: Result, lines: Sequence[ClassLine]) -> None:
@@ -400,14 +394,14 @@ def _print_per_group(result: Result, lines: Sequence[GroupLine]) -> None:
         "mean confidence minus accuracy",
         "mean P(class 1) minus the frequency of class 1",
     ]
-    print(f"gap: {gaps[positive]}, with its interval")
+    print_line(f"gap: {gaps[positive]}, with its interval")
     if also := [
         f"{x.group} {x.other.gap:+.4f} ({p_text(x.other.p_adjusted)})"
         for x in lines
         if x.other is not None
     ]:
         way = "top" if positive else "positive"
-        say(
+        print_line(
             f"significant is also {gaps[not positive]}: {', '.join(also)}; --label {way} shows it"
         )
     two = ["frequency of class 1", "mean P(class 1)"] * positive
@@ -415,7 +409,7 @@ def _print_per_group(result: Result, lines: Sequence[GroupLine]) -> None:
     for some in (
         names[at : at + SIDE_BY_SIDE] for at in range(0, len(names), SIDE_BY_SIDE)
     ):
-        print()
+        print_line()
         body: list[list[Cell]] = []
         for line in lines:
             means = [line.frequency, line.mean] if positive else []
@@ -428,7 +422,9 @@ def _print_per_group(result: Result, lines: Sequence[GroupLine]) -> None:
 
 
 def _print_ranks(ranks: Ranks) -> None:
-    say(f"\naverage ranks over {ranks.n_bundles} bundles (1 is best), Friedman test")
+    print_line(
+        f"\naverage ranks over {ranks.n_bundles} bundles (1 is best), Friedman test"
+    )
     body: list[list[Cell]] = []
     for name, test in ranks.tests.items():
         found = f"{test.chi2:.2f}", p_cell(test.p_value), p_cell(test.f_p_value)

@@ -10,7 +10,7 @@ from dataclasses import fields
 from functools import partial
 from typing import Any, ClassVar
 
-from calcli.cli.render import TEXTS, Table, print_json, print_table
+from calcli.cli.render import TEXTS, Table, print_json, print_made, print_table
 from calcli.errors import UsageError, check_choice
 from calcli.fast_dataclass import cached_property, dataclass
 from calcli.importers.open_any_file import expand
@@ -207,4 +207,4 @@ class TableOptions:
             for table in tables:
                 print_table(*table)
         else:
-            print("\n".join(TEXTS[self.wanted](table) for table in tables), end="")
+            print_made("\n".join(TEXTS[self.wanted](table) for table in tables))

@@ -230,8 +230,8 @@ class ArrayInputs(Inputs):
             name: other for name, other in table.columns.items() if other is not column
         }
         self.labels = self._labels(rest, job.labels, stack)
-        if "ids" in rest and len(ids := np.asarray(rest["ids"].load())) == self.n:
-            self.ids = ids
+        if "ids" in rest and len(rest["ids"].written_cells()) == self.n:
+            self.ids = rest["ids"].names("ids")
         if "class_names" in rest:
             self.class_names = [
                 str(name) for name in np.asarray(rest["class_names"].load()).tolist()

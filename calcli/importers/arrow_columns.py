@@ -79,8 +79,19 @@ def columns_of_arrow(
             partial(_some_values, read, column),
             empty_row,
             attributes=attributes,
+            written=partial(_written_cells, column),
         )
     return columns
+
+
+def _written_cells(column: Any) -> Any:
+    """Cells as the file has them, None for a missing value."""
+    kind = str(column.type)
+    if kind.startswith(("int", "uint")) and not column.null_count:
+        return column.to_numpy()
+    if kind.startswith("timestamp") and "tz=" not in kind:
+        return column.to_numpy()  # nanoseconds, which Python's own type lacks
+    return column.to_pylist()
 
 
 def _some_values(read: Any, column: Any, rows: slice) -> Any:

@@ -14,6 +14,7 @@ from calcli.importers import contradictions
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import ClassLabels, texts_of, to_labels
 from calcli.importers.names import COLUMNS, headers_path, parse_name, role_of
+from calcli.importers.past import past_of
 from calcli.importers.positions import (
     Dense,
     RowScores,
@@ -26,7 +27,6 @@ from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns
 from calcli.io import validate
 from calcli.io.bundle import OWN_NAMES
-from calcli.io.provenance import carried, unmarked
 from calcli.numerics import AnyArray, IntArray
 from calcli.rows import ScoreKind
 
@@ -339,7 +339,7 @@ def _build_dense(
         labels = dense.labels(columns[reading.labels].where, names)
     extras = dict(reading.extras)
     kept: dict[str, Any] = {}
-    if "ids" in extras and len(columns[extras["ids"]].values()) == dense.units:
+    if "ids" in extras and len(columns[extras["ids"]].written_cells()) == dense.units:
         extras = {"unit": extras.pop("ids"), **extras}
     if request.named.get("unit") == []:
         extras.pop("unit", None)
@@ -348,9 +348,10 @@ def _build_dense(
     for role in (*COLUMNS, "split"):
         if role not in extras:
             continue
-        values = columns[extras[role]].values()
+        column = columns[extras[role]]
+        values = column.values() if role == "weights" else column.names(role)
         if not dense.is_of_positions(values):
-            values = per_row(columns[extras[role]], role, dense.units)
+            values = per_row(column, role, dense.units)
         kept[role] = dense.column(values)
     split = kept.pop("split", None)
     return Imported(
@@ -421,22 +422,13 @@ def kept_columns(reading: Reading, columns: Columns, n: int) -> dict[str, AnyArr
 
 def per_row(column: Column, role: str, n: int) -> AnyArray:
     """Check and read a column of ids, weights or the like, (n,). Raises DataError."""
-    values = column.values()
     if role == "weights":
-        return validate.check_weights(values, n, column.where)
-    if values.shape != (n,):
+        return validate.check_weights(column.values(), n, column.where)
+    names = column.names(role)
+    if names.shape != (n,):
         expected = f"expected ({n},): one value per row"
-        raise DataError(f"{column.where}: {role} has shape {values.shape}, {expected}")
-    if values.dtype.kind in "OUS":
-        return np.array(texts_of(values, column.where), dtype=object)
-    if values.dtype.kind in "mM":
-        return values.astype("U")  # HDF5 has no type for dates
-    if values.dtype.kind not in "biuf":
-        message = f"{role} has type {values.dtype}, expected numbers or words"
-        raise DataError(f"{column.where}: {message}")
-    if role in ("ids", "unit"):
-        return validate.whole_names(values, role, column.where)
-    return values
+        raise DataError(f"{column.where}: {role} has shape {names.shape}, {expected}")
+    return names
 
 
 @dataclass(frozen=True)
@@ -477,7 +469,12 @@ def _transforms(
 
 def attributes_of(reading: Reading, columns: Columns) -> dict[str, str]:
     """Calibrators already applied, by the source, and names of renamed columns."""
-    attributes = dict(_calibrators(reading, columns))
+    marks = {
+        path: columns[path]
+        for role, path in reading.extras.items()
+        if role == "calibrated_by"
+    }
+    attributes = past_of(columns[reading.scores], marks)
     names = {}
     for role, path in reading.columns.items():
         column = columns[path]
@@ -494,16 +491,3 @@ def attributes_of(reading: Reading, columns: Columns) -> dict[str, str]:
     if renamed:
         attributes[OWN_NAMES] = json.dumps(renamed, sort_keys=True)
     return attributes
-
-
-def _calibrators(reading: Reading, columns: Columns) -> Mapping[str, str]:
-    scores = columns[reading.scores]
-    attributes = carried(scores.file, scores.name)
-    marked = columns.get(reading.extras.get("calibrated_by", ""))
-    if attributes or marked is None:
-        return attributes
-    marks = marked.values()
-    if marks.ndim != 1:
-        return {}
-    chain = unmarked([str(text) for text in marks], marked.where)
-    return {} if chain is None else {"calibrated_by": chain}

@@ -16,7 +16,7 @@ from calcli.importers.looks import ROWS_OF_CARRIED, goes_along, looks_like
 from calcli.importers.names import Name, parse_name, real_names
 from calcli.importers.ragged import Positions
 from calcli.importers.remarks import remark
-from calcli.importers.table import Column, Columns
+from calcli.importers.table import Column, Columns, constant
 from calcli.io.score_files import OWN
 from calcli.numerics import AnyArray, IntArray
 
@@ -82,8 +82,10 @@ def with_carried(
             continue
         with suppress(DataError):
             if column.get_rows is None:
-                column = column.having(column.load())
+                column = replace(column, get=constant(column.load()))
             if _is_carried(name, column, imported.n // n_repeats):
+                if _lost_texts(column):
+                    column = column.having(column.names("column"))
                 kept[name] = _pieces(column, starts, n_repeats)
     return replace(imported, columns={**kept, **imported.columns})
 
@@ -107,9 +109,17 @@ def _is_carried(name: str, column: Column, n: int) -> bool:
         return False
     if len(column.rows(slice(n - 1, n + 1))) != 1:
         return False
+    if _lost_texts(column):
+        return True
     # numbers may turn out to be no ids in a row further below
     is_whole = first.dtype.kind in "iu"
     return not (is_whole and column.rows(slice(None)).dtype.kind == "f")
+
+
+def _lost_texts(column: Column) -> bool:
+    """True for numbers and times that the file may have written otherwise: 007."""
+    first = column.rows(slice(ROWS_OF_CARRIED))
+    return first.dtype.kind in "iumM" and column.written is not None
 
 
 def _pieces(column: Column, starts: IntArray, n_repeats: int) -> Positions:

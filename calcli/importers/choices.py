@@ -114,7 +114,8 @@ def _taken(column: Column, rows: IntArray) -> Column:
     empty_row = None
     if column.empty_row is not None:
         empty_row = _first_empty(get())
-    return replace(column, get=get, get_rows=get_rows, empty_row=empty_row)
+    taken = column.ordered(lambda array: array[rows])
+    return replace(taken, get=get, get_rows=get_rows, empty_row=empty_row)
 
 
 def _stacked(arrays: Sequence[Any], where: str) -> Any:

@@ -17,11 +17,14 @@ from calcli.importers.names import COLUMNS, matching, parse_name
 from calcli.importers.proposal import Reading
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns
+from calcli.io.cells import answer_of
 from calcli.io.validate import check_confidences, check_labels, fractions
 from calcli.numerics import AnyArray, IntArray
 
 CONFIDENCE: Literal["confidence"] = "confidence"
 CORRECT = "correct"
+FEW = 5
+"""Answers below which none or all of them may be right by chance."""
 
 
 def confidences_by_name(columns: Columns, request: ImportRequest) -> ImportRequest:
@@ -73,6 +76,8 @@ def build_confidences(
         outcome = _correctness(columns, request.correct, n, ignore)
     described = "nothing as correct" if outcome is None else outcome.description
     remark(f"{request.confidence!r} was read as the confidence, {described}")
+    if outcome is not None:
+        _doubt(outcome.correct, where)
     extras = {}
     for role in (*COLUMNS, "calibrated_by"):
         path = extra_of(matches[0], names, role)
@@ -151,25 +156,44 @@ def _correctness(
     """Correctness of ``NAME``, or of ``A=B``: where two columns agree."""
     left, equals, right = option.partition("=")
     path = _path_of(columns, left.strip())
-    raw = _one_per_row(columns[path])
-    is_ignored = np.zeros(n, dtype=bool)
-    described = f"{option!r}"
-    if equals:
-        other = _one_per_row(columns[_path_of(columns, right.strip(" ="))])
-        if other.shape != raw.shape:
-            message = f"has {len(raw)} values, {right!r} has {len(other)}"
-            raise DataError(f"{columns[path].where}: {message}; expected as many")
-        is_ignored = np.isin(other, ignore) | np.isin(raw, ignore)
-        correct = (raw == other).astype(np.int64)
-        described = f"{left!r} where it equals {right!r}"
-    else:
-        correct = to_labels(raw, n, 2, None, columns[path].where).labels
-    correct = check_labels(correct, n, 2, columns[path].where, ())
-    described = f"{described} as correct ({int(correct.sum())} of {n})"
-    if is_ignored.any():
-        whole = [int(label) for label in ignore if float(label).is_integer()]
-        correct = np.where(is_ignored, min(whole, default=-1), correct)
+    column = columns[path]
+    if not equals:
+        correct = to_labels(_one_per_row(column), n, 2, None, column.where).labels
+        correct = check_labels(correct, n, 2, column.where, ())
+        return Outcome(path, correct, _described(repr(option), correct))
+    truth = columns[_path_of(columns, right.strip(" ="))]
+    answers, truths = column.answers(), truth.answers()
+    if len(answers) != len(truths):
+        message = f"has {len(answers)} values, {right!r} has {len(truths)}"
+        raise DataError(f"{column.where}: {message}; expected as many")
+    for answered, values in ((column, answers), (truth, truths)):
+        if None in values:
+            raise answered.refusal_of_empty(values.index(None))
+    pairs = list(zip(answers, truths, strict=True))
+    equal = np.array([answer == right for answer, right in pairs], dtype=np.int64)
+    correct = check_labels(equal, n, 2, column.where, ())
+    described = _described(f"{left!r} where it equals {right!r}", correct)
+    ignored = {answer_of(label) for label in ignore}
+    is_ignored = np.array([not ignored.isdisjoint(pair) for pair in pairs], np.bool_)
+    whole = [int(label) for label in ignore if float(label).is_integer()]
+    correct = np.where(is_ignored, min(whole, default=-1), correct)
     return Outcome(path, correct, described)
+
+
+def _described(what: str, correct: IntArray) -> str:
+    """What is correct, and how often."""
+    return f"{what} as correct ({int(correct.sum())} of {len(correct)})"
+
+
+def _doubt(correct: IntArray, where: str) -> None:
+    """Warn where no answer is right, or every one."""
+    n, n_right = len(correct), int((correct == 1).sum())
+    if n < FEW or 0 < n_right < n:
+        return
+    question = "are the right ones written in the same way, for these rows?"
+    if n_right:
+        question = "is the right answer another column than the one given?"
+    remark(f"warning: {where}: {n_right} of {n} answers are right: {question}")
 
 
 def _path_of(columns: Columns, name: str) -> str:

@@ -9,7 +9,7 @@
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -45,7 +45,9 @@ from calcli.importers.table import Column, Columns, Table
 from calcli.importers.text_cells import (
     LONGEST_WORD,
     without_percent_signs,
+    words,
 )
+from calcli.io.cells import is_null
 from calcli.numerics import AnyArray
 
 PANDAS_LEVELS = re.compile(r"\('(\w+)', '([^']+)'\)")
@@ -128,42 +130,47 @@ def _take_out_index(columns: dict[str, Column], table: Table) -> None:
         index = columns.pop(name)
         what = f"the column {name!r}" if name else "the first column, without a name,"
         reading = "looks like an index and was left out"
-        values = np.empty(0)
-        if index.cells in ("number", "text"):
-            values = index.load()
-        counts_rows = np.array_equal(values, np.arange(table.n_rows or 0))
-        if index.cells == "number" and counts_rows:
+        names = _names_of_index(index)
+        if names == list(range(table.n_rows or 0)):
             reading = "counts the rows and was left out"
-        elif _are_new_ids(values, columns, table):
+        elif names is not None and _are_new_ids(names, columns):
             columns["ids"] = replace(index, name="ids")
             reading = "was read as the ids of the rows"
         remark(f"{table.file.name}: {what} {reading}")
 
 
-def _are_new_ids(values: AnyArray, columns: Columns, table: Table) -> bool:
-    """True for distinct values in a table without ids."""
+def _names_of_index(index: Column) -> list[Any] | None:
+    """Names of the rows; None for lists and other cells that are none."""
+    if index.cells not in ("number", "text"):
+        return None
+    with suppress(DataError):
+        return index.names("ids").tolist()
+    return None
+
+
+def _are_new_ids(names: list[Any], columns: Columns) -> bool:
+    """True for distinct names in a table without ids."""
     if any(role_of(name) == "ids" for name in columns):
         return False
-    return values.ndim == 1 and len(np.unique(values)) == table.n_rows
+    return len(set(names)) == len(names)
 
 
 def _labels_as_words(columns: dict[str, Column]) -> None:
     """Read labels that ``apply`` wrote as words, even if they look like numbers."""
-
-    def as_words(get: Callable[..., Any]) -> Callable[..., Any]:
-        def words(*rows: slice) -> AnyArray:
-            values = np.asarray(get(*rows))
-            return values if values.dtype.kind in "OUS" else values.astype("U")
-
-        return words
-
     for name, column in columns.items():
-        if role_of(name) != "labels":
-            continue
-        get_rows = column.get_rows and as_words(column.get_rows)
-        columns[name] = replace(
-            column, get=as_words(column.get), get_rows=get_rows, cells="text"
-        )
+        if role_of(name) == "labels":
+            columns[name] = _as_words(column)
+
+
+def _as_words(column: Column) -> Column:
+    def get() -> AnyArray:
+        cells = column.written_cells()
+        return words(["" if is_null(cell) else str(cell) for cell in cells])
+
+    def get_rows(rows: slice) -> AnyArray:
+        return get()[rows]
+
+    return replace(column, get=get, get_rows=get_rows, cells="text")
 
 
 def _counts_its_columns(columns: Columns) -> bool:

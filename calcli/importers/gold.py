@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from calcli.importers.names import is_answer, parse_name
 from calcli.importers.proposal import Reading
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, Table
-from calcli.numerics import AnyArray
+from calcli.io.cells import texts_of_names
+from calcli.names import places_among
+from calcli.numerics import AnyArray, IntArray
 
 GOLD = "gold"
 """Name of the array of labels from ``--gold``."""
@@ -56,8 +59,7 @@ def add_gold(columns: Columns, table: Table, request: ImportRequest) -> Joined:
         advice = "add a column 'id' that both files have"
         raise DataError(f"{lacking}: has no ids to find the gold by; {advice}")
     for folder, path in ids_by_folder.items():
-        get = partial(_aligned, columns[path], ids, answers)
-        added["/".join((*folder, GOLD))] = Column(answers.file, answers.name, get)
+        added["/".join((*folder, GOLD))] = _aligned(columns[path], ids, answers)
     message = f"{ids.name!r} as its ids; rows were joined by them"
     remark(f"{answers.where} was read as the gold, {message}")
     return Joined(added, request)
@@ -107,9 +109,9 @@ def align_labels(reading: Reading, columns: Columns) -> Columns:
             message = "labels go by their place, as only one of the files has ids"
             remark(f"{labels.where}: {message}")
         return columns
-    get = partial(_aligned, here, there, labels)
+    aligned = _aligned(here, there, labels)
     remark(f"{labels.where} was joined to the scores by {there.name!r}")
-    return {**columns, reading.labels: Column(labels.file, labels.name, get)}
+    return {**columns, reading.labels: aligned}
 
 
 def _of_file(columns: Columns, like: Column) -> Columns:
@@ -118,48 +120,48 @@ def _of_file(columns: Columns, like: Column) -> Columns:
     }
 
 
-def _aligned(ids: Column, gold_ids: Column, answers: Column) -> AnyArray:
-    """Answers of the gold file, reordered to ``ids``. Raises DataError."""
-    wanted, known = texts_in(ids), texts_in(gold_ids)
+def _aligned(ids: Column, gold_ids: Column, answers: Column) -> Column:
+    """Answers of the gold file in the rows of ``ids``.
+
+    Loading them raises DataError (see ``_rows_of_ids``).
+    """
+
+    @cache
+    def rows() -> IntArray:
+        return _rows_of_ids(ids, gold_ids, answers)
+
+    def pick(array: AnyArray) -> AnyArray:
+        return np.atleast_1d(array)[rows()]
+
+    return answers.ordered(pick)
+
+
+def _rows_of_ids(ids: Column, gold_ids: Column, answers: Column) -> IntArray:
+    """Row of the gold file for every id.
+
+    Raises DataError for an id that it does not have, or has several answers for.
+    """
+    wanted = np.atleast_1d(ids.names("ids"))
+    known = np.atleast_1d(gold_ids.names("ids"))
     if max(wanted.ndim, known.ndim) > 1:
         message = f"ids have shape {known.shape} here, {wanted.shape} there"
         raise DataError(f"{gold_ids.where}: {message}, expected one per row")
-    values = np.atleast_1d(np.asarray(answers.load()[()]))
+    values = answers.answers()
     if len(values) != len(known):
         message = f"has {len(values)} answers for {len(known)} ids"
         raise DataError(f"{answers.where}: {message}")
-    order = np.argsort(known, kind="stable")
-    known, values = known[order], values[order]
-    _refuse_several_answers(known, values, gold_ids)
-    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    is_missing = known[place] != wanted
+    known_texts = texts_of_names(known)
+    answer_by_id: dict[str, Any] = {}
+    for text, value in zip(known_texts, values, strict=True):
+        if answer_by_id.setdefault(text, value) != value:
+            message = f"id {text!r} has several answers, expected one"
+            raise DataError(f"{gold_ids.where}: {message}")
+    wanted_texts = texts_of_names(wanted)
+    rows = places_among(known_texts, wanted_texts)
+    is_missing = rows < 0
     if is_missing.any():
         row = int(np.argmax(is_missing))
         n_lacking = f"{int(is_missing.sum())} of {len(wanted)} rows lack an answer"
-        message = f"row {row} has the id {str(wanted[row])!r}, which {gold_ids.file}"
+        message = f"row {row} has the id {wanted_texts[row]!r}, which {gold_ids.file}"
         raise DataError(f"{ids.where}: {message} does not have ({n_lacking})")
-    return values[place]
-
-
-def _refuse_several_answers(
-    known: AnyArray, values: AnyArray, gold_ids: Column
-) -> None:
-    """Raise DataError for an id with several answers. known : sorted."""
-    is_repeat = known[1:] == known[:-1]
-    differs = (values[1:] != values[:-1]).reshape(len(is_repeat), -1).any(axis=1)
-    if (is_repeat & differs).any():
-        row = int(np.argmax(is_repeat & differs))
-        message = f"id {str(known[1:][row])!r} has several answers, expected one"
-        raise DataError(f"{gold_ids.where}: {message}")
-
-
-def texts_in(column: Column) -> AnyArray:
-    """Values as stripped strings; 7 and 7.0 become equal."""
-    values = np.atleast_1d(column.values())
-    if values.dtype.kind == "f" and (values == np.floor(values)).all():
-        values = values.astype(np.int64)
-    texts = []
-    for value in values.ravel().tolist():
-        text = value.decode() if isinstance(value, bytes) else str(value)
-        texts.append(text.strip())
-    return np.array(texts, dtype="U").reshape(values.shape)
+    return rows

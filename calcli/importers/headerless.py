@@ -11,7 +11,8 @@ from calcli.importers.family import stacked
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import remark
 from calcli.importers.table import Table
-from calcli.importers.text_cells import is_number, not_a_number
+from calcli.importers.text_cells import not_a_number
+from calcli.io.cells import is_number
 from calcli.numerics import AnyArray
 
 

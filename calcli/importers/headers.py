@@ -32,6 +32,8 @@ def names_of_classes(table: Table, family: Family, is_ours: bool) -> list[str] |
     """Names of the classes; None if the columns only number them."""
     if family.classes is not None:
         return family.classes
+    if is_ours and family.prefix:
+        return _names_of_apply(family)
     names = [name[len(family.prefix) :].strip() for name in family.columns]
     names = _without_common_ends(names)
     numbers = [whole_number(name) for name in names]
@@ -48,6 +50,13 @@ def names_of_classes(table: Table, family: Family, is_ours: bool) -> list[str] |
     if not family.prefix and _only_count(names):
         return None
     return names
+
+
+def _names_of_apply(family: Family) -> list[str] | None:
+    """Class names in a table written by ``apply``; None for numbers of classes."""
+    names = [name[len(family.prefix) + 1 :] for name in family.columns]
+    numbers = [str(place) for place in range(len(names))]
+    return None if names == numbers and names != ["0"] else names
 
 
 def read_names(table: Table, family: Family, classes: list[str]) -> AnyArray:

@@ -70,7 +70,8 @@ class ImportOptions(ByName):
         "Drop rows that repeat id, scores and label of an earlier one; count them.",
     )
     drop_missing: bool = flag(
-        False, "Leave out rows whose scores or label are blank or NaN; count them."
+        False,
+        "Leave out rows where a score, the label or a column in use is empty; count.",
     )
     percent: bool = flag(False, "Probabilities and confidences go from 0 to 100.")
     per_label: bool = flag(

@@ -32,7 +32,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.join import join_tables, remark_shards
 from calcli.importers.missing import without_missing
 from calcli.importers.named_columns import with_named_columns
-from calcli.importers.names import headers_path
+from calcli.importers.names import COLUMNS, headers_path, parse_name
 from calcli.importers.per_label import labels_as_rows
 from calcli.importers.proposal import Reading, propose
 from calcli.importers.remarks import remark, remarks
@@ -311,7 +311,8 @@ def _bundles(
     if request.confidence or request.correct:
         if request.drop_missing:
             paths = [path for path in columns if path in request.pieces]
-            columns = without_missing(columns, paths, where)
+            used = [path for path in columns if parse_name(path).role in COLUMNS]
+            columns = without_missing(columns, paths, where, used)
         imported = build_confidences(columns, request, ignore, where)
         yield Bundle(imported, columns)
         return
@@ -325,7 +326,8 @@ def _bundles(
             paths = [reading.scores]
             if reading.labels is not None:
                 paths.append(reading.labels)
-            columns = without_missing(columns, paths, where)
+            used = list(reading.columns.values())
+            columns = without_missing(columns, paths, where, used)
         if request.per_label:
             rows = labels_as_rows(reading, columns, request)
             imported = build(rows.reading, rows.columns, rows.request, ignore=ignore)

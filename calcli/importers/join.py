@@ -12,11 +12,14 @@ from calcli.errors import DataError
 from calcli.importers.gold import Joined
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.missing import in_order
-from calcli.importers.names import ARRAY_ROLES, parse_name
+from calcli.importers.names import ARRAY_ROLES, COLUMNS, parse_name
+from calcli.importers.past import past_of
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Table
+from calcli.io.cells import sortable
 from calcli.io.locate import natural
-from calcli.numerics import AnyArray
+from calcli.io.provenance import chain_of, words
+from calcli.numerics import IntArray
 
 SHARD = re.compile(
     r"(?i)[_.-]?(rank|part|shard|chunk|proc|gpu|batch)?[_.-]?\d+([_.-]?of[_.-]?\d+)?$"
@@ -52,7 +55,8 @@ def join_tables(tables: Sequence[Table], request: ImportRequest) -> Joined:
 
     Without ids, rows repeated by a distributed sampler are found by their scores and
     refused, or dropped with ``--drop-duplicates``, which the returned request then
-    omits. Raises DataError for these, and for files of different arrays.
+    omits. Raises DataError for these, for files of different arrays, and for files that
+    have been through different calibrators.
     """
     parts: dict[str, list[Column]] = {}
     for table in sorted(tables, key=lambda table: natural(str(table.file))):
@@ -60,6 +64,7 @@ def join_tables(tables: Sequence[Table], request: ImportRequest) -> Joined:
             if table.is_single:
                 name = SHARD.sub("", name) or name
             parts.setdefault(name, []).append(column)
+    _refuse_other_pasts(tables)
     _refuse_incomplete(tables)
     _refuse_members(tables, parts)
     n_padded = 0
@@ -68,10 +73,7 @@ def join_tables(tables: Sequence[Table], request: ImportRequest) -> Joined:
     if n_padded:
         _drop_padding(tables, parts, n_padded, request)
         request = replace(request, drop_duplicates=False)
-    joined = {}
-    for name, columns in parts.items():
-        get = partial(_concatenated, name, columns)
-        joined[name] = Column(columns[0].file, name, get)
+    joined = {name: _joined(name, columns) for name, columns in parts.items()}
     _sort_by_ids(joined, len(tables))
     return Joined(joined, request)
 
@@ -107,13 +109,67 @@ def _sort_by_ids(joined: dict[str, Column], n_files: int) -> None:
             continue
         if any(names[path].role == "group" for path in inside):
             continue
-        values = np.asarray(joined[ids[0]].load()[()])
-        are_numbers = values.ndim == 1 and values.dtype.kind in "iu"
-        if are_numbers and (np.diff(values) < 0).any():
-            order = np.argsort(values, kind="stable")
+        order = _order_of_ids(joined[ids[0]])
+        if order is not None:
             for path in inside:
                 joined[path] = in_order(path, joined[path], order)
             remark(f"{n_files} files joined, rows in the order of {ids[0]!r}")
+
+
+def _order_of_ids(ids: Column) -> IntArray | None:
+    """Order of rows by ids that are whole numbers.
+
+    None for others, and where the rows have it.
+    """
+    try:
+        names = sortable(ids.names("ids"))
+    except DataError:  # the ids may not be wanted
+        return None
+    if names.ndim != 1 or names.dtype.kind not in "iu":
+        return None
+    if (names[1:] >= names[:-1]).all():
+        return None
+    return np.argsort(names, kind="stable")
+
+
+def _joined(name: str, columns: Sequence[Column]) -> Column:
+    """One column of those of several files."""
+    first = columns[0]
+    joined = Column(
+        first.file,
+        name,
+        partial(_concatenated, name, columns),
+        joined_from=tuple(columns),
+    )
+    is_of_rows = parse_name(name).role in (*COLUMNS, "split")
+    if is_of_rows or any(column.written is not None for column in columns):
+        joined = replace(joined, written=partial(_joined_cells, columns))
+    return joined
+
+
+def _joined_cells(columns: Sequence[Column]) -> Any:
+    """Cells of a column in several files, one after the other."""
+    parts = [column.written_cells() for column in columns]
+    are_arrays = all(isinstance(cells, np.ndarray) for cells in parts)
+    if are_arrays and len({cells.dtype.kind for cells in parts}) == 1:
+        return np.concatenate(parts)
+    return [cell for cells in parts for cell in cells]
+
+
+def _refuse_other_pasts(tables: Sequence[Table]) -> None:
+    """Raise DataError for scores that went through other calibrators than the first."""
+    first: dict[str, tuple[Table, str]] = {}
+    for table in sorted(tables, key=lambda table: natural(str(table.file))):
+        for path, column in table.columns.items():
+            if parse_name(path).role != "scores":
+                continue
+            links = chain_of(past_of(column, table.columns))
+            is_now = f"is calibrated by {words(links)}" if links else "is uncalibrated"
+            name = "" if table.is_single else path
+            other, was = first.setdefault(name, (table, is_now))
+            if is_now != was:
+                message = f"{table.file}: {is_now}, {other.file} {was}"
+                raise DataError(f"{message}; files that are joined must agree in it")
 
 
 def _refuse_members(tables: Sequence[Table], parts: Parts) -> None:
@@ -161,10 +217,7 @@ def _count_padded(parts: Parts) -> int:
 
 
 def _without_last_row(column: Column) -> Column:
-    def get() -> AnyArray:
-        return np.asarray(column.load()[()])[:-1]
-
-    return Column(column.file, column.name, get)
+    return column.ordered(lambda array: array[:-1])
 
 
 def _refuse_incomplete(tables: Sequence[Table]) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.importers.nested import flatten
 from calcli.importers.ragged import Parts, array_of_objects
-from calcli.importers.table import Cells, Column, Record
-from calcli.importers.text_cells import are_lists, is_number, read_lists, words
+from calcli.importers.table import Cells, Column, Record, constant
+from calcli.importers.text_cells import are_lists, read_lists, words
+from calcli.io.cells import is_number, text_of
 from calcli.numerics import AnyArray
 
 CellKind = Literal["truth", "number", "text", "lists", "object"]
@@ -54,6 +55,7 @@ def column_of_cells(file: Path, name: str, cells: Sequence[Any]) -> Column:
 
     None is an empty cell.
     """
+    written = constant(cells)
     kinds = {kind_of_cell(cell) for cell in cells if cell is not None}
     only_kind = next(iter(kinds)) if len(kinds) == 1 else None
     empty_row = None
@@ -82,7 +84,7 @@ def column_of_cells(file: Path, name: str, cells: Sequence[Any]) -> Column:
     def get_rows(rows: slice) -> Any:
         return parse(cells[rows])
 
-    return Column(file, name, get, cell_type, get_rows, empty_row)
+    return Column(file, name, get, cell_type, get_rows, empty_row, written=written)
 
 
 def _blank(kind: CellKind | None, cells: Sequence[Any]) -> Any:
@@ -104,7 +106,7 @@ def _type_of_mixture(cells: Sequence[Any]) -> Cells:
 
 
 def _texts(cells: Sequence[Any]) -> AnyArray:
-    return words([str(cell) for cell in cells])
+    return words([text_of(cell) for cell in cells])
 
 
 def _refuse(file: Path, name: str, cells: Sequence[Any]) -> AnyArray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from calcli.errors import DataError, one_line
 from calcli.importers.remarks import remark
+from calcli.io.cells import answer_of, text_of
 from calcli.io.memory import as_array
 from calcli.numerics import AnyArray, IntArray, whole_number
 
@@ -192,8 +193,7 @@ def _of_words(
         if list(names).count(word) > 1:
             message = f"the label {word!r} is the name of two classes"
             raise DataError(f"{where}: {message}; --class-names tells them apart")
-    index = {name: place for place, name in enumerate(names)}
-    places = np.array([index.get(word, -1) for word in words], dtype=np.int64)
+    places = _places_of(words, names)
     labels: IntArray = places[inverse.reshape(raw.shape)]
     if (labels < 0).any():
         row = int(np.argmax(labels < 0))
@@ -204,6 +204,24 @@ def _of_words(
         raise DataError(f"{where}: {message}, expected one of {known}")
     are_words = any(whole_number(name.lstrip("-")) is None for name in names)
     return ClassLabels(labels, list(names) if tells_names and are_words else None)
+
+
+def _places_of(words: Sequence[str], names: Sequence[str]) -> IntArray:
+    """Index of the class that each word names; -1 where there is none, or several.
+
+    By its text, else by its value (``true`` is ``True``).
+    """
+    index = {name: place for place, name in enumerate(names)}
+    places = [index.get(word, -1) for word in words]
+    if -1 in places:
+        by_value: dict[str | None, int] = {None: -1}
+        for place, name in enumerate(names):
+            value = answer_of(name)
+            by_value[value] = -1 if value in by_value else place
+        for number, word in enumerate(words):
+            if places[number] < 0:
+                places[number] = by_value.get(answer_of(word), -1)
+    return np.array(places, dtype=np.int64)
 
 
 def _is_index(word: str, k: int) -> bool:
@@ -291,10 +309,7 @@ def texts_of(values: AnyArray, where: str) -> list[str]:
     Raises DataError for non-text and strings that HDF5 cannot store.
     """
     try:
-        texts = [
-            value.decode() if isinstance(value, bytes) else str(value)
-            for value in values.reshape(-1).tolist()
-        ]
+        texts = [text_of(value) for value in values.reshape(-1).tolist()]
         "".join(texts).encode()
     except (ValueError, SystemError) as problem:  # not UTF-8; code points out of range
         message = f"holds what is no text: {one_line(problem)}"

@@ -10,18 +10,17 @@ from calcli.importers.names import PER_ROW, parse_name
 from calcli.importers.ragged import Parts, cut_alike
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns
+from calcli.io.cells import is_blank, is_null
 from calcli.numerics import AnyArray, BoolArray, IntArray
-
-BLANK_WORDS = ("", "nan", "none", "null", "na", "n/a", "<na>")
-"""Words for a missing value."""
 
 
 def without_missing(
-    columns: Columns, paths: Sequence[str], where: str
+    columns: Columns, paths: Sequence[str], where: str, used: Sequence[str] = ()
 ) -> dict[str, Column]:
     """Drop rows, or positions, in which an array of ``paths`` is blank or NaN.
 
-    Raises DataError if none is left.
+    used : columns of which a cell may be empty; such rows are dropped as well. Raises
+    DataError if none is left.
     """
     loaded = [columns[path].load() for path in paths]
     if any(isinstance(array, Parts) for array in loaded):
@@ -31,13 +30,16 @@ def without_missing(
     is_missing = np.zeros(n, dtype=np.bool_)
     for array in arrays:
         is_missing |= _blank_rows(array[:n])
+    what = "a score or a label"
+    for path in used:
+        is_empty = _empty_cells(columns[path].written_cells())
+        if len(is_empty) == n:  # else the shape is refused where the column is read
+            is_missing |= is_empty
+            what = "a score, a label or a value of a column in use"
     if is_missing.all():
-        message = "every row lacks a score or a label, nothing is left"
-        raise DataError(f"{where}: {message}")
-    message = (
-        f"{int(is_missing.sum())} of {n} rows left out: they lack a score or a label"
-    )
-    remark(f"{where}: {message}")
+        raise DataError(f"{where}: every row lacks {what}, nothing is left")
+    n_left_out = int(is_missing.sum())
+    remark(f"{where}: {n_left_out} of {n} rows left out: they lack {what}")
     kept = np.flatnonzero(~is_missing)
     return {path: in_order(path, column, kept, n) for path, column in columns.items()}
 
@@ -52,8 +54,7 @@ def in_order(
     role = parse_name(path).role
     n = len(order) if n_rows is None else n_rows
 
-    def get() -> Any:
-        array = np.asarray(column.load()[()])
+    def pick(array: AnyArray) -> AnyArray:
         if role == "transformed" and array.ndim > 1 and array.shape[1] == n:
             return array[:, order]
         is_per_row = role in PER_ROW or role in ("", "scores")
@@ -61,7 +62,14 @@ def in_order(
             return array[order]
         return array
 
-    return Column(column.file, column.name, get, attributes=column.attributes)
+    return column.ordered(pick)
+
+
+def _empty_cells(cells: Any) -> BoolArray:
+    """Mask of the cells of a column that hold no value."""
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "biu":
+        return np.zeros(len(cells), dtype=np.bool_)
+    return np.array([is_null(cell) for cell in cells], dtype=np.bool_)
 
 
 def _blank_rows(array: AnyArray) -> BoolArray:
@@ -79,7 +87,7 @@ def _blank_rows(array: AnyArray) -> BoolArray:
 
 def _is_blank(value: Any) -> bool:
     word = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    return word.strip().lower() in BLANK_WORDS
+    return is_blank(word)
 
 
 # ---- positions of sequences

@@ -59,18 +59,22 @@ def _in_place(
 
 def _combined(columns: Sequence[Column], names: Sequence[Name]) -> Column:
     """One column, or the intersections of several."""
-    parts = {name.core: column for name, column in zip(names, columns, strict=True)}
-    first = replace(
-        columns[0],
-        name=", ".join(parts),
-        parts={},
-        get_rows=None,
-        attributes={},
-    )
+    by_name = {name.core: column for name, column in zip(names, columns, strict=True)}
+    parts = dict(sorted(by_name.items()))  # as they are named in any order
+    first = replace(columns[0].called(", ".join(parts)), attributes={})
     if len(columns) == 1:
         return first
-    return replace(first, get=partial(_intersections, parts), parts=parts)
+    return replace(
+        first,
+        get=partial(_intersections, parts),
+        parts=parts,
+        empty_row=None,
+        written=None,
+        joined_from=(),
+    )
 
 
 def _intersections(columns: Columns) -> AnyArray:
-    return intersections({name: column.values() for name, column in columns.items()})
+    return intersections(
+        {name: column.names("group") for name, column in columns.items()}
+    )

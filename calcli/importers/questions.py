@@ -1,15 +1,18 @@
 """Questions of evaluation harnesses: a score per candidate, the right one, checks."""
 
+import json
 from collections.abc import Sequence
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from calcli.errors import DataError
+from calcli.errors import DataError, one_line
 from calcli.fast_dataclass import dataclass
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.table import Table
+from calcli.io.cells import is_number, text_of
 
 Floats = Sequence[float]
 LARGEST_ID = 1 << 63
@@ -27,6 +30,32 @@ class Question:
     scores: Floats
     gold: int
     of: Any = None
+
+
+def question_id(value: Any, where: str) -> Any:
+    """Check the id of a question, a number or a word. Raises DataError."""
+    is_finite_number = _is_number(value) and isfinite(value)
+    if not isinstance(value, str) and not is_finite_number:
+        raise DataError(f"{where} is {_shown(value)}, expected a number or a word")
+    return value
+
+
+def log_likelihood(value: Any, where: str) -> float:
+    """Check one log-likelihood of a log, a number or its text. Raises DataError."""
+    is_text = isinstance(value, str) and is_number(value)
+    if is_text or _is_number(value):
+        likelihood = float(value)
+        if not isnan(likelihood):
+            return likelihood
+    raise DataError(f"{where} is {_shown(value)}, expected a number; evaluate it anew")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    return one_line(ValueError(json.dumps(value, default=str)), 40)
 
 
 def agrees(scores: Floats, gold: int, right: float | None) -> bool:
@@ -103,8 +132,8 @@ def table_of_questions(
     rows: list[dict[str, Any]] = []
     units = []
     for question in questions:
-        row_id = question.id if are_numbers else str(question.id)
-        units.append(str(row_id if question.of is None else question.of))
+        row_id = question.id if are_numbers else text_of(question.id)
+        units.append(text_of(row_id if question.of is None else question.of))
         rows.append(
             {
                 "logits": list(question.scores),

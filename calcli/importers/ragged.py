@@ -75,6 +75,10 @@ class Parts:
         self.shape = (len(self.shapes), *longest)
         self.ndim = len(self.shape)
 
+    def lists(self) -> list[list[Any]]:
+        """Values of every unit as a list."""
+        return [self.of(unit).tolist() for unit in range(len(self))]
+
     @classmethod
     def held(cls, arrays: Sequence[AnyArray], where: str) -> "Parts":
         """Make a ragged array of arrays in memory."""

@@ -8,9 +8,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calcli.errors import DataError
+from calcli.errors import DataError, one_line
 from calcli.fast_dataclass import dataclass
 from calcli.importers.remarks import reading
+from calcli.io.cells import (
+    NameColumn,
+    answer_of,
+    is_null,
+    is_printed_list,
+    names_of,
+    printed_list,
+)
 from calcli.numerics import AnyArray, bfloat16_to_float32, is_bfloat16
 
 Cells = Literal["array", "number", "text", "lists", "truth", "other"]
@@ -35,6 +43,10 @@ class Column:
     attributes : what is known of the array (``first_index``: 1 where indices count from
         1; ``classes``: names of the values of a label; ``is_generated``: its name is
         none of the file's).
+    written : returns the cells of a column as the file has them, None for an empty
+        one, where the array may have lost their text: it has 7 for 007. None: the
+        array says it.
+    joined_from : the columns of several files that it joins.
     """
 
     file: Path
@@ -45,6 +57,8 @@ class Column:
     empty_row: int | None = None
     parts: Mapping[str, "Column"] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    written: Callable[[], Any] | None = None
+    joined_from: Sequence["Column"] = ()
 
     @property
     def shown(self) -> str:
@@ -69,11 +83,14 @@ class Column:
     def load(self) -> Any:
         """Return all values. Raises DataError, also where a cell is empty."""
         if self.empty_row is not None:
-            place = f"column {self.name!r} is empty in row {self.empty_row}"
-            expected = "expected a value (or --drop-missing)"
-            raise DataError(f"{self.file}: {place}, {expected}")
+            raise self.refusal_of_empty(self.empty_row)
         with reading(self.file, f"array {self.name!r}"):
             return self.get()
+
+    def refusal_of_empty(self, row: int) -> DataError:
+        """Error about the empty cell of a row."""
+        place = f"column {self.name!r} is empty in row {row}"
+        return DataError(f"{self.file}: {place}, expected a value (or --drop-missing)")
 
     def rows(self, rows: slice) -> AnyArray:
         """Return some rows, empty cells as NaN or an empty word."""
@@ -97,8 +114,89 @@ class Column:
     def having(self, values: Any) -> "Column":
         """The column with other values."""
         return replace(
-            self, get=constant(values), cells="array", get_rows=None, empty_row=None
+            self,
+            get=constant(values),
+            cells="array",
+            get_rows=None,
+            empty_row=None,
+            written=None,
         )
+
+    def called(self, name: str) -> "Column":
+        """The same column under another name, made of no others."""
+        return replace(self, name=name, parts={}, get_rows=None)
+
+    def ordered(self, pick: Callable[[AnyArray], AnyArray]) -> "Column":
+        """The column with other rows.
+
+        pick : takes the array of all values, or of all cells, and returns that of the
+        rows.
+        """
+        written = self.written
+        made = replace(
+            self,
+            get=lambda: pick(np.asarray(self.load()[()])),
+            parts={},
+            get_rows=None,
+            empty_row=None,
+        )
+        if written is None:
+            return made
+        return replace(made, written=lambda: pick(_as_objects(written())).tolist())
+
+    # ---- what its cells say
+
+    def written_cells(self) -> Any:
+        """Cells of a column: an array, or a sequence with None for an empty one.
+
+        Lists of different lengths stay such. Raises DataError.
+        """
+        if self.written is not None:
+            with reading(self.file, f"array {self.name!r}"):
+                return self.written()
+        loaded = self.load()
+        lists = getattr(loaded, "lists", None)  # of ``Parts``
+        return np.atleast_1d(self.values()) if lists is None else lists()
+
+    def names(self, role: str) -> AnyArray:
+        """Cells as names of rows (see ``names_of``). Raises DataError."""
+        return names_of(self.written_cells(), NameColumn(self.where, role))
+
+    def answers(self) -> list[Any]:
+        """Cells as canonical answers, None for a blank one.
+
+        Of a column of lists, or of texts that all are printed lists, a list in each
+        row. Raises DataError.
+        """
+        cells = self.written_cells()
+        present = [cell for cell in cells if not is_null(cell)]
+        if present and all(map(is_printed_list, present)):
+            cells = [None if is_null(cell) else printed_list(cell) for cell in cells]
+        answers = []
+        for row, cell in enumerate(cells):
+            try:
+                answers.append(_answer_in(cell))
+            except ValueError as problem:
+                message = f"row {row} holds no answer: {one_line(problem)}"
+                raise DataError(f"{self.where}: {message}") from None
+        return answers
+
+
+def _answer_in(cell: Any) -> Any:
+    """Canonical answer of a cell; of a list that of each item."""
+    if isinstance(cell, list | tuple | np.ndarray):
+        return [_answer_in(item) for item in cell]
+    return answer_of(cell)
+
+
+def _as_objects(cells: Any) -> AnyArray:
+    """Array of any cells, (n,); lists stay what they are."""
+    if isinstance(cells, np.ndarray):
+        return cells
+    objects = np.empty(len(cells), dtype=object)
+    for row, cell in enumerate(cells):
+        objects[row] = cell
+    return objects
 
 
 Columns = Mapping[str, Column]

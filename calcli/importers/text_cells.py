@@ -1,8 +1,8 @@
 """Cells of text: numbers, words, missing values, percentages and printed lists."""
 
-import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,15 @@ import numpy as np
 from calcli.errors import DataError, one_line
 from calcli.importers.remarks import remark
 from calcli.importers.table import Cells, Column, constant
-from calcli.numerics import AnyArray
-
-MISSING = frozenset(
-    {
-        *("", "NA", "N/A", "n/a", "#N/A", "#NA", "null", "NULL", "None"),
-        *("nan", "NaN", "-nan", "-NaN"),
-    }
+from calcli.io.cells import (
+    cells_of_text,
+    is_blank,
+    is_number,
+    number,
+    real_numbers,
+    whole_numbers,
 )
-"""Cells of missing values, as pandas and pyarrow write them."""
+from calcli.numerics import AnyArray
 
 LONGEST_WORD = 200
 """Most characters of a word; longer ones are texts."""
@@ -34,6 +34,9 @@ PERCENTAGE = re.compile(r"[0-9.]+ *%|")
 ONE_TENSOR = re.compile(r"\s*tensor\(([^\[(),]+)(?:, [^)]*)?\)\s*")
 """A single number as torch prints it: ``tensor(2)``."""
 
+DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
+THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")
+
 PRINTED_LIST = re.compile(
     r"\s*(?:[A-Za-z_.]*(?:array|tensor)\()?\s*[\[(](?P<inside>.*)[\])].*", re.DOTALL
 )
@@ -44,15 +47,6 @@ NUMPY_SCALAR = re.compile(r"[A-Za-z_.]*float\d*\(([^()]*)\)")
 
 GAP = re.compile(r"(?<=[\d.])\s+(?=[-+\d.])")
 """Separator of the numbers of a printed NumPy array."""
-
-
-def is_number(cell: str) -> bool:
-    """True for the text of a number."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def mostly_numbers(cells: Sequence[str]) -> bool:
@@ -70,33 +64,86 @@ def words(cells: Sequence[str]) -> AnyArray:
     return np.array(cells, dtype=object if longest > LONGEST_WORD else None)
 
 
-def text_column(file: Path, name: str, cells: Sequence[str]) -> Column:
-    """Column of these cells, of the narrowest type that holds them all."""
-    if cells and ONE_TENSOR.fullmatch(cells[0]):
-        cells = [ONE_TENSOR.sub(r"\1", cell) for cell in cells]
-    is_empty = [cell.strip() in MISSING for cell in cells]
-    present = [cell for cell, empty in zip(cells, is_empty, strict=True) if not empty]
-    empty_row = is_empty.index(True) if any(is_empty) else None
+def text_column(
+    file: Path,
+    name: str,
+    texts: Sequence[str],
+    *,
+    has_commas: bool = False,
+    is_ours: bool = False,
+) -> Column:
+    """Column of these cells, of the narrowest type that holds them all.
+
+    has_commas : 0,5 is a number, as in tables with ; or tabs. is_ours : written by
+    calcli, where every text of a word is meant.
+    """
+    if texts and ONE_TENSOR.fullmatch(texts[0]):
+        texts = [ONE_TENSOR.sub(r"\1", text) for text in texts]
+    column = _column_of_texts(file, name, texts, has_commas, is_ours)
+    if column.cells == "number" and _say_their_texts(column.get(), texts):
+        return column
+    return replace(column, written=partial(cells_of_text, texts, blanks=is_ours))
+
+
+def _say_their_texts(values: AnyArray, texts: Sequence[str]) -> bool:
+    """True for integers whose texts are those of the cells: not 7 for 007."""
+    if values.dtype.kind not in "iu":
+        return False
+    return all(map(str.__eq__, map(str, values.tolist()), texts))
+
+
+def _column_of_texts(
+    file: Path, name: str, texts: Sequence[str], has_commas: bool, is_ours: bool
+) -> Column:
+    cells = _with_points(texts) if has_commas else texts
+    are_blank = [is_blank(cell) for cell in cells]
+    present = [cell for cell, blank in zip(cells, are_blank, strict=True) if not blank]
+    empty_row = are_blank.index(True) if any(are_blank) else None
     if not present:
         nothing = np.full(len(cells), np.nan)
         return held_column(file, name, nothing, "other", empty_row)
     if all(cell.strip().lower() in ("true", "false") for cell in cells):
         truths = np.array([cell.strip().lower() == "true" for cell in cells])
         return held_column(file, name, truths, "truth")
-    integers = _integers(present)
-    if integers is not None:
-        if empty_row is None:
-            return held_column(file, name, integers, "number")
-        return held_column(file, name, _floats(cells), "number", empty_row)
-    numbers = _floats(cells)
-    if numbers is not None:
-        return held_column(file, name, numbers, "number")
+    integers = whole_numbers(present)
+    if integers is not None and empty_row is None:
+        return held_column(file, name, integers, "number")
+    numbers = real_numbers(cells)
+    if numbers is not None:  # a missing score is NaN
+        row = None if integers is None else empty_row
+        column = held_column(file, name, numbers, "number", row)
+        return _unless_thousands(column, texts) if has_commas else column
     if are_lists(present):
-        return _parsed_column(
-            file, name, cells, "lists", partial(read_lists, file, name)
-        )
-    kind: Cells = "number" if mostly_numbers(present) else "text"
-    return _parsed_column(file, name, cells, kind, words, empty_row)
+        parse = partial(read_lists, file, name)
+        return _parsed_column(file, name, cells, "lists", parse)
+    if mostly_numbers(present):
+        return _parsed_column(file, name, cells, "number", words, empty_row)
+    row = None if is_ours else empty_row
+    return _parsed_column(file, name, texts, "text", words, row)
+
+
+def _with_points(texts: Sequence[str]) -> list[str]:
+    """Cells with a point in place of a decimal comma."""
+    return [
+        text.replace(",", ".") if DECIMAL_COMMA.fullmatch(text) else text
+        for text in texts
+    ]
+
+
+def _unless_thousands(column: Column, texts: Sequence[str]) -> Column:
+    """The column; it cannot be loaded where its commas may part thousands."""
+    with_comma = [text for text in texts if DECIMAL_COMMA.fullmatch(text)]
+    whole = next((text for text in texts if text.strip().lstrip("+-").isdigit()), None)
+    if not with_comma or whole is None or not all(map(THOUSANDS.fullmatch, with_comma)):
+        return column
+    message = f"column {column.name!r} has {with_comma[0]!r} beside {whole!r}"
+    question = "does the comma part thousands or decimals?"
+    advice = "Write numbers with a point and without separators of thousands"
+
+    def refuse() -> AnyArray:
+        raise DataError(f"{column.file}: {message}: {question} {advice}")
+
+    return replace(column, get=refuse)
 
 
 def held_column(
@@ -129,26 +176,6 @@ def _parsed_column(
     return Column(file, name, get, kind, get_rows, empty_row)
 
 
-def _integers(cells: Sequence[str]) -> AnyArray | None:
-    """Cells as integers; None where one is anything else."""
-    try:
-        return np.array([int(cell) for cell in cells], dtype=np.int64)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _floats(cells: Sequence[str]) -> AnyArray | None:
-    """Cells as numbers, missing ones as NaN; None where one is anything else."""
-    numbers = []
-    try:
-        for cell in cells:
-            is_missing = cell.strip() in MISSING
-            numbers.append(math.nan if is_missing else float(cell))
-    except ValueError:
-        return None
-    return np.array(numbers, dtype=np.float64)
-
-
 # ---- percentages
 
 
@@ -166,7 +193,7 @@ def without_percent_signs(column: Column, *, as_fractions: bool) -> Column:
             return column
         numbers = np.array(
             [
-                float(str(word).strip().removesuffix("%") or "nan")
+                number(str(word).strip().removesuffix("%") or "nan")
                 for word in column.rows(slice(None)).tolist()
             ]
         )
@@ -176,7 +203,8 @@ def without_percent_signs(column: Column, *, as_fractions: bool) -> Column:
         numbers = numbers / 100.0
         message = f"column {column.name!r} is in percent and was divided by 100"
         remark(f"{column.file.name}: {message}")
-    return held_column(column.file, column.name, numbers, "number", column.empty_row)
+    plain = held_column(column.file, column.name, numbers, "number", column.empty_row)
+    return replace(plain, written=column.written_cells)
 
 
 # ---- lists of numbers as text: as Python, NumPy and torch print them, or spaced
@@ -215,19 +243,19 @@ def read_lists(file: Path, name: str, cells: Sequence[str]) -> AnyArray:
     if all("'" in cell for cell in cells):
         return np.array([re.findall(r"'([^']*)'", cell) for cell in cells])
     rows: list[list[float]] = []
-    for number, cell in enumerate(cells):
+    for row, cell in enumerate(cells):
         pieces = GAP.sub(",", _inside(cell)).split(",")
         try:
-            rows.append([float(piece) for piece in pieces])
+            rows.append([number(piece) for piece in pieces])
         except ValueError:
             text = one_line(ValueError(cell), 40)
-            message = f"column {name!r} has {text!r} in row {number}, expected numbers"
+            message = f"column {name!r} has {text!r} in row {row}, expected numbers"
             if "..." in cell:
                 message += "; NumPy has left out the middle:"
                 message += " np.set_printoptions(threshold=sys.maxsize)"
             raise DataError(f"{file}: {message}") from None
         if len(rows[-1]) != len(rows[0]):
-            lengths = f"{len(rows[0])} in row 0, {len(rows[-1])} in row {number}"
+            lengths = f"{len(rows[0])} in row 0, {len(rows[-1])} in row {row}"
             message = f"the lists in column {name!r} have different lengths ({lengths})"
             raise DataError(f"{file}: {message}, expected one number per class")
     return np.array(rows)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from calcli.errors import DataError, blaming
 from calcli.fast_dataclass import dataclass
-from calcli.importers.text_cells import is_number
+from calcli.importers.names import role_of
+from calcli.io.cells import is_number
 
 MOST_COMMENTS = 50
 LONGEST_CELL = 1 << 30
@@ -23,8 +24,10 @@ NOT_A_ROW = re.compile(r"#|sep=.$")
 """Beginning of a line above a table."""
 
 DECIMAL = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
-DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
-THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")
+QUOTED = re.compile(r'"(?:[^"]|"")*"')
+OPEN_QUOTE = re.compile(r'(?:^|[,;\t|])"')
+"""Text in quotes, and the beginning of a cell whose quotes the line does not close."""
+
 LIST_OF_NUMBERS = re.compile(r"[\[(]+\s*[-+]?\d*\.\d")
 
 Cells = Sequence[str]
@@ -77,6 +80,10 @@ def read_opening(path: Path) -> Opening:
     if not first.strip():
         message = "the first line is empty, expected the names of the columns"
         raise DataError(f"{path}: {message}")
+    for line in lines[n_skipped + 1 :]:
+        if not OPEN_QUOTE.search(QUOTED.sub("", first)):
+            break
+        first = f"{first}\n{line}"  # a name that has several lines
     separator = _separator(first, second)
     cells = split_line(first, separator)
     if n_skipped and lines[n_skipped - 1].startswith("#") and is_data(cells):
@@ -104,8 +111,9 @@ def _has_scores(line: str) -> bool:
 
 def _separator(first: str, second: str) -> str:
     """The commonest separator of the first line; white space between numbers."""
-    separator = max(SEPARATORS, key=first.count)
-    if separator in first:
+    unquoted = QUOTED.sub("", first)
+    separator = max(SEPARATORS, key=unquoted.count)
+    if separator in unquoted:
         return separator
     spaced = split_line(first, " ")
     if len(spaced) < 2:
@@ -118,11 +126,18 @@ def _separator(first: str, second: str) -> str:
 def split_line(line: str, separator: str) -> list[str]:
     """Cells of one line."""
     if separator != " ":
-        cells = next(csv.reader([line], delimiter=separator))
-        return [cell.strip() for cell in cells]
+        lines = line.splitlines(keepends=True)
+        cells = next(csv.reader(lines, delimiter=separator))
+        stripped = [cell.strip() for cell in cells]
+        return cells if are_ours(stripped) else stripped
     if '"' not in line:
         return line.split()
     return next(csv.reader([line.strip()], delimiter=" ", skipinitialspace=True))
+
+
+def are_ours(header: Sequence[str]) -> bool:
+    """True for the names of the columns of a table that calcli has written."""
+    return any(role_of(name) == "calibrated_by" for name in header)
 
 
 def is_data(cells: Cells) -> bool:
@@ -173,11 +188,6 @@ def read_grid(path: Path, opening: Opening, header: list[str] | None) -> Grid:
     columns: list[Cells] = [()] * len(names)
     if rows:
         columns = list(zip(*rows, strict=True))
-    if opening.separator in ";\t":
-        columns = [
-            _with_points(path, name, cells)
-            for name, cells in zip(names, columns, strict=True)
-        ]
     return Grid(names, columns, len(rows))
 
 
@@ -208,23 +218,3 @@ def _have_row_names(rows: Sequence[Sequence[str]], n_columns: int) -> bool:
         if names == [str(number) for number in range(start, len(rows) + start)]:
             return True
     return len(set(names)) == len(names) and not any(map(is_number, names))
-
-
-def _with_points(path: Path, name: str, cells: Cells) -> Cells:
-    """Replace decimal commas by points, in tables separated by ; or tabs.
-
-    Raises DataError if the commas may separate thousands.
-    """
-    with_comma = [cell for cell in cells if DECIMAL_COMMA.fullmatch(cell)]
-    if not with_comma:
-        return cells
-    whole = next((cell for cell in cells if cell.strip().lstrip("+-").isdigit()), None)
-    if whole is not None and all(THOUSANDS.fullmatch(cell) for cell in with_comma):
-        message = f"column {name!r} has {with_comma[0]!r} beside {whole!r}"
-        question = "does the comma part thousands or decimals?"
-        advice = "Write numbers with a point and without separators of thousands"
-        raise DataError(f"{path}: {message}: {question} {advice}")
-    return tuple(
-        cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell
-        for cell in cells
-    )

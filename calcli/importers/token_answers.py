@@ -1,7 +1,7 @@
 """Answers of servers with an OpenAI interface: log-probabilities of their tokens."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.json_columns import column_of_cells
 from calcli.importers.positions import reduced
 from calcli.importers.remarks import remark
-from calcli.importers.table import Table
+from calcli.importers.table import Column, Table
 from calcli.importers.token_classes import UNLIKELY, bare, by_token, of_classes
+from calcli.io.cells import words
 from calcli.numerics import AnyArray
 
 NO_LOGPROBS = (
@@ -41,11 +42,11 @@ class Position:
 class Answer:
     """One response.
 
-    id : of the row, or "". more : values of further columns by name (labels, group).
+    id : of the row, or None. more : values of further columns by name (labels, group).
     """
 
     where: str
-    id: str
+    id: str | None
     text: str
     positions: Sequence[Position]
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -123,15 +124,18 @@ def table_of_answers(
         arrays["confidence"] = _confidences(answers, how)
         what = "the exponential of the answer's token log-probabilities"
         remark(f"{path.name}: 'confidence' is {what} ({how})")
-    if all(answer.id for answer in answers):
-        ids = np.array([answer.id for answer in answers], dtype="U")
-        arrays["ids"] = ids
-        if len(np.unique(ids)) < len(ids):  # repeated questions, as in epochs
-            arrays["unit"] = ids
+    ids = [answer.id for answer in answers if answer.id is not None]
+    if len(ids) == len(answers):
+        arrays["ids"] = words(ids)
+        if len(set(ids)) < len(ids):  # repeated questions, as in epochs
+            arrays["unit"] = arrays["ids"]
+    table = Table.held(path, format, arrays)
+    columns = dict(table.columns)
     for name in dict.fromkeys(name for answer in answers for name in answer.more):
         cells = [answer.more.get(name) for answer in answers]
-        arrays[name] = column_of_cells(path, name, cells).load()
-    return Table.held(path, format, arrays)
+        column = column_of_cells(path, name, cells)
+        columns[name] = Column(path, name, column.load, written=column.written)
+    return replace(table, columns=columns)
 
 
 def _confidences(answers: Sequence[Answer], how: str) -> AnyArray:

@@ -19,6 +19,7 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.fast_dataclass import cached_property
 from calcli.io.artifact import Link
+from calcli.io.cells import together
 from calcli.io.locate import Location
 from calcli.io.provenance import NOT_HELD_OUT, in_sample, of_several, words
 from calcli.io.row_facts import RowFacts, row_facts
@@ -152,7 +153,8 @@ class DataSet(Rows):
     def carry(self, name: str) -> Codes:
         """Attach a column to every block, and return the whole column. Raises DataError if it does not exist."""
         if name not in self.columns:
-            values = self.column("group" if self.own_name("group") == name else name)
+            is_group = _same_columns(self.own_name("group"), name)
+            values = self.column("group" if is_group else name)
             if (
                 values is None and name == "label"
             ):  # multi-label: the groups are the labels' names
@@ -270,6 +272,11 @@ class DataSet(Rows):
         return ArrayRows(drawn.scores, drawn.labels, self.kind, weight=drawn.weight)
 
 
+def _same_columns(one: str, other: str) -> bool:
+    """True for the names of the same columns, joined by commas, in any order."""
+    return sorted(one.split(", ")) == sorted(other.split(", "))
+
+
 def _carrying(
     work: Callable[..., Any],
     names: Mapping[str, tuple[str, ...]],
@@ -374,7 +381,7 @@ class PooledRows(DataSet):
         if lacking:
             told = f"has no dataset {name!r}, others of these bundles do"
             raise DataError(f"{lacking[0]}: {told}; add it or drop it there")
-        return np.concatenate([values for values in columns if values is not None])
+        return together([values for values in columns if values is not None])
 
     @cached_property
     def given_units(self) -> Units | None:

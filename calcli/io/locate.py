@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
 
 from calcli.errors import DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
+from calcli.io.cells import sortable, words
 from calcli.io.hdf5 import find_groups, lookup
 from calcli.io.inputs import note, read_document
 from calcli.numerics import AnyArray, whole_number
@@ -28,7 +28,7 @@ class ByName:
     group_by: list[str] | None = flag(
         None,
         "Column of groups (repeatable: their intersections).",
-        "COLUMN",
+        "COLUMN|none",
         "--group-by",
         formerly="--group",
     )
@@ -56,16 +56,21 @@ class ByName:
             role: [] if names == ["none"] else names for role, names in lists.items()
         }
 
+    @property
+    def names_groups(self) -> bool:
+        """True where the user has named a column of groups."""
+        return bool(self.named.get("group"))
+
 
 def intersections(columns: Mapping[str, AnyArray]) -> AnyArray:
-    """Values of a single column, or the intersections of several as text, ``race=Black, sex=F``."""
+    """Names of a single column, or the intersections of several as text,
+    ``race=Black, sex=F``: the columns by their names, in whatever order they come."""
     if len(columns) == 1:
         return next(iter(columns.values()))
-    texts = [
-        [f"{name}={value}" for value in values.tolist()]
-        for name, values in columns.items()
-    ]
-    return np.array([", ".join(row) for row in zip(*texts, strict=True)], dtype=object)
+    parts = []
+    for column, names in sorted(columns.items()):
+        parts.append([f"{column}={name}" for name in sortable(names).tolist()])
+    return words([", ".join(row) for row in zip(*parts, strict=True)])
 
 
 @dataclass(frozen=True, kw_only=True)

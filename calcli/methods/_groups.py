@@ -14,7 +14,8 @@ from msgspec import Meta
 from calcli.calibrator import Calibrator, Context, Fit, Options
 from calcli.errors import DataError
 from calcli.fast_dataclass import Sums, dataclass
-from calcli.folds import content_folds, random_folds
+from calcli.folds import by_content, content_folds, random_folds
+from calcli.names import places_of_groups
 from calcli.numerics import NLL_OF_ZERO, FloatArray, IntArray, entries
 from calcli.rows import Block, Codes, Rows
 
@@ -74,12 +75,11 @@ def groups_of(block: Block, by: str) -> Codes:
 
 
 def places(by: str, names: Sequence[str], block: Block) -> IntArray:
-    """Index in ``names`` of the group of every row, (b,); ``len(names)`` for a group that is not among them."""
-    found, known = groups_of(block, by), {name: i for i, name in enumerate(names)}
-    return entries(
-        found.code,
-        np.array([known.get(name, len(known)) for name in found.names], dtype=np.int64),
-    )
+    """Index in ``names`` of the group of every row, (b,); ``len(names)`` for a group
+    that is not among them (see ``places_of_groups``)."""
+    groups = groups_of(block, by)
+    known = places_of_groups(tuple(names), tuple(groups.names))
+    return entries(groups.code, np.where(known < 0, len(names), known))
 
 
 @dataclass(frozen=True)
@@ -302,12 +302,12 @@ class ByGroup(Calibrator):
         start : results of the fits to all rows.
         """
         units, losses = rows.units(), np.empty((2, rows.n))
+        common_loss = _losses(start[0], rows)
         if units is not None:
-            fold = random_folds(units.n, FOLDS, context.rng())[units.code]
+            dealt = random_folds(units.n, FOLDS, context.rng())
+            fold = dealt[by_content(units, common_loss).code]
         else:
-            fold = content_folds(
-                groups.code, _losses(start[0], rows), FOLDS, context.rng()
-            )
+            fold = content_folds(groups.code, common_loss, FOLDS, context.rng())
         for f in np.unique(fold):
             context.progress("cross-validating", int(f), FOLDS)
             held, others = np.flatnonzero(fold == f), np.flatnonzero(fold != f)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from calcli.io.cells import HIDDEN, finite
+from calcli.io.harmless import HIDDEN, finite
 
 CONTROLS = ({*range(32), *range(127, 160)} - {ord("\n"), ord("\t")}) | {
     *range(0xD800, 0xE000)

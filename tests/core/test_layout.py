@@ -33,6 +33,7 @@ LAYERS = [
     ["calibrator"],
     ["fit_summary"],
     ["rows", "binning", "folds", "isotonic", "solvers", "statistics"],
+    ["names"],
     ["numerics", "parallel"],
     ["forks", "errors", "fast_dataclass", "options"],
 ]

@@ -28,7 +28,7 @@ import numpy as np
 from calcli.cli import evaluate_tables as texts
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, not_held_out
-from calcli.cli.render import plain, print_table
+from calcli.cli.render import print_line, print_made, print_table
 from calcli.errors import DataError, LimitCrossed, UsageError, check_choice
 from calcli.evaluation.evaluate_bundle import (
     Candidate,
@@ -159,7 +159,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     @property
     def unused_options(self) -> dict[str, str]:
         by_group, free = (
-            bool(self.per_group or self.group_by) and not self.ordered,
+            bool(self.per_group or self.names_groups) and not self.ordered,
             set[str](),
         )
         if self.metric and not self.per_class:
@@ -193,7 +193,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
                 "per_group group_by",
                 f"--format {self.form} has no place for groups; json has",
             ),
-            (not (self.per_group or self.group_by), "ordered", o.NO_BATCHES),
+            (not (self.per_group or self.names_groups), "ordered", o.NO_BATCHES),
             (
                 not self.people,
                 "explain",
@@ -245,7 +245,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         settings = MetricSettings(**taken(MetricSettings, self) | own)
         how = {
             **taken(Plan, self),
-            "per_group": self.per_group or bool(self.group_by),
+            "per_group": self.per_group or self.names_groups,
             "limited": limited,
         }
         report = not self.metric and not self.value_only
@@ -498,13 +498,13 @@ def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
             each for results in evaluation.bundles for each in results[1:] or results
         ):
             score = result.scores[plan.metrics[0]]
-            print("null" if score.value is None else repr(float(score.value)))
+            print_line("null" if score.value is None else repr(float(score.value)))
             if score.reason:
                 command.say(
                     f"{plan.metrics[0]}: undefined for {result.title}: {score.reason}"
                 )
     elif args.wanted == "model-index":
-        print(texts.model_index(evaluation), end="")
+        print_made(texts.model_index(evaluation))
     elif not args.people:
         table_of = texts.batch_table if args.ordered else texts.result_table
         args.print(
@@ -515,10 +515,10 @@ def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
     else:
         texts.print_report(evaluation, plan, args.full)
         if args.ordered:
-            print("\nbatches in order of time")
+            print_line("\nbatches in order of time")
             print_table(*texts.batch_table(evaluation, args.wanted))
         if args.explain:
-            print()
+            print_line()
             print_table(
                 ["term", "meaning"],
                 explained(evaluation.results, plan.report, plan.settings),
@@ -529,4 +529,4 @@ def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
         for line in texts.quotable(
             evaluation, plan.metrics[0] if args.metric else "ece"
         ):
-            print(plain(line), file=out)
+            print_line(line, out)

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from calcli.cli import options as o
-from calcli.cli.render import plain, print_json, print_table
+from calcli.cli.render import plain, print_json, print_line, print_table
 from calcli.errors import CalcliError, DataError
 from calcli.fast_dataclass import cached_property, dataclass
 from calcli.importers.formats import open_table
@@ -79,7 +79,7 @@ def run(args: InspectArgs) -> int:
         print_json(content)
         return 0
     for note in content.get("notes", ()):
-        print(plain(note))
+        print_line(note)
     for facts in content.get("bundles", [content.get("artifact")]):
         _print_facts(facts)
     return 0
@@ -241,24 +241,23 @@ def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
         if isinstance(value, dict) and any(
             isinstance(v, dict | list) for v in value.values()
         ):
-            print(f"{indent}{plain(name)}:")
+            print_line(f"{indent}{name}:")
             _print_facts(value, indent + "  ")
         elif (
             isinstance(value, list)
             and len(value) > 1
             and all(isinstance(row, dict) for row in value)
         ):
-            print(f"{indent}{plain(name)}:")
+            print_line(f"{indent}{name}:")
             head = list(dict.fromkeys(key for row in value for key in row))
             body = [[_words(row.get(key)) for key in head] for row in value]
             print_table([key.replace("_", " ") for key in head], body)
         elif name == "warnings":
             for warning in value:
-                print(f"{indent}warning: {plain(warning)}")
+                print_line(f"{indent}warning: {warning}")
         else:
-            print(
-                f"{indent}{plain(name).replace('_', ' ').ljust(width)}  {plain(_words(value))}"
-            )
+            shown = plain(name).replace("_", " ").ljust(width)
+            print_line(f"{indent}{shown}  {_words(value)}")
 
 
 def _words(value: Any) -> str:

@@ -3,8 +3,10 @@
 The standard library reads them, pyarrow large ones faster.
 """
 
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,13 @@ from calcli.importers.table import Table
 from calcli.importers.text_cells import text_column
 from calcli.importers.text_table import (
     Opening,
+    are_ours,
     is_data,
     read_grid,
     read_opening,
     refuse_doubles,
 )
+from calcli.io.cells import cells_of_text
 
 SUFFIXES = (".csv", ".tsv", ".txt")
 WIDE = 4096
@@ -69,8 +73,12 @@ def read_csv(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Tabl
         grid = read_grid(path, opening, header)
         refuse_doubles(path, grid.names)
         columns = {}
-        for name, column in zip(grid.names, grid.columns, strict=True):
-            columns[name] = text_column(path, name, column)
+        has_commas = opening.separator in ";\t"
+        is_ours = are_ours(header or ())
+        for name, texts in zip(grid.names, grid.columns, strict=True):
+            columns[name] = text_column(
+                path, name, texts, has_commas=has_commas, is_ours=is_ours
+            )
         table = Table(path, "csv", columns, grid.n_rows)
     if counts:
         message = "the first line counts the columns, it was read as their names"
@@ -110,18 +118,37 @@ def _large_table(
     names = header or [str(place) for place in range(table.num_columns)]
     refuse_doubles(file.path, names)
     columns = columns_of_arrow(file.path, table.rename_columns(names))
+    is_ours = are_ours(header or ())
+    for arrow_name, name in zip(table.column_names, names, strict=True):
+        reread = partial(
+            _by_pyarrow, file.path, opening.separator, header is None, arrow_name
+        )
+        written = partial(_written_texts, reread, is_ours)
+        columns[name] = replace(columns[name], written=written)
     return Table(file.path, "csv", columns, table.num_rows)
 
 
-def _by_pyarrow(path: Path, separator: str, is_bare: bool) -> Any:
+def _written_texts(reread: Callable[[], Any], is_ours: bool) -> list[str | None]:
+    """Cells of the one column that is read again as texts."""
+    return cells_of_text(reread().column(0).to_pylist(), blanks=is_ours)
+
+
+def _by_pyarrow(
+    path: Path, separator: str, is_bare: bool, only: str | None = None
+) -> Any:
     """Table read by pyarrow; None if that is missing or fails.
 
-    The standard library then raises the error.
+    The standard library then raises the error. only : read this column alone, as texts.
     """
     with suppress(Exception):  # pyarrow has error types of its own
+        import pyarrow as pa
         from pyarrow import csv as arrow
 
         reading = arrow.ReadOptions(autogenerate_column_names=is_bare)
         parsing = arrow.ParseOptions(delimiter=separator, newlines_in_values=True)
-        return arrow.read_csv(path, read_options=reading, parse_options=parsing)
+        converting = arrow.ConvertOptions()
+        if only is not None:
+            converting.column_types = {only: pa.string()}
+            converting.include_columns = [only]
+        return arrow.read_csv(path, reading, parsing, converting)
     return None

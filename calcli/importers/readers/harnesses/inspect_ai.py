@@ -14,9 +14,11 @@ from typing import Any
 from calcli.errors import DataError, UsageError, needed
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.questions import question_id
 from calcli.importers.source_file import SourceFile, seek_member
 from calcli.importers.table import Table
 from calcli.importers.token_answers import Answer, positions_of, table_of_answers
+from calcli.io.cells import text_of
 from calcli.io.validate import refuse_bomb
 
 MARKS: dict[Any, bool] = {"C": True, "I": False, 1: True, 0: False}
@@ -61,7 +63,7 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Tabl
         targets = targets if isinstance(targets, list) else [targets]
         if len(targets) != 1:
             raise DataError(f"{where}: has {len(targets)} targets, expected one")
-        target = str(targets[0] or "")
+        target = _text(targets[0])
         listed = sample.get("choices") or []
         if (
             listed
@@ -83,14 +85,10 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Tabl
                 )
         more = {"labels": target} if listed else {"correct": mark}
         sizes.add(len(listed))
-        answers.append(
-            (
-                len(listed),
-                Answer(
-                    where, str(sample.get("id")), str(content or ""), positions, more
-                ),
-            )
-        )
+        own = sample.get("id")
+        asked = None if own is None else text_of(question_id(own, f"{where}: id"))
+        text = _text(content)
+        answers.append((len(listed), Answer(where, asked, text, positions, more)))
     if not any(answer.positions for _, answer in answers):
         advice = "evaluate again with inspect eval … --logprobs --top-logprobs 20"
         raise DataError(
@@ -166,5 +164,10 @@ def _mark(sample: Mapping[str, Any]) -> tuple[bool | None, str]:
     """(correctness by the first scorer, None if unknown; the answer that it read)."""
     for score in (sample.get("scores") or {}).values():
         if (value := score.get("value")) in MARKS:
-            return MARKS[value], str(score.get("answer") or "")
+            return MARKS[value], _text(score.get("answer"))
     return None, ""
+
+
+def _text(value: Any) -> str:
+    """Text of a target or an answer, "" for none; 0 is one."""
+    return "" if value is None else str(value)

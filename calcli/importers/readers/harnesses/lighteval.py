@@ -9,7 +9,9 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.questions import (
     Question,
     check_logged,
+    log_likelihood,
     normalised,
+    question_id,
     table_of_questions,
 )
 from calcli.importers.readers.parquet import read_parquet, read_table
@@ -40,12 +42,15 @@ def read_lighteval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ta
     for number, row in enumerate(rows):
         where = f"{path}: row {number}"
         doc, response = row.get("doc") or row, row.get("model_response") or {}
-        lls = _flat(response.get("logprobs") if response else row.get("pred_logits"))
+        logged = _flat(response.get("logprobs") if response else row.get("pred_logits"))
         texts = doc.get("choices") or []
-        if not lls or len(lls) != len(texts) or len(lls) < 2:
-            raise DataError(
-                f"{where}: has {len(lls)} log-probabilities, {len(texts)} choices; is the task generative?"
-            )
+        if len(logged) != len(texts) or len(logged) < 2:
+            told = f"has {len(logged)} log-probabilities, {len(texts)} choices"
+            raise DataError(f"{where}: {told}; is the task generative?")
+        lls = [
+            log_likelihood(value, f"{where}: log-probability of choice {choice}")
+            for choice, value in enumerate(logged)
+        ]
         gold = _flat(doc.get("gold_index"))
         if len(gold) != 1 or not 0 <= gold[0] < len(lls):
             raise DataError(
@@ -66,7 +71,9 @@ def read_lighteval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ta
             None if measured is None else float(measured),
             "acc",
         )
-        questions.append(Question(doc.get("id") or number, scores, int(gold[0])))
+        own = doc.get("id")
+        asked = question_id(number if own in (None, "") else own, f"{where}: id")
+        questions.append(Question(asked, scores, int(gold[0])))
     first = rows[0].get("doc") or rows[0]
     task = str(first.get("task_name") or path.stem.removeprefix("details_"))
     remark(

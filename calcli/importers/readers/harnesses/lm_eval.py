@@ -1,6 +1,7 @@
 """Files of EleutherAI's lm-evaluation-harness: samples (0.4.0 and later), and the write-out of 0.3 and earlier."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import count, takewhile
@@ -13,7 +14,9 @@ from calcli.importers.questions import (
     Question,
     agrees,
     check_logged,
+    log_likelihood,
     normalised,
+    question_id,
     table_of_questions,
 )
 from calcli.importers.remarks import remark
@@ -58,15 +61,10 @@ def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Tabl
         raise UsageError(
             f"{path}: has every question once per filter; take one: --filter {' or '.join(names)}"
         )
-    records = [
-        one
-        for one, name in zip(file.records, filters, strict=True)
-        if name == (ask.filter or names[0])
-    ]
-    parsed = [
-        _Sample(f"{path}: row {row} (doc_id {record['doc_id']})", record)
-        for row, record in enumerate(records)
-    ]
+    parsed = []
+    for row, (record, name) in enumerate(zip(file.records, filters, strict=True)):
+        if name == (ask.filter or names[0]):
+            parsed.append(_Sample(f"{path}: row {row}", record))
     golds, rule = _golds(parsed)
     questions = []
     for sample, gold in zip(parsed, golds, strict=True):
@@ -95,8 +93,10 @@ def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Tabl
 class _Sample:
     """One line of the file: log-likelihoods and texts of its choices."""
 
-    def __init__(self, where: str, record: dict[str, Any]) -> None:
-        self.where, self.record, self.id = where, record, record["doc_id"]
+    def __init__(self, row: str, record: dict[str, Any]) -> None:
+        self.record = record
+        self.id = question_id(record["doc_id"], f"{row}: doc_id")
+        self.where = where = f"{row} (doc_id {self.id})"
         responses = record["filtered_resps"]
         if not isinstance(responses, list) or not all(
             isinstance(one, list) and len(one) == 2 for one in responses
@@ -108,7 +108,10 @@ class _Sample:
             raise DataError(
                 f"{where}: has no filtered_resps or one candidate only, expected several to choose from"
             )
-        lls = [float(response[0]) for response in responses]
+        lls = [
+            log_likelihood(response[0], f"{where}: log-likelihood of choice {choice}")
+            for choice, response in enumerate(responses)
+        ]
         arguments = record.get("arguments") or []
         pairs = list(arguments.values()) if isinstance(arguments, dict) else arguments
         pairs = [
@@ -177,10 +180,7 @@ def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
         if all(rule in each for each in read)
     ]
     if not readings:
-        target = samples[0].record.get("target")
-        raise DataError(
-            f"{samples[0].where}: target {target!r} names no choice; expected an index or a choice's text"
-        )
+        raise _no_gold(samples, read)
     accs = [(sample.lls, sample.logged("acc")) for sample in samples]
     agreeing = [
         r
@@ -194,6 +194,23 @@ def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
             f"{samples[0].where}: the gold may be {told}, and the logged acc does not tell"
         )
     return (by_target or agreeing or readings)[0]
+
+
+def _no_gold(
+    samples: Sequence[_Sample], read: Sequence[Mapping[str, int]]
+) -> DataError:
+    """Error about the first question whose target names no choice by the rule that
+    applies to most questions."""
+    times = Counter(rule for each in read for rule in each)
+    if times:
+        common = times.most_common(1)[0][0]
+        place = next(i for i, each in enumerate(read) if common not in each)
+    else:
+        place = 0
+    sample = samples[place]
+    told = f"target {sample.record.get('target')!r} names no choice"
+    expected = f"expected an index below {len(sample.lls)}, or a choice's text"
+    return DataError(f"{sample.where}: {told}; {expected}")
 
 
 # ---- 0.3 and earlier, with --write_out
@@ -239,7 +256,8 @@ def read_write_out(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ta
                 f"{where}: truth {record['truth']!r} {told}{'' if logged is None else f' (acc {logged})'}"
             )
         check_logged(where, scores, golds[0], right, "acc")
-        questions.append(Question(record.get("doc_id", row), scores, golds[0]))
+        of = question_id(record.get("doc_id", row), f"{where}: doc_id")
+        questions.append(Question(of, scores, golds[0]))
     task = re.sub(r"_write_out_info$", "", path.stem)
     remark(
         f"{path.name}: logits are logit_0, logit_1, … (log-likelihoods), labels from truth; acc agrees where logged"
