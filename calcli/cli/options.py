@@ -5,12 +5,12 @@ An option that Python takes too is a field of its settings: ``MetricSettings`` (
 in the command's own file.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any, ClassVar
 
-from calcli.cli.render import TEXTS, Table, print_json, print_table
+from calcli.cli.render import TEXTS, Table, print_json, print_made, print_table
 from calcli.errors import UsageError, check_choice
 from calcli.fast_dataclass import cached_property, dataclass
 from calcli.importers.open_any_file import expand
@@ -47,9 +47,14 @@ split = partial(
 )
 
 
+def whole_where_possible(labels: Iterable[float]) -> tuple[float, ...]:
+    """Numbers as integers where they are whole: the label 1 of ``1``, 0.5 of ``0.5``."""
+    return tuple(int(label) if float(label).is_integer() else label for label in labels)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reading(Layout):
-    ignore_label: list[int] | None = ignore_label()
+    ignore_label: list[float] | None = ignore_label()
 
     @property
     def where(self) -> Layout:
@@ -62,8 +67,9 @@ class Reading(Layout):
         return {"layout": self.where, "ignore_labels": self.ignored}
 
     @property
-    def ignored(self) -> tuple[int, ...]:
-        return tuple(self.ignore_label or ())
+    def ignored(self) -> tuple[float, ...]:
+        """Labels to leave out, whole numbers as such."""
+        return whole_where_possible(self.ignore_label or ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,4 +200,4 @@ class TableOptions:
             for table in tables:
                 print_table(*table)
         else:
-            print("\n".join(TEXTS[self.wanted](table) for table in tables), end="")
+            print_made("\n".join(TEXTS[self.wanted](table) for table in tables))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from calcli.cli.render import number, plain
+from calcli.cli.render import number, print_line
 from calcli.evaluation.evaluate_bundle import Plan
 from calcli.evaluation.facts import LossPart
 from calcli.evaluation.levels import LEVEL
@@ -56,7 +56,7 @@ def width_of_output() -> int:
 
 def say(text: str = "") -> None:
     """Print a line, with names of files, classes and groups made harmless."""
-    print(plain(text))
+    print_line(text)
 
 
 # ---- the whole

@@ -136,11 +136,14 @@ def cross_fitted_split(
 
     For a loss l: Cal = l(p) - l(g(p)), Ref = l(g(p)), where g is fitted on four fifths of these rows and applied to the
     rest, five times. Any g gives, in expectation, at most the true calibration loss; a value near or below 0 means that
-    g finds no calibration loss. g is structured vector scaling. None when the recalibration cannot be fitted, or all
-    the weight lies in one fold.
+    g finds no calibration loss. g is structured vector scaling. None when the recalibration cannot be fitted, all the
+    weight lies in one fold, or there is one row, or unit, only.
 
     Reference: Berta, Bach, Jordan (2025), arXiv 2501.19195; Ferrer, Ramos (2025).
     """
+    count = min(FOLDS, rows.n if table.units is None else table.units.n)
+    if count < 2:
+        return None
     scores = (
         rows.logits() if calibrator is None else predicted(rows, calibrator).log_probs
     )
@@ -163,7 +166,7 @@ def cross_fitted_split(
         return None
     pairs = (table.nll, best.nll), (table.brier, best.brier), (table.nll, alone.nll)
     return LossSplit(
-        RECALIBRATION, FOLDS, *(_part(before, after, table) for before, after in pairs)
+        RECALIBRATION, count, *(_part(before, after, table) for before, after in pairs)
     )
 
 
@@ -186,7 +189,7 @@ def _held_out(
     fits = []
     for f, (learn, _, _) in enumerate(folds):
         if progress is not None:
-            progress("cross-fitting", f, FOLDS)
+            progress("cross-fitting", f, len(folds))
         fits.append(method(name).fit(learn, parse_options(name, {}), Context(seed)))
     return held_out_table(fits, folds)
 

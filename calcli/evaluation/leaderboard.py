@@ -30,6 +30,7 @@ from calcli.metrics.rowtable import RowTable
 from calcli.options import flag, same, seed
 from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows
+from calcli.statistics.units import Units
 
 UNCALIBRATED = "uncalibrated"
 
@@ -207,6 +208,14 @@ class OpenedFolds(NamedTuple):
     held: DataSet
     folds: Sequence[Fold]
 
+    @property
+    def units(self) -> Units | None:
+        """Units of the rows in the folds, which lack those of weight 0 in a
+        cross-validation."""
+        in_folds = sum(len(index) for _, _, index in self.folds)
+        whole = in_folds == self.held.n
+        return self.held.units() if whole else self.held.counted().units()
+
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -250,7 +259,7 @@ def held_out(
         context = Context(seed, resolve("auto", name, opened.rows.n * opened.rows.k))
         fits = fold_fits(name, options, opened.folds, context)
         with others as against:
-            table = held_out_table(fits, opened.folds, against, opened.held.units())
+            table = held_out_table(fits, opened.folds, against, opened.units)
         return HeldOut(time.process_time() - begun, table, fits=fits)
     except Exception as error:
         code = getattr(error, "exit_code", CalcliError.exit_code)

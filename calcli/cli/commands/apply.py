@@ -35,7 +35,7 @@ from calcli.io.artifact import Artifact, dumps, load
 from calcli.io.atomic import check_output, make_folder, refuse_input
 from calcli.io.bundle import OWN_NAMES, BundleRows, open_bundle
 from calcli.io.inputs import read_document
-from calcli.io.locate import split_where
+from calcli.io.locate import intersections, split_where
 from calcli.io.provenance import chain_text, link_to
 from calcli.io.score_files import FORMATS, Place, Sheet, Slab, format_of, names_format
 from calcli.io.validate import doubts, score_kind
@@ -120,12 +120,10 @@ def apply_one(
         )
         along = [c for c in rows.beside if c not in sheet.taken]
         if along:
-            from calcli.importers.unnamed_arrays import (
-                ROWS_CARRIED,
-                goes_along,
-            )  # needed by few bundles
+            # needed by few bundles
+            from calcli.importers.looks import ROWS_OF_CARRIED, goes_along
 
-            first = min(rows.n, ROWS_CARRIED)
+            first = min(rows.n, ROWS_OF_CARRIED)
             along = [c for c in along if goes_along(c, rows.beside_at(c, 0, first))]
 
         def slabs() -> Iterator[Slab]:
@@ -172,12 +170,12 @@ def apply_one(
 def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> Sheet:
     """Everything that the output holds except scores. name : path of the artifact, as typed."""
     alone = kind == "confidence"
-    columns = {
-        c: v
-        for c in ("ids", "weights", "group", "unit")
-        if (v := rows.column(c)) is not None
-    }
-    own = {role: rows.own_columns(role) for role in columns}
+    own = {}
+    for role in ("ids", "weights", "group", "unit"):
+        given = rows.own_columns(role)
+        if given:
+            own[role] = given
+    columns = {role: intersections(given) for role, given in own.items()}
     for several in [each for each in own.values() if len(each) > 1]:
         columns |= several
     renamed = {role: list(each) for role, each in own.items()} | {

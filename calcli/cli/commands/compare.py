@@ -41,8 +41,9 @@ from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import open_data
 from calcli.io.atomic import check_output, is_stream, write_bytes
 from calcli.io.bundle import BundleRows
-from calcli.io.cells import finite
+from calcli.io.cells import texts_of_names, words
 from calcli.io.dataset import DataSet, PooledRows
+from calcli.io.harmless import finite
 from calcli.io.inputs import read_document
 from calcli.io.locate import split_where
 from calcli.io.provenance import title_of
@@ -174,7 +175,7 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
         ("label", one.labels(), other.labels()),
         ("weight above 0:", mine, its),
     ]
-    columns.append(("id", one.column("ids"), other.column("ids")))
+    columns.append(("id", _texts_of_ids(one), _texts_of_ids(other)))
     for what, a, b in columns:
         if a is None or b is None:
             continue
@@ -185,6 +186,11 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
                 f"row {at} has {what} {a[at]} in {one.name} and {b[at]} in {other.name}"
             )
     return None
+
+
+def _texts_of_ids(rows: DataSet) -> Any:
+    ids = rows.column("ids")
+    return None if ids is None else words(texts_of_names(ids))
 
 
 def outcomes(

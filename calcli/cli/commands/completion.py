@@ -12,6 +12,7 @@ from typing import Literal
 
 from calcli import __version__
 from calcli.cli.app import COMMANDS, EPILOG, load
+from calcli.cli.render import print_made
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import metric_names
 from calcli.options import REQUIRED, argument
@@ -183,5 +184,5 @@ def _roff(line: str) -> str:
 
 def run(args: CompletionArgs) -> int:
     """Print the script; it contains all names, so that completing does not start calcli."""
-    print(SCRIPTS[args.shell](), end="")
+    print_made(SCRIPTS[args.shell]())
     return 0

@@ -32,7 +32,7 @@ from typing import Literal
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, check_weights, not_held_out
-from calcli.cli.render import print_json, print_path
+from calcli.cli.render import print_json, print_made, print_path
 from calcli.diagrams.curve import CurveSettings, Scheme
 from calcli.diagrams.matplotlib_theme import METADATA, THEMES, WIDTHS, Paper, width_of
 from calcli.diagrams.outputs import FORMATS, format_of, to_object
@@ -115,7 +115,7 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     force: bool = o.force()
 
     def __post_init__(self) -> None:
-        if self.group_by:
+        if self.names_groups:
             object.__setattr__(self, "per_group", True)
         if self.ordered and self.per_group and self.style == type(self).style:
             object.__setattr__(self, "style", "gaps")
@@ -212,7 +212,7 @@ def run(args: DiagramArgs) -> int:
             and os.environ.get("TERM") != "dumb"
         )
         width = min(shutil.get_terminal_size((80, 24)).columns, 200)
-        print(draw(figure, width, Look(unicode, colour)))
+        print_made(f"{draw(figure, width, Look(unicode, colour))}\n")
     return 0
 
 

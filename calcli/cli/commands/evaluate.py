@@ -31,7 +31,7 @@ from calcli.cli import options as o
 from calcli.cli import print_evaluation as text
 from calcli.cli.context import CommandContext
 from calcli.cli.evaluation_job import EvaluationJob
-from calcli.cli.render import plain, print_table
+from calcli.cli.render import print_line, print_made, print_table
 from calcli.errors import LimitCrossed, UsageError, check_choice
 from calcli.evaluation.evaluate_bundle import Plan
 from calcli.evaluation.json_output import result_json
@@ -155,7 +155,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     @property
     def unused_options(self) -> dict[str, str]:
         by_group, free = (
-            bool(self.per_group or self.group_by) and not self.ordered,
+            bool(self.per_group or self.names_groups) and not self.ordered,
             set[str](),
         )
         if self.metric and not self.per_class:
@@ -190,7 +190,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
                 "per_group group_by",
                 f"--format {self.form} has no place for groups; json has",
             ),
-            (not (self.per_group or self.group_by), "ordered", o.NO_BATCHES),
+            (not (self.per_group or self.names_groups), "ordered", o.NO_BATCHES),
             (
                 not self.people,
                 "explain",
@@ -241,7 +241,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         settings = MetricSettings(**taken(MetricSettings, self) | own)
         how = {
             **taken(Plan, self),
-            "per_group": self.per_group or bool(self.group_by),
+            "per_group": self.per_group or self.names_groups,
             "limited": limited,
         }
         report = not self.metric and not self.only_value
@@ -358,7 +358,7 @@ def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
     if args.only_value:
         _print_values(command, plan, evaluation)
     elif args.wanted == "model-index":
-        print(formats.model_index(evaluation), end="")
+        print_made(formats.model_index(evaluation))
     elif not args.people:
         table_of = formats.batch_table if args.ordered else formats.result_table
         table = table_of(evaluation, args.wanted)
@@ -368,18 +368,18 @@ def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
     else:
         text.print_report(evaluation, plan, full=args.full)
         if args.ordered:
-            print("\nbatches in order of time")
+            print_line("\nbatches in order of time")
             print_table(*formats.batch_table(evaluation, args.wanted))
         if args.explain:
             terms = explained(evaluation.results, plan.report, plan.settings)
-            print()
+            print_line()
             print_table(["term", "meaning"], terms)
     if args.signature and evaluation.bundles:
         # On stdout after a table for people; on stderr where a program reads stdout.
         out = sys.stdout if args.people and not args.only_value else sys.stderr
         name = plan.metrics[0] if args.metric else "ece"
         for line in formats.quotable(evaluation, name):
-            print(plain(line), file=out)
+            print_line(line, out)
 
 
 def _print_values(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
@@ -388,6 +388,6 @@ def _print_values(command: CommandContext, plan: Plan, evaluation: Evaluation) -
     for results in evaluation.bundles:
         for result in results[1:] or results:
             score = result.scores[name]
-            print("null" if score.value is None else repr(float(score.value)))
+            print_line("null" if score.value is None else repr(float(score.value)))
             if score.reason:
                 command.say(f"{name}: undefined for {result.title}: {score.reason}")

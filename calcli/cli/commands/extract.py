@@ -30,8 +30,10 @@ from calcli.cli.render import Console, print_json, print_path
 from calcli.errors import UsageError, check_choice
 from calcli.extracting.model_inputs import ModelJob, ModelOptions
 from calcli.fast_dataclass import dataclass
+from calcli.importers.dealing import Splitting
 from calcli.importers.import_request import ImportOptions, ImportRequest
-from calcli.importers.import_scores import ImportReport, Splitting, import_scores
+from calcli.importers.import_scores import import_scores
+from calcli.importers.writing import ImportReport
 from calcli.io.atomic import make_folder, refuse_input
 from calcli.io.inputs import note
 from calcli.io.locate import Layout, matching_files, split_where
@@ -83,7 +85,7 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
     )
     ordered: bool = flag(False, "Split without shuffling: first rows first.")
     seed: int = o.seed()
-    ignore_label: list[int] | None = o.ignore_label()
+    ignore_label: list[float] | None = o.ignore_label()
     force: bool = o.force()
 
     def __post_init__(self) -> None:
@@ -249,7 +251,7 @@ def run(args: ExtractArgs) -> int:
         how["groups"] = tuple(args.group or ())
         ask, ignored = (
             ImportRequest(carry=True, typed=typed(args), **how),
-            args.ignore_label or (),
+            o.whole_where_possible(args.ignore_label or ()),
         )
         work = partial(import_scores, args.sources or [], output, ask, args.splitting)
         return _finish(

@@ -84,7 +84,7 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     @property
     def unused_options(self) -> dict[str, str]:
         return o.unused(
-            (not self.group_by, "ordered", o.NO_BATCHES),
+            (not self.names_groups, "ordered", o.NO_BATCHES),
             (
                 not self.given,
                 "calibrator max_ min_",

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, not_held_out
-from calcli.cli.render import fail
+from calcli.cli.render import fail, print_line
 from calcli.errors import FitError
 from calcli.evaluation.selective_threshold import search_threshold
 from calcli.fast_dataclass import dataclass
@@ -72,7 +72,7 @@ def run(args: ThresholdArgs) -> int:
     if args.json or (best is not None and args.output is not None):
         command.written(args.output, content)
     elif best is not None:
-        print(repr(best.threshold))
+        print_line(repr(best.threshold))
     if best is None:
         for accuracy, there in () if args.json else searched.offered:
             command.say(

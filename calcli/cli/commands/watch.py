@@ -24,7 +24,7 @@ from pathlib import Path
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
-from calcli.cli.render import plain, print_json
+from calcli.cli.render import print_json, print_line
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.watch import check_state_path, watch
 from calcli.fast_dataclass import dataclass
@@ -104,5 +104,5 @@ def run(args: WatchArgs) -> int:
     if args.json:
         print_json({"calcli_watch": 1, **state.to_dict()})
     else:
-        print(plain(state.sentence()))
+        print_line(state.sentence())
     return LimitCrossed.exit_code if state.alarm_at is not None else 0
