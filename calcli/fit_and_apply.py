@@ -8,7 +8,7 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options
 from calcli.errors import DataError, FitError
@@ -35,6 +35,7 @@ from calcli.kernels.numpy.expansion import summary_at
 from calcli.kernels.numpy.temperature import softmax_at
 from calcli.methods.compared.identity import Identity
 from calcli.metrics.collect import CALIBRATED, reduced, summarise
+from calcli.metrics.intervals import mean_of, t_p_value
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import p_text
 from calcli.metrics.warnings import data_warnings, zero_warnings
@@ -48,6 +49,7 @@ from calcli.registry import (
 )
 from calcli.rows import Block, Rows, ScoreKind
 from calcli.statistics.paired import PairedSums, fair_signs
+from calcli.statistics.units import Units, label_effect
 
 BELOW_CHANCE = 4.0  # standard errors from which an accuracy below 1/k is significant
 LEAP = (
@@ -117,6 +119,13 @@ def fit_artifact(
     if status == "ok" and (worse or unwritten(rows)):
         status = "degenerate"
     zeros = rows.zeros
+    units = counted.units()
+    effect: float | UnsetType = UNSET
+    details = dict(fitted.details)
+    if units is not None:
+        details["units"] = units.n
+        if rows.k > 1:
+            effect = label_effect(counted.labels(), rows.k, units)
     record = FitRecord(
         n=before.n,
         status=status,
@@ -132,13 +141,15 @@ def fit_artifact(
         data_sha256=rows.data_sha256,
         row_sketch=sketch(facts_of(rows)),
         label_counts=before.label_counts.tolist() if rows.k > 1 else [],
+        label_effect=effect,
+        effective_rows=float(before.weight) if before.weighted else UNSET,
         ignored=rows.ignored,
         seed=context.seed,
         resolution=UNSET if zeros is None else zeros.resolution,
         clip=UNSET if zeros is None or not zeros.clip else zeros.clip,
         before={**was},
         after={**became},
-        details=dict(fitted.details),
+        details=details,
         upstream=list(rows.upstream) or None,
     )
     return Artifact(
@@ -219,12 +230,17 @@ def fallen(
 ) -> list[str]:
     """Warning where the accuracy fell significantly, by McNemar's test on the same rows.
 
+    Where these have units it must be significant by Student's test over units, too.
     before, after : values of the summaries.
     """
-    changes = reduced(
-        rows, [None, calibrator], _change_of_right, top_only=True, add_up=True
-    )
-    p = fair_signs(reduce(add, changes))
+    both = [None, calibrator]
+    units = rows.units()
+    if units is None:
+        sums = reduced(rows, both, _change_of_right, top_only=True, add_up=True)
+        p = fair_signs(reduce(add, sums))
+    else:
+        changes = reduced(rows, both, _changes_of_right, top_only=True)
+        p = _fall_by_unit(np.concatenate(list(changes)), rows.weights(), units)
     if p > LEVEL:
         return []
     fell = (
@@ -235,9 +251,25 @@ def fallen(
     return [f"{fell} ({p_text(p)}, McNemar's test); {kept}"]
 
 
-def _change_of_right(tables: Sequence[RowTable]) -> PairedSums:
+def _changes_of_right(tables: Sequence[RowTable]) -> FloatArray:
+    """1.0 where a row becomes right, -1.0 where it becomes wrong, else 0."""
     before, after = tables
-    return PairedSums.of(after.correct - before.correct, after.weight)
+    return after.correct - before.correct
+
+
+def _change_of_right(tables: Sequence[RowTable]) -> PairedSums:
+    return PairedSums.of(_changes_of_right(tables), tables[1].weight)
+
+
+def _fall_by_unit(
+    changes: FloatArray, weight: FloatArray | None, units: Units
+) -> float:
+    """P-value of changes (n,): the larger of McNemar's of rows and Student's over units."""
+    of_rows = fair_signs(PairedSums.of(changes, weight))
+    mean = mean_of(changes, weight, units)
+    if not mean.reach > 0.0:
+        return of_rows
+    return max(of_rows, t_p_value(mean.value / mean.reach, mean.freedom))
 
 
 OWN_NOISE, CLEARLY = 1.0, 1.645

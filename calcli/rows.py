@@ -20,6 +20,7 @@ from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
 from calcli.parallel import check_memory, in_order
 from calcli.statistics.units import Units
+from calcli.statistics.weights import effective_weights
 from calcli.zeros import (
     SUM_TOLERANCE,
     Digits,
@@ -136,13 +137,16 @@ def classes(k: int | None) -> str:
 class Block:
     """Consecutive rows.
 
-    start : index of the first row. scores : (b, k) in the precision of the source, of kind ``kind``. Read-only by
-    convention. y : (b,) int64 labels, or None when the source has none. weight : (b,) float64 sample weights, or None
-    (all equal). transformed : (m, b, k) logits of the same rows under the m transforms asked for. assigned : (b,) int64
-    predictions made upstream, by an earlier calibrator whose prediction need not be the argmax of the scores; None when
-    there was none. columns : further columns, of the names that were asked for (``DataSet.carry``). original : (b,)
-    int64 predictions of the scores that earlier stages of a composition were given; None before the first stage.
-    zeros : what a probability of 0 counts as, None where the source does not say.
+    start : index of the first row. scores : (b, k) in the precision of the source, of kind
+    ``kind``. Read-only by convention. y : (b,) int64 labels, or None when the source has
+    none. weight : (b,) float64 sample weights in effective rows, or None (all equal).
+    transformed : (m, b, k) logits of the same rows under the m transforms asked for.
+    assigned : (b,) int64 predictions made upstream, by an earlier calibrator whose
+    prediction need not be the argmax of the scores; None when there was none. columns :
+    further columns, of the names that were asked for (``DataSet.carry``). original : (b,)
+    int64 predictions of the scores that earlier stages of a composition were given; None
+    before the first stage. zeros : what a probability of 0 counts as, None where the source
+    does not say.
 
     Of kind ``confidence``, scores are (b, 1), the confidence in the answer that was given, and y is 1 where it is
     right, else 0.
@@ -403,8 +407,19 @@ class Rows(ABC):
         """All labels, (n,) int64."""
 
     def weights(self) -> FloatArray | None:
-        """All sample weights, (n,) float64, or None when all are equal."""
+        """All sample weights, (n,) float64, or None when all are equal.
+
+        They sum to the effective number of rows (see ``effective_weights``).
+        """
         return None
+
+    @property
+    def effective_n(self) -> float:
+        """Kish's effective number of rows, which penalties, priors and counts are held against."""
+        w = self.weights()
+        if w is None or not w.any():
+            return float(self.n)
+        return float(w.sum()) ** 2 / float(w @ w)
 
     def units(self) -> Units | None:
         """Unit of every row, None where rows are independent."""
@@ -450,7 +465,7 @@ class Rows(ABC):
 
 
 class ArrayRows(Rows):
-    """Rows in memory. scores : (n, k) of kind ``kind``; labels, weight : (n,); units : units of the
+    """Rows in memory. scores : (n, k) of kind ``kind``; labels, weight : (n,), of any scale; units : units of the
     rows; transformed : (m, n, k) logits with ``transforms`` naming its first axis."""
 
     original: IntArray | None = None
@@ -473,7 +488,8 @@ class ArrayRows(Rows):
         self.dtype = scores.dtype
         self.one_column = kind == "confidence"
         self.y = None if labels is None else np.asarray(labels, dtype=np.int64)
-        self.weight = None if weight is None else np.asarray(weight, dtype=np.float64)
+        given = None if weight is None else np.asarray(weight, dtype=np.float64)
+        self.weight = None if given is None else effective_weights(given)
         self._units = units
         self.transformed, self.transforms = transformed, tuple(transforms)
         self.block_rows = block_rows or rows_per_block(self.k)

@@ -106,7 +106,7 @@ class ReadingSeveral(Reading):
 class Pooling(ReadingSeveral):
     """Options for reading bundles, of a command that has a result per bundle."""
 
-    pool: bool = flag(False, "Take all bundles as one data set.")
+    pool: bool = flag(False, "Evaluate all bundles as one data set.")
 
     @property
     def sets(self) -> list[Sequence[str]]:
@@ -155,7 +155,6 @@ class TableOptions:
     FORMATS: ClassVar[tuple[str, ...]] = (*TEXTS, "json", "jsonl")
 
     json: bool = json()
-    jsonl: bool = flag(False, "Print one JSON object per line of the table.")
     form: str = flag(
         "table",
         "How the table is written.",
@@ -165,19 +164,13 @@ class TableOptions:
 
     def __post_init__(self) -> None:
         check_choice("--format", self.form, self.FORMATS)
-        if (
-            len(
-                {self.form, self.wanted, "jsonl" if self.jsonl else self.wanted}
-                - {"table"}
-            )
-            > 1
-        ):
-            raise UsageError("--json, --jsonl and --format exclude each other")
+        if self.json and self.form not in ("table", "json"):
+            raise UsageError(f"--json and --format {self.form} exclude each other")
 
     @property
     def wanted(self) -> str:
         """The format, short forms included."""
-        return "json" if self.json else "jsonl" if self.jsonl else self.form
+        return "json" if self.json else self.form
 
     @property
     def people(self) -> bool:

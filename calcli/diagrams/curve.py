@@ -106,7 +106,8 @@ class Curve:
     accuracy as the frequency of class 1. n : rows. accuracy, mean_confidence : means. ece : L1 over ``settings.bins``
     bins; ece_null_mean, ece_null_q95 : exact mean and 95th percentile under calibration with these confidences; ece_p :
     p-value of the ECE (null: perfect calibration), from ``ece_draws`` draws. All equal to those of ``evaluate``.
-    outside : proportion of the rows where the curve leaves the band (1 - level on average under calibration). brier,
+    outside : proportion of the rows where the curve leaves the band, in which it stays as a whole
+    with probability ``level`` under calibration. brier,
     log : the scores split into miscalibration, discrimination and uncertainty. mcb_null_mean : mean Brier
     miscalibration under calibration, which is not 0 in a finite sample. fall : the two bins between which the outcome
     falls most significantly, where the isotonic curve is level; None if no fall is significant. slope, intercept : of

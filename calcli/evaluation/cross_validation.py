@@ -207,5 +207,9 @@ def _part(before: FloatArray, after: FloatArray, table: RowTable) -> LossPart:
     gain = mean_of(before - after, table.weight, table.units)
     loss, refinement = (mean_of(each, table.weight).value for each in (before, after))
     return LossPart(
-        loss, refinement, gain.value, gain.se, gain.n if gain.by_unit else None
+        loss,
+        refinement,
+        gain.value,
+        gain.reach,
+        gain.freedom + 1.0 if gain.by_unit else None,
     )

@@ -19,6 +19,7 @@ from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.differences import compared, friedman_tests
 from calcli.evaluation.evaluate_bundle import measured, unit_facts
 from calcli.evaluation.json_output import difference_json, score_json, units_json
+from calcli.evaluation.overlapping_folds import overlap_factor, widened
 from calcli.evaluation.results import Ranks
 from calcli.fast_dataclass import as_json, dataclass
 from calcli.io.dataset import DataSet
@@ -38,7 +39,7 @@ class CompareSettings:
     """Settings of a comparison of methods, for Python and the command line."""
 
     baseline: str | None = flag(
-        None, "What differences are taken to.", "METHOD", shown="ts"
+        None, "Reference for differences.", "METHOD", shown="ts"
     )
     folds: int = flag(5, "Random parts of a bundle.", "N", min=2, max=1000)
     seed: int = seed()
@@ -147,7 +148,8 @@ def _numbers(cls: type[Calibrator], k: int) -> int:
 class LeaderboardEntry:
     """One method on one bundle: metrics, or the reason why there are none. differences : paired, this minus baseline,
     by metric; None for the baseline itself. against : bundle and method of the baseline. fits : number of fits by
-    status; empty for the uncalibrated scores. unit : name of the units. units : facts about them (``json_output.units_json``).
+    status; empty for the uncalibrated scores. unit : name of the units. units : facts about them
+    (``json_output.units_json``).
     given : as in ``Result``."""
 
     bundle: str
@@ -262,8 +264,11 @@ def entered(
     baseline: HeldOut | None,
     settings: MetricSettings,
 ) -> LeaderboardEntry:
-    """Complete a planned entry by its metrics and differences. Intervals and p-values are conditional on the fits of
-    all folds: they cover sampling of the rows, not refitting."""
+    """Complete a planned entry by its metrics and differences.
+
+    Intervals and p-values of differences allow for the fits, whose rows overlap from fold
+    to fold (``overlap_factor``); those of metrics are conditional on the fits.
+    """
     entry = replace(
         entry,
         seconds=outcome.seconds,
@@ -282,9 +287,13 @@ def entered(
     if baseline is None or baseline.table is None:
         return entry
     paired = compared(context, MetricContext(baseline.table, settings))
-    return replace(
-        entry, differences={name: difference_json(paired[name]) for name in COMPARED}
-    )
+    fitted = [fit for fit in (*outcome.fits, *baseline.fits) if fit is not None]
+    factor = overlap_factor(len(outcome.fits)) if fitted else 1.0
+    differences = {}
+    for name in COMPARED:
+        difference = widened(paired[name], factor)
+        differences[name] = difference_json(difference)
+    return replace(entry, differences=differences)
 
 
 def comparison(

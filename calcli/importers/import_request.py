@@ -55,7 +55,6 @@ class ImportOptions(ByName):
         "Of several scores a row (tokens, prompts): how they become one.",
         "|".join(REDUCE),
         "--reduce",
-        formerly="--views",
     )
     gold: str | None = flag(
         None,
@@ -80,10 +79,10 @@ class ImportOptions(ByName):
         False, "Labels of which several may hold: a two-class bundle for each."
     )
     confidence: str | None = flag(
-        None, "Array that says how sure, instead of scores of classes.", "NAME"
+        None, "Array of confidences, instead of scores of classes.", "NAME"
     )
     correct: str | None = flag(
-        None, "Array that says whether right, or where two agree.", "NAME|A=B"
+        None, "Array of right and wrong, or two whose agreement is right.", "NAME|A=B"
     )
 
     def __post_init__(self) -> None:

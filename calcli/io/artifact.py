@@ -58,13 +58,16 @@ class Link(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Data, status and results of a fit.
 
-    n : rows used. ignored : rows left out by label. source : bundle as named by the user, without folder. data_sha256 :
-    hash of scores and labels. row_sketch : signatures of some rows, to recognise them. label_counts :
-    rows per class. before, after : accuracy, nll, brier, ece on the calibration data. details : the method's
-    own record. resolution : last digit of the probabilities, one or one for each of two classes: half of it is what a
-    zero counts as, divided by the zeros of the row + 1. clip : value that a writer put for all smaller ones.
-    probability_floor : what every zero counts as, in artifacts of calcli 0.2 and before. upstream : calibrators applied
-    to the rows before the fit, oldest first.
+    n : rows used. ignored : rows left out by label. source : bundle as named by the user,
+    without folder. data_sha256 : hash of scores and labels. row_sketch : signatures of some
+    rows, to recognise them. label_counts : rows per class. label_effect : design effect of
+    these counts where rows have units. effective_rows : Kish's effective number of rows
+    where they have weights. before, after : accuracy, nll, brier, ece on the
+    calibration data. details : the method's own record. resolution : last digit of the
+    probabilities, one or one for each of two classes: half of it is what a zero counts as,
+    divided by the zeros of the row + 1. clip : value that a writer put for all smaller
+    ones. probability_floor : what every zero counts as, in artifacts of calcli 0.2 and
+    before. upstream : calibrators applied to the rows before the fit, oldest first.
     """
 
     n: Annotated[int, msgspec.Meta(ge=1)]
@@ -74,6 +77,12 @@ class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     data_sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]+$")] | None = None
     row_sketch: RowSketch | None = None
     label_counts: list[Count] = []
+    label_effect: Annotated[float, msgspec.Meta(ge=1)] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
+    effective_rows: Annotated[float, msgspec.Meta(gt=0)] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
     ignored: Count = 0
     seed: Count = 0
     probability_floor: (

@@ -142,12 +142,12 @@ class BundleRows(DataSet):
         self._keep: BoolArray | None = None
         self._labels = self._find_labels(layout, ignore, need_labels)
         self.n = self.total if self._keep is None else int(self._keep.sum())
-        self._weights: FloatArray | None = None
+        self._given_weights: FloatArray | None = None
         if given := list(self._datasets("weights").values()):
             w = validate.check_weights(
                 self._read_column(given[0]), self.total, self._where(given[0])
             )
-            self._weights = w if self._keep is None else w[self._keep]
+            self._given_weights = w if self._keep is None else w[self._keep]
         self._assigned: AnyArray | h5py.Dataset | None = None
         if (
             self.kind != "confidence"
@@ -542,8 +542,9 @@ class BundleRows(DataSet):
         assert labels is not None, "opened without need of labels"
         return labels
 
-    def weights(self) -> FloatArray | None:
-        return self._weights
+    @property
+    def given_weights(self) -> FloatArray | None:
+        return self._given_weights
 
     def pieces(
         self, transforms: Sequence[int], rows: int, start: int, stop: int
@@ -596,16 +597,8 @@ class BundleRows(DataSet):
             self._classes_at(source, at, end)
             for source in (self._labels, self._assigned)
         )
-        weight = None if self._weights is None else self._weights[at:end]
-        return Block(
-            at,
-            slab,
-            self.kind,
-            labels,
-            weight,
-            np.stack(under) if under else None,
-            assigned,
-        )
+        moved = np.stack(under) if under else None
+        return Block(at, slab, self.kind, labels, transformed=moved, assigned=assigned)
 
     def _checked(self, start: int, stop: int) -> AnyArray:
         if self._cache is None and not self.small and is_tall(self._scores):

@@ -29,7 +29,6 @@ class ByName:
         "Column of groups (repeatable: their intersections).",
         "COLUMN",
         "--group-by",
-        formerly="--group",
     )
     sample_weight: str | None = flag(None, "Column of weights of the rows.", "COLUMN")
     ids: str | None = flag(None, "Column of ids of the rows.", "COLUMN|none")

@@ -37,8 +37,9 @@ KEPT_BYTES = (
     1 << 24
 )  # scores in float64 up to this size keep their segments and offsets, in twice the memory
 Entry = Callable[[FloatArray], FloatArray]
-Loss = Callable[[Quadratic, int, FloatArray], tuple[float, FloatArray, FloatArray]]
-"""From the NLL as a function of the slopes, the number of rows and parameters: value, gradient and Hessian."""
+Loss = Callable[[Quadratic, float, FloatArray], tuple[float, FloatArray, FloatArray]]
+"""From the NLL as a function of the slopes, the effective number of rows and
+parameters: value, gradient and Hessian."""
 
 
 def check_map(edges: FloatArray, slopes: FloatArray) -> None:
@@ -119,7 +120,7 @@ def minimise_map(
 
         def watched(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
             context.progress("bending the map", next(passes), 0)
-            return loss(nll, some.n, x)
+            return loss(nll, some.effective_n, x)
 
         close = context.loose
         return minimise_box(watched, begin, tolerance=tolerance, close=close, **box)

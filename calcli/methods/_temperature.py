@@ -51,14 +51,6 @@ def sharpening(m: float, prior: float, rows: float) -> tuple[float, float, float
     return 0.5 * strength * m * m, strength * m, strength
 
 
-def effective_rows(rows: Rows) -> float:
-    """Number of rows; with weights w, Kish's effective number (sum w)^2 / sum w^2."""
-    w = rows.weights()
-    return (
-        float(rows.n) if w is None else float(w.sum() ** 2 / max(float(w @ w), 1e-300))
-    )
-
-
 @dataclass(frozen=True)
 class OneTemperature(Calibrator):
     """softmax(z / T)."""
@@ -248,7 +240,7 @@ def likeliest(
     )
     if not prior or search.temperature >= 1.0:
         return search
-    effective = effective_rows(rows)
+    effective = rows.effective_n
 
     def penalised(slope: Slope, log_beta: float) -> tuple[float, float]:
         (value, rise), (_, push, stiffness) = (

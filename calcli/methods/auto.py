@@ -215,7 +215,7 @@ class Auto(Mixture):
         if not average:
             return replace(alone(fit, candidate), warnings=warnings, details=details)
         member = Member(*candidate, fit.calibrator, 1.0)
-        calibrator = cls((member,), UNIFORM_ROWS / (rows.n + 1))
+        calibrator = cls((member,), UNIFORM_ROWS / (rows.effective_n + 1))
         return Fit(calibrator, fit.status, warnings, details)
 
     @classmethod
@@ -236,7 +236,7 @@ class Auto(Mixture):
         for member, weight in zip(members, weights.tolist(), strict=True):
             table[member.name]["weight"] = weight
         work.expect(cost_of(member.candidate) for member in members)
-        uniform = UNIFORM_ROWS / (rows.n + 1)
+        uniform = UNIFORM_ROWS / (rows.effective_n + 1)
         fits = refitted(members, rows, work, context)
         calibrator = cls(
             tuple(
@@ -325,8 +325,8 @@ def weighed(
     plain = [trial for trial in able if trial.name.endswith(f"({PLAIN})")]
     weighable = [trial for trial in able if trial not in plain] or able
     log_p = np.stack([trial.log_p for trial in weighable], axis=-1)
-    log_p = floored(log_p, rows.n, rows.k)
-    prior = PRIOR_ROWS + PRIOR_ROWS_PER_CLASS * rows.k / rows.n
+    log_p = floored(log_p, rows.effective_n, rows.k)
+    prior = PRIOR_ROWS + PRIOR_ROWS_PER_CLASS * rows.k / rows.effective_n
     kept, weights = sparse_weights(log_p, share, prior)
     members = [weighable[j] for j in kept]
     if rows.k < 3 or rows.n > FEW_ROWS:
@@ -340,7 +340,7 @@ def weighed(
     wrong = [(b.original_prediction != b.labels).sum() for b in held_rows.blocks()]
     moved = share_of_safe(
         mixture.mean(axis=0),
-        floored(safe.log_p, rows.n, rows.k).mean(axis=0),
+        floored(safe.log_p, rows.effective_n, rows.k).mean(axis=0),
         share,
         int(sum(wrong)),
         held_rows.units(),

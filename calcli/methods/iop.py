@@ -351,7 +351,7 @@ class IntraOrderPreserving(Calibrator):
             fit = cls._fit_curve(rows, options.knots, options.prior, context)
         else:
             fit = cls._fit_networks(rows, options, context)
-        uniform = 1.0 / (rows.n + 1) if options.mixture else 0.0
+        uniform = 1.0 / (rows.effective_n + 1) if options.mixture else 0.0
         return replace(fit, calibrator=replace(fit.calibrator, uniform=uniform))
 
     @classmethod
@@ -361,7 +361,7 @@ class IntraOrderPreserving(Calibrator):
         edges = np.linspace(*logit_range(rows), knots + 2)[1:-1]
 
         def loss(
-            nll: Quadratic, n: int, slopes: FloatArray
+            nll: Quadratic, n: float, slopes: FloatArray
         ) -> tuple[float, FloatArray, FloatArray]:
             value, gradient, hessian = nll(slopes)
             penalty, pull, stiffness = pull_together(slopes, 1.0 / n)

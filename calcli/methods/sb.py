@@ -261,7 +261,9 @@ def fit_whole_rows(
             full.warnings,
             full.details,
         )
-        ridge = odir_ridge(rows.k, penalised, 1.0, DIRICHLET_PENALTY, rows.n).weight
+        ridge = odir_ridge(
+            rows.k, penalised, 1.0, DIRICHLET_PENALTY, rows.effective_n
+        ).weight
     else:
         loss: Literal["nll", "brier"] = "brier" if options.loss == "brier" else "nll"
         return TemperatureScaling.fit(rows, TemperatureOptions(loss=loss), context)

@@ -1,6 +1,6 @@
 """Temperature scaling by group."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Self
@@ -17,15 +17,19 @@ from calcli.methods._groups import (
     ByGroup,
     ByOptions,
     GroupSums,
+    GroupWalk,
     Pooled,
+    group_factors,
     group_weights,
     places,
     pool,
 )
 from calcli.methods._temperature import BRACKET
 from calcli.methods.ts import TemperatureScaling
-from calcli.numerics import FloatArray, IntArray, entries, log_softmax
+from calcli.numerics import BoolArray, FloatArray, IntArray, entries, log_softmax
 from calcli.rows import Block, Codes, Rows
+
+FARTHEST = np.log([10.0])  # largest deviation of a log temperature from the common one
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class TemperatureByGroup(ByGroup):
     use = "sites, sensors or tasks that differ: fit --by NAME"
     title = "temperature scaling by group"
     laws = replace(ORDER_PRESERVING, memory="row")
-    COMMON, OF_COMMON = "ts", TemperatureScaling
+    COMMON, OF_COMMON, PARAMETERS = "ts", TemperatureScaling, 1
 
     @classmethod
     def pooled(
@@ -64,25 +68,39 @@ class TemperatureByGroup(ByGroup):
         of: Codes,
         by: ByOptions,
         start: Pooled | None,
+        runaway: BoolArray,
     ) -> tuple[Self, Pooled]:
+        sums, factor = cls.walk_of(rows, common, of), group_factors(rows, of)
+        walk = GroupWalk(sums, factor, runaway, FARTHEST)
+        found = pool(walk, len(of.names), 1, by.tau, start)
+        first = -float(np.log(common.temperature))
+        d = np.clip(found.theta[:, 0], *np.subtract(BRACKET, first))
+        tau = float(np.sqrt(found.variance[0]))
+        beta = float(np.exp(first + found.centre[0]))
+        groups = dict(zip(of.names, d.tolist(), strict=True))
+        return cls(by.by, beta, tau, groups), found
+
+    @classmethod
+    def walk_of(
+        cls, rows: Rows, common: TemperatureScaling, of: Codes
+    ) -> Callable[[FloatArray], GroupSums]:
         of_block = OfBlock(rows.k, _terms, _values)
         first = -float(np.log(common.temperature))
 
         def walk(shift: FloatArray) -> GroupSums:
             log_beta = np.clip(first + shift[:, 0], *BRACKET)
-            return rows.sum(
-                partial(_sums, of_block, np.exp(log_beta)),
-                of.code,
-                at_once=at_once(rows.k),
-            )
+            work = partial(_sums, of_block, np.exp(log_beta))
+            return rows.sum(work, of.code, at_once=at_once(rows.k))
 
-        found = pool(walk, len(of.names), 1, by.tau, start)
-        d = np.clip(found.theta[:, 0], *np.subtract(BRACKET, first))
-        tau = float(np.sqrt(found.variance[0]))
-        beta = float(np.exp(first + found.centre[0]))
-        return cls(
-            by.by, beta, tau, dict(zip(of.names, d.tolist(), strict=True))
-        ), found
+        return walk
+
+    @classmethod
+    def endless(cls, rows: Rows, common: TemperatureScaling, of: Codes) -> BoolArray:
+        walk, g = cls.walk_of(rows, common, of), len(of.names)
+        cold, hot = (walk(np.full((g, 1), end)) for end in (np.inf, -np.inf))
+        always_sharper = cold.gradient[:, 0] <= 0.0
+        always_flatter = hot.gradient[:, 0] >= 0.0
+        return np.asarray(always_sharper | always_flatter)
 
     @classmethod
     def around_one(cls, rows: Rows, by: ByOptions) -> Self:

@@ -15,6 +15,7 @@ from calcli.calibrator import Context
 from calcli.evaluation.cross_validation import fold_fits, folds_of, held_out_table
 from calcli.evaluation.evaluate_bundle import differences
 from calcli.evaluation.leaderboard import holm
+from calcli.evaluation.overlapping_folds import widened
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import nemenyi_distance, not_told_apart
 from calcli.metrics.losses import paired_sums
@@ -88,9 +89,15 @@ def test_json_has_the_promised_shape(run, three):
         )
     settings = MetricSettings()
     contexts = [MetricContext(tables[name], settings) for name in ("svs", "ts")]
-    expected = differences(paired_sums(*contexts), 0.95)["nll"]
+    alone = differences(paired_sums(*contexts), 0.95)["nll"]
     own = next(d for d in found["differences"] if d["method"] == "svs")
-    assert own["baseline"] == "ts" and own["metrics"]["nll"] == expected.to_dict()
+    nll = own["metrics"]["nll"]
+    assert own["baseline"] == "ts" and nll == widened(alone, 1.5).to_dict()
+    # Nadeau and Bengio (2003): five folds that overlap, sqrt(1 + 5 / 4) = 1.5
+    assert nll["se"] == pytest.approx(1.5 * alone.se)
+    assert nll["ci"][1] - nll["value"] == pytest.approx(
+        1.5 * (alone.interval.high - alone.value)
+    )
     assert found["ranks"] is None
     again = compared(run, "m0.h5", "--methods", "temperature,svs,hb(bins=5)")
     assert again["differences"] == found["differences"]

@@ -1,14 +1,17 @@
 """Write calibrated bundles: probabilities, predictions, confidences.
 
-Rows are streamed. Labels, ids, class names and other columns of words are carried
-over, and the artifact goes along as the attribute "calibrator". Scores keep the
-input's precision.
+Rows are streamed. Labels, ids and other columns are carried over.
+
+\b
+calcli apply logits.auto.json logits.h5:test -o calibrated.h5
+calcli apply logits.auto.json monday.h5 tuesday.h5 -o calibrated/
+
+\f
+The artifact goes along as the attribute "calibrator". Scores keep the input's precision.
 OUT's ending says the format; all of them can be read again by calcli extract.
 
 \b
-calcli apply logits.ts.json logits.h5:test -o calibrated.h5
-calcli apply logits.ts.json monday.h5 tuesday.h5 -o calibrated/
-calcli apply logits.ts.json logits.h5:test -o - --format csv | head
+calcli apply logits.auto.json logits.h5:test -o - --format csv | head
 calcli fit --method ec logits.h5 -o - | calcli apply - logits.h5:test -o out.h5
 """
 
@@ -38,8 +41,6 @@ from calcli.io.score_files import FORMATS, Place, Sheet, Slab, format_of, names_
 from calcli.io.validate import doubts, score_kind
 from calcli.options import REQUIRED, argument, flag
 from calcli.rows import SCORE_KINDS, ScoreKind
-
-ORDER = 30
 
 
 @dataclass(frozen=True)

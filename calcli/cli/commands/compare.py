@@ -1,13 +1,18 @@
 """Rank methods by rows that they were not fitted on.
 
-Every method is fitted to parts of a bundle and scored on the rest (random folds), or fitted
-to one group and scored on another (--test). Differences to a baseline are taken row by row.
-Several bundles give average ranks with the Friedman test and Nemenyi's critical difference.
-With --baseline-bundle two models are compared on the same rows.
+Every method is fitted to parts of a bundle and scored on the rest (random folds), or
+fitted to one group and scored on another (--test).
 
 \b
 calcli compare logits.h5
 calcli compare logits.h5 --methods 'ts,ft+svs,hb(bins=20)' --test test
+
+\f
+Differences to a baseline are taken row by row. Several bundles give average ranks with
+the Friedman test and Nemenyi's critical difference. With --baseline-bundle two models are
+compared on the same rows.
+
+\b
 calcli compare a.h5 b.h5 c.h5 --methods all -o results.json --diagram ranks.png
 calcli compare new.h5:test --baseline-bundle old.h5:test
 """
@@ -50,7 +55,6 @@ if TYPE_CHECKING:
     from calcli.workers.task import Executor
 
 
-ORDER = 45
 EPILOG = (
     "A result file (-o) is gone on from: what it holds of the same rows, seed and baseline is not fitted again."
     " It is replaced with --force. Methods with options are written hb(bins=20;scheme=mass)."

@@ -1,17 +1,23 @@
 """Draw reliability diagrams with a band under calibration.
 
-The band is where a calibrated model would lie. The curve is the isotonic regression of
-correctness on confidence, so no bins are chosen. Beneath it are the confidences; in the
-corner the expected calibration error (ECE) with its expected value
-under calibration, and the Brier score of the confidence split into miscalibration (MCB),
-discrimination (DSC) and uncertainty (UNC): Brier = MCB - DSC + UNC. Two classes show
-P(class 1) from 0 to 1 beside the top label. More than 12 classes or groups are one sorted
-dot plot. PNG, SVG and PDF need matplotlib: pip install matplotlib.
+The band is where a calibrated model would lie. Without -o the diagram is drawn in the
+terminal.
 
 \b
-calcli diagram logits.h5
-calcli diagram logits.h5 --calibrator logits.ts.json -o reliability.png
-calcli diagram logits.h5 -c logits.ts.json --per-class -o classes.pdf
+calcli diagram logits.h5 --calibrator logits.auto.json
+calcli diagram logits.h5 --calibrator logits.auto.json -o reliability.png
+
+\f
+The curve is the isotonic regression of correctness on confidence, so no bins are chosen.
+Beneath it are the confidences; in the corner the expected calibration error (ECE) with
+its expected value under calibration, and the Brier score of the confidence split into
+miscalibration (MCB), discrimination (DSC) and uncertainty (UNC):
+Brier = MCB - DSC + UNC. Two classes show P(class 1) from 0 to 1 beside the top label.
+More than 12 classes or groups are one sorted dot plot. PNG, SVG and PDF need matplotlib:
+pip install matplotlib.
+
+\b
+calcli diagram logits.h5 -c logits.auto.json --per-class -o classes.pdf
 calcli diagram logits.h5 --style temperature
 calcli diagram logits.h5 --style risk --width column --theme dark -o risk.svg
 """
@@ -44,7 +50,7 @@ from calcli.metrics.collect import collect_all
 from calcli.metrics.warnings import label_doubts
 from calcli.options import flag, same, taken
 
-ORDER = 50
+EPILOG = f"Styles: {'; '.join(style_titles().values())}."
 Artifacts = list[tuple[str, Artifact]]  # (path that it was loaded from, artifact)
 
 
@@ -63,7 +69,10 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         "-o",
     )
     style: str = flag(
-        "corp", "; ".join(style_titles().values()) + ".", "NAME", shown=True
+        "corp",
+        f"{', '.join(style_titles())}; described in --help-all.",
+        "NAME",
+        shown=True,
     )
     label: Literal["positive", "top"] | None = flag(
         None,

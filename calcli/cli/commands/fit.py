@@ -47,7 +47,6 @@ from calcli.registry import (
 )
 from calcli.rows import classes
 
-ORDER = 20
 HELD_OUT = re.compile(
     r"(^|[^a-z])(tests?|hold[-_ ]?outs?|held[-_ ]?out)([^a-z]|$)", re.IGNORECASE
 )

@@ -1,12 +1,15 @@
 """Show what a file of scores or a calibrator holds, and check all of it.
 
-Every file that calcli evaluate reads is described: what was read as what, sizes, classes, and what is odd.
+Every file that calcli evaluate reads is described: what was read as what, sizes, classes,
+and what is odd.
 
 \b
-calcli inspect logits.h5
 calcli inspect scores.npz
+calcli inspect logits.auto.json
+
+\f
+\b
 calcli inspect logits.h5:test --json
-calcli inspect logits.ts.json
 """
 
 from contextlib import ExitStack, suppress
@@ -32,7 +35,6 @@ from calcli.io.locate import split_where
 from calcli.io.validate import doubts
 from calcli.options import REQUIRED, argument
 
-ORDER = 60
 LONGEST_WORD = 200  # characters of a text without a blank that are printed in full; longer ones are base64
 
 
@@ -189,7 +191,7 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
     facts |= {"min": low, "max": high, "tied_rows": ties}
     facts |= {
         "labels": rows.has_labels,
-        "weights": rows.weights() is not None,
+        "weights": rows.given_weights is not None,
         "class_names": rows.class_names,
     }
     facts |= {"transforms": list(rows.transforms), "data_sha256": rows.data_sha256}

@@ -17,8 +17,6 @@ from calcli.fast_dataclass import dataclass
 from calcli.options import argument
 from calcli.registry import canonical, method, method_names, option_facts
 
-ORDER = 70
-
 
 @dataclass(frozen=True)
 class MethodsArgs(o.TableOptions):

@@ -11,8 +11,6 @@ from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import describe_metric, metric_names
 from calcli.options import argument
 
-ORDER = 80
-
 
 @dataclass(frozen=True)
 class MetricsArgs(o.TableOptions):

@@ -48,8 +48,6 @@ from calcli.registry import method
 from calcli.reporting.gather import ModelResults, metrics_of_page
 from calcli.reporting.page import page as report_page
 
-ORDER = 15
-
 TEST = "test"
 """Group of the rows to evaluate, where a file has one."""
 

@@ -33,7 +33,7 @@ from calcli.methods._affine.objective import (
     rows_to_fit,
 )
 from calcli.methods._affine.vector import VectorObjective
-from calcli.methods._temperature import LaterPrior, effective_rows, likeliest
+from calcli.methods._temperature import LaterPrior, likeliest
 from calcli.numerics import FloatArray, floored_log, log_softmax, softmax
 from calcli.rows import Block, Rows
 from calcli.solvers import LOOSE_AIM, Optimum, minimise_convex
@@ -198,7 +198,7 @@ class OdirMap(FullMap):
             "lambda": lam,
             "mu": lam if options.mu is None else options.mu,
         }
-        last = ridge(lam, effective_rows(rows))
+        last = ridge(lam, rows.effective_n)
         if options.final == "refit":
             start = lambda: np.mean(thetas, axis=0)  # noqa: E731
             found = notes.fit_map(
@@ -283,7 +283,7 @@ class Structured(AffineMap):
         search = likeliest(rows, context, options.prior)
         temperature, smoothing, notes.before = (
             search.temperature,
-            1.0 / (rows.n + 1),
+            1.0 / (rows.effective_n + 1),
             search.before,
         )
         if search.root.status in ("at_low", "at_high"):
@@ -308,9 +308,9 @@ class Structured(AffineMap):
             return notes.fit(build(*split_map(theta)))
         lam, folds, long = options.lambda_, min(5, rows.n), ""
         if cls.full:
-            if rows.n < ROWS_PER_CLASS * k:
+            if rows.effective_n < ROWS_PER_CLASS * k:
                 notes.warn(
-                    f"{rows.n} rows are fewer than {ROWS_PER_CLASS} per class: svs serves better"
+                    f"{rows.effective_n:.0f} rows are fewer than {ROWS_PER_CLASS} per class: svs serves better"
                 )
                 lam = "cv" if lam == "auto" else lam
             lam = 1.0 if lam == "auto" else lam
@@ -324,7 +324,7 @@ class Structured(AffineMap):
             theta = np.mean(thetas, axis=0) if cls.full else theta
         notes.details["lambda"] = lam
         objective = objective_of(
-            source.chunks(), ridge(lam, effective_rows(rows)), complete=True
+            source.chunks(), ridge(lam, rows.effective_n), complete=True
         )
         what = f"fitting{long}" if cls.full else SCALES
         return notes.fit(
@@ -509,6 +509,11 @@ def uniform_ridge(weight: float, k: int, columns: int) -> Ridge:
     return Ridge(np.full((k, columns), weight), identity_map(k, columns))
 
 
+SHARPENS = 1.0 - 1e-6
+"""Temperature below which a map sharpens: after a step that calibrates, 1 is found up to
+rounding, on which the penalty must not depend."""
+
+
 def held_back(
     ridge: Ridge, diagonal: float, temperature: float, prior: float, rows: float
 ) -> Ridge:
@@ -516,7 +521,7 @@ def held_back(
 
     diagonal : diagonal at which the map is temperature scaling; where that does not sharpen, the ridge is unchanged.
     """
-    if not prior or temperature >= 1.0:
+    if not prior or temperature >= SHARPENS:
         return ridge
     k, columns = ridge.weight.shape
     at = (np.arange(k), np.zeros(k, np.int64) if columns == 2 else np.arange(k))

@@ -28,6 +28,13 @@ weight where the average's gain over it is at most ``UNSURE`` standard errors, n
 ``SURE`` on: held-out rows that are nearly all right cannot tell sharp members from safe ones."""
 
 
+def effective_number(share: FloatArray) -> float:
+    """Kish's effective number of rows of shares (n,) that sum to 1."""
+    if share.min() == share.max():
+        return float(len(share))  # without rounding
+    return 1.0 / float(share @ share)
+
+
 def likelihood_weights(
     log_p: FloatArray, share: FloatArray, prior_rows: float = 0.0
 ) -> FloatArray:
@@ -36,12 +43,14 @@ def likelihood_weights(
     log_p : (draws, n, m) held-out log-probabilities of the labels. share : (n,) row weights,
     sum 1. prior_rows : prior weight of the first candidate, in rows.
     """
-    draws, n, m = log_p.shape
-    likelihood = np.exp(log_p - log_p.max(axis=2, keepdims=True)).reshape(draws * n, m)
+    draws, rows, m = log_p.shape
+    n = effective_number(share)
+    likelihood = np.exp(log_p - log_p.max(axis=2, keepdims=True))
+    likelihood = likelihood.reshape(draws * rows, m)
     share = np.tile(share / draws, draws)
     w = np.full(m, 1.0 / m)
     prior = np.eye(m)[0] * prior_rows
-    for _ in range(min(max(LEAST_STEPS, n // ROWS_PER_STEP), MOST_STEPS)):
+    for _ in range(min(max(LEAST_STEPS, round(n) // ROWS_PER_STEP), MOST_STEPS)):
         w = w * (likelihood.T @ (share / (likelihood @ w)))
         w = (n * w + prior) / (n + prior_rows)
     return np.asarray(w / w.sum())
@@ -69,7 +78,7 @@ def sparse_weights(
     return kept, w / w.sum()
 
 
-def floored(log_p: FloatArray, n: int, k: int) -> FloatArray:
+def floored(log_p: FloatArray, n: float, k: int) -> FloatArray:
     """Log-probabilities with a little of the uniform distribution mixed in, of n fitted rows."""
     floor = FLOOR_ROWS / (n + 1)
     return np.logaddexp(log_p + np.log1p(-floor), np.log(floor / max(k, 2)))
