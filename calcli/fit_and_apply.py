@@ -41,7 +41,7 @@ from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import p_text
 from calcli.metrics.warnings import data_warnings, zero_warnings
 from calcli.names import places_of_groups
-from calcli.numerics import AnyArray, FloatArray
+from calcli.numerics import BREAKDOWNS, AnyArray, FloatArray
 from calcli.parallel import same_threads
 from calcli.registry import (
     method,
@@ -104,12 +104,7 @@ def fit_artifact(
             fitted, after = better, _summary(counted, better.calibrator, context)
     except FitError as problem:
         raise FitError(f"{rows.name}: {problem}") from None
-    except (
-        np.linalg.LinAlgError,
-        OverflowError,
-        FloatingPointError,
-        ZeroDivisionError,
-    ) as problem:
+    except BREAKDOWNS as problem:
         raise _breakdown(name, rows, str(problem)) from problem
     was, became = before.values(), after.values()
     if not np.isfinite(list(became.values())).all():

@@ -322,6 +322,10 @@ def legend_lines(results: Sequence[Result]) -> Iterator[str]:
         if change is not None:
             name = f"{version_name(result, results)}: " if len(results) > 2 else ""
             changes.append(f"{name}{loss_word(result)} {change_words(change)}")
+    for result in results[1:]:
+        if result.n_folds:
+            name = version_name(result, results)
+            yield f"{name}: cross-fitted, {result.n_folds} folds."
     legend = " ".join(parts)
     if len(changes) == 1:
         together = f"{legend} {changes[0]}"

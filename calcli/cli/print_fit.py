@@ -78,8 +78,9 @@ def _predictions_words(artifact: Artifact) -> str:
     if not decision["changed"]:
         return f"no prediction of {count(decision['rows'])} changes (held out)"
     moved = f"{count(decision['changed'])} of {count(decision['rows'])}"
-    accuracy = f"accuracy {points(decision['accuracy_difference'])} points (held out)"
-    return f"{moved} predictions change, {accuracy}"
+    change = points(decision["accuracy_difference"])
+    accuracy = "" if change == points(0.0) else f", accuracy {change} points"
+    return f"{moved} predictions change{accuracy} (held out)"
 
 
 def metrics_sentence(artifact: Artifact) -> str:

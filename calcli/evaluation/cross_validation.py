@@ -85,13 +85,25 @@ def held_out_table(
     return replace(whole.take(order), expected=whole.expected, units=units)
 
 
-def fitted_part(name: str, options: Options, rows: Rows, context: Context) -> Fit[Any]:
-    """Fit a method to training rows as ``calcli fit`` does, without closures."""
+def fitted_part(
+    name: str,
+    options: Options,
+    rows: Rows,
+    context: Context,
+    progress: Progress | None = None,
+) -> Fit[Any]:
+    """Fit a method to training rows as ``calcli fit`` does, without closures.
+
+    progress : of the fit; none by default, as whoever fits parts reports on their number.
+    """
     cls = method(name)
+    within = Context(context.seed, context.device)
+    if progress is not None:
+        within = replace(within, progress=progress)
     fit = cls.fit(
         rows.counted(),
         cls.resolve_options(options, rows.k),
-        Context(context.seed, context.device),
+        within,
     )
     better = fit.verify and fit.verify(
         summarise(rows, fit.calibrator, context.progress)

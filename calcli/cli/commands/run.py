@@ -29,8 +29,8 @@ from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
 from calcli.cli.print_evaluation import print_headlines, print_report, say
 from calcli.cli.print_fit import fitted_sentence
 from calcli.cli.render import print_json
-from calcli.errors import DataError, UsageError
-from calcli.evaluation.cross_fitting import cross_fitted
+from calcli.errors import DataError, FitError, UsageError
+from calcli.evaluation.cross_fitting import cross_fitted, cross_fitting_folds
 from calcli.evaluation.evaluate_bundle import Candidate, Plan
 from calcli.evaluation.results import Evaluation, Result
 from calcli.fast_dataclass import dataclass
@@ -132,6 +132,8 @@ def run(args: RunArgs) -> int:
             outputs.check(force=args.force)
             if test is not None:
                 _check_test(args, fitting, calibration, test)
+            else:
+                _check_two_parts(fitting, calibration)
             command.say_read(calibration)
             fitted = fit.fit_rows(fitting, calibration, command).artifact
             # It is judged as it will be read from its file.
@@ -204,6 +206,28 @@ def _check_test(
         facts_of(rows)  # walks over the rows, which are checked on the way
 
 
+def _check_two_parts(fitting: fit.FitArgs, rows: DataSet) -> None:
+    """Refuse rows that have no two parts, one to fit to and one to judge.
+
+    Raises DataError.
+    """
+    check_weights(rows)
+    if len(cross_fitting_folds(rows, fitting.seed)) < 2:
+        what = (
+            "cross-fitting needs two different rows, of two units where there are any"
+        )
+        advice = f"{_fit_command(fitting)} fits without a judgement"
+        raise DataError(f"{rows.name}: {what}, found {rows.n:,} rows; {advice}")
+
+
+def _fit_command(fitting: fit.FitArgs) -> str:
+    """Command that only fits."""
+    words = ["calcli", "fit"]
+    if not fitting.by_default:
+        words += ["-m", fitting.method]
+    return shlex.join([*words, *fitting.given])
+
+
 def _job(
     args: RunArgs, command: CommandContext, artifact: Artifact, outputs: Outputs
 ) -> EvaluationJob:
@@ -224,13 +248,12 @@ def _judge_by_cross_fitting(
     """Judge a calibrator on the rows of its fit, each by a fit that did not see it."""
     context = fit.context_of(fitting, rows, job.command)
     name, options = resolved(fitting.method, fitting.options(), rows, fitting.keep)
-    crossed = cross_fitted(name, options, rows, context)
-    if crossed is None:
-        what = (
-            "cross-fitting needs two different rows, of two units where there are units"
-        )
-        command = f"calcli fit {shlex.quote(fitting.given[0])} fits without a judgement"
-        raise DataError(f"{rows.name}: {what}, found {rows.n}; {command}")
+    try:
+        crossed = cross_fitted(name, options, rows, context)
+    except FitError as problem:
+        what = f"{rows.name}: cross-fitting: {problem}"
+        advice = f"{_fit_command(fitting)} fits without a judgement"
+        raise FitError(f"{what}; {advice}") from None
     path = job.templates[0]
     calibrator = Candidate(
         name=path, method=artifact.method, calibrator=crossed, path=path
