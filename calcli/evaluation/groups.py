@@ -92,7 +92,7 @@ def group_parts(
     return parts
 
 
-def test_all_groups(
+def gaps_of_groups(
     parts: Sequence[GroupPart], positive: bool, factor: float
 ) -> list[TestedGroup]:
     """Test the gap of every group, of P(class 1) where ``positive``, else of confidence.

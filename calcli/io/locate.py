@@ -67,6 +67,28 @@ def intersections(columns: Mapping[str, AnyArray]) -> AnyArray:
     return np.array([", ".join(row) for row in zip(*texts, strict=True)], dtype=object)
 
 
+def columns_of(groups: AnyArray, names: Sequence[str]) -> dict[str, AnyArray]:
+    """Columns that ``intersections`` combined, by name; empty for a single column.
+
+    groups : of every row, (n,). names : of the columns.
+    """
+    if len(names) < 2:
+        return {}
+    parts = [f"{re.escape(name)}=(.*)" for name in names]
+    pattern = re.compile(", ".join(parts), re.DOTALL)
+    values, place = np.unique(groups, return_inverse=True)
+    matches = [pattern.fullmatch(str(value)) for value in values.tolist()]
+    columns = {}
+    for at, name in enumerate(names, start=1):
+        texts = []
+        for match in matches:
+            if match is None:
+                return {}
+            texts.append(match[at])
+        columns[name] = np.array(texts, dtype=object)[place]
+    return columns
+
+
 @dataclass(frozen=True, kw_only=True)
 class Layout(ByName):
     """Paths and types in a file that does not have the layout of a bundle.
