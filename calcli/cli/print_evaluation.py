@@ -722,13 +722,13 @@ def evidence_lines(result: Result, report: Judgement) -> Iterator[str]:
     if facts.class_one is not None:
         one = facts.class_one
         yield f"P(class 1) minus frequency {gap_words(one.gap)} (z {one.z:+.1f})"
-    elif facts.classes is not None:
-        each = facts.classes
+    elif verdict.classes is not None:
+        each = verdict.classes
         error = f"root-mean-square error {number(each.value)}"
         found = f"{len(each.significant)} of {result.n_classes} significant"
         yield f"classes: {error}; {found} ({p_text(each.p_value)}, adjusted)"
-    if facts.groups is not None:
-        groups = facts.groups
+    if verdict.groups is not None:
+        groups = verdict.groups
         found = f"{groups.n_significant} of {groups.n_groups} significant"
         worst = f"clearest {groups.worst} ({samples(groups.worst_n)})"
         gap = f"{points(groups.worst_gap)} points"

@@ -517,8 +517,6 @@ def _tested_groups(
     if not plan.report and not plan.per_group:
         return []
     parts = group_parts(context, {} if plan.ordered else subject.margins)
-    if not parts:
-        return []
     positive = _is_about_class_one(context, plan) and not plan.ordered
     return gaps_of_groups(parts, positive, _fit_factor(candidate, context))
 

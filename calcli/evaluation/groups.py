@@ -99,6 +99,8 @@ def gaps_of_groups(
 
     factor : by which the error of a calibrator's fit widens the gaps.
     """
+    if not parts:
+        return []
     label = _label(positive)
     gaps = group_gaps([part.context for part in parts], label)[label]
     p_values = np.array([widened_p_value(gap.p_value, factor) for gap in gaps])

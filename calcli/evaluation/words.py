@@ -11,7 +11,13 @@ from typing import Any
 from calcli.evaluation.facts import Estimate, Facts
 from calcli.evaluation.findings import Finding, worst_bin
 from calcli.evaluation.levels import TARGET_HALF_WIDTH
-from calcli.evaluation.verdict import Verdict, gap_half_width, has_too_few_rows
+from calcli.evaluation.verdict import (
+    TWO_SIDED,
+    Verdict,
+    gap_half_width,
+    has_too_few_rows,
+    spread_sign,
+)
 from calcli.metrics.intervals import Interval
 from calcli.metrics.significance import p_text
 
@@ -163,13 +169,13 @@ def _risk_words(facts: Facts) -> str:
     one = facts.class_one
     assert one is not None
     parts = []
-    sharpness = facts.judged.sharpness.z
+    spread_is = spread_sign(facts, facts.judged)
     bias = facts.judged.gap.z
-    if abs(sharpness) > SIGNIFICANT_Z:
-        spread = "too extreme" if sharpness > 0.0 else "too moderate"
+    if spread_is:
+        spread = "too extreme" if spread_is > 0 else "too moderate"
         slope = "" if one.slope is None else f" (slope {one.slope.value:.2f})"
         parts.append(f"{spread}{slope}")
-    if abs(bias) > SIGNIFICANT_Z:
+    if abs(bias) > TWO_SIDED:
         level = "high" if bias > 0.0 else "low"
         size = abs(one.gap.value)
         decimals = decimals_for(size)
@@ -179,10 +185,6 @@ def _risk_words(facts: Facts) -> str:
     else:
         parts.append("wrong in places, right on average")
     return f"risks {', '.join(parts)} ({_predicted_and_observed(facts)})"
-
-
-SIGNIFICANT_Z = 1.96
-"""Standard score from which words name a direction."""
 
 
 def _too_few(facts: Facts, verdict: Verdict) -> str:
@@ -224,11 +226,11 @@ def _mixed(facts: Facts, verdict: Verdict) -> str:
 def _place(facts: Facts, verdict: Verdict) -> str:
     """Where scores are wrong that are right overall, in a few words."""
     significant = verdict.significant
-    if "groups" in significant and facts.groups is not None:
-        groups = facts.groups
+    if "groups" in significant and verdict.groups is not None:
+        groups = verdict.groups
         return f"{groups.n_significant} of {groups.n_groups} groups"
-    if "classes" in significant and facts.classes is not None:
-        n_significant = len(facts.classes.significant)
+    if "classes" in significant and verdict.classes is not None:
+        n_significant = len(verdict.classes.significant)
         return f"{n_significant} of {facts.data.n_classes} classes"
     bin_ = worst_bin(verdict)
     if bin_ is not None:
