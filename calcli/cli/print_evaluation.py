@@ -68,12 +68,12 @@ def say(text: str = "") -> None:
 
 
 def wrapped(text: str, indent: str = "") -> list[str]:
-    """A sentence in lines that fit, those after the first indented further."""
+    """A sentence in lines that fit, those after the first indented by four."""
     return textwrap.wrap(
         text,
         width_of_output(),
         initial_indent=indent,
-        subsequent_indent=f"{indent}  ",
+        subsequent_indent="    ",
         break_long_words=False,
         break_on_hyphens=False,
     )

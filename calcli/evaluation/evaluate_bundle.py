@@ -573,11 +573,12 @@ def _judgement(
         doubts=doubts,
     )
     verdict = judge(facts)
-    methods = [link.method for link in subject.upstream]
+    findings = tuple(find(facts, verdict))
     if candidate.calibrator is not None:
-        methods.append(candidate.method)
+        return Judgement(facts, verdict, findings)
+    methods = [link.method for link in subject.upstream]
     step = next_step(facts, verdict, subject.location, upstream=methods)
-    return Judgement(facts, verdict, tuple(find(facts, verdict)), step)
+    return Judgement(facts, verdict, findings, step)
 
 
 def unit_facts(context: MetricContext) -> UnitFacts | None:

@@ -124,8 +124,8 @@ def has_too_few_rows(facts: Facts) -> bool:
 
 
 def gap_half_width(facts: Facts) -> float:
-    """Half width of the interval of the overconfidence; infinite where unknown."""
-    interval = facts.overconfidence.interval
+    """Half width of the interval of the judged gap; infinite where unknown."""
+    interval = facts.main_gap.interval
     if not interval.known:
         return float("inf")
     return (interval.high - interval.low) / 2.0

@@ -34,12 +34,15 @@ MOST_DECIMALS = 4
 
 
 def decimals_for(*shares: float) -> int:
-    """Decimals of percentages that show the smallest of these shares with a digit."""
+    """Decimals of percentages that show the smallest of these shares with a digit.
+
+    A share that ``MOST_DECIMALS`` do not show counts as 0.
+    """
     known = [abs(share) for share in shares if share and math.isfinite(share)]
     if not known:
         return 1
     percent = 100.0 * min(known)
-    if percent >= 0.095:
+    if percent >= 0.095 or percent < 0.5 * 10.0**-MOST_DECIMALS:
         return 1
     return min(MOST_DECIMALS, 1 - math.floor(math.log10(percent) + 1e-9))
 
@@ -89,11 +92,11 @@ def small(x: float) -> str:
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """A text of at most ``longest`` characters: cut behind a clause, else with ``…``."""
+    """A text of at most ``longest`` characters: whole clauses, else cut with ``…``."""
     text = " ".join(text.split())
     if len(text) <= longest:
         return text
-    for mark in ("; ", ": "):
+    for mark in ("; ", ": ", ", "):
         head = text[: longest + 1]
         if mark in head:
             clause = head[: head.rindex(mark)]
@@ -207,12 +210,12 @@ def _too_few(facts: Facts, verdict: Verdict) -> str:
 
 
 def samples_needed(facts: Facts) -> int:
-    """Samples that give the overconfidence to within ``TARGET_HALF_WIDTH``."""
+    """Samples that give the judged gap to within ``TARGET_HALF_WIDTH``."""
     half = gap_half_width(facts)
     if not math.isfinite(half):
         half = 0.98 / math.sqrt(facts.data.units or facts.data.n)  # of a rate of 1/2
     needed = facts.data.n * (half / TARGET_HALF_WIDTH) ** 2
-    rounded = 100 if needed < 1000 else 1000
+    rounded = 100 if needed < 10_000 else 1000
     return max(rounded, math.ceil(needed / rounded - 1e-9) * rounded)
 
 
@@ -278,6 +281,13 @@ def finding_line(finding: Finding) -> str:
 
 def _quoted_words(numbers: Mapping[str, Any]) -> str:
     return str(numbers["words"])
+
+
+def _labels_words(numbers: Mapping[str, Any]) -> str:
+    """The question that a doubt asks: its reason stands in the headline."""
+    words = str(numbers["words"])
+    question = words.rpartition(": ")[2]
+    return question if question.endswith("?") else words
 
 
 def _too_good_words(numbers: Mapping[str, Any]) -> str:
@@ -359,7 +369,7 @@ def _effect_words(numbers: Mapping[str, Any]) -> str:
 
 
 _LINES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "labels": _quoted_words,
+    "labels": _labels_words,
     "data": _quoted_words,
     "too_good": _too_good_words,
     "groups": _groups_words,
