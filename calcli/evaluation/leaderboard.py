@@ -150,8 +150,7 @@ class LeaderboardEntry:
     """One method on one bundle: metrics, or the reason why there are none. differences : paired, this minus baseline,
     by metric; None for the baseline itself. against : bundle and method of the baseline. fits : number of fits by
     status; empty for the uncalibrated scores. unit : name of the units. units : facts about them
-    (``json_output.units_json``).
-    given : as in ``Result``."""
+    (``json_output.units_json``). given : as in ``Result``."""
 
     bundle: str
     method: str

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import numpy as np
 
 from calcli.errors import DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
@@ -70,6 +71,29 @@ def intersections(columns: Mapping[str, AnyArray]) -> AnyArray:
     for column, names in sorted(columns.items()):
         parts.append([f"{column}={name}" for name in sortable(names).tolist()])
     return words([", ".join(row) for row in zip(*parts, strict=True)])
+
+
+def columns_of(groups: AnyArray, names: Sequence[str]) -> dict[str, AnyArray]:
+    """Columns that ``intersections`` combined, by name; empty for a single column.
+
+    groups : of every row, (n,). names : of the columns.
+    """
+    if len(names) < 2:
+        return {}
+    sorted_names = sorted(names)
+    parts = [f"{re.escape(name)}=(.*)" for name in sorted_names]
+    pattern = re.compile(", ".join(parts), re.DOTALL)
+    values, place = np.unique(groups, return_inverse=True)
+    matches = [pattern.fullmatch(str(value)) for value in values.tolist()]
+    columns = {}
+    for place_of_name, name in enumerate(sorted_names, start=1):
+        texts = []
+        for match in matches:
+            if match is None:
+                return {}
+            texts.append(match[place_of_name])
+        columns[name] = np.array(texts, dtype=object)[place]
+    return columns
 
 
 @dataclass(frozen=True, kw_only=True)
