@@ -6,14 +6,13 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
-from msgspec import Meta
 
 from calcli.calibrator import Context
 from calcli.diagrams.curve import CurveSettings
@@ -90,11 +89,6 @@ def plain(value: Any) -> Any:
 def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
     """Build settings from keyword arguments, checked against the types and bounds of the fields (``held_to``)."""
     types = get_type_hints(cls, include_extras=True)
-    for each in fields(cls) if is_dataclass(cls) else ():
-        bounds = each.metadata.get("flag", {}).get("bounds", {})
-        types[each.name] = Annotated[
-            types[each.name], Meta(ge=bounds.get("min"), le=bounds.get("max"))
-        ]
     types.pop("unit", None)  # no setting: the rows say what their units are called
     return cls(
         **held_to(

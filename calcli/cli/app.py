@@ -1,6 +1,5 @@
 """Command line application: its commands, their parsers, and their help."""
 
-import dataclasses
 import inspect
 import os
 import shlex
@@ -84,60 +83,19 @@ HOW["context_settings"] = {
 
 @cache
 def load(name: str) -> "Command":
-    """Import the module of a command and build its parser."""
+    """Import the module of a command and build its parser.
+
+    Typer reads the options from the dataclass that the module's ``run`` takes.
+    """
     module = import_module(f"{PACKAGE}.{name}")
-    struct = get_type_hints(module.run)["args"]
-
-    def build(**values: Any) -> Any:
-        return struct(**values)
-
-    build.__signature__ = inspect.Signature(_parameters(struct))  # type: ignore[attr-defined]
+    options = get_type_hints(module.run)["args"]
     alone = typer.Typer(**HOW)
     epilog = getattr(module, "EPILOG", None)
-    alone.command(name, cls=Command, help=getdoc(module), epilog=epilog)(build)
+    alone.command(name, cls=Command, help=getdoc(module), epilog=epilog)(options)
     command = typer.main.get_command(alone)
     assert isinstance(command, Command)
     command.work = module.run
     return command
-
-
-def _parameters(struct: type) -> list[inspect.Parameter]:
-    """Convert the fields of a struct to parameters for Typer, keyword-only fields last.
-
-    See ``calcli.options`` for how a field declares an option.
-    """
-    hints = get_type_hints(struct)
-    fields = sorted(dataclasses.fields(struct), key=lambda field: bool(field.kw_only))
-    return [_parameter(field, hints[field.name]) for field in fields]
-
-
-def _parameter(field: "dataclasses.Field[Any]", hint: Any) -> inspect.Parameter:
-    """Convert a field to a parameter for Typer."""
-    default = field.default
-    if "argument" in field.metadata:
-        option: Any = typer.Argument(**field.metadata["argument"])
-    else:
-        declared = field.metadata["flag"]
-        if declared["typed"]:
-            hint, default = declared["typed"], None
-        names = list(declared["names"])
-        if not any(name.startswith("--") for name in names):
-            names.insert(0, _option_name(field.name))
-        option = typer.Option(
-            *names,
-            help=declared["help"],
-            metavar=declared["metavar"],
-            show_default=declared["shown"],
-            **declared["bounds"],
-        )
-    if default is dataclasses.MISSING:
-        default = inspect.Parameter.empty
-    return inspect.Parameter(
-        field.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=default,
-        annotation=Annotated[hint, option],
-    )
 
 
 def _option_name(field: str) -> str:

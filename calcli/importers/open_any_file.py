@@ -28,7 +28,7 @@ from calcli.io.locate import (
     split_where,
 )
 from calcli.io.probe import probe_together
-from calcli.options import taken, typed
+from calcli.settings import command_words, common_fields
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 OPTIONS_OF_COMMANDS = (
@@ -105,7 +105,7 @@ def open_rows(
     ignore_options = (
         word for label in ignored for word in ("--ignore-label", str(label))
     )
-    options = (*chain.from_iterable(typed(layout)), *ignore_options)
+    options = (*chain.from_iterable(command_words(layout)), *ignore_options)
     with ExitStack() as stack:
         if not _is_foreign(source):
             try:
@@ -166,8 +166,8 @@ def _imported(
         kind=layout.kind,
         carry=not need_labels,
         no_labels=not need_labels,
-        typed=((str(source),), *typed(layout)),
-        **taken(ByName, layout),
+        typed=((str(source),), *command_words(layout)),
+        **common_fields(ByName, layout),
     )
     with ExitStack() as own_stack:
         imports = _imports.get() or _Imports(own_stack, {})

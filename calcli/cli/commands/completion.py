@@ -8,22 +8,24 @@ calcli completion fish > ~/.config/fish/completions/calcli.fish
 
 from collections.abc import Iterator
 from shlex import quote
-from typing import Literal
+from typing import Annotated, Literal
+
+import typer
 
 from calcli import __version__
 from calcli.cli.app import COMMANDS, EPILOG, load
 from calcli.cli.render import print_made
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import metric_names
-from calcli.options import REQUIRED, argument
 from calcli.registry import method_names
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CompletionArgs:
-    shell: Literal["bash", "zsh", "fish"] = argument(
-        REQUIRED, "The shell that is to complete.", "bash|zsh|fish"
-    )
+    shell: Annotated[
+        Literal["bash", "zsh", "fish"],
+        typer.Argument(metavar="bash|zsh|fish", help="The shell that is to complete."),
+    ]
 
 
 # ---- shell completion and the manual page, built from the same definitions as the help

@@ -15,7 +15,9 @@ calcli run logits.h5 --method ts -o calibration/
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+import typer
 
 from calcli.cli import options as o
 from calcli.cli.commands import fit
@@ -43,10 +45,10 @@ from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.io.row_facts import facts_of
 from calcli.metrics.context import MetricSettings
-from calcli.options import REQUIRED, argument, flag, typed
 from calcli.registry import method
 from calcli.reporting.gather import ModelResults, metrics_of_page
 from calcli.reporting.page import page as report_page
+from calcli.settings import command_words
 
 TEST = "test"
 """Group of the rows to evaluate, where a file has one."""
@@ -55,35 +57,69 @@ MOST_LINES = 24
 """Lines that are printed without ``--full``, whatever the data."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunArgs(o.Reading, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
 
-    calibration: str = argument(
-        REQUIRED, "Rows to fit to; group cal (or val) when none is named.", "CAL"
-    )
-    test: str | None = argument(
-        None, "Rows to evaluate; those of CAL's file when none are named.", "TEST"
-    )
-    method: str = flag(
-        "", "Method, or a composition such as ts+hb.", "NAME", "-m", shown=fit.DEFAULTS
-    )
-    set_: list[str] | None = flag(
-        None, "Option of the method (repeatable).", "NAME=VALUE"
-    )
-    keep_predictions: bool = flag(
-        False, "Keep every prediction, by a projection, whatever the method."
-    )
-    free_predictions: bool = flag(
-        False, "Let auto change predictions of three and more classes."
-    )
-    full: bool = flag(False, "Print all findings, metrics and evidence.")
-    output: str = flag(
-        ".", "Folder of the calibrator and the report.", "FOLDER", "-o", shown="here"
-    )
-    seed: int = o.seed()
-    again: bool = o.again()
-    force: bool = o.force()
+    calibration: Annotated[
+        str,
+        typer.Argument(
+            metavar="CAL", help="Rows to fit to; group cal (or val) when none is named."
+        ),
+    ]
+    test: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TEST",
+            help="Rows to evaluate; those of CAL's file when none are named.",
+        ),
+    ] = None
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="NAME",
+            help="Method, or a composition such as ts+hb.",
+            show_default=fit.DEFAULTS,
+        ),
+    ] = ""
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Option of the method (repeatable)."
+        ),
+    ] = None
+    keep_predictions: Annotated[
+        bool,
+        typer.Option(
+            "--keep-predictions",
+            help="Keep every prediction, by a projection, whatever the method.",
+        ),
+    ] = False
+    free_predictions: Annotated[
+        bool,
+        typer.Option(
+            "--free-predictions",
+            help="Let auto change predictions of three and more classes.",
+        ),
+    ] = False
+    full: Annotated[
+        bool, typer.Option("--full", help="Print all findings, metrics and evidence.")
+    ] = False
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="Folder of the calibrator and the report.",
+            show_default="here",
+        ),
+    ] = "."
+    seed: o.Seed = 0
+    again: o.Again = False
+    force: o.Force = False
 
 
 @dataclass(frozen=True)
@@ -153,7 +189,9 @@ def run(args: RunArgs) -> int:
         page = report_page(
             [model],
             evaluation.to_dict(),
-            commands=[["calcli", "run", *(w for words in typed(args) for w in words)]],
+            commands=[
+                ["calcli", "run", *(w for words in command_words(args) for w in words)]
+            ],
         )
     outputs.write(text, page, force=args.force)
     _print(args, command, job.plan, evaluation, outputs)
