@@ -74,7 +74,7 @@ INPUTS = (
 ``-`` stands for standard input.
 """
 
-HOW: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
+HOW: dict[str, Any] = {"rich_markup_mode": None}
 HOW["context_settings"] = {
     "help_option_names": ["-h", "--help"],
     "max_content_width": 100,
@@ -89,7 +89,7 @@ def load(name: str) -> "Command":
     """
     module = import_module(f"{PACKAGE}.{name}")
     options = get_type_hints(module.run)["args"]
-    alone = typer.Typer(**HOW)
+    alone = typer.Typer(add_completion=False, **HOW)
     epilog = getattr(module, "EPILOG", None)
     alone.command(name, cls=Command, help=getdoc(module), epilog=epilog)(options)
     command = typer.main.get_command(alone)
@@ -329,9 +329,8 @@ def calcli(
     """Post-hoc confidence calibration of classifiers on saved logit files.
 
     \b
-    calcli extract scores.npz -o logits.h5 --split cal=0.5 --split test=0.5
-    calcli fit --method ts logits.h5
-    calcli apply logits.ts.json logits.h5:test -o calibrated.h5
-    calcli evaluate logits.h5 --calibrator logits.ts.json
-    calcli diagram logits.h5 --calibrator logits.ts.json -o reliability.png
+    calcli run val.npz test.npz -o calibration/
+    calcli fit val.npz
+    calcli evaluate test.npz --calibrator val.auto.json
+    calcli apply val.auto.json new.npz -o calibrated.npz
     """

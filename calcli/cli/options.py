@@ -18,7 +18,9 @@ from calcli.fast_dataclass import cached_property, dataclass
 from calcli.importers.open_any_file import expand
 from calcli.io.locate import CALIBRATION as CALIBRATION
 from calcli.io.locate import Layout, absolute, bundle_names, note_bundles
+from calcli.metrics.catalog import metric_names
 from calcli.metrics.context import MetricSettings
+from calcli.registry import method_names
 from calcli.rows import SCORE_KINDS
 from calcli.settings import common_fields
 
@@ -36,6 +38,17 @@ def bundles(words: str) -> Any:
     """The argument BUNDLE…; words : its help."""
     help_text = f"{words} Quoted patterns are expanded."
     return typer.Argument(metavar="BUNDLE…", help=help_text)
+
+
+def complete_methods(incomplete: str) -> list[str]:
+    """Names of methods that begin so, for the completion of a shell."""
+    names = [*method_names(), "all"]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_metrics(incomplete: str) -> list[str]:
+    """Names of metrics that begin so, for the completion of a shell."""
+    return [name for name in metric_names() if name.startswith(incomplete)]
 
 
 Again = Annotated[

@@ -19,7 +19,7 @@ from synthetic import truth
 import calcli
 from calcli.calibrator import Context
 from calcli.cli.app import HEADINGS, load, summaries
-from calcli.cli.commands.completion import manual
+from calcli.cli.manual_page import manual
 from calcli.cli.commands.fit import print_candidates
 from calcli.cli.render import TEXTS, Console, Table
 from calcli.composition import Member

@@ -82,7 +82,11 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            "--metric", "-m", metavar="NAME", help="Only these metrics (repeatable)."
+            "--metric",
+            "-m",
+            metavar="NAME",
+            help="Only these metrics (repeatable).",
+            autocompletion=o.complete_metrics,
         ),
     ] = None
     max_: Annotated[

@@ -1,13 +1,17 @@
 """Fit a calibrator to a bundle of scores with labels.
 
-Writes the artifact (by default <file stem>.<method>.json here), prints its path on
-stdout, and says on stderr what it did to accuracy, negative log-likelihood (NLL), Brier
-score and expected calibration error (ECE). Several bundles are one data set, whose rows come
-one after the other; the artifact is then named after the first.
+Writes the artifact (by default <file stem>.<method>.json here) and prints its path on
+stdout; what it did to NLL and ECE is said on stderr.
 
 \b
 calcli fit logits.h5
 calcli fit --method ec --set top=5 logits.h5:cal -o ec5.json
+
+\f
+Several bundles are one data set, whose rows come one after the other; the artifact is
+then named after the first.
+
+\b
 calcli fit --method all logits.h5 -o calibrators/
 calcli fit --method ts 'shards/*.h5:cal' -o all.ts.json
 """
@@ -66,6 +70,7 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
             "--method",
             "-m",
             metavar="NAME",
+            autocompletion=o.complete_methods,
             help="Method, a composition such as ts+hb, or all.",
             show_default=DEFAULTS,
         ),

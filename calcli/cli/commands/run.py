@@ -1,14 +1,19 @@
 """Fit a calibrator, judge it on other rows, and write an HTML report.
 
-Writes <CAL's stem>.<method>.json and <TEST's stem>.report.html to a folder, and prints the
-verdict. Both files are read before anything is fitted; a failure leaves no file behind. One
-file may stand alone: with groups cal and test it is split by them; with one set of rows the
-calibrator is fitted to all of them, and judged by cross-fitting (every row is scored by a fit
-that did not see it).
+A single set of labelled rows is enough: then the calibrator is fitted to all of them and
+judged by cross-fitting. A failure leaves no file behind.
 
 \b
 calcli run val.npz test.npz
-calcli run scores.npz
+calcli run scores.npz -o calibration/
+
+\f
+Writes <CAL's stem>.<method>.json and <TEST's stem>.report.html to a folder, and prints the
+verdict. Both files are read before anything is fitted. One file may stand alone: with
+groups cal and test it is split by them; else every row is scored by a fit that did not see
+it.
+
+\b
 calcli run logits.h5 --method ts -o calibration/
 """
 
@@ -80,6 +85,7 @@ class RunArgs(o.Reading, o.OutputOptions):
             "--method",
             "-m",
             metavar="NAME",
+            autocompletion=o.complete_methods,
             help="Method, or a composition such as ts+hb.",
             show_default=fit.DEFAULTS,
         ),
