@@ -146,7 +146,7 @@ class Importing(Columns):
         typer.Option(
             "--confidence",
             metavar="NAME",
-            help="Array of confidences, instead of scores of classes.",
+            help="Array of confidences, instead of scores.",
         ),
     ] = None
     correct: Annotated[

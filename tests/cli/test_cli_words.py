@@ -19,8 +19,8 @@ from synthetic import truth
 import calcli
 from calcli.calibrator import Context
 from calcli.cli.app import HEADINGS, load, summaries
-from calcli.cli.manual_page import manual
 from calcli.cli.commands.fit import print_candidates
+from calcli.cli.manual_page import manual
 from calcli.cli.render import TEXTS, Console, Table
 from calcli.composition import Member
 from calcli.errors import UsageError
