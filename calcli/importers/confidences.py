@@ -74,8 +74,6 @@ def build_confidences(
     outcome = None
     if request.correct:
         outcome = _correctness(columns, request.correct, n, ignore)
-    described = "nothing as correct" if outcome is None else outcome.description
-    remark(f"{request.confidence!r} was read as the confidence, {described}")
     if outcome is not None:
         _doubt(outcome.correct, where)
     extras = {}
@@ -90,6 +88,7 @@ def build_confidences(
         scores=matches[0].path,
         labels=None if outcome is None else outcome.path,
         extras=extras,
+        reasons={} if outcome is None else {"outcome": outcome.description},
     )
     dtype = confidence.dtype if confidence.dtype.kind == "f" else np.dtype(np.float64)
     return Imported(
