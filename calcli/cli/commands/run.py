@@ -18,6 +18,8 @@ calcli run logits.h5 --method ts -o calibration/
 """
 
 import shlex
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -36,10 +38,11 @@ from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
 from calcli.cli.print_evaluation import print_headlines, print_report, say
 from calcli.cli.print_fit import fitted_sentence
 from calcli.cli.render import print_json
-from calcli.errors import DataError, FitError, UsageError
+from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.evaluation.cross_fitting import cross_fitted, cross_fitting_folds
 from calcli.evaluation.evaluate_bundle import Candidate, Plan
 from calcli.evaluation.results import Evaluation, Result
+from calcli.evaluation.words import samples
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_same_scores, resolved
 from calcli.importers.open_any_file import expand, importing_once, open_rows
@@ -167,7 +170,7 @@ def run(args: RunArgs) -> int:
     fit.check_held_out(fitting)
     fitting.options()  # refuses unknown ones before rows are read
     with CommandContext(args) as command:
-        with command.rows(fitting.expanded, o.CALIBRATION) as calibration:
+        with _calibration_rows(args, fitting, command) as calibration:
             test = args.test or _test_group(args, calibration)
             fitting = fit.with_default_method(fitting, calibration)
             outputs = _outputs(args, fitting, test)
@@ -202,6 +205,35 @@ def run(args: RunArgs) -> int:
     outputs.write(text, page, force=args.force)
     _print(args, command, job.plan, evaluation, outputs)
     return command.code
+
+
+@contextmanager
+def _calibration_rows(
+    args: RunArgs, fitting: fit.FitArgs, command: CommandContext
+) -> Iterator[DataSet]:
+    """Open the rows of the fit.
+
+    A command that an error proposes, to make one file of bundles, is followed by this
+    command on that file.
+    """
+    with ExitStack() as stack:
+        try:
+            rows = stack.enter_context(command.rows(fitting.expanded, o.CALIBRATION))
+        except CalcliError as problem:
+            if not problem.commands or args.test is not None:
+                raise
+            extract = problem.commands[0]  # it ends with its output
+            reading = typed(args.where)
+            own = [
+                word
+                for option in typed(args)
+                if option not in (*reading, (args.calibration,))
+                for word in option
+            ]
+            raise problem.advising(
+                extract, ["calcli", "run", extract[-1], *own]
+            ) from None
+        yield rows
 
 
 def _test_group(args: RunArgs, calibration: DataSet) -> str | None:
@@ -261,7 +293,7 @@ def _check_two_parts(fitting: fit.FitArgs, rows: DataSet) -> None:
             "cross-fitting needs two different rows, of two units where there are any"
         )
         advice = f"{_fit_command(fitting)} fits without a judgement"
-        raise DataError(f"{rows.name}: {what}, found {rows.n:,} rows; {advice}")
+        raise DataError(f"{rows.name}: {what}, found {samples(rows.n)}; {advice}")
 
 
 def _fit_command(fitting: fit.FitArgs) -> str:
