@@ -18,7 +18,6 @@ def flag(
     shown: Any = True,
     kw_only: Any = MISSING,
     typed: Any = None,
-    formerly: str | None = None,
     **bounds: float,
 ) -> Any:
     """Declare a field as an option.
@@ -26,7 +25,7 @@ def flag(
     names : spellings. The long one defaults to the field's name; a short one alone (``-o``) is added to it.
     ``--a/--no-a`` are the two states of a switch. shown : the default as help shows it. kw_only : as in
     ``dataclasses.field``. typed : the type on the command line (None if not given), where the struct converts it.
-    formerly : a deprecated spelling, accepted but not shown. bounds : min, max.
+    bounds : min, max.
     """
     about = {
         "help": help,
@@ -36,7 +35,6 @@ def flag(
         "typed": typed,
         "bounds": bounds,
     }
-    about["formerly"] = formerly
     return field(default=default, metadata={"flag": about}, kw_only=kw_only)
 
 

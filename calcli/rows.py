@@ -143,8 +143,10 @@ class Block:
     transformed : (m, b, k) logits of the same rows under the m transforms asked for.
     assigned : (b,) int64 predictions made upstream, by an earlier calibrator whose
     prediction need not be the argmax of the scores; None when there was none. columns :
-    further columns, of the names that were asked for (``DataSet.carry``). zeros : what a
-    probability of 0 counts as, None where the source does not say.
+    further columns, of the names that were asked for (``DataSet.carry``). original : (b,)
+    int64 predictions of the scores that earlier stages of a composition were given; None
+    before the first stage. zeros : what a probability of 0 counts as, None where the source
+    does not say.
 
     Of kind ``confidence``, scores are (b, 1), the confidence in the answer that was given, and y is 1 where it is
     right, else 0.
@@ -158,6 +160,7 @@ class Block:
     transformed: AnyArray | None = None
     assigned: IntArray | None = None
     columns: Mapping[str, Codes] = field(default_factory=dict)
+    original: IntArray | None = None
     zeros: Zeros | None = None
 
     def __len__(self) -> int:
@@ -165,8 +168,8 @@ class Block:
 
     def take(self, rows: "slice | IntArray", start: int) -> "Block":
         """Select rows, as a block that starts at row ``start``; views where ``rows`` is a slice."""
-        given: tuple[Any, ...] = self.y, self.weight, self.assigned
-        y, weight, assigned = (
+        given: tuple[Any, ...] = self.y, self.weight, self.assigned, self.original
+        y, weight, assigned, original = (
             None if column is None else column[rows] for column in given
         )
         moved = None if self.transformed is None else self.transformed[:, rows]
@@ -180,6 +183,7 @@ class Block:
             moved,
             assigned,
             columns,
+            original,
             self.zeros,
         )
 
@@ -195,6 +199,7 @@ class Block:
             self.y,
             self.weight,
             columns=self.columns,
+            original=self.original_prediction,
         )
 
     @cached_property
@@ -224,6 +229,11 @@ class Block:
     def prediction(self) -> IntArray:
         """Predicted class of every row, (b,): as assigned upstream, else the argmax of the scores."""
         return self.scores.argmax(axis=1) if self.assigned is None else self.assigned
+
+    @property
+    def original_prediction(self) -> IntArray:
+        """Predicted class of every row before any stage of a composition, (b,)."""
+        return self.prediction if self.original is None else self.original
 
     @property
     def labels(self) -> IntArray:
@@ -277,6 +287,7 @@ def joined(blocks: Sequence[Block]) -> Block:
         weight,
         column("transformed", 1),
         assigned,
+        original=column("original"),
         zeros=first.zeros,
     )
 
@@ -457,6 +468,9 @@ class ArrayRows(Rows):
     """Rows in memory. scores : (n, k) of kind ``kind``; labels, weight : (n,), of any scale; units : units of the
     rows; transformed : (m, n, k) logits with ``transforms`` naming its first axis."""
 
+    original: IntArray | None = None
+    """Predictions of the scores that these were made from, (n,), where a calibrator has made them."""
+
     def __init__(
         self,
         scores: AnyArray,
@@ -491,6 +505,7 @@ class ArrayRows(Rows):
             self.y,
             self.weight,
             columns=self.columns,
+            original=self.original,
             zeros=self.zeros,
         )
         for start in range(0, self.n, step):

@@ -5,12 +5,12 @@ An option that Python takes too is a field of its settings: ``MetricSettings`` (
 in the command's own file.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any, ClassVar
 
-from calcli.cli.render import TEXTS, Table, print_json, print_table
+from calcli.cli.render import TEXTS, Table, print_json, print_made, print_table
 from calcli.errors import UsageError, check_choice
 from calcli.fast_dataclass import cached_property, dataclass
 from calcli.importers.open_any_file import expand
@@ -47,9 +47,14 @@ split = partial(
 )
 
 
+def whole_where_possible(labels: Iterable[float]) -> tuple[float, ...]:
+    """Numbers as integers where they are whole: the label 1 of ``1``, 0.5 of ``0.5``."""
+    return tuple(int(label) if float(label).is_integer() else label for label in labels)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reading(Layout):
-    ignore_label: list[int] | None = ignore_label()
+    ignore_label: list[float] | None = ignore_label()
 
     @property
     def where(self) -> Layout:
@@ -62,8 +67,9 @@ class Reading(Layout):
         return {"layout": self.where, "ignore_labels": self.ignored}
 
     @property
-    def ignored(self) -> tuple[int, ...]:
-        return tuple(self.ignore_label or ())
+    def ignored(self) -> tuple[float, ...]:
+        """Labels to leave out, whole numbers as such."""
+        return whole_where_possible(self.ignore_label or ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +112,7 @@ class ReadingSeveral(Reading):
 class Pooling(ReadingSeveral):
     """Options for reading bundles, of a command that has a result per bundle."""
 
-    pool: bool = flag(False, "Take all bundles as one data set.")
+    pool: bool = flag(False, "Evaluate all bundles as one data set.")
 
     @property
     def sets(self) -> list[Sequence[str]]:
@@ -155,7 +161,6 @@ class TableOptions:
     FORMATS: ClassVar[tuple[str, ...]] = (*TEXTS, "json", "jsonl")
 
     json: bool = json()
-    jsonl: bool = flag(False, "Print one JSON object per line of the table.")
     form: str = flag(
         "table",
         "How the table is written.",
@@ -165,19 +170,13 @@ class TableOptions:
 
     def __post_init__(self) -> None:
         check_choice("--format", self.form, self.FORMATS)
-        if (
-            len(
-                {self.form, self.wanted, "jsonl" if self.jsonl else self.wanted}
-                - {"table"}
-            )
-            > 1
-        ):
-            raise UsageError("--json, --jsonl and --format exclude each other")
+        if self.json and self.form not in ("table", "json"):
+            raise UsageError(f"--json and --format {self.form} exclude each other")
 
     @property
     def wanted(self) -> str:
         """The format, short forms included."""
-        return "json" if self.json else "jsonl" if self.jsonl else self.form
+        return "json" if self.json else self.form
 
     @property
     def people(self) -> bool:
@@ -201,4 +200,4 @@ class TableOptions:
             for table in tables:
                 print_table(*table)
         else:
-            print("\n".join(TEXTS[self.wanted](table) for table in tables), end="")
+            print_made("\n".join(TEXTS[self.wanted](table) for table in tables))

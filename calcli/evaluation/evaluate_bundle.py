@@ -14,9 +14,9 @@ from calcli.evaluation.facts import FitSize, LossSplit
 from calcli.evaluation.findings import effect_finding, find
 from calcli.evaluation.groups import (
     TestedGroup,
+    gaps_of_groups,
     group_lines,
     group_parts,
-    test_all_groups,
 )
 from calcli.evaluation.measure_facts import measure_facts, summarise_data
 from calcli.evaluation.next_step import Tried, next_step
@@ -31,7 +31,7 @@ from calcli.evaluation.scores import Score
 from calcli.evaluation.verdict import judge
 from calcli.io.artifact import Link
 from calcli.io.dataset import DataSet
-from calcli.io.locate import Location
+from calcli.io.locate import Location, columns_of
 from calcli.io.provenance import title_of
 from calcli.metrics.catalog import (
     gathering,
@@ -88,10 +88,14 @@ class Subject:
 
     @classmethod
     def of(cls, rows: DataSet, group: AnyArray | None) -> "Subject":
+        margins = {}
+        if group is not None:
+            margins = columns_of(group, rows.own_name("group").split(", "))
         return cls(
             rows=rows,
             name=rows.name,
             group=group,
+            margins=margins,
             class_names=rows.class_names,
             unit=rows.unit_name,
             location=rows.location,
@@ -513,10 +517,8 @@ def _tested_groups(
     if not plan.report and not plan.per_group:
         return []
     parts = group_parts(context, {} if plan.ordered else subject.margins)
-    if not parts:
-        return []
     positive = _is_about_class_one(context, plan) and not plan.ordered
-    return test_all_groups(parts, positive, _fit_factor(candidate, context))
+    return gaps_of_groups(parts, positive, _fit_factor(candidate, context))
 
 
 def _fit_factor(candidate: Candidate, context: MetricContext) -> float:
@@ -571,11 +573,12 @@ def _judgement(
         doubts=doubts,
     )
     verdict = judge(facts)
-    methods = [link.method for link in subject.upstream]
+    findings = tuple(find(facts, verdict))
     if candidate.calibrator is not None:
-        methods.append(candidate.method)
+        return Judgement(facts, verdict, findings)
+    methods = [link.method for link in subject.upstream]
     step = next_step(facts, verdict, subject.location, upstream=methods)
-    return Judgement(facts, verdict, tuple(find(facts, verdict)), step)
+    return Judgement(facts, verdict, findings, step)
 
 
 def unit_facts(context: MetricContext) -> UnitFacts | None:

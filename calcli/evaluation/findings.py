@@ -79,7 +79,7 @@ def too_good(facts: Facts, verdict: Verdict) -> Finding | None:
 
 def miscalibrated_groups(facts: Facts, verdict: Verdict) -> Finding | None:
     """Groups of rows with a significant gap."""
-    groups = facts.groups
+    groups = verdict.groups
     if groups is None or "groups" not in verdict.significant:
         return None
     return Finding(
@@ -99,7 +99,7 @@ def miscalibrated_groups(facts: Facts, verdict: Verdict) -> Finding | None:
 
 def miscalibrated_classes(facts: Facts, verdict: Verdict) -> Finding | None:
     """Classes whose mean probability differs significantly from their frequency."""
-    classes = facts.classes
+    classes = verdict.classes
     if classes is None or "classes" not in verdict.significant:
         return None
     worst = classes.significant[0]

@@ -13,6 +13,7 @@ import numpy as np
 
 from calcli import __version__
 from calcli.calibrator import Calibrator, Context, Fit
+from calcli.composition import Mixture
 from calcli.errors import CalcliError, UsageError
 from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.differences import compared, friedman_tests
@@ -29,6 +30,7 @@ from calcli.metrics.rowtable import RowTable
 from calcli.options import flag, same, seed
 from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows
+from calcli.statistics.units import Units
 
 UNCALIBRATED = "uncalibrated"
 
@@ -38,7 +40,7 @@ class CompareSettings:
     """Settings of a comparison of methods, for Python and the command line."""
 
     baseline: str | None = flag(
-        None, "What differences are taken to.", "METHOD", shown="ts"
+        None, "Reference for differences.", "METHOD", shown="ts"
     )
     folds: int = flag(5, "Random parts of a bundle.", "N", min=2, max=1000)
     seed: int = seed()
@@ -93,11 +95,7 @@ def title_of(text: str) -> str:
 def applicable(rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str, str]]:
     """Methods that can be fitted to such rows, recommended ones first, and reasons for omitted ones. thorough : include
     methods with more parameters than rows."""
-    names = [
-        name
-        for name in method_names()
-        if name != "identity" and method(name).composable
-    ]
+    names = [name for name in method_names() if is_entrant(name)]
     if rows.kind == "confidence":
         names = [name for name in names if method(name).laws.confidence]
     left_out = {}
@@ -115,6 +113,16 @@ def applicable(rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str,
         (name for name in names if name not in left_out),
         key=lambda name: method(name).list_order,
     ), left_out
+
+
+def is_entrant(name: str) -> bool:
+    """True for a method that maps scores by itself, and is not named only by whoever wants it.
+
+    ``auto`` weighs the others, ``keep`` and ``identity`` change nothing.
+    """
+    cls = method(name)
+    selects = not cls.composable or issubclass(cls, Mixture)
+    return name != "identity" and not selects and not cls.laws.restores_argmax
 
 
 def _numbers(cls: type[Calibrator], k: int) -> int:
@@ -141,8 +149,8 @@ def _numbers(cls: type[Calibrator], k: int) -> int:
 class LeaderboardEntry:
     """One method on one bundle: metrics, or the reason why there are none. differences : paired, this minus baseline,
     by metric; None for the baseline itself. against : bundle and method of the baseline. fits : number of fits by
-    status; empty for the uncalibrated scores. unit : name of the units. units : facts about them (``json_output.units_json``).
-    given : as in ``Result``."""
+    status; empty for the uncalibrated scores. unit : name of the units. units : facts about them
+    (``json_output.units_json``). given : as in ``Result``."""
 
     bundle: str
     method: str
@@ -199,6 +207,14 @@ class OpenedFolds(NamedTuple):
     held: DataSet
     folds: Sequence[Fold]
 
+    @property
+    def units(self) -> Units | None:
+        """Units of the rows in the folds, which lack those of weight 0 in a
+        cross-validation."""
+        in_folds = sum(len(index) for _, _, index in self.folds)
+        whole = in_folds == self.held.n
+        return self.held.units() if whole else self.held.counted().units()
+
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -242,7 +258,7 @@ def held_out(
         context = Context(seed, resolve("auto", name, opened.rows.n * opened.rows.k))
         fits = fold_fits(name, options, opened.folds, context)
         with others as against:
-            table = held_out_table(fits, opened.folds, against, opened.held.units())
+            table = held_out_table(fits, opened.folds, against, opened.units)
         return HeldOut(time.process_time() - begun, table, fits=fits)
     except Exception as error:
         code = getattr(error, "exit_code", CalcliError.exit_code)

@@ -11,7 +11,13 @@ from typing import Any
 from calcli.evaluation.facts import Estimate, Facts
 from calcli.evaluation.findings import Finding, worst_bin
 from calcli.evaluation.levels import TARGET_HALF_WIDTH
-from calcli.evaluation.verdict import Verdict, gap_half_width, has_too_few_rows
+from calcli.evaluation.verdict import (
+    TWO_SIDED,
+    Verdict,
+    gap_half_width,
+    has_too_few_rows,
+    spread_sign,
+)
 from calcli.metrics.intervals import Interval
 from calcli.metrics.losses import CARRYING, rows_for_half_width
 from calcli.metrics.significance import p_text
@@ -29,12 +35,15 @@ MOST_DECIMALS = 4
 
 
 def decimals_for(*shares: float) -> int:
-    """Decimals of percentages that show the smallest of these shares with a digit."""
+    """Decimals of percentages that show the smallest of these shares with a digit.
+
+    A share that ``MOST_DECIMALS`` do not show counts as 0.
+    """
     known = [abs(share) for share in shares if share and math.isfinite(share)]
     if not known:
         return 1
     percent = 100.0 * min(known)
-    if percent >= 0.095:
+    if percent >= 0.095 or percent < 0.5 * 10.0**-MOST_DECIMALS:
         return 1
     return min(MOST_DECIMALS, 1 - math.floor(math.log10(percent) + 1e-9))
 
@@ -84,11 +93,11 @@ def small(x: float) -> str:
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """A text of at most ``longest`` characters: cut behind a clause, else with ``…``."""
+    """A text of at most ``longest`` characters: whole clauses, else cut with ``…``."""
     text = " ".join(text.split())
     if len(text) <= longest:
         return text
-    for mark in ("; ", ": "):
+    for mark in ("; ", ": ", ", "):
         head = text[: longest + 1]
         if mark in head:
             clause = head[: head.rindex(mark)]
@@ -116,19 +125,19 @@ def headline(facts: Facts, verdict: Verdict) -> str:
     return shortened(words)
 
 
-def _sure_and_right(facts: Facts) -> str:
-    decimals = decimals_for(
-        facts.overconfidence.value, 1.0 - facts.confidence, 1.0 - facts.accuracy
-    )
+def _sure_and_right(facts: Facts, gap: float = 0.0) -> str:
+    """Mean confidence and accuracy. gap : a difference between them to be seen."""
+    decimals = decimals_for(gap, 1.0 - facts.confidence, 1.0 - facts.accuracy)
     sure = percent(facts.confidence, decimals)
     right = percent(facts.accuracy, decimals)
     return f"{sure} sure, {right} right"
 
 
-def _predicted_and_observed(facts: Facts) -> str:
+def _predicted_and_observed(facts: Facts, gap: float = 0.0) -> str:
+    """Predicted and observed frequency of class 1. gap : a difference to be seen."""
     assert facts.class_one is not None
     one = facts.class_one
-    decimals = decimals_for(one.gap.value, one.predicted, one.observed)
+    decimals = decimals_for(gap, one.predicted, one.observed)
     predicted = percent(one.predicted, decimals)
     observed = percent(one.observed, decimals)
     return f"{predicted} predicted, {observed} observed"
@@ -156,7 +165,8 @@ def _one_direction(facts: Facts, verdict: Verdict) -> str:
     gap = gap_words(facts.overconfidence)
     if verdict.by_nll_only:
         gap = f"{gap}; by NLL {p_text(verdict.p_value, verdict.draws)}"
-    return f"{verdict.kind}: {_sure_and_right(facts)} ({gap})"
+    means = _sure_and_right(facts, facts.overconfidence.value)
+    return f"{verdict.kind}: {means} ({gap})"
 
 
 def _risk_words(facts: Facts) -> str:
@@ -164,26 +174,24 @@ def _risk_words(facts: Facts) -> str:
     one = facts.class_one
     assert one is not None
     parts = []
-    sharpness = facts.judged.sharpness.z
+    shown_gap = 0.0
+    spread_is = spread_sign(facts, facts.judged)
     bias = facts.judged.gap.z
-    if abs(sharpness) > SIGNIFICANT_Z:
-        spread = "too extreme" if sharpness > 0.0 else "too moderate"
+    if spread_is:
+        spread = "too extreme" if spread_is > 0 else "too moderate"
         slope = "" if one.slope is None else f" (slope {one.slope.value:.2f})"
         parts.append(f"{spread}{slope}")
-    if abs(bias) > SIGNIFICANT_Z:
+    if abs(bias) > TWO_SIDED:
         level = "high" if bias > 0.0 else "low"
         size = abs(one.gap.value)
+        shown_gap = size
         decimals = decimals_for(size)
         parts.append(f"{100.0 * size:.{decimals}f} points too {level}")
     elif parts:
         parts.append("right on average")
     else:
         parts.append("wrong in places, right on average")
-    return f"risks {', '.join(parts)} ({_predicted_and_observed(facts)})"
-
-
-SIGNIFICANT_Z = 1.96
-"""Standard score from which words name a direction."""
+    return f"risks {', '.join(parts)} ({_predicted_and_observed(facts, shown_gap)})"
 
 
 def _too_few(facts: Facts, verdict: Verdict) -> str:
@@ -208,7 +216,7 @@ def _too_few(facts: Facts, verdict: Verdict) -> str:
 def samples_needed(facts: Facts) -> int:
     """Samples like these that give the overconfidence to within ``TARGET_HALF_WIDTH``."""
     needed = _samples_needed(facts)
-    rounded = 100 if needed < 1000 else 1000
+    rounded = 100 if needed < 10_000 else 1000
     return max(rounded, math.ceil(needed / rounded - 1e-9) * rounded)
 
 
@@ -243,11 +251,11 @@ def _mixed(facts: Facts, verdict: Verdict) -> str:
 def _place(facts: Facts, verdict: Verdict) -> str:
     """Where scores are wrong that are right overall, in a few words."""
     significant = verdict.significant
-    if "groups" in significant and facts.groups is not None:
-        groups = facts.groups
+    if "groups" in significant and verdict.groups is not None:
+        groups = verdict.groups
         return f"{groups.n_significant} of {groups.n_groups} groups"
-    if "classes" in significant and facts.classes is not None:
-        n_significant = len(facts.classes.significant)
+    if "classes" in significant and verdict.classes is not None:
+        n_significant = len(verdict.classes.significant)
         return f"{n_significant} of {facts.data.n_classes} classes"
     bin_ = worst_bin(verdict)
     if bin_ is not None:
@@ -295,6 +303,13 @@ def finding_line(finding: Finding) -> str:
 
 def _quoted_words(numbers: Mapping[str, Any]) -> str:
     return str(numbers["words"])
+
+
+def _labels_words(numbers: Mapping[str, Any]) -> str:
+    """The question that a doubt asks: its reason stands in the headline."""
+    words = str(numbers["words"])
+    question = words.rpartition(": ")[2]
+    return question if question.endswith("?") else words
 
 
 def _too_good_words(numbers: Mapping[str, Any]) -> str:
@@ -376,7 +391,7 @@ def _effect_words(numbers: Mapping[str, Any]) -> str:
 
 
 _LINES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "labels": _quoted_words,
+    "labels": _labels_words,
     "data": _quoted_words,
     "too_good": _too_good_words,
     "groups": _groups_words,

@@ -321,7 +321,10 @@ def encode_params(calibrator: Calibrator) -> dict[str, Any]:
             {**_encode_part(member), "weight": member.weight}
             for member in calibrator.members
         ]
-        return {"members": members, "uniform": calibrator.uniform}
+        params = {"members": members, "uniform": calibrator.uniform}
+        if calibrator.then:
+            params["then"] = [_encode_part(stage) for stage in calibrator.then]
+        return params
     params = {}
     for each in dataclasses.fields(calibrator):
         value = getattr(calibrator, each.name)
@@ -366,16 +369,9 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
             raise DataError(
                 f"params of a composition hold {', '.join(params) or 'nothing'}, expected stages"
             )
-        stages = []
-        for i, stage in enumerate(msgspec.convert(params["stages"], list[_Stage])):
-            if "+" in stage.method:
-                raise DataError(
-                    f"stage {i + 1} is itself a composition, {stage.method!r}"
-                )
-            stages.append(Stage(stage.method, *_decode_part(stage, k)))
-        calibrator: Calibrator = cls(tuple(stages))
+        calibrator: Calibrator = cls(_decode_stages(params["stages"], k))
     elif issubclass(cls, Mixture):
-        if set(params) != {"members", "uniform"}:
+        if set(params) - {"then"} != {"members", "uniform"}:
             raise DataError(
                 f"params of an average hold {', '.join(params) or 'nothing'}, expected members and uniform"
             )
@@ -386,7 +382,9 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
             members.append(
                 Member(member.method, *_decode_part(member, k), member.weight)
             )
-        calibrator = cls(tuple(members), msgspec.convert(params["uniform"], float))
+        uniform = msgspec.convert(params["uniform"], float)
+        then = _decode_stages(params.get("then", []), k)
+        calibrator = cls(tuple(members), uniform, then)
     else:
         fields = {f.name: f for f in dataclasses.fields(cls)}
         if missing := [
@@ -408,6 +406,16 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
         calibrator = cls(**values)
     calibrator.check(k)
     return calibrator
+
+
+def _decode_stages(stages: Any, k: int) -> tuple[Stage, ...]:
+    """Decode stages that follow each other. Raises DataError for one that has stages of its own."""
+    decoded = []
+    for i, stage in enumerate(msgspec.convert(stages, list[_Stage])):
+        if "+" in stage.method:
+            raise DataError(f"stage {i + 1} is itself a composition, {stage.method!r}")
+        decoded.append(Stage(stage.method, *_decode_part(stage, k)))
+    return tuple(decoded)
 
 
 class _Stage(msgspec.Struct, forbid_unknown_fields=True):

@@ -19,6 +19,7 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.fast_dataclass import cached_property
 from calcli.io.artifact import Link
+from calcli.io.cells import together
 from calcli.io.locate import Location
 from calcli.io.provenance import NOT_HELD_OUT, in_sample, of_several, words
 from calcli.io.row_facts import RowFacts, rounding, row_facts
@@ -168,7 +169,8 @@ class DataSet(Rows):
     def carry(self, name: str) -> Codes:
         """Attach a column to every block, and return the whole column. Raises DataError if it does not exist."""
         if name not in self.columns:
-            values = self.column("group" if self.own_name("group") == name else name)
+            is_group = _same_columns(self.own_name("group"), name)
+            values = self.column("group" if is_group else name)
             if (
                 values is None and name == "label"
             ):  # multi-label: the groups are the labels' names
@@ -318,6 +320,11 @@ def _weighted(
     return work(replace(block, weight=weight), *along)
 
 
+def _same_columns(one: str, other: str) -> bool:
+    """True for the names of the same columns, joined by commas, in any order."""
+    return sorted(one.split(", ")) == sorted(other.split(", "))
+
+
 def _carrying(
     work: Callable[..., Any],
     names: Mapping[str, tuple[str, ...]],
@@ -433,7 +440,7 @@ class PooledRows(DataSet):
         if lacking:
             told = f"has no dataset {name!r}, others of these bundles do"
             raise DataError(f"{lacking[0]}: {told}; add it or drop it there")
-        return np.concatenate([values for values in columns if values is not None])
+        return together([values for values in columns if values is not None])
 
     @cached_property
     def given_units(self) -> Units | None:

@@ -15,7 +15,8 @@ from msgspec import Meta
 from calcli.calibrator import Calibrator, Context, Fit, Options, Status
 from calcli.errors import DataError
 from calcli.fast_dataclass import Sums, dataclass
-from calcli.folds import content_folds, random_folds
+from calcli.folds import content_folds
+from calcli.names import places_of_groups
 from calcli.numerics import (
     BoolArray,
     FloatArray,
@@ -91,12 +92,11 @@ def groups_of(block: Block, by: str) -> Codes:
 
 
 def places(by: str, names: Sequence[str], block: Block) -> IntArray:
-    """Index in ``names`` of the group of every row, (b,); ``len(names)`` for a group that is not among them."""
-    found, known = groups_of(block, by), {name: i for i, name in enumerate(names)}
-    return entries(
-        found.code,
-        np.array([known.get(name, len(known)) for name in found.names], dtype=np.int64),
-    )
+    """Index in ``names`` of the group of every row, (b,); ``len(names)`` for a group
+    that is not among them (see ``places_of_groups``)."""
+    groups = groups_of(block, by)
+    known = places_of_groups(tuple(names), tuple(groups.names))
+    return entries(groups.code, np.where(known < 0, len(names), known))
 
 
 @dataclass(frozen=True)
@@ -362,7 +362,7 @@ class ByGroup(Calibrator):
     def fit(cls, rows: Rows, options: ByOptions, context: Context) -> Fit[Any]:
         plain = cls.OF_COMMON.resolve_options(cls.OF_COMMON.Options(), rows.k)
         common = cls.OF_COMMON.fit(rows, plain, context)
-        weights = rows.sum(partial(_weights, options.by))
+        weights = rows.sum(partial(group_weights, options.by))
         names = [name for name, weight in weights.items() if weight > 0]
 
         def kept(reason: str, **details: Any) -> Fit[Any]:
@@ -460,13 +460,8 @@ class ByGroup(Calibrator):
 
         start : results of the fits to all rows.
         """
-        units, losses = rows.units(), np.empty((2, rows.n))
-        if units is not None:
-            fold = random_folds(units.n, FOLDS, context.rng())[units.code]
-        else:
-            fold = content_folds(
-                groups.code, _losses(start[0], rows), FOLDS, context.rng()
-            )
+        losses = np.empty((2, rows.n))
+        fold = content_folds(rows, FOLDS, context.seed, along=(groups.code,))
         for f in np.unique(fold):
             context.progress("cross-validating", int(f), FOLDS)
             held, others = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
@@ -506,7 +501,7 @@ def group_factors(rows: Rows, of: Codes) -> FloatArray:
     return np.divide(total, square, out=np.ones(len(total)), where=square > 0.0)
 
 
-def _weights(by: str, block: Block) -> Counter[str]:
+def group_weights(by: str, block: Block) -> Counter[str]:
     """Total weight of the rows of every group, by its name."""
     names, code = groups_of(block, by)
     found = np.bincount(code, weights=block.weight, minlength=len(names))

@@ -86,6 +86,10 @@ class Search(NamedTuple):
         return None if self.expansion is None else self.expansion.summary
 
 
+STEP, LOOSE_STEP = 1e-10, 1e-3
+"""Last step of log beta in a search; after it, the error is of the order of its square."""
+
+
 def solve_temperature(
     slope: Slope,
     context: Context,
@@ -110,7 +114,8 @@ def solve_temperature(
         context.progress("searching the temperature", next(passes), 0)
         return slope(log_beta)
 
-    root = find_root(watched, *bracket, start, flat=flat)
+    step = LOOSE_STEP if context.loose else STEP
+    root = find_root(watched, *bracket, start, step=step, flat=flat)
     temperature = {"at_low": 100.0, "at_high": 0.01}.get(
         root.status, float(np.exp(-root.x))
     )

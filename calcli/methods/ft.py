@@ -112,7 +112,7 @@ class FeatureTemperature(Calibrator):
                 {"temperature": dict(first.details)},
             )
         begin = context.start.weights if isinstance(context.start, cls) else np.zeros(4)
-        tolerance = LOOSE_GRADIENT if context.start else GRADIENT
+        tolerance = LOOSE_GRADIENT if context.loose else GRADIENT
         inputs = design(raw, mean, deviation)
         del raw  # as large as the scores of three classes
         held = 1.0 / (options.prior**2 * rows.effective_n) if options.prior else 0.0
@@ -124,7 +124,7 @@ class FeatureTemperature(Calibrator):
             tolerance,
             held,
         )
-        count = start_rows(rows)
+        count = 0 if context.loose else start_rows(rows)
         if count and not begin.any():
             index = np.concatenate(
                 [np.arange(*run) for run in sample_runs(rows.n, count)]

@@ -27,12 +27,12 @@ def run(run):
 def test_it_equals_the_three_commands(run):
     done = run("run", "val.npz", "test.npz", "-o", "all")
     assert done.code == 0
-    assert run("fit", "--method", "ts", "val.npz", "-o", "ts.json", "-q").code == 0
-    assert Path("all/val.ts.json").read_bytes() == Path("ts.json").read_bytes()
-    table = run("evaluate", "test.npz", "-c", "all/val.ts.json").out
+    assert run("fit", "--method", "auto", "val.npz", "-o", "auto.json", "-q").code == 0
+    assert Path("all/val.auto.json").read_bytes() == Path("auto.json").read_bytes()
+    table = run("evaluate", "test.npz", "-c", "all/val.auto.json").out
     assert table in done.out
     assert (
-        done.out.splitlines()[0] == "all/val.ts.json"
+        done.out.splitlines()[0] == "all/val.auto.json"
         and done.out.splitlines()[-1] == "all/test.report.html"
     )
     page = Path("all/test.report.html").read_text("utf-8")
@@ -67,23 +67,23 @@ def test_json_names_the_files_and_holds_the_evaluation(run):
 def test_one_file_with_both_groups_may_stand_alone(run):
     shutil.copy(REPOSITORY / "sample_data" / "digits.h5", ".")
     assert run("run", "digits.h5", "-q").code == 0
-    assert Path("digits.ts.json").exists() and Path("digits.report.html").exists()
+    assert Path("digits.auto.json").exists() and Path("digits.report.html").exists()
 
 
-def test_arrays_that_can_only_be_logits_are_refused_with_commands_that_work(run):
-    """It said that they cannot be probabilities, and had no command; a logarithm of a probability is never positive."""
+def test_arrays_that_can_only_be_logits_are_read(run):
+    """It said that they cannot be probabilities, and had them named."""
     arrays = dict(np.load("val.npz")) | {
         f"test_{name}": array for name, array in np.load("test.npz").items()
     }
     np.savez("both.npz", out_val=arrays["logits"], target_val=arrays["labels"], out_test=arrays["test_logits"],
              target_test=arrays["test_labels"])  # fmt: skip
     done = run("run", "both.npz")
-    assert done.code == 2 and "take --kind logits if they are the scores" in done.line
-    for command in done.line.partition("to try: ")[2].split(" && "):
-        assert run(*shlex.split(command)[1:], "-q").code == 0, command
+    assert done.code == 0 and "(logits: rows are no probabilities)" in done.err
     assert Path("both.report.html").exists()
+    # numbers of which the largest is the label no more often than by chance
     np.savez("logs.npz", out=-np.abs(arrays["logits"]), target=arrays["labels"])
-    assert "so they cannot be probabilities" in run("run", "logs.npz").line
+    refused = run("run", "logs.npz")
+    assert refused.code == 2 and "say what 'out' holds with --kind" in refused.line
 
 
 def test_rows_of_one_kind_alone_are_refused_with_commands_that_work(run):
@@ -98,7 +98,7 @@ def test_rows_of_one_kind_alone_are_refused_with_commands_that_work(run):
         "run", "rows.csv", "--scores", "chance", "--labels", "came", "--kind", "probs"
     )
     assert done.code == 2 and not list(Path().glob("rows.*.*"))
-    assert done.line.endswith("&& calcli run rows.halves.h5 -m platt")
+    assert done.line.endswith("&& calcli run rows.halves.h5")
     done = run(
         "run",
         "rows.csv",
@@ -277,11 +277,11 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_fit(
 
 def test_no_output_is_replaced_without_force(run):
     assert run("run", "val.npz", "test.npz", "-q").code == 0
-    before = Path("val.ts.json").read_bytes()
+    before = Path("val.auto.json").read_bytes()
     Path("test.report.html").unlink()
     assert run("run", "val.npz", "test.npz", "-q").code == 2
     assert (
-        Path("val.ts.json").read_bytes() == before
+        Path("val.auto.json").read_bytes() == before
         and not Path("test.report.html").exists()
     )
     assert run("run", "val.npz", "test.npz", "--force", "-q").code == 0
@@ -302,10 +302,10 @@ def test_a_second_method_writes_beside_the_first(run):
     assert Path("test.report.html").read_bytes() == before
 
 
-def test_fit_without_a_method_fits_ts_and_says_so(run):
+def test_fit_without_a_method_fits_auto_and_says_so(run):
     done = run("fit", "val.npz")
-    assert done.code == 0 and done.out == "val.ts.json\n"
-    assert "method ts" in done.err
+    assert done.code == 0 and done.out == "val.auto.json\n"
+    assert "method auto" in done.err and "predictions kept" in done.err
     assert "method ts" not in run("fit", "val.npz", "--method", "ts", "--force").err
 
 
@@ -327,18 +327,19 @@ def answers(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["logits", "probs", "log_probs"])
-def test_two_classes_get_ts_and_are_told_of_platt(run, kind):
-    """The default is one for any number of classes; a temperature cannot correct a bias (benchmarks/two_classes.py)."""
+def test_two_classes_get_auto_too(run, kind):
+    """The default is one for any number of classes; it says how many predictions change."""
     z, y = truth(400, 2, seed=4)
+    z = z + np.array([0.0, 1.0])
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     scores = z if kind == "logits" else np.log(p) if kind == "log_probs" else p
     np.savez("two.npz", **{kind: scores}, labels=y)
     done = run("fit", "two.npz")
-    assert (done.code, done.out) == (
-        0,
-        "two.ts.json\n",
-    ) and "of two classes platt corrects a bias too" in done.err
-    assert calcli.fit(scores, y, kind=kind).method == "ts"
+    assert (done.code, done.out) == (0, "two.auto.json\n")
+    assert "predictions change, accuracy +" in done.err
+    fitted = calcli.fit(scores, y, kind=kind)
+    assert fitted.method == "auto"
+    assert fitted.params == calcli.load("two.auto.json").params
 
 
 def test_two_classes_in_groups_have_the_method_by_group(run):
@@ -349,23 +350,20 @@ def test_two_classes_in_groups_have_the_method_by_group(run):
     assert calcli.load("two.ts-by.json").options["by"] == "site"
 
 
-@pytest.mark.parametrize(("ends", "method"), [(False, "platt"), (True, "venn-abers")])
-def test_confidences_have_a_default_of_their_own(run, answers, ends, method):
-    """Temperature scaling needs the scores of every class, and log-odds of 1 are infinite."""
+@pytest.mark.parametrize("ends", [False, True])
+def test_confidences_get_auto_too(run, answers, ends):
+    """Also where some are exactly 1, whose log-odds are infinite."""
     answers("cal.csv", ends)
     answers("held.csv", ends)
     done = run("run", "cal.csv", "held.csv")
-    assert (done.code, Path(f"cal.{method}.json").exists()) == (0, True)
-    assert (
-        done.out.splitlines()[0] == f"cal.{method}.json"
-        and f"method {method}, " in done.err
-    )
-    assert ", the default for confidences (--method chooses another" in done.err
+    assert (done.code, Path("cal.auto.json").exists()) == (0, True)
+    assert done.out.splitlines()[0] == "cal.auto.json"
     assert run("fit", "cal.csv", "-o", "other.json", "-q").code == 0
-    assert Path("other.json").read_bytes() == Path(f"cal.{method}.json").read_bytes()
+    assert Path("other.json").read_bytes() == Path("cal.auto.json").read_bytes()
     table = np.genfromtxt("cal.csv", delimiter=",", skip_header=1)
     fitted = calcli.fit(table[:, 0], table[:, 1].astype(int), kind="confidence")
-    assert (fitted.method, fitted.params) == (method, calcli.load("other.json").params)
+    assert fitted.method == "auto"
+    assert fitted.params == calcli.load("other.json").params
     assert (
         run("fit", "cal.csv", "--method", "ts", "--force").code == 4
     )  # asked for by name it is refused

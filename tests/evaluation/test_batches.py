@@ -188,7 +188,8 @@ def test_ordered_needs_a_column(folder, run, command):
 @pytest.mark.slow
 def test_whether_a_refit_helps(folder, run):
     for name in ("old", "new"):
-        assert run("fit", f"{name}.h5", "-o", f"{name}.json").code == 0
+        done = run("fit", f"{name}.h5", "-m", "ts", "-o", f"{name}.json")
+        assert done.code == 0
     with (
         h5py.File("log.h5") as file,
         h5py.File("late.h5", "w") as late,
@@ -206,5 +207,5 @@ def test_whether_a_refit_helps(folder, run):
         run("evaluate", "early.h5", *asked).out,
     )
     again = ("-c", "old.json", "-c", "twin.json", "--baseline", "old.json")
-    assert run("fit", "old.h5", "--set", "loss=brier", "-o", "twin.json").code == 0
+    assert run("fit", "old.h5", "-m", "ts(loss=brier)", "-o", "twin.json").code == 0
     assert "which is not significant" in run("evaluate", "early.h5", *again).out

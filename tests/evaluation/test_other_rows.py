@@ -63,7 +63,7 @@ def test_the_part_of_the_file_to_fit_on_is_named(run, groups, asked, named):
 
 def test_the_part_to_evaluate_on_is_named(run):
     write("a.h5", val=3, test=3)
-    assert run("fit", "a.h5", "-q").code == 0
+    assert run("fit", "a.h5", "-m", "ts", "-q").code == 0
     command = advised(run, "a.h5:val", "-c", "a.ts.json")
     assert command == "calcli evaluate a.h5:test --calibrator a.ts.json"
     np.savez("b.npz", **rows(1))
@@ -94,7 +94,8 @@ def test_what_a_calibrator_was_fitted_on_serves_another_fit(run):
     Path("in").mkdir()
     np.savez("in/cal.npz", **rows(1))
     np.savez("test.npz", **rows(2))
-    assert run("fit", "in/cal.npz", "-o", "in/ts.json", "-q").code == 0
+    fitting = ("fit", "in/cal.npz", "-m", "ts", "-o", "in/ts.json", "-q")
+    assert run(*fitting).code == 0
     content = json.loads(Path("in/ts.json").read_text("utf-8"))
     content["params"]["temperature"] = 0.5
     Path("in/bad.json").write_text(json.dumps(content), "utf-8")

@@ -13,7 +13,7 @@ from calcli.binning import bin_index, mass_edges
 from calcli.calibrator import Context
 from calcli.errors import FitError
 from calcli.evaluation.cross_validation import folds_of
-from calcli.folds import content_folds, random_folds, sampled_folds, unit_folds
+from calcli.folds import content_folds, sampled_folds
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
@@ -554,22 +554,16 @@ def test_no_unit_is_cut_by_folds():
     unit = rng.permutation(np.repeat(np.arange(50), rng.integers(1, 9, 50)))
     units, n = Units.of(unit), len(unit)
     y = rng.integers(0, 3, n)
-    made = [
-        unit_folds(units, 5, rng),
-        random_folds(n, 5, rng, units),
-        sampled_folds(y, 3, 5, rng, units),
-        content_folds(y, rng.random(n), 5, rng, units),
-    ]
-    for fold in made:
+    rows = ArrayRows(rng.normal(size=(n, 3)), y, units=units)
+    for fold in (content_folds(rows, 5, 0), sampled_folds(rows, 5, 0)):
         assert all(len(set(fold[unit == u])) == 1 for u in range(50))
         assert set(fold) == set(range(5)) and np.bincount(fold).max() < 1.5 * n / 5
-    rows = ArrayRows(rng.normal(size=(n, 3)), y, units=units)
     for learn, held, at in folds_of(rows, Context(0)):
         assert not set(unit[at]) & set(np.delete(unit, at)) and learn.n + held.n == n
     # a unit that holds nearly all rows leaves the other folds their share of units
-    assert set(
-        unit_folds(Units.of(np.repeat([0, 1, 2, 3, 4, 5], [90, 1, 1, 1, 1, 1])), 5, rng)
-    ) == set(range(5))
+    large = Units.of(np.repeat([0, 1, 2, 3, 4, 5], [90, 1, 1, 1, 1, 1]))
+    few = ArrayRows(rng.normal(size=(95, 3)), np.arange(95) % 3, units=large)
+    assert set(content_folds(few, 5, 0)) == set(range(5))
 
 
 def test_folds_of_units_choose_what_holds_for_new_units():

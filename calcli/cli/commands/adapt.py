@@ -1,14 +1,21 @@
-"""Adapt a calibrator to class frequencies that changed (label shift), from unlabelled rows or from known shares.
+"""Adapt a calibrator to class frequencies that changed (label shift).
 
-The shares among the new rows are estimated by maximum likelihood. The calibrator is changed only where the rows
-speak against the old shares (5 %), and refused where they contradict the assumption that rows of a class are as they
-were (1 %); both tests are simulated from labelled rows of the model before: those of the fit, which the calibrator
-names, or --source. The result is an ordinary calibrator.
+The new class frequencies are estimated from unlabelled rows, or given with --prior. The
+result is an ordinary calibrator.
 
 \b
-calcli adapt logits.svs.json october.h5 -o october.json
+calcli adapt logits.auto.json october.h5 -o october.json
+calcli adapt logits.auto.json --prior 0.9,0.1 -o rare.json
+
+\f
+The shares among the new rows are estimated by maximum likelihood. The calibrator is
+changed only where the rows speak against the old shares (5 %), and refused where they
+contradict the assumption that rows of a class are as they were (1 %); both tests are
+simulated from labelled rows of the model before: those of the fit, which the calibrator
+names, or --source.
+
+\b
 calcli adapt logits.svs.json october.h5 --source logits.h5:cal -o october.json
-calcli adapt logits.svs.json --prior 0.9,0.1 -o rare.json
 calcli apply october.json october.h5 -o calibrated.h5
 """
 
@@ -27,7 +34,6 @@ from calcli.io.atomic import check_output
 from calcli.io.locate import split_where
 from calcli.options import REQUIRED, argument, flag
 
-ORDER = 25
 EPILOG = "Exit code 4: the rows are too few, or not what other class frequencies would make of the source."
 
 

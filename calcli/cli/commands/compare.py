@@ -1,13 +1,18 @@
 """Rank methods by rows that they were not fitted on.
 
-Every method is fitted to parts of a bundle and scored on the rest (random folds), or fitted
-to one group and scored on another (--test). Differences to a baseline are taken row by row.
-Several bundles give average ranks with the Friedman test and Nemenyi's critical difference.
-With --baseline-bundle two models are compared on the same rows.
+Every method is fitted to parts of a bundle and scored on the rest (random folds), or
+fitted to one group and scored on another (--test).
 
 \b
 calcli compare logits.h5
 calcli compare logits.h5 --methods 'ts,ft+svs,hb(bins=20)' --test test
+
+\f
+Differences to a baseline are taken row by row. Several bundles give average ranks with
+the Friedman test and Nemenyi's critical difference. With --baseline-bundle two models are
+compared on the same rows.
+
+\b
 calcli compare a.h5 b.h5 c.h5 --methods all -o results.json --diagram ranks.png
 calcli compare new.h5:test --baseline-bundle old.h5:test
 """
@@ -36,8 +41,9 @@ from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import open_data
 from calcli.io.atomic import check_output, is_stream, write_bytes
 from calcli.io.bundle import BundleRows
-from calcli.io.cells import finite
+from calcli.io.cells import texts_of_names, words
 from calcli.io.dataset import DataSet, PooledRows
+from calcli.io.harmless import finite
 from calcli.io.inputs import read_document
 from calcli.io.locate import split_where
 from calcli.io.provenance import title_of
@@ -50,7 +56,6 @@ if TYPE_CHECKING:
     from calcli.workers.task import Executor
 
 
-ORDER = 45
 EPILOG = (
     "A result file (-o) is gone on from: what it holds of the same rows, seed and baseline is not fitted again."
     " It is replaced with --force. Methods with options are written hb(bins=20;scheme=mass)."
@@ -114,7 +119,8 @@ def opened(
                 f"{rows.name}: holds confidences, which have no NLL of the label; use fit --method all"
             )
         if args.test is None:
-            folds = folds_of(rows, Context(args.seed), args.folds)
+            with same_rows(args) as other:
+                folds = folds_of(rows, Context(args.seed), args.folds, other)
             if not folds:
                 raise DataError(
                     f"{rows.name}: has {rows.n} row, folds need two or more; name rows with --test GROUP"
@@ -140,6 +146,17 @@ def opened(
             yield board.OpenedFolds(rows, held, [(rows, held, np.arange(held.n))])
 
 
+@contextmanager
+def same_rows(args: "CompareArgs") -> Iterator[DataSet | None]:
+    """Open the other model's scores, whose contents decide the folds of both; None without."""
+    if args.baseline_bundle is None:
+        yield None
+        return
+    files = tuple(args.expand(args.baseline_bundle))
+    with open_data(files, prefer=o.CALIBRATION, **args.opening) as rows:
+        yield rows
+
+
 def _places(rows: DataSet) -> set[tuple[Path, str]]:
     """(file, group) pairs that rows come from."""
     parts = rows.parts if isinstance(rows, PooledRows) else [rows]
@@ -158,7 +175,7 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
         ("label", one.labels(), other.labels()),
         ("weight above 0:", mine, its),
     ]
-    columns.append(("id", one.column("ids"), other.column("ids")))
+    columns.append(("id", _texts_of_ids(one), _texts_of_ids(other)))
     for what, a, b in columns:
         if a is None or b is None:
             continue
@@ -169,6 +186,11 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
                 f"row {at} has {what} {a[at]} in {one.name} and {b[at]} in {other.name}"
             )
     return None
+
+
+def _texts_of_ids(rows: DataSet) -> Any:
+    ids = rows.column("ids")
+    return None if ids is None else words(texts_of_names(ids))
 
 
 def outcomes(

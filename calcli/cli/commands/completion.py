@@ -11,13 +11,12 @@ from shlex import quote
 from typing import Literal
 
 from calcli import __version__
-from calcli.cli.app import EPILOG, load, summaries
+from calcli.cli.app import COMMANDS, EPILOG, load
+from calcli.cli.render import print_made
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import metric_names
 from calcli.options import REQUIRED, argument
 from calcli.registry import method_names
-
-ORDER = 90
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def listed(command: str) -> tuple[str, ...]:
 def bash() -> str:
     """Completion script for bash, to source or to put where bash-completion looks."""
     values, words = [], []
-    for name in summaries():
+    for name in COMMANDS:
         own = flags(name)
         for flag in own:
             if flag.value:
@@ -89,7 +88,7 @@ def bash() -> str:
     return BASH.format(
         values="\n".join(values),
         words="\n".join(words),
-        commands=quote(" ".join(summaries())),
+        commands=quote(" ".join(COMMANDS)),
     )
 
 
@@ -117,7 +116,7 @@ def zsh() -> str:
 def fish() -> str:
     """Completion script for fish, for ~/.config/fish/completions/calcli.fish."""
     lines = []
-    for name, summary in summaries().items():
+    for name, summary in COMMANDS.items():
         lines.append(
             f"complete -c calcli -f -n __fish_use_subcommand -a {name} -d {quote(summary)}"
         )
@@ -156,7 +155,7 @@ def manual() -> str:
         "COMMAND [OPTIONS] [ARGUMENTS]",
         ".SH COMMANDS",
     ]
-    for name in summaries():
+    for name in COMMANDS:
         lines += [f".SS calcli {name}", *_text(load(name).help or "")]
         for flag in flags(name):
             lines += [
@@ -185,5 +184,5 @@ def _roff(line: str) -> str:
 
 def run(args: CompletionArgs) -> int:
     """Print the script; it contains all names, so that completing does not start calcli."""
-    print(SCRIPTS[args.shell](), end="")
+    print_made(SCRIPTS[args.shell]())
     return 0

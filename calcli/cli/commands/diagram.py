@@ -1,17 +1,23 @@
 """Draw reliability diagrams with a band under calibration.
 
-The band is where a calibrated model would lie. The curve is the isotonic regression of
-correctness on confidence, so no bins are chosen. Beneath it are the confidences; in the
-corner the expected calibration error (ECE) with its expected value
-under calibration, and the Brier score of the confidence split into miscalibration (MCB),
-discrimination (DSC) and uncertainty (UNC): Brier = MCB - DSC + UNC. Two classes show
-P(class 1) from 0 to 1 beside the top label. More than 12 classes or groups are one sorted
-dot plot. PNG, SVG and PDF need matplotlib: pip install matplotlib.
+The band is where a calibrated model would lie. Without -o the diagram is drawn in the
+terminal.
 
 \b
-calcli diagram logits.h5
-calcli diagram logits.h5 --calibrator logits.ts.json -o reliability.png
-calcli diagram logits.h5 -c logits.ts.json --per-class -o classes.pdf
+calcli diagram logits.h5 --calibrator logits.auto.json
+calcli diagram logits.h5 --calibrator logits.auto.json -o reliability.png
+
+\f
+The curve is the isotonic regression of correctness on confidence, so no bins are chosen.
+Beneath it are the confidences; in the corner the expected calibration error (ECE) with
+its expected value under calibration, and the Brier score of the confidence split into
+miscalibration (MCB), discrimination (DSC) and uncertainty (UNC):
+Brier = MCB - DSC + UNC. Two classes show P(class 1) from 0 to 1 beside the top label.
+More than 12 classes or groups are one sorted dot plot. PNG, SVG and PDF need matplotlib:
+pip install matplotlib.
+
+\b
+calcli diagram logits.h5 -c logits.auto.json --per-class -o classes.pdf
 calcli diagram logits.h5 --style temperature
 calcli diagram logits.h5 --style risk --width column --theme dark -o risk.svg
 """
@@ -26,7 +32,7 @@ from typing import Literal
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, check_weights, not_held_out
-from calcli.cli.render import print_json, print_path
+from calcli.cli.render import print_json, print_made, print_path
 from calcli.diagrams.curve import CurveSettings, Scheme
 from calcli.diagrams.matplotlib_theme import METADATA, THEMES, WIDTHS, Paper, width_of
 from calcli.diagrams.outputs import FORMATS, format_of, to_object
@@ -44,7 +50,7 @@ from calcli.metrics.collect import collect_all
 from calcli.metrics.warnings import label_doubts
 from calcli.options import flag, same, taken
 
-ORDER = 50
+EPILOG = f"Styles: {'; '.join(style_titles().values())}."
 Artifacts = list[tuple[str, Artifact]]  # (path that it was loaded from, artifact)
 
 
@@ -63,7 +69,10 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         "-o",
     )
     style: str = flag(
-        "corp", "; ".join(style_titles().values()) + ".", "NAME", shown=True
+        "corp",
+        f"{', '.join(style_titles())}; described in --help-all.",
+        "NAME",
+        shown=True,
     )
     label: Literal["positive", "top"] | None = flag(
         None,
@@ -106,7 +115,7 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     force: bool = o.force()
 
     def __post_init__(self) -> None:
-        if self.group_by:
+        if self.names_groups:
             object.__setattr__(self, "per_group", True)
         if self.ordered and self.per_group and self.style == type(self).style:
             object.__setattr__(self, "style", "gaps")
@@ -203,7 +212,7 @@ def run(args: DiagramArgs) -> int:
             and os.environ.get("TERM") != "dumb"
         )
         width = min(shutil.get_terminal_size((80, 24)).columns, 200)
-        print(draw(figure, width, Look(unicode, colour)))
+        print_made(f"{draw(figure, width, Look(unicode, colour))}\n")
     return 0
 
 

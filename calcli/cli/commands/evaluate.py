@@ -1,18 +1,24 @@
 """Measure calibration with its uncertainty, and check limits.
 
-Calibrators stand beside the uncalibrated scores. Every calibration error comes with what a
-perfectly calibrated model would show on the same confidences, and a p-value. Limits apply
-to the calibrators, or to the uncalibrated scores when there is none: NAME is a metric, METRIC.lo or METRIC.hi (ends
-of its interval), METRIC.p, METRIC.abs (without its sign: gap.abs), or METRIC_increase / METRIC_drop against the
-baseline. With --per-group or --group-by they apply to every group too, but for class-by-class metrics (cwece)
-and the ends of differences. --fail-on is a limit on the verdict.
+Every error comes with what a calibrated model would show, and a p-value.
+Calibrators stand beside the uncalibrated scores.
 
 \b
-calcli evaluate logits.h5 --calibrator logits.ts.json
-calcli evaluate logits.h5 -c logits.ts.json --metric ece --value-only
-calcli evaluate logits.h5 -c logits.ts.json --max nll_increase=0 --max ece=0.03
+calcli evaluate logits.h5 --calibrator logits.auto.json
+calcli evaluate logits.h5 -c logits.auto.json --max ece=0.03 --fail-on overconfident
+
+\f
+Limits apply to the calibrators, or to the uncalibrated scores when there is none.
+NAME is a metric, METRIC.lo or METRIC.hi (ends of its interval), METRIC.p, METRIC.abs
+(without its sign: gap.abs), or METRIC_increase / METRIC_drop against the baseline.
+With --per-group or --group-by they apply to every group too, but for class-by-class
+metrics (cwece) and the ends of differences. --fail-on is a limit on the verdict.
+
+\b
+calcli evaluate logits.h5 -c logits.auto.json --metric ece --format value
+calcli evaluate logits.h5 -c logits.auto.json --max nll_increase=0
 calcli evaluate models.h5:* --metric ece --json
-calcli evaluate 'shards/*.h5:test' --pool -c logits.ts.json
+calcli evaluate 'shards/*.h5:test' --pool -c logits.auto.json
 """
 
 import sys
@@ -25,7 +31,7 @@ from calcli.cli import options as o
 from calcli.cli import print_evaluation as text
 from calcli.cli.context import CommandContext
 from calcli.cli.evaluation_job import EvaluationJob
-from calcli.cli.render import plain, print_table
+from calcli.cli.render import print_line, print_made, print_table
 from calcli.errors import LimitCrossed, UsageError, check_choice
 from calcli.evaluation.evaluate_bundle import Plan
 from calcli.evaluation.json_output import result_json
@@ -40,7 +46,6 @@ from calcli.metrics.context import Label, MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
 from calcli.options import flag, same, taken
 
-ORDER = 40
 WITH_ALL = (
     "table",
     "json",
@@ -50,7 +55,11 @@ WITH_ALL = (
 
 @dataclass(frozen=True)
 class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
-    FORMATS: ClassVar[tuple[str, ...]] = (*o.TableOptions.FORMATS, "model-index")
+    FORMATS: ClassVar[tuple[str, ...]] = (
+        *o.TableOptions.FORMATS,
+        "model-index",
+        "value",
+    )
 
     bundles: list[str] | None = o.bundles(
         "FILE.h5 or FILE.h5:GROUP; FILE.h5:* is every bundle in it; group test when none is named."
@@ -67,7 +76,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     )
     max_: list[str] | None = flag(
         None,
-        "Fail with code 5 above this, in every group too with --per-group; the names stand above.",
+        "Fail with code 5 above this, in every group too with --per-group; names: --help-all.",
         "NAME=VALUE",
     )
     min_: list[str] | None = flag(
@@ -85,7 +94,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     )
     baseline: str | None = flag(
         None,
-        "What differences are taken to.",
+        "Reference for differences.",
         "ART.json|identity",
         shown="uncalibrated",
     )
@@ -118,11 +127,11 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     per_class: bool = flag(False, "One line per class.")
     per_group: bool = flag(False, "The metrics in every group.")
     ordered: bool = o.ordered()
-    value_only: bool = flag(False, "Print the number alone.")
     form: str = flag(
         "table",
-        "How the metrics are written; model-index is the block of a model card.",
-        "table|markdown|latex|csv|json|jsonl|model-index",
+        "How the metrics are written: model-index is the block of a model card, value"
+        " the number alone of one --metric.",
+        "table|markdown|latex|csv|json|jsonl|model-index|value",
         "--format",
         kw_only=True,
     )
@@ -138,11 +147,15 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         o.TableOptions.__post_init__(self)
         check_choice("--compat", self.compat, PROGRAMS)
         norm_of(self.norm)
+        if self.only_value and len(self.metric or ()) != 1:
+            raise UsageError(
+                "--format value prints one metric: name it with --metric NAME"
+            )
 
     @property
     def unused_options(self) -> dict[str, str]:
         by_group, free = (
-            bool(self.per_group or self.group_by) and not self.ordered,
+            bool(self.per_group or self.names_groups) and not self.ordered,
             set[str](),
         )
         if self.metric and not self.per_class:
@@ -173,35 +186,25 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
                 f"--format {self.form} has no place for a table of classes; json has",
             ),
             (
-                short and by_group,
+                short and by_group and not (self.only_value and limited),
                 "per_group group_by",
                 f"--format {self.form} has no place for groups; json has",
             ),
-            (not (self.per_group or self.group_by), "ordered", o.NO_BATCHES),
+            (not (self.per_group or self.names_groups), "ordered", o.NO_BATCHES),
             (
                 not self.people,
                 "explain",
                 "it explains the table for people; calcli metrics NAME explains a metric",
             ),
             (
-                self.value_only,
+                self.only_value,
                 "per_class ordered explain",
-                "--value-only prints one number",
+                "--format value prints one number",
             ),
             (
-                self.value_only and not limited,
+                self.only_value and not limited,
                 "baseline per_group group_by",
-                "--value-only prints one number",
-            ),
-            (
-                not self.people,
-                "value_only",
-                f"--format {self.wanted} prints more; they exclude each other",
-            ),
-            (
-                len(self.metric or ()) != 1,
-                "value_only",
-                "it prints one metric: name it with --metric NAME",
+                "--format value prints one number",
             ),
             (
                 not limited and not self.fail_on,
@@ -209,6 +212,11 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
                 "it reports limits: give some with --max, --min or --fail-on",
             ),
         )
+
+    @property
+    def only_value(self) -> bool:
+        """True if one number is printed and nothing else."""
+        return self.wanted == "value"
 
     def limits(self) -> list[Limit]:
         """The limits asked for. Raises UsageError for one that cannot be checked."""
@@ -233,10 +241,10 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         settings = MetricSettings(**taken(MetricSettings, self) | own)
         how = {
             **taken(Plan, self),
-            "per_group": self.per_group or bool(self.group_by),
+            "per_group": self.per_group or self.names_groups,
             "limited": limited,
         }
-        report = not self.metric and not self.value_only
+        report = not self.metric and not self.only_value
         return Plan(
             tuple(dict.fromkeys(names)),
             settings,
@@ -347,10 +355,10 @@ def _warn_of_limits_on_all_rows(
 def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
     """Print the output that was asked for; with --quiet the headlines alone."""
     args = command.args
-    if args.value_only:
+    if args.only_value:
         _print_values(command, plan, evaluation)
     elif args.wanted == "model-index":
-        print(formats.model_index(evaluation), end="")
+        print_made(formats.model_index(evaluation))
     elif not args.people:
         table_of = formats.batch_table if args.ordered else formats.result_table
         table = table_of(evaluation, args.wanted)
@@ -360,18 +368,18 @@ def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
     else:
         text.print_report(evaluation, plan, full=args.full)
         if args.ordered:
-            print("\nbatches in order of time")
+            print_line("\nbatches in order of time")
             print_table(*formats.batch_table(evaluation, args.wanted))
         if args.explain:
             terms = explained(evaluation.results, plan.report, plan.settings)
-            print()
+            print_line()
             print_table(["term", "meaning"], terms)
     if args.signature and evaluation.bundles:
         # On stdout after a table for people; on stderr where a program reads stdout.
-        out = sys.stdout if args.people and not args.value_only else sys.stderr
+        out = sys.stdout if args.people and not args.only_value else sys.stderr
         name = plan.metrics[0] if args.metric else "ece"
         for line in formats.quotable(evaluation, name):
-            print(plain(line), file=out)
+            print_line(line, out)
 
 
 def _print_values(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
@@ -380,6 +388,6 @@ def _print_values(command: CommandContext, plan: Plan, evaluation: Evaluation) -
     for results in evaluation.bundles:
         for result in results[1:] or results:
             score = result.scores[name]
-            print("null" if score.value is None else repr(float(score.value)))
+            print_line("null" if score.value is None else repr(float(score.value)))
             if score.reason:
                 command.say(f"{name}: undefined for {result.title}: {score.reason}")

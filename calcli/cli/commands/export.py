@@ -1,13 +1,19 @@
-"""Write a calibrator for a serving stack: ONNX, torch, or a Python file that needs NumPy only.
+"""Write a calibrator for a serving stack: ONNX, torch, or a Python file.
 
-What was written is run at once beside calcli apply, on random and extreme rows and
-on the bundle of --check; a difference above 1e-6 fails the export, and nothing is written.
+What was written is run at once beside calcli apply; a difference above 1e-6 fails the
+export, and nothing is written.
 
 \b
-calcli export logits.ts.json -o calibrator.onnx --check logits.h5:test
-calcli export logits.ts.json --onto classifier.onnx -o calibrated.onnx
-calcli export logits.ts.json -o calibrator.pt2
-calcli export logits.ts.json -o calibrator.py
+calcli export logits.auto.json -o calibrator.onnx --check logits.h5:test
+calcli export logits.auto.json -o calibrator.py
+
+\f
+It is run on random and extreme rows and on the bundle of --check. The Python file needs
+NumPy only.
+
+\b
+calcli export logits.auto.json --onto classifier.onnx -o calibrated.onnx
+calcli export logits.auto.json -o calibrator.pt2
 """
 
 from pathlib import Path
@@ -29,8 +35,6 @@ from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
 from calcli.options import REQUIRED, argument, flag
-
-ORDER = 45
 
 
 @dataclass(frozen=True)

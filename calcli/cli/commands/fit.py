@@ -47,12 +47,11 @@ from calcli.registry import (
 )
 from calcli.rows import classes
 
-ORDER = 20
 HELD_OUT = re.compile(
     r"(^|[^a-z])(tests?|hold[-_ ]?outs?|held[-_ ]?out)([^a-z]|$)", re.IGNORECASE
 )
 EPILOG = "calcli methods lists the methods, calcli methods NAME the options of one."
-DEFAULTS = "ts; of confidences platt, or venn-abers where some are 0 or 1"
+DEFAULTS = "auto; with --by ts, of confidences platt"
 
 
 @dataclass(frozen=True)
@@ -80,6 +79,12 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     set_: list[str] | None = flag(
         None, "Option of the method (repeatable).", "NAME=VALUE"
     )
+    keep_predictions: bool = flag(
+        False, "Keep every prediction, by a projection, whatever the method."
+    )
+    free_predictions: bool = flag(
+        False, "Let auto change predictions of three and more classes."
+    )
     device: str = flag(
         "auto",
         "Where the heavy loops run; auto by a model of the cost, not measured on a GPU.",
@@ -95,7 +100,9 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_default", not self.method)
-        name, settings = split_method(self.method or DEFAULT_METHOD)
+        name, settings = split_method(
+            self.method or ("ts" if self.by else DEFAULT_METHOD)
+        )
         if self.by is not None:
             if len(self.by) > 1:
                 raise UsageError(
@@ -115,6 +122,10 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
                 *(self.set_ or ()),
             ],
         )
+        if self.keep_predictions and self.free_predictions:
+            raise UsageError(
+                "--keep-predictions --free-predictions: one excludes the other; name one"
+            )
         if self.method == "all" and self.set_:
             raise UsageError(
                 "--set has no one meaning with --method all; fit the method by itself"
@@ -130,6 +141,8 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
                 "-o - writes the artifact to standard output, which is JSON already",
             ),
             (self.method != "all", "thorough", "it belongs to --method all"),
+            (self.method == "all", "keep_predictions", "it is for one method"),
+            (self.method == "all", "free_predictions", "it is for one method"),
         )
 
     @property
@@ -137,6 +150,13 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         """First part of the names of default outputs: the stem of the first bundle's file, or stdin."""
         path = split_where(self.expanded[0])[0]
         return "stdin" if str(path) == "-" else path.stem
+
+    @property
+    def keep(self) -> bool | None:
+        """Whether predictions are kept, where the user has decided it."""
+        if self.keep_predictions:
+            return True
+        return False if self.free_predictions else None
 
     def options(self) -> Options:
         """The method's options. Raises UsageError for unknown names and values."""
@@ -307,7 +327,7 @@ def run(args: FitArgs) -> int:
     ):
         if together:
             rows.progress = command.progress
-            return fit_all(args, rows, _context(args, rows, command), command)
+            return fit_all(args, rows, context_of(args, rows, command), command)
         if args.by_default:
             args = with_default_method(args, rows)
             tell_default(args, rows, command)
@@ -358,15 +378,16 @@ def tell_default(args: FitArgs, rows: DataSet, command: CommandContext) -> None:
 def fit_rows(args: FitArgs, rows: DataSet, command: CommandContext) -> Fitted:
     """Fit the method to the rows. Raises DataError, FitError."""
     rows.progress = command.progress
-    context = _context(args, rows, command)
+    context = context_of(args, rows, command)
     start = time.process_time()
-    artifact = fit_artifact(args.method, args.options(), rows, context)
+    artifact = fit_artifact(args.method, args.options(), rows, context, args.keep)
     seconds = time.process_time() - start
     command.clear()
     return Fitted(artifact, seconds)
 
 
-def _context(args: FitArgs, rows: DataSet, command: CommandContext) -> Context:
+def context_of(args: FitArgs, rows: DataSet, command: CommandContext) -> Context:
+    """Seed, device and progress of a fit to these rows."""
     device = resolve(args.device, args.method, rows.n * rows.k)
     return Context(args.seed, device, command.progress)
 

@@ -1,13 +1,17 @@
 """Write an HTML report.
 
-The page begins with a verdict in one sentence for every model and calibrator; then come
-reliability diagrams, uncertainties, thresholds, classes and groups, and where everything
-comes from. It is one HTML file that needs no network, opens from disk and reads without
-its script. Limits are shown, and a crossed one gives exit code 5.
+The page is one file that needs no network. It begins with a verdict for every model and
+calibrator; a crossed limit gives exit code 5.
 
 \b
-calcli report logits.h5 --calibrator logits.ts.json -o report.html
+calcli report logits.h5 --calibrator logits.auto.json -o report.html
 calcli report 'models.h5:*' -o report.html --max ece=0.05
+
+\f
+After the verdict come reliability diagrams, uncertainties, thresholds, classes and groups,
+and where everything comes from. The page opens from disk and reads without its script.
+
+\b
 calcli report --state watch.json -o watched.html
 """
 
@@ -31,8 +35,6 @@ from calcli.metrics.context import MetricSettings
 from calcli.options import REQUIRED, flag, same, taken, typed
 from calcli.reporting.gather import ModelResults, gather, metrics_of_page
 from calcli.reporting.page import page
-
-ORDER = 55
 
 MOST_GROUPS = 50
 """Groups up to which they are measured without being asked for."""
@@ -82,7 +84,7 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     @property
     def unused_options(self) -> dict[str, str]:
         return o.unused(
-            (not self.group_by, "ordered", o.NO_BATCHES),
+            (not self.names_groups, "ordered", o.NO_BATCHES),
             (
                 not self.given,
                 "calibrator max_ min_",

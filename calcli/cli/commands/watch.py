@@ -1,14 +1,21 @@
-"""Watch a deployed calibrator: one batch of labelled rows at a time, with a known rate of false alarms.
+"""Watch a deployed calibrator, batch by batch, with a known rate of false alarms.
 
-The state file keeps the evidence, so that the command can be run after every batch, by cron or in a pipeline. The
-alarm means: the probabilities are no longer right within the tolerance. It goes off with chance at most --level in
-an episode where they are, however often one looks. It stays until --reset, which opens the next episode.
-Samples that were there before are refused; of a log that grows the new ones count.
+The alarm means: the probabilities are no longer right within the tolerance. Exit code 5
+while alarmed.
 
 \b
-calcli watch week7.h5 -c logits.ts.json --state watch.json
-calcli watch week8.h5 -c logits.ts.json --state watch.json --json
+calcli watch week7.h5 -c logits.auto.json --state watch.json
 calcli watch --state watch.json
+
+\f
+The state file keeps the evidence, so that the command can be run after every batch, by
+cron or in a pipeline. The alarm goes off with chance at most --level in an episode in
+which the probabilities are right, however often one looks. It stays until --reset, which
+opens the next episode. Samples that were there before are refused; of a log that grows
+the new ones count.
+
+\b
+calcli watch week8.h5 -c logits.auto.json --state watch.json --json
 calcli watch week9.h5 -c refitted.json --state watch.json --reset
 """
 
@@ -17,7 +24,7 @@ from pathlib import Path
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
-from calcli.cli.render import plain, print_json
+from calcli.cli.render import print_json, print_line
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.watch import check_state_path, watch
 from calcli.fast_dataclass import dataclass
@@ -25,7 +32,6 @@ from calcli.io.artifact import load
 from calcli.io.locate import split_where
 from calcli.options import REQUIRED, flag
 
-ORDER = 44
 EPILOG = "Exit code 5 while the alarm is on, 0 otherwise. No alarm is no proof of calibration."
 
 
@@ -35,7 +41,7 @@ class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         REQUIRED, "File that keeps the evidence; made at the first batch.", "STATE.json"
     )
     bundles: list[str] | None = o.bundles(
-        "One batch of labelled rows, of several bundles together; without any, say how things stand."
+        "One batch of labelled rows, of several bundles together; without a batch, show the status."
     )
     calibrator: str | None = flag(
         None, "Calibrator; else the uncalibrated scores.", "ART.json", "-c"
@@ -98,5 +104,5 @@ def run(args: WatchArgs) -> int:
     if args.json:
         print_json({"calcli_watch": 1, **state.to_dict()})
     else:
-        print(plain(state.sentence()))
+        print_line(state.sentence())
     return LimitCrossed.exit_code if state.alarm_at is not None else 0
