@@ -196,11 +196,13 @@ def test_neighbours_that_are_alike_are_said_where_no_unit_is_known(
                 unit[at],
             )
     words = "neighbouring rows are alike (z = "
-    said = run("evaluate", "alike.h5").err
+    assert words in run("evaluate", "alike.h5").out
+    said = run("evaluate", "alike.h5", "--json").err
     assert words in said and "--unit NAME" in said
-    assert words not in run("evaluate", "shuffled.h5").err
+    assert words not in run("evaluate", "shuffled.h5", "--json").err
     for unit_name in ("patient", "none"):
-        assert words not in run("evaluate", "alike.h5", "--unit", unit_name).err
+        told = run("evaluate", "alike.h5", "--unit", unit_name, "--json")
+        assert words not in told.err
     found = json.loads(run("evaluate", "alike.h5", "--unit", "patient", "--json").out)[
         "results"
     ][0]
@@ -215,7 +217,7 @@ def test_neighbours_that_are_alike_are_said_where_no_unit_is_known(
     )
     assert (
         "300 units (patient) of up to 5 rows: for the overconfidence worth"
-        in run("evaluate", "alike.h5", "--unit", "patient").out
+        in run("evaluate", "alike.h5", "--unit", "patient", "--full").out
     )
 
 
@@ -470,9 +472,8 @@ def test_rows_beyond_the_table_keep_their_units():
         c, y, kind="confidence", units=unit, metrics=["accuracy", "ece", "gap"]
     )
     score = found.results[0].scores["gap"]
-    assert (
-        found.results[0].units["n"] == 14_564 and found.results[0].units["largest"] == 9
-    )
+    assert found.results[0].units.n == 14_564
+    assert found.results[0].units.largest == 9
     assert score.se == pytest.approx(unit_mean(c - y, Units.of(unit))[1])
     assert found.results[0].scores["ece"].null.method == "shared luck"
 
