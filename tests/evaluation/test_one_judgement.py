@@ -315,9 +315,12 @@ def test_certain_confidences_have_a_mean_gap_only_where_the_interval_says_so(
     assert ("; by NLL p " in report["verdict"]) == is_by_nll
 
 
-def test_the_samples_that_seven_rows_ask_for_are_those_of_a_coin(run):
-    """1.96 sqrt(.25 / n) = .03 at n = 1067: seven rows know no spread of their own."""
+def test_the_samples_that_are_needed_follow_from_the_interval(run):
+    """Half widths fall as 1 / sqrt(n), and ±3 points are asked for; rounded up to hundreds."""
     z, y = rows_of("overconfident", 4)
-    report = calcli.evaluate(z[:7], y[:7]).to_dict()["results"][0]["report"]
-    assert report["rows_needed"] == 1100
-    assert report["verdict"].endswith("; 1,100 samples give ±3")
+    for n in (7, 40):
+        output = calcli.evaluate(z[:n], y[:n]).to_dict()
+        report = output["results"][0]["report"]
+        low, high = report["overconfidence"]["ci"]
+        needed = n * ((high - low) / 2 / 0.03) ** 2
+        assert 0 <= report["rows_needed"] - needed < 100
