@@ -14,6 +14,7 @@ import calcli
 from calcli.calibrator import Context
 from calcli.evaluation.cross_validation import fold_fits, folds_of, held_out_table
 from calcli.evaluation.evaluate_bundle import differences
+from calcli.evaluation.json_output import difference_json
 from calcli.evaluation.leaderboard import holm
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import nemenyi_distance, not_told_apart

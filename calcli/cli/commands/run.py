@@ -223,10 +223,10 @@ def _calibration_rows(
             if not problem.commands or args.test is not None:
                 raise
             extract = problem.commands[0]  # it ends with its output
-            reading = typed(args.where)
+            reading = command_words(args.where)
             own = [
                 word
-                for option in typed(args)
+                for option in command_words(args)
                 if option not in (*reading, (args.calibration,))
                 for word in option
             ]
