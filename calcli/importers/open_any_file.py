@@ -30,7 +30,7 @@ from calcli.io.locate import (
 )
 from calcli.io.probe import probe_together
 from calcli.io.read_line import read_line
-from calcli.options import taken, typed
+from calcli.settings import command_words, common_fields
 
 if TYPE_CHECKING:
     from calcli.importers.writing import ImportReport
@@ -111,7 +111,7 @@ def open_rows(
     ignore_options = (
         word for label in ignored for word in ("--ignore-label", str(label))
     )
-    options = (*chain.from_iterable(typed(layout)), *ignore_options)
+    options = (*chain.from_iterable(command_words(layout)), *ignore_options)
     with ExitStack() as stack:
         if not _is_foreign(source):
             try:
@@ -189,8 +189,8 @@ def _imported(
         kind=layout.kind,
         carry=not need_labels,
         no_labels=not need_labels,
-        typed=((str(source),), *typed(layout)),
-        **taken(ByName, layout),
+        typed=((str(source),), *command_words(layout)),
+        **common_fields(ByName, layout),
     )
     with ExitStack() as own_stack:
         imports = _imports.get() or _Imports(own_stack, {})

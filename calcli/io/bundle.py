@@ -36,6 +36,7 @@ from calcli.io.locate import (
     Layout,
     Location,
     choose_group,
+    find_bundles,
     intersections,
     kinds_in,
     split_where,
@@ -142,12 +143,12 @@ class BundleRows(DataSet):
         self._keep: BoolArray | None = None
         self._labels = self._find_labels(layout, ignore, need_labels)
         self.n = self.total if self._keep is None else int(self._keep.sum())
-        self._weights: FloatArray | None = None
+        self._given_weights: FloatArray | None = None
         if given := list(self._datasets("weights").values()):
             w = validate.check_weights(
                 self._read_column(given[0]), self.total, self._where(given[0])
             )
-            self._weights = w if self._keep is None else w[self._keep]
+            self._given_weights = w if self._keep is None else w[self._keep]
         self._assigned: AnyArray | h5py.Dataset | None = None
         if (
             self.kind != "confidence"
@@ -182,6 +183,11 @@ class BundleRows(DataSet):
         self.small = self.nbytes <= (
             max(CACHE_BYTES, most) if self._scores.chunks else CACHE_BYTES
         )
+
+    @property
+    def bundles_of_file(self) -> list[str]:
+        """Groups of all bundles in the file of these rows; "" is the root."""
+        return find_bundles(self._node.file)
 
     @property
     def location(self) -> Location:
@@ -235,7 +241,7 @@ class BundleRows(DataSet):
             raise DataError(
                 f"{self.name}: {path} is a group, expected a dataset; rename it"
             )
-        check_stored(node, self._where(node), external=self._layout.external)
+        check_stored(node, self._where(node), external=self._layout.allow_external)
         return node
 
     def _where(self, dataset: h5py.Dataset) -> str:
@@ -550,8 +556,9 @@ class BundleRows(DataSet):
         assert labels is not None, "opened without need of labels"
         return labels
 
-    def weights(self) -> FloatArray | None:
-        return self._weights
+    @property
+    def given_weights(self) -> FloatArray | None:
+        return self._given_weights
 
     def pieces(
         self, transforms: Sequence[int], rows: int, start: int, stop: int
@@ -604,16 +611,8 @@ class BundleRows(DataSet):
             self._classes_at(source, at, end)
             for source in (self._labels, self._assigned)
         )
-        weight = None if self._weights is None else self._weights[at:end]
-        return Block(
-            at,
-            slab,
-            self.kind,
-            labels,
-            weight,
-            np.stack(under) if under else None,
-            assigned,
-        )
+        moved = np.stack(under) if under else None
+        return Block(at, slab, self.kind, labels, transformed=moved, assigned=assigned)
 
     def _checked(self, start: int, stop: int) -> AnyArray:
         if self._cache is None and not self.small and is_tall(self._scores):
